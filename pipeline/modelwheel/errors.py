@@ -1,0 +1,68 @@
+"""The errors that modelwheel raises, sorted by who has to act, each with its exit code.
+
+Every module raises; only `modelwheel.cli` prints an error and leaves the process.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ModelwheelError(Exception):
+    """Base class: the message is one clear sentence for the person who can mend it."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class SpecError(ModelwheelError):
+    """A spec file is wrong; the message lists every mistake with its place and remedy."""
+
+    exit_code = 3
+
+
+class SourceError(ModelwheelError):
+    """The model could not be fetched, or is not what the spec pins."""
+
+    exit_code = 4
+
+
+class UnsupportedModelError(ModelwheelError):
+    """The model cannot be compiled: an operation, a type or a shape stands in the way."""
+
+    exit_code = 5
+
+
+class CompileError(ModelwheelError):
+    """TensorFlow's compiler refused the graph or died."""
+
+    exit_code = 6
+
+
+class UnsupportedProgramError(ModelwheelError):
+    """XLA emitted something that the runtime does not know: another version or a new thunk kind."""
+
+    exit_code = 7
+
+
+class WheelError(ModelwheelError):
+    """The C++ build or the packaging of a wheel failed."""
+
+    exit_code = 8
+
+
+class VerifyError(ModelwheelError):
+    """A built wheel does not reproduce TensorFlow's outputs within its tolerances."""
+
+    exit_code = 9
+
+
+class StoreError(ModelwheelError):
+    """The artifact store cannot be read or written."""
+
+    exit_code = 10
+
+
+class EnvironmentProblemError(ModelwheelError):
+    """Something that modelwheel needs on this machine is missing or unsuitable."""
+
+    exit_code = 11

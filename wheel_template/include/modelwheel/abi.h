@@ -1,0 +1,134 @@
+/* modelwheel/abi.h - the C ABI that every compiled model offers, for C99 and anything that can call C.
+ *
+ * A model's library exports one function for each member of `modelwheel_api`, prefixed with the model's
+ * name (see model_NAME.h), and one that returns the whole table. Bindings for other languages sit on the
+ * table, so that one binding serves every model.
+ *
+ * Nothing in a library is global and changing: all state lives in instances. Different instances may be
+ * used from different threads at the same time; one instance may be used by one thread at a time.
+ * No function starts a thread. Only create, set_batch_rule and set_batch_strategy allocate memory.
+ */
+#ifndef MODELWHEEL_ABI_H
+#define MODELWHEEL_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised when a member of a struct below changes its meaning; new members are appended without raising it. */
+#define MODELWHEEL_ABI_VERSION 1
+
+/* Buffers at multiples of this many bytes are used in place; any other buffer is copied, which costs time only. */
+#define MODELWHEEL_ALIGNMENT 64
+
+/* What a call reports. Every value but MODELWHEEL_OK leaves a sentence that modelwheel_api::error returns. */
+typedef enum modelwheel_status {
+  MODELWHEEL_OK = 0,
+  MODELWHEEL_INVALID_ARGUMENT = 1, /* a null pointer, an unknown name, a malformed rule */
+  MODELWHEEL_UNSUPPORTED = 2,      /* a CPU level that this machine lacks, a batch that cannot be composed */
+  MODELWHEEL_OUT_OF_MEMORY = 3,
+  MODELWHEEL_INTERNAL = 4 /* a compiled kernel reported a failure */
+} modelwheel_status;
+
+/* Element types. Values are XLA's PrimitiveType (xla/xla_data.proto). */
+typedef enum modelwheel_dtype {
+  MODELWHEEL_BOOL = 1,
+  MODELWHEEL_INT8 = 2,
+  MODELWHEEL_INT16 = 3,
+  MODELWHEEL_INT32 = 4,
+  MODELWHEEL_INT64 = 5,
+  MODELWHEEL_UINT8 = 6,
+  MODELWHEEL_UINT16 = 7,
+  MODELWHEEL_UINT32 = 8,
+  MODELWHEEL_UINT64 = 9,
+  MODELWHEEL_FLOAT16 = 10,
+  MODELWHEEL_FLOAT32 = 11,
+  MODELWHEEL_FLOAT64 = 12,
+  MODELWHEEL_COMPLEX64 = 15,
+  MODELWHEEL_BFLOAT16 = 16,
+  MODELWHEEL_COMPLEX128 = 18
+} modelwheel_dtype;
+
+/* One input or output. All pointers live as long as the library is loaded. */
+typedef struct modelwheel_tensor {
+  const char *name;    /* as in the SavedModel's signature */
+  const char *c_name;  /* the same as an identifier */
+  modelwheel_dtype dtype;
+  size_t item_bytes;    /* bytes of one element */
+  size_t rank;          /* number of axes */
+  const int64_t *shape; /* `rank` extents, row-major; axis 0 is -1 where it grows with the batch */
+  /* Extent of axis 0 for each row of the batch: 1 for the usual [batch, ...], more for [batch * n, ...],
+   * 0 for a tensor that does not grow with the batch (its shape is then fixed). */
+  size_t leading_per_row;
+  size_t row_elements; /* elements for each row of the batch; of the whole tensor where leading_per_row is 0 */
+  size_t row_bytes;    /* row_elements * item_bytes */
+} modelwheel_tensor;
+
+/* An instance: the memory that one evaluation at a time needs, and its batch rules. */
+typedef struct modelwheel_model modelwheel_model;
+
+typedef struct modelwheel_api {
+  size_t struct_size;   /* sizeof(modelwheel_api) in the library: members beyond it do not exist there */
+  uint32_t abi_version; /* MODELWHEEL_ABI_VERSION of the library */
+
+  const char *name;    /* as in the spec, e.g. "digits" */
+  const char *version; /* of the model */
+  const char *about;   /* JSON: spec digest, source, compiler, flags, sizes (the manifest's summary) */
+
+  size_t num_inputs;
+  const modelwheel_tensor *inputs; /* in the order in which run takes them */
+  size_t num_outputs;
+  const modelwheel_tensor *outputs;
+
+  /* Compiled batch sizes, ascending. A model whose signature has no free batch axis has the single size 1,
+   * `batched` 0, and takes one whole evaluation for each run. */
+  size_t num_batch_sizes;
+  const size_t *batch_sizes;
+  int batched;
+  /* Null where any number of rows can be run; otherwise the reason why only compiled batch sizes can. */
+  const char *no_emulation_reason;
+
+  size_t num_levels;
+  const char *const *levels; /* CPU levels in the library, lowest first, e.g. "x86-64-v3" */
+
+  /* Makes an instance. `level` names a CPU level or is null: then the environment variable MODELWHEEL_LEVEL
+   * decides, and without it the highest level that this CPU has. On failure *model is null and `error` (may be
+   * null), of `error_size` bytes, holds a sentence. */
+  modelwheel_status (*create)(const char *level, modelwheel_model **model, char *error, size_t error_size);
+  /* Frees an instance; null is allowed. */
+  void (*destroy)(modelwheel_model *model);
+  /* The level in use. */
+  const char *(*level)(const modelwheel_model *model);
+  /* The sentence of the instance's last failure; "" before the first. Valid until the next call on it. */
+  const char *(*error)(const modelwheel_model *model);
+
+  /* Evaluates `rows` >= 0 rows, composed of compiled batch sizes by the instance's rules. `inputs` and `outputs`
+   * hold one caller-owned buffer for each tensor, dense and row-major, of rows * row_bytes bytes (row_bytes where
+   * leading_per_row is 0); any alignment is allowed, multiples of MODELWHEEL_ALIGNMENT avoid copies. Inputs are not
+   * written. Output buffers must not overlap each other or an input; their contents are undefined until the
+   * call returns, and after a failure. A model that is not `batched` takes rows == 1. Allocates nothing. */
+  modelwheel_status (*run)(modelwheel_model *model, size_t rows, const void *const *inputs, void *const *outputs);
+  /* Evaluates exactly one compiled batch size, regardless of rules. Buffers as for run with rows = batch_size. */
+  modelwheel_status (*run_batch_size)(modelwheel_model *model, size_t batch_size, const void *const *inputs,
+                                      void *const *outputs);
+
+  /* Sets how one number of rows is composed: "5:2,2,2" runs 5 rows as 2 + 2 + 2 with the last row padded,
+   * "5:1,4" as 1 + 4. Sizes must be compiled ones, reach the rows, and pad less than the last size. */
+  modelwheel_status (*set_batch_rule)(modelwheel_model *model, const char *rule);
+  /* Sets how rows without a rule are composed: "cheapest" (the default) minimises the summed cost of the batch
+   * sizes and pads only where that is cheaper than every exact composition; "smallest" is CMS's default rule (the
+   * exact size where compiled, else the smallest size repeated). Rules set before stay. */
+  modelwheel_status (*set_batch_strategy)(modelwheel_model *model, const char *strategy);
+  /* Writes the composition used for `rows` in the form of set_batch_rule, as "7:4,2,1", cut to `size` bytes with
+   * its terminating null; *length (may be null) receives the whole length without the null. */
+  modelwheel_status (*batch_rule)(modelwheel_model *model, size_t rows, char *text, size_t size, size_t *length);
+} modelwheel_api;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MODELWHEEL_ABI_H */
