@@ -1,0 +1,346 @@
+"""What XLA emitted for one target and batch size, as typed values.
+
+A program is a sequence of thunks (XLA's word for one step of a compiled module) over a fixed set of
+memory allocations. It is decoded once, by the compile worker, from the compiler's own protocol
+buffer; every later stage reads these values and needs neither TensorFlow nor protobuf.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+PROGRAM_VERSION = 1
+"""Raised when a field below changes its meaning; part of every compile key."""
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ElementType(IntEnum):
+    """Element types with the numbers of XLA's PrimitiveType (xla/xla_data.proto)."""
+
+    BOOL = 1
+    INT8 = 2
+    INT16 = 3
+    INT32 = 4
+    INT64 = 5
+    UINT8 = 6
+    UINT16 = 7
+    UINT32 = 8
+    UINT64 = 9
+    FLOAT16 = 10
+    FLOAT32 = 11
+    FLOAT64 = 12
+    COMPLEX64 = 15
+    BFLOAT16 = 16
+    COMPLEX128 = 18
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of one element."""
+        return _ITEM_BYTES[self]
+
+
+_ITEM_BYTES = {
+    ElementType.BOOL: 1,
+    ElementType.INT8: 1,
+    ElementType.INT16: 2,
+    ElementType.INT32: 4,
+    ElementType.INT64: 8,
+    ElementType.UINT8: 1,
+    ElementType.UINT16: 2,
+    ElementType.UINT32: 4,
+    ElementType.UINT64: 8,
+    ElementType.FLOAT16: 2,
+    ElementType.FLOAT32: 4,
+    ElementType.FLOAT64: 8,
+    ElementType.COMPLEX64: 8,
+    ElementType.BFLOAT16: 2,
+    ElementType.COMPLEX128: 16,
+}
+
+
+class Slice(_Value):
+    """Part of an allocation, in bytes."""
+
+    allocation: int
+    offset: int
+    size: int
+
+
+class Array(_Value):
+    """A slice seen as a dense array."""
+
+    slice: Slice
+    element_type: ElementType
+    shape: tuple[int, ...]
+    minor_to_major: tuple[int, ...]
+    """Axes from the fastest varying to the slowest (XLA's layout)."""
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Distance, in elements, between neighbours along each axis."""
+        strides = [0] * len(self.shape)
+        step = 1
+        for axis in self.minor_to_major:
+            strides[axis] = step
+            step *= self.shape[axis]
+        return tuple(strides)
+
+
+AllocationKind = Literal["parameter", "constant", "output", "temporary", "thread_local"]
+
+
+class Allocation(_Value):
+    """One piece of memory that the program names; which piece it is tells who provides it."""
+
+    index: int
+    size: int
+    kind: AllocationKind
+    parameter: int | None = None
+    """For a parameter: its number."""
+    constant_offset: int | None = None
+    """For a constant: where its bytes begin in `constants.bin`."""
+    sha256: str | None = None
+    """For a constant: the SHA-256 of its bytes, by which equal constants are found."""
+
+
+class Kernel(_Value):
+    """A call of one compiled function of the object file."""
+
+    kind: Literal["kernel"] = "kernel"
+    operations: int
+    symbol: str
+    workgroups: tuple[int, int, int]
+    arguments: tuple[Slice, ...]
+    results: tuple[Slice, ...]
+
+
+class Dot(_Value):
+    """A matrix product (XLA's DotGeneral): batch axes, one contracted axis for each side."""
+
+    kind: Literal["dot"] = "dot"
+    operations: int
+    lhs: Array
+    rhs: Array
+    out: Array
+    lhs_batch: tuple[int, ...]
+    rhs_batch: tuple[int, ...]
+    lhs_contracting: tuple[int, ...]
+    rhs_contracting: tuple[int, ...]
+
+
+class Window(_Value):
+    """One spatial axis of a convolution."""
+
+    size: int
+    stride: int
+    pad_low: int
+    pad_high: int
+    kernel_dilation: int
+    base_dilation: int
+    reversed: bool
+
+
+class Axes(_Value):
+    """Which axes of an array play which part; for a kernel, batch is its input-feature axis."""
+
+    batch: int
+    feature: int
+    spatial: tuple[int, ...]
+
+
+class Convolution(_Value):
+    """A convolution with one to three spatial axes."""
+
+    kind: Literal["convolution"] = "convolution"
+    operations: int
+    input: Array
+    kernel: Array
+    output: Array
+    input_axes: Axes
+    kernel_axes: Axes
+    output_axes: Axes
+    windows: tuple[Window, ...]
+    feature_groups: int
+
+
+class Copy(_Value):
+    """A copy between slices of the same layout."""
+
+    kind: Literal["copy"] = "copy"
+    operations: int
+    source: Slice
+    destination: Slice
+
+
+class While(_Value):
+    """A loop: `trip_count` times the body, or as long as the condition leaves true behind."""
+
+    kind: Literal["while"] = "while"
+    operations: int
+    trip_count: int | None
+    condition: tuple[Thunk, ...]
+    condition_value: Slice
+    body: tuple[Thunk, ...]
+
+
+class Conditional(_Value):
+    """A choice: by a one-byte predicate (true selects branch 0) or a 32-bit index (out of range: last)."""
+
+    kind: Literal["conditional"] = "conditional"
+    operations: int
+    index: Slice
+    branches: tuple[tuple[Thunk, ...], ...]
+
+
+class Sort(_Value):
+    """A sort of one or several arrays along one axis by a compiled comparator."""
+
+    kind: Literal["sort"] = "sort"
+    operations: int
+    comparator: str
+    stable: bool
+    axis: int
+    operands: tuple[Array, ...]
+
+
+class TopK(_Value):
+    """The k largest 32-bit floats of each row with their indices."""
+
+    kind: Literal["top_k"] = "top_k"
+    operations: int
+    batch: int
+    size: int
+    k: int
+    values: Slice
+    output: Slice
+    indices: Slice
+
+
+class Fft(_Value):
+    """A discrete Fourier transform over the last axes."""
+
+    kind: Literal["fft"] = "fft"
+    operations: int
+    fft_type: Literal["fft", "ifft", "rfft", "irfft"]
+    lengths: tuple[int, ...]
+    input: Array
+    output: Array
+
+
+class RandomState(_Value):
+    """Reads the instance's 128-bit random state and advances it by `delta`."""
+
+    kind: Literal["random_state"] = "random_state"
+    operations: int
+    delta: int
+    state: Slice
+
+
+Thunk = Annotated[
+    Kernel | Dot | Convolution | Copy | While | Conditional | Sort | TopK | Fft | RandomState,
+    Field(discriminator="kind"),
+]
+
+
+class Program(_Value):
+    """One compiled entry computation."""
+
+    version: Literal[1] = 1
+    triple: str
+    cpu: str
+    allocations: tuple[Allocation, ...]
+    parameters: tuple[Array, ...]
+    """By parameter number; each slice is a whole allocation."""
+    results: tuple[Array, ...]
+    """In fetch order; where XLA leaves each of them."""
+    thunks: tuple[Thunk, ...]
+
+    @property
+    def operations(self) -> int:
+        """Arithmetic operations of one run, loops counted by their known trip count."""
+        return sum(thunk.operations for thunk in self.thunks)
+
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes read and written by all kernels of one run, loops counted likewise."""
+        return sum(map(_bytes_moved, self.thunks))
+
+    def symbols(self) -> tuple[str, ...]:
+        """Names of all kernels and comparators that are called, sorted."""
+        names = set()
+        for thunk in walk(self.thunks):
+            if isinstance(thunk, Kernel):
+                names.add(thunk.symbol)
+            elif isinstance(thunk, Sort):
+                names.add(thunk.comparator)
+        return tuple(sorted(names))
+
+    def save(self, path: Path) -> None:
+        """Writes the program as JSON, the same bytes for the same value."""
+        path.write_text(self.model_dump_json(exclude_defaults=False) + "\n", encoding="utf-8")
+
+    @staticmethod
+    def load(path: Path) -> Program:
+        """Reads what `save` wrote."""
+        return Program.model_validate_json(path.read_bytes())
+
+
+def walk(thunks: tuple[Thunk, ...]) -> Iterator[Thunk]:
+    """Every thunk, those inside loops and branches included, in program order."""
+    for thunk in thunks:
+        yield thunk
+        if isinstance(thunk, While):
+            yield from walk(thunk.condition)
+            yield from walk(thunk.body)
+        elif isinstance(thunk, Conditional):
+            for branch in thunk.branches:
+                yield from walk(branch)
+
+
+def slices(thunk: Thunk) -> tuple[Slice, ...]:
+    """The slices that one thunk itself reads and writes (not those of thunks inside it)."""
+    match thunk:
+        case Kernel():
+            return thunk.arguments + thunk.results
+        case Dot():
+            return (thunk.lhs.slice, thunk.rhs.slice, thunk.out.slice)
+        case Convolution():
+            return (thunk.input.slice, thunk.kernel.slice, thunk.output.slice)
+        case Copy():
+            return (thunk.source, thunk.destination)
+        case While():
+            return (thunk.condition_value,)
+        case Conditional():
+            return (thunk.index,)
+        case Sort():
+            return tuple(operand.slice for operand in thunk.operands)
+        case TopK():
+            return (thunk.values, thunk.output, thunk.indices)
+        case Fft():
+            return (thunk.input.slice, thunk.output.slice)
+        case RandomState():
+            return (thunk.state,)
+
+
+def _bytes_moved(thunk: Thunk) -> int:
+    own = sum(part.size for part in slices(thunk))
+    if isinstance(thunk, While):
+        inner = sum(map(_bytes_moved, thunk.condition + thunk.body))
+        return own + inner * (thunk.trip_count or 1)
+    if isinstance(thunk, Conditional):
+        return own + max((sum(map(_bytes_moved, branch)) for branch in thunk.branches), default=0)
+    return own

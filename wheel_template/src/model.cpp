@@ -1,0 +1,396 @@
+// src/model.cpp - instances: choosing a level, owning memory, composing batches, staging buffers.
+//
+// Neither exceptions nor the C++ library are used: a model's library needs libc and libm alone.
+#include "model.h"
+
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "batching.h"
+#include "cpu_level.h"
+#include "program.h"
+
+using modelwheel::api;
+using modelwheel::BatchPlanner;
+using modelwheel::BatchRule;
+using modelwheel::Level;
+using modelwheel::Strategy;
+using modelwheel::tables;
+using modelwheel::Variant;
+
+struct modelwheel_model {
+  const Level *level;
+  char *arena;          // aligned; shared by all batch sizes, which run one after the other
+  const void **inputs;  // what the running variant reads and writes
+  void **outputs;
+  BatchPlanner planner;
+  Strategy strategy;
+  BatchRule *rules;
+  size_t num_rules;
+  char error[256];
+};
+
+namespace modelwheel {
+namespace {
+
+constexpr size_t aligned(size_t bytes) { return (bytes + MODELWHEEL_ALIGNMENT - 1) & ~size_t{MODELWHEEL_ALIGNMENT - 1}; }
+
+bool is_aligned(const void *pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % MODELWHEEL_ALIGNMENT == 0; }
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+modelwheel_status fail(modelwheel_model *model, modelwheel_status status, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(model->error, sizeof model->error, format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+// --- creation ---------------------------------------------------------------------------------------------
+
+const Level *find_level(const char *name) {
+  for (size_t i = 0; i < api.num_levels; ++i)
+    if (std::strcmp(api.levels[i], name) == 0) return &tables.levels[i];
+  return nullptr;
+}
+
+const Level *highest_supported_level() {
+  for (size_t i = api.num_levels; i-- > 0;)
+    if (cpu_supports(api.levels[i])) return &tables.levels[i];
+  return nullptr;
+}
+
+/// Writes "a, b, c" with all levels of the library.
+void list_levels(char *text, size_t size) {
+  size_t used = 0;
+  text[0] = '\0';
+  for (size_t i = 0; i < api.num_levels && used < size; ++i)
+    used += static_cast<size_t>(std::snprintf(text + used, size - used, i == 0 ? "%s" : ", %s", api.levels[i]));
+}
+
+/// Null, with a sentence in `error`, if there is no level to run.
+const Level *choose_level(const char *requested, char *error, size_t error_size) {
+  const char *origin = "";
+  if (requested == nullptr || *requested == '\0') {
+    requested = std::getenv("MODELWHEEL_LEVEL");
+    origin = " (from MODELWHEEL_LEVEL)";
+  }
+  char known[128];
+  list_levels(known, sizeof known);
+  if (requested == nullptr || *requested == '\0') {
+    const Level *level = highest_supported_level();
+    if (level == nullptr)
+      std::snprintf(error, error_size, "%s holds code for %s; this CPU can run none of these levels", api.name, known);
+    return level;
+  }
+  const Level *level = find_level(requested);
+  if (level == nullptr) {
+    std::snprintf(error, error_size, "%s holds no code for CPU level '%s'%s; it has: %s", api.name, requested, origin,
+                  known);
+  } else if (!cpu_supports(level->name)) {
+    const Level *best = highest_supported_level();
+    std::snprintf(error, error_size, "this CPU cannot run level '%s'%s; the highest it can run here is: %s", level->name,
+                  origin, best == nullptr ? "none" : best->name);
+    level = nullptr;
+  }
+  return level;
+}
+
+size_t arena_bytes(const Level &level) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < api.num_batch_sizes; ++i)
+    if (level.variants[i].arena_bytes > bytes) bytes = level.variants[i].arena_bytes;
+  return aligned(bytes);
+}
+
+/// Allocates an instance with everything that `run` will ever need, in one piece.
+modelwheel_model *allocate(const Level &level, size_t plan_size) {
+  const size_t head = aligned(sizeof(modelwheel_model));
+  const size_t pointers = aligned((api.num_inputs + api.num_outputs) * sizeof(void *));
+  const size_t arena = arena_bytes(level);
+  const size_t plan = aligned(plan_size * sizeof(std::uint16_t));
+  void *memory = std::malloc(head + pointers + arena + plan + MODELWHEEL_ALIGNMENT);
+  if (memory == nullptr) return nullptr;
+
+  auto *model = static_cast<modelwheel_model *>(memory);
+  *model = {};
+  model->level = &level;
+  char *next = static_cast<char *>(memory) + head;
+  model->inputs = reinterpret_cast<const void **>(next);
+  model->outputs = reinterpret_cast<void **>(next) + api.num_inputs;
+  next += pointers;
+  next += aligned(reinterpret_cast<std::uintptr_t>(next)) - reinterpret_cast<std::uintptr_t>(next);
+  model->arena = next;
+  return model;
+}
+
+/// Tells the planner what each size costs; the plan's table lies behind the arena.
+bool plan_batches(modelwheel_model *model, const double *costs, size_t plan_size) {
+  auto *scratch = static_cast<double *>(std::malloc(plan_size * sizeof(double)));
+  if (scratch == nullptr) return false;
+  auto *table = reinterpret_cast<std::uint16_t *>(model->arena + arena_bytes(*model->level));
+  model->planner.plan(api.batch_sizes, costs, api.num_batch_sizes, table, scratch);
+  std::free(scratch);
+  return true;
+}
+
+void seed_random_states(modelwheel_model *model) {
+  for (size_t i = 0; i < tables.random_states; ++i) {
+    const std::uint64_t state[2] = {kInitialRandomState, 0};
+    std::memcpy(model->arena + i * sizeof state, state, sizeof state);
+  }
+}
+
+modelwheel_status apply_defaults(modelwheel_model *model) {
+  modelwheel_status status = set_batch_strategy(model, tables.strategy);
+  for (size_t i = 0; i < tables.num_rules && status == MODELWHEEL_OK; ++i) status = set_batch_rule(model, tables.rules[i]);
+  return status;
+}
+
+// --- running ----------------------------------------------------------------------------------------------
+
+/// Fills the input pointers of one chunk: the caller's memory where it can be used in place, else a copy.
+void bind_inputs(modelwheel_model *model, const Variant &variant, size_t done, size_t rows, const void *const *inputs) {
+  for (size_t i = 0; i < api.num_inputs; ++i) {
+    const modelwheel_tensor &tensor = api.inputs[i];
+    const bool batched = tensor.leading_per_row != 0;
+    const size_t given = batched ? rows * tensor.row_bytes : tensor.row_bytes;
+    const size_t wanted = batched ? variant.batch_size * tensor.row_bytes : tensor.row_bytes;
+    const char *source = static_cast<const char *>(inputs[i]) + (batched ? done * tensor.row_bytes : 0);
+    if (given == wanted && is_aligned(source)) {
+      model->inputs[i] = source;
+      continue;
+    }
+    char *staging = model->arena + variant.input_staging[i];
+    if (given != 0) std::memcpy(staging, source, given);
+    std::memset(staging + given, 0, wanted - given);
+    model->inputs[i] = staging;
+  }
+}
+
+/// Where the chunk's rows of output `i` belong in the caller's memory.
+char *destination(const modelwheel_tensor &tensor, size_t done, void *output) {
+  return static_cast<char *>(output) + (tensor.leading_per_row != 0 ? done * tensor.row_bytes : 0);
+}
+
+void bind_outputs(modelwheel_model *model, const Variant &variant, size_t done, size_t rows, void *const *outputs) {
+  for (size_t i = 0; i < api.num_outputs; ++i) {
+    char *target = destination(api.outputs[i], done, outputs[i]);
+    const bool in_place = rows == variant.batch_size && is_aligned(target);
+    model->outputs[i] = in_place ? target : model->arena + variant.output_staging[i];
+  }
+}
+
+void copy_staged_outputs(modelwheel_model *model, size_t done, size_t rows, void *const *outputs) {
+  for (size_t i = 0; i < api.num_outputs; ++i) {
+    const modelwheel_tensor &tensor = api.outputs[i];
+    char *target = destination(tensor, done, outputs[i]);
+    const size_t bytes = tensor.leading_per_row != 0 ? rows * tensor.row_bytes : tensor.row_bytes;
+    if (model->outputs[i] != target && bytes != 0) std::memcpy(target, model->outputs[i], bytes);
+  }
+}
+
+/// Runs `rows` <= variant.batch_size rows, of which `done` lie before them in the buffers.
+modelwheel_status run_chunk(modelwheel_model *model, const Variant &variant, size_t done, size_t rows,
+                            const void *const *inputs, void *const *outputs) {
+  bind_inputs(model, variant, done, rows, inputs);
+  bind_outputs(model, variant, done, rows, outputs);
+  if (!variant.run(model->inputs, model->outputs, model->arena))
+    return fail(model, MODELWHEEL_INTERNAL, "a compiled kernel of %s reported a failure", api.name);
+  copy_staged_outputs(model, done, rows, outputs);
+  return MODELWHEEL_OK;
+}
+
+const BatchRule *find_rule(const modelwheel_model *model, size_t rows) {
+  for (size_t i = 0; i < model->num_rules; ++i)
+    if (model->rules[i].rows == rows) return &model->rules[i];
+  return nullptr;
+}
+
+/// Walks the batch sizes that some number of rows is composed of.
+class Composition {
+ public:
+  Composition(const modelwheel_model *model, size_t rows)
+      : model_(model), rule_(find_rule(model, rows)), total_(rows), left_(rows) {}
+
+  bool done() const { return left_ == 0; }
+
+  /// Index of the next batch size.
+  size_t next() {
+    const size_t index = choose();
+    const size_t size = api.batch_sizes[index];
+    left_ -= size < left_ ? size : left_;
+    ++step_;
+    return index;
+  }
+
+ private:
+  size_t choose() const {
+    if (api.no_emulation_reason != nullptr) return model_->planner.index_of(total_);
+    if (rule_ != nullptr) return rule_->sizes[step_];
+    if (model_->strategy == Strategy::kSmallest) return model_->planner.smallest(total_);
+    return model_->planner.cheapest(left_);
+  }
+
+  const modelwheel_model *model_;
+  const BatchRule *rule_;
+  size_t total_, left_, step_ = 0;
+};
+
+modelwheel_status check_rows(modelwheel_model *model, size_t rows) {
+  if (!api.batched && rows != 1)
+    return fail(model, MODELWHEEL_INVALID_ARGUMENT,
+                "%s has no batch axis and evaluates one whole input at a time, but %zu rows were given", api.name, rows);
+  if (rows != 0 && api.no_emulation_reason != nullptr && model->planner.index_of(rows) == api.num_batch_sizes)
+    return fail(model, MODELWHEEL_UNSUPPORTED, "%s can run only its compiled batch sizes, not %zu rows: %s", api.name,
+                rows, api.no_emulation_reason);
+  return MODELWHEEL_OK;
+}
+
+modelwheel_status check_buffers(modelwheel_model *model, const void *const *inputs, void *const *outputs) {
+  for (size_t i = 0; i < api.num_inputs; ++i)
+    if (inputs == nullptr || (inputs[i] == nullptr && api.inputs[i].row_bytes != 0))
+      return fail(model, MODELWHEEL_INVALID_ARGUMENT, "the buffer of input '%s' is null", api.inputs[i].name);
+  for (size_t i = 0; i < api.num_outputs; ++i)
+    if (outputs == nullptr || (outputs[i] == nullptr && api.outputs[i].row_bytes != 0))
+      return fail(model, MODELWHEEL_INVALID_ARGUMENT, "the buffer of output '%s' is null", api.outputs[i].name);
+  return MODELWHEEL_OK;
+}
+
+}  // namespace
+
+modelwheel_status create(const char *level_name, modelwheel_model **model, char *error_text, size_t error_size) {
+  char unread[1];
+  if (error_text == nullptr || error_size == 0) {
+    error_text = unread;
+    error_size = sizeof unread;
+  }
+  error_text[0] = '\0';
+  if (model == nullptr) {
+    std::snprintf(error_text, error_size, "the address for the new instance is null");
+    return MODELWHEEL_INVALID_ARGUMENT;
+  }
+  *model = nullptr;
+  const Level *chosen = choose_level(level_name, error_text, error_size);
+  if (chosen == nullptr) return MODELWHEEL_UNSUPPORTED;
+
+  auto *costs = static_cast<double *>(std::malloc(api.num_batch_sizes * sizeof(double)));
+  modelwheel_model *made = nullptr;
+  modelwheel_status status = MODELWHEEL_OUT_OF_MEMORY;
+  if (costs != nullptr) {
+    for (size_t i = 0; i < api.num_batch_sizes; ++i) costs[i] = chosen->variants[i].cost;
+    const size_t plan_size = BatchPlanner::table_size(api.batch_sizes, costs, api.num_batch_sizes);
+    made = allocate(*chosen, plan_size);
+    if (made != nullptr && plan_batches(made, costs, plan_size)) {
+      seed_random_states(made);
+      status = apply_defaults(made);
+    }
+    std::free(costs);
+  }
+  if (status != MODELWHEEL_OK) {
+    const bool explained = made != nullptr && made->error[0] != '\0';
+    std::snprintf(error_text, error_size, "%s", explained ? made->error : "out of memory");
+    destroy(made);
+    return status;
+  }
+  *model = made;
+  return MODELWHEEL_OK;
+}
+
+void destroy(modelwheel_model *model) {
+  if (model == nullptr) return;
+  for (size_t i = 0; i < model->num_rules; ++i) std::free(model->rules[i].sizes);
+  std::free(model->rules);
+  std::free(model);
+}
+
+const char *level(const modelwheel_model *model) { return model->level->name; }
+
+const char *error(const modelwheel_model *model) { return model->error; }
+
+modelwheel_status run(modelwheel_model *model, size_t rows, const void *const *inputs, void *const *outputs) {
+  modelwheel_status status = check_rows(model, rows);
+  if (status != MODELWHEEL_OK || rows == 0) return status;
+  status = check_buffers(model, inputs, outputs);
+  size_t done = 0;
+  for (Composition composition(model, rows); status == MODELWHEEL_OK && !composition.done();) {
+    const Variant &variant = model->level->variants[composition.next()];
+    const size_t left = rows - done;
+    const size_t chunk = variant.batch_size < left ? variant.batch_size : left;
+    status = run_chunk(model, variant, done, chunk, inputs, outputs);
+    done += chunk;
+  }
+  return status;
+}
+
+modelwheel_status run_batch_size(modelwheel_model *model, size_t batch_size, const void *const *inputs,
+                                 void *const *outputs) {
+  const size_t index = model->planner.index_of(batch_size);
+  if (index == api.num_batch_sizes)
+    return fail(model, MODELWHEEL_INVALID_ARGUMENT, "%s was not compiled for batch size %zu", api.name, batch_size);
+  const modelwheel_status status = check_buffers(model, inputs, outputs);
+  if (status != MODELWHEEL_OK) return status;
+  return run_chunk(model, model->level->variants[index], 0, batch_size, inputs, outputs);
+}
+
+modelwheel_status set_batch_rule(modelwheel_model *model, const char *text) {
+  if (text == nullptr) return fail(model, MODELWHEEL_INVALID_ARGUMENT, "the batch rule is null");
+  BatchRule rule;
+  const RuleProblem problem = parse_rule(text, api.batch_sizes, api.num_batch_sizes, rule);
+  if (problem != nullptr) return fail(model, MODELWHEEL_INVALID_ARGUMENT, "%s, but the rule is '%.100s'", problem, text);
+  if (api.no_emulation_reason != nullptr && rule.num_sizes != 1) {
+    std::free(rule.sizes);
+    return fail(model, MODELWHEEL_UNSUPPORTED, "%s can run only its compiled batch sizes: %s", api.name,
+                api.no_emulation_reason);
+  }
+  for (size_t i = 0; i < model->num_rules; ++i)
+    if (model->rules[i].rows == rule.rows) {
+      std::free(model->rules[i].sizes);
+      model->rules[i] = rule;
+      return MODELWHEEL_OK;
+    }
+  void *rules = std::realloc(model->rules, (model->num_rules + 1) * sizeof(BatchRule));
+  if (rules == nullptr) {
+    std::free(rule.sizes);
+    return fail(model, MODELWHEEL_OUT_OF_MEMORY, "out of memory");
+  }
+  model->rules = static_cast<BatchRule *>(rules);
+  model->rules[model->num_rules++] = rule;
+  return MODELWHEEL_OK;
+}
+
+modelwheel_status set_batch_strategy(modelwheel_model *model, const char *strategy) {
+  if (strategy != nullptr && std::strcmp(strategy, "cheapest") == 0) {
+    model->strategy = Strategy::kCheapest;
+  } else if (strategy != nullptr && std::strcmp(strategy, "smallest") == 0) {
+    model->strategy = Strategy::kSmallest;
+  } else {
+    return fail(model, MODELWHEEL_INVALID_ARGUMENT, "the batch strategy '%.100s' is neither 'cheapest' nor 'smallest'",
+                strategy == nullptr ? "(null)" : strategy);
+  }
+  return MODELWHEEL_OK;
+}
+
+modelwheel_status batch_rule(modelwheel_model *model, size_t rows, char *text, size_t size, size_t *length) {
+  const modelwheel_status status = check_rows(model, rows);
+  if (status != MODELWHEEL_OK) return status;
+  if (text == nullptr && size != 0) return fail(model, MODELWHEEL_INVALID_ARGUMENT, "the buffer of the rule is null");
+  size_t used = 0;
+  const auto append = [&](const char *format, size_t number) {
+    const bool room = used < size;
+    used += static_cast<size_t>(std::snprintf(room ? text + used : nullptr, room ? size - used : 0, format, number));
+  };
+  append("%zu", rows);
+  const char *format = ":%zu";
+  for (Composition composition(model, rows); !composition.done(); format = ",%zu")
+    append(format, api.batch_sizes[composition.next()]);
+  if (length != nullptr) *length = used;
+  return MODELWHEEL_OK;
+}
+
+}  // namespace modelwheel

@@ -1,0 +1,19 @@
+// src/model.h - the functions behind modelwheel_api; contracts are in modelwheel/abi.h.
+#pragma once
+
+#include "modelwheel/abi.h"
+
+namespace modelwheel {
+
+modelwheel_status create(const char *level, modelwheel_model **model, char *error, size_t error_size);
+void destroy(modelwheel_model *model);
+const char *level(const modelwheel_model *model);
+const char *error(const modelwheel_model *model);
+modelwheel_status run(modelwheel_model *model, size_t rows, const void *const *inputs, void *const *outputs);
+modelwheel_status run_batch_size(modelwheel_model *model, size_t batch_size, const void *const *inputs,
+                                 void *const *outputs);
+modelwheel_status set_batch_rule(modelwheel_model *model, const char *rule);
+modelwheel_status set_batch_strategy(modelwheel_model *model, const char *strategy);
+modelwheel_status batch_rule(modelwheel_model *model, size_t rows, char *text, size_t size, size_t *length);
+
+}  // namespace modelwheel

@@ -1,0 +1,110 @@
+// src/program.h - what the generated files tell the runtime, and what they may call.
+//
+// Each CPU level has one generated file, program_LEVEL.cpp, with one straight-line function for each batch
+// size. Those functions call XLA's compiled kernels and the hand-written ones under kernels/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+
+#include "modelwheel/abi.h"
+
+namespace modelwheel {
+
+/// One batch size compiled for one CPU level.
+struct Variant {
+  std::size_t batch_size;
+  /// Bytes of working memory: random states, temporaries, kernel scratch, staging copies.
+  std::size_t arena_bytes;
+  /// Where in the arena each input is copied to when the caller's buffer cannot be used in place.
+  const std::size_t *input_staging;
+  /// Likewise for each output.
+  const std::size_t *output_staging;
+  /// Estimated or measured cost of one run, in nanoseconds; only ratios matter.
+  double cost;
+  /// Runs the program. All pointers are multiples of MODELWHEEL_ALIGNMENT. False if a kernel failed.
+  bool (*run)(const void *const *inputs, void *const *outputs, char *arena);
+};
+
+/// One CPU level; `variants` has one element for each batch size, ascending.
+struct Level {
+  const char *name;
+  const Variant *variants;
+};
+
+/// Model-specific data that is not part of the public table.
+struct Tables {
+  /// As many as modelwheel_api::num_levels, lowest first.
+  const Level *levels;
+  /// Number of 128-bit random states at the head of the arena, one for each thunk that draws one.
+  std::size_t random_states;
+  /// "cheapest" or "smallest".
+  const char *strategy;
+  /// Batch rules that the spec sets, in the form of modelwheel_api::set_batch_rule.
+  const char *const *rules;
+  std::size_t num_rules;
+};
+
+extern const Tables tables;
+extern const modelwheel_api api;
+
+/// Every constant of every variant, once; see weights.c.
+extern "C" const char modelwheel_weights[];
+
+/// Initial value of every random state (xla/service/cpu/runtime: RngState).
+inline constexpr std::uint64_t kInitialRandomState = 0x7012395;
+
+// --- the calling convention of XLA's kernels (xla/backends/cpu/runtime/kernel_c_api.h) --------------------
+
+struct WorkGroups {
+  std::uint64_t x, y, z;
+};
+
+struct KernelArgument {
+  void *data;
+  std::size_t size;
+};
+
+struct KernelFrame {
+  const WorkGroups *count;
+  const WorkGroups *id;
+  std::size_t num_arguments;
+  const KernelArgument *arguments;
+};
+
+/// Returns null on success.
+using Kernel = void *(const KernelFrame *frame);
+
+/// Compares elements for a sort: params holds {&a0, &b0, &a1, &b1, ...}; the other pointers may be null.
+using Comparator = void(bool *result, const void *options, const void **params, const void *buffers,
+                        const void *status, const void *profile);
+
+/// Runs a kernel over all its work groups; true on success.
+inline bool call(Kernel *kernel, std::initializer_list<KernelArgument> arguments, WorkGroups count = {1, 1, 1}) {
+  for (WorkGroups id{0, 0, 0}; id.z < count.z; ++id.z)
+    for (id.y = 0; id.y < count.y; ++id.y)
+      for (id.x = 0; id.x < count.x; ++id.x) {
+        const KernelFrame frame{&count, &id, arguments.size(), arguments.begin()};
+        if (kernel(&frame) != nullptr) return false;
+      }
+  return true;
+}
+
+/// The branch that XLA's conditional takes: a predicate selects branch 0 when true; an index out of range the last.
+inline std::int32_t branch_of(const char *index, std::size_t index_bytes, std::int32_t branches) {
+  if (index_bytes == 1) return *index != 0 ? 0 : 1;
+  std::int32_t value;
+  std::memcpy(&value, index, sizeof value);
+  return value >= 0 && value < branches ? value : branches - 1;
+}
+
+/// The largest of several sizes.
+constexpr std::size_t largest(std::initializer_list<std::size_t> sizes) {
+  std::size_t result = 0;
+  for (const std::size_t size : sizes) result = size > result ? size : result;
+  return result;
+}
+
+}  // namespace modelwheel
