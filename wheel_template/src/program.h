@@ -6,8 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <initializer_list>
 
 #include "modelwheel/abi.h"
 
@@ -80,31 +78,5 @@ using Kernel = void *(const KernelFrame *frame);
 /// Compares elements for a sort: params holds {&a0, &b0, &a1, &b1, ...}; the other pointers may be null.
 using Comparator = void(bool *result, const void *options, const void **params, const void *buffers,
                         const void *status, const void *profile);
-
-/// Runs a kernel over all its work groups; true on success.
-inline bool call(Kernel *kernel, std::initializer_list<KernelArgument> arguments, WorkGroups count = {1, 1, 1}) {
-  for (WorkGroups id{0, 0, 0}; id.z < count.z; ++id.z)
-    for (id.y = 0; id.y < count.y; ++id.y)
-      for (id.x = 0; id.x < count.x; ++id.x) {
-        const KernelFrame frame{&count, &id, arguments.size(), arguments.begin()};
-        if (kernel(&frame) != nullptr) return false;
-      }
-  return true;
-}
-
-/// The branch that XLA's conditional takes: a predicate selects branch 0 when true; an index out of range the last.
-inline std::int32_t branch_of(const char *index, std::size_t index_bytes, std::int32_t branches) {
-  if (index_bytes == 1) return *index != 0 ? 0 : 1;
-  std::int32_t value;
-  std::memcpy(&value, index, sizeof value);
-  return value >= 0 && value < branches ? value : branches - 1;
-}
-
-/// The largest of several sizes.
-constexpr std::size_t largest(std::initializer_list<std::size_t> sizes) {
-  std::size_t result = 0;
-  for (const std::size_t size : sizes) result = size > result ? size : result;
-  return result;
-}
 
 }  // namespace modelwheel
