@@ -1,0 +1,173 @@
+"""The versioned record that joins compiling and packaging.
+
+Everything that a wheel is made from is named here with its hash. It is written once all variants are
+compiled, read by the wheel stage instead of the spec, and ships in the wheel.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from .errors import WheelError
+from .signature import Signature
+
+MANIFEST_VERSION = 1
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class File(_Record):
+    """A file of the project that a wheel is built from."""
+
+    path: str
+    """Relative to the project, with forward slashes."""
+    sha256: str
+    size: int
+
+
+class Model(_Record):
+    """Who the model is."""
+
+    name: str
+    identifier: str
+    module: str
+    distribution: str
+    version: str
+    namespace: str
+    author: str
+    description: str
+    summary: str
+    license: str
+    weights_license: str | None
+    urls: dict[str, str]
+    keywords: tuple[str, ...]
+
+
+class Variant(_Record):
+    """One CPU level and batch size."""
+
+    level: str
+    batch_size: int
+    object: File
+    operations: int
+    """Arithmetic operations of one run."""
+    bytes_moved: int
+    """Bytes that the kernels of one run read and write."""
+    cost: float
+    """Nanoseconds of one run, estimated or (by `modelwheel tune`) measured."""
+
+
+class Batching(_Record):
+    """How rows are composed of batch sizes."""
+
+    sizes: tuple[int, ...]
+    strategy: Literal["cheapest", "smallest"]
+    rules: tuple[str, ...]
+    no_emulation_reason: str | None
+    """Why only compiled batch sizes can be run; None where any number of rows can."""
+
+
+class Tolerance(_Record):
+    """How far an output may lie from TensorFlow's."""
+
+    atol: float
+    rtol: float
+    """Relative to the largest absolute value of the output."""
+
+
+class Verification(_Record):
+    """What the built wheel is held against."""
+
+    seed: int
+    rows: tuple[int, ...]
+    tolerances: dict[str, Tolerance]
+    reference_sha256: str
+    """Of the whole reference (`reference.npz`), which stays in the store; the wheel ships a sample."""
+
+
+class Compiler(_Record):
+    """What compiled the model."""
+
+    tensorflow: str
+    modelwheel: str
+    xla_flags: dict[str, tuple[str, ...]]
+    """By CPU level."""
+    tf_xla_flags: tuple[str, ...]
+
+
+class Provenance(_Record):
+    """Where the model comes from."""
+
+    spec_sha256: str
+    source: dict[str, str]
+    tree_sha256: str
+    signature_key: str
+
+
+class Sizes(_Record):
+    """Bytes by part."""
+
+    weights: int
+    """All distinct constants, once."""
+    objects: int
+    """Machine code of all variants."""
+    saved_model: int
+
+
+class Manifest(_Record):
+    """Everything that a wheel is made from."""
+
+    manifest_version: Literal[1] = 1
+    model: Model
+    signature: Signature
+    batching: Batching
+    levels: tuple[str, ...]
+    """Lowest first."""
+    variants: tuple[Variant, ...]
+    weights: File
+    generated: tuple[File, ...] = Field(description="Emitted C++ files")
+    verification: Verification
+    compiler: Compiler
+    provenance: Provenance
+    sizes: Sizes
+
+    def save(self, path: Path) -> None:
+        """Writes the manifest as JSON, the same bytes for the same value."""
+        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+    @staticmethod
+    def load(path: Path) -> Manifest:
+        """Reads what `save` wrote.
+
+        Raises:
+            WheelError: Not a manifest, or one of another version.
+        """
+        try:
+            return Manifest.model_validate_json(path.read_bytes())
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise WheelError(
+                f"{path}: {where}: {first['msg']}; this modelwheel reads manifests of version "
+                f"{MANIFEST_VERSION}: build the model again"
+            ) from None
+
+    def about(self) -> dict[str, object]:
+        """What the library says about itself: the manifest without its list of files."""
+        return self.model_dump(
+            mode="json",
+            include={
+                "manifest_version": True,
+                "model": True,
+                "batching": True,
+                "levels": True,
+                "compiler": True,
+                "provenance": True,
+                "sizes": True,
+            },
+        )

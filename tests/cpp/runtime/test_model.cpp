@@ -1,0 +1,171 @@
+// Instances over hand-written tables: y = 2 x + 1 for rows of three floats, batch sizes 1 and 4, one shared offset.
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "model.h"
+#include "program.h"
+
+namespace modelwheel {
+namespace {
+
+int calls_of_size_4 = 0;
+bool fail_next = false;
+
+/// in[0]: rows of x; in[1]: one offset for all rows; out[0]: rows of y; out[1]: for each row its sum, as [rows * 2].
+template <std::size_t B>
+bool run_rows(const void *const *in, void *const *out, char *arena) {
+  for (const void *pointer : {in[0], in[1], static_cast<const void *>(out[0]), static_cast<const void *>(arena)})
+    CHECK(reinterpret_cast<std::uintptr_t>(pointer) % 64 == 0);
+  const auto *x = static_cast<const float *>(in[0]);
+  const float offset = *static_cast<const float *>(in[1]);
+  auto *y = static_cast<float *>(out[0]);
+  auto *sums = static_cast<float *>(out[1]);
+  for (std::size_t i = 0; i < B; ++i) {
+    float sum = 0;
+    for (std::size_t j = 0; j < 3; ++j) sum += y[3 * i + j] = 2 * x[3 * i + j] + offset;
+    sums[2 * i] = sum;
+    sums[2 * i + 1] = -sum;
+  }
+  calls_of_size_4 += B == 4;
+  return !fail_next;
+}
+
+constexpr std::int64_t row_shape[] = {-1, 3}, scalar_shape[] = {1}, pair_shape[] = {-1};
+constexpr modelwheel_tensor inputs[] = {{"x", "x", MODELWHEEL_FLOAT32, 4, 2, row_shape, 1, 3, 12},
+                                        {"offset", "offset", MODELWHEEL_FLOAT32, 4, 0, scalar_shape, 0, 1, 4}};
+constexpr modelwheel_tensor outputs[] = {{"y", "y", MODELWHEEL_FLOAT32, 4, 2, row_shape, 1, 3, 12},
+                                         {"sums", "sums", MODELWHEEL_FLOAT32, 4, 1, pair_shape, 2, 2, 8}};
+constexpr std::size_t batch_sizes[] = {1, 4};
+constexpr std::size_t input_staging[] = {64, 128}, output_staging[] = {192, 256};
+const Variant variants[] = {{1, 320, input_staging, output_staging, 1.0, run_rows<1>},
+                            {4, 320, input_staging, output_staging, 2.0, run_rows<4>}};
+#if defined(__aarch64__)
+#define BASELINE "armv8-a"
+#else
+#define BASELINE "x86-64"
+#endif
+const char *const level_names[] = {BASELINE, "no-such-cpu"};
+const Level levels[] = {{BASELINE, variants}, {"no-such-cpu", variants}};
+
+}  // namespace
+
+const Tables tables = {levels, 1, "cheapest", nullptr, 0};
+const modelwheel_api api = {sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION, "affine", "1.0", "{}", 2, inputs, 2, outputs,
+                            2, batch_sizes, 1, nullptr, 2, level_names, create, destroy, level, error, run,
+                            run_batch_size, set_batch_rule, set_batch_strategy, batch_rule};
+
+}  // namespace modelwheel
+
+using namespace modelwheel;
+
+namespace {
+
+struct Instance {
+  modelwheel_model *model = nullptr;
+  Instance() { CHECK(create(nullptr, &model, nullptr, 0) == MODELWHEEL_OK); }
+  ~Instance() { destroy(model); }
+  std::string rule(std::size_t rows) const {
+    char text[64];
+    CHECK(batch_rule(model, rows, text, sizeof text, nullptr) == MODELWHEEL_OK);
+    return text;
+  }
+};
+
+void any_rows_and_any_alignment_give_the_same() {
+  const Instance instance;
+  for (std::size_t shift : {0, 4, 8, 16, 32, 60})
+    for (std::size_t rows : {0U, 1U, 2U, 3U, 4U, 5U, 7U, 16U, 33U}) {
+      std::vector<char> in(rows * 12 + 128), out(rows * 12 + 128, 'x'), sums(rows * 8 + 128), offset(128);
+      const auto at = [&](std::vector<char> &memory) {
+        const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
+        return reinterpret_cast<float *>(memory.data() + (64 - address % 64) % 64 + shift);
+      };
+      for (std::size_t i = 0; i < rows * 3; ++i) at(in)[i] = static_cast<float>(i);
+      *at(offset) = 1;
+      const void *const input_buffers[] = {at(in), at(offset)};
+      void *const output_buffers[] = {at(out), at(sums)};
+      CHECK(run(instance.model, rows, input_buffers, output_buffers) == MODELWHEEL_OK);
+      for (std::size_t i = 0; i < rows * 3; ++i) CHECK(at(out)[i] == 2 * static_cast<float>(i) + 1);
+      for (std::size_t i = 0; i < rows; ++i) CHECK(at(sums)[2 * i] == -at(sums)[2 * i + 1]);
+      CHECK(reinterpret_cast<char *>(at(out) + rows * 3)[0] == 'x');
+    }
+}
+
+void rules_decide_the_composition() {
+  const Instance instance;
+  CHECK(instance.rule(0) == "0");
+  CHECK(instance.rule(3) == "3:4");  // 2.0 for a padded four, 3.0 for three ones
+  CHECK(instance.rule(5) == "5:4,1" || instance.rule(5) == "5:1,4");
+  CHECK(set_batch_rule(instance.model, "3:1,1,1") == MODELWHEEL_OK);
+  CHECK(instance.rule(3) == "3:1,1,1");
+  CHECK(set_batch_rule(instance.model, "3:4") == MODELWHEEL_OK);
+  CHECK(instance.rule(3) == "3:4");
+  CHECK(set_batch_strategy(instance.model, "smallest") == MODELWHEEL_OK);
+  CHECK(instance.rule(2) == "2:1,1");
+  CHECK(instance.rule(3) == "3:4");
+  CHECK(set_batch_strategy(instance.model, "fastest") == MODELWHEEL_INVALID_ARGUMENT);
+  CHECK(set_batch_rule(instance.model, "3:2,1") == MODELWHEEL_INVALID_ARGUMENT);
+  CHECK(std::string(error(instance.model)).find("3:2,1") != std::string::npos);
+  char cut[4];
+  std::size_t length = 0;
+  CHECK(batch_rule(instance.model, 9, cut, sizeof cut, &length) == MODELWHEEL_OK);
+  CHECK(std::strlen(cut) == 3 && length > 3);
+}
+
+void an_exact_batch_size_ignores_rules() {
+  const Instance instance;
+  alignas(64) float x[12] = {}, y[12], sums[8], offset = 1;
+  const void *const in[] = {x, &offset};
+  void *const out[] = {y, sums};
+  CHECK(set_batch_rule(instance.model, "4:1,1,1,1") == MODELWHEEL_OK);
+  calls_of_size_4 = 0;
+  CHECK(run(instance.model, 4, in, out) == MODELWHEEL_OK && calls_of_size_4 == 0);
+  CHECK(run_batch_size(instance.model, 4, in, out) == MODELWHEEL_OK && calls_of_size_4 == 1);
+  CHECK(run_batch_size(instance.model, 3, in, out) == MODELWHEEL_INVALID_ARGUMENT);
+}
+
+void misuse_is_a_sentence_and_not_a_crash() {
+  const Instance instance;
+  alignas(64) float x[3] = {}, offset = 0, y[3];
+  const void *const in[] = {x, nullptr};
+  void *const out[] = {y, y};
+  CHECK(run(instance.model, 1, in, out) == MODELWHEEL_INVALID_ARGUMENT);
+  CHECK(std::string(error(instance.model)).find("'offset'") != std::string::npos);
+  CHECK(run(instance.model, 1, nullptr, out) == MODELWHEEL_INVALID_ARGUMENT);
+  float sums[2];
+  const void *const good_in[] = {x, &offset};
+  void *const good_out[] = {y, sums};
+  fail_next = true;
+  CHECK(run(instance.model, 1, good_in, good_out) == MODELWHEEL_INTERNAL);
+  fail_next = false;
+  destroy(nullptr);
+}
+
+void levels_are_chosen_and_refused_by_name() {
+  char text[256];
+  modelwheel_model *model = nullptr;
+  CHECK(create(BASELINE, &model, text, sizeof text) == MODELWHEEL_OK);
+  CHECK(std::string(level(model)) == BASELINE);
+  destroy(model);
+  CHECK(create("x86-64-v9", &model, text, sizeof text) == MODELWHEEL_UNSUPPORTED && model == nullptr);
+  CHECK(std::string(text).find(BASELINE) != std::string::npos);
+  setenv("MODELWHEEL_LEVEL", "no-such-cpu", 1);
+  CHECK(create(nullptr, &model, text, sizeof text) == MODELWHEEL_UNSUPPORTED);
+  CHECK(std::string(text).find("MODELWHEEL_LEVEL") != std::string::npos);
+  unsetenv("MODELWHEEL_LEVEL");
+  CHECK(create(nullptr, nullptr, text, sizeof text) == MODELWHEEL_INVALID_ARGUMENT);
+}
+
+}  // namespace
+
+int main() {
+  any_rows_and_any_alignment_give_the_same();
+  rules_decide_the_composition();
+  an_exact_batch_size_ignores_rules();
+  misuse_is_a_sentence_and_not_a_crash();
+  levels_are_chosen_and_refused_by_name();
+  return check_report();
+}

@@ -1,0 +1,63 @@
+// src/c_api.cpp - the exported functions, named after the model: each is one member of modelwheel_api.
+//
+// MODELWHEEL_PREFIX is the model's module name, e.g. model_digits; the rendered header model_digits.h declares and
+// documents what is defined here.
+#include "modelwheel/abi.h"
+#include "modelwheel/export.h"
+#include "program.h"
+
+#define JOIN_(prefix, name) prefix##_##name
+#define JOIN(prefix, name) JOIN_(prefix, name)
+#define EXPORT(type, name) extern "C" MODELWHEEL_EXPORT type JOIN(MODELWHEEL_PREFIX, name)
+
+using modelwheel::api;
+
+// A definition without an earlier declaration is what -Wmissing-declarations warns of; here it is meant.
+#if defined(__GNUC__)
+#pragma GCC diagnostic ignored "-Wmissing-declarations"
+#endif
+
+EXPORT(const modelwheel_api *, api)(void) { return &api; }
+
+EXPORT(const char *, name)(void) { return api.name; }
+EXPORT(const char *, version)(void) { return api.version; }
+EXPORT(const char *, about)(void) { return api.about; }
+
+EXPORT(size_t, num_inputs)(void) { return api.num_inputs; }
+EXPORT(const modelwheel_tensor *, input)(size_t index) { return index < api.num_inputs ? &api.inputs[index] : nullptr; }
+EXPORT(size_t, num_outputs)(void) { return api.num_outputs; }
+EXPORT(const modelwheel_tensor *, output)(size_t index) {
+  return index < api.num_outputs ? &api.outputs[index] : nullptr;
+}
+
+EXPORT(size_t, num_batch_sizes)(void) { return api.num_batch_sizes; }
+EXPORT(const size_t *, batch_sizes)(void) { return api.batch_sizes; }
+EXPORT(int, batched)(void) { return api.batched; }
+EXPORT(const char *, no_emulation_reason)(void) { return api.no_emulation_reason; }
+
+EXPORT(size_t, num_levels)(void) { return api.num_levels; }
+EXPORT(const char *const *, levels)(void) { return api.levels; }
+
+EXPORT(modelwheel_status, create)(const char *level, modelwheel_model **model, char *error, size_t error_size) {
+  return api.create(level, model, error, error_size);
+}
+EXPORT(void, destroy)(modelwheel_model *model) { api.destroy(model); }
+EXPORT(const char *, level)(const modelwheel_model *model) { return api.level(model); }
+EXPORT(const char *, error)(const modelwheel_model *model) { return api.error(model); }
+
+EXPORT(modelwheel_status, run)(modelwheel_model *model, size_t rows, const void *const *inputs, void *const *outputs) {
+  return api.run(model, rows, inputs, outputs);
+}
+EXPORT(modelwheel_status, run_batch_size)(modelwheel_model *model, size_t batch_size, const void *const *inputs,
+                                          void *const *outputs) {
+  return api.run_batch_size(model, batch_size, inputs, outputs);
+}
+EXPORT(modelwheel_status, set_batch_rule)(modelwheel_model *model, const char *rule) {
+  return api.set_batch_rule(model, rule);
+}
+EXPORT(modelwheel_status, set_batch_strategy)(modelwheel_model *model, const char *strategy) {
+  return api.set_batch_strategy(model, strategy);
+}
+EXPORT(modelwheel_status, batch_rule)(modelwheel_model *model, size_t rows, char *text, size_t size, size_t *length) {
+  return api.batch_rule(model, rows, text, size, length);
+}
