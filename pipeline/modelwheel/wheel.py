@@ -1,0 +1,176 @@
+"""From a manifest and its files to a project that any PEP 517 frontend can build, and to a wheel.
+
+The project is `wheel_template/` with its `.in` files rendered, plus what the manifest names: machine
+code, constants, generated C++ and the reference sample. Building it needs a C++ compiler, but
+neither TensorFlow nor this package.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+import build
+import jinja2
+
+from .errors import WheelError
+from .files import digest_tree
+from .manifest import Manifest
+from .process import ProcessError, run
+from .signature import Tensor
+from .store import action_key
+from .targets import TARGETS
+
+SOURCE_DATE_EPOCH = 315532800
+"""1980-01-01, the earliest date that a zip file can hold: nothing in a wheel depends on when it is built."""
+
+MANIFEST_FILE = "manifest.json"
+
+
+def template_directory() -> Path:
+    """`wheel_template/`, as installed beside this module or as it lies in a checkout."""
+    installed = Path(__file__).with_name("wheel_template")
+    return installed if installed.is_dir() else Path(__file__).parents[2] / "wheel_template"
+
+
+def template_digest() -> str:
+    """A hash over the whole template; part of every wheel key."""
+    files = digest_tree(template_directory())
+    return action_key("template", files={name: file.sha256 for name, file in files.items()})
+
+
+def render_project(manifest: Manifest, files: Mapping[str, Path], project: Path) -> None:
+    """Writes the project of one model.
+
+    Args:
+        manifest: What the project is made from; written as `manifest.json`.
+        files: Sources of the files that the manifest and the template expect, by their path in the
+            project.
+        project: An empty directory.
+    """
+    template = template_directory()
+    context = _context(manifest)
+    for path in sorted(template.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            _render_file(path, PurePosixPath(path.relative_to(template)), context, project)
+    for name, source in files.items():
+        target = project / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+    manifest.save(project / MANIFEST_FILE)
+
+
+def _render_file(
+    path: Path, name: PurePosixPath, context: Mapping[str, object], project: Path
+) -> None:
+    for values in _expansions(str(name), context):
+        target = project / _replace_placeholders(str(name), values)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.suffix == ".in":
+            text = _environment().from_string(path.read_text(encoding="utf-8")).render(values)
+            target.with_suffix("").write_text(text, encoding="utf-8")
+        else:
+            shutil.copyfile(path, target)
+
+
+def _expansions(name: str, context: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    """The context itself, or one context for each batch size where the name asks for that."""
+    if "__batch__" not in name:
+        yield context
+        return
+    sizes = context["batch_sizes"]
+    assert isinstance(sizes, list)
+    for size in sizes:
+        yield {**context, "batch": size}
+
+
+def _replace_placeholders(name: str, values: Mapping[str, object]) -> str:
+    for key in ("module", "name", "identifier", "batch"):
+        if key in values:
+            name = name.replace(f"__{key}__", str(values[key]))
+    return name
+
+
+def _environment() -> jinja2.Environment:
+    # What is rendered is C, CMake, TOML, Markdown: each value is escaped by the filter of its language.
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(_FILTERS)
+    return environment
+
+
+def _quote_toml(text: str) -> str:
+    """A TOML basic string (also valid JSON)."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'
+
+
+def _one_comment_line(text: str) -> str:
+    """Text that stays inside a C or C++ comment: no line end, no comment end, no trigraph."""
+    return " ".join(text.split()).replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+
+
+_FILTERS: dict[str, Callable[[str], str]] = {"toml": _quote_toml, "comment": _one_comment_line}
+
+
+def _context(manifest: Manifest) -> dict[str, object]:
+    model = manifest.model
+    return {
+        **model.model_dump(mode="json"),
+        "batch_sizes": list(manifest.batching.sizes),
+        "batched": manifest.signature.batched,
+        "inputs": [_tensor(tensor) for tensor in manifest.signature.inputs],
+        "outputs": [_tensor(tensor) for tensor in manifest.signature.outputs],
+        "levels": list(manifest.levels),
+        "level_identifiers": [TARGETS[level].identifier for level in manifest.levels],
+        "sizes": manifest.sizes.model_dump(),
+        "source_date_epoch": SOURCE_DATE_EPOCH,
+    }
+
+
+def _tensor(tensor: Tensor) -> dict[str, object]:
+    return {
+        **tensor.model_dump(mode="json"),
+        "c_type": tensor.c_type,
+        "row_elements": tensor.row_elements,
+        "row_bytes": tensor.row_bytes,
+    }
+
+
+def build_wheel(project: Path, out: Path) -> Path:
+    """Builds the wheel of a rendered project with the tools of this environment.
+
+    Args:
+        project: What `render_project` wrote.
+        out: An existing directory for the wheel.
+
+    Raises:
+        WheelError: The compiler or the build backend failed; the message ends with what it said.
+    """
+    try:
+        builder = build.ProjectBuilder(project, runner=_run_backend)
+        missing = builder.check_dependencies("wheel")
+        if missing:
+            names = ", ".join(sorted(" -> ".join(chain) for chain in missing))
+            raise WheelError(f"building a wheel needs {names}; install modelwheel anew")
+        return Path(builder.build("wheel", out))
+    except (build.BuildException, build.BuildBackendException, ProcessError) as error:
+        raise WheelError(f"building the wheel of {project.name} failed: {error}") from error
+
+
+def _run_backend(
+    cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None
+) -> None:
+    environment = {
+        **os.environ,
+        **(extra_environ or {}),
+        "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH),
+        "LC_ALL": "C.UTF-8",
+    }
+    run(cmd, cwd=Path(cwd) if cwd else None, env=environment)
