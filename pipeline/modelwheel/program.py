@@ -187,13 +187,16 @@ class Copy(_Value):
 
 
 class While(_Value):
-    """A loop: `trip_count` times the body, or as long as the condition leaves true behind."""
+    """A loop: `trip_count` times the body, or as long as the condition leaves true behind.
+
+    XLA's runtime does not evaluate the condition of a loop with a known trip count: it is left out.
+    """
 
     kind: Literal["while"] = "while"
     operations: int
     trip_count: int | None
     condition: tuple[Thunk, ...]
-    condition_value: Slice
+    condition_value: Slice | None
     body: tuple[Thunk, ...]
 
 
@@ -323,7 +326,7 @@ def slices(thunk: Thunk) -> tuple[Slice, ...]:
         case Copy():
             return (thunk.source, thunk.destination)
         case While():
-            return (thunk.condition_value,)
+            return (thunk.condition_value,) if thunk.condition_value else ()
         case Conditional():
             return (thunk.index,)
         case Sort():
@@ -340,7 +343,7 @@ def _bytes_moved(thunk: Thunk) -> int:
     own = sum(part.size for part in slices(thunk))
     if isinstance(thunk, While):
         inner = sum(map(_bytes_moved, thunk.condition + thunk.body))
-        return own + inner * (thunk.trip_count or 1)
+        return own + inner * (1 if thunk.trip_count is None else thunk.trip_count)
     if isinstance(thunk, Conditional):
         return own + max((sum(map(_bytes_moved, branch)) for branch in thunk.branches), default=0)
     return own

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import platform
 from dataclasses import dataclass
+from pathlib import Path
 
 from .errors import EnvironmentProblemError
 
@@ -69,3 +70,41 @@ def host_targets() -> tuple[Target, ...]:
             f"no CPU level is known for this machine's architecture {machine!r} (known: {known})"
         )
     return found
+
+
+_CPU_FLAGS = {
+    "x86-64": "cmov cx8 fpu fxsr mmx syscall sse sse2",
+    "x86-64-v2": "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3",
+    "x86-64-v3": "avx avx2 bmi1 bmi2 f16c fma abm movbe xsave",
+    "x86-64-v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
+}
+"""What each level of the psABI's table adds, in Linux's names (`pni` is SSE3, `abm` has LZCNT)."""
+
+
+def cpu_level(cpuinfo: Path = Path("/proc/cpuinfo")) -> Target:
+    """The highest level that this machine's CPU runs, as Linux describes it.
+
+    Where there is no such description, and on architectures with one level: the lowest.
+
+    Raises:
+        EnvironmentProblemError: No level is known for this architecture.
+    """
+    found, *higher = host_targets()
+    flags = _read_flags(cpuinfo)
+    for target in higher:
+        if not flags.issuperset(_CPU_FLAGS[target.name].split()):
+            break
+        found = target
+    return found
+
+
+def _read_flags(cpuinfo: Path) -> frozenset[str]:
+    try:
+        lines = cpuinfo.read_text(errors="replace").splitlines()
+    except OSError:
+        return frozenset()
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name.strip() == "flags":
+            return frozenset(value.split())
+    return frozenset()

@@ -155,8 +155,7 @@ class StepWriter:
         return f"convolution<{element}>({table}, {operands}, scratch);"
 
     def _while(self, loop: While) -> Iterator[str]:
-        if loop.trip_count is not None:
-            # XLA's own runtime does not evaluate the condition of a loop with a known trip count.
+        if loop.condition_value is None:
             yield f"for (std::int64_t trip = 0; trip < {loop.trip_count}; ++trip) {{"
             yield from self.write(loop.body)
             yield "}"

@@ -298,13 +298,15 @@ class _ThunkDecoder:
         return p.Copy(operations=0, source=source.slice, destination=destination.slice)
 
     def _while(self, _: Any, w: Any) -> p.Thunk:
-        condition, body = self.sequence(w.cond_sequence), self.sequence(w.body_sequence)
         trips = w.trip_count.value if w.trip_count.contains_value else None
+        condition = self.sequence(w.cond_sequence) if trips is None else ()
+        body = self.sequence(w.body_sequence)
         return p.While(
-            operations=sum(t.operations for t in condition + body) * (trips or 1),
+            operations=sum(t.operations for t in condition + body)
+            * (1 if trips is None else trips),
             trip_count=trips,
             condition=condition,
-            condition_value=_slice(w.cond_buffer),
+            condition_value=_slice(w.cond_buffer) if trips is None else None,
             body=body,
         )
 
