@@ -1,0 +1,18 @@
+"""Specs: what a model is, where it comes from and how it becomes a wheel."""
+
+from __future__ import annotations
+
+from .batching import BatchRule
+from .load import load_spec, load_specs
+from .model import Spec
+from .sources import ArchiveSource, DirectorySource, GitSource
+
+__all__ = [
+    "ArchiveSource",
+    "BatchRule",
+    "DirectorySource",
+    "GitSource",
+    "Spec",
+    "load_spec",
+    "load_specs",
+]

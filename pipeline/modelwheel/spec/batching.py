@@ -1,0 +1,123 @@
+"""How a batch is put together from compiled batch sizes: rules, and the strategy without one.
+
+Rules have the form and the meaning of CMSSW's `tfaot::BatchRule` (PhysicsTools/TensorFlowAOT).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    StrictBool,
+    WithJsonSchema,
+)
+
+from .fields import Mistake, Section, find_repeats, mistake, mistakes
+
+MAX_BATCH_SIZE = 65536
+RULE_PATTERN = r"^ *[0-9]+ *:( *[0-9]+ *,)* *[0-9]+ *$"
+_MAX_RULE_LENGTH = 4096
+
+
+@dataclass(frozen=True)
+class BatchRule:
+    """`batch` rows are computed by runs of compiled `sizes`; the last run is padded if need be."""
+
+    batch: int
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.batch < 1 or not self.sizes or min(self.sizes) < 1:
+            raise ValueError(f"'{self}': a batch and its sizes must be positive")
+        if max(self.batch, *self.sizes) > MAX_BATCH_SIZE:
+            raise ValueError(f"'{self}': no batch may be larger than {MAX_BATCH_SIZE}")
+        if self.padding < 0:
+            raise ValueError(f"'{self}': the sizes add up to {sum(self.sizes)} only. Add another")
+        if self.padding >= self.sizes[-1]:
+            raise ValueError(f"'{self}': the last size would hold nothing but padding. Remove it")
+
+    @property
+    def padding(self) -> int:
+        """Rows of the last run that hold no data."""
+        return sum(self.sizes) - self.batch
+
+    @classmethod
+    def parse(cls, text: str) -> BatchRule:
+        """The rule written as `5:2,2,2`: five rows by three runs of two, the last padded by one.
+
+        Raises:
+            ValueError: It is not of this form, or does not cover the batch.
+        """
+        if len(text) > _MAX_RULE_LENGTH or not re.fullmatch(RULE_PATTERN, text):
+            raise ValueError("a rule has the form `rows:size,size,...`, such as `5:2,2,2`")
+        batch, _, sizes = text.partition(":")
+        return cls(int(batch), tuple(int(size) for size in sizes.split(",")))
+
+    def __str__(self) -> str:
+        return f"{self.batch}:{','.join(map(str, self.sizes))}"
+
+
+def _parse_rule(value: Any) -> BatchRule:
+    if isinstance(value, BatchRule):
+        return value
+    if not isinstance(value, str):
+        raise mistake("a rule must be text", 'Write it in quotation marks, such as "5:2,2,2"')
+    try:
+        return BatchRule.parse(value)
+    except ValueError as error:
+        raise mistake(str(error)) from None
+
+
+def _one_rule_each(rules: tuple[BatchRule, ...]) -> tuple[BatchRule, ...]:
+    if found := find_repeats((rule.batch for rule in rules), "a second rule for {} rows"):
+        raise mistakes(found)
+    return rules
+
+
+_Rule = Annotated[
+    BatchRule,
+    PlainValidator(_parse_rule),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": RULE_PATTERN}),
+]
+
+
+class Batching(Section):
+    """What happens to a number of rows that has not been compiled."""
+
+    rules: Annotated[tuple[_Rule, ...], Field(max_length=1024), AfterValidator(_one_rule_each)] = (
+        Field(
+            default=(),
+            description="Compositions for given numbers of rows, such as `5:2,2,2` (CMS form).",
+            examples=[["5:2,2,2"]],
+        )
+    )
+    strategy: Literal["cheapest", "smallest"] = Field(
+        default="cheapest",
+        description="Without a rule: the composition of least cost, or the CMS default "
+        "(`smallest`: the size itself if compiled, else the smallest size repeated).",
+    )
+    emulate: StrictBool = Field(
+        default=True,
+        description="Compose other numbers of rows at all; false refuses them at run time.",
+    )
+
+    def find_uncompiled(self, batch_sizes: Collection[int]) -> list[Mistake]:
+        """Which rules use sizes that are not among the compiled ones."""
+        compiled = ", ".join(map(str, sorted(batch_sizes)))
+        found = []
+        for index, rule in enumerate(self.rules):
+            missing = sorted(set(rule.sizes) - set(batch_sizes))
+            if missing:
+                sizes = ", ".join(map(str, missing))
+                wrong = f"'{rule}' uses {sizes}, but only {compiled} will be compiled"
+                remedy = "Use those, or extend compilation.batch_sizes"
+                found.append(Mistake(wrong, remedy, ("rules", index)))
+        return found

@@ -1,0 +1,163 @@
+"""A spec file as plain values, with the line and column of every key and value."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .problems import KeyPath, Position, Problem, nearest_word
+from .text import find_unsafe_character
+
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 32
+
+
+class UnreadableError(Exception):
+    """Reading ends here: a mistake after which nothing in the file can be trusted."""
+
+    def __init__(self, position: Position, at: KeyPath, wrong: str, remedy: str = "") -> None:
+        super().__init__(wrong)
+        self.position, self.at, self.wrong, self.remedy = position, at, wrong, remedy
+
+
+@dataclass
+class Document:
+    """The content of one file; a reader fills it in, everyone else only looks."""
+
+    path: Path
+    values: dict[str, Any] = field(default_factory=dict)
+    keys: dict[KeyPath, Position] = field(default_factory=dict)
+    """Where the key of each mapping entry stands."""
+    nodes: dict[KeyPath, Position] = field(default_factory=dict)
+    """Where each value begins."""
+    texts: dict[KeyPath, str] = field(default_factory=dict)
+    """How each number, boolean or null was written (`1.10` for the number 1.1)."""
+    problems: list[Problem] = field(default_factory=list)
+    unreadable: set[KeyPath] = field(default_factory=set)
+    """Values that a reported problem has made meaningless: not worth a second report."""
+
+    def position(self, at: KeyPath, *, of_key: bool = False) -> Position:
+        """Where a value (or its key) stands; that of the nearest parent if it does not exist."""
+        while at and at not in self.nodes:
+            at = at[:-1]
+        if of_key and at in self.keys:
+            return self.keys[at]
+        return self.nodes.get(at, Position(1, 1))
+
+    def is_unreadable(self, at: KeyPath) -> bool:
+        """Whether the value or one that contains it has been reported as unreadable."""
+        return any(at[:length] in self.unreadable for length in range(len(at) + 1))
+
+    def note(self, position: Position, at: KeyPath, wrong: str, remedy: str = "") -> None:
+        """Note a mistake of the document itself; the value is still judged as it stands."""
+        self.problems.append(Problem(self.path, position, at, wrong, remedy))
+
+    def report(self, position: Position, at: KeyPath, wrong: str, remedy: str = "") -> None:
+        """Note a mistake that leaves no value to judge; one report for each value is enough."""
+        if not self.is_unreadable(at):
+            self.note(position, at, wrong, remedy)
+            self.unreadable.add(at)
+
+    def check_depth(self, position: Position, at: KeyPath) -> None:
+        """Refuse what is nested too deeply to be a spec.
+
+        Raises:
+            UnreadableError: `at` lies deeper than `MAX_DEPTH`.
+        """
+        if len(at) > MAX_DEPTH:
+            wrong = f"nested more than {MAX_DEPTH} levels deep"
+            raise UnreadableError(position, (), wrong, "No spec needs that; flatten it")
+
+    def add_text(self, position: Position, at: KeyPath, text: str) -> str:
+        """A piece of text as read, its escapes resolved, checked for unsafe characters."""
+        unsafe = find_unsafe_character(text)
+        if unsafe is not None:
+            wrong = f"the text contains the character {unsafe[1]}, which cannot be shown safely"
+            self.report(position, at, wrong, "Remove it")
+        return text
+
+    def add_entry(
+        self, mapping: dict[str, Any], at: KeyPath, position: Position, value: Any
+    ) -> None:
+        """Put a value under the last key of `at`; a repeated key is noted, its first value kept."""
+        key = str(at[-1])
+        if key not in mapping:
+            mapping[key] = value
+            return
+        wrong = f"the key is given twice (first in line {self.keys[at].line})"
+        self.note(position, at, wrong, "Remove one of them")
+
+
+def read_document(path: Path) -> Document:
+    """Read a YAML or JSON file (`.json`) as data, never as a program.
+
+    Every mistake lands in `problems`; a file that cannot be read at all has no values and is
+    wholly `unreadable`. Nothing is raised.
+    """
+    document = Document(path)
+    try:
+        text = _decode(_read_bytes(path))
+        if path.suffix.lower() == ".json":
+            from . import json_reader
+
+            json_reader.read_into(document, text)
+        else:
+            from . import yaml_reader
+
+            yaml_reader.read_into(document, text)
+    except UnreadableError as error:
+        document.report(error.position, error.at, error.wrong, error.remedy)
+        document.unreadable.add(())
+    return document
+
+
+_START = Position(1, 1)
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        # Opening a named pipe would wait for a writer, hence the look at what it is.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UnreadableError(_START, (), "is not a file", "Give the path of a spec file")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise UnreadableError(_START, (), "there is no such file", _similar_file(path)) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UnreadableError(_START, (), f"cannot be read: {reason}") from None
+    if len(content) > MAX_BYTES:
+        wrong = f"the file is larger than {MAX_BYTES // 1024} KiB"
+        raise UnreadableError(_START, (), wrong, "A spec holds a few lines; is this another file?")
+    return content
+
+
+def _similar_file(path: Path) -> str:
+    siblings: list[str] = []
+    if path.parent.is_dir():
+        files = (file for file in path.parent.iterdir() if file.suffix in (".yaml", ".json"))
+        siblings = [file.name for file in files]
+    nearest = nearest_word(path.name, sorted(siblings))
+    return f"Did you mean '{path.parent / nearest}'?" if nearest else ""
+
+
+def _decode(content: bytes) -> str:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode("utf-8-sig")
+        wrong = f"the byte 0x{content[error.start]:02x} is not valid UTF-8"
+        remedy = "Save the file as UTF-8"
+        raise UnreadableError(_place(before, len(before)), (), wrong, remedy) from None
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    unsafe = find_unsafe_character(text)
+    if unsafe is not None:
+        wrong = f"the file contains the character {unsafe[1]}, which cannot be shown safely"
+        raise UnreadableError(_place(text, unsafe[0]), (), wrong, "Remove it")
+    return text
+
+
+def _place(text: str, index: int) -> Position:
+    return Position(text.count("\n", 0, index) + 1, index - (text.rfind("\n", 0, index) + 1) + 1)

@@ -1,0 +1,212 @@
+"""Pydantic's validation errors as plain sentences at their place in the document."""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from .document import Document
+from .fields import Mistake
+from .model import Spec
+from .problems import KeyPath, Problem, did_you_mean, format_field, nearest_word, shorten
+from .sources import SOURCE_KINDS, source_tag
+
+_TAGS = {source_tag(kind): section for kind, section in SOURCE_KINDS.items()}
+_KEY = "[key]"
+"""How pydantic marks an error that is about a key of a mapping, not about its value."""
+
+
+def explain(error: ValidationError, document: Document) -> list[Problem]:
+    """Every mistake in the order of the file, but for what the document's own problems explain."""
+    details = error.errors(include_url=False)
+    misspelt = {
+        (*_key_path(detail)[:-1], meant)
+        for detail in details
+        if detail["type"] == "extra_forbidden" and (meant := _meant_key(detail)) is not None
+    }
+    return [
+        problem
+        for detail in details
+        if not (detail["type"] == "missing" and _key_path(detail) in misspelt)
+        for problem in _problems(detail, document)
+        if not document.is_unreadable(problem.field)
+    ]
+
+
+def _problems(detail: ErrorDetails, document: Document) -> Iterator[Problem]:
+    path = _key_path(detail)
+    of_key = detail["type"] in ("missing", "extra_forbidden") or detail["loc"][-1:] == (_KEY,)
+    for found in _mistakes(detail, document):
+        at = (*path, *found.at)
+        position = document.position(at, of_key=of_key)
+        yield Problem(document.path, position, at, found.wrong, found.remedy)
+
+
+def _key_path(detail: ErrorDetails) -> KeyPath:
+    return tuple(part for part in detail["loc"] if part not in _TAGS and part != _KEY)
+
+
+def _mistakes(detail: ErrorDetails, document: Document) -> tuple[Mistake, ...]:
+    kind = detail["type"]
+    context = detail.get("ctx", {})
+    if kind == "mistakes":
+        found: tuple[Mistake, ...] = context["mistakes"]
+        return found
+    if kind == "missing":
+        return (_missing(detail),)
+    if kind == "too_short" and len(detail["input"]) >= context["min_length"]:
+        return ()  # pydantic counts sound items only; the others have their own reports
+    if kind == "extra_forbidden":
+        return (_unknown_key(detail),)
+    text = document.texts.get(_key_path(detail))
+    if kind in _WRONG_TYPE:
+        return (_wrong_type(_WRONG_TYPE[kind], detail["input"], text),)
+    if kind in _LIMITS:
+        return (Mistake(_LIMITS[kind](context, detail["input"])),)
+    return (Mistake(f"{detail['msg'][0].lower()}{detail['msg'][1:]}"),)
+
+
+_WRONG_TYPE = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "float_type": "a number",
+    "tuple_type": "a list",
+    "model_type": "a mapping of keys to values",
+    "mapping_type": "a mapping of keys to values",
+}
+
+_LIMITS: Mapping[str, Callable[[Mapping[str, Any], Any], str]] = {
+    "greater_than_equal": lambda limit, given: f"must be at least {limit['ge']:g}, got {given}",
+    "less_than_equal": lambda limit, given: f"must be at most {limit['le']:.0f}, got {given}",
+    "less_than": lambda limit, given: f"must be less than {limit['lt']:.0f}, got {given}",
+    "finite_number": lambda _, given: f"must be a finite number, got {given}",
+    "string_too_short": lambda *_: "must not be empty",
+    "string_too_long": lambda limit, given: (
+        f"must have at most {limit['max_length']} characters, got {len(given)}"
+    ),
+    "too_short": lambda limit, given: _wrong_length(
+        given, f"at least {limit['min_length']}", limit["actual_length"]
+    ),
+    "too_long": lambda limit, given: _wrong_length(
+        given, f"at most {limit['max_length']}", limit["actual_length"]
+    ),
+    "literal_error": lambda limit, given: (
+        f"must be {limit['expected']}, got '{shorten(str(given))}'"
+    ),
+}
+
+
+def _wrong_length(given: Any, bound: str, length: int) -> str:
+    return f"must have {bound} items, got {length}" if given else "must not be empty"
+
+
+def _wrong_type(wanted: str, given: Any, text: str | None) -> Mistake:
+    wrong = f"must be {wanted}, got {_describe(given, text)}"
+    if given is None:
+        return Mistake(f"must be {wanted}, but is empty", "Write a value here")
+    if wanted == "text" and text is not None:
+        return Mistake(wrong, f'Quote it: "{text}"')
+    if wanted == "a list" and isinstance(given, int | str):
+        return Mistake(wrong, f"Write [{shorten(text or str(given))}]")
+    if wanted == "true or false" and isinstance(given, str):
+        meant = {"yes": "true", "on": "true", "no": "false", "off": "false"}
+        word = meant.get(given.lower(), given.lower())
+        return Mistake(wrong, f"Write {word}" if word in ("true", "false") else "")
+    if wanted.endswith("number") and isinstance(given, str) and _is_number(given):
+        return Mistake(wrong, "Remove the quotation marks")
+    return Mistake(wrong)
+
+
+def _is_number(text: str) -> bool:
+    return len(text) < 20 and text.strip().isdigit()
+
+
+def _describe(given: Any, text: str | None) -> str:
+    if isinstance(given, bool):
+        return f"{text or given} (a truth value)"
+    if isinstance(given, int | float):
+        return f"the number {text or given}"
+    if isinstance(given, str):
+        return f"the text '{shorten(given)}'"
+    return "a mapping" if isinstance(given, Mapping) else "a list"
+
+
+def _missing(detail: ErrorDetails) -> Mistake:
+    key = _key_path(detail)[-1]
+    section = _section_at(detail["loc"][:-1])
+    if section is None:
+        return Mistake("is missing", "Write [low, high]" if isinstance(key, int) else "")
+    return Mistake("is missing", f"Add it, such as `{key}: {_example(section, str(key))}`")
+
+
+def _example(section: Any, key: str) -> str:
+    """An example of a required key's value as YAML in one line; JSON is YAML as well."""
+    inner = _bare(section.model_fields[key].annotation)
+    if _is_section(inner):
+        required = [name for name, field in inner.model_fields.items() if field.is_required()]
+        return f"{{{', '.join(f'{name}: {_example(inner, name)}' for name in required)}}}"
+    examples = section.model_fields[key].examples or [""]
+    return json.dumps(examples[0])
+
+
+def _unknown_key(detail: ErrorDetails) -> Mistake:
+    section = _section_at(detail["loc"][:-1])
+    key = str(_key_path(detail)[-1])
+    if places := _places_of(key):
+        return Mistake("unknown key here", f"It belongs at {' or '.join(places)}")
+    return Mistake("unknown key", did_you_mean(key, section.model_fields if section else ()))
+
+
+def _meant_key(detail: ErrorDetails) -> str | None:
+    """The key that was misspelt: it is not reported as missing, too."""
+    section = _section_at(detail["loc"][:-1])
+    key = str(detail["loc"][-1])
+    return nearest_word(key, section.model_fields) if section and not _places_of(key) else None
+
+
+def _section_at(location: tuple[str | int, ...]) -> type[BaseModel] | None:
+    """The class that describes the mapping at a pydantic location."""
+    annotation: Any = Spec
+    for part in location:
+        annotation = _inside(annotation, part)
+    return annotation if _is_section(annotation) else None
+
+
+def _inside(annotation: Any, part: str | int) -> Any:
+    """The annotation of the value that one step of a location leads to."""
+    if part in _TAGS:
+        return _TAGS[str(part)]
+    if _is_section(annotation):
+        return _bare(annotation.model_fields[part].annotation)
+    arguments = get_args(annotation)
+    return _bare(arguments[-1]) if get_origin(annotation) is Mapping else None
+
+
+def _bare(annotation: Any) -> Any:
+    """An annotation without `Annotated` and without `| None`."""
+    while hasattr(annotation, "__metadata__"):
+        annotation = annotation.__origin__
+    if get_origin(annotation) in (Union, types.UnionType):
+        rest = [_bare(option) for option in get_args(annotation) if option is not type(None)]
+        return rest[0] if len(rest) == 1 else annotation
+    return annotation
+
+
+def _is_section(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _places_of(key: str) -> list[str]:
+    """Where else in a spec a key of this name belongs."""
+    sections = {name: _bare(field.annotation) for name, field in Spec.model_fields.items()}
+    return [
+        format_field((name, key))
+        for name, section in sections.items()
+        if _is_section(section) and key in section.model_fields
+    ] + [key for name in Spec.model_fields if name == key]

@@ -1,0 +1,175 @@
+"""The building blocks of a spec's fields: the base class, the text types, the report of a mistake."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictStr,
+    StringConstraints,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from .problems import KeyPath
+from .text import find_unsafe_character
+
+_H = TypeVar("_H", bound=Hashable)
+
+
+class Mistake(NamedTuple):
+    """What a validator has found: `at` leads from the validated value to the part that is wrong."""
+
+    wrong: str
+    remedy: str = ""
+    at: KeyPath = ()
+
+
+def mistake(wrong: str, remedy: str = "", at: KeyPath = ()) -> PydanticCustomError:
+    """The exception by which a validator reports one mistake."""
+    return mistakes([Mistake(wrong, remedy, at)])
+
+
+def mistakes(found: Iterable[Mistake]) -> PydanticCustomError:
+    """The exception by which a validator reports several mistakes at once."""
+    found = tuple(found)
+    text = "; ".join(one.wrong for one in found)
+    return PydanticCustomError("mistakes", "{text}", {"text": text, "mistakes": found})
+
+
+class Section(BaseModel):
+    """A mapping of a spec. Null (or empty text) for an optional key means its default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_unset(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
+        unset = {key for key in optional & set(values) if values[key] is None or values[key] == ""}
+        return {key: value for key, value in values.items() if key not in unset}
+
+
+def find_repeats(values: Iterable[Hashable], wrong: str) -> list[Mistake]:
+    """A mistake for each value that occurs earlier as well; `wrong` shows it as `{}`."""
+    seen: set[Hashable] = set()
+    found = []
+    for index, value in enumerate(values):
+        if value in seen:
+            found.append(Mistake(wrong.format(value), "Remove one of them", (index,)))
+        seen.add(value)
+    return found
+
+
+def unique(values: tuple[_H, ...]) -> tuple[_H, ...]:
+    """Refuse a list that holds the same value twice."""
+    if found := find_repeats(values, "{} is listed twice"):
+        raise mistakes(found)
+    return values
+
+
+def _safe(text: str) -> str:
+    unsafe = find_unsafe_character(text)
+    if unsafe is not None:
+        wrong = f"the text contains the character {unsafe[1]}, which cannot be shown safely"
+        raise mistake(wrong, "Remove it")
+    return text
+
+
+def one_line(text: str) -> str:
+    """Refuse text that would break a line of metadata or of a command."""
+    if "\n" in text or "\t" in text:
+        raise mistake("must be a single line without tabs", "Write it in one line")
+    return _safe(text)
+
+
+Prose = Annotated[
+    StrictStr, StringConstraints(strip_whitespace=True, max_length=10_000), AfterValidator(_safe)
+]
+"""Free text of several lines."""
+
+Line = Annotated[
+    StrictStr,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=512),
+    AfterValidator(one_line),
+]
+"""Free text of one line, as wheel metadata demands for a summary."""
+
+Label = Annotated[
+    StrictStr,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=32),
+    AfterValidator(one_line),
+]
+"""A short heading, such as that of a URL."""
+
+GivenName = Annotated[
+    StrictStr, StringConstraints(min_length=1, max_length=256), AfterValidator(one_line)
+]
+"""The name of a signature, an input or an output, exactly as the model gives it."""
+
+
+def _sha256(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
+        wrong = f"must be 64 hexadecimal digits, got {len(text)} characters"
+        raise mistake(wrong, "`sha256sum FILE` prints it")
+    return text.lower()
+
+
+Sha256 = Annotated[
+    StrictStr,
+    AfterValidator(_sha256),
+    Field(json_schema_extra={"pattern": "^[0-9a-fA-F]{64}$"}),
+]
+"""A SHA-256 digest in lower-case hexadecimal."""
+
+
+def check_relative_path(text: str) -> str:
+    """A path below some directory in its shortest form, with `/` between its parts.
+
+    Whatever it is joined to, the result stays inside that directory (symbolic links aside).
+    """
+    if "\\" in text:
+        raise mistake("the path contains a backslash", "Separate directories by `/`")
+    if text.startswith("/") or re.match(r"[A-Za-z]:", text):
+        raise mistake("the path must be relative", "Leave out what comes before the directory")
+    parts = [part for part in text.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise mistake("the path contains `..`", "Name a place below the directory")
+    if any(part.startswith(("-", ":", "~")) for part in parts):
+        raise mistake("a part of the path begins with `-`, `:` or `~`", "Rename it")
+    return "/".join(parts) or "."
+
+
+RelativePath = Annotated[
+    StrictStr,
+    StringConstraints(min_length=1, max_length=1024),
+    AfterValidator(one_line),
+    AfterValidator(check_relative_path),
+]
+"""A path below the directory of the spec, of a repository or of an archive."""
+
+
+def check_local_path(text: str) -> str:
+    """Refuse a path that would mean different things to different tools."""
+    if "\\" in text:
+        raise mistake("the path contains a backslash", "Separate directories by `/`")
+    if text.startswith("~"):
+        raise mistake("`~` is not expanded", "Write the path out, or relative to the spec file")
+    return text
+
+
+LocalPath = Annotated[
+    StrictStr,
+    StringConstraints(min_length=1, max_length=1024),
+    AfterValidator(one_line),
+    AfterValidator(check_local_path),
+]
+"""A path on this machine, absolute or relative to the spec file."""

@@ -1,0 +1,77 @@
+"""Reading specs: one file or many, with every mistake of all of them in a single error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from .document import Document, read_document
+from .explain import explain
+from .model import Spec
+from .problems import Problem, spec_error
+
+
+def load_spec(path: Path) -> Spec:
+    """Read and check one spec file (YAML, or JSON if its name ends in `.json`).
+
+    Raises:
+        SpecError: The file has mistakes; the message lists them all.
+    """
+    spec, problems = _read(path)
+    if spec is None:
+        raise spec_error(problems, 1)
+    return spec
+
+
+def load_specs(paths: Iterable[Path]) -> list[Spec]:
+    """Read and check several spec files, each once, in the given order.
+
+    Raises:
+        SpecError: Any file has mistakes, or two of them would make the same wheel or C++ class;
+            the message lists all of it.
+    """
+    files: dict[Path, Path] = {}
+    for path in paths:
+        files.setdefault(path.resolve(), path)
+    specs: list[Spec] = []
+    problems: list[Problem] = []
+    for path in files.values():
+        spec, found = _read(path)
+        problems += found
+        if spec is not None:
+            problems += _find_collisions(spec, specs)
+            specs.append(spec)
+    if problems:
+        raise spec_error(problems, len({problem.file for problem in problems}))
+    return specs
+
+
+def _read(path: Path) -> tuple[Spec | None, list[Problem]]:
+    document = read_document(path)
+    spec, problems = _validate(document)
+    problems = sorted([*document.problems, *problems], key=lambda problem: problem.position)
+    return (None if problems else spec), problems
+
+
+def _validate(document: Document) -> tuple[Spec | None, list[Problem]]:
+    try:
+        return Spec.model_validate(document.values, context={"path": document.path}), []
+    except ValidationError as error:
+        return None, explain(error, document)
+
+
+def _find_collisions(spec: Spec, earlier: list[Spec]) -> list[Problem]:
+    field = ("model", "name")
+    same = [other for other in earlier if other.distribution == spec.distribution]
+    return [
+        Problem(
+            spec.path,
+            read_document(spec.path).position(field),
+            field,
+            f"'{spec.model.name}' would make the same wheel {spec.distribution} as {other.path}",
+            "Rename one of them",
+        )
+        for other in same
+    ]

@@ -1,0 +1,386 @@
+"""The spec of a model as typed values. Every field, its meaning and its default stand here once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from packaging.version import InvalidVersion, Version
+from pydantic import (
+    AfterValidator,
+    Field,
+    PrivateAttr,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationInfo,
+    field_validator,
+)
+
+from ..targets import TARGETS, Target, host_targets
+from .batching import MAX_BATCH_SIZE, Batching
+from .fields import (
+    GivenName,
+    Label,
+    Line,
+    LocalPath,
+    Mistake,
+    Prose,
+    RelativePath,
+    Section,
+    mistake,
+    mistakes,
+    unique,
+)
+from .flags import FastMath, Flags, XlaFlags, flag_name
+from .names import (
+    NAME_PATTERN,
+    NAMESPACE_PATTERN,
+    check_model_name,
+    check_namespace,
+    to_distribution,
+    to_identifier,
+)
+from .problems import did_you_mean, nearest_word
+from .sources import Source, check_url
+
+
+def _check_version(version: str) -> str:
+    try:
+        return str(Version(version))
+    except InvalidVersion:
+        remedy = 'Write it like "1.2.0" or "2.0rc1" (PEP 440)'
+        raise mistake(f"'{version}' is not a version", remedy) from None
+
+
+class ModelSection(Section):
+    """The model itself: who it is and which of its signatures is compiled."""
+
+    name: Annotated[StrictStr, AfterValidator(check_model_name)] = Field(
+        description="Name of the model: of the wheel model-NAME, the module model_NAME and the "
+        "class tfaot_model::NAME, where - becomes _.",
+        examples=["my-model"],
+        json_schema_extra={"pattern": NAME_PATTERN},
+    )
+    version: Annotated[StrictStr, Field(max_length=64), AfterValidator(_check_version)] = Field(
+        description="Version of the model and of its wheel (PEP 440), in quotation marks.",
+        examples=["1.0.0"],
+    )
+    saved_model: LocalPath = Field(
+        default="./saved_model",
+        description="The SavedModel's directory, relative to the spec file; not with `source`.",
+    )
+    serving_key: GivenName = Field(
+        default="serving_default", description="Name of the signature that is compiled."
+    )
+    author: Line | None = Field(default=None, description="Who made the model.")
+    description: Prose | None = Field(
+        default=None, description="What the model does, in free text."
+    )
+
+
+_BatchSize = Annotated[StrictInt, Field(ge=1, le=MAX_BATCH_SIZE)]
+
+
+class CompilationSection(Section):
+    """What the compiler is asked for."""
+
+    batch_sizes: (
+        Annotated[
+            tuple[_BatchSize, ...], Field(min_length=1, max_length=64), AfterValidator(unique)
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Numbers of rows that get code of their own, in any order. "
+        "Omitted: decided by the model's signature.",
+        examples=[[1, 2, 4]],
+        json_schema_extra={"uniqueItems": True},
+    )
+    namespace: Annotated[StrictStr, Field(max_length=255), AfterValidator(check_namespace)] = Field(
+        default="tfaot_model",
+        description="C++ namespace of the model's class.",
+        json_schema_extra={"pattern": NAMESPACE_PATTERN},
+    )
+    tf_xla_flags: Flags = Field(default=(), description="Extra TF_XLA_FLAGS (TensorFlow to XLA).")
+    xla_flags: XlaFlags = Field(default=(), description="Extra XLA_FLAGS (XLA to machine code).")
+
+    @field_validator("batch_sizes")
+    @classmethod
+    def _sort(cls, sizes: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        return tuple(sorted(sizes)) if sizes is not None else None
+
+
+_COMMON_LICENSES = (
+    *("Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "MPL-2.0", "CC0-1.0"),
+    *("GPL-2.0-only", "GPL-3.0-only", "GPL-3.0-or-later", "LGPL-3.0-or-later"),
+    *("CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0"),
+)
+
+
+def _check_license(expression: str) -> str:
+    from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
+    try:
+        return str(canonicalize_license_expression(expression))
+    except InvalidLicenseExpression:
+        nearest = nearest_word(expression, _COMMON_LICENSES)
+        meant = f" (did you mean '{nearest}'?)" if nearest else ""
+        remedy = f"Use one from spdx.org/licenses or LicenseRef-NAME{meant}"
+        raise mistake(f"'{expression}' is not an SPDX licence expression", remedy) from None
+
+
+def _check_keyword(keyword: str) -> str:
+    if "," in keyword:
+        raise mistake("a keyword must not contain a comma", "Make it two items of the list")
+    return keyword
+
+
+License = Annotated[Line, AfterValidator(_check_license)]
+_WebAddress = Annotated[
+    StrictStr, Field(max_length=2048), AfterValidator(lambda url: check_url(url, ("https",)))
+]
+
+
+class PackageSection(Section):
+    """What the wheel says about itself."""
+
+    license: License = Field(
+        default="Apache-2.0", description="Licence of the generated code, as an SPDX expression."
+    )
+    weights_license: License | None = Field(
+        default=None,
+        description="Licence of the weights, as an SPDX expression. Omitted: not known.",
+    )
+    license_files: Annotated[
+        tuple[RelativePath, ...], Field(max_length=32), AfterValidator(unique)
+    ] = Field(
+        default=(), description="Licence texts to put into the wheel, relative to the spec file."
+    )
+    summary: Line | None = Field(default=None, description="One line for listings.")
+    urls: Mapping[Label, _WebAddress] = Field(
+        default_factory=dict, description="Labelled https links.", max_length=16
+    )
+    keywords: Annotated[
+        tuple[Annotated[Line, Field(max_length=64), AfterValidator(_check_keyword)], ...],
+        Field(max_length=32),
+        AfterValidator(unique),
+    ] = Field(default=(), description="Words to be found by.")
+
+
+_Bound = Annotated[StrictFloat, Field(ge=0)]
+
+
+class Tolerance(Section):
+    """How far an output may be from TensorFlow's: |difference| <= atol + rtol * max |output|."""
+
+    atol: _Bound = Field(default=0.0, description="Absolute part, in the unit of the output.")
+    rtol: Annotated[_Bound, Field(lt=1)] = Field(
+        default=1e-5, description="Part relative to the largest absolute value of the output."
+    )
+
+
+class OutputTolerance(Section):
+    """The tolerance of one output; what is left out is as for all outputs."""
+
+    atol: _Bound | None = Field(
+        default=None, description="Absolute part, in the unit of the output."
+    )
+    rtol: Annotated[_Bound, Field(lt=1)] | None = Field(
+        default=None, description="Part relative to the largest absolute value of the output."
+    )
+
+
+def _check_range(bounds: tuple[float, float]) -> tuple[float, float]:
+    if not bounds[0] < bounds[1]:
+        raise mistake("the first bound must be less than the second", "Write [low, high]")
+    return bounds
+
+
+class VerifySection(Section):
+    """How the wheel is compared with TensorFlow before it is accepted."""
+
+    tolerance: Tolerance = Field(default_factory=Tolerance, description="Tolerance of all outputs.")
+    outputs: Mapping[GivenName, OutputTolerance] = Field(
+        default_factory=dict, description="Tolerances of single outputs, by name."
+    )
+    rows: Annotated[StrictInt, Field(ge=1, le=MAX_BATCH_SIZE)] = Field(
+        default=16, description="Number of rows to compare."
+    )
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = Field(
+        default=0, description="Seed of the random inputs."
+    )
+    ranges: Mapping[
+        GivenName, Annotated[tuple[StrictFloat, StrictFloat], AfterValidator(_check_range)]
+    ] = Field(default_factory=dict, description="[low, high] of random inputs, by name.")
+
+    def tolerance_of(self, output: str) -> Tolerance:
+        """The tolerance of an output: its own where given, else that of all outputs."""
+        own = self.outputs.get(output)
+        given = own.model_dump(exclude_none=True) if own else {}
+        return self.tolerance.model_copy(update=given)
+
+
+_Axis = Annotated[StrictInt, Field(ge=1, le=2**31 - 1)]
+
+
+def _check_shape(shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    free = [axis for axis, length in enumerate(shape) if axis > 0 and length is None]
+    if free:
+        wrong = "only the first axis, the batch, may be null"
+        raise mistakes(Mistake(wrong, "Give the length of this axis", (axis,)) for axis in free)
+    return shape
+
+
+class InputSection(Section):
+    """What is known of an input beyond the model's signature."""
+
+    shape: Annotated[
+        tuple[_Axis | None, ...], Field(max_length=8), AfterValidator(_check_shape)
+    ] = Field(
+        description="Length of every axis; null for the batch, which comes first.",
+        examples=[[None, 128]],
+    )
+
+
+def _check_target(name: str) -> str:
+    if name not in TARGETS:
+        raise mistake(f"'{name}' is not a known CPU level", did_you_mean(name, TARGETS))
+    return name
+
+
+_TargetName = Annotated[
+    StrictStr, AfterValidator(_check_target), Field(json_schema_extra={"enum": list(TARGETS)})
+]
+
+
+class Spec(Section):
+    """Everything that decides how one model becomes a wheel."""
+
+    model: ModelSection = Field(description="The model: name, version, signature.")
+    compilation: CompilationSection = Field(
+        default_factory=CompilationSection, description="Batch sizes, namespace, compiler flags."
+    )
+    source: Source | None = Field(
+        default=None, description="Where the SavedModel comes from; omitted: model.saved_model."
+    )
+    targets: (
+        Annotated[tuple[_TargetName, ...], Field(min_length=1), AfterValidator(unique)] | None
+    ) = Field(
+        default=None,
+        description="CPU levels to compile for; omitted: all of the machine's architecture.",
+        examples=[["x86-64", "x86-64-v3"]],
+        json_schema_extra={"uniqueItems": True},
+    )
+    batching: Batching = Field(
+        default_factory=Batching, description="How other numbers of rows are computed."
+    )
+    package: PackageSection = Field(
+        default_factory=PackageSection, description="Licences and other metadata of the wheel."
+    )
+    verify: VerifySection = Field(
+        default_factory=VerifySection, description="Comparison with TensorFlow."
+    )
+    inputs: Mapping[GivenName, InputSection] = Field(
+        default_factory=dict, description="Shapes of inputs that have free axes, by name."
+    )
+    allow_pruned_inputs: StrictBool = Field(
+        default=False, description="Accept inputs that no output depends on; they are ignored."
+    )
+    fast_math: FastMath = Field(
+        default_factory=FastMath, description="Relaxations of IEEE arithmetic, all off by default."
+    )
+
+    _path: Path = PrivateAttr(default=Path("spec.yaml"))
+
+    def model_post_init(self, context: Any) -> None:
+        """Take the file's path from the validation context, `{"path": Path}`."""
+        if isinstance(context, Mapping) and "path" in context:
+            self._path = context["path"]
+
+    @field_validator("source")
+    @classmethod
+    def _check_one_place(cls, source: Source | None, info: ValidationInfo) -> Source | None:
+        model = info.data.get("model")
+        if source is not None and model is not None and "saved_model" in model.model_fields_set:
+            wrong = "both source and model.saved_model say where the model is"
+            raise mistake(wrong, "Keep one; `path` in source leads to the SavedModel's directory")
+        return source
+
+    @field_validator("targets")
+    @classmethod
+    def _lowest_first(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return tuple(name for name in TARGETS if name in names) if names is not None else None
+
+    @field_validator("batching")
+    @classmethod
+    def _check_rules(cls, batching: Batching, info: ValidationInfo) -> Batching:
+        compilation = info.data.get("compilation")
+        if compilation is not None and compilation.batch_sizes is not None:
+            found = batching.find_uncompiled(compilation.batch_sizes)
+            if found:
+                raise mistakes(found)
+        return batching
+
+    @field_validator("fast_math")
+    @classmethod
+    def _check_flags(cls, fast_math: FastMath, info: ValidationInfo) -> FastMath:
+        compilation = info.data.get("compilation")
+        names = {flag_name(flag) for flag in fast_math.xla_flags()}
+        extra = compilation.xla_flags if compilation is not None else ()
+        twice = [name for name in map(flag_name, extra) if name in names]
+        if twice and fast_math.model_fields_set:
+            wrong = f"compilation.xla_flags sets {', '.join(twice)} as well"
+            raise mistake(wrong, "Remove the flags there")
+        return fast_math
+
+    @property
+    def path(self) -> Path:
+        """The file that the spec was read from, as it was named."""
+        return self._path
+
+    @property
+    def directory(self) -> Path:
+        """The directory that the spec's paths are relative to, absolute."""
+        return self._path.absolute().parent
+
+    @property
+    def identifier(self) -> str:
+        """The model's name as an identifier of C, C++ and Python (`test_simple`)."""
+        return to_identifier(self.model.name)
+
+    @property
+    def distribution(self) -> str:
+        """The normalised name of the wheel (`model-test-simple`)."""
+        return to_distribution(self.model.name)
+
+    @property
+    def module(self) -> str:
+        """The name of the Python module (`model_test_simple`)."""
+        return f"model_{self.identifier}"
+
+    def resolve_targets(self) -> tuple[Target, ...]:
+        """The CPU levels to compile for, lowest first.
+
+        Raises:
+            EnvironmentProblemError: None are given and this machine's architecture is not known.
+        """
+        if self.targets is None:
+            return host_targets()
+        return tuple(TARGETS[name] for name in self.targets)
+
+    def xla_flags(self) -> tuple[str, ...]:
+        """The spec's share of XLA_FLAGS: arithmetic, each switch set once, then the extra flags."""
+        extra = self.compilation.xla_flags
+        names = {flag_name(flag) for flag in extra}
+        arithmetic = self.fast_math.xla_flags()
+        return (*(flag for flag in arithmetic if flag_name(flag) not in names), *extra)
+
+    def spec_digest(self) -> str:
+        """SHA-256 of what the spec says, however and wherever it is written."""
+        content = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(content.encode()).hexdigest()

@@ -1,0 +1,99 @@
+"""Names that become a distribution, a module, a class, a header and a symbol: hostile until checked."""
+
+from __future__ import annotations
+
+import keyword
+import re
+
+from .fields import mistake
+
+NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,62}$"
+NAMESPACE_PATTERN = r"^[A-Za-z][A-Za-z0-9_]*(::[A-Za-z][A-Za-z0-9_]*)*$"
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+_C_KEYWORDS = _words("""
+alignas alignof asm auto bool break case char const constexpr continue default do double else enum
+extern false float for goto if inline int long nullptr register restrict return short signed sizeof
+static static_assert struct switch thread_local true typedef typeof typeof_unqual union unsigned
+void volatile while
+""")
+_CPP_KEYWORDS = _words("""
+and and_eq bitand bitor catch char16_t char32_t char8_t class co_await co_return co_yield compl
+concept consteval constinit const_cast decltype delete dynamic_cast explicit export friend mutable
+namespace new noexcept not not_eq operator or or_eq private protected public reinterpret_cast
+requires static_cast template this throw try typeid typename using virtual wchar_t xor xor_eq
+""")
+# `std` would hide the standard library inside the model's namespace; the rest are macros that GCC
+# or the C headers define.
+_TAKEN = _words("assert errno linux offsetof posix setjmp std stderr stdin stdout unix")
+_OURS = _words("modelwheel tfaot tfaot_model")
+_WINDOWS_DEVICES = frozenset(
+    ["aux", "con", "nul", "prn"] + [f"{port}{n}" for port in ("com", "lpt") for n in range(10)]
+)
+
+_RESERVED = {
+    **dict.fromkeys(_TAKEN, "is a name of the C and C++ standard libraries or compilers"),
+    **dict.fromkeys(_OURS, "is a name of the runtime"),
+    **dict.fromkeys(keyword.kwlist, "is a keyword of Python"),
+    **dict.fromkeys(_CPP_KEYWORDS, "is a keyword of C++"),
+    **dict.fromkeys(_C_KEYWORDS, "is a keyword of C"),
+}
+
+
+def check_model_name(name: str) -> str:
+    """The name itself, if it can name a distribution, a module and C, C++ and Python identifiers.
+
+    Raises:
+        PydanticCustomError: It cannot; says why and proposes a name that can.
+    """
+    if not re.fullmatch(NAME_PATTERN, name):
+        wrong = (
+            "must be lower-case letters, digits, - and _, begin with a letter, at most 63 of them"
+        )
+        raise mistake(wrong, _propose(name))
+    if re.search(r"[_-]{2}|[_-]$", name):
+        raise mistake("must not end with - or _, nor have two of them in a row", _propose(name))
+    identifier = to_identifier(name)
+    if identifier in _RESERVED:
+        raise mistake(f"'{name}' {_RESERVED[identifier]}", f"Try '{name}-model'")
+    if identifier in _WINDOWS_DEVICES:
+        raise mistake(f"'{name}' is a device on Windows, not a file", f"Try '{name}-model'")
+    if re.search(r"_bs\d+$", identifier):
+        wrong = f"'{name}' ends like the class for one batch size"
+        raise mistake(wrong, "Leave out the number at the end")
+    return name
+
+
+def _propose(name: str) -> str:
+    proposal = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:63].strip("-")
+    return f"Did you mean '{proposal}'?" if re.match(r"[a-z]", proposal) else ""
+
+
+def to_identifier(name: str) -> str:
+    """A checked model name as an identifier of C, C++ and Python (`test_simple`)."""
+    return name.replace("-", "_")
+
+
+def to_distribution(name: str) -> str:
+    """The normalised distribution name of a checked model name (PEP 503): `model-test-simple`."""
+    return f"model-{name.replace('_', '-')}"
+
+
+def check_namespace(namespace: str) -> str:
+    """The C++ namespace itself, such as `tfaot_model` or `cms::models`, if it can be one.
+
+    Raises:
+        PydanticCustomError: It cannot; says why.
+    """
+    if not re.fullmatch(NAMESPACE_PATTERN, namespace) or "__" in namespace:
+        wrong = f"'{namespace}' is not a C++ namespace that a program may define"
+        raise mistake(wrong, "Use letters, digits and single _, parts joined by `::`")
+    for part in namespace.split("::"):
+        reason = _RESERVED.get(part, "")
+        if reason and part != "tfaot_model" and "Python" not in reason:
+            raise mistake(f"'{part}' {reason}", "Choose another namespace")
+    return namespace

@@ -1,0 +1,172 @@
+"""The commented spec that `modelwheel new` writes for a model it has looked at."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from ..errors import SpecError
+from .document import Document
+from .explain import explain
+from .model import ModelSection
+from .text import escape_unsafe
+
+SUGGESTED_BATCH_SIZES = (1, 4, 16)
+
+
+@dataclass(frozen=True)
+class TensorDescription:
+    """An input or output of a signature; None is a free axis, or for `shape` an unknown rank."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...] | None
+
+    @property
+    def has_free_batch(self) -> bool:
+        """Whether the first axis is free."""
+        return bool(self.shape) and self.shape is not None and self.shape[0] is None
+
+    @property
+    def has_other_free_axes(self) -> bool:
+        """Whether anything but the first axis is free."""
+        return self.shape is None or None in self.shape[1:]
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """What a SavedModel's signatures say, in plain values."""
+
+    signatures: tuple[str, ...]
+    serving_key: str
+    inputs: tuple[TensorDescription, ...]
+    outputs: tuple[TensorDescription, ...]
+
+
+def scaffold_spec(name: str, saved_model: Path, model: ModelDescription) -> str:
+    """A spec, as commented YAML, that `load_spec` accepts.
+
+    Args:
+        name: The model's name.
+        saved_model: The SavedModel's directory, relative to where the spec will lie.
+        model: The signature `model.serving_key` and the names of all signatures.
+
+    Raises:
+        SpecError: The name, the path or the signature's name cannot stand in a spec.
+    """
+    _check_values(name, str(saved_model), model.serving_key)
+    sections = [
+        "# yaml-language-server: $schema=schema.json",
+        _model_section(name, saved_model, model),
+        _compilation_section(model),
+        _inputs_section(model),
+        _PACKAGE,
+        _VERIFY,
+    ]
+    return "\n".join(section for section in sections if section)
+
+
+def _check_values(name: str, saved_model: str, serving_key: str) -> None:
+    values = {"name": name, "saved_model": saved_model, "serving_key": serving_key}
+    try:
+        ModelSection.model_validate({**values, "version": "1.0.0"})
+    except ValidationError as error:
+        problems = explain(error, Document(Path(name)))
+        raise SpecError("\n".join(problem.sentence() for problem in problems)) from None
+
+
+def _model_section(name: str, saved_model: Path, model: ModelDescription) -> str:
+    others = [signature for signature in model.signatures if signature != model.serving_key]
+    choice = f"  # also in this model: {', '.join(map(_comment, others))}" if others else ""
+    lines = [
+        "model:",
+        f"  name: {name}  # the wheel is called model-{name.replace('_', '-')}",
+        '  version: "1.0.0"',
+        f"  saved_model: {_scalar(str(saved_model))}  # relative to this file",
+        f"  serving_key: {_scalar(model.serving_key)}{choice}",
+        *_tensor_comments("inputs", model.inputs),
+        *_tensor_comments("outputs", model.outputs),
+        "  # author: Your Name",
+        "  # description: What the model does.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _tensor_comments(title: str, tensors: tuple[TensorDescription, ...]) -> list[str]:
+    return [f"  # {title}:"] + [
+        f"  #   {_comment(tensor.name)}: {_comment(tensor.dtype)} {_shape(tensor)}"
+        for tensor in tensors
+    ]
+
+
+def _shape(tensor: TensorDescription, free: str = "?") -> str:
+    if tensor.shape is None:
+        return "of unknown shape"
+    axes = [free if length is None else str(length) for length in tensor.shape]
+    if tensor.has_free_batch:
+        axes[0] = "batch"
+    return f"[{', '.join(axes)}]"
+
+
+def _compilation_section(model: ModelDescription) -> str:
+    if not any(tensor.has_free_batch for tensor in model.inputs):
+        return (
+            "# No input has a free first axis: the model is compiled for the batch that it has.\n"
+        )
+    lines = [
+        "compilation:",
+        "  # Numbers of rows that get code of their own; others are composed of these.",
+        f"  batch_sizes: {list(SUGGESTED_BATCH_SIZES)}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _inputs_section(model: ModelDescription) -> str:
+    free = [tensor for tensor in model.inputs if tensor.has_other_free_axes]
+    if not free:
+        return ""
+    lines = [
+        "# To fill in: these inputs have free axes besides the batch, and machine code needs to know",
+        "# their lengths. Put a number for each `?`, then remove the `# ` before these lines.",
+        "# inputs:",
+    ]
+    for tensor in free:
+        axes = ["?" if length is None else str(length) for length in tensor.shape or (None, None)]
+        if tensor.has_free_batch or tensor.shape is None:
+            axes[0] = "null"
+        lines.append(f"#   {_comment(_scalar(tensor.name))}: {{shape: [{', '.join(axes)}]}}")
+    return "\n".join(lines) + "\n"
+
+
+_PACKAGE = """\
+package:
+  license: Apache-2.0  # of the generated code
+  # weights_license: CC-BY-4.0  # of the weights; SPDX expression
+  # summary: One line for listings.
+"""
+
+_VERIFY = """\
+verify:
+  # Accepted difference from TensorFlow: atol + rtol * largest absolute output.
+  tolerance: {atol: 0.0, rtol: 1.0e-5}
+"""
+
+
+def _scalar(text: str) -> str:
+    """The text as a YAML scalar in one line, quoted unless it is plainly a word or a path."""
+    if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*|\.{0,2}(/[A-Za-z0-9_.-]+)+", text) and (
+        text.lower() not in ("true", "false", "null")
+    ):
+        return text
+    quoted = yaml.safe_dump(text, default_style='"', allow_unicode=True, width=math.inf)
+    return quoted.strip()
+
+
+def _comment(text: str) -> str:
+    """Text from a model, harmless inside a comment of one line."""
+    return escape_unsafe(" ".join(text.split()))

@@ -1,0 +1,70 @@
+"""The JSON Schema of specs, for editors: `python -m modelwheel.spec.schema` writes it anew."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..files import write_atomically
+from .model import Spec
+
+SCHEMA_FILE = Path(__file__).parents[3] / "model_specs" / "schema.json"
+"""Where the schema lies in a checkout of the project."""
+
+
+def spec_schema() -> dict[str, Any]:
+    """The schema (draft 2020-12) of what `load_spec` accepts, derived from the models.
+
+    It knows types, keys, limits and patterns; conditions between fields are `load_spec`'s alone.
+    """
+    schema = _polish(Spec.model_json_schema())
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "Model spec",
+    }
+
+
+def schema_text() -> str:
+    """The schema as it is stored."""
+    return json.dumps(spec_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def write_schema(path: Path = SCHEMA_FILE) -> None:
+    """Store the schema, whole or not at all."""
+    write_atomically(path, schema_text().encode())
+
+
+def _polish(node: Any) -> Any:
+    """Without the titles that pydantic makes of field names, and with null for optional keys."""
+    if isinstance(node, list):
+        return [_polish(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    polished = {
+        key: _polish(value)
+        for key, value in node.items()
+        if not (key == "title" and isinstance(value, str))
+    }
+    required = polished.get("required", [])
+    for name, field in polished.get("properties", {}).items():
+        if name not in required:
+            polished["properties"][name] = _nullable(field)
+    return polished
+
+
+_ABOUT = ("description", "default", "examples")
+
+
+def _nullable(field: dict[str, Any]) -> dict[str, Any]:
+    if {"type": "null"} in field.get("anyOf", []):
+        return field
+    about = {key: value for key, value in field.items() if key in _ABOUT}
+    accepted = {key: value for key, value in field.items() if key not in _ABOUT}
+    return {**about, "anyOf": [accepted, {"type": "null"}]}
+
+
+if __name__ == "__main__":
+    write_schema(*map(Path, sys.argv[1:2]))

@@ -1,0 +1,209 @@
+"""Where a model comes from: a commit of a git repository, an archive, or a directory; all pinned.
+
+What can change under its name (a branch, a tag, a short commit) is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, StrictStr, Tag
+
+from .fields import (
+    LocalPath,
+    RelativePath,
+    Section,
+    Sha256,
+    check_local_path,
+    mistake,
+    one_line,
+)
+from .problems import nearest_word
+
+COMMIT_PATTERN = r"^([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$"
+
+_SECRET = re.compile(r"token|secret|passw|signature|credential|api[_-]?key|^sig$", re.IGNORECASE)
+_SCP = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9.-]*:(?!/?-)[^\s:]+")
+_NO_CREDENTIALS = "Remove them; git's credential helpers or ~/.netrc are their place"
+
+
+def check_url(url: str, schemes: tuple[str, ...]) -> str:
+    """A URL of one of the schemes, with a host where it needs one and without credentials.
+
+    Messages never repeat the URL: it may hold a secret.
+
+    Raises:
+        PydanticCustomError: It is not such a URL.
+    """
+    parts = _split(url)
+    if parts.scheme not in schemes:
+        allowed = ", ".join(f"{scheme}://" for scheme in schemes)
+        remedy = "Use https instead" if parts.scheme == "http" else f"Allowed: {allowed}"
+        raise mistake("the URL must not begin like this", remedy)
+    names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
+    user_allowed = parts.scheme == "ssh"
+    if parts.password is not None or (parts.username is not None and not user_allowed):
+        raise mistake("the URL contains credentials", _NO_CREDENTIALS)
+    if any(_SECRET.search(name) for name in names):
+        raise mistake("the URL's query contains credentials", _NO_CREDENTIALS)
+    if parts.fragment:
+        raise mistake("the URL has a fragment (`#...`)", "Remove it")
+    if parts.scheme == "file":
+        if parts.hostname not in (None, "localhost"):
+            raise mistake("a file URL must not name a host", "Write file:///absolute/path")
+    elif not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", parts.hostname or ""):
+        raise mistake("the URL names no valid host", f"Write {parts.scheme}://host/path")
+    if (parts.username or "").startswith("-"):
+        raise mistake("the user name begins with `-`", "Remove it")
+    return url
+
+
+def _split(url: str) -> SplitResult:
+    if re.search(r"\s", url) or "\\" in url:
+        raise mistake("the URL contains a blank or a backslash", "Write them as %20 and %5C")
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # parsed on demand; a bad one raises here
+    except ValueError:
+        raise mistake("this is not a valid URL") from None
+    return parts
+
+
+def is_local(address: str) -> bool:
+    """Whether the address of a git repository is a plain path on this machine."""
+    return "://" not in address and not _SCP.fullmatch(address)
+
+
+def _check_git_address(address: str) -> str:
+    if re.match(r"[A-Za-z0-9+.-]*::", address):
+        raise mistake("git's transport helpers (`name::`) can run programs", "Use https or ssh")
+    if "://" in address:
+        return check_url(address, ("https", "ssh", "file"))
+    if not is_local(address):
+        return address
+    if address.startswith("-"):
+        raise mistake("the address begins with `-`", "Write ./- for such a directory")
+    if ":" in address:
+        raise mistake("this is neither a URL, user@host:path nor a plain path")
+    return check_local_path(address)
+
+
+def _check_archive_address(address: str) -> str:
+    if "://" not in address:
+        remedy = "Write file:///absolute/path for an archive on this machine"
+        raise mistake("this is not a URL", remedy)
+    return check_url(address, ("https", "file"))
+
+
+def _check_commit(commit: str) -> str:
+    if re.fullmatch(COMMIT_PATTERN, commit):
+        return commit.lower()
+    remedy = "Pin the full 40-digit commit: git rev-parse HEAD"
+    if re.fullmatch(r"[0-9a-fA-F]{4,63}", commit):
+        raise mistake(f"'{commit}' is a shortened commit, which may become ambiguous", remedy)
+    raise mistake(f"'{commit}' is a branch or a tag, which may move", remedy)
+
+
+_Address = Annotated[StrictStr, Field(min_length=1, max_length=2048), AfterValidator(one_line)]
+
+
+class GitSource(Section):
+    """A directory of a git repository at one commit."""
+
+    git: Annotated[_Address, AfterValidator(_check_git_address)] = Field(
+        description="The repository: https://, ssh://, file://, user@host:path, or a path relative "
+        "to the spec file. Credentials are refused.",
+        examples=["https://github.com/cms-externals/cms-tfaot.git"],
+    )
+    commit: Annotated[StrictStr, Field(max_length=256), AfterValidator(_check_commit)] = Field(
+        description="The full commit id, 40 (or, for SHA-256 repositories, 64) hexadecimal digits.",
+        examples=["df4bfd35dfed51d7c6ff0367ebc78093dfcc7d1d"],
+        json_schema_extra={"pattern": COMMIT_PATTERN},
+    )
+    path: RelativePath = Field(
+        default=".", description="Where in the repository the SavedModel lies."
+    )
+    sha256: Sha256 | None = Field(
+        default=None,
+        description="SHA-256 of the directory's tree: names and content of all its files.",
+    )
+
+    def address(self, directory: Path) -> str:
+        """What to give to git; a plain path is resolved against the spec's directory."""
+        return str(directory / self.git) if is_local(self.git) else self.git
+
+
+class ArchiveSource(Section):
+    """A directory of a downloaded archive."""
+
+    archive: Annotated[_Address, AfterValidator(_check_archive_address)] = Field(
+        description="URL of the archive: https:// or file://.",
+        examples=["https://example.org/model.tar.gz"],
+    )
+    sha256: Sha256 = Field(
+        description="SHA-256 of the archive file.", examples=["0123456789abcdef" * 4]
+    )
+    path: RelativePath = Field(default=".", description="Where in the archive the SavedModel lies.")
+
+
+class DirectorySource(Section):
+    """A directory on this machine."""
+
+    directory: LocalPath = Field(
+        description="The SavedModel's directory, absolute or relative to the spec file.",
+        examples=["../data/saved_model"],
+    )
+    sha256: Sha256 | None = Field(
+        default=None,
+        description="SHA-256 of the directory's tree: names and content of all its files.",
+    )
+
+
+SOURCE_KINDS: Mapping[str, type[Section]] = {
+    "git": GitSource,
+    "archive": ArchiveSource,
+    "directory": DirectorySource,
+}
+"""The key that tells the kind of a source, and its class."""
+
+
+def source_tag(kind: str) -> str:
+    """How validation errors mark the kind of source they are about; never a key of a spec."""
+    return f"<{kind}>"
+
+
+def _kind_of(value: Any) -> str | None:
+    for kind, section in SOURCE_KINDS.items():
+        if isinstance(value, section) or (isinstance(value, Mapping) and kind in value):
+            return source_tag(kind)
+    return None
+
+
+def _check_kind(value: Any) -> Any:
+    kinds = ", ".join(SOURCE_KINDS)
+    if isinstance(value, tuple(SOURCE_KINDS.values())):
+        return value
+    if not isinstance(value, Mapping):
+        raise mistake("must be a mapping", f"Begin it with one of {kinds}")
+    found = [kind for kind in SOURCE_KINDS if kind in value]
+    if len(found) > 1:
+        wrong = f"has {' and '.join(found)}, but a model comes from one place"
+        raise mistake(wrong, "Keep one of them")
+    if not found:
+        near = [(key, nearest_word(str(key), SOURCE_KINDS)) for key in value]
+        typos = [f"Did you mean '{kind}' by '{key}'?" for key, kind in near if kind]
+        raise mistake(f"says none of {kinds}", typos[0] if typos else "Add one of them")
+    return value
+
+
+Source: TypeAlias = Annotated[
+    Annotated[GitSource, Tag(source_tag("git"))]
+    | Annotated[ArchiveSource, Tag(source_tag("archive"))]
+    | Annotated[DirectorySource, Tag(source_tag("directory"))],
+    Discriminator(_kind_of),
+    BeforeValidator(_check_kind),
+]
