@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from modelwheel.errors import SpecError
 from modelwheel.spec import BatchRule, GitSource, load_spec, load_specs
@@ -137,6 +140,41 @@ def test_cms_defect_batch_sizes_duplicate_empty_or_cut_off(
 def test_cms_defect_flags_reach_a_shell(tmp_path: Path, text: str) -> None:
     path = write(tmp_path, HEAD + f'compilation: {{xla_flags: ["{text}"]}}\n')
     assert "compilation.xla_flags[0]: must be a single flag" in message(path)
+
+
+# Anything at all.
+
+_KEYS = [name for section in Section.__subclasses__() for name in section.model_fields]
+_LEAVES = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+    | st.sampled_from(["jet", "1.0", "main", "5:2,2,2", "--xla_a=1", "x86-64", "https://a/b", "1" * 64])
+)  # fmt: skip
+_VALUES = st.recursive(
+    _LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*_KEYS, "[key]", "<git>", "x", ""]), inner, max_size=5)
+    ),
+    max_leaves=20,
+)
+_SOURCES = st.dictionaries(
+    st.sampled_from(["git", "archive", "directory", "commit", "sha256", "path", "<git>", "paht"]),
+    _LEAVES,
+)
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(st.sampled_from([*Spec.model_fields, "[key]", "<git>", "x"]), _VALUES),
+    _SOURCES | st.none(),
+)
+def test_whatever_a_file_says_is_a_spec_or_a_list_of_problems(
+    tmp_path_factory: pytest.TempPathFactory, values: dict[str, object], source: object
+) -> None:
+    text = json.dumps({**values, "source": source})
+    path = write(tmp_path_factory.getbasetemp(), text, "any.json")
+    answer = message_of(path) or load_spec(path).spec_digest()
+    assert re.search(r"\n[1-9]\d* problems? in 1 spec\.\n$|^[0-9a-f]{64}$", answer)
 
 
 # Several specs.

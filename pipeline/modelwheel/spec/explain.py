@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -40,7 +41,7 @@ def explain(error: ValidationError, document: Document) -> list[Problem]:
 
 def _problems(detail: ErrorDetails, document: Document) -> Iterator[Problem]:
     path = _key_path(detail)
-    of_key = detail["type"] in ("missing", "extra_forbidden") or detail["loc"][-1:] == (_KEY,)
+    of_key = detail["type"] in ("missing", "extra_forbidden") or _is_about_key(detail)
     for found in _mistakes(detail, document):
         at = (*path, *found.at)
         position = document.position(at, of_key=of_key)
@@ -48,7 +49,15 @@ def _problems(detail: ErrorDetails, document: Document) -> Iterator[Problem]:
 
 
 def _key_path(detail: ErrorDetails) -> KeyPath:
-    return tuple(part for part in detail["loc"] if part not in _TAGS and part != _KEY)
+    """Pydantic's location without its marks, which a spec may hold as keys elsewhere."""
+    path = detail["loc"]
+    if path[:1] == ("source",) and path[1:2] and path[1] in _TAGS:
+        path = path[:1] + path[2:]
+    return path[:-1] if _is_about_key(detail) else path
+
+
+def _is_about_key(detail: ErrorDetails) -> bool:
+    return detail["loc"][-1:] == (_KEY,) and detail["type"] not in ("missing", "extra_forbidden")
 
 
 def _mistakes(detail: ErrorDetails, document: Document) -> tuple[Mistake, ...]:
@@ -158,8 +167,8 @@ def _example(section: Any, key: str) -> str:
 def _unknown_key(detail: ErrorDetails) -> Mistake:
     section = _section_at(detail["loc"][:-1])
     key = str(_key_path(detail)[-1])
-    if places := _places_of(key):
-        return Mistake("unknown key here", f"It belongs at {' or '.join(places)}")
+    if key in _places():
+        return Mistake("unknown key here", f"It belongs at {' or '.join(_places()[key])}")
     return Mistake("unknown key", did_you_mean(key, section.model_fields if section else ()))
 
 
@@ -167,7 +176,7 @@ def _meant_key(detail: ErrorDetails) -> str | None:
     """The key that was misspelt: it is not reported as missing, too."""
     section = _section_at(detail["loc"][:-1])
     key = str(detail["loc"][-1])
-    return nearest_word(key, section.model_fields) if section and not _places_of(key) else None
+    return nearest_word(key, section.model_fields) if section and key not in _places() else None
 
 
 def _section_at(location: tuple[str | int, ...]) -> type[BaseModel] | None:
@@ -180,12 +189,11 @@ def _section_at(location: tuple[str | int, ...]) -> type[BaseModel] | None:
 
 def _inside(annotation: Any, part: str | int) -> Any:
     """The annotation of the value that one step of a location leads to."""
-    if part in _TAGS:
-        return _TAGS[str(part)]
     if _is_section(annotation):
         return _bare(annotation.model_fields[part].annotation)
-    arguments = get_args(annotation)
-    return _bare(arguments[-1]) if get_origin(annotation) is Mapping else None
+    if get_origin(annotation) is Mapping:
+        return _bare(get_args(annotation)[-1])
+    return _TAGS.get(str(part))
 
 
 def _bare(annotation: Any) -> Any:
@@ -202,11 +210,13 @@ def _is_section(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
-def _places_of(key: str) -> list[str]:
-    """Where else in a spec a key of this name belongs."""
-    sections = {name: _bare(field.annotation) for name, field in Spec.model_fields.items()}
-    return [
-        format_field((name, key))
-        for name, section in sections.items()
-        if _is_section(section) and key in section.model_fields
-    ] + [key for name in Spec.model_fields if name == key]
+@cache
+def _places() -> dict[str, list[str]]:
+    """Where a key of each name belongs: at the top of a spec or in one of its sections."""
+    places: dict[str, list[str]] = {}
+    for name, field in Spec.model_fields.items():
+        section = _bare(field.annotation)
+        places.setdefault(name, []).append(name)
+        for key in section.model_fields if _is_section(section) else ():
+            places.setdefault(key, []).append(format_field((name, key)))
+    return places
