@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .batching import BatchRule
+from .find import find_specs
 from .load import load_spec, load_specs
 from .model import Spec
 from .sources import ArchiveSource, DirectorySource, GitSource
@@ -13,6 +14,7 @@ __all__ = [
     "DirectorySource",
     "GitSource",
     "Spec",
+    "find_specs",
     "load_spec",
     "load_specs",
 ]

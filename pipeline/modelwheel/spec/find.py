@@ -1,0 +1,47 @@
+"""From what a command line names to spec files: files, directories of specs, globs."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ..errors import SpecError
+from .problems import did_you_mean
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_NO_SPECS = ("schema.json", ".tune.json")
+
+
+def find_specs(patterns: Sequence[str]) -> list[Path]:
+    """The spec files that some patterns name, each pattern's in alphabetical order.
+
+    Raises:
+        SpecError: A pattern names none.
+    """
+    return [path for pattern in patterns for path in _find(pattern)]
+
+
+def _find(pattern: str) -> Iterable[Path]:
+    path = Path(pattern)
+    candidates: Iterable[Path]
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        candidates = path.iterdir()
+    else:  # pathlib has no glob for a pattern that may be absolute
+        candidates = map(Path, glob.iglob(pattern, recursive=True))  # noqa: PTH207
+    found = sorted(candidate for candidate in candidates if _is_spec(candidate))
+    if not found:
+        raise SpecError(f"there is no spec {pattern!r}. {_hint(path)}")
+    return found
+
+
+def _is_spec(path: Path) -> bool:
+    return path.suffix in _SUFFIXES and not path.name.endswith(_NO_SPECS) and path.is_file()
+
+
+def _hint(path: Path) -> str:
+    parent = path.parent if path.parent.is_dir() else Path()
+    names = sorted(p.name for p in parent.iterdir() if _is_spec(p))
+    return did_you_mean(path.name, names) if names else "`modelwheel new` writes one"
