@@ -9,9 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from .errors import WheelError
+from .files import digest_tree
 from .signature import Signature
 
 MANIFEST_VERSION = 1
@@ -44,6 +45,8 @@ class Model(_Record):
     summary: str
     license: str
     weights_license: str | None
+    license_files: tuple[str, ...]
+    """Licence texts, by their path."""
     urls: dict[str, str]
     keywords: tuple[str, ...]
 
@@ -53,7 +56,8 @@ class Variant(_Record):
 
     level: str
     batch_size: int
-    object: File
+    object: str
+    """Path of its machine code."""
     operations: int
     """Arithmetic operations of one run."""
     bytes_moved: int
@@ -84,6 +88,8 @@ class Verification(_Record):
     """What the built wheel is held against."""
 
     seed: int
+    ranges: dict[str, tuple[float, float]]
+    """[low, high) of the random inputs, where the spec gives them."""
     rows: tuple[int, ...]
     tolerances: dict[str, Tolerance]
     reference_sha256: str
@@ -129,8 +135,8 @@ class Manifest(_Record):
     levels: tuple[str, ...]
     """Lowest first."""
     variants: tuple[Variant, ...]
-    weights: File
-    generated: tuple[File, ...] = Field(description="Emitted C++ files")
+    files: tuple[File, ...]
+    """Every other file of the project that does not come from the template, sorted by path."""
     verification: Verification
     compiler: Compiler
     provenance: Provenance
@@ -171,3 +177,11 @@ class Manifest(_Record):
                 "sizes": True,
             },
         )
+
+
+def list_files(project: Path) -> tuple[File, ...]:
+    """Every file below a directory with its hash, sorted by path."""
+    return tuple(
+        File(path=name, sha256=file.sha256, size=file.size)
+        for name, file in sorted(digest_tree(project).items())
+    )

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 
 import build
 import jinja2
 
 from .errors import WheelError
-from .files import digest_tree
+from .files import digest_file, digest_tree
 from .manifest import Manifest
 from .process import ProcessError, run
 from .signature import Tensor
@@ -41,25 +44,44 @@ def template_digest() -> str:
     return action_key("template", files={name: file.sha256 for name, file in files.items()})
 
 
-def render_project(manifest: Manifest, files: Mapping[str, Path], project: Path) -> None:
-    """Writes the project of one model.
+def render_project(project: Path) -> None:
+    """Renders the template around the files of a model, into the same directory.
 
     Args:
-        manifest: What the project is made from; written as `manifest.json`.
-        files: Sources of the files that the manifest and the template expect, by their path in the
-            project.
-        project: An empty directory.
+        project: A directory with `manifest.json` and the files that it lists.
+
+    Raises:
+        WheelError: A file is missing or is not what the manifest says.
     """
+    manifest = Manifest.load(project / MANIFEST_FILE)
+    _require_files(manifest, project)
     template = template_directory()
     context = _context(manifest)
     for path in sorted(template.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             _render_file(path, PurePosixPath(path.relative_to(template)), context, project)
-    for name, source in files.items():
-        target = project / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
-    manifest.save(project / MANIFEST_FILE)
+
+
+def _require_files(manifest: Manifest, project: Path) -> None:
+    for file in manifest.files:
+        path = project / file.path
+        if not path.is_file() or digest_file(path).sha256 != file.sha256:
+            raise WheelError(
+                f"{path} is missing or is not the file that {MANIFEST_FILE} names; "
+                "build the model again"
+            )
+
+
+def build_environment() -> dict[str, str]:
+    """What a wheel depends on besides its project: Python, the compiler, the build tools."""
+    compiler = run([os.environ.get("CXX", "c++"), "--version"]).text.partition("\n")[0]
+    tools = {name: version(name) for name in ("cmake", "ninja", "pybind11", "scikit-build-core")}
+    return {
+        "python": sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag,
+        "platform": sysconfig.get_platform(),
+        "compiler": compiler,
+        **tools,
+    }
 
 
 def _render_file(

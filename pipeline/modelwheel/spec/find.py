@@ -24,13 +24,11 @@ def find_specs(patterns: Sequence[str]) -> list[Path]:
 
 def _find(pattern: str) -> Iterable[Path]:
     path = Path(pattern)
-    candidates: Iterable[Path]
     if path.is_file():
         return [path]
-    if path.is_dir():
-        candidates = path.iterdir()
-    else:  # pathlib has no glob for a pattern that may be absolute
-        candidates = map(Path, glob.iglob(pattern, recursive=True))  # noqa: PTH207
+    # pathlib has no glob for a pattern that may be absolute.
+    matches = glob.iglob(pattern, recursive=True)  # noqa: PTH207
+    candidates = path.iterdir() if path.is_dir() else map(Path, matches)
     found = sorted(candidate for candidate in candidates if _is_spec(candidate))
     if not found:
         raise SpecError(f"there is no spec {pattern!r}. {_hint(path)}")

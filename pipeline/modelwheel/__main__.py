@@ -1,0 +1,5 @@
+"""`python -m modelwheel`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,241 @@
+"""The command `modelwheel`: the one module that talks to a terminal and leaves the process.
+
+Heavy modules are imported inside the commands that need them, so that `--help` stays quick.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import __version__
+from .errors import ModelwheelError
+
+if TYPE_CHECKING:
+    from .spec import Spec
+    from .steps import Request
+
+app = typer.Typer(
+    name="modelwheel",
+    help="Turn trained TensorFlow models into wheels of machine code.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Specs = Annotated[
+    list[str], typer.Argument(metavar="SPEC...", help="Spec files, directories of them, or globs.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Targets = Annotated[
+    list[str] | None, typer.Option("--target", help="Only this CPU level; may be repeated.")
+]
+BatchSizes = Annotated[
+    list[int] | None, typer.Option("--batch-size", help="Only this batch size; may be repeated.")
+]
+
+
+def main() -> None:
+    """Runs the command line; the mistakes of its user end in a sentence and an exit code."""
+    try:
+        app()
+    except ModelwheelError as error:
+        _say_error(error)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("interrupted; finished steps are kept, run the command again to go on", err=True)
+        sys.exit(130)
+
+
+def _say_error(error: ModelwheelError, where: str = "") -> None:
+    prefix = typer.style("error", fg="red", bold=True)
+    typer.echo(f"{prefix}: {where}{error}", err=True)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"modelwheel {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what is run.")] = False,
+    version: Annotated[  # noqa: ARG001 - its callback does the work
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    level = logging.DEBUG if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(name)s: %(message)s", stream=sys.stderr)
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="Name of the model, e.g. `my-model`.")],
+    saved_model: Annotated[Path, typer.Option(help="The SavedModel's directory.")],
+    signature: Annotated[str, typer.Option(help="The signature to compile.")] = "serving_default",
+    directory: Annotated[Path, typer.Option("--out", help="Where to write NAME.yaml.")] = Path(
+        "model_specs"
+    ),
+) -> None:
+    """Look at a SavedModel and write a commented spec for it."""
+    from .scaffolding import write_spec
+
+    path = write_spec(name, saved_model, signature, directory)
+    typer.echo(f"wrote {path}; next: modelwheel check {path}")
+
+
+@app.command()
+def check(
+    specs: Specs,
+    spec_only: Annotated[
+        bool, typer.Option("--spec-only", help="Check the files, not their models.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check specs and, before anything is compiled, the models behind them."""
+    loaded = _load(specs)
+    if spec_only:
+        typer.echo(f"{len(loaded)} spec{'s' * (len(loaded) != 1)} without mistakes")
+        return
+    from .checking import check_models
+    from .display import print_checked
+
+    checked = check_models(loaded)
+    if as_json:
+        typer.echo(json.dumps([model.as_json() for model in checked], indent=2))
+    else:
+        print_checked(checked)
+    for model in checked:
+        model.refuse()
+
+
+@app.command()
+def plan(
+    specs: Specs,
+    target: Targets = None,
+    batch_size: BatchSizes = None,
+    as_json: AsJson = False,
+) -> None:
+    """List every step by name: what is cached, what would run."""
+    from dataclasses import asdict
+
+    from .plan import plan as make_plan
+    from .store import Store
+
+    store = Store()
+    planned = [
+        step
+        for request in _requests(specs, target, batch_size)
+        for step in make_plan(request, store)
+    ]
+    if as_json:
+        typer.echo(json.dumps([asdict(step) for step in planned], indent=2))
+        return
+    for step in planned:
+        typer.echo(f"{step.state:6}  {step.name}")
+    missing = sum(step.state == "run" for step in planned)
+    typer.echo(f"{len(planned)} steps, {len(planned) - missing} cached, {missing} to run")
+
+
+@app.command()
+def build(
+    specs: Specs,
+    target: Targets = None,
+    batch_size: BatchSizes = None,
+    out: Annotated[Path, typer.Option(help="Where wheels are put.")] = Path("dist"),
+    keep_work_dir: Annotated[
+        Path | None,
+        typer.Option(help="Keep the files of every step that runs below this directory."),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Worker processes at most.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build and verify the wheels of some specs."""
+    from . import build as builder
+    from .display import BuildDisplay, print_results
+    from .store import Store
+
+    requests = _requests(specs, target, batch_size)
+    options = builder.BuildOptions(out, keep_work_dir, jobs)
+    with BuildDisplay() as display:
+        results = builder.build(requests, Store(), options, display)
+    if as_json:
+        typer.echo(json.dumps(builder.summarise(results), indent=2))
+    else:
+        print_results(results)
+    raise typer.Exit(builder.exit_code(results))
+
+
+@app.command()
+def verify(
+    wheels: Annotated[list[Path], typer.Argument(metavar="WHEEL...", help="Wheels to verify.")],
+    as_json: AsJson = False,
+) -> None:
+    """Install wheels into an empty environment and compare them with TensorFlow's outputs."""
+    from .display import print_report
+    from .store import Store
+    from .verify import find_reference, read_manifest, require_passed, verify_wheel
+
+    for wheel in wheels:
+        reference = find_reference(read_manifest(wheel), Store())
+        report = verify_wheel(wheel, reference)
+        if as_json:
+            typer.echo(json.dumps([comparison.model_dump() for comparison in report], indent=2))
+        else:
+            print_report(wheel.name, report, whole=reference is not None)
+        require_passed(report, wheel.name)
+
+
+@app.command()
+def tune(specs: Specs) -> None:
+    """Measure what each batch size costs here and write it to a lock file beside the spec."""
+    from .display import BuildDisplay
+    from .store import Store
+    from .tune import tune_spec
+
+    for request in _requests(specs, None, None):
+        with BuildDisplay() as display:
+            path = tune_spec(request, Store(), display)
+        typer.echo(f"wrote {path}")
+
+
+@app.command()
+def doctor(as_json: AsJson = False) -> None:
+    """Tell what this machine has of what modelwheel needs, and how to mend what is missing."""
+    from dataclasses import asdict
+
+    from .display import print_diagnosis
+    from .doctor import diagnose
+
+    findings = diagnose()
+    if as_json:
+        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
+    else:
+        print_diagnosis(findings)
+    raise typer.Exit(any(finding.required and not finding.ok for finding in findings))
+
+
+def _requests(
+    specs: Sequence[str], targets: Sequence[str] | None, batch_sizes: Sequence[int] | None
+) -> list[Request]:
+    from .plan import make_request
+
+    return [make_request(spec, targets or (), batch_sizes or ()) for spec in _load(specs)]
+
+
+def _load(patterns: Sequence[str]) -> list[Spec]:
+    from .spec import find_specs, load_specs
+
+    return load_specs(find_specs(patterns))

@@ -1,0 +1,209 @@
+"""What commands show to people: tables, and the progress of a build.
+
+A terminal gets a live display; anything else (a log file, CI) gets one plain line for each event.
+Everything that is not a result goes to standard error.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from .build import BuildResult
+from .check import Finding
+from .checking import CheckedModel
+from .doctor import Finding as Diagnosis
+from .errors import ModelwheelError
+from .inspection import OpUse, TensorInfo, show
+from .verify import Comparison, Report
+
+_out = Console(highlight=False, soft_wrap=True)
+_err = Console(stderr=True, highlight=False, soft_wrap=True)
+_COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
+
+
+class BuildDisplay:
+    """A `modelwheel.build.Reporter` for people."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._running: list[str] = []
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[running]}"),
+            console=_err,
+            transient=True,
+            disable=not _err.is_terminal,
+        )
+        self._task = self._progress.add_task("steps", total=0, running="")
+
+    def __enter__(self) -> BuildDisplay:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def planned(self, names: Sequence[str]) -> None:
+        with self._guard:
+            total = self._progress.tasks[0].total or 0
+            self._progress.update(self._task, total=total + len(names))
+
+    def started(self, name: str) -> None:
+        with self._guard:
+            self._running.append(name)
+            self._show()
+
+    def finished(self, name: str, seconds: float, *, cached: bool) -> None:
+        with self._guard:
+            self._done(name)
+            if not cached:
+                _err.print(f"[green]done[/]    {escape(name)} ({seconds:.1f} s)")
+
+    def failed(self, name: str, error: ModelwheelError) -> None:
+        with self._guard:
+            self._done(name)
+            _err.print(f"[red]failed[/]  {escape(name)}: {escape(str(error))}")
+
+    def findings(self, name: str, findings: Sequence[Finding]) -> None:
+        with self._guard:
+            for finding in findings:
+                if finding.severity == "warning":
+                    _err.print(f"[yellow]warning[/] {escape(name)}: {escape(str(finding))}")
+
+    def _done(self, name: str) -> None:
+        if name in self._running:
+            self._running.remove(name)
+        self._progress.advance(self._task)
+        self._show()
+
+    def _show(self) -> None:
+        self._progress.update(self._task, running=", ".join(self._running[:3]))
+
+
+def print_results(results: Sequence[BuildResult]) -> None:
+    """One block for each spec: the wheel, its size, its errors against TensorFlow."""
+    for result in results:
+        if result.wheel is None:
+            _out.print(f"[red]not built[/] {escape(result.request.name)}")
+            continue
+        size = result.wheel.stat().st_size
+        _out.print(
+            f"{escape(str(result.wheel))}  {size / 1000:.0f} kB, "
+            f"{result.steps_run} steps run, {result.steps_cached} cached"
+        )
+        _print_comparisons(result.report)
+
+
+def print_report(name: str, report: Report, *, whole: bool) -> None:
+    """What a verification found."""
+    against = "the whole reference" if whole else "the sample that the wheel carries"
+    _out.print(f"{escape(name)} against {against}")
+    _print_comparisons(report)
+
+
+def _print_comparisons(report: Report) -> None:
+    """The worst error of every output at every level, over all numbers of rows."""
+    table = Table("output", "level", "rows", "max abs error", "max rel error", "tolerance", "")
+    worst: dict[tuple[str, str], list[Comparison]] = {}
+    for comparison in report:
+        worst.setdefault((comparison.output, comparison.level), []).append(comparison)
+    for (output, level), comparisons in worst.items():
+        found = max(comparisons, key=lambda c: c.max_abs_error - c.tolerance)
+        rows = ", ".join(str(c.rows) for c in comparisons)
+        mark = "[green]ok[/]" if all(c.passed for c in comparisons) else "[red]exceeded[/]"
+        table.add_row(
+            escape(output),
+            level,
+            rows,
+            f"{max(c.max_abs_error for c in comparisons):.2e}",
+            f"{max(c.max_rel_error for c in comparisons):.2e}",
+            f"{found.tolerance:.2e}",
+            mark,
+        )
+    _out.print(table)
+
+
+def print_checked(models: Sequence[CheckedModel]) -> None:
+    """Signatures, operations and findings of every model."""
+    for model in models:
+        _out.print(f"[bold]{escape(model.name)}[/]")
+        _print_signatures(model)
+        _print_ops(model)
+        for finding in model.findings:
+            colour = _COLOURS[finding.severity]
+            _out.print(f"[{colour}]{finding.severity}[/]: {escape(str(finding))}")
+
+
+def _print_signatures(model: CheckedModel) -> None:
+    table = Table("signature", "", "name", "dtype", "shape")
+    for signature in model.inspection.signatures:
+        chosen = "[bold]" if signature.key == model.signature_key else ""
+        first = f"{chosen}{escape(signature.key)}"
+        for role, tensors in (("input", signature.inputs), ("output", signature.outputs)):
+            for tensor in tensors:
+                table.add_row(first, role, escape(tensor.name), tensor.dtype, _shape(tensor))
+                first = ""
+    _out.print(table)
+
+
+def _shape(tensor: TensorInfo) -> str:
+    return escape("unknown" if tensor.shape is None else show(tensor.shape))
+
+
+def _print_ops(model: CheckedModel) -> None:
+    table = Table("op", "count", "XLA CPU", "layers")
+    for use in model.inspection.ops:
+        here = use.signatures.get(model.signature_key)
+        layers = here.layers if here else use.layers
+        count = (
+            f"{here.count} of {use.count}" if here and here.count != use.count else str(use.count)
+        )
+        table.add_row(
+            escape(use.op), count, _support(use, used=here is not None), escape(", ".join(layers))
+        )
+    _out.print(table)
+
+
+def _support(use: OpUse, *, used: bool) -> str:
+    if not used:
+        return "[dim]not used by this signature[/]"
+    types = f" ({escape(use.dtypes)})" if use.dtypes else ""
+    match use.support:
+        case "compiled":
+            return "yes"
+        case "frozen":
+            return "vanishes in freezing"
+        case "unsupported":
+            return f"[red]no{types}[/]"
+        case "unregistered":
+            return "[red]unknown to TensorFlow[/]"
+
+
+def print_diagnosis(findings: Sequence[Diagnosis]) -> None:
+    """What the doctor found."""
+    table = Table("", "", "found", "remedy")
+    for finding in findings:
+        mark = (
+            "[green]ok[/]"
+            if finding.ok
+            else "[red]missing[/]"
+            if finding.required
+            else "[yellow]note[/]"
+        )
+        table.add_row(mark, finding.name, escape(finding.found), escape(finding.remedy or ""))
+    _out.print(table)

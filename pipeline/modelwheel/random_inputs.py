@@ -1,0 +1,43 @@
+"""Random inputs of a signature: the same values for the same seed, on every machine and for ever.
+
+They are made from raw PCG64 bits, which NumPy promises not to change (NEP 19), so that a wheel need
+not carry the inputs of its self-test: `_selftest.py` in the wheel follows the same recipe.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+_FLOAT_BOUNDS = (-math.sqrt(3.0), math.sqrt(3.0))  # uniform, of unit variance
+_INTEGER_BOUNDS = (0.0, 2.0)
+
+
+def random_input(
+    seed: int, name: str, shape: Sequence[int], dtype: str, bounds: Sequence[float] | None
+) -> np.ndarray[Any, Any]:
+    """Random values for one input.
+
+    Args:
+        seed: Not negative.
+        name: The input's name; each input gets values of its own.
+        shape: Extents.
+        dtype: NumPy's name of the element type. `bfloat16` gives its bits as uint16.
+        bounds: [low, high); by default floats have unit variance around 0, integers are 0 or 1.
+    """
+    count = math.prod(shape)
+    bits = np.random.PCG64([seed, zlib.crc32(name.encode())]).random_raw(2 * count)
+    unit = (np.asarray(bits, np.uint64) >> np.uint64(11)) * 2.0**-53
+    floating = dtype.startswith(("float", "bfloat", "complex"))
+    low, high = bounds or (_FLOAT_BOUNDS if floating else _INTEGER_BOUNDS)
+    values = low + unit * (high - low)
+    if dtype.startswith("complex"):
+        return np.asarray(values[:count] + 1j * values[count:], dtype).reshape(shape)
+    values = values[:count].reshape(shape)
+    if dtype == "bfloat16":
+        return np.asarray(values.astype(np.float32).view(np.uint32) >> np.uint32(16), np.uint16)
+    return np.asarray(values if floating else np.floor(values)).astype(dtype)

@@ -1,0 +1,366 @@
+"""The steps from a spec to a verified wheel, and what the result of each depends on.
+
+A step is a pure function of its inputs: its key is a hash over them, its result a record in the
+store. `modelwheel.plan` asks only for keys, `modelwheel.build` also runs what is missing. In order:
+
+    inspect -> freeze -> compile (each CPU level and batch size) \\
+            -> reference ----------------------------------------- project -> wheel -> verify
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from . import check, inspection
+from .compile import CompileRequest, cpp_class, xla_flags
+from .freeze import CONFIG, GRAPH, FreezeRequest
+from .inspection import Inspection
+from .jobs import Flags, Job
+from .project import ProjectRequest, write_project_files
+from .reference import ARRAYS, ReferenceRequest
+from .spec import Spec
+from .store import Record, Store, action_key
+from .targets import Target
+from .verify import require_passed, verify_wheel, write_report
+from .wheel import build_environment, build_wheel, render_project, template_digest
+
+Records = Mapping[str, Record]
+"""Results of finished steps, by the step's name."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One spec to be built, with what the command line narrows."""
+
+    spec: Spec
+    targets: tuple[Target, ...]
+    batch_sizes: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """`digits-1.0.0`, with which the names of all steps begin."""
+        return f"{self.spec.model.name}-{self.spec.model.version}"
+
+    @property
+    def shapes(self) -> dict[str, tuple[int | None, ...]]:
+        """Input shapes that the spec fixes."""
+        return {name: section.shape for name, section in self.spec.inputs.items()}
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where a step runs."""
+
+    store: Store
+    model: Path
+    """The SavedModel, read-only."""
+    records: Records
+
+    def inspection(self, request: Request) -> Inspection:
+        """What the request's inspect step found."""
+        content = self.store.read_bytes(self.records[f"{request.name}/inspect"], "inspection.json")
+        return Inspection.model_validate_json(content)
+
+
+@dataclass(frozen=True)
+class Step(abc.ABC):
+    """One step of one request.
+
+    `tree` is the hash of the SavedModel's tree, with which all keys begin.
+    """
+
+    request: Request
+    tree: str
+    kind: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """The step's name, unique in a plan."""
+        return f"{self.request.name}/{self.kind}"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the steps whose results it uses."""
+        return ()
+
+    @abc.abstractmethod
+    def key(self, store: Store, records: Records) -> str:
+        """The key of its result; `records` holds those of `needs`."""
+
+
+class JobStep(Step):
+    """A step that a worker process does."""
+
+    @abc.abstractmethod
+    def job(self, workspace: Workspace, out: Path) -> Job:
+        """What the worker is asked for."""
+
+
+class LocalStep(Step):
+    """A step that this process does itself."""
+
+    @abc.abstractmethod
+    def run(self, workspace: Workspace, out: Path) -> None:
+        """Writes the result into the empty directory `out`."""
+
+
+@dataclass(frozen=True)
+class InspectStep(JobStep):
+    """Reads the SavedModel without loading it."""
+
+    kind = "inspect"
+
+    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
+        return action_key(self.kind, **inspection.key_inputs(self.tree))
+
+    def job(self, workspace: Workspace, out: Path) -> Job:
+        return inspection.job(workspace.model, out)
+
+    def judge(self, found: Inspection) -> list[check.Finding]:
+        """What is to be said about compiling the model as the spec asks."""
+        spec = self.request.spec
+        return check.judge(
+            found, spec.model.serving_key, self.request.shapes, spec.compilation.batch_sizes
+        )
+
+
+@dataclass(frozen=True)
+class _AfterInspect(JobStep):
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (f"{self.request.name}/inspect",)
+
+    def is_batched(self, store: Store, records: Records) -> bool:
+        """Whether the signature has a batch axis; the model has passed the check by now."""
+        found = Workspace(store, Path(), records).inspection(self.request)
+        signature = found.signature(self.request.spec.model.serving_key)
+        return signature is not None and bool(
+            inspection.batched_inputs(signature, self.request.shapes)
+        )
+
+
+@dataclass(frozen=True)
+class FreezeStep(_AfterInspect):
+    """Freezes the signature at one batch size."""
+
+    batch_size: int
+    kind = "freeze"
+
+    @property
+    def name(self) -> str:
+        return f"{self.request.name}/freeze/b{self.batch_size}"
+
+    def _request(self, store: Store, records: Records) -> FreezeRequest:
+        spec = self.request.spec
+        return FreezeRequest(
+            signature=spec.model.serving_key,
+            batch=self.batch_size if self.is_batched(store, records) else None,
+            shapes=self.request.shapes,
+            allow_pruned_inputs=spec.allow_pruned_inputs,
+        )
+
+    def key(self, store: Store, records: Records) -> str:
+        return action_key(self.kind, **self._request(store, records).key_inputs(self.tree))
+
+    def job(self, workspace: Workspace, out: Path) -> Job:
+        request = self._request(workspace.store, workspace.records)
+        return request.job(workspace.model, out)
+
+
+@dataclass(frozen=True)
+class ReferenceStep(_AfterInspect):
+    """Evaluates the signature with TensorFlow, and proves that rows are independent."""
+
+    kind = "reference"
+
+    def _request(self, store: Store, records: Records) -> ReferenceRequest:
+        spec = self.request.spec
+        batched = self.is_batched(store, records)
+        return ReferenceRequest(
+            signature=spec.model.serving_key,
+            batch_sizes=self.request.batch_sizes if batched else (),
+            rows=_reference_rows(self.request) if batched else (),
+            seed=spec.verify.seed,
+            ranges=dict(spec.verify.ranges),
+            shapes=self.request.shapes,
+        )
+
+    def key(self, store: Store, records: Records) -> str:
+        return action_key(self.kind, **self._request(store, records).key_inputs(self.tree))
+
+    def job(self, workspace: Workspace, out: Path) -> Job:
+        request = self._request(workspace.store, workspace.records)
+        return request.job(workspace.model, out)
+
+
+def _reference_rows(request: Request) -> tuple[int, ...]:
+    """The default numbers of rows, and the one that the spec asks for."""
+    from .reference import default_rows
+
+    return tuple(sorted({*default_rows(request.batch_sizes), request.spec.verify.rows}))
+
+
+@dataclass(frozen=True)
+class CompileStep(JobStep):
+    """Compiles one frozen graph for one CPU level."""
+
+    batch_size: int
+    target: Target
+    kind = "compile"
+
+    @property
+    def name(self) -> str:
+        return f"{self.request.name}/{self.target.name}/b{self.batch_size}"
+
+    @property
+    def _freeze(self) -> str:
+        return f"{self.request.name}/freeze/b{self.batch_size}"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self._freeze,)
+
+    @property
+    def flags(self) -> Flags:
+        """The compiler flags of this step."""
+        spec = self.request.spec
+        return Flags(
+            xla=xla_flags(self.target, spec.xla_flags()), tf_xla=spec.compilation.tf_xla_flags
+        )
+
+    def _request(self) -> CompileRequest:
+        name = cpp_class(self.request.spec.identifier, self.batch_size, self.target)
+        return CompileRequest(self.target, name, self.flags)
+
+    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
+        frozen = records[self._freeze].files
+        hashes = (frozen[GRAPH].sha256, frozen[CONFIG].sha256)
+        return action_key(self.kind, **self._request().key_inputs(*hashes))
+
+    def job(self, workspace: Workspace, out: Path) -> Job:
+        frozen = out.with_name(f"{out.name}-inputs")
+        workspace.store.materialize(workspace.records[self._freeze], frozen, link=True)
+        return self._request().job(frozen, out)
+
+
+@dataclass(frozen=True)
+class ProjectStep(LocalStep):
+    """Emits C++ and constants, and writes the manifest: everything that a wheel is made from."""
+
+    provenance: Mapping[str, str]
+    kind = "project"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        name, request = self.request.name, self.request
+        return (
+            *(f"{name}/freeze/b{size}" for size in request.batch_sizes),
+            *(f"{name}/{t.name}/b{size}" for t in request.targets for size in request.batch_sizes),
+            f"{name}/reference",
+        )
+
+    def key(self, store: Store, records: Records) -> str:
+        request = self._request(store, records)
+        return action_key(self.kind, **request.key_inputs())
+
+    def _request(self, store: Store, records: Records) -> ProjectRequest:
+        name, request = self.request.name, self.request
+        return ProjectRequest(
+            spec=request.spec,
+            targets=request.targets,
+            batch_sizes=request.batch_sizes,
+            tree_sha256=self.tree,
+            provenance=self.provenance,
+            frozen={s: records[f"{name}/freeze/b{s}"] for s in request.batch_sizes},
+            compiled={
+                (t.name, s): records[f"{name}/{t.name}/b{s}"]
+                for t in request.targets
+                for s in request.batch_sizes
+            },
+            reference=records[f"{name}/reference"],
+            flags={
+                t.name: CompileStep(request, self.tree, 1, t).flags.xla for t in request.targets
+            },
+            store=store,
+        )
+
+    def run(self, workspace: Workspace, out: Path) -> None:
+        saved_model = sum(f.stat().st_size for f in workspace.model.rglob("*") if f.is_file())
+        write_project_files(self._request(workspace.store, workspace.records), saved_model, out)
+
+
+@dataclass(frozen=True)
+class WheelStep(LocalStep):
+    """Renders the wheel template around the project's files and builds it."""
+
+    kind = "wheel"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (f"{self.request.name}/project",)
+
+    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
+        files = records[self.needs[0]].files
+        return action_key(
+            self.kind,
+            project={name: file.sha256 for name, file in files.items()},
+            template=template_digest(),
+            environment=build_environment(),
+        )
+
+    def run(self, workspace: Workspace, out: Path) -> None:
+        project = out.with_name(f"{out.name}-project")
+        workspace.store.materialize(workspace.records[self.needs[0]], project)
+        render_project(project)
+        build_wheel(project, out)
+
+
+@dataclass(frozen=True)
+class VerifyStep(LocalStep):
+    """Installs the wheel into an empty environment and holds it against TensorFlow's outputs."""
+
+    kind = "verify"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (f"{self.request.name}/wheel", f"{self.request.name}/reference")
+
+    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
+        from .targets import cpu_level
+
+        wheel, reference = (records[name].files for name in self.needs)
+        return action_key(
+            self.kind,
+            wheel={name: file.sha256 for name, file in wheel.items()},
+            reference=reference[ARRAYS].sha256,
+            cpu=cpu_level(),
+        )
+
+    def run(self, workspace: Workspace, out: Path) -> None:
+        wheel_record, reference = (workspace.records[name] for name in self.needs)
+        workspace.store.materialize(wheel_record, out.with_name(f"{out.name}-wheel"))
+        (wheel,) = out.with_name(f"{out.name}-wheel").iterdir()
+        report = verify_wheel(wheel, workspace.store.path(reference, ARRAYS))
+        require_passed(report, wheel.name)
+        write_report(report, out)
+
+
+def steps_of(request: Request, tree: str, provenance: Mapping[str, str]) -> tuple[Step, ...]:
+    """All steps of a request, each after those that it needs."""
+    return (
+        InspectStep(request, tree),
+        *(FreezeStep(request, tree, size) for size in request.batch_sizes),
+        ReferenceStep(request, tree),
+        *(
+            CompileStep(request, tree, size, target)
+            for target in request.targets
+            for size in request.batch_sizes
+        ),
+        ProjectStep(request, tree, provenance),
+        WheelStep(request, tree),
+        VerifyStep(request, tree),
+    )
