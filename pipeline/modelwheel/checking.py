@@ -24,9 +24,10 @@ class CheckedModel:
     inspection: Inspection
     findings: Sequence[check.Finding]
 
-    def refuse(self) -> None:
-        """Raises UnsupportedModelError with every error among the findings."""
-        check.refuse(self.findings)
+    @property
+    def errors(self) -> list[check.Finding]:
+        """What keeps the model from being compiled."""
+        return [finding for finding in self.findings if finding.severity == "error"]
 
     def as_json(self) -> dict[str, object]:
         """Everything as JSON holds it."""

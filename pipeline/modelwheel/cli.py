@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import __version__
-from .errors import ModelwheelError
+from .errors import ModelwheelError, UnsupportedModelError
 
 if TYPE_CHECKING:
     from .spec import Spec
@@ -115,8 +115,8 @@ def check(
         typer.echo(json.dumps([model.as_json() for model in checked], indent=2))
     else:
         print_checked(checked)
-    for model in checked:
-        model.refuse()
+    if any(model.errors for model in checked):
+        raise typer.Exit(UnsupportedModelError.exit_code)
 
 
 @app.command()

@@ -9,19 +9,24 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from .build import BuildResult
-from .check import Finding
-from .checking import CheckedModel
-from .doctor import Finding as Diagnosis
 from .errors import ModelwheelError
-from .inspection import OpUse, TensorInfo, show
-from .verify import Comparison, Report
+
+if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` needs
+    from typing_extensions import Self
+
+    from .build import BuildResult
+    from .check import Finding
+    from .checking import CheckedModel
+    from .doctor import Finding as Diagnosis
+    from .inspection import OpUse, TensorInfo
+    from .verify import Comparison, Report
 
 _out = Console(highlight=False, soft_wrap=True)
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -46,7 +51,7 @@ class BuildDisplay:
         )
         self._task = self._progress.add_task("steps", total=0, running="")
 
-    def __enter__(self) -> BuildDisplay:
+    def __enter__(self) -> Self:
         self._progress.start()
         return self
 
@@ -162,26 +167,33 @@ def _print_signatures(model: CheckedModel) -> None:
 
 
 def _shape(tensor: TensorInfo) -> str:
+    from .inspection import show
+
     return escape("unknown" if tensor.shape is None else show(tensor.shape))
 
 
 def _print_ops(model: CheckedModel) -> None:
-    table = Table("op", "count", "XLA CPU", "layers")
+    table = Table("op", "count", "XLA CPU", "layers that use it")
+    unused = []
     for use in model.inspection.ops:
         here = use.signatures.get(model.signature_key)
-        layers = here.layers if here else use.layers
-        count = (
-            f"{here.count} of {use.count}" if here and here.count != use.count else str(use.count)
-        )
-        table.add_row(
-            escape(use.op), count, _support(use, used=here is not None), escape(", ".join(layers))
-        )
+        if here is None:
+            unused.append(use)
+            continue
+        count = str(use.count) if here.count == use.count else f"{here.count} of {use.count}"
+        table.add_row(escape(use.op), count, _support(use), _some(here.layers))
     _out.print(table)
+    if unused:
+        names = ", ".join(f"{escape(use.op)} {use.count}" for use in unused)
+        _out.print(f"[dim]Only in functions that this signature does not use: {names}[/]")
 
 
-def _support(use: OpUse, *, used: bool) -> str:
-    if not used:
-        return "[dim]not used by this signature[/]"
+def _some(layers: Sequence[str], limit: int = 3) -> str:
+    more = ["..."] if len(layers) > limit else []
+    return escape(", ".join([*layers[:limit], *more]))
+
+
+def _support(use: OpUse) -> str:
     types = f" ({escape(use.dtypes)})" if use.dtypes else ""
     match use.support:
         case "compiled":

@@ -28,7 +28,6 @@ from .files import digest_file
 from .freeze import SIGNATURE, FrozenSignature, FrozenTensor
 from .program import Program
 from .reference import ARRAYS, SUMMARY, Reference
-from .sample import write_sample
 from .signature import Signature, Tensor
 from .spec import Spec
 from .store import Record, Store
@@ -90,6 +89,8 @@ def write_project_files(request: ProjectRequest, saved_model_bytes: int, out: Pa
         UnsupportedModelError: An output's shape follows the batch in a way that cannot be described.
         UnsupportedProgramError: A step cannot be expressed with the runtime's kernels.
     """
+    from .sample import write_sample  # NumPy, which a plan does not need
+
     store = request.store
     reference = Reference.model_validate_json(store.read_bytes(request.reference, SUMMARY))
     frozen = {

@@ -28,7 +28,7 @@ def tune_spec(request: Request, store: Store, reporter: Reporter) -> Path:
         if result.wheel is None:
             raise _first_error(result.errors)
         python = install_wheel(result.wheel, work)
-        command = [python, "-m", request.spec.module, "bench", "--json"]
+        command: list[str | Path] = [python, "-m", request.spec.module, "bench", "--json"]
         try:
             measured = json.loads(run(command, cwd=work).stdout)
         except (ProcessError, ValueError) as error:

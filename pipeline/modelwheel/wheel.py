@@ -14,9 +14,7 @@ import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-
-import build
-import jinja2
+from typing import TYPE_CHECKING
 
 from .errors import WheelError
 from .files import digest_file, digest_tree
@@ -25,6 +23,9 @@ from .process import ProcessError, run
 from .signature import Tensor
 from .store import action_key
 from .targets import TARGETS
+
+if TYPE_CHECKING:
+    import jinja2
 
 SOURCE_DATE_EPOCH = 315532800
 """1980-01-01, the earliest date that a zip file can hold: nothing in a wheel depends on when it is built."""
@@ -116,6 +117,8 @@ def _replace_placeholders(name: str, values: Mapping[str, object]) -> str:
 
 
 def _environment() -> jinja2.Environment:
+    import jinja2
+
     # What is rendered is C, CMake, TOML, Markdown: each value is escaped by the filter of its language.
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined,
@@ -175,6 +178,8 @@ def build_wheel(project: Path, out: Path) -> Path:
     Raises:
         WheelError: The compiler or the build backend failed; the message ends with what it said.
     """
+    import build
+
     try:
         builder = build.ProjectBuilder(project, runner=_run_backend)
         missing = builder.check_dependencies("wheel")

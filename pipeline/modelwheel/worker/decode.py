@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import lief
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -29,7 +29,8 @@ CONSTANT_ALIGNMENT = 64
 """Constants lie at multiples of this many bytes in `constants.bin` (XLA's own alignment)."""
 
 _OBJECT_FILES_ARE_KERNELS = 2  # xla.cpu.CompilationResultProto.ObjFileKind
-_FFT_TYPES = ("fft", "ifft", "rfft", "irfft")  # xla.FftType
+_FFT_TYPES: tuple[Literal["fft", "ifft", "rfft", "irfft"], ...] = ("fft", "ifft", "rfft", "irfft")
+"""By the number of xla.FftType."""
 
 
 def write_program(metadata_object: Path, constants_object: Path, out: Path) -> None:
@@ -43,7 +44,7 @@ def write_program(metadata_object: Path, constants_object: Path, out: Path) -> N
     Raises:
         UnsupportedProgramError: The result holds something that the runtime does not know.
     """
-    result = compilation_result_class().FromString(_read_only_section(metadata_object)[1])
+    result = compilation_result_class().FromString(_read_only_section(metadata_object))
     _refuse_unknown_fields(result)
     program, constants = decode(result, _read_constants(constants_object))
     program.save(out / "program.json")
@@ -73,13 +74,17 @@ def decode(result: Any, constants: Sequence[bytes]) -> tuple[p.Program, bytes]:
 # --- object files ---------------------------------------------------------------------------------
 
 
-def _read_only_section(path: Path) -> tuple[Any, bytes]:
+def _parse(path: Path) -> Any:
     binary = lief.parse(str(path))
     if binary is None:
         raise UnsupportedProgramError(f"{path.name} is not an object file")
+    return binary
+
+
+def _read_only_section(path: Path) -> bytes:
     sections = [
         section
-        for section in binary.sections
+        for section in _parse(path).sections
         if section.size and str(section.name).startswith(_READ_ONLY_SECTIONS)
     ]
     if len(sections) != 1:
@@ -87,21 +92,20 @@ def _read_only_section(path: Path) -> tuple[Any, bytes]:
         raise UnsupportedProgramError(
             f"{path.name} should have one read-only section, but has: {names}"
         )
-    return binary, bytes(sections[0].content)
+    return bytes(sections[0].content)
 
 
 def _read_constants(path: Path) -> list[bytes]:
     """The constants in the order of their numbers; an object without any has no section."""
-    binary = lief.parse(str(path))
     offsets: dict[int, int] = {}
-    for symbol in binary.symbols:
+    for symbol in _parse(path).symbols:
         name = str(symbol.name)
         if name.endswith(_CONSTANT_SUFFIX):
             number = name.removesuffix(_CONSTANT_SUFFIX).rpartition("_Constant_")[2]
             offsets[int(number)] = int(symbol.value)
     if not offsets:
         return []
-    _, content = _read_only_section(path)
+    content = _read_only_section(path)
     constants = []
     for number in range(len(offsets)):
         start = offsets[number]
