@@ -1,0 +1,22 @@
+# cmake/install.cmake - all goes into the Python package, which can be moved as a whole.
+include(CMakePackageConfigHelpers)
+
+set(MODEL_CMAKE_DIR lib/cmake/${MODEL_MODULE})
+install(TARGETS ${MODEL_MODULE} EXPORT ${MODEL_MODULE} LIBRARY DESTINATION lib ARCHIVE DESTINATION lib RUNTIME DESTINATION .)
+install(TARGETS _core LIBRARY DESTINATION .)
+install(DIRECTORY include/ DESTINATION include)
+install(FILES manifest.json DESTINATION . RENAME _manifest.json)
+
+# find_package(model_digits) gives the target model_digits::model_digits.
+install(EXPORT ${MODEL_MODULE}
+  FILE ${MODEL_MODULE}-config.cmake
+  NAMESPACE ${MODEL_MODULE}::
+  DESTINATION ${MODEL_CMAKE_DIR}
+)
+write_basic_package_version_file(${MODEL_MODULE}-config-version.cmake
+  VERSION ${MODEL_VERSION}
+  COMPATIBILITY SameMajorVersion
+)
+install(FILES "${PROJECT_BINARY_DIR}/${MODEL_MODULE}-config-version.cmake" DESTINATION ${MODEL_CMAKE_DIR})
+install(FILES package/${MODEL_MODULE}.pc DESTINATION lib/pkgconfig)
+install(FILES package/tfaot-model-${MODEL_NAME}.xml DESTINATION share/scram)

@@ -1,0 +1,71 @@
+# cmake/library.cmake - the model's shared library: runtime, generated code, machine code, weights.
+
+file(GLOB MODEL_OBJECTS "${PROJECT_SOURCE_DIR}/objects/*.o")
+set_source_files_properties(${MODEL_OBJECTS} PROPERTIES EXTERNAL_OBJECT TRUE)
+
+add_library(${MODEL_MODULE} SHARED
+  src/batching.cpp
+  src/c_api.cpp
+  src/cpu_level.cpp
+  src/model.cpp
+  src/weights.c
+  generated/model_tables.cpp
+  ${MODEL_OBJECTS}
+)
+target_include_directories(${MODEL_MODULE}
+  PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
+  PRIVATE src
+)
+target_compile_definitions(${MODEL_MODULE} PRIVATE
+  MODELWHEEL_BUILDING
+  MODELWHEEL_PREFIX=${MODEL_MODULE}
+)
+
+# Each level's file is compiled with the instructions of that level, as the machine code it calls was. Fusing a
+# multiplication with an addition is what that machine code does too; everything else keeps IEEE semantics.
+foreach(level IN LISTS MODEL_LEVELS)
+  set(source generated/program_${level}.cpp)
+  target_sources(${MODEL_MODULE} PRIVATE ${source})
+  set_source_files_properties(${source} PROPERTIES
+    COMPILE_OPTIONS "-O3;-ffp-contract=fast;-fno-math-errno;${LEVEL_FLAGS_${level}}"
+    COMPILE_DEFINITIONS MODELWHEEL_LEVEL=${level}
+  )
+endforeach()
+
+# weights.c has the assembler include the file by a relative name: no path of this machine gets into the object.
+set_source_files_properties(src/weights.c PROPERTIES
+  COMPILE_DEFINITIONS "MODELWHEEL_WEIGHTS_FILE=\"weights.bin\""
+  INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}/weights"
+  OBJECT_DEPENDS "${PROJECT_SOURCE_DIR}/weights/weights.bin"
+)
+
+# The library uses libc and libm alone: linked as C, it does not even name the C++ library.
+set(CMAKE_CXX_IMPLICIT_LINK_LIBRARIES "")
+set_target_properties(${MODEL_MODULE} PROPERTIES
+  LINKER_LANGUAGE C
+  C_VISIBILITY_PRESET hidden
+  CXX_VISIBILITY_PRESET hidden
+)
+target_compile_options(${MODEL_MODULE} PRIVATE
+  -Wall -Wextra -Wconversion -Wshadow -Wpedantic
+  -ffunction-sections -fdata-sections
+  "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=."
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti -fno-threadsafe-statics>
+)
+if(UNIX)
+  target_link_libraries(${MODEL_MODULE} PRIVATE m)
+endif()
+
+# Only the model's own functions are visible from outside.
+if(APPLE)
+  set(exports "${PROJECT_BINARY_DIR}/exports.txt")
+  file(WRITE "${exports}" "_${MODEL_MODULE}_*\n")
+  target_link_options(${MODEL_MODULE} PRIVATE "-Wl,-exported_symbols_list,${exports}" -Wl,-dead_strip)
+elseif(UNIX)
+  set(exports "${PROJECT_BINARY_DIR}/exports.map")
+  file(WRITE "${exports}" "{ global: ${MODEL_MODULE}_*; local: *; };\n")
+  target_link_options(${MODEL_MODULE} PRIVATE
+    "-Wl,--version-script=${exports}" -Wl,--no-undefined -Wl,--gc-sections -Wl,--build-id=none
+    -Wl,-z,noexecstack -Wl,-z,relro -Wl,-z,now -static-libgcc
+  )
+endif()

@@ -1,0 +1,59 @@
+// modelwheel/instance.hpp - an instance of a model that frees itself, and failures as exceptions.
+#ifndef MODELWHEEL_INSTANCE_HPP
+#define MODELWHEEL_INSTANCE_HPP
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "modelwheel/abi.h"
+
+namespace modelwheel {
+
+/// What went wrong, in one sentence.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string &sentence, modelwheel_status status = MODELWHEEL_INVALID_ARGUMENT)
+      : std::runtime_error(sentence), status_(status) {}
+
+  modelwheel_status status() const noexcept { return status_; }
+
+ private:
+  modelwheel_status status_;
+};
+
+/// An instance of the C library; frees itself with the function that it was made with.
+using Instance = std::unique_ptr<modelwheel_model, void (*)(modelwheel_model *)>;
+
+/// Makes an instance for a CPU level; null leaves the choice to MODELWHEEL_LEVEL and the CPU.
+/// Throws Error if this CPU lacks the level, memory is short, or the library is of another generation than this header.
+inline Instance make_instance(const modelwheel_api &api, const char *level = nullptr) {
+  if (api.abi_version != MODELWHEEL_ABI_VERSION || api.struct_size < sizeof(modelwheel_api))
+    throw Error("the library of model " + std::string(api.name) + " has ABI version " + std::to_string(api.abi_version) +
+                    ", but this program was compiled for version " + std::to_string(MODELWHEEL_ABI_VERSION) +
+                    ": compile it with the headers that come with the library",
+                MODELWHEEL_UNSUPPORTED);
+  char sentence[512];
+  modelwheel_model *model = nullptr;
+  const modelwheel_status status = api.create(level, &model, sentence, sizeof sentence);
+  if (status != MODELWHEEL_OK) throw Error(sentence, status);
+  return Instance(model, api.destroy);
+}
+
+/// Throws what `status` reports of a call on `model`, if it reports anything.
+inline void check(const modelwheel_api &api, const modelwheel_model *model, modelwheel_status status) {
+  if (status != MODELWHEEL_OK) throw Error(api.error(model), status);
+}
+
+/// How `rows` rows would be composed, e.g. "7:4,2,1". Throws Error if they cannot.
+inline std::string batch_rule(const modelwheel_api &api, modelwheel_model *model, std::size_t rows) {
+  std::size_t length = 0;
+  check(api, model, api.batch_rule(model, rows, nullptr, 0, &length));
+  std::string rule(length, '\0');
+  check(api, model, api.batch_rule(model, rows, rule.data(), length + 1, nullptr));
+  return rule;
+}
+
+}  // namespace modelwheel
+
+#endif  // MODELWHEEL_INSTANCE_HPP

@@ -1,0 +1,132 @@
+// modelwheel/model.hpp - models from C++17: checked, typed, without copies.
+//
+//   modelwheel::Model model(*model_digits_api());
+//   model.run(rows, {pixels}, {probabilities});   // std::vector<float>, std::array, AlignedVector, ...
+//
+// The header of a model (model_digits.hpp) derives a class from this one that knows the names and types.
+#ifndef MODELWHEEL_MODEL_HPP
+#define MODELWHEEL_MODEL_HPP
+
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "modelwheel/abi.h"
+#include "modelwheel/buffer.hpp"
+#include "modelwheel/instance.hpp"
+
+namespace modelwheel {
+
+/// One instance of a model. Different ones may be used from different threads at the same time, one of them by one
+/// thread at a time. Every failure is an Error whose text says what was expected and what was given.
+class Model {
+ public:
+  /// `level` names a CPU level; null leaves the choice to MODELWHEEL_LEVEL and the CPU.
+  explicit Model(const modelwheel_api &api, const char *level = nullptr)
+      : api_(&api), instance_(make_instance(api, level)), inputs_(api.num_inputs), outputs_(api.num_outputs) {}
+
+  std::string name() const { return api_->name; }
+  std::string version() const { return api_->version; }
+  /// The CPU level in use.
+  std::string level() const { return api_->level(instance_.get()); }
+  Span<const modelwheel_tensor> inputs() const { return {api_->inputs, api_->num_inputs}; }
+  Span<const modelwheel_tensor> outputs() const { return {api_->outputs, api_->num_outputs}; }
+  /// Compiled batch sizes, ascending.
+  Span<const std::size_t> batch_sizes() const { return {api_->batch_sizes, api_->num_batch_sizes}; }
+
+  /// Evaluates `rows` rows. Each buffer holds rows * row_elements elements of its tensor, row-major; those at multiples
+  /// of 64 bytes are used in place. Outputs must overlap nothing. Contents of outputs are undefined after a failure.
+  void run(std::size_t rows, std::initializer_list<InputBuffer> inputs, std::initializer_list<OutputBuffer> outputs) {
+    bind(rows, inputs, outputs);
+    check(api_->run(instance_.get(), rows, inputs_.data(), outputs_.data()));
+  }
+
+  /// Likewise for exactly one compiled batch size, whatever the batch rules say.
+  void run_batch_size(std::size_t batch_size, std::initializer_list<InputBuffer> inputs,
+                      std::initializer_list<OutputBuffer> outputs) {
+    bind(batch_size, inputs, outputs);
+    check(api_->run_batch_size(instance_.get(), batch_size, inputs_.data(), outputs_.data()));
+  }
+
+  /// How `rows` rows are composed of compiled batch sizes, e.g. "7:4,2,1".
+  std::string batch_rule(std::size_t rows) { return modelwheel::batch_rule(*api_, instance_.get(), rows); }
+
+  /// Sets the composition of one number of rows: "5:2,2,2" (the last row is padding) or "5:1,4".
+  void set_batch_rule(const std::string &rule) { check(api_->set_batch_rule(instance_.get(), rule.c_str())); }
+
+  /// Sets how rows without a rule are composed: "cheapest" or "smallest".
+  void set_batch_strategy(const std::string &strategy) {
+    check(api_->set_batch_strategy(instance_.get(), strategy.c_str()));
+  }
+
+ protected:
+  /// Evaluates as many rows as the inputs hold. Returns `Outputs`, made of one AlignedVector for each element type.
+  template <class Outputs, class... Elements>
+  Outputs evaluate(std::initializer_list<InputBuffer> inputs) {
+    return evaluate<Outputs, Elements...>(inputs, std::index_sequence_for<Elements...>());
+  }
+
+ private:
+  template <class Outputs, class... Elements, std::size_t... kIndex>
+  Outputs evaluate(std::initializer_list<InputBuffer> inputs, std::index_sequence<kIndex...>) {
+    const std::size_t rows = rows_of(inputs);
+    std::tuple<AlignedVector<Elements>...> values(
+        AlignedVector<Elements>(tensor_elements(api_->outputs[kIndex], rows))...);
+    run(rows, inputs, {std::get<kIndex>(values)...});
+    return Outputs{std::move(std::get<kIndex>(values))...};
+  }
+
+  /// Rows in the first input that grows with the batch; 1 where there is none. `bind` holds all inputs against it.
+  std::size_t rows_of(std::initializer_list<InputBuffer> inputs) const {
+    const modelwheel_tensor *tensor = api_->inputs;
+    for (const InputBuffer &input : inputs) {
+      if (tensor == api_->inputs + api_->num_inputs) break;
+      if (tensor->leading_per_row != 0 && tensor->row_elements != 0) return input.size / tensor->row_elements;
+      ++tensor;
+    }
+    return 1;
+  }
+
+  void bind(std::size_t rows, std::initializer_list<InputBuffer> inputs, std::initializer_list<OutputBuffer> outputs) {
+    bind("input", rows, this->inputs(), inputs, inputs_);
+    bind("output", rows, this->outputs(), outputs, outputs_);
+  }
+
+  template <class Void>
+  void bind(const char *kind, std::size_t rows, Span<const modelwheel_tensor> tensors,
+            std::initializer_list<Buffer<Void>> buffers, std::vector<Void *> &pointers) const {
+    if (buffers.size() != tensors.size())
+      throw Error(name() + " has " + std::to_string(tensors.size()) + ' ' + kind + "(s), but " +
+                  std::to_string(buffers.size()) + " were given");
+    std::size_t index = 0;
+    for (const Buffer<Void> &buffer : buffers) {
+      check_buffer(kind, rows, tensors[index], buffer.dtype, buffer.size);
+      pointers[index++] = buffer.data;
+    }
+  }
+
+  void check_buffer(const char *kind, std::size_t rows, const modelwheel_tensor &tensor, modelwheel_dtype dtype,
+                    std::size_t size) const {
+    const auto subject = [&] { return std::string(kind) + " '" + tensor.name + "' of " + name(); };
+    if (!stores(dtype, tensor.dtype))
+      throw Error(subject() + " holds " + dtype_name(tensor.dtype) + ", but " + dtype_name(dtype) + " was given");
+    const std::size_t expected = tensor_elements(tensor, rows);
+    if (size != expected)
+      throw Error(subject() + " has " + std::to_string(expected) + " elements for " + std::to_string(rows) +
+                  " row(s), but " + std::to_string(size) + " were given");
+  }
+
+  void check(modelwheel_status status) const { modelwheel::check(*api_, instance_.get(), status); }
+
+  const modelwheel_api *api_;
+  Instance instance_;
+  std::vector<const void *> inputs_;  // filled by each run; kept, so that runs allocate nothing
+  std::vector<void *> outputs_;
+};
+
+}  // namespace modelwheel
+
+#endif  // MODELWHEEL_MODEL_HPP

@@ -1,0 +1,140 @@
+// modelwheel/tfaot_wrapper.hpp - what the class tfaot_model::NAME of every model is made of.
+//
+// It implements tfaot::Wrapper, which comes from the headers beside this one or, inside CMSSW, from CMSSW's own: only
+// what both have is used here.
+#ifndef MODELWHEEL_TFAOT_WRAPPER_HPP
+#define MODELWHEEL_TFAOT_WRAPPER_HPP
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "PhysicsTools/TensorFlowAOT/interface/Wrapper.h"
+#include "modelwheel/compiled_function.hpp"
+
+namespace modelwheel {
+
+/// All batch sizes of a model. They share one instance of it, and each has its own buffers.
+class TfaotWrapper : public tfaot::Wrapper {
+ public:
+  TfaotWrapper(const modelwheel_api &api, const std::string &name)
+      : tfaot::Wrapper(name),
+        api_(api),
+        instance_(make_instance(api)),
+        batch_sizes_(api.batch_sizes, api.batch_sizes + api.num_batch_sizes),
+        arg_counts_no_batch_(counts(api.inputs, api.num_inputs, 1)),
+        result_counts_no_batch_(counts(api.outputs, api.num_outputs, 1)) {
+    for (const std::size_t size : batch_sizes_) {
+      functions_.try_emplace(size, api, size, CompiledFunction::AllocMode::ARGS_VARIABLES_RESULTS_PROFILES_AND_TEMPS,
+                             instance_);
+      arg_counts_[size] = counts(api.inputs, api.num_inputs, size);
+      result_counts_[size] = counts(api.outputs, api.num_outputs, size);
+    }
+  }
+
+  const std::vector<std::size_t> &batchSizes() const override { return batch_sizes_; }
+
+  std::size_t nArgs() const override { return api_.num_inputs; }
+  const std::map<std::size_t, std::vector<std::size_t>> &argCounts() const override { return arg_counts_; }
+  /// Elements for each row; of the whole argument where it does not grow with the batch.
+  const std::vector<std::size_t> &argCountsNoBatch() const override { return arg_counts_no_batch_; }
+  /// Whether an argument grows with the batch.
+  bool argHasBatch(std::size_t index) const { return tensor_at(api_.inputs, nArgs(), index).leading_per_row != 0; }
+
+  /// The argument's buffer for a batch size. Throws Error if it does not hold elements of type T.
+  template <typename T>
+  T *argData(std::size_t batch_size, std::size_t index) {
+    require_type<T>(tensor_at(api_.inputs, nArgs(), index));
+    return static_cast<T *>(function(batch_size, "argData()").arg_data(index));
+  }
+  template <typename T>
+  const T *argData(std::size_t batch_size, std::size_t index) const {
+    require_type<T>(tensor_at(api_.inputs, nArgs(), index));
+    return static_cast<const T *>(function(batch_size, "argData()").arg_data(index));
+  }
+
+  std::size_t nResults() const override { return api_.num_outputs; }
+  const std::map<std::size_t, std::vector<std::size_t>> &resultCounts() const override { return result_counts_; }
+  const std::vector<std::size_t> &resultCountsNoBatch() const override { return result_counts_no_batch_; }
+  bool resultHasBatch(std::size_t index) const {
+    return tensor_at(api_.outputs, nResults(), index).leading_per_row != 0;
+  }
+
+  template <typename T>
+  T *resultData(std::size_t batch_size, std::size_t index) {
+    require_type<T>(tensor_at(api_.outputs, nResults(), index));
+    return static_cast<T *>(function(batch_size, "resultData()").result_data(index));
+  }
+  template <typename T>
+  const T *resultData(std::size_t batch_size, std::size_t index) const {
+    require_type<T>(tensor_at(api_.outputs, nResults(), index));
+    return static_cast<const T *>(function(batch_size, "resultData()").result_data(index));
+  }
+
+  bool runSilent(std::size_t batch_size) override { return function(batch_size, "runSilent()").Run(); }
+
+  /// Like tfaot::Wrapper::run, with the reason in the exception.
+  void run(std::size_t batch_size) {
+    if (!runSilent(batch_size))
+      throw Error("evaluation with batch size " + std::to_string(batch_size) + " failed for model '" + name() +
+                      "': " + function(batch_size, "run()").error_msg(),
+                  MODELWHEEL_INTERNAL);
+  }
+
+  /// How the library would compose `rows` rows, in the form that tfaot::BatchRule reads. Throws Error if it cannot.
+  std::string batchRule(std::size_t rows) const { return batch_rule(api_, instance_.get(), rows); }
+
+  /// Throws Error with the reason if rows cannot be split over several evaluations or padded.
+  void requireEmulation() const {
+    if (api_.no_emulation_reason != nullptr)
+      throw Error("model '" + name() + "' runs only its compiled batch sizes: " + api_.no_emulation_reason,
+                  MODELWHEEL_UNSUPPORTED);
+  }
+
+ private:
+  static std::vector<std::size_t> counts(const modelwheel_tensor *tensors, std::size_t count, std::size_t rows) {
+    std::vector<std::size_t> result;
+    for (std::size_t i = 0; i < count; ++i) result.push_back(tensor_elements(tensors[i], rows));
+    return result;
+  }
+
+  const modelwheel_tensor &tensor_at(const modelwheel_tensor *tensors, std::size_t count, std::size_t index) const {
+    if (index >= count)
+      throw Error("model '" + name() + "' has " + std::to_string(count) + ' ' +
+                  (tensors == api_.inputs ? "argument(s)" : "result(s)") + ": there is no " + std::to_string(index));
+    return tensors[index];
+  }
+
+  template <typename T>
+  void require_type(const modelwheel_tensor &tensor) const {
+    if (!stores(dtype_of<T>(), tensor.dtype))
+      throw Error("'" + std::string(tensor.name) + "' of model '" + name() + "' holds " + dtype_name(tensor.dtype) +
+                  ", not " + dtype_name(dtype_of<T>()));
+  }
+
+  const CompiledFunction &function(std::size_t batch_size, const char *method) const {
+    const auto found = functions_.find(batch_size);
+    if (found == functions_.end()) unknownBatchSize(batch_size, method);
+    return found->second;
+  }
+  CompiledFunction &function(std::size_t batch_size, const char *method) {
+    const auto found = functions_.find(batch_size);
+    if (found == functions_.end()) unknownBatchSize(batch_size, method);
+    return found->second;
+  }
+
+  const modelwheel_api &api_;
+  std::shared_ptr<modelwheel_model> instance_;
+  std::vector<std::size_t> batch_sizes_;
+  std::vector<std::size_t> arg_counts_no_batch_;
+  std::vector<std::size_t> result_counts_no_batch_;
+  std::map<std::size_t, CompiledFunction> functions_;
+  std::map<std::size_t, std::vector<std::size_t>> arg_counts_;
+  std::map<std::size_t, std::vector<std::size_t>> result_counts_;
+};
+
+}  // namespace modelwheel
+
+#endif  // MODELWHEEL_TFAOT_WRAPPER_HPP

@@ -1,0 +1,142 @@
+"""What the model is, how quick and how right it is, and how to build against it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from . import _paths
+from ._core import library
+from ._model import Model, describe
+
+_PACKAGE = Path(__file__).parent.name
+
+
+def main() -> int:
+    """Runs the command line; the exit status."""
+    parser = _parser()
+    options = parser.parse_args()
+    try:
+        passed, text = _answer(options)
+    except (OSError, ValueError) as error:
+        parser.exit(1, f"error: {error}\n")
+    sys.stdout.write(f"{text}\n")
+    return 0 if passed else 1
+
+
+def _answer(options: argparse.Namespace) -> tuple[bool, str]:
+    """Whether all is well, and what to print."""
+    if options.flags:
+        return True, " ".join(map(_build_flag, options.flags))
+    if options.command == "selftest":
+        from . import _selftest
+
+        return _selftest.run(options.level, options.reference, options.json)
+    if options.command == "bench":
+        from . import _bench
+
+        return True, _bench.run(options.batch, options.seconds, options.level)
+    return True, _description()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {_PACKAGE}", description=__doc__, allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"{library.name} {library.version}")
+    building = parser.add_argument_group("building against the model")
+    for flag, text in _BUILD_FLAGS.items():
+        building.add_argument(
+            f"--{flag}", dest="flags", action="append_const", const=flag, help=text
+        )
+
+    commands = parser.add_subparsers(dest="command", metavar="bench | selftest")
+    bench = commands.add_parser("bench", help="time the model", allow_abbrev=False)
+    bench.add_argument(
+        "--batch",
+        type=int,
+        nargs="+",
+        default=[],
+        help="numbers of rows (default: the compiled ones)",
+    )
+    bench.add_argument(
+        "--seconds", type=float, default=1.0, help="time to spend on each (default: 1)"
+    )
+    bench.add_argument(
+        "--level", choices=Model.levels, help="CPU level (default: the highest of this CPU)"
+    )
+
+    selftest = commands.add_parser(
+        "selftest", help="compare with TensorFlow's outputs", allow_abbrev=False
+    )
+    selftest.add_argument(
+        "--level", choices=Model.levels, action="append", help="CPU level (default: all)"
+    )
+    selftest.add_argument(
+        "--reference", type=Path, help="outputs of TensorFlow (default: the sample in the package)"
+    )
+    selftest.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+_BUILD_FLAGS = {
+    "cflags": "options for the C or C++ compiler",
+    "libs": "options for the linker",
+    "includedir": "directory of the headers",
+    "libdir": "directory of the library",
+    "cmakedir": "directory for CMake's find_package",
+    "pkgconfigdir": "directory for pkg-config",
+}
+
+
+def _build_flag(flag: str) -> str:
+    library_dir = _paths.get_library_dir()
+    return {
+        "cflags": f"-I{_paths.get_include()}",
+        "libs": f"-L{library_dir} -l{_PACKAGE} -Wl,-rpath,{library_dir}",
+        "includedir": _paths.get_include(),
+        "libdir": library_dir,
+        "cmakedir": _paths.get_cmake_dir(),
+        "pkgconfigdir": _paths.get_pkgconfig_dir(),
+    }[flag]
+
+
+def _description() -> str:
+    about = json.loads(library.about)
+    model, compiler, sizes = about["model"], about["compiler"], about["sizes"]
+    source = about["provenance"]["source"]
+    library_size = Path(_paths.get_library()).stat().st_size
+    lines = {
+        "licence": model["license"],
+        "inputs": "\n".join(map(describe, Model.inputs)),
+        "outputs": "\n".join(map(describe, Model.outputs)),
+        "batch sizes": f"{', '.join(map(str, Model.batch_sizes))} ({_rows()})",
+        "CPU levels": f"{', '.join(Model.levels)} (in use: {_level()})",
+        "library": f"{_paths.get_library()}\n{library_size:,} bytes, of which weights {sizes['weights']:,}",
+        "source": "\n".join(f"{key} {value}" for key, value in source.items()),
+        "compiled by": f"TensorFlow {compiler['tensorflow']}, modelwheel {compiler['modelwheel']}",
+    }
+    body = "\n".join(
+        f"  {key:<12} {value.replace(chr(10), chr(10) + ' ' * 15)}" for key, value in lines.items()
+    )
+    return f"{library.name} {library.version}: {model['summary']}\n{body}"
+
+
+def _rows() -> str:
+    if not library.batched:
+        return "the shapes are fixed"
+    reason = library.no_emulation_reason
+    return "any number of rows" if reason is None else f"no other number of rows: {reason}"
+
+
+def _level() -> str:
+    try:
+        return Model().level
+    except ValueError as error:
+        return f"none: {error}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

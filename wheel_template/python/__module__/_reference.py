@@ -1,0 +1,149 @@
+"""What TensorFlow answered for random inputs, and how far off the compiled model may be.
+
+The package carries a sample of each output and no inputs: those are made again from the seed in the
+manifest. They come from raw PCG64 bits, which NumPy promises not to change (NEP 19).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._model import Model, TensorSpec
+
+Arrays = dict[str, NDArray[Any]]
+
+_PACKAGE = Path(__file__).parent
+
+
+class Expected(NamedTuple):
+    """One output of TensorFlow, whole or some elements of it."""
+
+    shape: tuple[int, ...]
+    positions: NDArray[np.int64]
+    """Which elements of the flattened output are known, ascending."""
+    values: NDArray[Any]
+    largest: float
+    """Largest absolute value of the whole output."""
+
+    def first(self, rows: int, total: int) -> Expected:
+        """The part that belongs to the first `rows` of `total` rows."""
+        shape = (self.shape[0] // total * rows, *self.shape[1:])
+        known = int(np.searchsorted(self.positions, math.prod(shape)))
+        return Expected(shape, self.positions[:known], self.values[:known], self.largest)
+
+
+class Sample(NamedTuple):
+    """One evaluation by TensorFlow."""
+
+    rows: int
+    inputs: Arrays
+    outputs: dict[str, Expected]
+
+    def first(self, rows: int) -> Sample:
+        """The first rows alone; right only if rows do not depend on each other."""
+        inputs = {spec.name: _first(self.inputs[spec.name], spec, rows) for spec in Model.inputs}
+        outputs = {
+            spec.name: self.outputs[spec.name].first(rows, self.rows)
+            for spec in Model.outputs
+            if spec.leading_per_row
+        }
+        return Sample(rows, inputs, outputs)
+
+
+class Tolerance(NamedTuple):
+    """How far an output may lie from TensorFlow's: `absolute + relative * largest absolute value`."""
+
+    absolute: float
+    relative: float
+
+
+def load_manifest() -> dict[str, Any]:
+    """What the wheel was built from."""
+    manifest: dict[str, Any] = json.loads((_PACKAGE / "_manifest.json").read_bytes())
+    return manifest
+
+
+def load_tolerances() -> dict[str, Tolerance]:
+    """The tolerance of each output."""
+    tolerances = load_manifest()["verification"]["tolerances"]
+    return {name: Tolerance(value["atol"], value["rtol"]) for name, value in tolerances.items()}
+
+
+def load_samples(path: Path | None = None) -> list[Sample]:
+    """Reads samples by ascending number of rows.
+
+    Args:
+        path: An `.npz` file with whole inputs `in/NAME`, of which the first rows serve for fewer,
+            and outputs `out/ROWS/NAME`; by default the sample in this package.
+    """
+    recorded: list[int] = load_manifest()["verification"]["rows"]
+    with np.load(path or _PACKAGE / "_reference.npz") as file:
+        if path is None:
+            inputs = make_inputs(recorded[-1])
+        else:
+            inputs = {spec.name: file[f"in/{spec.name}"] for spec in Model.inputs}
+        return [
+            Sample(
+                rows,
+                {spec.name: _first(inputs[spec.name], spec, rows) for spec in Model.inputs},
+                {spec.name: _read_output(file, rows, spec.name) for spec in Model.outputs},
+            )
+            for rows in recorded
+        ]
+
+
+def make_inputs(rows: int) -> Arrays:
+    """The inputs that TensorFlow was given."""
+    verification = load_manifest()["verification"]
+    return {
+        spec.name: _random(spec, rows, verification["seed"], verification["ranges"].get(spec.name))
+        for spec in Model.inputs
+    }
+
+
+def _random(spec: TensorSpec, rows: int, seed: int, bounds: list[float] | None) -> NDArray[Any]:
+    shape = tuple(rows * spec.leading_per_row if e is None else e for e in spec.shape)
+    count = math.prod(shape)
+    bits = np.random.PCG64([seed, zlib.crc32(spec.name.encode())]).random_raw(2 * count)
+    unit = (np.asarray(bits, np.uint64) >> np.uint64(11)) * 2.0**-53
+    floating = spec.dtype.kind in "fc" or _is_bfloat16(spec)
+    low, high = bounds or ((-math.sqrt(3.0), math.sqrt(3.0)) if floating else (0.0, 2.0))
+    values = low + unit * (high - low)
+    if spec.dtype.kind == "c":
+        return np.asarray(values[:count] + 1j * values[count:], spec.dtype).reshape(shape)
+    values = values[:count].reshape(shape)
+    if _is_bfloat16(spec):
+        return np.asarray(values.astype(np.float32).view(np.uint32) >> np.uint32(16), np.uint16)
+    return np.asarray(values if floating else np.floor(values)).astype(spec.dtype)
+
+
+def _is_bfloat16(spec: TensorSpec) -> bool:
+    """NumPy has no such type: its bits are passed as uint16."""
+    return any(
+        t["name"] == spec.name and t["dtype"] == "bfloat16"
+        for t in load_manifest()["signature"]["inputs"]
+    )
+
+
+def _read_output(file: Mapping[str, NDArray[Any]], rows: int, name: str) -> Expected:
+    if f"out/{rows}/{name}" in file:
+        values = file[f"out/{rows}/{name}"]
+        finite = np.abs(values[np.isfinite(values)])
+        positions = np.arange(values.size, dtype=np.int64)
+        return Expected(values.shape, positions, values.ravel(), float(finite.max(initial=0)))
+    shape = tuple(int(extent) for extent in file[f"shape/{rows}/{name}"])
+    values, size = file[f"sample/{rows}/{name}"], math.prod(shape)
+    positions = np.arange(values.size, dtype=np.int64) * size // max(values.size, 1)
+    return Expected(shape, positions, values, float(file[f"largest/{rows}/{name}"]))
+
+
+def _first(array: NDArray[Any], spec: TensorSpec, rows: int) -> NDArray[Any]:
+    return array[: rows * spec.leading_per_row] if spec.leading_per_row else array

@@ -1,0 +1,133 @@
+"""Compares the installed model with TensorFlow: all batch sizes, sizes in between, all CPU levels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._core import library
+from ._model import Model
+from ._reference import Expected, Sample, load_samples, load_tolerances
+
+
+class Comparison(NamedTuple):
+    """One output of one evaluation against TensorFlow's."""
+
+    level: str
+    rows: int
+    rule: str
+    """Rows, and the batch sizes that they were composed of."""
+    output: str
+    absolute: float
+    """Largest absolute difference."""
+    relative: float
+    """The same relative to the largest absolute value of the output."""
+    limit: float
+    """Largest absolute difference that is allowed."""
+
+    @property
+    def passed(self) -> bool:
+        return self.absolute <= self.limit
+
+
+def compare_all(
+    levels: Sequence[str] | None = None, reference: Path | None = None
+) -> tuple[list[Comparison], dict[str, str]]:
+    """Runs every case on every level.
+
+    Args:
+        levels: CPU levels; by default all.
+        reference: See `load_samples`.
+
+    Returns:
+        The comparisons, and the reason for each level that this CPU cannot run.
+    """
+    samples = load_samples(reference)
+    comparisons: list[Comparison] = []
+    skipped: dict[str, str] = {}
+    for level in levels or Model.levels:
+        try:
+            model = Model(level)
+        except ValueError as error:
+            skipped[level] = str(error)
+            continue
+        for sample, rule in _cases(samples):
+            comparisons += _compare(model, sample, rule)
+    return comparisons, skipped
+
+
+def _cases(samples: Sequence[Sample]) -> Iterator[tuple[Sample, str | None]]:
+    """Samples to run, by a given rule or by the model's own."""
+    for sample in samples:
+        yield sample, None
+    if not library.batched or library.no_emulation_reason is not None:
+        return
+    largest = samples[-1]
+    for rows in sorted({size + step for size in Model.batch_sizes for step in (-1, 0, 1)}):
+        if 0 < rows < largest.rows:
+            yield largest.first(rows), None
+    for size in Model.batch_sizes:
+        repeats = -(-largest.rows // size)
+        yield largest, f"{largest.rows}:" + ",".join([str(size)] * repeats)
+
+
+def _compare(model: Model, sample: Sample, rule: str | None) -> Iterator[Comparison]:
+    if rule is not None:
+        model.set_batch_rule(rule)
+    tolerances = load_tolerances()
+    result = model.predict(sample.inputs)
+    results = {Model.outputs[0].name: result} if len(Model.outputs) == 1 else result
+    for name, expected in sample.outputs.items():
+        difference = _largest_difference(results[name], expected)
+        tolerance = tolerances[name]
+        yield Comparison(
+            level=model.level,
+            rows=sample.rows,
+            rule=model.batch_rule(sample.rows),
+            output=name,
+            absolute=difference,
+            relative=difference / expected.largest if expected.largest else difference,
+            limit=tolerance.absolute + tolerance.relative * expected.largest,
+        )
+
+
+def _largest_difference(actual: NDArray[Any], expected: Expected) -> float:
+    """Infinite where shapes or types differ, or only one of two values is finite or a number."""
+    if actual.shape != expected.shape or actual.dtype != expected.values.dtype:
+        return float("inf")
+    ours, theirs = actual.ravel()[expected.positions], expected.values
+    wide = np.complex128 if theirs.dtype.kind == "c" else np.float64
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(ours.astype(wide) - theirs.astype(wide))
+    same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+    return _largest(np.where(same, 0.0, np.nan_to_num(difference, nan=np.inf)))
+
+
+def _largest(values: NDArray[Any]) -> float:
+    return float(values.max(initial=0))
+
+
+def run(levels: Sequence[str] | None, reference: Path | None, as_json: bool) -> tuple[bool, str]:
+    """Whether all is well, and what `compare_all` found, as a table or as JSON."""
+    comparisons, skipped = compare_all(levels, reference)
+    passed = bool(comparisons) and all(comparison.passed for comparison in comparisons)
+    if not as_json:
+        return passed, "\n".join([*_table(comparisons, skipped), "passed" if passed else "FAILED"])
+    rows = [{**comparison._asdict(), "passed": comparison.passed} for comparison in comparisons]
+    return passed, json.dumps({"passed": passed, "comparisons": rows, "skipped": skipped}, indent=1)
+
+
+def _table(comparisons: Sequence[Comparison], skipped: Mapping[str, str]) -> Iterator[str]:
+    names = ("max abs", "max rel", "allowed")
+    yield f"{'level':<12} {'rows:sizes':<16} {'output':<20} " + " ".join(f"{n:>10}" for n in names)
+    for item in comparisons:
+        numbers = f"{item.absolute:10.2e} {item.relative:10.2e} {item.limit:10.2e}"
+        failed = "" if item.passed else "  FAILED"
+        yield f"{item.level:<12} {item.rule:<16} {item.output:<20} {numbers}{failed}"
+    for level, reason in skipped.items():
+        yield f"{level:<12} skipped: {reason}"

@@ -1,0 +1,111 @@
+// src/bindings/instance_pool.h - instances of a model for as many threads as run it at the same time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "modelwheel/abi.h"
+#include "modelwheel/instance.hpp"
+
+namespace modelwheel {
+
+/// Lends an instance to each thread that asks, and keeps it for the next. Rules set once hold for all of them. Needs no
+/// GIL: nothing here touches Python. Failures are thrown as Error.
+class InstancePool {
+  struct Member {
+    Instance instance;
+    std::uint64_t settings;  // the generation of settings that it has
+  };
+
+ public:
+  /// An instance on loan; goes back when it is destroyed.
+  class Loan {
+   public:
+    Loan(InstancePool &pool, Member member) : pool_(pool), member_(std::move(member)) {}
+    ~Loan() {
+      if (member_.instance != nullptr) pool_.take_back(std::move(member_));
+    }
+    Loan(const Loan &) = delete;
+    Loan &operator=(const Loan &) = delete;
+
+    modelwheel_model *get() const { return member_.instance.get(); }
+
+   private:
+    InstancePool &pool_;
+    Member member_;
+  };
+
+  /// Makes the first instance, which decides on the CPU level of all.
+  InstancePool(const modelwheel_api &api, const char *level) : api_(api) {
+    free_.push_back({make_instance(api, level), 0});
+    level_ = api.level(free_.back().instance.get());
+  }
+
+  const std::string &level() const { return level_; }
+
+  Loan lend() {
+    Member member = take();
+    update(member);
+    return Loan(*this, std::move(member));
+  }
+
+  void set_batch_rule(const std::string &rule) {
+    const Loan loan = lend();
+    check(api_, loan.get(), api_.set_batch_rule(loan.get(), rule.c_str()));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    rules_[std::stoul(rule)] = rule;  // a valid rule begins with its number of rows
+    ++settings_;
+  }
+
+  void set_batch_strategy(const std::string &strategy) {
+    const Loan loan = lend();
+    check(api_, loan.get(), api_.set_batch_strategy(loan.get(), strategy.c_str()));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    strategy_ = strategy;
+    ++settings_;
+  }
+
+ private:
+  Member take() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!free_.empty()) {
+        Member member = std::move(free_.back());
+        free_.pop_back();
+        return member;
+      }
+    }
+    return {make_instance(api_, level_.c_str()), 0};
+  }
+
+  void take_back(Member member) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    free_.push_back(std::move(member));
+  }
+
+  /// Gives an instance the rules that were set since it was last used.
+  void update(Member &member) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (member.settings == settings_) return;
+    modelwheel_model *model = member.instance.get();
+    if (!strategy_.empty()) check(api_, model, api_.set_batch_strategy(model, strategy_.c_str()));
+    for (const auto &[rows, rule] : rules_) check(api_, model, api_.set_batch_rule(model, rule.c_str()));
+    member.settings = settings_;
+  }
+
+  const modelwheel_api &api_;
+  std::string level_;
+  std::mutex mutex_;  // guards what follows
+  std::vector<Member> free_;
+  std::map<std::size_t, std::string> rules_;  // by number of rows
+  std::string strategy_;
+  std::uint64_t settings_ = 0;
+};
+
+}  // namespace modelwheel

@@ -1,0 +1,100 @@
+"""Programs in C and C++, built against the installed wheel, give the same bytes as Python."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SOURCES = Path(__file__).with_name("consumer")
+
+
+def run(*command, **environment):
+    done = subprocess.run(
+        [str(part) for part in command],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def need(*tools):
+    for tool in tools:
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+
+
+@pytest.fixture(scope="session")
+def programs(package, tmp_path_factory):
+    """The directory with the consumers, built by CMake from nothing but what the wheel installed."""
+    need("cmake", "cc", "c++")
+    directory = tmp_path_factory.mktemp("consumer")
+    name = package.__name__
+    run(
+        "cmake",
+        "-S",
+        SOURCES,
+        "-B",
+        directory,
+        f"-DMODEL={name}",
+        f"-D{name}_DIR={package.get_cmake_dir()}",
+    )
+    run("cmake", "--build", directory)
+    return directory
+
+
+def check(package, arrays, tmp_path, rows, *command):
+    """Runs a consumer on these inputs and compares its outputs with those of Python."""
+    for index, array in enumerate(arrays):
+        (tmp_path / f"input_{index}").write_bytes(np.ascontiguousarray(array).tobytes())
+    model = package.Model()
+    run(*command[:1], tmp_path, rows, *command[1:])
+    expected = model(*arrays)
+    expected = [expected] if isinstance(expected, np.ndarray) else list(expected.values())
+    for index, array in enumerate(expected):
+        assert (tmp_path / f"output_{index}").read_bytes() == array.tobytes()
+
+
+def test_c(package, arrays, sample, programs, tmp_path):
+    check(package, arrays, tmp_path, sample.rows, programs / "consumer_c")
+
+
+@pytest.mark.parametrize("standard", [17, 20])
+@pytest.mark.parametrize("interface", ["tfaot", "modern"])
+def test_cpp(package, arrays, sample, programs, tmp_path, interface, standard):
+    check(package, arrays, tmp_path, sample.rows, programs / f"consumer_cpp{standard}", interface)
+
+
+def test_tfcompile_classes(package, sample, programs, tmp_path, library):
+    sizes = [size for size in package.Model.batch_sizes if size <= sample.rows]
+    if not sizes:
+        pytest.skip("the sample has fewer rows than the smallest batch size")
+    for size in sizes if library.no_emulation_reason is None else sizes[-1:]:
+        part = sample.first(size) if library.batched else sample
+        arrays = [part.inputs[spec.name] for spec in package.Model.inputs]
+        check(package, arrays, tmp_path, size, programs / "consumer_cpp17", "tfcompile")
+
+
+def test_flags_of_the_package(package, arrays, sample, tmp_path):
+    need("cc")
+    flags = run(sys.executable, "-m", package.__name__, "--cflags", "--libs").split()
+    strict = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"]
+    run("cc", *strict, SOURCES / "main.c", "-o", tmp_path / "by_flags", *flags)
+    check(package, arrays, tmp_path, sample.rows, tmp_path / "by_flags")
+
+
+def test_pkg_config(package, arrays, sample, tmp_path):
+    need("cc", "pkg-config")
+    search = {"PKG_CONFIG_PATH": package.get_pkgconfig_dir()}
+    flags = run("pkg-config", "--cflags", "--libs", package.__name__, **search).split()
+    assert (
+        run("pkg-config", "--modversion", package.__name__, **search).strip() == package.__version__
+    )
+    run("cc", "-std=c99", SOURCES / "main.c", "-o", tmp_path / "by_pkg_config", *flags)
+    check(package, arrays, tmp_path, sample.rows, tmp_path / "by_pkg_config")

@@ -1,0 +1,338 @@
+"""The Python interface of the installed model: what it accepts, what it refuses, and that it is right."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+def as_dict(package, result):
+    """Outputs by name, whatever the call returned."""
+    return {package.Model.outputs[0].name: result} if isinstance(result, np.ndarray) else result
+
+
+def assert_same(package, result, expected):
+    result, expected = as_dict(package, result), as_dict(package, expected)
+    assert list(result) == list(expected)
+    for name, array in expected.items():
+        assert result[name].dtype == array.dtype
+        assert result[name].tobytes() == array.tobytes()
+        assert result[name].shape == array.shape
+
+
+def run_python(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def runnable_levels(package):
+    for level in package.Model.levels:
+        try:
+            yield package.Model(level)
+        except ValueError:
+            continue
+
+
+@pytest.fixture
+def growing(package):
+    """Positions of the inputs that grow with the batch."""
+    found = [i for i, spec in enumerate(package.Model.inputs) if spec.leading_per_row]
+    if not found:
+        pytest.skip("the model has fixed shapes")
+    return found
+
+
+@pytest.fixture
+def any_rows(library, growing):
+    if library.no_emulation_reason is not None:
+        pytest.skip("the model runs its compiled batch sizes alone")
+    return growing
+
+
+# --- right --------------------------------------------------------------------------------------------------
+
+
+def test_selftest_passes(package):
+    done = run_python("-m", package.__name__, "selftest")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_selftest_judges_a_reference(package, model, samples, tmp_path, wrong):
+    arrays = {f"in/{name}": array for name, array in samples[-1].inputs.items()}
+    for sample in samples:
+        for name, array in as_dict(package, model.predict(sample.inputs)).items():
+            arrays[f"out/{sample.rows}/{name}"] = array
+    if wrong:
+        key = next(key for key, array in arrays.items() if key.startswith("out/") and array.size)
+        worse = ~arrays[key] if arrays[key].dtype == bool else arrays[key] * 2 + 1
+        arrays[key] = worse.astype(arrays[key].dtype)
+    np.savez(tmp_path / "reference.npz", **arrays)
+    done = run_python(
+        "-m", package.__name__, "selftest", "--reference", str(tmp_path / "reference.npz")
+    )
+    assert done.returncode == (1 if wrong else 0), done.stderr
+    assert ("FAILED" in done.stdout) == wrong
+
+
+def test_results_are_arrays_of_the_declared_type(package, model, arrays, sample):
+    result = as_dict(package, model(*arrays))
+    assert list(result) == [spec.name for spec in model.outputs]
+    for spec in model.outputs:
+        assert result[spec.name].dtype == spec.dtype
+        assert result[spec.name].shape == sample.outputs[spec.name].shape
+
+
+def test_positions_names_and_mappings_agree(package, model, arrays, sample):
+    expected = model(*arrays)
+    assert_same(package, model(**sample.inputs), expected)
+    assert_same(package, model.predict(sample.inputs), expected)
+
+
+# --- memory -------------------------------------------------------------------------------------------------
+
+
+def offset_copy(array):
+    """The same array at an address that is a multiple of nothing."""
+    memory = np.empty(array.nbytes + 1, np.uint8)
+    view = memory[1:].view(array.dtype).reshape(array.shape) if array.nbytes else array.copy()
+    view[...] = array
+    return view
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        offset_copy,
+        lambda array: np.array(array, order="F"),
+        lambda array: np.repeat(array, 2, axis=-1)[..., ::2] if array.ndim else array,
+        lambda array: np.lib.stride_tricks.as_strided(array, writeable=False),
+    ],
+    ids=["odd-address", "fortran", "strided", "read-only"],
+)
+def test_any_memory_layout_gives_the_same(package, model, arrays, layout):
+    assert_same(package, model(*map(layout, arrays)), model(*arrays))
+
+
+def test_inputs_are_not_written(model, arrays):
+    before = [array.copy() for array in arrays]
+    model(*arrays)
+    for array, copy in zip(arrays, before, strict=True):
+        assert array.tobytes() == copy.tobytes()
+
+
+def test_results_are_new_aligned_arrays(package, model, arrays):
+    first = as_dict(package, model(*arrays))
+    kept = {name: array.copy() for name, array in first.items()}
+    second = as_dict(package, model(*[np.zeros_like(array) for array in arrays]))
+    for name, array in first.items():
+        assert array.tobytes() == kept[name].tobytes()
+        assert not np.shares_memory(array, second[name])
+        assert array.ctypes.data % 64 == 0
+        assert array.flags.writeable
+
+
+# --- plain Python values ------------------------------------------------------------------------------------
+
+
+def test_lists_and_numbers_are_converted(package, model, arrays):
+    assert_same(package, model(*[array.tolist() for array in arrays]), model(*arrays))
+
+
+def test_values_of_another_kind_are_refused(model, arrays):
+    wrong = np.full(arrays[0].shape, "a").tolist()
+    with pytest.raises(TypeError, match=r"holds .* but Python values"):
+        model(wrong, *arrays[1:])
+
+
+# --- refused ------------------------------------------------------------------------------------------------
+
+
+def test_another_type_is_refused_with_both_named(model, arrays):
+    given = "float64" if arrays[0].dtype != np.float64 else "float32"
+    with pytest.raises(
+        TypeError, match=rf"{model.inputs[0].dtype}, but an array of {given} was given"
+    ):
+        model(arrays[0].astype(given), *arrays[1:])
+
+
+def test_foreign_byte_order_is_refused(model, arrays):
+    if arrays[0].dtype.itemsize == 1:
+        pytest.skip("single bytes have no order")
+    with pytest.raises(TypeError, match="was given"):
+        model(arrays[0].astype(arrays[0].dtype.newbyteorder()), *arrays[1:])
+
+
+def test_another_shape_is_refused_with_both_named(model, arrays):
+    with pytest.raises(
+        ValueError, match=r"has the shape \(.*\), but an array of shape \(.*\) was given"
+    ):
+        model(arrays[0][np.newaxis], *arrays[1:])
+
+
+def test_different_numbers_of_rows_are_refused(model, arrays, growing):
+    if len(growing) < 2:
+        pytest.skip("one input grows with the batch")
+    last = arrays[growing[-1]]
+    arrays = [*arrays]
+    arrays[growing[-1]] = np.concatenate([last, last])
+    with pytest.raises(ValueError, match="the same number of rows"):
+        model(*arrays)
+
+
+def test_names_are_checked(model, arrays, sample):
+    with pytest.raises(TypeError, match="has no input 'no such input'"):
+        model.predict({**sample.inputs, "no such input": arrays[0]})
+    with pytest.raises(TypeError, match="were not given"):
+        model.predict({})
+    with pytest.raises(TypeError, match="given twice"):
+        model(*arrays, **{model.inputs[0].name: arrays[0]})
+    with pytest.raises(TypeError, match=r"takes \d+ input"):
+        model(*arrays, arrays[0])
+
+
+# --- batching -----------------------------------------------------------------------------------------------
+
+
+def test_no_rows_give_no_rows(package, model, arrays, any_rows):
+    if any(not spec.leading_per_row for spec in model.outputs):
+        pytest.skip("an output does not grow with the batch")
+    empty = [array[:0] if i in any_rows else array for i, array in enumerate(arrays)]
+    for spec, array in zip(model.outputs, as_dict(package, model(*empty)).values(), strict=True):
+        assert array.shape == (0, *spec.shape[1:])
+
+
+@pytest.mark.usefixtures("any_rows")
+def test_rules_can_be_set_and_read(model):
+    largest = model.batch_sizes[-1]
+    assert model.batch_rule(largest) == f"{largest}:{largest}"
+    twice = f"{2 * largest}:{largest},{largest}"
+    model.set_batch_rule(twice)
+    assert model.batch_rule(2 * largest) == twice
+    model.set_batch_strategy("smallest")
+    smallest = model.batch_sizes[0]
+    assert model.batch_rule(3 * smallest).split(",")[-1].rpartition(":")[2] in map(
+        str, model.batch_sizes
+    )
+
+
+@pytest.mark.parametrize("rule", ["", "5", "5:", "1:0", "1:1,1", "3:1", "1:1000003", "one:1"])
+def test_malformed_rules_are_refused(model, rule):
+    with pytest.raises(ValueError, match="batch"):
+        model.set_batch_rule(rule)
+
+
+def test_unknown_strategy_is_refused(model):
+    with pytest.raises(ValueError, match="dearest"):
+        model.set_batch_strategy("dearest")
+
+
+# --- threads ------------------------------------------------------------------------------------------------
+
+
+def test_one_model_serves_many_threads(package, model, arrays):
+    variations = [
+        [np.roll(array, shift, axis=0) if array.ndim else array for array in arrays]
+        for shift in range(4)
+    ]
+    expected = [model(*variation) for variation in variations]
+    with ThreadPoolExecutor(8) as threads:
+        results = list(threads.map(lambda i: model(*variations[i % 4]), range(64)))
+    for i, result in enumerate(results):
+        assert_same(package, result, expected[i % 4])
+
+
+@pytest.mark.usefixtures("any_rows")
+def test_rules_hold_for_all_threads(model, arrays):
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: model(*arrays), range(16)))
+        size = model.batch_sizes[0]
+        rule = f"{3 * size}:{size},{size},{size}"
+        model.set_batch_rule(rule)
+        assert set(threads.map(lambda _: model.batch_rule(3 * size), range(16))) == {rule}
+
+
+def test_importing_and_running_starts_no_thread(package):
+    if not Path("/proc/self/task").is_dir():
+        pytest.skip("threads are counted in /proc")
+    done = run_python(
+        "-c",
+        f"import numpy, os; before = len(os.listdir('/proc/self/task'))\nimport {package.__name__} as m\n"
+        f"m.Model()\nassert len(os.listdir('/proc/self/task')) == before",
+    )
+    assert done.returncode == 0, done.stderr
+
+
+# --- CPU levels ---------------------------------------------------------------------------------------------
+
+
+def test_levels_can_be_forced(package):
+    models = list(runnable_levels(package))
+    assert models
+    assert [model.level for model in models] == list(package.Model.levels[: len(models)])
+    assert package.Model().level in (models[-1].level, os.environ.get("MODELWHEEL_LEVEL"))
+    for model in models:
+        done = run_python(
+            "-c",
+            f"import {package.__name__} as m; print(m.Model().level)",
+            MODELWHEEL_LEVEL=model.level,
+        )
+        assert done.stdout.strip() == model.level
+
+
+def test_unknown_levels_are_refused(package):
+    with pytest.raises(ValueError, match="no such level"):
+        package.Model("no such level")
+    done = run_python("-m", package.__name__, "bench", MODELWHEEL_LEVEL="no such level")
+    assert done.returncode == 1
+    assert "MODELWHEEL_LEVEL" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# --- what the package says about itself ---------------------------------------------------------------------
+
+
+def test_description(package, library):
+    done = run_python("-m", package.__name__)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{library.name} {package.__version__}")
+    for spec in package.Model.inputs + package.Model.outputs:
+        assert spec.name in done.stdout
+
+
+def test_bench_times_every_batch_size(package):
+    done = run_python("-m", package.__name__, "bench", "--seconds", "0.01")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 1 + len(package.Model.batch_sizes)
+
+
+def test_repr_shows_the_signature(model):
+    assert all(spec.name in repr(model) for spec in model.inputs + model.outputs)
+    assert model.level in repr(model)
+
+
+def test_build_files_are_where_the_package_says(package):
+    header = Path(package.get_include(), f"{package.__name__}.h")
+    cmake = Path(package.get_cmake_dir(), f"{package.__name__}-config.cmake")
+    pkgconfig = Path(package.get_pkgconfig_dir(), f"{package.__name__}.pc")
+    for path in (header, cmake, pkgconfig, Path(package.get_library())):
+        assert path.is_file()
+    done = run_python(
+        "-m", package.__name__, "--includedir", "--libdir", "--cmakedir", "--pkgconfigdir"
+    )
+    expected = [
+        package.get_include(),
+        package.get_library_dir(),
+        package.get_cmake_dir(),
+        package.get_pkgconfig_dir(),
+    ]
+    assert done.stdout.split() == expected
