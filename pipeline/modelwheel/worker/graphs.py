@@ -1,0 +1,83 @@
+"""Walking a GraphDef with its library of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+GRAPH = ""
+"""Stands for the graph itself where functions are named."""
+
+_CALLS = frozenset({"StatefulPartitionedCall", "PartitionedCall", "Func"})
+
+
+class Graph:
+    """A GraphDef's nodes by function and name."""
+
+    def __init__(self, graph_def: Any) -> None:
+        self.functions = {
+            function.signature.name: function for function in graph_def.library.function
+        }
+        self.nodes: dict[str, dict[str, Any]] = {
+            name: {node.name: node for node in function.node_def}
+            for name, function in self.functions.items()
+        }
+        self.nodes[GRAPH] = {node.name: node for node in graph_def.node}
+
+    def reach(self, tensors: Iterable[str], *, control: bool) -> dict[str, set[str]]:
+        """What the graph's `tensors` depend on: names of nodes by function.
+
+        Args:
+            tensors: Names of nodes or tensors of the graph itself.
+            control: Whether to follow control edges too: then also what runs for its side effects.
+        """
+        reached: dict[str, set[str]] = {}
+        waiting = [(GRAPH, tensor) for tensor in tensors]
+        while waiting:
+            function, tensor = waiting.pop()
+            name = node_name(tensor)
+            known = reached.setdefault(function, set())
+            if name in known or name not in self.nodes[function]:  # the latter: an argument
+                continue
+            known.add(name)
+            node = self.nodes[function][name]
+            waiting += [
+                (function, tensor) for tensor in node.input if control or not is_control(tensor)
+            ]
+            for called in self.called(node):
+                if called not in reached:
+                    reached[called] = set()
+                    waiting += [(called, tensor) for tensor in self._results(called, control)]
+        return reached
+
+    def called(self, node: Any) -> Iterator[str]:
+        """Names of the functions that a node refers to, always in the same order."""
+        if node.op in self.functions:
+            yield node.op
+        for _, attribute in sorted(node.attr.items()):
+            for reference in (attribute.func, *attribute.list.func):
+                if reference.name in self.functions:
+                    yield reference.name
+
+    def _results(self, function: str, control: bool) -> list[str]:
+        definition = self.functions[function]
+        controls = definition.control_ret.values() if control else ()
+        return [*definition.ret.values(), *controls]
+
+
+def is_control(tensor: str) -> bool:
+    """Whether an input of a node is a control edge."""
+    return tensor.startswith("^")
+
+
+def node_name(tensor: str) -> str:
+    """The node of a tensor (`a/b:0`), of a function's tensor (`a/b:out:0`) or of a control edge."""
+    return tensor.removeprefix("^").partition(":")[0]
+
+
+def layer_name(node: str) -> str:
+    """The layer that a node belongs to: its name without calls in front and the operation behind."""
+    parts = node.split("/")
+    while len(parts) > 1 and parts[0].rstrip("_0123456789") in _CALLS:
+        del parts[0]
+    return "/".join(parts[:-1]) or parts[-1]
