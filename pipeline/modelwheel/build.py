@@ -59,7 +59,7 @@ class BuildResult:
 
     request: Request
     wheel: Path | None = None
-    report: Report = ()
+    report: Report | None = None
     errors: list[tuple[str, ModelwheelError]] = field(default_factory=list)
     """Names of failed steps with their errors."""
     steps_run: int = 0
@@ -235,7 +235,7 @@ def summarise(results: Iterable[BuildResult]) -> list[Mapping[str, object]]:
             "steps_run": result.steps_run,
             "steps_cached": result.steps_cached,
             "errors": [{"step": step, "message": str(error)} for step, error in result.errors],
-            "comparisons": [comparison.model_dump() for comparison in result.report],
+            "report": None if result.report is None else result.report.model_dump(),
         }
         for result in results
     ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +44,7 @@ BatchSizes = Annotated[
 
 def main() -> None:
     """Runs the command line; the mistakes of its user end in a sentence and an exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)  # ends as Ctrl-C does: workers stop, files are whole
     try:
         app()
     except ModelwheelError as error:
@@ -51,6 +53,10 @@ def main() -> None:
     except KeyboardInterrupt:
         typer.echo("interrupted; finished steps are kept, run the command again to go on", err=True)
         sys.exit(130)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _say_error(error: ModelwheelError, where: str = "") -> None:
@@ -192,7 +198,7 @@ def verify(
         reference = find_reference(read_manifest(wheel), Store())
         report = verify_wheel(wheel, reference)
         if as_json:
-            typer.echo(json.dumps([comparison.model_dump() for comparison in report], indent=2))
+            typer.echo(report.model_dump_json(indent=2))
         else:
             print_report(wheel.name, report, whole=reference is not None)
         require_passed(report, wheel.name)

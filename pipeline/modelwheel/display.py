@@ -111,7 +111,8 @@ def print_results(results: Sequence[BuildResult]) -> None:
             f"{escape(str(result.wheel))}  {size / 1000:.0f} kB, "
             f"{result.steps_run} steps run, {result.steps_cached} cached"
         )
-        _print_comparisons(result.report)
+        if result.report is not None:
+            _print_comparisons(result.report)
 
 
 def print_report(name: str, report: Report, *, whole: bool) -> None:
@@ -125,19 +126,19 @@ def _print_comparisons(report: Report) -> None:
     """The worst error of every output at every level, over all numbers of rows."""
     table = Table("output", "level", "rows", "max abs error", "max rel error", "tolerance", "")
     worst: dict[tuple[str, str], list[Comparison]] = {}
-    for comparison in report:
+    for comparison in report.comparisons:
         worst.setdefault((comparison.output, comparison.level), []).append(comparison)
     for (output, level), comparisons in worst.items():
-        found = max(comparisons, key=lambda c: c.max_abs_error - c.tolerance)
-        rows = ", ".join(str(c.rows) for c in comparisons)
+        found = max(comparisons, key=lambda c: c.absolute - c.limit)
+        rows = ", ".join(map(str, sorted({c.rows for c in comparisons})))
         mark = "[green]ok[/]" if all(c.passed for c in comparisons) else "[red]exceeded[/]"
         table.add_row(
             escape(output),
             level,
             rows,
-            f"{max(c.max_abs_error for c in comparisons):.2e}",
-            f"{max(c.max_rel_error for c in comparisons):.2e}",
-            f"{found.tolerance:.2e}",
+            f"{max(c.absolute for c in comparisons):.2e}",
+            f"{max(c.relative for c in comparisons):.2e}",
+            f"{found.limit:.2e}",
             mark,
         )
     _out.print(table)

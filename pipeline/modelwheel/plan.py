@@ -80,26 +80,17 @@ def plan(request: Request, store: Store) -> list[PlannedStep]:
     origin = source_of(request.spec)
     key = source.source_key(origin)
     name = f"{request.name}/fetch"
-    tree = _known_tree(origin, key, store)
+    tree = source.known_tree(origin, store)
     planned = [PlannedStep(name, "fetch", "run" if tree is None else "cached", key)]
     records: dict[str, Record] = {}
     for step in steps_of(request, tree or "", source.provenance(origin, tree or "")):
         found = _find(step, store, records) if tree is not None else None
-        if found and store.contains(found):
-            record = store.lookup(found)
-            if record is not None:
-                records[step.name] = record
-        state: State = "cached" if step.name in records else "run"
+        record = store.peek(found) if found is not None else None
+        if record is not None:
+            records[step.name] = record
+        state: State = "run" if record is None else "cached"
         planned.append(PlannedStep(step.name, step.kind, state, found))
     return planned
-
-
-def _known_tree(origin: source.Source, key: str, store: Store) -> str | None:
-    """The hash of the model's tree if it is known without fetching."""
-    if isinstance(origin, source.DirectorySource):
-        return source.tree_sha256(origin.directory)
-    record = store.lookup(key) if store.contains(key) else None
-    return source.tree_digest(record.files) if record is not None else None
 
 
 def _find(step: Step, store: Store, records: dict[str, Record]) -> str | None:

@@ -35,7 +35,6 @@ from .targets import Target
 from .versions import TENSORFLOW_VERSION
 
 MANIFEST = "manifest.json"
-SAMPLE = "reference.npz"
 WEIGHTS = "weights/weights.bin"
 LICENSES = "licenses"
 
@@ -113,7 +112,11 @@ def write_project_files(request: ProjectRequest, saved_model_bytes: int, out: Pa
     _write(out / WEIGHTS, bytes(constants.blob))
     _write_objects(request, out)
     _write_sources(request, described, constants, programs, costs, out)
-    write_sample(store.path(request.reference, ARRAYS), described, out / SAMPLE)
+    write_sample(
+        store.path(request.reference, ARRAYS),
+        described,
+        out / "python" / request.spec.module / "_reference.npz",
+    )
     for name in request.spec.package.license_files:
         target = out / LICENSES / Path(name).name
         target.parent.mkdir(exist_ok=True)

@@ -23,13 +23,20 @@ def sample_indices(size: int) -> np.ndarray[Any, Any]:
 
 
 def write_sample(reference: Path, manifest: Manifest, path: Path) -> None:
-    """Writes `value/ROWS/NAME` and `largest/ROWS/NAME` (largest absolute value) of all outputs."""
+    """Writes the sample of a whole reference, as an `.npz` file.
+
+    For every number of rows and output it holds `sample/ROWS/NAME`, the values at
+    `sample_indices`, `shape/ROWS/NAME`, and `largest/ROWS/NAME`, the largest absolute value.
+    """
     sample: dict[str, Any] = {}
     with np.load(reference) as arrays:
         for rows in manifest.verification.rows:
             for output in manifest.signature.outputs:
-                values = arrays[f"out/{rows}/{output.name}"].ravel()
-                sample[f"value/{rows}/{output.name}"] = values[sample_indices(values.size)]
-                largest = np.abs(values.astype(np.float64)).max(initial=0.0)
-                sample[f"largest/{rows}/{output.name}"] = np.float64(largest)
+                values = arrays[f"out/{rows}/{output.name}"]
+                key = f"{rows}/{output.name}"
+                sample[f"shape/{key}"] = np.array(values.shape, np.int64)
+                sample[f"sample/{key}"] = values.ravel()[sample_indices(values.size)]
+                finite = values[np.isfinite(values)]
+                sample[f"largest/{key}"] = np.float64(np.abs(finite).max(initial=0))
+    path.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(path, **sample)

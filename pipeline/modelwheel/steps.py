@@ -337,7 +337,7 @@ class VerifyStep(LocalStep):
             self.kind,
             wheel={name: file.sha256 for name, file in wheel.items()},
             reference=reference[ARRAYS].sha256,
-            cpu=cpu_level(),
+            cpu=cpu_level().name,
         )
 
     def run(self, workspace: Workspace, out: Path) -> None:

@@ -12,7 +12,7 @@ import venv
 import zipfile
 from pathlib import Path, PurePosixPath
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from .errors import VerifyError, WheelError
 from .manifest import Manifest
@@ -23,25 +23,33 @@ REPORT = "report.json"
 
 
 class Comparison(BaseModel):
-    """One output at one CPU level and number of rows."""
+    """One output at one CPU level and number of rows, as the wheel's self-test tells it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     level: str
     rows: int
-    composition: str
-    """The batch sizes that the rows ran as (`7:4,1,1,1`)."""
+    rule: str
+    """The rows and the batch sizes that they ran as (`7:4,1,1,1`)."""
     output: str
-    max_abs_error: float
-    max_rel_error: float
-    """Relative to the largest absolute value of the reference."""
-    tolerance: float
+    absolute: float
+    """Largest absolute error."""
+    relative: float
+    """The same relative to the largest absolute value of the reference."""
+    limit: float
     """What the absolute error may be."""
     passed: bool
 
 
-Report = tuple[Comparison, ...]
-_REPORT = TypeAdapter(Report)
+class Report(BaseModel):
+    """Everything that a self-test compared."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    passed: bool
+    comparisons: tuple[Comparison, ...]
+    skipped: dict[str, str]
+    """CPU levels that this machine cannot run, with the reason."""
 
 
 def read_manifest(wheel: Path) -> Manifest:
@@ -89,7 +97,7 @@ def verify_wheel(wheel: Path, reference: Path | None = None) -> Report:
             command += ["--reference", reference.absolute()]
         done = run(command, cwd=Path(directory), check=False)
     try:
-        return _REPORT.validate_json(done.stdout)
+        return Report.model_validate_json(done.stdout)
     except ValidationError:
         said = done.stderr.decode(errors="replace").strip()[-2000:]
         raise VerifyError(
@@ -112,23 +120,27 @@ def install_wheel(wheel: Path, directory: Path) -> Path:
 
 def require_passed(report: Report, name: str) -> None:
     """Raises VerifyError, naming the worst output, if any comparison failed."""
-    failed = [comparison for comparison in report if not comparison.passed]
-    if not failed:
+    failed = [comparison for comparison in report.comparisons if not comparison.passed]
+    if report.passed:
         return
-    worst = max(failed, key=lambda c: c.max_abs_error / max(c.tolerance, 1e-300))
+    if not failed:
+        raise VerifyError(
+            f"{name}: nothing could be compared: {'; '.join(report.skipped.values())}"
+        )
+    worst = max(failed, key=lambda c: c.absolute / max(c.limit, 1e-300))
     raise VerifyError(
-        f"{name}: {len(failed)} of {len(report)} comparisons exceed their tolerance; worst: output "
-        f"{worst.output!r} at {worst.level}, {worst.rows} rows: error {worst.max_abs_error:.3g}, "
-        f"tolerance {worst.tolerance:.3g}; raise verify.tolerance only if TensorFlow's own results "
+        f"{name}: {len(failed)} of {len(report.comparisons)} comparisons exceed their tolerance; worst: output "
+        f"{worst.output!r} at {worst.level}, {worst.rows} rows: error {worst.absolute:.3g}, "
+        f"tolerance {worst.limit:.3g}; raise verify.tolerance only if TensorFlow's own results "
         "vary that much"
     )
 
 
 def write_report(report: Report, out: Path) -> None:
     """Writes `report.json` into a directory."""
-    (out / REPORT).write_bytes(_REPORT.dump_json(report, indent=1) + b"\n")
+    (out / REPORT).write_text(report.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
 
 def read_report(content: bytes) -> Report:
     """Reads what `write_report` wrote."""
-    return _REPORT.validate_json(content)
+    return Report.model_validate_json(content)

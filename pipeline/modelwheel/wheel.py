@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from .errors import WheelError
 from .files import digest_file, digest_tree
-from .manifest import Manifest
+from .manifest import Manifest, Model
 from .process import ProcessError, run
 from .signature import Tensor
 from .store import action_key
@@ -148,6 +148,8 @@ def _context(manifest: Manifest) -> dict[str, object]:
     model = manifest.model
     return {
         **model.model_dump(mode="json"),
+        "license": _license(model),
+        "code_license": model.license,
         "batch_sizes": list(manifest.batching.sizes),
         "batched": manifest.signature.batched,
         "inputs": [_tensor(tensor) for tensor in manifest.signature.inputs],
@@ -165,7 +167,23 @@ def _tensor(tensor: Tensor) -> dict[str, object]:
         "c_type": tensor.c_type,
         "row_elements": tensor.row_elements,
         "row_bytes": tensor.row_bytes,
+        "shape_text": _shape_text(tensor),
     }
+
+
+def _shape_text(tensor: Tensor) -> str:
+    """`[batch, 8, 8]`; `[batch * 3, 2]` where every row gives three."""
+    k = tensor.leading_per_row
+    batch = "batch" if k == 1 else f"batch * {k}"
+    return f"[{', '.join(batch if e is None else str(e) for e in tensor.shape)}]"
+
+
+def _license(model: Model) -> str:
+    """The licence of the whole wheel: that of the code and, if known, that of the weights."""
+    weights = model.weights_license
+    if weights is None or weights == model.license:
+        return model.license
+    return " AND ".join(f"({text})" if " " in text else text for text in (model.license, weights))
 
 
 def build_wheel(project: Path, out: Path) -> Path:

@@ -118,7 +118,9 @@ def compare(python: Path, images: Path) -> dict[str, Any]:
 def print_results(results: dict[str, Any], wheel: Path) -> None:
     """The table that the README shows."""
     answers, rounds = results["answers"], results["rounds"]
-    table = Table("", "model-digits", "TensorFlow", "ratio", title="model-digits against TensorFlow")
+    table = Table(
+        "", "model-digits", "TensorFlow", "ratio", title="model-digits against TensorFlow"
+    )
     table.add_row(
         "accuracy on the held-out digits",
         f"{answers['wheel']['accuracy']:.2%}",
@@ -145,7 +147,10 @@ def print_results(results: dict[str, Any], wheel: Path) -> None:
     )
     ours, theirs = answers["wheel"]["import_ms"], answers["tensorflow"]["import_ms"]
     table.add_row(
-        "import time (without numpy's)", f"{ours:.1f} ms", f"{theirs:.0f} ms", f"{theirs / ours:.0f} x"
+        "import time (without numpy's)",
+        f"{ours:.1f} ms",
+        f"{theirs:.0f} ms",
+        f"{theirs / ours:.0f} x",
     )
     Console().print(table)
 

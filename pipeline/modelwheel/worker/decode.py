@@ -82,9 +82,10 @@ def _parse(path: Path) -> Any:
 
 
 def _read_only_section(path: Path) -> bytes:
+    binary = _parse(path)  # LIEF's sections and symbols live only as long as this
     sections = [
         section
-        for section in _parse(path).sections
+        for section in binary.sections
         if section.size and str(section.name).startswith(_READ_ONLY_SECTIONS)
     ]
     if len(sections) != 1:
@@ -97,12 +98,13 @@ def _read_only_section(path: Path) -> bytes:
 
 def _read_constants(path: Path) -> list[bytes]:
     """The constants in the order of their numbers; an object without any has no section."""
+    binary = _parse(path)
     offsets: dict[int, int] = {}
-    for symbol in _parse(path).symbols:
+    for symbol in binary.symbols:
         name = str(symbol.name)
         if name.endswith(_CONSTANT_SUFFIX):
-            number = name.removesuffix(_CONSTANT_SUFFIX).rpartition("_Constant_")[2]
-            offsets[int(number)] = int(symbol.value)
+            digits = name.removesuffix(_CONSTANT_SUFFIX).rpartition("_Constant_")[2]
+            offsets[int(digits)] = int(symbol.value)
     if not offsets:
         return []
     content = _read_only_section(path)

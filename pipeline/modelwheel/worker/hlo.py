@@ -100,16 +100,16 @@ class HloModule:
             case "dot":
                 lhs = self._operand(instruction, 0).shape
                 axes = instruction.dot_dimension_numbers.lhs_contracting_dimensions
-                return 2 * elements * math.prod(lhs.dimensions[axis] for axis in axes)
+                return int(2 * elements * math.prod(lhs.dimensions[axis] for axis in axes))
             case "convolution":
                 kernel = self._operand(instruction, 1).shape
                 dims = instruction.convolution_dimension_numbers
                 features = kernel.dimensions[dims.kernel_output_feature_dimension]
-                return 2 * elements * (_elements(kernel) // max(features, 1))
+                return int(2 * elements * (_elements(kernel) // max(features, 1)))
             case "reduce":
                 return _elements(self._operand(instruction, 0).shape)
             case "reduce-window" | "select-and-scatter":
-                return elements * math.prod(w.size for w in instruction.window.dimensions)
+                return int(elements * math.prod(w.size for w in instruction.window.dimensions))
         return elements * (_TRANSCENDENTAL_OPERATIONS if opcode in _TRANSCENDENTAL else 1)
 
     def _called_operations(self, instruction: Any) -> int:
