@@ -1,0 +1,58 @@
+// toy_model.cpp - see toy_model.h.
+#include "toy_model.h"
+
+#include "model.h"
+#include "program.h"
+
+std::vector<float> toy_last_x;
+bool toy_fail_next = false;
+
+namespace modelwheel {
+namespace {
+
+template <std::size_t kRows>
+bool run_rows(const void *const *in, void *const *out, char *) {
+  const auto *x = static_cast<const float *>(in[0]);
+  const auto *n = static_cast<const std::int32_t *>(in[1]);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    for (std::size_t i = 2 * row; i < 2 * row + 2; ++i)
+      static_cast<float *>(out[0])[i] = 2 * x[i] + static_cast<float>(n[row]);
+    static_cast<bool *>(out[1])[row] = n[row] > 0;
+    static_cast<std::int64_t *>(out[2])[2 * row] = n[row];
+    static_cast<std::int64_t *>(out[2])[2 * row + 1] = -n[row];
+  }
+  toy_last_x.assign(x, x + 2 * kRows);
+  const bool failed = toy_fail_next;
+  toy_fail_next = false;
+  return !failed;
+}
+
+constexpr std::int64_t pairs[] = {-1, 2}, singles[] = {-1};
+constexpr modelwheel_tensor inputs[] = {{"x", "x", MODELWHEEL_FLOAT32, 4, 2, pairs, 1, 2, 8},
+                                        {"n", "n", MODELWHEEL_INT32, 4, 1, singles, 1, 1, 4}};
+constexpr modelwheel_tensor outputs[] = {{"y", "y", MODELWHEEL_FLOAT32, 4, 2, pairs, 1, 2, 8},
+                                         {"positive", "positive", MODELWHEEL_BOOL, 1, 1, singles, 1, 1, 1},
+                                         {"pair", "pair", MODELWHEEL_INT64, 8, 1, singles, 2, 2, 16}};
+constexpr std::size_t batch_sizes[] = {1, 2, 4};
+constexpr std::size_t input_staging[] = {0, 64}, output_staging[] = {128, 192, 256};
+constexpr Variant variants[] = {{1, 320, input_staging, output_staging, 1.0, run_rows<1>},
+                                {2, 320, input_staging, output_staging, 1.5, run_rows<2>},
+                                {4, 320, input_staging, output_staging, 2.0, run_rows<4>}};
+#if defined(__aarch64__)
+#define BASELINE "armv8-a"
+#else
+#define BASELINE "x86-64"
+#endif
+const char *const level_names[] = {BASELINE};
+const Level levels[] = {{BASELINE, variants}};
+
+}  // namespace
+
+const Tables tables = {levels, 0, "cheapest", nullptr, 0};
+const modelwheel_api api = {sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION, "toy", "1.0", "{}", 2, inputs, 3, outputs,
+                            3, batch_sizes, 1, nullptr, 1, level_names, create, destroy, level, error, run,
+                            run_batch_size, set_batch_rule, set_batch_strategy, batch_rule};
+
+}  // namespace modelwheel
+
+const modelwheel_api &toy_api() { return modelwheel::api; }

@@ -1,0 +1,18 @@
+// toy_model.h - a model over hand-written tables and the real runtime, for the tests of the C++ interfaces.
+//
+// inputs:  x float32 [batch, 2], n int32 [batch]
+// outputs: y = 2 x + n, float32 [batch, 2]; positive = n > 0, bool [batch]; pair = n, -n, int64 [batch * 2]
+// batch sizes 1, 2, 4
+#pragma once
+
+#include <vector>
+
+#include "modelwheel/abi.h"
+
+const modelwheel_api &toy_api();
+
+/// What the latest evaluation of a batch size found in x, padding included.
+extern std::vector<float> toy_last_x;
+
+/// Makes the next evaluation report a failure.
+extern bool toy_fail_next;
