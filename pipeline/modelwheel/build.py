@@ -15,7 +15,7 @@ from . import check, source
 from .errors import ModelwheelError
 from .files import write_atomically
 from .inspection import Inspection
-from .plan import source_of
+from .plan import provenance_of, source_of
 from .process import kill_all
 from .steps import InspectStep, JobStep, LocalStep, Request, Step, Workspace, steps_of
 from .store import Record, Store
@@ -137,7 +137,8 @@ class _Run:
             self._fail(name, error)
             return
         self._reporter.finished(name, time.monotonic() - start, cached=False)
-        tree, provenance = self._model.tree_sha256, self._model.provenance
+        tree = self._model.tree_sha256
+        provenance = provenance_of(self._request.spec, tree)
         self._waiting = list(steps_of(self._request, tree, provenance))
         self._reporter.planned([step.name for step in self._waiting])
 

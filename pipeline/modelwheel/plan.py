@@ -10,6 +10,7 @@ from . import source
 from .errors import SpecError
 from .spec import ArchiveSource, DirectorySource, GitSource, Spec
 from .spec.problems import did_you_mean
+from .spec.sources import is_local
 from .steps import Request, Step, steps_of
 from .store import Record, Store
 from .targets import TARGETS
@@ -75,6 +76,14 @@ def source_of(spec: Spec) -> source.Source:
             return source.DirectorySource(spec.directory / spec.model.saved_model)
 
 
+def provenance_of(spec: Spec, tree: str) -> dict[str, str]:
+    """Where a model with this tree hash comes from; a path stays as the spec has it, relative."""
+    found = source.provenance(source_of(spec), tree)
+    if isinstance(spec.source, GitSource) and is_local(spec.source.git):
+        found["url"] = spec.source.git
+    return found
+
+
 def plan(request: Request, store: Store) -> list[PlannedStep]:
     """Every step of a request in the order of the pipeline. Fetches and runs nothing."""
     origin = source_of(request.spec)
@@ -83,7 +92,7 @@ def plan(request: Request, store: Store) -> list[PlannedStep]:
     tree = source.known_tree(origin, store)
     planned = [PlannedStep(name, "fetch", "run" if tree is None else "cached", key)]
     records: dict[str, Record] = {}
-    for step in steps_of(request, tree or "", source.provenance(origin, tree or "")):
+    for step in steps_of(request, tree or "", provenance_of(request.spec, tree or "")):
         found = _find(step, store, records) if tree is not None else None
         record = store.peek(found) if found is not None else None
         if record is not None:
