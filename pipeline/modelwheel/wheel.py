@@ -152,6 +152,7 @@ def _context(manifest: Manifest) -> dict[str, object]:
         "code_license": model.license,
         "batch_sizes": list(manifest.batching.sizes),
         "batched": manifest.signature.batched,
+        "no_emulation_reason": manifest.batching.no_emulation_reason,
         "inputs": [_tensor(tensor) for tensor in manifest.signature.inputs],
         "outputs": [_tensor(tensor) for tensor in manifest.signature.outputs],
         "levels": list(manifest.levels),
