@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from modelwheel.wheel import template_directory
 
+TEMPLATE = template_directory()
 TESTS = Path(__file__).parent / "cpp"
-WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"]
-SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-D_GLIBCXX_ASSERTIONS"]
-RUNTIME = ("batching.cpp", "cpu_level.cpp", "model.cpp")
+SHARED = [TEMPLATE / "src" / f"{name}.cpp" for name in ("batching", "cpu_level", "model")]
+SHARED += [TESTS / "interfaces" / f"{name}.cpp" for name in ("toy_model", "other_unit")]
+"""The runtime, the toy model, and a second unit that includes all headers."""
+
+FLAGS = ["-std=c++17", "-g", "-pthread"]
+FLAGS += ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"]
+FLAGS += [f"-I{path}" for path in (TEMPLATE / "include", TEMPLATE / "src", TESTS)]
+MEMORY = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-D_GLIBCXX_ASSERTIONS"]
+THREADS = ["-fsanitize=thread"]
 
 
 def run(*command: str | Path) -> None:
@@ -22,26 +30,34 @@ def run(*command: str | Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def compile_objects(
+    sources: Sequence[Path], sanitizers: Sequence[str], directory: Path
+) -> list[Path]:
+    objects = []
+    for source in sources:
+        objects.append(directory / f"{source.stem}.o")
+        run("c++", *FLAGS, *sanitizers, "-c", source, "-o", objects[-1])
+    return objects
+
+
+def run_test(name: str, shared: Sequence[Path], sanitizers: Sequence[str], directory: Path) -> None:
+    source = TESTS / "interfaces" / f"test_{name}.cpp"
+    objects = compile_objects([source], sanitizers, directory)
+    run("c++", "-pthread", *sanitizers, *objects, *shared, "-o", directory / name)
+    run(directory / name)
+
+
 @pytest.fixture(scope="module")
-def toy_model(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Objects of the toy model, the runtime, and a second unit with all headers."""
-    directory = tmp_path_factory.mktemp("toy_model")
-    sources = [template_directory() / "src" / name for name in RUNTIME]
-    sources += [TESTS / "interfaces" / name for name in ("toy_model.cpp", "other_unit.cpp")]
-    return [compile_object(source, directory) for source in sources]
+def shared(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return compile_objects(SHARED, MEMORY, tmp_path_factory.mktemp("shared"))
 
 
-def compile_object(source: Path, directory: Path) -> Path:
-    """Compiles with all warnings as errors."""
-    template = template_directory()
-    target = directory / f"{source.stem}.o"
-    includes = [f"-I{path}" for path in (template / "include", template / "src", TESTS)]
-    run("c++", "-std=c++17", "-g", *WARNINGS, *SANITIZERS, *includes, "-c", source, "-o", target)
-    return target
+@pytest.mark.parametrize(
+    "name", ["batch_rules", "tfaot_model", "compiled_function", "modern", "instance_pool"]
+)
+def test_interface(name: str, shared: list[Path], tmp_path: Path) -> None:
+    run_test(name, shared, MEMORY, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["batch_rules", "tfaot_model", "compiled_function", "modern"])
-def test_interface(name: str, toy_model: list[Path], tmp_path: Path) -> None:
-    test = compile_object(TESTS / "interfaces" / f"test_{name}.cpp", tmp_path)
-    run("c++", *SANITIZERS, test, *toy_model, "-o", tmp_path / name)
-    run(tmp_path / name)
+def test_instances_are_shared_between_threads_without_races(tmp_path: Path) -> None:
+    run_test("instance_pool", compile_objects(SHARED, THREADS, tmp_path), THREADS, tmp_path)

@@ -4,8 +4,8 @@
 #include "model.h"
 #include "program.h"
 
-std::vector<float> toy_last_x;
-bool toy_fail_next = false;
+thread_local std::vector<float> toy_last_x;
+thread_local bool toy_fail_next = false;
 
 namespace modelwheel {
 namespace {

@@ -11,8 +11,8 @@
 
 const modelwheel_api &toy_api();
 
-/// What the latest evaluation of a batch size found in x, padding included.
-extern std::vector<float> toy_last_x;
+/// What this thread's latest evaluation of a batch size found in x, padding included.
+extern thread_local std::vector<float> toy_last_x;
 
-/// Makes the next evaluation report a failure.
-extern bool toy_fail_next;
+/// Makes this thread's next evaluation report a failure.
+extern thread_local bool toy_fail_next;

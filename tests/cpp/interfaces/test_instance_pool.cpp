@@ -1,0 +1,74 @@
+// InstancePool: what lets one Python object serve many threads. Runs under the thread sanitizer too.
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bindings/instance_pool.h"
+#include "check.h"
+#include "throws.h"
+#include "toy_model.h"
+
+namespace {
+
+using modelwheel::InstancePool;
+
+/// Evaluates one row and says whether the result is right.
+bool run_one(InstancePool &pool, std::int32_t value) {
+  const InstancePool::Loan model = pool.lend();
+  const float x[] = {1, 2};
+  float y[2] = {};
+  bool positive = false;
+  std::int64_t pair[2] = {};
+  const void *inputs[] = {x, &value};
+  void *outputs[] = {y, &positive, pair};
+  const bool ran = toy_api().run(model.get(), 1, inputs, outputs) == MODELWHEEL_OK;
+  return ran && y[1] == 4 + static_cast<float>(value) && pair[1] == -value;
+}
+
+void test_many_threads() {
+  InstancePool pool(toy_api(), nullptr);
+  std::atomic<int> right{0};
+  std::vector<std::thread> threads;
+  for (std::int32_t thread = 0; thread < 4; ++thread)
+    threads.emplace_back([&pool, &right, thread] {
+      for (std::int32_t i = 0; i < 200; ++i) {
+        right += run_one(pool, thread * 1000 + i) ? 1 : 0;
+        if (i % 50 == thread) pool.set_batch_rule("3:1,2");
+      }
+    });
+  for (std::thread &thread : threads) thread.join();
+  CHECK(right == 800);
+}
+
+void test_loans_come_back() {
+  InstancePool pool(toy_api(), nullptr);
+  const modelwheel_model *first = pool.lend().get();
+  CHECK(pool.lend().get() == first);
+  const InstancePool::Loan kept = pool.lend();
+  CHECK(kept.get() == first && pool.lend().get() != first);
+}
+
+void test_rules_reach_all_instances() {
+  InstancePool pool(toy_api(), nullptr);
+  const auto rule = [](const InstancePool::Loan &loan, std::size_t rows) {
+    return modelwheel::batch_rule(toy_api(), loan.get(), rows);
+  };
+  pool.set_batch_rule("3:1,2");
+  pool.set_batch_rule("3:2,1");
+  pool.set_batch_strategy("smallest");
+  CHECK(throws("9:9", [&] { pool.set_batch_rule("9:9"); }));
+  CHECK(throws("dearest", [&] { pool.set_batch_strategy("dearest"); }));
+  const InstancePool::Loan one = pool.lend(), another = pool.lend();
+  CHECK(rule(one, 3) == "3:2,1" && rule(another, 3) == "3:2,1");
+  CHECK(rule(one, 5) == "5:1,1,1,1,1" && rule(another, 5) == "5:1,1,1,1,1");
+}
+
+}  // namespace
+
+int main() {
+  test_many_threads();
+  test_loans_come_back();
+  test_rules_reach_all_instances();
+  return check_report();
+}
