@@ -63,6 +63,7 @@ class Evaluator {
     std::vector<py::array> inputs;
     for (std::size_t i = 0; i < api_.num_inputs; ++i) inputs.push_back(contiguous_input(api_.inputs[i], arrays[i]));
     const std::size_t rows = common_rows(inputs);
+    if (rows == 0) require_growing_outputs();
 
     py::tuple outputs(api_.num_outputs);
     std::vector<const void *> sources;
@@ -110,6 +111,14 @@ class Evaluator {
       rows = given;
     }
     return rows;
+  }
+
+  /// Nothing is evaluated for no rows, so that there is no value for an output of fixed shape.
+  void require_growing_outputs() const {
+    for (std::size_t i = 0; i < api_.num_outputs; ++i)
+      if (api_.outputs[i].leading_per_row == 0)
+        throw py::value_error(std::string("output '") + api_.outputs[i].name + "' of " + api_.name +
+                              " has a fixed shape: it takes at least one row to compute it");
   }
 
   const modelwheel_api &api_;

@@ -32,7 +32,7 @@ def need(*tools):
 
 @pytest.fixture(scope="session")
 def programs(package, tmp_path_factory):
-    """The directory with the consumers, built by CMake from nothing but what the wheel installed."""
+    """The directory with the consumers, built by CMake from what the wheel installed."""
     need("cmake", "cc", "c++")
     directory = tmp_path_factory.mktemp("consumer")
     name = package.__name__
@@ -71,7 +71,8 @@ def test_cpp(package, arrays, sample, programs, tmp_path, interface, standard):
     check(package, arrays, tmp_path, sample.rows, programs / f"consumer_cpp{standard}", interface)
 
 
-def test_tfcompile_classes(package, sample, programs, tmp_path, library):
+def test_tfcompile_classes(package, samples, programs, tmp_path, library):
+    sample = samples[-1]
     sizes = [size for size in package.Model.batch_sizes if size <= sample.rows]
     if not sizes:
         pytest.skip("the sample has fewer rows than the smallest batch size")

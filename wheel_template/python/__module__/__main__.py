@@ -107,14 +107,14 @@ def _description() -> str:
     about = json.loads(library.about)
     model, compiler, sizes = about["model"], about["compiler"], about["sizes"]
     source = about["provenance"]["source"]
-    library_size = Path(_paths.get_library()).stat().st_size
+    size = Path(_paths.get_library()).stat().st_size
     lines = {
         "licence": model["license"],
         "inputs": "\n".join(map(describe, Model.inputs)),
         "outputs": "\n".join(map(describe, Model.outputs)),
         "batch sizes": f"{', '.join(map(str, Model.batch_sizes))} ({_rows()})",
         "CPU levels": f"{', '.join(Model.levels)} (in use: {_level()})",
-        "library": f"{_paths.get_library()}\n{library_size:,} bytes, of which weights {sizes['weights']:,}",
+        "library": f"{_paths.get_library()}\n{size:,} bytes, of which weights {sizes['weights']:,}",
         "source": "\n".join(f"{key} {value}" for key, value in source.items()),
         "compiled by": f"TensorFlow {compiler['tensorflow']}, modelwheel {compiler['modelwheel']}",
     }

@@ -14,7 +14,7 @@ from ._reference import load_samples
 
 
 def run(batches: Sequence[int], seconds: float, level: str | None) -> str:
-    """A table with the time of a call for each number of rows, by default for the compiled sizes."""
+    """A table of the time of a call by number of rows, by default for the compiled sizes."""
     model = Model(level)
     sample = load_samples()[-1]
     lines = [f"{'rows':>6} {'us/call':>10} {'us/row':>10}   composed of, on {model.level}"]

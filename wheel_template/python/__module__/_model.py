@@ -25,7 +25,7 @@ class TensorSpec(NamedTuple):
     shape: tuple[int | None, ...]
     """Extents; None on the first axis where it grows with the batch."""
     leading_per_row: int
-    """Extent of the first axis for each row of the batch, nearly always 1; 0 where it does not grow."""
+    """Extent of the first axis for each row, nearly always 1; 0 where the shape is fixed."""
 
 
 _INPUTS = tuple(TensorSpec(*fields[:4]) for fields in library.inputs)
@@ -35,7 +35,7 @@ _POSITIONS = {
     **{identifier: index for index, (*_, identifier) in enumerate(library.inputs)},
     **{spec.name: index for index, spec in enumerate(_INPUTS)},
 }
-"""Place of each input by its name, and by the identifier that stands for it where the name is none."""
+"""Place of each input by its name, and by the identifier for names that are none."""
 
 _CASTS = {"b": "b", "i": "iufc", "u": "iufc", "f": "fc", "c": "c"}
 """Kinds of element types that plain Python values of a kind may become."""
@@ -150,7 +150,7 @@ def _bind(args: tuple[ArrayLike, ...], named: Mapping[str, ArrayLike]) -> tuple[
 
 
 def _as_array(value: ArrayLike, spec: TensorSpec) -> NDArray[Any]:
-    """An array as it is; anything that is no array yet as one of the element type that is expected."""
+    """An array as it is; plain Python values as an array of the expected element type."""
     if isinstance(value, np.ndarray):
         return value
     try:
@@ -166,8 +166,8 @@ def _from_python(array: NDArray[Any], spec: TensorSpec) -> NDArray[Any]:
     """Converts what NumPy made of Python's numbers, which have no element type of their own."""
     if array.size and spec.dtype.kind not in _CASTS.get(array.dtype.kind, ""):
         raise TypeError(
-            f"input {spec.name!r} of {library.name} holds {spec.dtype}, but Python values were given "
-            f"that NumPy reads as {array.dtype}"
+            f"input {spec.name!r} of {library.name} holds {spec.dtype}, but Python values were "
+            f"given that NumPy reads as {array.dtype}"
         )
     converted = array.astype(spec.dtype)
     if spec.dtype.kind in "iu" and not np.array_equal(converted, array):

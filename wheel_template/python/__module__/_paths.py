@@ -1,4 +1,4 @@
-"""Where headers, library and build system files lie, for programs that use the model from C or C++."""
+"""Where headers, library and build files lie, for programs that use the model from C or C++."""
 
 from __future__ import annotations
 

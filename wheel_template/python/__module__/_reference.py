@@ -59,7 +59,7 @@ class Sample(NamedTuple):
 
 
 class Tolerance(NamedTuple):
-    """How far an output may lie from TensorFlow's: `absolute + relative * largest absolute value`."""
+    """How far an output may lie from TensorFlow's: `absolute + relative * largest value`."""
 
     absolute: float
     relative: float

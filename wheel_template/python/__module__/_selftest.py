@@ -1,9 +1,10 @@
-"""Compares the installed model with TensorFlow: all batch sizes, sizes in between, all CPU levels."""
+"""Compares the installed model with TensorFlow: all CPU levels, batch sizes and others between."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,7 +69,8 @@ def _cases(samples: Sequence[Sample]) -> Iterator[tuple[Sample, str | None]]:
     if not library.batched or library.no_emulation_reason is not None:
         return
     largest = samples[-1]
-    for rows in sorted({size + step for size in Model.batch_sizes for step in (-1, 0, 1)}):
+    near = {size + step for size in Model.batch_sizes for step in (-1, 0, 1)}
+    for rows in sorted(near - {sample.rows for sample in samples}):
         if 0 < rows < largest.rows:
             yield largest.first(rows), None
     for size in Model.batch_sizes:
@@ -123,11 +125,22 @@ def run(levels: Sequence[str] | None, reference: Path | None, as_json: bool) -> 
 
 
 def _table(comparisons: Sequence[Comparison], skipped: Mapping[str, str]) -> Iterator[str]:
-    names = ("max abs", "max rel", "allowed")
-    yield f"{'level':<12} {'rows:sizes':<16} {'output':<20} " + " ".join(f"{n:>10}" for n in names)
-    for item in comparisons:
-        numbers = f"{item.absolute:10.2e} {item.relative:10.2e} {item.limit:10.2e}"
-        failed = "" if item.passed else "  FAILED"
-        yield f"{item.level:<12} {item.rule:<16} {item.output:<20} {numbers}{failed}"
+    head = ("level", "rows", "output", "max abs", "max rel", "allowed", "")
+    lines = [head, *map(_cells, comparisons)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        yield "  ".join(map(str.ljust, line, widths)).rstrip()
     for level, reason in skipped.items():
-        yield f"{level:<12} skipped: {reason}"
+        yield f"{level}  skipped: {reason}"
+
+
+def _cells(item: Comparison) -> tuple[str, ...]:
+    numbers = (f"{number:.2e}" for number in (item.absolute, item.relative, item.limit))
+    return (item.level, _shorten(item.rule), item.output, *numbers, "" if item.passed else "FAILED")
+
+
+def _shorten(rule: str) -> str:
+    """`19:1x3,16` for `19:1,1,1,16`."""
+    rows, _, sizes = rule.partition(":")
+    runs = [(size, len(list(run))) for size, run in groupby(sizes.split(","))]
+    return f"{rows}:" + ",".join(size if n == 1 else f"{size}x{n}" for size, n in runs)
