@@ -1,4 +1,4 @@
-"""The Python interface of the installed model: what it accepts, what it refuses, and its results."""
+"""The Python interface of the installed model: what it takes, what it refuses, its results."""
 
 import os
 import subprocess

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -94,8 +95,8 @@ _BUILD_FLAGS = {
 def _build_flag(flag: str) -> str:
     library_dir = _paths.get_library_dir()
     return {
-        "cflags": f"-I{_paths.get_include()}",
-        "libs": f"-L{library_dir} -l{_PACKAGE} -Wl,-rpath,{library_dir}",
+        "cflags": shlex.quote(f"-I{_paths.get_include()}"),
+        "libs": shlex.join([f"-L{library_dir}", f"-l{_PACKAGE}", f"-Wl,-rpath,{library_dir}"]),
         "includedir": _paths.get_include(),
         "libdir": library_dir,
         "cmakedir": _paths.get_cmake_dir(),
@@ -105,16 +106,15 @@ def _build_flag(flag: str) -> str:
 
 def _description() -> str:
     about = json.loads(library.about)
-    model, compiler, sizes = about["model"], about["compiler"], about["sizes"]
+    model, compiler = about["model"], about["compiler"]
     source = about["provenance"]["source"]
-    size = Path(_paths.get_library()).stat().st_size
     lines = {
-        "licence": model["license"],
+        "licence": f"{model['license']} (weights: {model['weights_license'] or 'not stated'})",
         "inputs": "\n".join(map(describe, Model.inputs)),
         "outputs": "\n".join(map(describe, Model.outputs)),
         "batch sizes": f"{', '.join(map(str, Model.batch_sizes))} ({_rows()})",
         "CPU levels": f"{', '.join(Model.levels)} (in use: {_level()})",
-        "library": f"{_paths.get_library()}\n{size:,} bytes, of which weights {sizes['weights']:,}",
+        "library": f"{_paths.get_library()}\n{_bytes(about['sizes'])}",
         "source": "\n".join(f"{key} {value}" for key, value in source.items()),
         "compiled by": f"TensorFlow {compiler['tensorflow']}, modelwheel {compiler['modelwheel']}",
     }
@@ -122,6 +122,13 @@ def _description() -> str:
         f"  {key:<12} {value.replace(chr(10), chr(10) + ' ' * 15)}" for key, value in lines.items()
     )
     return f"{library.name} {library.version}: {model['summary']}\n{body}"
+
+
+def _bytes(sizes: dict[str, int]) -> str:
+    total = Path(_paths.get_library()).stat().st_size
+    weights, code = sizes["weights"], sizes["machine_code"]
+    rest = total - weights - code
+    return f"{total:,} bytes: weights {weights:,}, machine code {code:,}, runtime {rest:,}"
 
 
 def _rows() -> str:
