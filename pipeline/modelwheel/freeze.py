@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from .inspection import Shapes
 from .jobs import Job
+from .spec.names import is_keyword
 from .versions import TENSORFLOW_VERSION
 
 VERSION = 1
@@ -101,13 +102,16 @@ class FreezeRequest:
 def c_names(names: Iterable[str]) -> tuple[str, ...]:
     """For every name a C identifier that resembles it, each one different.
 
-    They are meant to stand behind a prefix (`arg_x`, `result_y`), so keywords are left as they are.
+    They are used behind a prefix (`arg_x`, `result_y`) and alone, as names of parameters and members,
+    so keywords get a `_` at their end.
     """
     found: dict[str, None] = {}
     for name in names:
         base = re.sub(r"[^A-Za-z0-9_]", "_", name)
         if not re.match(r"[A-Za-z_]", base):
             base = f"_{base}"
+        if is_keyword(base):
+            base = f"{base}_"
         candidate, number = base, 2
         while candidate in found:
             candidate, number = f"{base}_{number}", number + 1

@@ -19,6 +19,7 @@ target_include_directories(${MODEL_MODULE}
 target_compile_definitions(${MODEL_MODULE} PRIVATE
   MODELWHEEL_BUILDING
   MODELWHEEL_PREFIX=${MODEL_MODULE}
+  MODELWHEEL_HEADER="${MODEL_MODULE}.h"
 )
 
 # Each level's file is compiled with the instructions of that level, as the machine code it calls was. Fusing a

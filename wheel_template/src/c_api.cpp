@@ -1,9 +1,9 @@
 // src/c_api.cpp - the exported functions, named after the model: each is one member of modelwheel_api.
 //
-// MODELWHEEL_PREFIX is the model's module name, e.g. model_digits; the rendered header model_digits.h declares and
-// documents what is defined here.
-#include "modelwheel/abi.h"
-#include "modelwheel/export.h"
+// MODELWHEEL_PREFIX is the model's module name, e.g. model_digits. MODELWHEEL_HEADER, the rendered model_digits.h,
+// declares and documents what is defined here.
+#include MODELWHEEL_HEADER
+
 #include "program.h"
 
 #define JOIN_(prefix, name) prefix##_##name
@@ -11,11 +11,6 @@
 #define EXPORT(type, name) extern "C" MODELWHEEL_EXPORT type JOIN(MODELWHEEL_PREFIX, name)
 
 using modelwheel::api;
-
-// A definition without an earlier declaration is what -Wmissing-declarations warns of; here it is meant.
-#if defined(__GNUC__)
-#pragma GCC diagnostic ignored "-Wmissing-declarations"
-#endif
 
 EXPORT(const modelwheel_api *, api)(void) { return &api; }
 

@@ -246,6 +246,11 @@ modelwheel_status check_rows(modelwheel_model *model, size_t rows) {
   if (!api.batched && rows != 1)
     return fail(model, MODELWHEEL_INVALID_ARGUMENT,
                 "%s has no batch axis and evaluates one whole input at a time, but %zu rows were given", api.name, rows);
+  if (rows == 0)
+    for (size_t i = 0; i < api.num_outputs; ++i)
+      if (api.outputs[i].leading_per_row == 0)
+        return fail(model, MODELWHEEL_UNSUPPORTED, "output '%s' of %s has no rows: it cannot be told for none",
+                    api.outputs[i].name, api.name);
   if (rows != 0 && api.no_emulation_reason != nullptr && model->planner.index_of(rows) == api.num_batch_sizes)
     return fail(model, MODELWHEEL_UNSUPPORTED, "%s can run only its compiled batch sizes, not %zu rows: %s", api.name,
                 rows, api.no_emulation_reason);

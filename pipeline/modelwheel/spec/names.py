@@ -68,6 +68,11 @@ def check_model_name(name: str) -> str:
     return name
 
 
+def is_keyword(name: str) -> bool:
+    """Whether an identifier is a keyword of C, C++ or Python, or a macro of their headers."""
+    return name in _RESERVED
+
+
 def _propose(name: str) -> str:
     proposal = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:63].strip("-")
     return f"Did you mean '{proposal}'?" if re.match(r"[a-z]", proposal) else ""
