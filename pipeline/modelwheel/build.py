@@ -5,26 +5,40 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import Protocol
 
 from . import check, source
-from .errors import ModelwheelError
+from .errors import EnvironmentProblemError, ModelwheelError
 from .files import write_atomically
 from .inspection import Inspection
-from .plan import provenance_of, source_of
 from .process import kill_all
-from .steps import InspectStep, JobStep, LocalStep, Request, Step, Workspace, steps_of
+from .request import Request, source_of
+from .steps import (
+    InspectStep,
+    JobStep,
+    LocalStep,
+    Records,
+    Step,
+    VerifyStep,
+    Workspace,
+    steps_of,
+)
 from .store import Record, Store
 from .verify import REPORT, Report, read_report
 from .workers import WorkerPool
 
+_MAX_WAITING = 32
+"""Threads that wait for workers; the pool bounds how many workers there are."""
+
 
 class Reporter(Protocol):
-    """Who is told how a build goes on. Called from several threads, one call at a time each."""
+    """Who is told how a build goes on. `started` comes from several threads, the rest from one."""
 
     def planned(self, names: Sequence[str]) -> None:
         """These steps are to be done."""
@@ -48,7 +62,7 @@ class BuildOptions:
 
     out: Path
     keep_work_directory: Path | None = None
-    """Where every step's files are kept for inspection."""
+    """Where the files of every step that runs are kept for inspection."""
     max_workers: int | None = None
     """Worker processes; by default what cores and memory allow."""
 
@@ -62,8 +76,10 @@ class BuildResult:
     report: Report | None = None
     errors: list[tuple[str, ModelwheelError]] = field(default_factory=list)
     """Names of failed steps with their errors."""
-    steps_run: int = 0
-    steps_cached: int = 0
+    run: list[str] = field(default_factory=list)
+    """Names of the steps that were run, in the order in which they ended."""
+    cached: list[str] = field(default_factory=list)
+    """Names of the steps whose results were in the store."""
 
 
 def build(
@@ -73,56 +89,82 @@ def build(
 
     A failure ends what depends on it and nothing else. Interrupted at any moment, the store holds
     whole results only, and the next build carries on from them.
+
+    Raises:
+        EnvironmentProblemError: Wheels cannot be put where they should go.
     """
+    with _writing_to(options.out):
+        options.out.mkdir(parents=True, exist_ok=True)
     with WorkerPool(options.max_workers) as pool:
-        runs = [_Run(request, store, pool, options, reporter) for request in requests]
+        tools = _Tools(store, pool, options, reporter)
+        runs = [_Run(request, tools) for request in requests]
         for run in runs:
             run.fetch()
-        _drive(runs)
-    return [run.finish() for run in runs]
+        _drive(runs, tools)
+    return [run.result for run in runs]
 
 
-def _drive(runs: Sequence[_Run]) -> None:
-    """Starts every step as soon as what it needs is there."""
-    pending: dict[Future[None], _Run] = {}
-    # Threads mostly wait for worker processes, which the pool bounds; compilers of wheels use all
-    # cores themselves, so those run one at a time.
-    jobs = ThreadPoolExecutor(max_workers=32, thread_name_prefix="job")
-    local = ThreadPoolExecutor(max_workers=1, thread_name_prefix="local")
+@dataclass(frozen=True)
+class _Tools:
+    """What all runs of one build share."""
+
+    store: Store
+    pool: WorkerPool
+    options: BuildOptions
+    reporter: Reporter
+    stopped: Event = field(default_factory=Event)
+    """Set when the build is given up: whoever waits for something stops waiting."""
+
+
+@dataclass(frozen=True)
+class _Done:
+    """A step that has its result."""
+
+    record: Record
+    seconds: float
+    cached: bool
+
+
+def _drive(runs: Sequence[_Run], tools: _Tools) -> None:
+    """Starts every step as soon as what it needs is there; does itself all that has state."""
+    jobs = ThreadPoolExecutor(_MAX_WAITING, thread_name_prefix="job")
+    # Compilers of wheels use all cores themselves, so what this machine does itself goes one by one.
+    local = ThreadPoolExecutor(1, thread_name_prefix="local")
+    pending: dict[Future[_Done], tuple[_Run, Step]] = {}
     try:
         while True:
             for run in runs:
                 for step in run.take_ready():
                     executor = local if isinstance(step, LocalStep) else jobs
-                    pending[executor.submit(run.do, step)] = run
+                    pending[executor.submit(run.do, step, run.records())] = run, step
             if not pending:
                 return
-            done, _ = wait(pending, return_when=FIRST_COMPLETED)
-            for future in done:
-                del pending[future]
-                future.result()
+            for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                run, step = pending.pop(future)
+                run.settle(step, future)
     except BaseException:
-        kill_all()
+        tools.stopped.set()
+        running = {future: step for future, (_, step) in pending.items() if not future.cancel()}
+        _stop([future for future, step in running.items() if isinstance(step, LocalStep)])
         raise
     finally:
-        jobs.shutdown(wait=False, cancel_futures=True)
-        local.shutdown(wait=False, cancel_futures=True)
+        jobs.shutdown(wait=False)
+        local.shutdown(wait=False)
+
+
+def _stop(steps: Sequence[Future[_Done]]) -> None:
+    """Ends the programs of running steps until none starts another one."""
+    while steps:
+        kill_all()
+        steps = list(wait(steps, timeout=0.1).not_done)
 
 
 class _Run:
-    """The state of one request while it is built."""
+    """One request while it is built. `do` runs in threads, everything else in the main one."""
 
-    def __init__(
-        self,
-        request: Request,
-        store: Store,
-        pool: WorkerPool,
-        options: BuildOptions,
-        reporter: Reporter,
-    ) -> None:
-        self._request, self._store, self._pool = request, store, pool
-        self._options, self._reporter = options, reporter
-        self._result = BuildResult(request)
+    def __init__(self, request: Request, tools: _Tools) -> None:
+        self.result = BuildResult(request)
+        self._request, self._tools = request, tools
         self._records: dict[str, Record] = {}
         self._waiting: list[Step] = []
         self._model: source.FetchedModel | None = None
@@ -130,17 +172,20 @@ class _Run:
     def fetch(self) -> None:
         """Brings the model here, and from it the list of steps."""
         name, start = f"{self._request.name}/fetch", time.monotonic()
-        self._reporter.started(name)
+        origin, store = source_of(self._request.spec), self._tools.store
+        self._tools.reporter.planned([name])
         try:
-            self._model = source.fetch(source_of(self._request.spec), self._store)
+            cached = source.is_at_hand(origin, store)
+            self._tools.reporter.started(name)
+            self._model = source.fetch(origin, store)
         except ModelwheelError as error:
             self._fail(name, error)
             return
-        self._reporter.finished(name, time.monotonic() - start, cached=False)
-        tree = self._model.tree_sha256
-        provenance = provenance_of(self._request.spec, tree)
-        self._waiting = list(steps_of(self._request, tree, provenance))
-        self._reporter.planned([step.name for step in self._waiting])
+        self._tools.reporter.finished(name, time.monotonic() - start, cached=cached)
+        self._waiting = list(
+            steps_of(self._request, self._model.tree_sha256, self._model.provenance)
+        )
+        self._tools.reporter.planned([step.name for step in self._waiting])
 
     def take_ready(self) -> list[Step]:
         """Steps that can be started now; each is given out once."""
@@ -148,73 +193,95 @@ class _Run:
         self._waiting = [step for step in self._waiting if step not in ready]
         return ready
 
-    def do(self, step: Step) -> None:
-        """Gets the result of one step, from the store or by running it."""
-        start = time.monotonic()
-        try:
-            key = step.key(self._store, self._records)
-            record = self._store.lookup(key)
-            cached = record is not None
-            if record is None:
-                self._reporter.started(step.name)
-                with self._store.lock(key):
-                    record = self._store.lookup(key) or self._run(step, key)
-            if isinstance(step, InspectStep):
-                self._judge(step, record)
-        except ModelwheelError as error:
-            self._fail(step.name, error)
-            return
-        self._result.steps_cached += cached
-        self._result.steps_run += not cached
-        self._reporter.finished(step.name, time.monotonic() - start, cached=cached)
-        self._records[step.name] = record
+    def records(self) -> Records:
+        """The results of all steps that are done."""
+        return dict(self._records)
 
-    def _run(self, step: Step, key: str) -> Record:
+    def do(self, step: Step, records: Records) -> _Done:
+        """Gets the result of one step, from the store or by running it."""
+        start, store = time.monotonic(), self._tools.store
+        key = step.key(store, records)
+        record = store.lookup(key)
+        if record is not None:
+            return _Done(record, 0.0, cached=True)
+        with store.lock(key, self._tools.stopped.is_set):
+            record = store.lookup(key)  # another build may have done it meanwhile
+            if record is not None:
+                return _Done(record, time.monotonic() - start, cached=True)
+            self._tools.reporter.started(step.name)
+            record = self._make(step, key, records)
+        return _Done(record, time.monotonic() - start, cached=False)
+
+    def _make(self, step: Step, key: str, records: Records) -> Record:
         assert self._model is not None
-        workspace = Workspace(self._store, self._model.directory, dict(self._records))
-        with self._store.scratch() as scratch:
+        store = self._tools.store
+        workspace = Workspace(store, self._model.directory, records)
+        with store.scratch() as scratch:
             out = scratch / "out"
             out.mkdir()
             try:
                 if isinstance(step, JobStep):
-                    self._pool.submit(step.job(workspace, out)).result()
+                    self._tools.pool.submit(step.job(workspace, out)).result()
                 elif isinstance(step, LocalStep):
                     step.run(workspace, out)
-                return self._store.publish(key, out, {"step": step.name})
+                return store.publish(key, out, {"step": step.name})
             finally:
                 self._keep(step, scratch)
 
     def _keep(self, step: Step, scratch: Path) -> None:
-        if self._options.keep_work_directory is not None:
-            kept = self._options.keep_work_directory / step.name
-            shutil.rmtree(kept, ignore_errors=True)
-            shutil.copytree(scratch, kept)
+        directory = self._tools.options.keep_work_directory
+        if directory is not None:
+            kept = directory / step.name
+            with _writing_to(kept):
+                shutil.rmtree(kept, ignore_errors=True)
+                shutil.copytree(scratch, kept)
+
+    def settle(self, step: Step, future: Future[_Done]) -> None:
+        """Takes in what became of a step."""
+        try:
+            done = future.result()
+            if isinstance(step, InspectStep):
+                self._judge(step, done.record)
+            elif isinstance(step, VerifyStep):
+                self._deliver(done.record)
+        except ModelwheelError as error:
+            self._fail(step.name, error)
+            return
+        self._records[step.name] = done.record
+        (self.result.cached if done.cached else self.result.run).append(step.name)
+        self._tools.reporter.finished(step.name, done.seconds, cached=done.cached)
 
     def _judge(self, step: InspectStep, record: Record) -> None:
-        content = self._store.read_bytes(record, "inspection.json")
+        content = self._tools.store.read_bytes(record, "inspection.json")
         findings = step.judge(Inspection.model_validate_json(content))
-        self._reporter.findings(self._request.name, findings)
+        self._tools.reporter.findings(self._request.name, findings)
         check.refuse(findings)
 
-    def _fail(self, name: str, error: ModelwheelError) -> None:
-        self._reporter.failed(name, error)
-        self._result.errors.append((name, error))
-
-    def finish(self) -> BuildResult:
-        """Puts the wheel in its place once it has been verified."""
-        name = self._request.name
-        verified = self._records.get(f"{name}/verify")
-        if verified is not None:
-            self._result.report = read_report(self._store.read_bytes(verified, REPORT))
-            self._result.wheel = self._deliver(self._records[f"{name}/wheel"])
-        return self._result
-
-    def _deliver(self, record: Record) -> Path:
+    def _deliver(self, verified: Record) -> None:
+        """Puts the wheel, which has been verified, in its place."""
+        store, out = self._tools.store, self._tools.options.out
+        record = self._records[f"{self._request.name}/wheel"]
         (file,) = record.files
-        self._options.out.mkdir(parents=True, exist_ok=True)
-        path = self._options.out / file
-        write_atomically(path, self._store.read_bytes(record, file))
-        return path
+        with _writing_to(out):
+            write_atomically(out / file, store.read_bytes(record, file))
+        self.result.wheel = out / file
+        self.result.report = read_report(store.read_bytes(verified, REPORT))
+
+    def _fail(self, name: str, error: ModelwheelError) -> None:
+        self._tools.reporter.failed(name, error)
+        self.result.errors.append((name, error))
+
+
+@contextmanager
+def _writing_to(path: Path) -> Iterator[None]:
+    """Says in a sentence what the operating system has against writing to `path`."""
+    try:
+        yield
+    except OSError as error:
+        place = error.filename if isinstance(error.filename, str) else path
+        raise EnvironmentProblemError(
+            f"cannot write to {place}: {error.strerror or error}; mend that, or name another directory"
+        ) from error
 
 
 def exit_code(results: Iterable[BuildResult]) -> int:
@@ -233,8 +300,8 @@ def summarise(results: Iterable[BuildResult]) -> list[Mapping[str, object]]:
             "model": result.request.name,
             "wheel": None if result.wheel is None else os.fspath(result.wheel),
             "wheel_bytes": None if result.wheel is None else result.wheel.stat().st_size,
-            "steps_run": result.steps_run,
-            "steps_cached": result.steps_cached,
+            "run": result.run,
+            "cached": result.cached,
             "errors": [{"step": step, "message": str(error)} for step, error in result.errors],
             "report": None if result.report is None else result.report.model_dump(),
         }

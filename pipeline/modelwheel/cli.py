@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import __version__
-from .errors import ModelwheelError, UnsupportedModelError
+from .errors import EnvironmentProblemError, ModelwheelError
 
 if TYPE_CHECKING:
+    from .request import Request
     from .spec import Spec
-    from .steps import Request
 
 app = typer.Typer(
     name="modelwheel",
@@ -42,26 +42,46 @@ BatchSizes = Annotated[
 ]
 
 
+class _InterruptedBuildError(BaseException):
+    """Ctrl-C or SIGTERM. Not a KeyboardInterrupt, which Typer would answer without a word."""
+
+    def __init__(self, number: int) -> None:
+        self.exit_code = 128 + number
+
+
 def main() -> None:
     """Runs the command line; the mistakes of its user end in a sentence and an exit code."""
-    signal.signal(signal.SIGTERM, _interrupt)  # ends as Ctrl-C does: workers stop, files are whole
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     try:
         app()
     except ModelwheelError as error:
-        _say_error(error)
+        _say_error(str(error))
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except _InterruptedBuildError as interruption:
         typer.echo("interrupted; finished steps are kept, run the command again to go on", err=True)
-        sys.exit(130)
+        sys.exit(interruption.exit_code)
+    except OSError as error:
+        _say_error(f"{error.filename or 'input or output'}: {error.strerror or error}")
+        sys.exit(EnvironmentProblemError.exit_code)
+    except Exception as error:
+        if logging.getLogger().isEnabledFor(logging.DEBUG):
+            raise
+        _say_error(
+            f"a fault of modelwheel: {type(error).__name__}: {error}; please report what "
+            "`modelwheel --verbose ...` says"
+        )
+        sys.exit(1)
 
 
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+def _interrupt(number: int, _: object) -> None:
+    for again in (signal.SIGINT, signal.SIGTERM):  # tidying up takes a moment and is done once
+        signal.signal(again, signal.SIG_IGN)
+    raise _InterruptedBuildError(number)
 
 
-def _say_error(error: ModelwheelError, where: str = "") -> None:
-    prefix = typer.style("error", fg="red", bold=True)
-    typer.echo(f"{prefix}: {where}{error}", err=True)
+def _say_error(sentence: str) -> None:
+    typer.echo(f"{typer.style('error', fg='red', bold=True)}: {sentence}", err=True)
 
 
 def _print_version(value: bool) -> None:
@@ -115,14 +135,14 @@ def check(
         return
     from .checking import check_models
     from .display import print_checked
+    from .store import Store
 
-    checked = check_models(loaded)
+    checked = check_models(loaded, Store())
     if as_json:
-        typer.echo(json.dumps([model.as_json() for model in checked], indent=2))
+        _print_json([model.as_json() for model in checked])
     else:
         print_checked(checked)
-    if any(model.errors for model in checked):
-        raise typer.Exit(UnsupportedModelError.exit_code)
+    raise typer.Exit(next((model.exit_code for model in checked if model.exit_code), 0))
 
 
 @app.command()
@@ -145,7 +165,7 @@ def plan(
         for step in make_plan(request, store)
     ]
     if as_json:
-        typer.echo(json.dumps([asdict(step) for step in planned], indent=2))
+        _print_json([asdict(step) for step in planned])
         return
     for step in planned:
         typer.echo(f"{step.state:6}  {step.name}")
@@ -178,7 +198,7 @@ def build(
     with BuildDisplay() as display:
         results = builder.build(requests, Store(), options, display)
     if as_json:
-        typer.echo(json.dumps(builder.summarise(results), indent=2))
+        _print_json(builder.summarise(results))
     else:
         print_results(results)
     raise typer.Exit(builder.exit_code(results))
@@ -190,18 +210,19 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Install wheels into an empty environment and compare them with TensorFlow's outputs."""
-    from .display import print_report
+    from .display import print_verified
     from .store import Store
-    from .verify import find_reference, read_manifest, require_passed, verify_wheel
+    from .verify import verify_wheels
 
-    for wheel in wheels:
-        reference = find_reference(read_manifest(wheel), Store())
-        report = verify_wheel(wheel, reference)
-        if as_json:
-            typer.echo(report.model_dump_json(indent=2))
-        else:
-            print_report(wheel.name, report, whole=reference is not None)
-        require_passed(report, wheel.name)
+    verified = verify_wheels(wheels, Store())
+    if as_json:
+        _print_json([result.as_json() for result in verified])
+    else:
+        print_verified(verified)
+    errors = [result.error for result in verified if result.error is not None]
+    for error in errors:
+        _say_error(str(error))
+    raise typer.Exit(errors[0].exit_code if errors else 0)
 
 
 @app.command()
@@ -227,7 +248,7 @@ def doctor(as_json: AsJson = False) -> None:
 
     findings = diagnose()
     if as_json:
-        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
+        _print_json([asdict(finding) for finding in findings])
     else:
         print_diagnosis(findings)
     raise typer.Exit(any(finding.required and not finding.ok for finding in findings))
@@ -236,7 +257,7 @@ def doctor(as_json: AsJson = False) -> None:
 def _requests(
     specs: Sequence[str], targets: Sequence[str] | None, batch_sizes: Sequence[int] | None
 ) -> list[Request]:
-    from .plan import make_request
+    from .request import make_request
 
     return [make_request(spec, targets or (), batch_sizes or ()) for spec in _load(specs)]
 
@@ -245,3 +266,7 @@ def _load(patterns: Sequence[str]) -> list[Spec]:
     from .spec import find_specs, load_specs
 
     return load_specs(find_specs(patterns))
+
+
+def _print_json(value: object) -> None:
+    typer.echo(json.dumps(value, indent=2))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` need
     from .check import Finding
     from .checking import CheckedModel
     from .doctor import Finding as Diagnosis
-    from .inspection import OpUse, TensorInfo
-    from .verify import Comparison, Report
+    from .inspection import Inspection, OpUse, TensorInfo
+    from .verify import Comparison, Report, Verified
 
 _out = Console(highlight=False, soft_wrap=True)
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -106,20 +107,33 @@ def print_results(results: Sequence[BuildResult]) -> None:
         if result.wheel is None:
             _out.print(f"[red]not built[/] {escape(result.request.name)}")
             continue
-        size = result.wheel.stat().st_size
         _out.print(
-            f"{escape(str(result.wheel))}  {size / 1000:.0f} kB, "
-            f"{result.steps_run} steps run, {result.steps_cached} cached"
+            f"{escape(str(result.wheel))}  {len(result.run)} steps run, {len(result.cached)} cached"
         )
+        _out.print(_sizes(result.wheel))
         if result.report is not None:
             _print_comparisons(result.report)
 
 
-def print_report(name: str, report: Report, *, whole: bool) -> None:
-    """What a verification found."""
-    against = "the whole reference" if whole else "the sample that the wheel carries"
-    _out.print(f"{escape(name)} against {against}")
-    _print_comparisons(report)
+def _sizes(wheel: Path) -> str:
+    from .verify import read_manifest
+    from .wheel import read_sizes
+
+    sizes = read_sizes(wheel, read_manifest(wheel))
+    return (
+        f"wheel {sizes.wheel / 1000:.0f} kB; its library {sizes.library / 1000:.0f} kB = "
+        f"weights {sizes.weights / 1000:.0f} + machine code {sizes.machine_code / 1000:.0f} + "
+        f"runtime {sizes.runtime / 1000:.0f} kB"
+    )
+
+
+def print_verified(results: Sequence[Verified]) -> None:
+    """What the verification of each wheel found."""
+    for result in results:
+        if result.report is not None:
+            against = "the whole reference" if result.whole else "the sample that the wheel carries"
+            _out.print(f"{escape(result.wheel.name)} against {against}")
+            _print_comparisons(result.report)
 
 
 def _print_comparisons(report: Report) -> None:
@@ -148,17 +162,20 @@ def print_checked(models: Sequence[CheckedModel]) -> None:
     """Signatures, operations and findings of every model."""
     for model in models:
         _out.print(f"[bold]{escape(model.name)}[/]")
-        _print_signatures(model)
-        _print_ops(model)
+        if model.error is not None:
+            _out.print(f"[red]error[/]: {escape(str(model.error))}")
+        if model.inspection is not None:
+            _print_signatures(model.inspection, model.signature_key)
+            _print_ops(model.inspection, model.signature_key)
         for finding in model.findings:
             colour = _COLOURS[finding.severity]
             _out.print(f"[{colour}]{finding.severity}[/]: {escape(str(finding))}")
 
 
-def _print_signatures(model: CheckedModel) -> None:
+def _print_signatures(inspection: Inspection, chosen_key: str) -> None:
     table = Table("signature", "", "name", "dtype", "shape")
-    for signature in model.inspection.signatures:
-        chosen = "[bold]" if signature.key == model.signature_key else ""
+    for signature in inspection.signatures:
+        chosen = "[bold]" if signature.key == chosen_key else ""
         first = f"{chosen}{escape(signature.key)}"
         for role, tensors in (("input", signature.inputs), ("output", signature.outputs)):
             for tensor in tensors:
@@ -173,11 +190,11 @@ def _shape(tensor: TensorInfo) -> str:
     return escape("unknown" if tensor.shape is None else show(tensor.shape))
 
 
-def _print_ops(model: CheckedModel) -> None:
+def _print_ops(inspection: Inspection, chosen_key: str) -> None:
     table = Table("op", "count", "XLA CPU", "layers that use it")
     unused = []
-    for use in model.inspection.ops:
-        here = use.signatures.get(model.signature_key)
+    for use in inspection.ops:
+        here = use.signatures.get(chosen_key)
         if here is None:
             unused.append(use)
             continue

@@ -120,8 +120,8 @@ class Sizes(_Record):
 
     weights: int
     """All distinct constants, once."""
-    objects: int
-    """Machine code of all variants."""
+    machine_code: int
+    """XLA's code and its tables, of all variants."""
     saved_model: int
 
 

@@ -185,6 +185,11 @@ def known_tree(source: Source, store: Store) -> str | None:
     return None if record is None else tree_digest(record.files)
 
 
+def is_at_hand(source: Source, store: Store) -> bool:
+    """Whether `fetch` has nothing to download."""
+    return isinstance(source, DirectorySource) or store.contains(source_key(source))
+
+
 def tree_sha256(directory: Path) -> str:
     """The tree hash of a directory, as described above.
 

@@ -16,39 +16,20 @@ from pathlib import Path
 from typing import ClassVar
 
 from . import check, inspection
-from .compile import CompileRequest, cpp_class, xla_flags
+from .compile import CompileRequest, cpp_class
 from .freeze import CONFIG, GRAPH, FreezeRequest
 from .inspection import Inspection
-from .jobs import Flags, Job
-from .project import ProjectRequest, write_project_files
-from .reference import ARRAYS, ReferenceRequest
-from .spec import Spec
+from .jobs import Job
+from .project import Project, write_project_files
+from .reference import ARRAYS, ReferenceRequest, default_rows
+from .request import Request
 from .store import Record, Store, action_key
-from .targets import Target
+from .targets import Target, cpu_level
 from .verify import require_passed, verify_wheel, write_report
 from .wheel import build_environment, build_wheel, render_project, template_digest
 
 Records = Mapping[str, Record]
 """Results of finished steps, by the step's name."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """One spec to be built, with what the command line narrows."""
-
-    spec: Spec
-    targets: tuple[Target, ...]
-    batch_sizes: tuple[int, ...]
-
-    @property
-    def name(self) -> str:
-        """`digits-1.0.0`, with which the names of all steps begin."""
-        return f"{self.spec.model.name}-{self.spec.model.version}"
-
-    @property
-    def shapes(self) -> dict[str, tuple[int | None, ...]]:
-        """Input shapes that the spec fixes."""
-        return {name: section.shape for name, section in self.spec.inputs.items()}
 
 
 @dataclass(frozen=True)
@@ -108,6 +89,11 @@ class LocalStep(Step):
         """Writes the result into the empty directory `out`."""
 
 
+def inspection_key(tree: str) -> str:
+    """The key of what is found in the SavedModel with this tree hash, whatever a spec says of it."""
+    return action_key("inspect", **inspection.key_inputs(tree))
+
+
 @dataclass(frozen=True)
 class InspectStep(JobStep):
     """Reads the SavedModel without loading it."""
@@ -115,7 +101,7 @@ class InspectStep(JobStep):
     kind = "inspect"
 
     def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
-        return action_key(self.kind, **inspection.key_inputs(self.tree))
+        return inspection_key(self.tree)
 
     def job(self, workspace: Workspace, out: Path) -> Job:
         return inspection.job(workspace.model, out)
@@ -199,8 +185,6 @@ class ReferenceStep(_AfterInspect):
 
 def _reference_rows(request: Request) -> tuple[int, ...]:
     """The default numbers of rows, and the one that the spec asks for."""
-    from .reference import default_rows
-
     return tuple(sorted({*default_rows(request.batch_sizes), request.spec.verify.rows}))
 
 
@@ -224,17 +208,9 @@ class CompileStep(JobStep):
     def needs(self) -> tuple[str, ...]:
         return (self._freeze,)
 
-    @property
-    def flags(self) -> Flags:
-        """The compiler flags of this step."""
-        spec = self.request.spec
-        return Flags(
-            xla=xla_flags(self.target, spec.xla_flags()), tf_xla=spec.compilation.tf_xla_flags
-        )
-
     def _request(self) -> CompileRequest:
         name = cpp_class(self.request.spec.identifier, self.batch_size, self.target)
-        return CompileRequest(self.target, name, self.flags)
+        return CompileRequest(self.target, name, self.request.flags(self.target))
 
     def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
         frozen = records[self._freeze].files
@@ -264,33 +240,28 @@ class ProjectStep(LocalStep):
         )
 
     def key(self, store: Store, records: Records) -> str:
-        request = self._request(store, records)
-        return action_key(self.kind, **request.key_inputs())
+        return action_key(self.kind, **self._project(store, records).key_inputs())
 
-    def _request(self, store: Store, records: Records) -> ProjectRequest:
+    def _project(self, store: Store, records: Records) -> Project:
         name, request = self.request.name, self.request
-        return ProjectRequest(
-            spec=request.spec,
-            targets=request.targets,
-            batch_sizes=request.batch_sizes,
+        return Project(
+            request=request,
             tree_sha256=self.tree,
             provenance=self.provenance,
-            frozen={s: records[f"{name}/freeze/b{s}"] for s in request.batch_sizes},
+            frozen={size: records[f"{name}/freeze/b{size}"] for size in request.batch_sizes},
             compiled={
-                (t.name, s): records[f"{name}/{t.name}/b{s}"]
-                for t in request.targets
-                for s in request.batch_sizes
+                (target.name, size): records[f"{name}/{target.name}/b{size}"]
+                for target in request.targets
+                for size in request.batch_sizes
             },
             reference=records[f"{name}/reference"],
-            flags={
-                t.name: CompileStep(request, self.tree, 1, t).flags.xla for t in request.targets
-            },
             store=store,
         )
 
     def run(self, workspace: Workspace, out: Path) -> None:
         saved_model = sum(f.stat().st_size for f in workspace.model.rglob("*") if f.is_file())
-        write_project_files(self._request(workspace.store, workspace.records), saved_model, out)
+        project = self._project(workspace.store, workspace.records)
+        write_project_files(project, saved_model, out)
 
 
 @dataclass(frozen=True)
@@ -330,8 +301,6 @@ class VerifyStep(LocalStep):
         return (f"{self.request.name}/wheel", f"{self.request.name}/reference")
 
     def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
-        from .targets import cpu_level
-
         wheel, reference = (records[name].files for name in self.needs)
         return action_key(
             self.kind,

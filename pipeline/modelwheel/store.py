@@ -279,10 +279,14 @@ class Store:
                 self._session = self._close = None
 
     @contextmanager
-    def lock(self, key: str) -> Iterator[None]:
+    def lock(self, key: str, given_up: Callable[[], bool] = lambda: False) -> Iterator[None]:
         """Holds the right to do the work of `key`; waits while another process holds it.
 
         A lock ends with its holder, however that ends. Look the key up again under the lock.
+
+        Args:
+            key: The key.
+            given_up: Asked now and then while this waits: True ends the waiting with a StoreError.
         """
         path = self.root / "locks" / f"{key}.lock"
         with self.disk_errors(path):
@@ -292,7 +296,7 @@ class Store:
                 lock.acquire(timeout=0)
             except Timeout:
                 _log.info("waiting for another build that does the same work (%s)", key[:12])
-                lock.acquire()
+                _wait_for(lock, given_up)
         try:
             yield
         finally:
@@ -426,6 +430,14 @@ class Store:
             copied = digest_stream(source, copy)
         if copied != record.files[name]:
             raise self._damage(record, name)
+
+
+def _wait_for(lock: FileLock, given_up: Callable[[], bool]) -> None:
+    while not given_up():
+        with suppress(Timeout):
+            lock.acquire(timeout=0.5)
+            return
+    raise StoreError("gave up waiting for another build that does the same work; run it again")
 
 
 def _open_session(parent: Path) -> tuple[Path, FileLock]:

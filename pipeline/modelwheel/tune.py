@@ -9,11 +9,11 @@ from pathlib import Path
 
 from .build import BuildOptions, Reporter, build
 from .errors import ModelwheelError, VerifyError
-from .process import ProcessError, run
-from .steps import Request
+from .process import ProcessError
+from .request import Request
 from .store import Store
 from .tune_lock import write_costs
-from .verify import install_wheel
+from .verify import install_wheel, run_module
 
 
 def tune_spec(request: Request, store: Store, reporter: Reporter) -> Path:
@@ -28,9 +28,8 @@ def tune_spec(request: Request, store: Store, reporter: Reporter) -> Path:
         if result.wheel is None:
             raise _first_error(result.errors)
         python = install_wheel(result.wheel, work)
-        command: list[str | Path] = [python, "-m", request.spec.module, "bench", "--json"]
         try:
-            measured = json.loads(run(command, cwd=work).stdout)
+            measured = json.loads(run_module(python, request.spec.module, "bench", "--json").stdout)
         except (ProcessError, ValueError) as error:
             raise VerifyError(f"{result.wheel.name} could not be measured: {error}") from None
     costs: dict[str, dict[str, float]] = {}

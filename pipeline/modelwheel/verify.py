@@ -6,17 +6,21 @@ environment with nothing but the wheel and NumPy, and the whole reference where 
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import venv
 import zipfile
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from .errors import VerifyError, WheelError
+from .errors import ModelwheelError, VerifyError, WheelError
 from .manifest import Manifest
-from .process import ProcessError, run
+from .process import Completed, ProcessError, run
 from .store import Store
 
 REPORT = "report.json"
@@ -52,6 +56,43 @@ class Report(BaseModel):
     """CPU levels that this machine cannot run, with the reason."""
 
 
+@dataclass(frozen=True)
+class Verified:
+    """What became of one wheel that was to be verified."""
+
+    wheel: Path
+    whole: bool = False
+    """Whether it was held against the whole reference or the sample that it carries."""
+    report: Report | None = None
+    error: ModelwheelError | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """Everything as JSON holds it."""
+        return {
+            "wheel": str(self.wheel),
+            "whole_reference": self.whole,
+            "error": None if self.error is None else str(self.error),
+            "report": None if self.report is None else self.report.model_dump(mode="json"),
+        }
+
+
+def verify_wheels(wheels: Iterable[Path], store: Store) -> list[Verified]:
+    """Verifies wheels one by one; what is wrong with one does not keep it from the others."""
+    return [_verify(wheel, store) for wheel in wheels]
+
+
+def _verify(wheel: Path, store: Store) -> Verified:
+    whole, report = False, None
+    try:
+        reference = find_reference(read_manifest(wheel), store)
+        whole = reference is not None
+        report = verify_wheel(wheel, reference)
+        require_passed(report, wheel.name)
+    except ModelwheelError as error:
+        return Verified(wheel, whole, report, error)
+    return Verified(wheel, whole, report)
+
+
 def read_manifest(wheel: Path) -> Manifest:
     """The manifest inside a wheel.
 
@@ -62,8 +103,10 @@ def read_manifest(wheel: Path) -> Manifest:
         with zipfile.ZipFile(wheel) as archive:
             names = [n for n in archive.namelist() if PurePosixPath(n).name == "_manifest.json"]
             content = archive.read(names[0]) if len(names) == 1 else b""
-    except (OSError, zipfile.BadZipFile) as error:
-        raise WheelError(f"{wheel} is not a wheel: {error}; name a .whl file") from None
+    except OSError as error:
+        raise WheelError(f"cannot read {wheel}: {error.strerror}; name a .whl file") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise WheelError(f"{wheel} is no whole wheel: {error}; fetch or build it again") from None
     if not content:
         raise WheelError(f"{wheel} holds no model: it has no manifest; was it built by modelwheel?")
     with tempfile.TemporaryDirectory() as directory:
@@ -92,10 +135,10 @@ def verify_wheel(wheel: Path, reference: Path | None = None) -> Report:
     manifest = read_manifest(wheel)
     with tempfile.TemporaryDirectory(prefix="modelwheel-verify-") as directory:
         python = install_wheel(wheel, Path(directory))
-        command: list[str | Path] = [python, "-m", manifest.model.module, "selftest", "--json"]
+        options: list[str | Path] = ["selftest", "--json"]
         if reference is not None:
-            command += ["--reference", reference.absolute()]
-        done = run(command, cwd=Path(directory), check=False)
+            options += ["--reference", reference.absolute()]
+        done = run_module(python, manifest.model.module, *options, check=False)
     try:
         return Report.model_validate_json(done.stdout)
     except ValidationError:
@@ -116,6 +159,12 @@ def install_wheel(wheel: Path, directory: Path) -> Path:
     except ProcessError as error:
         raise WheelError(f"{wheel.name} cannot be installed: {error}") from error
     return python
+
+
+def run_module(python: Path, module: str, *options: str | Path, check: bool = True) -> Completed:
+    """Runs `python -m module`, where nothing of the caller's Python environment gets in."""
+    environment = {k: v for k, v in os.environ.items() if k != "MODELWHEEL_LEVEL"}
+    return run([python, "-I", "-m", module, *options], env=environment, check=check)
 
 
 def require_passed(report: Report, name: str) -> None:

@@ -8,10 +8,14 @@ neither TensorFlow nor this package.
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import sys
 import sysconfig
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -31,6 +35,11 @@ SOURCE_DATE_EPOCH = 315532800
 """1980-01-01, the earliest date that a zip file can hold: nothing in a wheel depends on when it is built."""
 
 MANIFEST_FILE = "manifest.json"
+
+_STEERING = re.compile(r"(C|CXX|CPP|LD|ASM)FLAGS|SKBUILD_\w+|CMAKE_(?!BUILD_PARALLEL_LEVEL$)\w+")
+"""Variables that would change what is built; only CC and CXX, which are part of the key, may."""
+
+_LIBRARY = re.compile(r"/lib/libmodel_\w+\.(so|dylib)$|/model_\w+\.dll$")
 
 
 def template_directory() -> Path:
@@ -75,14 +84,19 @@ def _require_files(manifest: Manifest, project: Path) -> None:
 
 def build_environment() -> dict[str, str]:
     """What a wheel depends on besides its project: Python, the compiler, the build tools."""
-    compiler = run([os.environ.get("CXX", "c++"), "--version"]).text.partition("\n")[0]
     tools = {name: version(name) for name in ("cmake", "ninja", "pybind11", "scikit-build-core")}
     return {
         "python": sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag,
         "platform": sysconfig.get_platform(),
-        "compiler": compiler,
+        "cc": _compiler_version("CC", "cc"),
+        "cxx": _compiler_version("CXX", "c++"),
         **tools,
     }
+
+
+def _compiler_version(variable: str, default: str) -> str:
+    command = shlex.split(os.environ.get(variable) or default)
+    return run([*command, "--version"]).text.partition("\n")[0]
 
 
 def _render_file(
@@ -214,9 +228,37 @@ def _run_backend(
     cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None
 ) -> None:
     environment = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if not _STEERING.fullmatch(name)},
         **(extra_environ or {}),
         "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH),
         "LC_ALL": "C.UTF-8",
     }
     run(cmd, cwd=Path(cwd) if cwd else None, env=environment)
+
+
+@dataclass(frozen=True)
+class WheelSizes:
+    """Where the bytes of a wheel go."""
+
+    wheel: int
+    """The file itself, compressed."""
+    library: int
+    """The shared library as installed."""
+    weights: int
+    machine_code: int
+
+    @property
+    def runtime(self) -> int:
+        """What the library holds besides weights and XLA's code."""
+        return self.library - self.weights - self.machine_code
+
+
+def read_sizes(wheel: Path, manifest: Manifest) -> WheelSizes:
+    """The sizes of a built wheel; `manifest` is the one inside it."""
+    with zipfile.ZipFile(wheel) as archive:
+        library = max(
+            item.file_size for item in archive.infolist() if _LIBRARY.search(item.filename)
+        )
+    return WheelSizes(
+        wheel.stat().st_size, library, manifest.sizes.weights, manifest.sizes.machine_code
+    )
