@@ -160,14 +160,14 @@ def test_a_frozen_signature(laboratory: Laboratory) -> None:
 
 _FROZEN = (
     *("mlp", "multi", "fixed", "triple_rows", "batch_mean", "total", "branches", "loop"),
-    *("sequence", "names", "nothing_learned", "tf1_loop", "unknown_rank"),
+    *("sequence", "names", "nothing_learned", "tf1_loop", "tf1_branch", "unknown_rank"),
 )
 
 
 def test_frozen_graphs_compute_what_the_model_computes(laboratory: Laboratory) -> None:
     directories = []
     for name in _FROZEN:
-        directory = laboratory.freeze(name)
+        directory = laboratory.freeze(name, allow_pruned_inputs=name == "tf1_branch")
         shutil.copy(laboratory.refer(name)[0] / "reference.npz", directory)
         directories.append(directory)
     differences = json.loads(run_script("run_graphs.py", *directories))
@@ -207,8 +207,10 @@ def test_unused_inputs_are_refused_unless_the_spec_allows_them(laboratory: Labor
     assert [tensor.name for tensor in signature.inputs] == ["x"]
     assert signature.pruned_inputs == ("unused",)
     assert signature.batched_inputs == ("x",)
-    program = _program(laboratory.compile("unused", directory, "x86-64"))
+    program = _program(laboratory.compile("unused", directory, "x86-64-v3"))
     assert [parameter.shape for parameter in program.parameters] == [(4, 4)]
+    with pytest.raises(UnsupportedModelError, match=r"input 'unused'"):
+        laboratory.freeze("tf1_branch")
 
 
 @pytest.mark.parametrize(
@@ -244,11 +246,11 @@ def _program(directory: Path) -> Program:
     return Program.load(directory / "program.json")
 
 
-@pytest.mark.parametrize("name", ["mlp", "multi", "branches", "loop", "names", "tf1_loop"])
+@pytest.mark.parametrize("name", ["mlp", "multi", "branches", "loop", "names", "tf1_branch"])
 def test_a_compiled_program_has_the_shapes_of_its_signature(
     laboratory: Laboratory, name: str
 ) -> None:
-    frozen = laboratory.freeze(name)
+    frozen = laboratory.freeze(name, allow_pruned_inputs=True)
     compiled = laboratory.compile(name, frozen, "x86-64-v3")
     assert sorted(path.name for path in compiled.iterdir()) == [
         *("constants.bin", "kernels.o", "program.json"),

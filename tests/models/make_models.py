@@ -264,6 +264,22 @@ def tf1_loop(directory: Path) -> None:
         tf.compat.v1.enable_control_flow_v2()
 
 
+def tf1_branch(directory: Path) -> None:
+    """TensorFlow 1 with a free batch axis, resource variables, and a branch."""
+    graph = tf.Graph()
+    with graph.as_default(), tf.compat.v1.Session(graph=graph) as session:
+        tf.compat.v1.disable_control_flow_v2()
+        x = tf.compat.v1.placeholder(tf.float32, [None, 4], "x")
+        unused = tf.compat.v1.placeholder(tf.float32, [None], "unused")
+        with tf.compat.v1.variable_scope("net", use_resource=True):
+            w = tf.compat.v1.get_variable("w", initializer=np.eye(4, dtype=np.float32) * 0.5)
+        y = tf.compat.v1.cond(tf.reduce_sum(x) > 0, lambda: tf.matmul(x, w) + 1.0, lambda: x - 2.0)
+        session.run(tf.compat.v1.global_variables_initializer())
+        inputs = {"x": x, "unused": unused}
+        tf.compat.v1.saved_model.simple_save(session, str(directory), inputs, {"y": y, "again": y})
+        tf.compat.v1.enable_control_flow_v2()
+
+
 def unknown_rank(directory: Path) -> None:
     """An input of unknown rank."""
     m = _Model()
@@ -331,6 +347,7 @@ MODELS: tuple[Callable[[Path], None], ...] = (
     noise,
     nothing_learned,
     tf1_loop,
+    tf1_branch,
     unknown_rank,
     custom_op,
     needs_keras,

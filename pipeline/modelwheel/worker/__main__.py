@@ -6,6 +6,7 @@ Standard output belongs to the answers alone: what libraries print goes to stand
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -26,6 +27,8 @@ def main() -> None:
     jobs, answers = _take_streams()
     for line in jobs:
         print(json.dumps(_answer(json.loads(line))), file=answers, flush=True)
+        # Graphs hold their weights in reference cycles, which would pile up from job to job.
+        gc.collect()
 
 
 def _take_streams() -> tuple[TextIO, TextIO]:

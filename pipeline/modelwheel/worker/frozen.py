@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import convert_to_constants
 
@@ -43,24 +43,22 @@ def freeze_signature(loaded: LoadedSignature, shapes: StaticShapes) -> FrozenGra
         UnsupportedModelError: Something of the signature cannot be put into such a graph.
     """
     names, function = _input_function(loaded, shapes)
-    function = _replace_variables(function)
-    inputs = dict(zip(names, function.inputs, strict=False))  # behind them follow resources
-    outputs = dict(zip(loaded.output_names, function.outputs, strict=True))
-
-    graph_def = function.graph.as_graph_def()
-    feeds = {name: inputs[name].op.name for name in shapes}
-    fetches = _add_fetches(graph_def, outputs)
+    nodes = {name: t.op.name for name, t in zip(names, function.inputs, strict=False)}
+    feeds = {name: nodes[name] for name in shapes}  # in function.inputs, captured ones follow
+    graph_def = _replace_variables(function)
+    fetches = _add_fetches(graph_def, dict(zip(loaded.output_names, function.outputs, strict=True)))
     _refuse_state(graph_def, fetches)
     _fix_shapes(graph_def, {feeds[name]: shape for name, shape in shapes.items()})
     canonicalize(graph_def, fetches.values())
     _refuse_resources(graph_def, feeds)
 
     left = {node.name for node in graph_def.node}
+    used = {name: node for name, node in feeds.items() if node in left}
     return FrozenGraph(
         graph_def,
-        {name: node for name, node in feeds.items() if node in left},
+        used,
         fetches,
-        _output_specs(function, outputs, [(inputs[n].dtype, shapes[n]) for n in names]),
+        _output_specs(graph_def, used.values(), fetches),
         tuple(name for name, node in feeds.items() if node not in left),
     )
 
@@ -83,27 +81,22 @@ def _input_function(loaded: LoadedSignature, shapes: StaticShapes) -> tuple[list
 
 
 def _replace_variables(function: Any) -> Any:
+    """The function's graph, calls inlined, with constants for variables.
+
+    These are the steps of convert_variables_to_constants_v2 but for the last, which would make a
+    function of the graph again and copies all weights several times.
+    """
     try:
-        return convert_to_constants.convert_variables_to_constants_v2(
-            function, lower_control_flow=False
+        data = convert_to_constants._FunctionConverterDataInEager(
+            func=function, lower_control_flow=False, aggressive_inlining=False
         )
+        return convert_to_constants._replace_variables_by_constants(converter_data=data)[0]
     except ValueError as error:
-        explained = _explain(str(error))
-        if explained is None:
+        if "2GB" not in str(error):
             raise
-        raise UnsupportedModelError(explained) from error
-
-
-def _explain(message: str) -> str | None:
-    written = re.search(
-        r"Input \d+ of node (\S+) was passed \S+ from \S+ incompatible with expected resource",
-        message,
-    )
-    if written:
-        return _state_message(layer_name(written[1]))
-    if "2GB" in message:
-        return "the weights exceed 2 GB, more than a TensorFlow graph holds as constants"
-    return None
+        raise UnsupportedModelError(
+            "the weights exceed 2 GB, more than a TensorFlow graph holds as constants"
+        ) from error
 
 
 def _state_message(layer: str) -> str:
@@ -163,14 +156,18 @@ def _users(graph_def: Any, name: str) -> list[Any]:
 
 
 def _output_specs(
-    function: Any, outputs: Mapping[str, Any], inputs: list[tuple[Any, tuple[int, ...]]]
+    graph_def: Any, feeds: Iterable[str], fetches: Mapping[str, str]
 ) -> dict[str, tf.TensorSpec]:
     """Types and shapes; where control flow hides a shape, an evaluation shows it."""
-    shapes = [tensor.shape for tensor in outputs.values()]
-    if not all(shape.is_fully_defined() for shape in shapes):
-        zeros = [tf.zeros(shape, dtype) for dtype, shape in inputs]
-        shapes = [result.shape for result in tf.nest.flatten(function(*zeros))]
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
+        tf.import_graph_def(graph_def, name="")
+        given = [graph.get_tensor_by_name(f"{node}:0") for node in feeds]
+        tensors = [graph.get_tensor_by_name(f"{node}:0") for node in fetches.values()]
+        shapes = [tensor.shape for tensor in tensors]
+        if not all(shape.is_fully_defined() for shape in shapes):
+            zeros = {t: np.zeros(t.shape, t.dtype.as_numpy_dtype) for t in given}
+            shapes = [result.shape for result in session.run(tensors, zeros)]
     return {
         name: tf.TensorSpec(shape, tensor.dtype)
-        for (name, tensor), shape in zip(outputs.items(), shapes, strict=True)
+        for name, tensor, shape in zip(fetches, tensors, shapes, strict=True)
     }
