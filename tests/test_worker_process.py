@@ -6,13 +6,20 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from modelwheel import inspection
 from modelwheel.jobs import Flags
-from modelwheel.worker_process import explain_end, worker_environment
+from modelwheel.worker_process import (
+    WorkerError,
+    WorkerProcess,
+    explain_end,
+    worker_environment,
+)
 from modelwheel.workers import available_memory
 
 
@@ -69,6 +76,17 @@ def test_memory_within_a_control_group(tmp_path: Path) -> None:
     assert available_memory(tmp_path) == 0
     (tmp_path / "memory.max").write_text("max\n")
     assert available_memory(tmp_path) > 1000
+
+
+def test_a_worker_that_died_before_its_job(tmp_path: Path) -> None:
+    """What could not be sent any more is nothing that closing it would fail on."""
+    worker = WorkerProcess(Flags(), tmp_path, 1)
+    worker.kill()
+    while worker.is_alive:
+        time.sleep(0.01)
+    with pytest.raises(WorkerError, match="killed by signal 9"):
+        worker.run(inspection.job(tmp_path, tmp_path))
+    worker.close()
 
 
 def _ask_worker(tensorflow: str, directory: Path) -> dict[str, Any]:

@@ -131,7 +131,8 @@ class WorkerProcess:
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                pipe.close()
+                with suppress(OSError):  # what was not sent any more cannot be flushed
+                    pipe.close()
 
 
 def explain_end(code: int, log: list[str]) -> str:

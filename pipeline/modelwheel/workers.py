@@ -52,8 +52,8 @@ class _Slot:
         return _BASE_BYTES if self.worker is not None else 0
 
     def has(self, flags: Flags) -> bool:
-        """Whether its worker was started with these flags."""
-        return self.worker is not None and self.worker.flags == flags
+        """Whether its worker was started with these flags and lives."""
+        return self.worker is not None and self.worker.flags == flags and self.worker.is_alive
 
 
 class WorkerPool:
@@ -150,21 +150,25 @@ class WorkerPool:
 
     def _serve(self, slot: _Slot, task: _Task) -> None:
         """Runs one task on a slot, in a thread of its own."""
-        if task.future.set_running_or_notify_cancel():
-            try:
-                result = self._worker(slot, task.job.flags).run(task.job)
-            except WorkerError as error:
-                if slot.worker is not None and not slot.worker.is_alive:
-                    self._discard(slot)
-                task.future.set_exception(WorkerError(_STOPPED) if self._killed else error)
-            except BaseException as error:  # noqa: BLE001 - whoever waits for the future gets it
-                task.future.set_exception(error)
-            else:
-                task.future.set_result(result)
-        with self._changed:
-            slot.task = None
-            self._dispatch()
-            self._changed.notify_all()
+        try:
+            if task.future.set_running_or_notify_cancel():
+                self._run(slot, task)
+        finally:
+            with self._changed:
+                slot.task = None
+                self._dispatch()
+                self._changed.notify_all()
+
+    def _run(self, slot: _Slot, task: _Task) -> None:
+        try:
+            result = self._worker(slot, task.job.flags).run(task.job)
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the future gets it
+            stopped = self._killed and isinstance(error, WorkerError)
+            task.future.set_exception(WorkerError(_STOPPED) if stopped else error)
+        else:
+            task.future.set_result(result)
+        if slot.worker is not None and not slot.worker.is_alive:
+            self._discard(slot)
 
     def _worker(self, slot: _Slot, flags: Flags) -> WorkerProcess:
         """The slot's worker, replaced if it has other flags."""

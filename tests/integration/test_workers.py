@@ -82,6 +82,11 @@ def test_a_killed_worker_costs_one_job(models: Path, tmp_path: Path, before: set
         assert "Traceback" in caught.value.detail
         assert _workers(before) == [worker]
 
+        # One that was killed while it was idle costs nothing.
+        worker.kill()
+        _wait_for(lambda: worker.status() == psutil.STATUS_ZOMBIE)
+        _inspect(pool, models / "mlp", tmp_path / "4").result()
+
 
 def test_an_interrupt_ends_every_worker_at_once(
     models: Path, tmp_path: Path, before: set[int]
@@ -127,4 +132,5 @@ def test_other_flags_get_another_worker(models: Path, tmp_path: Path, before: se
         pool.submit(request.job(tmp_path, out))
         _wait_for(lambda: first not in _workers(before) and _workers(before))
         (second,) = _workers(before)
-        assert "--xla_cpu_multi_thread_eigen=true" in second.environ()["XLA_FLAGS"]
+        # Between fork and exec it still has the environment of this process.
+        _wait_for(lambda: second.environ().get("XLA_FLAGS") == " ".join(request.flags.xla))
