@@ -24,10 +24,10 @@ _V3 = TARGETS["x86-64-v3"]
 
 
 def test_names_become_identifiers() -> None:
-    names = ["x", "detector/energy", "detector_energy", "1st", "a-b", "a.b", "größe", ""]
+    names = ["x", "detector/energy", "detector_energy", "1st", "a-b", "a.b", "größe", "", "class"]
     assert c_names(names) == (
         *("x", "detector_energy", "detector_energy_2", "_1st"),
-        *("a_b", "a_b_2", "gr__e", "_"),
+        *("a_b", "a_b_2", "gr__e", "_", "class_"),
     )
 
 
