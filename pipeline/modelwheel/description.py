@@ -173,10 +173,9 @@ def _choose_costs(spec: Spec, programs: Mapping[Variant, Program]) -> dict[Varia
     measured = tune_lock.read_costs(spec.path)
     costs = {}
     for (level, size), program in programs.items():
-        sizes = {str(s) for known, s in programs if known == level}
         known = measured.get(level, {})
-        complete = sizes <= known.keys()
-        costs[level, size] = known[str(size)] if complete else estimate_cost(program)
+        complete = all(s in known for of_level, s in programs if of_level == level)
+        costs[level, size] = known[size] if complete else estimate_cost(program)
     return costs
 
 

@@ -8,38 +8,52 @@ import tempfile
 from pathlib import Path
 
 from .build import BuildOptions, Reporter, build
-from .errors import ModelwheelError, VerifyError
+from .errors import VerifyError
+from .manifest import Manifest
 from .process import ProcessError
 from .request import Request
 from .store import Store
 from .tune_lock import write_costs
-from .verify import install_wheel, run_module
+from .verify import install_wheel, read_manifest, run_module
 
 
 def tune_spec(request: Request, store: Store, reporter: Reporter) -> Path:
-    """Writes the lock file of a spec; gives its path.
+    """Writes the lock file of a spec, with every CPU level that runs here; gives its path.
 
     Raises:
-        ModelwheelError: The wheel could not be built; the lock file is as it was.
+        ModelwheelError: The wheel could not be built or run; the lock file is as it was.
     """
     with tempfile.TemporaryDirectory(prefix="modelwheel-tune-") as directory:
         work = Path(directory)
         (result,) = build([request], store, BuildOptions(work / "dist"), reporter)
-        if result.wheel is None:
-            raise _first_error(result.errors)
+        for _, error in result.errors:
+            raise error
+        assert result.wheel is not None
+        assert result.report is not None
         python = install_wheel(result.wheel, work)
-        try:
-            measured = json.loads(run_module(python, request.spec.module, "bench", "--json").stdout)
-        except (ProcessError, ValueError) as error:
-            raise VerifyError(f"{result.wheel.name} could not be measured: {error}") from None
-    costs: dict[str, dict[str, float]] = {}
-    for row in measured:
-        costs.setdefault(row["level"], {})[str(row["batch_size"])] = round(row["nanoseconds"], 1)
+        manifest = read_manifest(result.wheel)
+        levels = [level for level in manifest.levels if level not in result.report.skipped]
+        costs = {level: _measure(python, manifest, level) for level in levels}
     return write_costs(request.spec.path, _cpu_name(), costs)
 
 
-def _first_error(errors: list[tuple[str, ModelwheelError]]) -> ModelwheelError:
-    return errors[0][1]
+def _measure(python: Path, manifest: Manifest, level: str) -> dict[int, float]:
+    """Nanoseconds of one run by batch size, without what any call from Python costs."""
+    timings = _bench(python, manifest.model.module, level)
+    call = 0.0
+    if manifest.signature.batched and manifest.batching.no_emulation_reason is None:
+        call = _bench(python, manifest.model.module, level, "--batch", "0")[0]
+    return {size: round(max(time - call, 1.0), 1) for size, time in timings.items()}
+
+
+def _bench(python: Path, module: str, level: str, *options: str) -> dict[int, float]:
+    """Nanoseconds of one call by number of rows."""
+    command = ("bench", "--json", "--level", level, *options)
+    try:
+        timings = json.loads(run_module(python, module, *command).stdout)
+    except (ProcessError, ValueError) as error:
+        raise VerifyError(f"{module} could not be measured at {level}: {error}") from None
+    return {timing["rows"]: timing["nanoseconds"] for timing in timings}
 
 
 def _cpu_name() -> str:

@@ -1,5 +1,6 @@
 """The Python interface of the installed model: what it takes, what it refuses, its results."""
 
+import json
 import os
 import subprocess
 import sys
@@ -315,6 +316,10 @@ def test_bench_times_every_batch_size(package):
     done = run_python("-m", package.__name__, "bench", "--seconds", "0.01")
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 1 + len(package.Model.batch_sizes)
+    done = run_python("-m", package.__name__, "bench", "--seconds", "0.01", "--json")
+    for size, timing in zip(package.Model.batch_sizes, json.loads(done.stdout), strict=True):
+        assert timing["rule"] == f"{size}:{size}"
+        assert timing["nanoseconds"] > 0
 
 
 def test_repr_shows_the_signature(model):

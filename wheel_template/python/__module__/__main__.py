@@ -38,7 +38,7 @@ def _answer(options: argparse.Namespace) -> tuple[bool, str]:
     if options.command == "bench":
         from . import _bench
 
-        return True, _bench.run(options.batch, options.seconds, options.level)
+        return True, _bench.run(options.batch, options.seconds, options.level, options.json)
     return True, _description()
 
 
@@ -68,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument(
         "--level", choices=Model.levels, help="CPU level (default: the highest of this CPU)"
     )
+    bench.add_argument("--json", action="store_true", help="print JSON")
 
     selftest = commands.add_parser(
         "selftest", help="compare with TensorFlow's outputs", allow_abbrev=False

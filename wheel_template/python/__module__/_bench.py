@@ -2,28 +2,62 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._model import Model, TensorSpec
-from ._reference import load_samples
+from ._reference import Sample, load_samples
 
 
-def run(batches: Sequence[int], seconds: float, level: str | None) -> str:
-    """A table of the time of a call by number of rows, by default for the compiled sizes."""
+class Timing(NamedTuple):
+    """How long one call takes."""
+
+    level: str
+    rows: int
+    rule: str
+    """Rows, and the batch sizes that they were composed of."""
+    nanoseconds: float
+
+
+def run(batches: Sequence[int], seconds: float, level: str | None, as_json: bool) -> str:
+    """The time of a call for numbers of rows, as a table or as JSON.
+
+    Args:
+        batches: Numbers of rows, composed as the model does; by default each compiled batch size,
+            run by its own code.
+        seconds: Time to spend on each.
+        level: CPU level; by default the highest of this CPU.
+        as_json: Print JSON.
+    """
     model = Model(level)
+    if not batches:
+        for size in Model.batch_sizes:
+            model.set_batch_rule(f"{size}:{size}")
     sample = load_samples()[-1]
-    lines = [f"{'rows':>6} {'us/call':>10} {'us/row':>10}   composed of, on {model.level}"]
-    for rows in batches or Model.batch_sizes:
-        inputs = [_repeat(sample.inputs[spec.name], spec, rows) for spec in Model.inputs]
-        call = _time(model, inputs, seconds) * 1e6
-        rule = model.batch_rule(rows)
-        lines.append(f"{rows:>6} {call:>10.2f} {call / max(rows, 1):>10.2f}   {rule}")
-    return "\n".join(lines)
+    timings = [_measure(model, sample, rows, seconds) for rows in batches or Model.batch_sizes]
+    if as_json:
+        return json.dumps([timing._asdict() for timing in timings], indent=1)
+    return "\n".join([_head(model), *map(_line, timings)])
+
+
+def _measure(model: Model, sample: Sample, rows: int, seconds: float) -> Timing:
+    inputs = [_repeat(sample.inputs[spec.name], spec, rows) for spec in Model.inputs]
+    nanoseconds = _time(model, inputs, seconds) * 1e9
+    return Timing(model.level, rows, model.batch_rule(rows), nanoseconds)
+
+
+def _head(model: Model) -> str:
+    return f"{'rows':>6} {'us/call':>10} {'us/row':>10}   composed of, on {model.level}"
+
+
+def _line(timing: Timing) -> str:
+    call = timing.nanoseconds / 1000
+    return f"{timing.rows:>6} {call:>10.2f} {call / max(timing.rows, 1):>10.2f}   {timing.rule}"
 
 
 def _repeat(array: NDArray[Any], spec: TensorSpec, rows: int) -> NDArray[Any]:
