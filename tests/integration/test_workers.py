@@ -84,7 +84,8 @@ def test_a_killed_worker_costs_one_job(models: Path, tmp_path: Path, before: set
 
         # One that was killed while it was idle costs nothing.
         worker.kill()
-        _wait_for(lambda: worker.status() == psutil.STATUS_ZOMBIE)
+        ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        _wait_for(lambda: os.waitid(os.P_PID, worker.pid, ended))
         _inspect(pool, models / "mlp", tmp_path / "4").result()
 
 
