@@ -1,0 +1,287 @@
+// convolution.cpp - convolutions of all kinds, against XLA's definition.
+#include "kernels/convolution.h"
+
+#include "check.h"
+#include "random.h"
+#include "reference.h"
+#include "tests.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+namespace {
+
+/// Where the elements of an array [batch, feature, spatial...] lie.
+struct Layout {
+  std::int64_t batch, feature, spatial[3];
+  std::int64_t elements;
+};
+
+/// A layout in the given order of axes, slowest first: 0 is batch, 1 feature, 2.. spatial.
+Layout lay_out(std::int64_t batch, std::int64_t features, const std::int64_t *sizes, std::int64_t rank,
+               const int *order, std::int64_t gap) {
+  Layout layout{0, 0, {0, 0, 0}, 0};
+  std::int64_t step = 1, last = 0;
+  for (std::int64_t i = rank + 1; i >= 0; --i) {
+    const int axis = order[i];
+    const std::int64_t size = axis == 0 ? batch : axis == 1 ? features : sizes[axis - 2];
+    (axis == 0 ? layout.batch : axis == 1 ? layout.feature : layout.spatial[axis - 2]) = step;
+    last += (size - 1) * step;
+    step = step * size + gap;
+  }
+  layout.elements = last + 1;
+  return layout;
+}
+
+/// Features last, as TensorFlow has it, or any other order.
+Layout random_layout(Random &random, std::int64_t batch, std::int64_t features, const std::int64_t *sizes,
+                     std::int64_t rank, bool kernel) {
+  int order[5];
+  std::int64_t count = 0;
+  if (!kernel) order[count++] = 0;
+  for (int axis = 0; axis < rank; ++axis) order[count++] = axis + 2;
+  if (kernel) order[count++] = 0;
+  order[count++] = 1;
+  const bool usual = random.chance(60);
+  if (!usual)
+    for (std::int64_t i = rank + 1; i > 0; --i) {
+      const std::int64_t j = random.integer(0, i);
+      const int swapped = order[i];
+      order[i] = order[j];
+      order[j] = swapped;
+    }
+  return lay_out(batch, features, sizes, rank, order, !usual && random.chance(30) ? random.integer(1, 3) : 0);
+}
+
+void copy3(std::int64_t *to, const std::int64_t *from) { std::memcpy(to, from, 3 * sizeof *to); }
+
+/// Fills in the strides; in_size, kernel_size, out_size and the numbers of features are given.
+struct Problem {
+  Convolution c;
+  std::int64_t in_elements, kernel_elements, out_elements;
+};
+
+Problem with_layouts(Random &random, Convolution c) {
+  const Layout in = random_layout(random, c.batch, c.in_features, c.in_size, c.rank, false);
+  const Layout kernel = random_layout(random, c.in_features / c.groups, c.out_features, c.kernel_size, c.rank, true);
+  const Layout out = random_layout(random, c.batch, c.out_features, c.out_size, c.rank, false);
+  c.in_batch = in.batch;
+  c.in_feature = in.feature;
+  copy3(c.in_spatial, in.spatial);
+  c.kernel_in = kernel.batch;
+  c.kernel_out = kernel.feature;
+  copy3(c.kernel_spatial, kernel.spatial);
+  c.out_batch = out.batch;
+  c.out_feature = out.feature;
+  copy3(c.out_spatial, out.spatial);
+  return {c, in.elements, kernel.elements, out.elements};
+}
+
+/// The input index under a tap, or -1: the window slides over the dilated and padded input.
+std::int64_t input_index(const Convolution &c, int axis, std::int64_t out, std::int64_t tap) {
+  const std::int64_t dilated = out * c.stride[axis] + tap * c.kernel_dilation[axis] - c.pad_low[axis];
+  if (dilated < 0 || dilated > (c.in_size[axis] - 1) * c.base_dilation[axis]) return -1;
+  return dilated % c.base_dilation[axis] == 0 ? dilated / c.base_dilation[axis] : -1;
+}
+
+/// The indices that a number stands for, last axis fastest.
+struct Indices {
+  std::int64_t at[3] = {};
+  Indices(std::int64_t number, std::int64_t rank, const std::int64_t *sizes) {
+    for (std::int64_t axis = rank - 1; axis >= 0; --axis) {
+      at[axis] = number % sizes[axis];
+      number /= sizes[axis];
+    }
+  }
+};
+
+std::int64_t product(const std::int64_t *sizes, std::int64_t rank) {
+  std::int64_t result = 1;
+  for (std::int64_t axis = 0; axis < rank; ++axis) result *= sizes[axis];
+  return result;
+}
+
+/// One element of the result by the definition.
+template <class T>
+bool matches(const Convolution &c, const Buffer<T> &in, const Buffer<T> &kernel, std::int64_t image,
+             std::int64_t feature, const Indices &place, T value) {
+  typename ReferenceOf<T, T>::type sum;
+  const std::int64_t in_group = c.in_features / c.groups, group = feature / (c.out_features / c.groups);
+  for (std::int64_t number = 0; number < product(c.kernel_size, c.rank); ++number) {
+    const Indices tap(number, c.rank, c.kernel_size);
+    std::int64_t in_at = image * c.in_batch + group * in_group * c.in_feature, kernel_at = feature * c.kernel_out;
+    bool inside = true;
+    for (int axis = 0; axis < c.rank; ++axis) {
+      const std::int64_t index = input_index(c, axis, place.at[axis], tap.at[axis]);
+      inside = inside && index >= 0;
+      in_at += index * c.in_spatial[axis];
+      kernel_at += (c.reversed[axis] ? c.kernel_size[axis] - 1 - tap.at[axis] : tap.at[axis]) * c.kernel_spatial[axis];
+    }
+    for (std::int64_t f = 0; inside && f < in_group; ++f)
+      sum.add(in[in_at + f * c.in_feature], kernel[kernel_at + f * c.kernel_in]);
+  }
+  return sum.matches(value);
+}
+
+void describe(const Convolution &c, std::int64_t wrong) {
+  std::printf("convolution batch %lld groups %lld features %lld -> %lld: %lld wrong\n", static_cast<long long>(c.batch),
+              static_cast<long long>(c.groups), static_cast<long long>(c.in_features),
+              static_cast<long long>(c.out_features), static_cast<long long>(wrong));
+  for (int axis = 0; axis < c.rank; ++axis)
+    std::printf("  in %lld kernel %lld out %lld stride %lld pad %lld dilation %lld base %lld reversed %d\n",
+                static_cast<long long>(c.in_size[axis]), static_cast<long long>(c.kernel_size[axis]),
+                static_cast<long long>(c.out_size[axis]), static_cast<long long>(c.stride[axis]),
+                static_cast<long long>(c.pad_low[axis]), static_cast<long long>(c.kernel_dilation[axis]),
+                static_cast<long long>(c.base_dilation[axis]), static_cast<int>(c.reversed[axis]));
+}
+
+/// Computes a convolution and compares every `every`-th element of the result.
+template <class T>
+void check(Random &random, const Problem &problem, std::int64_t every = 1) {
+  const Convolution &c = problem.c;
+  Buffer<T> in(problem.in_elements), kernel(problem.kernel_elements), out(problem.out_elements);
+  in.fill(random);
+  kernel.fill(random);
+  Buffer<char> scratch(static_cast<std::int64_t>(convolution_scratch<T>(c)));
+  convolution<T>(c, in.data(), kernel.data(), out.data(), scratch.data());
+  std::int64_t wrong = 0;
+  const std::int64_t places = product(c.out_size, c.rank);
+  for (std::int64_t number = 0; number < c.batch * c.out_features * places; number += every) {
+    const std::int64_t feature = number % c.out_features, place = number / c.out_features % places;
+    const std::int64_t image = number / c.out_features / places;
+    const Indices at(place, c.rank, c.out_size);
+    std::int64_t out_at = image * c.out_batch + feature * c.out_feature;
+    for (int axis = 0; axis < c.rank; ++axis) out_at += at.at[axis] * c.out_spatial[axis];
+    if (!matches(c, in, kernel, image, feature, at, out[out_at])) ++wrong;
+  }
+  if (wrong != 0) describe(c, wrong);
+  CHECK(wrong == 0);
+}
+
+/// Number of outputs that fit, with padding at both ends, or 0.
+std::int64_t outputs(std::int64_t in, std::int64_t base_dilation, std::int64_t pads, std::int64_t kernel,
+                     std::int64_t dilation, std::int64_t stride) {
+  const std::int64_t room = (in - 1) * base_dilation + 1 + pads - ((kernel - 1) * dilation + 1);
+  return room < 0 ? 0 : room / stride + 1;
+}
+
+/// Random windows; every property is plain more often than not.
+void draw_windows(Random &random, Convolution &c, std::int64_t largest, bool dilated_input) {
+  for (int axis = 0; axis < 3; ++axis) {
+    c.in_size[axis] = c.kernel_size[axis] = c.out_size[axis] = 1;
+    c.stride[axis] = c.kernel_dilation[axis] = c.base_dilation[axis] = 1;
+  }
+  for (int axis = 0; axis < c.rank; ++axis) {
+    do {
+      c.in_size[axis] = random.integer(1, largest);
+      c.kernel_size[axis] = random.integer(1, random.chance(20) ? 7 : 4);
+      c.stride[axis] = random.chance(60) ? 1 : random.integer(2, 4);
+      c.kernel_dilation[axis] = random.chance(70) ? 1 : random.integer(2, 3);
+      c.base_dilation[axis] = !dilated_input || random.chance(30) ? 1 : random.integer(2, 4);
+      c.reversed[axis] = random.chance(25);
+      c.pad_low[axis] = random.chance(30) ? 0 : random.integer(-2, 5);
+      const std::int64_t pads = c.pad_low[axis] + (random.chance(30) ? 0 : random.integer(-2, 5));
+      c.out_size[axis] = outputs(c.in_size[axis], c.base_dilation[axis], pads, c.kernel_size[axis],
+                                 c.kernel_dilation[axis], c.stride[axis]);
+    } while (c.out_size[axis] == 0);
+  }
+}
+
+template <class T>
+void test_random(std::uint64_t seed, int count) {
+  Random random(seed);
+  const std::int64_t largest[] = {40, 14, 6};
+  const std::int64_t features[] = {1, 1, 2, 3, 4, 8, 16, 17, 20, 36};
+  for (int i = 0; i < count; ++i) {
+    Convolution c{};
+    c.rank = random.integer(1, 3);
+    c.batch = random.integer(1, 3);
+    c.groups = random.chance(70) ? 1 : random.integer(2, 3);
+    c.in_features = random.pick(features) * c.groups;
+    c.out_features = random.pick(features) * c.groups;
+    draw_windows(random, c, largest[c.rank - 1], random.chance(30));
+    check<T>(random, with_layouts(random, c));
+  }
+}
+
+template <class T>
+void test_depthwise(std::uint64_t seed, int count) {
+  Random random(seed);
+  const std::int64_t features[] = {2, 3, 5, 8, 15, 16, 17, 24, 33, 40};
+  for (int i = 0; i < count; ++i) {
+    Convolution c{};
+    c.rank = random.integer(1, 3);
+    c.batch = random.integer(1, 2);
+    c.groups = c.in_features = random.pick(features);
+    c.out_features = c.in_features * (random.chance(70) ? 1 : random.integer(2, 3));
+    draw_windows(random, c, c.rank == 1 ? 60 : 14, random.chance(10));
+    check<T>(random, with_layouts(random, c));
+  }
+}
+
+/// A convolution with the same window along each axis, padded so that stride 1 keeps the size.
+Convolution same_size(std::int64_t batch, std::int64_t in_features, std::int64_t out_features, std::int64_t rank,
+                      std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t pad) {
+  Convolution c{};
+  c.batch = batch;
+  c.groups = 1;
+  c.in_features = in_features;
+  c.out_features = out_features;
+  c.rank = rank;
+  for (int axis = 0; axis < 3; ++axis) {
+    const bool used = axis < rank;
+    c.in_size[axis] = used ? size : 1;
+    c.kernel_size[axis] = used ? kernel : 1;
+    c.stride[axis] = used ? stride : 1;
+    c.kernel_dilation[axis] = c.base_dilation[axis] = 1;
+    c.pad_low[axis] = used ? pad : 0;
+    c.out_size[axis] = used ? outputs(size, 1, 2 * pad, kernel, 1, stride) : 1;
+  }
+  return c;
+}
+
+/// Shapes that take each way through the pieces, blocks and tiles.
+void test_large() {
+  Random random(42);
+  const Convolution cases[] = {
+      same_size(1, 1, 36, 1, 5000, 512, 64, 0),  // long filters on one feature, in place
+      same_size(1, 1, 4, 1, 200000, 9, 1, 4),    // padded input in several pieces along its axis
+      same_size(30, 1, 3, 2, 64, 3, 1, 1),       // several images in a piece
+      same_size(1, 2, 20, 2, 300, 3, 2, 1),      // pieces of rows
+      same_size(1, 4, 3, 3, 60, 3, 1, 1),        // pieces that hold little more than a row of windows
+      same_size(2, 64, 64, 2, 12, 3, 1, 1),      // inner dimension in several blocks
+      same_size(1, 40, 200, 2, 16, 1, 1, 0),     // a plain product
+      same_size(1, 48, 1, 2, 20, 5, 1, 2),       // one output feature: vectors along the window
+      same_size(1, 70, 3, 1, 50, 7, 1, 3),
+  };
+  for (const Convolution &c : cases) {
+    const std::int64_t elements = c.batch * c.out_features * product(c.out_size, c.rank);
+    check<float>(random, with_layouts(random, c), elements / 3000 + 1);
+  }
+}
+
+/// No output features, images or places: nothing to do, and nothing is touched.
+void test_empty() {
+  Random random(43);
+  Convolution c = same_size(0, 3, 4, 2, 5, 3, 1, 1);
+  check<float>(random, with_layouts(random, c));
+  c = same_size(2, 3, 4, 2, 5, 3, 1, 1);
+  c.out_size[0] = 0;
+  check<float>(random, with_layouts(random, c));
+}
+
+}  // namespace
+
+void test_convolution() {
+  test_random<float>(40, 400);
+  test_random<double>(41, 120);
+  test_depthwise<float>(44, 150);
+  test_depthwise<double>(45, 40);
+  test_large();
+  test_empty();
+  test_random<std::int8_t>(46, 25);
+  test_random<std::int32_t>(47, 25);
+  test_random<F16>(48, 25);
+  test_random<BF16>(49, 10);
+  test_random<Complex64>(50, 10);
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL

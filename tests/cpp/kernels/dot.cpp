@@ -1,0 +1,145 @@
+// dot.cpp - matrix products of all element types and layouts, against the definition.
+#include "kernels/dot.h"
+
+#include <cmath>
+#include <initializer_list>
+
+#include "check.h"
+#include "random.h"
+#include "reference.h"
+#include "tests.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+namespace {
+
+/// Lays out [batch, rows, columns] in one of several ways; returns the number of elements.
+std::int64_t lay_out(Random &random, std::int64_t batch, std::int64_t rows, std::int64_t columns,
+                     std::int64_t &batch_step, std::int64_t &row_step, std::int64_t &column_step) {
+  const std::int64_t gap = random.chance(30) ? random.integer(1, 5) : 0;
+  switch (random.integer(0, 4)) {
+    case 0:  // columns contiguous
+    case 1:
+      column_step = 1;
+      row_step = columns + gap;
+      batch_step = rows * row_step;
+      break;
+    case 2:  // rows contiguous
+      row_step = 1;
+      column_step = rows + gap;
+      batch_step = columns * column_step;
+      break;
+    case 3:  // nothing contiguous
+      column_step = 2;
+      row_step = 2 * columns + gap;
+      batch_step = rows * row_step;
+      break;
+    default:  // batch innermost
+      batch_step = 1;
+      column_step = batch;
+      row_step = columns * batch + gap;
+  }
+  return batch == 0 || rows == 0 || columns == 0
+             ? 0
+             : (batch - 1) * batch_step + (rows - 1) * row_step + (columns - 1) * column_step + 1;
+}
+
+struct Shape {
+  std::int64_t batch, m, n, k;
+};
+
+template <class In, class Out>
+void check_dot(const Dot &d, const Buffer<In> &lhs, const Buffer<In> &rhs, const Buffer<Out> &out) {
+  std::int64_t wrong = 0;
+  for (std::int64_t b = 0; b < d.batch; ++b)
+    for (std::int64_t i = 0; i < d.m; ++i)
+      for (std::int64_t j = 0; j < d.n; ++j) {
+        typename ReferenceOf<In, Out>::type sum;
+        for (std::int64_t k = 0; k < d.k; ++k)
+          sum.add(lhs[b * d.lhs_batch + i * d.lhs_m + k * d.lhs_k], rhs[b * d.rhs_batch + k * d.rhs_k + j * d.rhs_n]);
+        if (!sum.matches(out[b * d.out_batch + i * d.out_m + j * d.out_n])) ++wrong;
+      }
+  if (wrong != 0)
+    std::printf("dot batch %lld m %lld n %lld k %lld, lhs %lld %lld, rhs %lld %lld, out %lld %lld: %lld wrong\n",
+                static_cast<long long>(d.batch), static_cast<long long>(d.m), static_cast<long long>(d.n),
+                static_cast<long long>(d.k), static_cast<long long>(d.lhs_m), static_cast<long long>(d.lhs_k),
+                static_cast<long long>(d.rhs_k), static_cast<long long>(d.rhs_n), static_cast<long long>(d.out_m),
+                static_cast<long long>(d.out_n), static_cast<long long>(wrong));
+  CHECK(wrong == 0);
+}
+
+/// A product in a random layout. What lies between the operands' rows is NaN, and a few elements may be special.
+template <class In, class Out>
+void test_shape(Random &random, const Shape &s, bool special = false) {
+  Dot d{s.batch, s.m, s.n, s.k, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  Buffer<In> lhs(lay_out(random, s.batch, s.m, s.k, d.lhs_batch, d.lhs_m, d.lhs_k));
+  Buffer<In> rhs(lay_out(random, s.batch, s.k, s.n, d.rhs_batch, d.rhs_k, d.rhs_n));
+  Buffer<Out> out(lay_out(random, s.batch, s.m, s.n, d.out_batch, d.out_m, d.out_n));
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    for (std::int64_t k = 0; k < s.k; ++k) {
+      for (std::int64_t i = 0; i < s.m; ++i) random.draw(lhs[b * d.lhs_batch + i * d.lhs_m + k * d.lhs_k]);
+      for (std::int64_t j = 0; j < s.n; ++j) random.draw(rhs[b * d.rhs_batch + k * d.rhs_k + j * d.rhs_n]);
+    }
+  if constexpr (kHasGemm<In>) {
+    const In specials[] = {static_cast<In>(INFINITY), static_cast<In>(-INFINITY), static_cast<In>(NAN), In{0}};
+    if (special && s.m > 0 && s.n > 0 && s.k > 0)
+      for (int i = 0; i < 3; ++i) {
+        const std::int64_t k = random.integer(0, s.k - 1);
+        lhs[random.integer(0, s.m - 1) * d.lhs_m + k * d.lhs_k] = random.pick(specials);
+        rhs[random.integer(0, s.n - 1) * d.rhs_n + k * d.rhs_k] = random.pick(specials);
+      }
+  }
+  Buffer<char> scratch(static_cast<std::int64_t>(dot_scratch<In, Out>(d)));
+  dot<In, Out>(d, lhs.data(), rhs.data(), out.data(), scratch.data());
+  check_dot(d, lhs, rhs, out);
+}
+
+/// Sizes around those of vectors and tiles, and one of each for blocks of the inner dimension.
+template <class T>
+void test_fast(std::uint64_t seed) {
+  Random random(seed);
+  const std::int64_t sizes[] = {1,  1,  2,  3,  4,  5,  6,  7,  8,  9,  12, 13,  15,
+                                16, 17, 20, 24, 31, 33, 36, 48, 49, 64, 65, 100, 130};
+  for (int i = 0; i < 400; ++i)
+    test_shape<T, T>(random, {random.integer(1, 3), random.pick(sizes), random.pick(sizes), random.pick(sizes)},
+                     i % 2 == 0);
+  for (const std::int64_t k : {383, 384, 385, 500, 800})
+    for (const std::int64_t m : {1, 3, 20, 140}) {
+      test_shape<T, T>(random, {1, m, random.integer(1, 20), k});
+      test_shape<T, T>(random, {1, random.integer(1, 9), m, k});
+      test_shape<T, T>(random, {1, m, random.integer(40, 150), k}, true);
+    }
+  test_shape<T, T>(random, {2, 130, 200, 130});
+  for (const Shape &empty : {Shape{1, 5, 7, 0}, Shape{0, 3, 3, 3}, Shape{2, 0, 5, 4}, Shape{2, 5, 0, 4}})
+    test_shape<T, T>(random, empty);
+}
+
+template <class In, class Out = In>
+void test_generic(std::uint64_t seed) {
+  Random random(seed);
+  const std::int64_t sizes[] = {1, 2, 5, 15, 16, 17, 33, 40};
+  for (int i = 0; i < 25; ++i)
+    test_shape<In, Out>(random, {random.integer(1, 2), random.pick(sizes), random.pick(sizes), random.pick(sizes)});
+  test_shape<In, Out>(random, {1, 3, 4, 0});
+}
+
+}  // namespace
+
+void test_dot() {
+  test_fast<float>(1);
+  test_fast<double>(2);
+  test_generic<std::int8_t>(3);
+  test_generic<std::int16_t>(4);
+  test_generic<std::int32_t>(5);
+  test_generic<std::int64_t>(6);
+  test_generic<std::uint8_t>(7);
+  test_generic<std::uint16_t>(8);
+  test_generic<std::uint32_t>(9);
+  test_generic<std::uint64_t>(10);
+  test_generic<F16>(11);
+  test_generic<BF16>(12);
+  test_generic<Complex64>(13);
+  test_generic<Complex128>(14);
+  test_generic<std::int8_t, std::int32_t>(15);
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -1,0 +1,24 @@
+// main.cpp - runs the kernels' tests for one CPU level; exits with 77, which CTest takes as skipped, on a lesser CPU.
+//
+// Compiled without the level's instructions, so that it can find out.
+#include <cstdio>
+
+#include "check.h"
+#include "cpu_level.h"
+#include "tests.h"
+
+int main() {
+  if (!modelwheel::cpu_supports(MODELWHEEL_LEVEL_NAME)) {
+    std::printf("this CPU cannot run code for %s\n", MODELWHEEL_LEVEL_NAME);
+    return 77;
+  }
+  using namespace modelwheel::MODELWHEEL_LEVEL;
+  test_numeric();
+  test_rng();
+  test_dot();
+  test_convolution();
+  test_sort();
+  test_top_k();
+  test_fft();
+  return check_report();
+}

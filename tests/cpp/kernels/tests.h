@@ -1,0 +1,14 @@
+// tests.h - what main runs.
+#pragma once
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+
+void test_dot();
+void test_convolution();
+void test_fft();
+void test_numeric();
+void test_rng();
+void test_sort();
+void test_top_k();
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL

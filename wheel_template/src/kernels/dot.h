@@ -1,0 +1,101 @@
+// src/kernels/dot.h - XLA's dot: batches of matrix products, of any layout and element type.
+#pragma once
+
+#include "gemm.h"
+#include "numeric.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+
+/// out[b, m, n] = sum over k of lhs[b, m, k] * rhs[b, k, n].
+struct Dot {
+  std::int64_t batch, m, n, k;
+  /// How far apart neighbours are, in elements.
+  std::int64_t lhs_batch, lhs_m, lhs_k;
+  std::int64_t rhs_batch, rhs_k, rhs_n;
+  std::int64_t out_batch, out_m, out_n;
+};
+
+/// The product with the roles of lhs and rhs exchanged: out^T = rhs^T lhs^T.
+constexpr Dot transposed(const Dot &d) {
+  return {d.batch,     d.n,     d.m,     d.k,         d.rhs_batch, d.rhs_n, d.rhs_k,
+          d.lhs_batch, d.lhs_k, d.lhs_m, d.out_batch, d.out_n,     d.out_m};
+}
+
+/// The product as gemm.h takes it; `all` is its only segment.
+constexpr Gemm gemm_of(const Dot &d, const Segment *all) {
+  return {{{1, 0, 0}, {1, 0, 0}, {1, 0, 0}, {d.m, d.lhs_m, d.out_m}},
+          all,
+          d.k > 0 ? 1 : 0,
+          larger_of(d.k, std::int64_t{1}),
+          d.lhs_k,
+          d.rhs_k,
+          d.n,
+          d.rhs_n,
+          d.out_n};
+}
+
+/// Whether the exchange makes the product faster: a row vector rather than a column vector, few columns rather than
+/// few rows if the inner dimension is contiguous on both sides, contiguous results rather than others.
+template <class T>
+constexpr bool better_transposed(const Dot &d) {
+  if (prefers_narrow<T>(gemm_of(d, nullptr))) return false;
+  if (d.rhs_k == 1 && prefers_narrow<T>(gemm_of(transposed(d), nullptr))) return true;
+  if (d.n == 1 || d.m == 1) return d.m != 1;
+  return d.out_n != 1 && d.out_m == 1;
+}
+
+/// The product in the faster of its two forms.
+template <class T>
+constexpr Dot oriented(const Dot &d) {
+  return kHasGemm<T> && better_transposed<T>(d) ? transposed(d) : d;
+}
+
+/// `Width` columns of a product, in order.
+template <int Width, class In, class Out>
+MODELWHEEL_INLINE void dot_columns(const Dot &d, const In *lhs, const In *rhs, Out *out) {
+  using Total = typename Sum<Out>::type;
+  Total sum[Width] = {};
+  for (std::int64_t k = 0; k < d.k; ++k) {
+    const Total left = static_cast<Total>(widen(lhs[k * d.lhs_k]));
+    for (int j = 0; j < Width; ++j) sum[j] += left * static_cast<Total>(widen(rhs[k * d.rhs_k + j * d.rhs_n]));
+  }
+  for (int j = 0; j < Width; ++j) narrow(sum[j], out[j * d.out_n]);
+}
+
+/// One product of any other elements.
+template <class In, class Out>
+void dot_generic(const Dot &d, const In *lhs, const In *rhs, Out *out) {
+  for (std::int64_t i = 0; i < d.m; ++i, lhs += d.lhs_m, out += d.out_m) {
+    std::int64_t j = 0;
+    for (; j + 16 <= d.n; j += 16) dot_columns<16>(d, lhs, rhs + j * d.rhs_n, out + j * d.out_n);
+    for (; j < d.n; ++j) dot_columns<1>(d, lhs, rhs + j * d.rhs_n, out + j * d.out_n);
+  }
+}
+
+/// Bytes of scratch memory that `dot` needs.
+template <class In, class Out = In>
+constexpr std::size_t dot_scratch(const Dot &d) {
+  if constexpr (!kHasGemm<In>) return 0;
+  const Dot form = oriented<In>(d);
+  return scratch_bytes<In>(gemm_scratch<In>(form.k, form.n));
+}
+
+/// Computes a dot. `scratch` has dot_scratch<In, Out>(d) bytes and is 64-byte aligned.
+/// Elements narrower than 32 bits are summed in 32; In and Out differ for products of int8 that give int32.
+template <class In, class Out>
+MODELWHEEL_NOINLINE void dot(const Dot &d, const In *lhs, const In *rhs, Out *out, [[maybe_unused]] void *scratch) {
+  if constexpr (kHasGemm<In>) {
+    const Dot form = oriented<In>(d);
+    const In *left = better_transposed<In>(d) ? rhs : lhs, *right = better_transposed<In>(d) ? lhs : rhs;
+    const Segment all{0, 0};
+    const Gemm g = gemm_of(form, &all);
+    for (std::int64_t b = 0; b < d.batch; ++b)
+      gemm(g, left + b * form.lhs_batch, right + b * form.rhs_batch, out + b * form.out_batch,
+           static_cast<In *>(scratch));
+  } else {
+    for (std::int64_t b = 0; b < d.batch; ++b)
+      dot_generic(d, lhs + b * d.lhs_batch, rhs + b * d.rhs_batch, out + b * d.out_batch);
+  }
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -1,0 +1,24 @@
+// src/kernels/gemm.h - matrix products of floats and doubles.
+#pragma once
+
+#include "gemm_narrow.h"
+#include "gemm_wide.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+
+/// Elements of scratch memory that `gemm` needs, for an inner dimension of `depth` elements and `n` columns.
+template <class T>
+constexpr std::int64_t gemm_scratch(std::int64_t depth, std::int64_t n) {
+  return larger_of(gemm_narrow_scratch<T>(depth, n), gemm_wide_scratch<T>(depth, n));
+}
+
+/// Computes a product; see Gemm. `scratch` has gemm_scratch<T>(num_segments * depth, n) elements.
+template <class T>
+void gemm(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch) {
+  if (prefers_narrow<T>(g))
+    gemm_narrow(g, lhs, rhs, out, scratch);
+  else
+    gemm_wide(g, lhs, rhs, out, scratch);
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL

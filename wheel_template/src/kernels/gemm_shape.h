@@ -1,0 +1,69 @@
+// src/kernels/gemm_shape.h - the products that gemm.h computes: rows and an inner dimension of any layout.
+#pragma once
+
+#include "level.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+
+/// A run of the inner dimension that is evenly spaced in memory; a convolution has several for each filter.
+struct Segment {
+  /// Offset, in elements, of its first element from the start of each lhs row.
+  std::int64_t lhs;
+  /// Offset, in elements, of its first row from the start of rhs.
+  std::int64_t rhs;
+};
+
+/// One of the nested axes that the rows of the result run over; offsets in elements.
+struct RowAxis {
+  std::int64_t count, lhs, out;
+};
+
+inline constexpr int kRowAxes = 4;
+
+/// out[row][j] = sum over segments and k of lhs[row + segment.lhs + k*lhs_k] * rhs[segment.rhs + k*rhs_k + j*rhs_n].
+struct Gemm {
+  /// Outermost first.
+  RowAxis rows[kRowAxes];
+  const Segment *segments;
+  std::int64_t num_segments;
+  /// Elements of each segment, and how far apart they are in lhs and rhs.
+  std::int64_t depth, lhs_k, rhs_k;
+  /// Number of columns, and how far apart they are in rhs and out.
+  std::int64_t n, rhs_n, out_n;
+};
+
+/// Number of rows of the result.
+constexpr std::int64_t num_rows(const Gemm &g) {
+  std::int64_t rows = 1;
+  for (const RowAxis &axis : g.rows) rows *= axis.count;
+  return rows;
+}
+
+/// Walks over the rows of a result.
+template <class T>
+class RowCursor {
+ public:
+  RowCursor(const RowAxis *axes, const T *lhs, T *out) : axes_(axes), lhs_(lhs), out_(out) {}
+
+  MODELWHEEL_INLINE void next(const T *&lhs, T *&out) {
+    lhs = lhs_;
+    out = out_;
+    for (int axis = kRowAxes - 1; axis >= 0; --axis) {
+      const RowAxis &a = axes_[axis];
+      lhs_ += a.lhs;
+      out_ += a.out;
+      if (++at_[axis] < a.count) return;
+      lhs_ -= a.count * a.lhs;
+      out_ -= a.count * a.out;
+      at_[axis] = 0;
+    }
+  }
+
+ private:
+  const RowAxis *axes_;
+  const T *lhs_;
+  T *out_;
+  std::int64_t at_[kRowAxes] = {};
+};
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL

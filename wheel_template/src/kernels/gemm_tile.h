@@ -1,0 +1,92 @@
+// src/kernels/gemm_tile.h - the innermost part of matrix products and convolutions: one tile of the result.
+//
+// A tile is a few rows by a few vectors of columns, held in registers while the inner dimension is walked
+// (Goto & van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3), 2008). Rows are
+// reached through pointers and the inner dimension through a table of segments, so that a convolution needs no
+// im2col copy (after Dukhan, "The indirect convolution algorithm", arXiv:1907.02129).
+#pragma once
+
+#include "gemm_shape.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+
+/// Largest tile: accumulators, one row of rhs vectors and a broadcast fit the registers.
+inline constexpr int kTileRows = kVectorRegisters == 32 ? 8 : 6;
+inline constexpr int kTileVectors = kVectorRegisters == 32 ? 3 : 2;
+/// A single row takes more vectors, to have enough independent sums in flight.
+inline constexpr int kRowVectors = 8;
+
+/// What a column of tiles shares: the part of the inner dimension to sum over, and the columns of rhs.
+template <class T>
+struct Strip {
+  const Segment *segments;
+  std::int64_t num_segments;
+  /// Elements of each segment, and how far apart they are on the left.
+  std::int64_t depth, lhs_step;
+  /// Columns of rhs, in place or packed; rows are `rhs_step` elements apart.
+  const T *rhs;
+  std::int64_t rhs_step;
+  /// Packed: the rows of a segment follow those of the previous one, whatever Segment::rhs says.
+  bool packed;
+  /// Add to what the result holds.
+  bool accumulate;
+  /// First column of the last vector; it may overlap the one before, so that no column past the end is touched.
+  std::int64_t last;
+};
+
+/// out[i][j] = sum of lhs[i][...] * rhs[...][j] for `Rows` rows and `Vectors` vectors of columns.
+template <class T, int Rows, int Vectors>
+MODELWHEEL_NOINLINE void tile(const Strip<T> &strip, const T *const *lhs, T *const *out) {
+  constexpr int kWidth = kLanes<T>;
+  const std::int64_t last = strip.last;
+  Vector<T> sum[Rows][Vectors];
+  const T *row[Rows];
+  MODELWHEEL_UNROLL
+  for (int i = 0; i < Rows; ++i) {
+    row[i] = lhs[i];
+    MODELWHEEL_UNROLL
+    for (int j = 0; j < Vectors; ++j)
+      sum[i][j] = strip.accumulate ? load(out[i] + (j + 1 < Vectors ? j * kWidth : last)) : Vector<T>{};
+  }
+  const T *rhs = strip.rhs;
+  const std::int64_t lhs_step = strip.lhs_step, rhs_step = strip.rhs_step;
+  for (std::int64_t s = 0; s < strip.num_segments; ++s) {
+    std::int64_t at = strip.segments[s].lhs;
+    if (!strip.packed) rhs = strip.rhs + strip.segments[s].rhs;
+    for (std::int64_t k = strip.depth; k > 0; --k) {
+      Vector<T> right[Vectors];
+      MODELWHEEL_UNROLL
+      for (int j = 0; j < Vectors; ++j) {
+        right[j] = load(rhs + (j + 1 < Vectors ? j * kWidth : last));
+        if (Rows > 1) keep_in_register(right[j]);
+      }
+      MODELWHEEL_UNROLL
+      for (int i = 0; i < Rows; ++i) {
+        const Vector<T> left = splat(row[i][at]);
+        MODELWHEEL_UNROLL
+        for (int j = 0; j < Vectors; ++j) sum[i][j] += left * right[j];
+      }
+      at += lhs_step;
+      rhs += rhs_step;
+    }
+  }
+  MODELWHEEL_UNROLL
+  for (int i = 0; i < Rows; ++i) {
+    MODELWHEEL_UNROLL
+    for (int j = 0; j < Vectors; ++j) store(out[i] + (j + 1 < Vectors ? j * kWidth : last), sum[i][j]);
+  }
+}
+
+/// Runs the tile of the given size, 1 <= rows <= Rows and 1 <= vectors <= Vectors.
+template <class T, int Rows = kTileRows, int Vectors = kTileVectors>
+void tile_of(int rows, int vectors, const Strip<T> &strip, const T *const *lhs, T *const *out) {
+  if constexpr (Rows > 1) {
+    if (rows < Rows) return tile_of<T, Rows - 1, Vectors>(rows, vectors, strip, lhs, out);
+  }
+  if constexpr (Vectors > 1) {
+    if (vectors < Vectors) return tile_of<T, Rows, Vectors - 1>(rows, vectors, strip, lhs, out);
+  }
+  tile<T, Rows, Vectors>(strip, lhs, out);
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL

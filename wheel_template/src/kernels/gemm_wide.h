@@ -1,0 +1,162 @@
+// src/kernels/gemm_wide.h - products with enough columns for vectors to run along them.
+//
+// Loops around the tile of gemm_tile.h: columns in strips, the inner dimension in blocks that stay in cache, rows
+// in tiles (Goto & van de Geijn, ACM TOMS 34(3), 2008). rhs is used where it lies when its columns are contiguous
+// and close; otherwise each strip is packed into scratch memory. lhs is never packed.
+#pragma once
+
+#include "gemm_shape.h"
+#include "gemm_tile.h"
+#include "shuffle.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+
+/// Longest inner dimension summed at once: a packed strip of that length stays in the second-level cache.
+inline constexpr std::int64_t kMaxDepth = 384;
+/// Widest strip that is packed.
+template <class T>
+inline constexpr std::int64_t kMaxWidth = kTileVectors * kLanes<T>;
+
+/// Elements of scratch memory that gemm_wide needs, for an inner dimension of `depth` elements and `n` columns.
+template <class T>
+constexpr std::int64_t gemm_wide_scratch(std::int64_t depth, std::int64_t n) {
+  const std::int64_t width = divide_up(n, kLanes<T>) * kLanes<T>;
+  return smaller_of(depth, kMaxDepth) * smaller_of(width, kMaxWidth<T>);
+}
+
+/// A range of columns: `vectors` vectors from `first`, the last of them `last` columns further.
+struct Columns {
+  std::int64_t first;
+  int vectors;
+  std::int64_t last;
+};
+
+/// The columns of the next strip. Strips are equally wide, as far as possible; a last vector that would reach past
+/// the end moves left, over columns that are then computed twice to the same result.
+template <class T>
+MODELWHEEL_INLINE Columns next_columns(std::int64_t done, std::int64_t n, int max_vectors) {
+  constexpr std::int64_t kWidth = kLanes<T>;
+  const std::int64_t left = divide_up(n - done, kWidth);
+  const int vectors = max_vectors == kRowVectors && left >= kRowVectors
+                          ? kRowVectors
+                          : static_cast<int>(divide_up(left, divide_up(left, kTileVectors)));
+  const std::int64_t end = larger_of(n - kWidth, std::int64_t{0});
+  if (vectors == 1) return {smaller_of(done, end), 1, 0};
+  return {done, vectors, smaller_of((vectors - 1) * kWidth, end - done)};
+}
+
+/// Copies `depth` rows of n contiguous columns to rows of `width` elements; what lies past column n is of no use.
+template <class T>
+MODELWHEEL_INLINE void pack_rows(const T *from, std::int64_t rhs_k, std::int64_t depth, std::int64_t n,
+                                 std::int64_t width, T *packed) {
+  constexpr std::int64_t kWidth = kLanes<T>;
+  std::int64_t k = 0;
+  if (n < kWidth) {
+    // A whole vector may be read as long as it ends within the last row.
+    for (; k < depth && k * rhs_k + kWidth <= (depth - 1) * rhs_k + n; ++k)
+      store(packed + k * width, load(from + k * rhs_k));
+    for (; k < depth; ++k)
+      for (std::int64_t j = 0; j < n; ++j) packed[k * width + j] = from[k * rhs_k + j];
+  }
+  for (; k < depth; ++k) {
+    for (std::int64_t j = 0; j + kWidth < n; j += kWidth) store(packed + k * width + j, load(from + k * rhs_k + j));
+    store(packed + k * width + n - kWidth, load(from + k * rhs_k + n - kWidth));
+  }
+}
+
+/// Copies the columns of a strip to consecutive rows of `width` elements.
+template <class T>
+MODELWHEEL_NOINLINE void pack(const Gemm &g, const Strip<T> &strip, const T *rhs, std::int64_t n, std::int64_t width,
+                              T *packed) {
+  for (std::int64_t s = 0; s < strip.num_segments; ++s, packed += strip.depth * width) {
+    const T *from = rhs + strip.segments[s].rhs;
+    if (g.rhs_n == 1) {
+      pack_rows(from, g.rhs_k, strip.depth, n, width, packed);
+    } else if (g.rhs_k == 1) {
+      transpose(from, g.rhs_n, n, strip.depth, packed, width);
+    } else {
+      for (std::int64_t k = 0; k < strip.depth; ++k)
+        for (std::int64_t j = 0; j < n; ++j) packed[k * width + j] = from[k * g.rhs_k + j * g.rhs_n];
+    }
+  }
+}
+
+/// Computes all rows of a strip. Rows that cannot be written vector by vector go through a buffer.
+template <class T>
+MODELWHEEL_NOINLINE void strip_rows(const Gemm &g, const Strip<T> &strip, int vectors, std::int64_t n, const T *lhs,
+                                    T *out) {
+  alignas(64) T buffer[kTileRows][kMaxWidth<T>];
+  const bool direct = g.out_n == 1 && n >= kLanes<T>;
+  std::int64_t rows = num_rows(g);
+  RowCursor<T> cursor(g.rows, lhs, out);
+  for (std::int64_t tiles = divide_up(rows, kTileRows); tiles > 0; --tiles) {
+    const int count = static_cast<int>(divide_up(rows, tiles));
+    rows -= count;
+    const T *from[kTileRows];
+    T *to[kTileRows], *destination[kTileRows];
+    for (int i = 0; i < count; ++i) {
+      cursor.next(from[i], destination[i]);
+      to[i] = direct ? destination[i] : buffer[i];
+    }
+    if (!direct && strip.accumulate)
+      for (int i = 0; i < count; ++i)
+        for (std::int64_t j = 0; j < n; ++j) buffer[i][j] = destination[i][j * g.out_n];
+    if (vectors == kRowVectors)
+      tile<T, 1, kRowVectors>(strip, from, to);
+    else
+      tile_of<T>(count, vectors, strip, from, to);
+    if (!direct)
+      for (int i = 0; i < count; ++i)
+        for (std::int64_t j = 0; j < n; ++j) destination[i][j * g.out_n] = buffer[i][j];
+  }
+}
+
+/// Whether a strip of rhs is worth copying together: many rows use it, and in place it would crowd a few cache sets.
+template <class T>
+MODELWHEEL_INLINE bool worth_packing(const Gemm &g, std::int64_t rows) {
+  if (g.rhs_n != 1 || g.n < kLanes<T>) return true;
+  const std::int64_t stride = g.rhs_k * static_cast<std::int64_t>(sizeof(T));
+  return g.n > kMaxWidth<T> && stride >= 512 && rows >= (stride < 4096 ? 128 : 64);
+}
+
+/// Computes the result; see Gemm. `scratch` has gemm_wide_scratch(num_segments * depth, n) elements.
+template <class T>
+MODELWHEEL_NOINLINE void gemm_wide(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch) {
+  std::int64_t rows = num_rows(g);
+  const bool packed = worth_packing<T>(g, rows);
+  const int max_vectors = rows == 1 && !packed && g.out_n == 1 ? kRowVectors : kTileVectors;
+  // Blocks of the inner dimension keep a strip of rhs in cache while several tiles use it.
+  const std::int64_t limit = packed || rows > kTileRows ? kMaxDepth : larger_of(g.num_segments * g.depth, kMaxDepth);
+  const std::int64_t step = divide_up(g.depth, divide_up(g.depth, limit));
+  const std::int64_t batches = divide_up(g.num_segments * step, limit);
+  const std::int64_t segments = step < g.depth || g.num_segments == 0 ? 1 : divide_up(g.num_segments, batches);
+  for (std::int64_t done = 0; done < g.n;) {
+    const Columns columns = next_columns<T>(done, g.n, max_vectors);
+    const std::int64_t n = smaller_of(columns.last + kLanes<T>, g.n), width = columns.last + kLanes<T>;
+    bool accumulate = false;
+    // At least once: an empty sum is zero.
+    for (std::int64_t s = 0; s == 0 || s < g.num_segments; s += segments)
+      for (std::int64_t k = 0; k == 0 || k < g.depth; k += step) {
+        const T *right = rhs + k * g.rhs_k + columns.first * g.rhs_n;
+        Strip<T> strip{g.segments + s,
+                       smaller_of(segments, g.num_segments - s),
+                       smaller_of(step, g.depth - k),
+                       g.lhs_k,
+                       right,
+                       g.rhs_k,
+                       packed,
+                       accumulate,
+                       columns.last};
+        if (packed) {
+          pack(g, strip, right, n, width, scratch);
+          strip.rhs = scratch;
+          strip.rhs_step = width;
+        }
+        strip_rows(g, strip, columns.vectors, n, lhs + k * g.lhs_k, out + columns.first * g.out_n);
+        accumulate = true;
+      }
+    done = columns.first + n;
+  }
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -1,0 +1,121 @@
+// src/kernels/level.h - the CPU level that a file is compiled for: its namespace and its vectors.
+//
+// The kernels are header-only. One generated file for each level includes them, compiled with that level's
+// instructions, and all levels end up in one library. Every function therefore lives in a namespace of its level:
+// an inline function that two levels shared would be merged by the linker, and a baseline CPU might then run the
+// copy made for AVX-512. For the same reason nothing here uses templates or inline functions of namespace std.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#ifndef MODELWHEEL_LEVEL
+#error "Define MODELWHEEL_LEVEL as the level's identifier, such as -DMODELWHEEL_LEVEL=x86_64_v3."
+#endif
+
+/// For the few-instruction helpers whose arguments are vectors: a call would spill them.
+#define MODELWHEEL_INLINE __attribute__((always_inline)) inline
+/// For the large loops: one copy each, however many calls the generated code makes.
+#define MODELWHEEL_NOINLINE __attribute__((noinline)) inline
+/// Before a loop whose bounds are constants and whose body indexes an array of vectors: keeps it in registers.
+#define MODELWHEEL_UNROLL _Pragma("GCC unroll 16")
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+
+/// Bytes of the widest vector that the level computes with.
+#if defined(__AVX512F__)
+inline constexpr int kVectorBytes = 64;
+#elif defined(__AVX__)
+inline constexpr int kVectorBytes = 32;
+#else
+inline constexpr int kVectorBytes = 16;
+#endif
+
+/// Number of vector registers.
+#if defined(__AVX512F__) || defined(__aarch64__)
+inline constexpr int kVectorRegisters = 32;
+#else
+inline constexpr int kVectorRegisters = 16;
+#endif
+
+/// Elements of type T in a widest vector.
+template <class T>
+inline constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
+
+/// A vector of `Lanes` elements, and the same type with the alignment of an element, to read and write memory.
+template <class T, int Lanes>
+struct VectorTypes {
+  typedef T value __attribute__((vector_size(Lanes * sizeof(T))));
+  typedef T memory __attribute__((vector_size(Lanes * sizeof(T)), aligned(alignof(T)), may_alias));
+};
+
+template <class T, int Lanes = kLanes<T>>
+using Vector = typename VectorTypes<T, Lanes>::value;
+
+template <class T, int Lanes = kLanes<T>>
+MODELWHEEL_INLINE Vector<T, Lanes> load(const T *from) {
+  return *reinterpret_cast<const typename VectorTypes<T, Lanes>::memory *>(from);
+}
+
+template <class T, int Lanes = kLanes<T>>
+MODELWHEEL_INLINE void store(T *to, Vector<T, Lanes> value) {
+  *reinterpret_cast<typename VectorTypes<T, Lanes>::memory *>(to) = value;
+}
+
+/// All lanes the same. Subtracting zero is what compilers fold; adding it is not, as -0 + 0 is +0.
+template <class T, int Lanes = kLanes<T>>
+MODELWHEEL_INLINE Vector<T, Lanes> splat(T value) {
+  return value - Vector<T, Lanes>{};
+}
+
+/// Makes the compiler load a vector once for all its uses; GCC would rather read memory again for each of a few.
+template <class V>
+MODELWHEEL_INLINE void keep_in_register([[maybe_unused]] V &vector) {
+#if defined(__AVX512F__)
+  asm("" : "+v"(vector));
+#elif defined(__SSE2__)
+  asm("" : "+x"(vector));
+#elif defined(__aarch64__)
+  asm("" : "+w"(vector));
+#endif
+}
+
+template <class T>
+constexpr T smaller_of(T a, T b) {
+  return b < a ? b : a;
+}
+
+template <class T>
+constexpr T larger_of(T a, T b) {
+  return a < b ? b : a;
+}
+
+/// a / b rounded up; for a >= 0 and b > 0.
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// a / b rounded down; for b > 0.
+constexpr std::int64_t divide_down(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -divide_up(-a, b); }
+
+/// Bytes taken by `count` elements when the next piece of scratch memory is to start 64-byte aligned.
+template <class T>
+constexpr std::size_t scratch_bytes(std::int64_t count) {
+  return (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64;
+}
+
+/// Hands out scratch memory piece by piece, each 64-byte aligned.
+class Scratch {
+ public:
+  explicit Scratch(void *memory) : next_(static_cast<char *>(memory)) {}
+
+  template <class T>
+  T *take(std::int64_t count) {
+    T *piece = reinterpret_cast<T *>(next_);
+    next_ += scratch_bytes<T>(count);
+    return piece;
+  }
+
+ private:
+  char *next_;
+};
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL
