@@ -123,6 +123,9 @@ class Batched(tf.Module):  # type: ignore[misc]
             "bool": x > 0,
             "int64": tf.cast(n, tf.int64) * 3,
             "uint8": tf.cast(tf.math.abs(n), tf.uint8),
+            "float16": tf.cast(x, tf.float16),
+            "bfloat16": tf.cast(x, tf.bfloat16),
+            "complex": tf.complex(x, -x),
         }
 
 

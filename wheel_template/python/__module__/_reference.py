@@ -89,7 +89,7 @@ def load_samples(path: Path | None = None) -> list[Sample]:
         if path is None:
             inputs = make_inputs(recorded[-1])
         else:
-            inputs = {spec.name: file[f"in/{spec.name}"] for spec in Model.inputs}
+            inputs = {s.name: _to_model(s, file[f"in/{s.name}"]) for s in Model.inputs}
         return [
             Sample(
                 rows,
@@ -121,16 +121,29 @@ def _random(spec: TensorSpec, rows: int, seed: int, bounds: list[float] | None) 
         return np.asarray(values[:count] + 1j * values[count:], spec.dtype).reshape(shape)
     values = values[:count].reshape(shape)
     if _is_bfloat16(spec):
-        return np.asarray(values.astype(np.float32).view(np.uint32) >> np.uint32(16), np.uint16)
+        return _to_model(spec, values)
     return np.asarray(values if floating else np.floor(values)).astype(spec.dtype)
 
 
 def _is_bfloat16(spec: TensorSpec) -> bool:
-    """NumPy has no such type: its bits are passed as uint16."""
-    return any(
-        t["name"] == spec.name and t["dtype"] == "bfloat16"
-        for t in load_manifest()["signature"]["inputs"]
-    )
+    """NumPy has no such type: models pass its bits as uint16, references its values as float32."""
+    signature = load_manifest()["signature"]
+    tensors = signature["inputs"] + signature["outputs"]
+    return any(t["name"] == spec.name and t["dtype"] == "bfloat16" for t in tensors)
+
+
+def _to_model(spec: TensorSpec, values: NDArray[Any]) -> NDArray[Any]:
+    """Values of a reference as the model takes them."""
+    if not _is_bfloat16(spec):
+        return values
+    return np.asarray(values.astype(np.float32).view(np.uint32) >> np.uint32(16), np.uint16)
+
+
+def from_model(spec: TensorSpec, array: NDArray[Any]) -> NDArray[Any]:
+    """What the model returns as a reference holds it."""
+    if not _is_bfloat16(spec):
+        return array
+    return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def _read_output(file: Mapping[str, NDArray[Any]], rows: int, name: str) -> Expected:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ._core import library
 from ._model import Model
-from ._reference import Expected, Sample, load_samples, load_tolerances
+from ._reference import Expected, Sample, from_model, load_samples, load_tolerances
 
 
 class Comparison(NamedTuple):
@@ -84,8 +84,9 @@ def _compare(model: Model, sample: Sample, rule: str | None) -> Iterator[Compari
     tolerances = load_tolerances()
     result = model.predict(sample.inputs)
     results = {Model.outputs[0].name: result} if len(Model.outputs) == 1 else result
-    for name, expected in sample.outputs.items():
-        difference = _largest_difference(results[name], expected)
+    for spec in Model.outputs:
+        name, expected = spec.name, sample.outputs[spec.name]
+        difference = _largest_difference(from_model(spec, results[name]), expected)
         tolerance = tolerances[name]
         yield Comparison(
             level=model.level,
