@@ -54,7 +54,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     try:
-        app()
+        app(prog_name="modelwheel")
     except ModelwheelError as error:
         _say_error(str(error))
         sys.exit(error.exit_code)

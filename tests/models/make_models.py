@@ -6,6 +6,7 @@ which. Weights come from a fixed seed. Needs TensorFlow.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -246,6 +247,62 @@ def nothing_learned(directory: Path) -> None:
     )
 
 
+def kinds(directory: Path) -> None:
+    """Element types of every kind, in and out, under names with slashes."""
+    shapes = {
+        "cut/flag": _spec([None], tf.bool),
+        "cut/count": _spec([None, 2], tf.int32),
+        "cut/id": _spec([None], tf.int64),
+        "track/half": _spec([None, 3], tf.float16),
+        "track/exact": _spec([None, 2], tf.float64),
+    }
+    specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in shapes.items()]
+
+    @tf.function(input_signature=specs)  # type: ignore[untyped-decorator]
+    def run(flag: Any, count: Any, number: Any, half: Any, exact: Any) -> dict[str, Any]:
+        return {
+            "flag/not": tf.logical_not(flag),
+            "count/sum": tf.reduce_sum(count, axis=1),
+            "id/next": number + 1,
+            "half/twice": half + half,
+            "exact/square": exact * exact + tf.cast(count, tf.float64),
+        }
+
+    tf.saved_model.save(tf.Module(), str(directory), signatures={"serving_default": run})
+
+
+class _Dense(tf.Module):  # type: ignore[misc]
+    """Five layers of 128 units, as the models have that CMSDIST builds to test itself."""
+
+    def __init__(self, inputs: int) -> None:
+        super().__init__()
+        widths = [inputs, *[128] * 5, 2]
+        self.layers = [_weights(*shape) for shape in itertools.pairwise(widths)]
+
+    def scores(self, x: Any) -> Any:
+        *hidden, last = self.layers
+        for weights in hidden:
+            x = tf.tanh(x @ weights / 10)
+        return tf.nn.softmax(x @ last)
+
+
+def cms_simple(directory: Path) -> None:
+    """The signature of CMSDIST's test-simple: f32(4) -> f32(2)."""
+    m = _Dense(4)
+    _save(directory, m, lambda input: {"output": m.scores(input)}, input=_spec([None, 4]))  # noqa: A006
+
+
+def cms_multi(directory: Path) -> None:
+    """The signature of CMSDIST's test-multi: f32(4), f64(4) -> f32(2), b(2)."""
+    m = _Dense(8)
+
+    def run(input1: Any, input2: Any) -> dict[str, Any]:
+        scores = m.scores(tf.concat([input1, tf.cast(input2, tf.float32)], axis=1))
+        return {"output1": scores, "output2": scores > 0.5}
+
+    _save(directory, m, run, input1=_spec([None, 4]), input2=_spec([None, 4], tf.float64))
+
+
 def tf1_loop(directory: Path) -> None:
     """TensorFlow 1: a reference variable, control flow of switches and merges, no functions."""
     graph = tf.Graph()
@@ -346,6 +403,9 @@ MODELS: tuple[Callable[[Path], None], ...] = (
     selected,
     noise,
     nothing_learned,
+    kinds,
+    cms_simple,
+    cms_multi,
     tf1_loop,
     tf1_branch,
     unknown_rank,

@@ -1,0 +1,71 @@
+"""The command `modelwheel` as tests call it: in a process of its own, with a store of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+COMMAND = (sys.executable, "-m", "modelwheel")
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output as JSON."""
+        return json.loads(self.out)
+
+
+def run(*command: str | Path, code: int = 0, umask: int = -1, **environment: str) -> Done:
+    """Runs a program; it must end with this exit code."""
+    done = subprocess.run(
+        command,
+        env={**os.environ, **environment},
+        umask=umask,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@dataclass(frozen=True)
+class Modelwheel:
+    """`modelwheel` with its store in `cache`."""
+
+    cache: Path
+
+    def __call__(
+        self, *arguments: str | Path, code: int = 0, umask: int = -1, **environment: str
+    ) -> Done:
+        """Runs one command; its user never sees a traceback."""
+        cache = {"MODELWHEEL_CACHE_DIR": str(self.cache)}
+        done = run(*COMMAND, *arguments, code=code, umask=umask, **{**cache, **environment})
+        assert "Traceback" not in done.err
+        return done
+
+    def build(self, *arguments: str | Path, **changes: Any) -> list[dict[str, Any]]:
+        """Builds specs; what became of each."""
+        results: list[dict[str, Any]] = self("build", "--json", *arguments, **changes).json
+        return results
+
+    def plan(self, spec: Path, *options: str) -> dict[str, str]:
+        """The state of every step of a spec, `cached` or `run`, by the last parts of its name."""
+        steps = self("plan", "--json", spec, *options).json
+        return {step["name"].partition("/")[2]: step["state"] for step in steps}
+
+    def missing(self, spec: Path, *options: str) -> list[str]:
+        """The steps of a spec that would run."""
+        return [name for name, state in self.plan(spec, *options).items() if state == "run"]
