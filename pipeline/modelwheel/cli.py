@@ -226,6 +226,27 @@ def verify(
 
 
 @app.command()
+def index(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory of wheels.")],
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the site is served and the wheels lie; without it they are copied."
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where the site is put.")] = Path("site"),
+) -> None:
+    """Write a static package index and a catalogue page of the models in a directory."""
+    from .index import write_site
+
+    site = write_site(directory, out, base_url)
+    wheels = f"{site.wheels} wheel{'s' * (site.wheels != 1)}"
+    where = "copied" if site.copied else "to be served beside it"
+    models = f"{site.projects} model{'s' * (site.projects != 1)}"
+    typer.echo(f"wrote {site.directory}: {models}, {wheels} {where}")
+
+
+@app.command()
 def tune(specs: Specs) -> None:
     """Measure what each batch size costs here and write it to a lock file beside the spec."""
     from .display import BuildDisplay
@@ -236,6 +257,42 @@ def tune(specs: Specs) -> None:
         with BuildDisplay() as display:
             path = tune_spec(request, Store(), display)
         typer.echo(f"wrote {path}")
+
+
+@app.command()
+def publish(
+    files: Annotated[list[Path], typer.Argument(metavar="DIST...", help="The release's files.")],
+    repository_url: Annotated[str, typer.Option(help="Where the index takes uploads.")],
+    index_url: Annotated[
+        str | None, typer.Option(help="The index's simple API, if not `simple/` below that.")
+    ] = None,
+    max_size: Annotated[float, typer.Option(help="MiB that the index takes in a file.")] = 100.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Plan, upload nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Upload wheels to a package index and prove that they arrived; run again, it goes on.
+
+    Credentials come from TWINE_USERNAME and TWINE_PASSWORD or from the keyring.
+    """
+    from .display import print_publication
+    from .publish import Publisher
+
+    with Publisher(
+        repository_url,
+        index_url=index_url,
+        max_bytes=int(max_size * 2**20),
+        report=lambda line: typer.echo(line, err=True),
+    ) as publisher:
+        planned = publisher.plan(files)
+        if not as_json:
+            print_publication(planned)
+        stops = dry_run or any(file.action == "refuse" for file in planned.files)
+        uploaded = [] if stops else publisher.publish(planned)
+    if as_json:
+        _print_json({**planned.as_json(), "uploaded": uploaded, "verified": not stops})
+    planned.require_acceptable()
+    if not as_json and not stops:
+        typer.echo(f"{len(uploaded)} uploaded, {len(planned.files)} compared with the index")
 
 
 @app.command()

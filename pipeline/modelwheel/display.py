@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` need
     from .checking import CheckedModel
     from .doctor import Finding as Diagnosis
     from .inspection import Inspection, OpUse, TensorInfo
+    from .publish import Plan
     from .verify import Comparison, Report, Verified
 
 _out = Console(highlight=False, soft_wrap=True)
@@ -237,3 +238,17 @@ def print_diagnosis(findings: Sequence[Diagnosis]) -> None:
         )
         table.add_row(mark, finding.name, escape(finding.found), escape(finding.remedy or ""))
     _out.print(table)
+
+
+def print_publication(plan: Plan) -> None:
+    """Every file of a release and what is to be done with it, then the names new to the index."""
+    table = Table("file", "version", "size", "to do", "")
+    colours = {"upload": "green", "skip": "dim", "refuse": "red"}
+    for file in plan.files:
+        action = f"[{colours[file.action]}]{file.action}[/]"
+        size = f"{file.size / 1000:.0f} kB"
+        table.add_row(escape(file.name), escape(file.version), size, action, escape(file.reason))
+    _out.print(table)
+    new = len(plan.new_projects)
+    names = f": {', '.join(plan.new_projects)}" if new else ""
+    _out.print(f"{new} new project name{'s' * (new != 1)} on the index{escape(names)}")

@@ -66,3 +66,9 @@ class EnvironmentProblemError(ModelwheelError):
     """Something that modelwheel needs on this machine is missing or unsuitable."""
 
     exit_code = 11
+
+
+class PublishError(ModelwheelError):
+    """A release cannot go to the package index, or the index does not hold what was uploaded."""
+
+    exit_code = 14
