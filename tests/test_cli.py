@@ -242,9 +242,8 @@ def test_faults_of_modelwheel_itself_are_told_in_a_sentence(spec: Path, tmp_path
         "from modelwheel.cli import main\n"
         "sys.argv[0] = 'modelwheel'\nmain()"
     )
-    cache = {"MODELWHEEL_CACHE_DIR": str(tmp_path / "cache")}
-    command = (sys.executable, "-c", script)
-    done = run(*command, "plan", spec, code=1, **cache)
+    cache, command = str(tmp_path / "cache"), (sys.executable, "-c", script)
+    done = run(*command, "plan", spec, code=1, MODELWHEEL_CACHE_DIR=cache)
     assert "a fault of modelwheel: ZeroDivisionError" in _sentence(done.err)
-    done = run(*command, "--verbose", "plan", spec, code=1, **cache)
+    done = run(*command, "--verbose", "plan", spec, code=1, MODELWHEEL_CACHE_DIR=cache)
     assert "Traceback" in done.err

@@ -1,4 +1,4 @@
-"""One set of models and one pool of workers for all slow tests: TensorFlow takes long to start."""
+"""What slow tests share: TensorFlow takes long to start, and wheels take long to build."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from modelwheel.workers import WorkerPool
+from tests.commands import Modelwheel
 
+from .interrupting import Rebuilt, rebuild
 from .laboratory import Laboratory, run_script
+from .wheels import SPECS, Built, build_all, make_environment
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +28,28 @@ def laboratory(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """Workers, and the models."""
     with WorkerPool(2) as pool:
         yield Laboratory(models, tmp_path_factory.mktemp("jobs"), pool)
+
+
+@pytest.fixture(scope="session")
+def modelwheel(tmp_path_factory: pytest.TempPathFactory) -> Modelwheel:
+    """The command, with one store for the whole session."""
+    return Modelwheel(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
+def built(modelwheel: Modelwheel, models: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The wheels of all specs in `wheels.py`, built once."""
+    return build_all(modelwheel, models, tmp_path_factory.mktemp("built"))
+
+
+@pytest.fixture(scope="session")
+def environment(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with NumPy, pytest and these wheels, and nothing else."""
+    wheels = [built.wheel(name) for name in SPECS]
+    return make_environment(tmp_path_factory.mktemp("environment"), "pytest", *wheels)
+
+
+@pytest.fixture(scope="session")
+def rebuilt(built: Built, models: Path, tmp_path_factory: pytest.TempPathFactory) -> Rebuilt:
+    """The wheel `mlp` once more: interrupted twice, elsewhere, in other circumstances."""
+    return rebuild(built.spec("mlp"), models / "mlp", tmp_path_factory.mktemp("rebuilt"))

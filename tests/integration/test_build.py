@@ -1,0 +1,335 @@
+"""Builds of tiny models: what comes out, what is run again after a change, what survives a kill."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from email.parser import BytesParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from modelwheel.errors import UnsupportedModelError
+from modelwheel.verify import read_manifest
+from tests.commands import Modelwheel
+
+from .interrupting import Rebuilt
+from .wheels import LEVELS, LOWEST, REFUSED, SPECS, Built
+
+pytestmark = pytest.mark.slow
+
+HIDDEN = np.random.default_rng((4, 8)).standard_normal((4, 8)).astype(np.float32)
+"""The first weights of most models."""
+
+AT_END = ["project", "wheel", "verify"]
+
+
+def rows(count: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    return np.random.default_rng(count).standard_normal((count, 4)).astype(np.float32)
+
+
+def copy_spec(built: Built, name: str, directory: Path) -> Path:
+    """A spec with its model in another place."""
+    text = built.spec(name).read_text()
+    model = text.partition("directory: ")[2].partition("}")[0]
+    shutil.copytree(built.directory / model, directory / model)
+    return Path(shutil.copy(built.spec(name), directory))
+
+
+def edit(spec: Path, old: str, new: str) -> None:
+    text = spec.read_text()
+    assert text.count(old) == 1
+    spec.write_text(text.replace(old, new))
+
+
+# --- several specs at once ------------------------------------------------------------------------
+
+
+def test_every_sound_spec_is_built_and_verified(built: Built) -> None:
+    for name in SPECS:
+        result = built.results[name]
+        assert result["errors"] == []
+        assert result["report"]["passed"]
+        assert Path(result["wheel"]).stat().st_size == result["wheel_bytes"]
+        compared = {comparison["level"] for comparison in result["report"]["comparisons"]}
+        assert compared | set(result["report"]["skipped"]) == set(
+            LEVELS if name == "mlp" else [LOWEST]
+        )
+
+
+def test_a_model_that_fails_does_not_stop_the_others(built: Built) -> None:
+    assert set(built.results) == {*SPECS, *REFUSED}
+    for error in built.results["unused"]["errors"]:
+        assert error["step"] in {"unused-1.0.0/freeze/b1", "unused-1.0.0/freeze/b4"}
+        assert "input 'unused'; set allow_pruned_inputs" in error["message"]
+    (error,) = built.results["text"]["errors"]
+    assert error["step"] == "text-1.0.0/inspect"
+    assert "string" in error["message"]
+    for name in REFUSED:
+        assert built.results[name]["wheel"] is None
+
+
+def test_check_tells_the_same_before_anything_is_compiled(
+    modelwheel: Modelwheel, built: Built
+) -> None:
+    specs = [built.spec("text"), built.spec("mlp")]
+    code = UnsupportedModelError.exit_code
+    text, mlp = modelwheel("check", "--json", *specs, code=code).json
+    assert {finding["code"] for finding in text["findings"]} >= {"string-tensor"}
+    assert [f for f in mlp["findings"] if f["severity"] == "error"] == []
+    shown = modelwheel("check", *specs, code=code).out
+    for words in ("x    │ float32 │ [batch, 4]", "│ MatMul", "vanishes in freezing", "error: "):
+        assert words in shown
+
+
+def test_the_files_of_every_step_are_kept(built: Built) -> None:
+    kept = built.steps / "mlp-1.0.0"
+    assert (kept / LOWEST / "b4" / "out" / "kernels.o").is_file()
+    assert (kept / "freeze" / "b1" / "out" / "graph.pb").is_file()
+    assert (kept / "project" / "out" / "manifest.json").is_file()
+    assert (built.project("mlp") / "include" / "model_mlp.h").is_file()
+    assert json.loads((kept / "verify" / "out" / "report.json").read_bytes())["passed"]
+
+
+# --- what models are like -------------------------------------------------------------------------
+
+
+def test_an_output_of_three_rows_for_each_row(built: Built) -> None:
+    model = built.package("triple-rows").Model()
+    assert model.outputs[0].leading_per_row == 3
+    for count in (0, 1, 4, 7):
+        expected = (rows(count) @ HIDDEN)[:, :6].reshape(-1, 2)
+        np.testing.assert_allclose(model(rows(count)), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_rows_that_interact_run_at_compiled_batch_sizes_alone(built: Built) -> None:
+    reason = built.manifest("batch-mean").batching.no_emulation_reason
+    assert reason is not None
+    assert reason.startswith("a row of output 'y' changes")
+    model = built.package("batch-mean").Model()
+    for count in (1, 4):
+        x = rows(count)
+        expected = (x - x.mean(axis=0)) @ HIDDEN
+        np.testing.assert_allclose(model(x), expected, rtol=1e-5, atol=1e-5)
+    for count in (2, 3, 5, 8):
+        with pytest.raises(ValueError, match=f"not {count} rows: {reason}"):
+            model(rows(count))
+    with pytest.raises(ValueError, match=reason):
+        model.set_batch_rule("5:4,1")
+
+
+def test_element_types_and_names_with_slashes(built: Built) -> None:
+    model = built.package("kinds").Model()
+    assert {spec.name: spec.dtype.name for spec in model.inputs} == {
+        "cut/flag": "bool",
+        "cut/count": "int32",
+        "cut/id": "int64",
+        "track/half": "float16",
+        "track/exact": "float64",
+    }
+    for count in (0, 1, 4, 6):
+        inputs = {
+            "cut/flag": np.arange(count) % 2 == 0,
+            "cut/count": np.arange(2 * count, dtype=np.int32).reshape(count, 2) - 3,
+            "cut/id": np.arange(count) + (1 << 40),
+            "track/half": np.linspace(-1, 1, 3 * count, dtype=np.float16).reshape(count, 3),
+            "track/exact": np.linspace(0, 1, 2 * count).reshape(count, 2) / 3,
+        }
+        outputs = model.predict(inputs)
+        flag, numbers, number, half, exact = inputs.values()
+        for name, expected in {
+            "flag/not": ~flag,
+            "count/sum": numbers.sum(axis=1, dtype=np.int32),
+            "id/next": number + 1,
+            "half/twice": half + half,
+            "exact/square": exact * exact + numbers,
+        }.items():
+            assert outputs[name].dtype == expected.dtype
+            np.testing.assert_array_equal(outputs[name], expected)
+
+
+def test_inputs_that_nothing_depends_on_are_left_out_if_the_spec_says_so(built: Built) -> None:
+    model = built.package("options").Model()
+    assert [spec.name for spec in model.inputs] == ["x"]
+    np.testing.assert_allclose(model(rows(3)), rows(3) @ HIDDEN, rtol=1e-5, atol=1e-5)
+
+
+def test_rules_and_strategy_of_the_spec(built: Built) -> None:
+    model = built.package("options").Model()
+    assert model.batch_rule(5) == "5:4,1"
+    assert model.batch_rule(3) == "3:1,1,1"
+    assert model.batch_rule(6) == "6:1,1,1,1,1,1"  # the smallest, not the cheapest
+    cheapest = built.package("mlp").Model()
+    assert cheapest.batch_rule(8) == "8:4,4"
+    assert sorted(cheapest.batch_rule(6).partition(":")[2].split(",")) in (
+        ["1", "1", "4"],
+        ["4", "4"],
+    )
+
+
+def test_arithmetic_is_strict_unless_the_spec_relaxes_it(built: Built) -> None:
+    strict = {
+        "--xla_cpu_enable_fast_math=false",
+        "--xla_cpu_fast_math_honor_nans=true",
+        "--xla_cpu_fast_math_honor_infs=true",
+        "--xla_cpu_fast_math_honor_division=true",
+        "--xla_cpu_fast_math_honor_functions=true",
+        "--xla_cpu_enable_fast_min_max=false",
+    }
+    for flags in built.manifest("mlp").compiler.xla_flags.values():
+        assert strict <= set(flags)
+    (relaxed,) = built.manifest("options").compiler.xla_flags.values()
+    assert strict - set(relaxed) == {
+        "--xla_cpu_enable_fast_math=false",
+        "--xla_cpu_fast_math_honor_functions=true",
+    }
+    assert "--xla_cpu_enable_fast_math=true" in relaxed
+    assert "--xla_cpu_fast_math_honor_functions=false" in relaxed
+
+
+def test_what_the_package_says_of_itself(built: Built) -> None:
+    with zipfile.ZipFile(built.wheel("options")) as archive:
+        metadata = archive.read("model_options-1.0.0.dist-info/METADATA")
+        texts = "model_options-1.0.0.dist-info/licenses"
+        assert archive.read(f"{texts}/licenses/WEIGHTS").startswith(b"Whoever finds")
+        assert b"Apache License" in archive.read(f"{texts}/LICENSE")
+    parsed = BytesParser().parsebytes(metadata)
+    assert parsed["License-Expression"] == "MIT AND CC-BY-4.0"
+    assert parsed["Summary"] == 'Quotes " and \\ stay'
+    assert parsed["Author"] == "A. Author"
+    assert parsed["Project-URL"] == "Paper, https://example.org/a?b=c"
+    assert parsed["Requires-Dist"].startswith("numpy")
+
+
+# --- what runs again ------------------------------------------------------------------------------
+
+
+def test_a_second_build_runs_nothing(modelwheel: Modelwheel, built: Built, tmp_path: Path) -> None:
+    (result,) = modelwheel.build(built.spec("mlp"), "--out", tmp_path)
+    assert result["run"] == []
+    assert {name.partition("/")[2] for name in result["cached"]} == set(
+        modelwheel.plan(built.spec("mlp"))
+    ) - {"fetch"}
+    assert Path(result["wheel"]).read_bytes() == built.wheel("mlp").read_bytes()
+
+
+COMPILED = [f"{level}/b{size}" for level in LEVELS for size in (1, 4)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("model: {", "# The same with a remark.\nmodel: {", []),
+        ("[1, 4]", "[4, 1]", []),
+        ("A model of the tests.", "Another model.", AT_END),
+        ('version: "1.0.0"', 'version: "1.1"', AT_END),
+        ("\n\n", "\npackage: {summary: Short}\n", AT_END),
+        ("\n\n", "\nbatching: {strategy: smallest}\n", AT_END),
+        ("\n\n", "\nverify: {tolerance: {rtol: 1e-6}}\n", AT_END),
+        ("\n\n", "\nverify: {seed: 1}\n", ["reference", *AT_END]),
+        ("[1, 4]", "[1]", ["reference", *AT_END]),
+        ("[1, 4]", "[1, 2, 4]",
+         ["freeze/b2", "reference", *(f"{level}/b2" for level in LEVELS), *AT_END]),
+        ("[1, 4]}", "[1, 4], xla_flags: [--xla_cpu_enable_fast_min_max=true]}",
+         [*COMPILED, *AT_END]),
+        ("[1, 4]}", "[1, 4], tf_xla_flags: [--tf_xla_min_cluster_size=2]}",
+         [*COMPILED, *AT_END]),
+        ("\n\n", "\nfast_math: {enable: true}\n", [*COMPILED, *AT_END]),
+        ("name: mlp", "name: perceptron", [*COMPILED, *AT_END]),
+        (f"targets: [{', '.join(LEVELS)}]", f"targets: [{LOWEST}]", AT_END),
+    ],
+)  # fmt: skip
+def test_a_change_of_the_spec_runs_what_depends_on_it(
+    modelwheel: Modelwheel,
+    built: Built,
+    tmp_path: Path,
+    old: str,
+    new: str,
+    expected: list[str],
+) -> None:
+    spec = copy_spec(built, "mlp", tmp_path)
+    edit(spec, old, new)
+    assert modelwheel.missing(spec) == expected
+
+
+def test_a_change_of_the_model_compiles_anew_only_if_its_graph_changes(
+    modelwheel: Modelwheel, built: Built, tmp_path: Path
+) -> None:
+    spec = copy_spec(built, "triple-rows", tmp_path)
+    (tmp_path / "triple_rows" / "fingerprint.pb").write_bytes(b"")
+    assert "inspect" in modelwheel.missing(spec)
+    (result,) = modelwheel.build(spec, "--out", tmp_path / "dist")
+    prefix = "triple-rows-1.0.0/"
+    assert sorted(result["cached"]) == [f"{prefix}{LOWEST}/b1", f"{prefix}{LOWEST}/b4"]
+    assert {name.removeprefix(prefix) for name in result["run"]} == {
+        *("inspect", "freeze/b1", "freeze/b4", "reference", *AT_END),
+    }
+
+
+def test_a_narrowed_build(modelwheel: Modelwheel, built: Built, tmp_path: Path) -> None:
+    """Rules that use what is left out are left out too."""
+    narrowed = ("--target", LOWEST, "--batch-size", "1")
+    (result,) = modelwheel.build(built.spec("options"), *narrowed, "--out", tmp_path / "dist")
+    wheel = Path(result["wheel"])
+    manifest = read_manifest(wheel)
+    assert (manifest.levels, manifest.batching.sizes, manifest.batching.rules) == (
+        (LOWEST,),
+        (1,),
+        (),
+    )
+    assert f"options-1.0.0/{LOWEST}/b1" in result["cached"]
+    rule = modelwheel("verify", "--json", wheel).json[0]["report"]["comparisons"][-1]["rule"]
+    assert set(rule.partition(":")[2].split(",")) == {"1"}
+
+
+# --- measured costs -------------------------------------------------------------------------------
+
+
+def test_measured_costs_are_kept_and_used(
+    modelwheel: Modelwheel, built: Built, tmp_path: Path
+) -> None:
+    spec = copy_spec(built, "triple-rows", tmp_path / "here")
+    assert "wrote" in modelwheel("tune", spec).out
+    lock = spec.with_name("triple-rows.tune.json")
+    measured = json.loads(lock.read_bytes())["nanoseconds"]
+    assert set(measured[LOWEST]) == {"1", "4"}
+    assert modelwheel.missing(spec) == AT_END
+
+    (result,) = modelwheel.build(spec, "--out", tmp_path / "dist")
+    costs = {str(v.batch_size): v.cost for v in read_manifest(Path(result["wheel"])).variants}
+    assert costs == measured[LOWEST]
+    # Nothing is timed again: the same lock file gives the same wheel.
+    elsewhere = copy_spec(built, "triple-rows", tmp_path / "there")
+    shutil.copy(lock, elsewhere.parent)
+    assert modelwheel.missing(elsewhere) == []
+
+
+# --- interruptions --------------------------------------------------------------------------------
+
+
+def test_ctrl_c_leaves_whole_results_and_no_process(rebuilt: Rebuilt) -> None:
+    left = rebuilt.interrupted
+    assert left.code == 130
+    assert left.said.splitlines()[-1] == (
+        "interrupted; finished steps are kept, run the command again to go on"
+    )
+    assert "Traceback" not in left.said
+    assert "failed" not in left.said
+    assert (left.wheels, left.damaged, left.survivors) == ([], [], [])
+    assert "mlp-1.0.0/freeze/b1" in left.done
+    assert "mlp-1.0.0/project" not in left.done
+
+
+def test_a_kill_leaves_whole_results(rebuilt: Rebuilt) -> None:
+    left = rebuilt.killed
+    assert left.code == -9
+    assert (left.wheels, left.damaged, left.survivors) == ([], [], [])
+    assert "mlp-1.0.0/project" in left.done
+    assert "mlp-1.0.0/wheel" not in left.done
+
+
+def test_the_next_run_carries_on(rebuilt: Rebuilt) -> None:
+    assert rebuilt.result["run"] == ["mlp-1.0.0/wheel", "mlp-1.0.0/verify"]
+    assert rebuilt.leftovers == [".lock"]
