@@ -1,0 +1,37 @@
+"""Jinja2 as all pages of the site use it: everything escaped, nothing undefined."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jinja2
+
+
+def render(template: str, **values: object) -> bytes:
+    """Renders one of the templates beside this module.
+
+    Raises:
+        jinja2.UndefinedError: The template names a value that is not given.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(bytes=format_bytes, significant=format_significant)
+    return environment.get_template(template).render(values).encode()
+
+
+def format_bytes(size: int) -> str:
+    """Bytes in the unit that suits them (`503.8 KiB`)."""
+    if size < 1024:
+        return f"{size} B"
+    return f"{size / 1024:.1f} KiB" if size < 1024**2 else f"{size / 1024**2:.1f} MiB"
+
+
+def format_significant(value: float) -> str:
+    """A number with three significant digits (`0.00123`, `1.23e-07`)."""
+    return f"{value:.3g}"
