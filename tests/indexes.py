@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import http.server
+import io
 import socket
 import struct
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 import zipfile
@@ -21,6 +23,7 @@ from pathlib import Path
 from tests.sources import closed_port
 
 USER, PASSWORD = "publisher", "canary-5d41402abc4b"
+ELSEWHERE = "http://elsewhere.invalid/"
 
 
 def make_wheel(directory: Path, name: str, version: str = "1.0", content: str = "") -> Path:
@@ -39,6 +42,19 @@ def make_wheel(directory: Path, name: str, version: str = "1.0", content: str = 
     with zipfile.ZipFile(path, "w") as wheel:
         for file, text in {**files, f"{info}/RECORD": record}.items():
             wheel.writestr(zipfile.ZipInfo(file), text)
+    return path
+
+
+def make_sdist(directory: Path, name: str, version: str = "1.0") -> Path:
+    """A valid source distribution without any source."""
+    module = name.replace("-", "_")
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode()
+    path = directory / f"{module}-{version}.tar.gz"
+    with tarfile.open(path, "w:gz") as sdist:
+        for file, content in (("PKG-INFO", metadata), ("pyproject.toml", b"")):
+            member = tarfile.TarInfo(f"{module}-{version}/{file}")
+            member.size = len(content)
+            sdist.addfile(member, io.BytesIO(content))
     return path
 
 
@@ -109,7 +125,8 @@ class Faults:
 def serve_faulty(index: Index, faults: Faults) -> Iterator[str]:
     """The address of a proxy of `index` that fails as `faults` says.
 
-    Faults are an HTTP status (with `Retry-After: 1` if it is 429), `reset` in the middle of the
+    Faults are an HTTP status (with `Retry-After: 1` if it is 429,
+    and another host's address if it is 302), `reset` in the middle of the
     request, `hang`, or `corrupt`; after `store-`, the request has been forwarded before.
     """
 
@@ -165,7 +182,7 @@ class _FaultyHandler(http.server.BaseHTTPRequestHandler):
             self.faults.release.wait(30)
             self._reset()
         else:
-            headers = {"Retry-After": "1"} if fault == "429" else {}
+            headers = {"429": {"Retry-After": "1"}, "302": {"Location": ELSEWHERE}}.get(fault, {})
             # A rude server, which repeats what it was sent.
             reason = self.headers.get("Authorization", "") + f" {USER} {PASSWORD}"
             self._answer(int(fault), headers, reason.encode(), f"because {PASSWORD}")

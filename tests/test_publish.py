@@ -19,7 +19,16 @@ import pytest
 from modelwheel.errors import PublishError
 from modelwheel.package_index import Patience
 from modelwheel.publish import Plan, Publisher
-from tests.indexes import PASSWORD, USER, Faults, Index, make_wheel, serve_faulty, serve_index
+from tests.indexes import (
+    PASSWORD,
+    USER,
+    Faults,
+    Index,
+    make_sdist,
+    make_wheel,
+    serve_faulty,
+    serve_index,
+)
 
 QUICK = Patience(attempts=4, first_wait=0.01, longest_wait=0.2, timeout=0.7)
 
@@ -286,6 +295,42 @@ def test_a_final_refusal_is_not_repeated(
         said = refusal(url, wheels, canary)
     assert said == f"the index does not take {wheels[0].name}: 413 because ***"
     assert faults.posts == 1
+
+
+def test_other_hosts_are_neither_asked_nor_sent_to(
+    index: Index, wheels: list[Path], canary: list[str]
+) -> None:
+    faults = Faults(uploads=["302"], pages=["302"])  # an index may point at a larger one
+    with serve_faulty(index, faults) as url:
+        assert plan(url, wheels[:1]).new_projects == ("model-a",)
+        assert "sends uploads elsewhere (302)" in refusal(url, wheels, canary)
+    assert index.release() == {}
+
+
+def test_a_file_that_changes_after_the_plan_is_not_uploaded(
+    index: Index, wheels: list[Path]
+) -> None:
+    with Publisher(index.url, patience=QUICK) as publisher:
+        planned = publisher.plan(wheels)
+        make_wheel(wheels[0].parent, "model-a", content="changed = True\n")
+        with pytest.raises(PublishError, match="has changed since it was planned"):
+            publisher.publish(planned)
+    assert index.release() == {}
+
+
+def test_source_distributions_come_last(
+    index: Index, wheels: list[Path], canary: list[str]
+) -> None:
+    sdist = make_sdist(wheels[0].parent, "model-a")
+    in_order = [path.name for path in [*wheels, sdist]]
+    assert publish(index.url, [sdist, *reversed(wheels)], canary) == in_order
+    assert index.release() == contents([*wheels, sdist])
+
+
+@pytest.mark.parametrize("url", ["http://[", "ftp://host/", "here", "--here", ""])
+def test_malformed_addresses_are_refused(wheels: list[Path], url: str) -> None:
+    with pytest.raises(PublishError, match=r"address|repository"):
+        plan(url, wheels)
 
 
 def test_an_index_that_is_not_there(wheels: list[Path], canary: list[str]) -> None:

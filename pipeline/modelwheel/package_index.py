@@ -119,6 +119,7 @@ class PackageIndex:
         self._patience = patience
         self._trusted_host = trusted_host
         self._credentials = credentials
+        logging.getLogger("urllib3").setLevel(logging.INFO)  # its debug lines hold signed links
         self._pages = _PageSession()
         self._downloads = requests.Session()
         if verify is not None:

@@ -245,10 +245,13 @@ class Publisher:
         Raises:
             PublishError: The index will not have it, now or later.
         """
+        package = _read_package(file.path)
+        if package.sha2_digest != file.sha256:
+            raise PublishError(f"{file.path} has changed since it was planned; plan again")
         try:
             with _quiet():
-                # As it stands, twine repeats what failed without asking whether it arrived.
-                response = repository.upload(_read_package(file.path), max_redirects=1)
+                # Left alone, twine repeats what failed without asking whether it arrived.
+                response = repository.upload(package, max_redirects=1)
         except requests.RequestException as error:
             failure = failure_of_error(error)
             if failure is None:
@@ -378,7 +381,7 @@ def _settings(repository_url: str) -> Settings:
     Settings.register_argparse_arguments(parser)
     options = ["--non-interactive", "--disable-progress-bar"]
     try:
-        parsed = parser.parse_args(["--repository-url", repository_url, *options])
+        parsed = parser.parse_args([f"--repository-url={repository_url}", *options])
         return Settings.from_argparse(parsed)
     except TwineException as error:
         raise PublishError(f"--repository-url {redact(repository_url)}: {error}") from None
@@ -386,7 +389,11 @@ def _settings(repository_url: str) -> Settings:
 
 def _require_no_secret(*urls: str) -> None:
     for url in urls:
-        if "@" in urlsplit(url).netloc:
+        try:
+            host = urlsplit(url).netloc
+        except ValueError as error:
+            raise PublishError(f"{redact(url)} is no address: {error}") from None
+        if "@" in host:
             raise PublishError(
                 f"{redact(url)}: credentials do not belong into an address, where others see them; "
                 "set TWINE_USERNAME and TWINE_PASSWORD, or put them into the keyring"
