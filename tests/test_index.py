@@ -10,6 +10,7 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
@@ -215,6 +216,17 @@ def test_nothing_in_a_wheel_becomes_markup(tmp_path: Path) -> None:
     shown += ["keyword-plain", "image", "scores", "each other", "x86-64-v3", "2.21.0", "0.1.0"]
     shown += ["git", COMMIT, TREE, "serving_default", "ef" * 32, "javascript:alert(1)"]
     assert [text for text in shown if text + HOSTILE not in page.text] == []
+
+
+def test_nothing_in_a_file_name_becomes_markup(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "odd", tag='py3-none-any"><script>alert(1)<br>')
+    write_site(tmp_path, tmp_path / "site")
+    for name in ("index.html", "simple/model-odd/index.html"):
+        page = Page(tmp_path / "site" / name)
+        assert wheel.name in page.text
+        assert not any("src" not in script for script in page.find("script"))
+        (link,) = [a for a in page.find("a") if "model_odd" in str(a["href"])]
+        assert str(link["href"]).partition("#")[0].endswith(quote(wheel.name))
 
 
 def test_page_has_a_strict_policy_and_asks_no_other_host(wheels: Path, tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def _put_in_place(aside: Path, out: Path) -> None:
         out.rename(old)
     try:
         aside.rename(out)
-    except OSError:
+    except BaseException:
         if old.exists():
             old.rename(out)
         raise

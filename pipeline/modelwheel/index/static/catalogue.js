@@ -36,10 +36,14 @@ async function copy(code, button) {
   setTimeout(() => { button.textContent = "Copy"; }, 2000);
 }
 
+const here = new URL(".", document.location).href;
+const plain = /^[\w.~:/%@+,=[\]-]+$/.test(here); // else it would need quoting in a shell
+
 for (const install of document.querySelectorAll(".install")) {
   const [code, button] = install.children;
-  const here = new URL(".", document.location).href;
-  code.textContent = code.textContent.replace(code.dataset.placeholder, () => here);
+  if (plain) {
+    code.textContent = code.textContent.replace(code.dataset.placeholder, () => here);
+  }
   button.addEventListener("click", () => copy(code, button));
   button.hidden = false;
 }
