@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from .errors import ModelwheelError
 
@@ -242,7 +242,7 @@ def print_diagnosis(findings: Sequence[Diagnosis]) -> None:
 
 def print_publication(plan: Plan) -> None:
     """Every file of a release and what is to be done with it, then the names new to the index."""
-    table = Table("file", "version", "size", "to do", "")
+    table = Table(Column("file", overflow="fold"), "version", "size", "to do", "")
     colours = {"upload": "green", "skip": "dim", "refuse": "red"}
     for file in plan.files:
         action = f"[{colours[file.action]}]{file.action}[/]"
