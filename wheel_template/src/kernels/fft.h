@@ -234,10 +234,10 @@ MODELWHEEL_NOINLINE void transform_axis(const Fft &f, int axis, const void *from
   for (int inner = axis + 1; inner < f.rank; ++inner) step *= complex_extent(f, inner);
   for (std::int64_t first = 0; first < lines; first += Lanes) {
     const std::int64_t count = smaller_of<std::int64_t>(Lanes, lines - first);
-    const Complex<T> *complex_from[Lanes];
-    Complex<T> *complex_to[Lanes];
-    const T *real_from[Lanes];
-    T *real_to[Lanes];
+    const Complex<T> *complex_from[Lanes] = {};
+    Complex<T> *complex_to[Lanes] = {};
+    const T *real_from[Lanes] = {};
+    T *real_to[Lanes] = {};
     for (std::int64_t l = 0; l < count; ++l) {
       const std::int64_t line = first + l, at = line / step * extent * step + line % step;
       complex_from[l] = static_cast<const Complex<T> *>(from) + at;
