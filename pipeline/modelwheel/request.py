@@ -12,6 +12,7 @@ from .errors import SpecError
 from .jobs import Flags
 from .spec import ArchiveSource, BatchRule, DirectorySource, GitSource, Spec
 from .spec.problems import did_you_mean
+from .spec.sources import is_local
 from .targets import Target, host_targets
 
 DEFAULT_BATCH_SIZES = (1,)
@@ -128,7 +129,9 @@ def source_of(spec: Spec) -> source.Source:
     """Where a spec's model comes from, with paths made absolute."""
     match spec.source:
         case GitSource() as git:
-            return source.GitSource(git.address(spec.directory), git.commit, git.path, git.sha256)
+            written = git.git if is_local(git.git) else ""
+            address = git.address(spec.directory)
+            return source.GitSource(address, git.commit, git.path, git.sha256, written)
         case ArchiveSource() as archive:
             return source.ArchiveSource(archive.archive, archive.sha256, archive.path)
         case DirectorySource() as directory:

@@ -64,6 +64,9 @@ class GitSource:
     """POSIX path of the SavedModel in the repository; empty for its root."""
     sha256: str | None = None
     """The tree hash, if pinned."""
+    written: str = ""
+    """The address as the spec has it, if that is a relative path: what ships must not tell where it
+    led on this machine."""
 
     def __post_init__(self) -> None:
         if not _COMMIT.fullmatch(self.commit):
@@ -327,10 +330,11 @@ def provenance(source: Source, tree: str) -> dict[str, str]:
     """Where a model with this tree hash comes from, without credentials and local paths."""
     if isinstance(source, DirectorySource):
         return {"kind": "directory", "tree_sha256": tree}
-    place = {"url": redact(source.url), "path": source.path, "tree_sha256": tree}
+    place = {"path": source.path, "tree_sha256": tree}
     if isinstance(source, GitSource):
-        return {"kind": "git", **place, "commit": source.commit}
-    return {"kind": "archive", **place, "sha256": source.sha256}
+        url = redact(source.written or source.url)
+        return {"kind": "git", "url": url, **place, "commit": source.commit}
+    return {"kind": "archive", "url": redact(source.url), **place, "sha256": source.sha256}
 
 
 def _describe(source: GitSource | ArchiveSource) -> str:
