@@ -150,7 +150,7 @@ template <class T>
 void test_all(Random &random) {
   for (std::int64_t length = 1; length <= 64; ++length)
     for (const std::int64_t batch : {1, 3}) test_lengths<T>(random, 1, batch, length);
-  for (const std::int64_t length : {67, 97, 101, 122, 127, 128, 134, 169, 243, 256, 360, 625, 1000, 1009})
+  for (const std::int64_t length : {67, 97, 101, 122, 127, 128, 134, 169, 243, 256, 257, 360, 625, 1000, 1009})
     test_lengths<T>(random, 1, 1, length);
   for (const std::int64_t length : {8, 15, 61, 67, 134, 200}) test_lengths<T>(random, 1, 21, length);
   const std::int64_t planes[][2] = {{1, 1}, {1, 8}, {8, 1}, {3, 4}, {5, 7}, {16, 20}, {4, 67}, {67, 6}, {30, 9}};

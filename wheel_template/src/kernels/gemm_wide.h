@@ -5,6 +5,8 @@
 // and close; otherwise each strip is packed into scratch memory. lhs is never packed.
 #pragma once
 
+#include <cstring>
+
 #include "gemm_shape.h"
 #include "gemm_tile.h"
 #include "shuffle.h"
@@ -45,7 +47,8 @@ MODELWHEEL_INLINE Columns next_columns(std::int64_t done, std::int64_t n, int ma
   return {done, vectors, smaller_of((vectors - 1) * kWidth, end - done)};
 }
 
-/// Copies `depth` rows of n contiguous columns to rows of `width` elements; what lies past column n is of no use.
+/// Copies `depth` rows of n contiguous columns to rows of `width` elements. What lies past column n is of no use, but
+/// must not be left to chance: subnormal numbers would slow the product down.
 template <class T>
 MODELWHEEL_INLINE void pack_rows(const T *from, std::int64_t rhs_k, std::int64_t depth, std::int64_t n,
                                  std::int64_t width, T *packed) {
@@ -56,7 +59,7 @@ MODELWHEEL_INLINE void pack_rows(const T *from, std::int64_t rhs_k, std::int64_t
     for (; k < depth && k * rhs_k + kWidth <= (depth - 1) * rhs_k + n; ++k)
       store(packed + k * width, load(from + k * rhs_k));
     for (; k < depth; ++k)
-      for (std::int64_t j = 0; j < n; ++j) packed[k * width + j] = from[k * rhs_k + j];
+      for (std::int64_t j = 0; j < width; ++j) packed[k * width + j] = j < n ? from[k * rhs_k + j] : T{0};
   }
   for (; k < depth; ++k) {
     for (std::int64_t j = 0; j + kWidth < n; j += kWidth) store(packed + k * width + j, load(from + k * rhs_k + j));
@@ -72,12 +75,12 @@ MODELWHEEL_NOINLINE void pack(const Gemm &g, const Strip<T> &strip, const T *rhs
     const T *from = rhs + strip.segments[s].rhs;
     if (g.rhs_n == 1) {
       pack_rows(from, g.rhs_k, strip.depth, n, width, packed);
-    } else if (g.rhs_k == 1) {
-      transpose(from, g.rhs_n, n, strip.depth, packed, width);
-    } else {
-      for (std::int64_t k = 0; k < strip.depth; ++k)
-        for (std::int64_t j = 0; j < n; ++j) packed[k * width + j] = from[k * g.rhs_k + j * g.rhs_n];
+      continue;
     }
+    if (g.rhs_k == 1) transpose(from, g.rhs_n, n, strip.depth, packed, width);
+    for (std::int64_t k = 0; k < strip.depth; ++k)
+      for (std::int64_t j = g.rhs_k == 1 ? n : 0; j < width; ++j)
+        packed[k * width + j] = j < n ? from[k * g.rhs_k + j * g.rhs_n] : T{0};
   }
 }
 
@@ -87,6 +90,7 @@ MODELWHEEL_NOINLINE void strip_rows(const Gemm &g, const Strip<T> &strip, int ve
                                     T *out) {
   alignas(64) T buffer[kTileRows][kMaxWidth<T>];
   const bool direct = g.out_n == 1 && n >= kLanes<T>;
+  if (!direct) std::memset(buffer, 0, sizeof buffer);
   std::int64_t rows = num_rows(g);
   RowCursor<T> cursor(g.rows, lhs, out);
   for (std::int64_t tiles = divide_up(rows, kTileRows); tiles > 0; --tiles) {
