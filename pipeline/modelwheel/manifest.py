@@ -148,18 +148,23 @@ class Manifest(_Record):
 
     @staticmethod
     def load(path: Path) -> Manifest:
-        """Reads what `save` wrote.
+        """Reads what `save` wrote; see `parse`."""
+        return Manifest.parse(path.read_bytes(), str(path))
+
+    @staticmethod
+    def parse(content: bytes, origin: str) -> Manifest:
+        """The manifest with this content, which comes from a file or wheel called `origin`.
 
         Raises:
             WheelError: Not a manifest, or one of another version.
         """
         try:
-            return Manifest.model_validate_json(path.read_bytes())
+            return Manifest.model_validate_json(content)
         except ValidationError as error:
             first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
+            where = ".".join(["manifest", *map(str, first["loc"])])
             raise WheelError(
-                f"{path}: {where}: {first['msg']}; this modelwheel reads manifests of version "
+                f"{origin}: {where}: {first['msg']}; this modelwheel reads manifests of version "
                 f"{MANIFEST_VERSION}: build the model again"
             ) from None
 

@@ -109,10 +109,7 @@ def read_manifest(wheel: Path) -> Manifest:
         raise WheelError(f"{wheel} is no whole wheel: {error}; fetch or build it again") from None
     if not content:
         raise WheelError(f"{wheel} holds no model: it has no manifest; was it built by modelwheel?")
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "manifest.json"
-        path.write_bytes(content)
-        return Manifest.load(path)
+    return Manifest.parse(content, str(wheel))
 
 
 def find_reference(manifest: Manifest, store: Store) -> Path | None:

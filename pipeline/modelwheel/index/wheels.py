@@ -102,7 +102,7 @@ def _read_wheel(path: Path) -> IndexedWheel:
             f"{path} says inside that it is {metadata.name} {metadata.version}; "
             "give it the name that it was built with"
         )
-    manifest = _read_manifest(path)
+    manifest = read_manifest(path)
     digest = digest_file(path)
     return IndexedWheel(
         path=path,
@@ -140,13 +140,6 @@ def _parse_metadata(path: Path, content: bytes) -> Metadata:
     except (ExceptionGroup, InvalidMetadata, UnicodeDecodeError) as error:
         first = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
         raise WheelError(f"{path}: METADATA: {first}; build the wheel again") from None
-
-
-def _read_manifest(path: Path) -> Manifest:
-    try:
-        return read_manifest(path)
-    except WheelError as error:
-        raise WheelError(f"{path.name}: {error}") from None
 
 
 def _read_sizes(path: Path, manifest: Manifest) -> WheelSizes:
