@@ -30,8 +30,18 @@ if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` need
     from .publish import Plan
     from .verify import Comparison, Report, Verified
 
-_out = Console(highlight=False, soft_wrap=True)
-_err = Console(stderr=True, highlight=False, soft_wrap=True)
+_LOG_WIDTH = 120
+"""Columns of tables that go into a file, where no terminal tells."""
+
+
+def _console(*, stderr: bool) -> Console:
+    console = Console(stderr=stderr, highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = _LOG_WIDTH
+    return console
+
+
+_out, _err = _console(stderr=False), _console(stderr=True)
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
@@ -145,7 +155,7 @@ def _print_comparisons(report: Report) -> None:
         worst.setdefault((comparison.output, comparison.level), []).append(comparison)
     for (output, level), comparisons in worst.items():
         found = max(comparisons, key=lambda c: c.absolute - c.limit)
-        rows = ", ".join(map(str, sorted({c.rows for c in comparisons})))
+        rows = _ranges(sorted({c.rows for c in comparisons}))
         mark = "[green]ok[/]" if all(c.passed for c in comparisons) else "[red]exceeded[/]"
         table.add_row(
             escape(output),
@@ -157,6 +167,17 @@ def _print_comparisons(report: Report) -> None:
             mark,
         )
     _out.print(table)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers with successive ones drawn together: `1-5, 7, 15-17`."""
+    groups: list[list[int]] = []
+    for number in numbers:
+        if groups and number == groups[-1][-1] + 1:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return ", ".join(str(g[0]) if len(g) == 1 else f"{g[0]}-{g[-1]}" for g in groups)
 
 
 def print_checked(models: Sequence[CheckedModel]) -> None:

@@ -1,0 +1,63 @@
+"""`modelwheel new`: from a SavedModel to a spec that the other commands take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from modelwheel.errors import SpecError, UnsupportedModelError
+from tests.commands import Modelwheel
+
+pytestmark = pytest.mark.slow
+
+
+def new(modelwheel: Modelwheel, model: Path, out: Path, *options: str, code: int = 0) -> str:
+    """Writes `out/my-model.yaml`; gives what was said."""
+    done = modelwheel("new", "my-model", "--saved-model", model, "--out", out, *options, code=code)
+    return done.out if code == 0 else done.err
+
+
+@pytest.mark.parametrize("name", ["mlp", "kinds", "unused_input", "fixed"])
+def test_what_it_writes_is_a_sound_spec(
+    modelwheel: Modelwheel, models: Path, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "specs" / "my-model.yaml"
+    said = new(modelwheel, models / name, path.parent)
+    assert said == f"wrote {path}; next: modelwheel check {path}\n"
+    assert modelwheel("check", path).out.startswith("my-model-1.0.0\n")
+    assert modelwheel.missing(path)[0] == "freeze/b1"
+
+
+def test_free_axes_are_left_to_be_filled_in(
+    modelwheel: Modelwheel, models: Path, tmp_path: Path
+) -> None:
+    new(modelwheel, models / "sequence", tmp_path)
+    path = tmp_path / "my-model.yaml"
+    done = modelwheel("check", path, code=UnsupportedModelError.exit_code)
+    assert "input 'tokens' has the free axis 1 in [batch, ?, 4]" in done.out
+    filled = path.read_text().replace("# inputs:\n#   tokens: {shape: [null, ?, 4]}",
+                                      "inputs:\n  tokens: {shape: [null, 6, 4]}")  # fmt: skip
+    path.write_text(filled)
+    modelwheel("check", path)
+
+
+def test_an_existing_spec_is_left_alone(
+    modelwheel: Modelwheel, models: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "my-model.yaml"
+    path.write_text("mine")
+    said = new(modelwheel, models / "mlp", tmp_path, code=SpecError.exit_code)
+    assert said == f"error: {path} exists; remove it or choose another name\n"
+    assert path.read_text() == "mine"
+
+
+def test_names_and_signatures_that_are_not_fit(
+    modelwheel: Modelwheel, models: Path, tmp_path: Path
+) -> None:
+    options = ("--signature", "serving_defalt")
+    said = new(modelwheel, models / "mlp", tmp_path, *options, code=SpecError.exit_code)
+    assert "no signature 'serving_defalt'. Did you mean 'serving_default'?" in said
+    command = ("new", "../My Model", "--saved-model", models / "mlp", "--out", tmp_path)
+    assert "Did you mean 'my-model'?" in modelwheel(*command, code=SpecError.exit_code).err
+    assert list(tmp_path.iterdir()) == []
