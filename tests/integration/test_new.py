@@ -26,7 +26,8 @@ def test_what_it_writes_is_a_sound_spec(
     said = new(modelwheel, models / name, path.parent)
     assert said == f"wrote {path}; next: modelwheel check {path}\n"
     assert modelwheel("check", path).out.startswith("my-model-1.0.0\n")
-    assert modelwheel.missing(path)[0] == "freeze/b1"
+    # Other tests may have done more with the same model, but never under this name.
+    assert {"inspect", "wheel"} & set(modelwheel.missing(path)) == {"wheel"}
 
 
 def test_free_axes_are_left_to_be_filled_in(
