@@ -25,5 +25,5 @@ lint: $(VENV)/installed
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable ".[compile]" --group dev
+	$(BIN)/python -m pip install --quiet --editable ".[compile,release]" --group dev
 	touch $@
