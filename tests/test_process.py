@@ -111,8 +111,9 @@ def test_an_interrupted_builder_ends_what_its_threads_started(tmp_path: Path) ->
 def test_ctrl_c_kills_the_whole_group(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     script = f"""
-import _thread, pathlib, threading, time
+import pathlib, signal, threading, time
 from modelwheel.process import run
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background inherit none
 def interrupt():
     path = pathlib.Path({str(file)!r})
     while not path.exists() or not path.read_text().endswith("\\n"):

@@ -152,7 +152,7 @@ def install_wheel(wheel: Path, directory: Path) -> Path:
     python = environment / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     try:
-        run([*pip, "--python", python, "install", wheel.absolute()], cwd=directory)
+        run([*pip, "--python", python, "install", "--no-compile", wheel.absolute()], cwd=directory)
     except ProcessError as error:
         raise WheelError(f"{wheel.name} cannot be installed: {error}") from error
     return python

@@ -7,6 +7,7 @@ import shutil
 import zipfile
 from email.parser import BytesParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,14 +97,6 @@ def test_the_files_of_every_step_are_kept(built: Built) -> None:
 # --- what models are like -------------------------------------------------------------------------
 
 
-def test_an_output_of_three_rows_for_each_row(built: Built) -> None:
-    model = built.package("triple-rows").Model()
-    assert model.outputs[0].leading_per_row == 3
-    for count in (0, 1, 4, 7):
-        expected = (rows(count) @ HIDDEN)[:, :6].reshape(-1, 2)
-        np.testing.assert_allclose(model(rows(count)), expected, rtol=1e-5, atol=1e-5)
-
-
 def test_rows_that_interact_run_at_compiled_batch_sizes_alone(built: Built) -> None:
     reason = built.manifest("batch-mean").batching.no_emulation_reason
     assert reason is not None
@@ -145,9 +138,16 @@ def test_element_types_and_names_with_slashes(built: Built) -> None:
             "id/next": number + 1,
             "half/twice": half + half,
             "exact/square": exact * exact + numbers,
+            "half/points": half.reshape(-1, 1),
         }.items():
             assert outputs[name].dtype == expected.dtype
             np.testing.assert_array_equal(outputs[name], expected)
+
+
+def test_an_output_of_three_rows_for_each_row(built: Built) -> None:
+    per_row = {t.name: t.leading_per_row for t in built.manifest("kinds").signature.outputs}
+    assert {name for name, count in per_row.items() if count == 3} == {"half/points"}
+    assert set(per_row.values()) == {1, 3}
 
 
 def test_inputs_that_nothing_depends_on_are_left_out_if_the_spec_says_so(built: Built) -> None:
@@ -254,34 +254,42 @@ def test_a_change_of_the_spec_runs_what_depends_on_it(
     assert modelwheel.missing(spec) == expected
 
 
-def test_a_change_of_the_model_compiles_anew_only_if_its_graph_changes(
-    modelwheel: Modelwheel, built: Built, tmp_path: Path
-) -> None:
-    spec = copy_spec(built, "triple-rows", tmp_path)
-    (tmp_path / "triple_rows" / "fingerprint.pb").write_bytes(b"")
+# --- a changed model, narrowed by options ---------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def narrowed(
+    modelwheel: Modelwheel, built: Built, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """What becomes of `options` at one level and size, once a file of its model has changed."""
+    work = tmp_path_factory.mktemp("narrowed")
+    spec = copy_spec(built, "options", work)
+    shutil.copytree(built.directory / "texts", work / "texts")
+    (work / "unused_input" / "fingerprint.pb").write_bytes(b"")
     assert "inspect" in modelwheel.missing(spec)
-    (result,) = modelwheel.build(spec, "--out", tmp_path / "dist")
-    prefix = "triple-rows-1.0.0/"
-    assert sorted(result["cached"]) == [f"{prefix}{LOWEST}/b1", f"{prefix}{LOWEST}/b4"]
-    assert {name.removeprefix(prefix) for name in result["run"]} == {
-        *("inspect", "freeze/b1", "freeze/b4", "reference", *AT_END),
+    options = ("--target", LOWEST, "--batch-size", "1", "--out", work / "dist")
+    (result,) = modelwheel.build(spec, *options)
+    return result
+
+
+def test_a_changed_model_is_compiled_anew_only_if_its_graph_changes(
+    narrowed: dict[str, Any],
+) -> None:
+    assert narrowed["cached"] == [f"options-1.0.0/{LOWEST}/b1"]
+    assert {name.partition("/")[2] for name in narrowed["run"]} == {
+        *("inspect", "freeze/b1", "reference", *AT_END),
     }
 
 
-def test_a_narrowed_build(modelwheel: Modelwheel, built: Built, tmp_path: Path) -> None:
-    """Rules that use what is left out are left out too."""
-    narrowed = ("--target", LOWEST, "--batch-size", "1")
-    (result,) = modelwheel.build(built.spec("options"), *narrowed, "--out", tmp_path / "dist")
-    wheel = Path(result["wheel"])
+def test_rules_that_use_what_options_leave_out_are_left_out(
+    narrowed: dict[str, Any],
+) -> None:
+    wheel = Path(narrowed["wheel"])
     manifest = read_manifest(wheel)
-    assert (manifest.levels, manifest.batching.sizes, manifest.batching.rules) == (
-        (LOWEST,),
-        (1,),
-        (),
-    )
-    assert f"options-1.0.0/{LOWEST}/b1" in result["cached"]
-    rule = modelwheel("verify", "--json", wheel).json[0]["report"]["comparisons"][-1]["rule"]
-    assert set(rule.partition(":")[2].split(",")) == {"1"}
+    assert manifest.levels == (LOWEST,)
+    assert (manifest.batching.sizes, manifest.batching.rules) == ((1,), ())
+    rules = [c["rule"] for c in narrowed["report"]["comparisons"]]
+    assert {size for rule in rules for size in rule.partition(":")[2].split(",")} == {"1"}
 
 
 # --- measured costs -------------------------------------------------------------------------------
@@ -290,9 +298,9 @@ def test_a_narrowed_build(modelwheel: Modelwheel, built: Built, tmp_path: Path) 
 def test_measured_costs_are_kept_and_used(
     modelwheel: Modelwheel, built: Built, tmp_path: Path
 ) -> None:
-    spec = copy_spec(built, "triple-rows", tmp_path / "here")
+    spec = copy_spec(built, "kinds", tmp_path / "here")
     assert "wrote" in modelwheel("tune", spec).out
-    lock = spec.with_name("triple-rows.tune.json")
+    lock = spec.with_name("kinds.tune.json")
     measured = json.loads(lock.read_bytes())["nanoseconds"]
     assert set(measured[LOWEST]) == {"1", "4"}
     assert modelwheel.missing(spec) == AT_END
@@ -301,7 +309,7 @@ def test_measured_costs_are_kept_and_used(
     costs = {str(v.batch_size): v.cost for v in read_manifest(Path(result["wheel"])).variants}
     assert costs == measured[LOWEST]
     # Nothing is timed again: the same lock file gives the same wheel.
-    elsewhere = copy_spec(built, "triple-rows", tmp_path / "there")
+    elsewhere = copy_spec(built, "kinds", tmp_path / "there")
     shutil.copy(lock, elsewhere.parent)
     assert modelwheel.missing(elsewhere) == []
 

@@ -48,7 +48,6 @@ def spec_text(model: str, *, name: str = "", more: str = "", levels: tuple[str, 
 SPECS = {
     "mlp": spec_text("mlp", levels=LEVELS),
     "kinds": spec_text("kinds"),
-    "triple-rows": spec_text("triple_rows"),
     "batch-mean": spec_text("batch_mean"),
     "options": spec_text("unused_input", name="options", more=_OPTIONS),
 }
@@ -131,5 +130,5 @@ def make_environment(directory: Path, *requirements: str | Path) -> Path:
     venv.EnvBuilder(with_pip=False, symlinks=True).create(directory)
     python = directory / "bin" / "python"
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
-    run(*pip, "--python", python, "install", *requirements)
+    run(*pip, "--python", python, "install", "--no-compile", *requirements)
     return python

@@ -248,7 +248,7 @@ def nothing_learned(directory: Path) -> None:
 
 
 def kinds(directory: Path) -> None:
-    """Element types of every kind, in and out, under names with slashes."""
+    """Element types of every kind, names with slashes, and an output of three rows for each row."""
     shapes = {
         "cut/flag": _spec([None], tf.bool),
         "cut/count": _spec([None, 2], tf.int32),
@@ -266,6 +266,7 @@ def kinds(directory: Path) -> None:
             "id/next": number + 1,
             "half/twice": half + half,
             "exact/square": exact * exact + tf.cast(count, tf.float64),
+            "half/points": tf.reshape(half, [-1, 1]),
         }
 
     tf.saved_model.save(tf.Module(), str(directory), signatures={"serving_default": run})
