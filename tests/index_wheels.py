@@ -28,6 +28,7 @@ def make_manifest(name: str, text: str = "", version: str = "1.0.0") -> Manifest
     """A manifest with `text` at the end of every field that people or machines fill in freely."""
     identifier = name.replace("-", "_")
     return Manifest(
+        platform="linux-x86_64",
         model=Model(
             name=name,
             identifier=identifier,
@@ -61,6 +62,7 @@ def make_manifest(name: str, text: str = "", version: str = "1.0.0") -> Manifest
         variants=tuple(
             _variant(level, rows) for level in ("x86-64", "x86-64-v3") for rows in (1, 4)
         ),
+        weights="weights/0.bin",
         files=(),
         verification=Verification(
             seed=1,

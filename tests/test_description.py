@@ -15,6 +15,7 @@ from modelwheel.freeze import FrozenSignature, FrozenTensor
 from modelwheel.reference import Reference
 from modelwheel.request import make_request
 from modelwheel.spec import load_spec
+from modelwheel.targets import PLATFORMS
 from modelwheel.tune_lock import write_costs
 
 from .programs import matmul_program
@@ -71,7 +72,8 @@ def description(
         for size in sizes
     }
     return describe(
-        make_request(load_spec(path)),
+        make_request(load_spec(path), platforms=["linux-x86_64"]),
+        PLATFORMS["linux-x86_64"],
         Compiled(frozen, programs, found, "ab" * 32),
         manifest.Provenance(spec_sha256="", source={}, tree_sha256="", signature_key=""),
         manifest.Sizes(weights=0, machine_code=0, saved_model=0),

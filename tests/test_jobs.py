@@ -18,7 +18,7 @@ from modelwheel.freeze import FreezeRequest, FrozenSignature, FrozenTensor, c_na
 from modelwheel.jobs import Flags
 from modelwheel.reference import Reference, ReferenceRequest, default_rows
 from modelwheel.store import action_key
-from modelwheel.targets import TARGETS
+from modelwheel.targets import PLATFORMS, TARGETS
 
 _V3 = TARGETS["x86-64-v3"]
 
@@ -68,7 +68,7 @@ def test_classes_differ_by_model_batch_size_and_level() -> None:
 
 
 _FREEZE = FreezeRequest("serving_default", 4)
-_COMPILE = CompileRequest(_V3, "mw::a", Flags(("--xla_a=1",)))
+_COMPILE = CompileRequest(PLATFORMS["linux-x86_64"], _V3, "mw::a", Flags(("--xla_a=1",)))
 _REFERENCE = ReferenceRequest("serving_default", (1, 4))
 
 
@@ -95,6 +95,7 @@ def test_what_a_frozen_graph_depends_on(change: Callable[[], str]) -> None:
     "change",
     [
         lambda: replace(_COMPILE, target=TARGETS["x86-64"]).key_inputs("g", "c"),
+        lambda: replace(_COMPILE, platform=PLATFORMS["macos-x86_64"]).key_inputs("g", "c"),
         lambda: replace(_COMPILE, cpp_class="mw::b").key_inputs("g", "c"),
         lambda: replace(_COMPILE, flags=Flags(("--xla_a=2",))).key_inputs("g", "c"),
         lambda: replace(_COMPILE, flags=Flags(("--xla_a=1",), ("--tf_b",))).key_inputs("g", "c"),

@@ -18,7 +18,7 @@ from modelwheel.spec import BatchRule, GitSource, Spec
 from modelwheel.spec.document import Document
 from modelwheel.spec.explain import explain
 from modelwheel.spec.flags import FastMath
-from modelwheel.targets import TARGETS, host_targets
+from modelwheel.targets import TARGETS, default_targets
 
 COMMIT = "df4bfd35dfed51d7c6ff0367ebc78093dfcc7d1d"
 SHA256 = "0123456789abcdef" * 4
@@ -357,9 +357,11 @@ def test_a_flag_is_refused_or_one_plain_token(flag: str) -> None:
 
 
 def test_targets_are_known_levels_lowest_first() -> None:
-    assert make().resolve_targets() == host_targets()
-    chosen = make(targets=["x86-64-v4", "x86-64"]).resolve_targets()
-    assert chosen == (TARGETS["x86-64"], TARGETS["x86-64-v4"])
+    assert make().resolve_targets("x86_64") == default_targets("x86_64")
+    assert make().resolve_targets("aarch64") == (TARGETS["armv8-a"],)
+    chosen = make(targets=["x86-64-v4", "armv8.2-a+fp16+dotprod", "x86-64"])
+    assert chosen.resolve_targets("x86_64") == (TARGETS["x86-64"], TARGETS["x86-64-v4"])
+    assert chosen.resolve_targets("aarch64") == (TARGETS["armv8.2-a+fp16+dotprod"],)
 
 
 # The whole

@@ -20,10 +20,12 @@ from .inspection import Inspection
 from .process import kill_all
 from .request import Request, source_of
 from .steps import (
+    Goal,
     InspectStep,
     JobStep,
     LocalStep,
     Records,
+    SdistStep,
     Step,
     VerifyStep,
     Workspace,
@@ -61,6 +63,7 @@ class BuildOptions:
     """How to build."""
 
     out: Path
+    goal: Goal = "wheel"
     keep_work_directory: Path | None = None
     """Where the files of every step that runs are kept for inspection."""
     max_workers: int | None = None
@@ -73,6 +76,7 @@ class BuildResult:
 
     request: Request
     wheel: Path | None = None
+    sdist: Path | None = None
     report: Report | None = None
     errors: list[tuple[str, ModelwheelError]] = field(default_factory=list)
     """Names of failed steps with their errors."""
@@ -183,7 +187,12 @@ class _Run:
             return
         self._tools.reporter.finished(name, time.monotonic() - start, cached=cached)
         self._waiting = list(
-            steps_of(self._request, self._model.tree_sha256, self._model.provenance)
+            steps_of(
+                self._request,
+                self._model.tree_sha256,
+                self._model.provenance,
+                self._tools.options.goal,
+            )
         )
         self._tools.reporter.planned([step.name for step in self._waiting])
 
@@ -243,7 +252,9 @@ class _Run:
             if isinstance(step, InspectStep):
                 self._judge(step, done.record)
             elif isinstance(step, VerifyStep):
-                self._deliver(done.record)
+                self._deliver_wheel(done.record)
+            elif isinstance(step, SdistStep):
+                self.result.sdist = self._deliver(done.record)
         except ModelwheelError as error:
             self._fail(step.name, error)
             return
@@ -257,15 +268,18 @@ class _Run:
         self._tools.reporter.findings(self._request.name, findings)
         check.refuse(findings)
 
-    def _deliver(self, verified: Record) -> None:
+    def _deliver_wheel(self, verified: Record) -> None:
         """Puts the wheel, which has been verified, in its place."""
-        store, out = self._tools.store, self._tools.options.out
-        record = self._records[f"{self._request.name}/wheel"]
+        self.result.wheel = self._deliver(self._records[f"{self._request.name}/wheel"])
+        self.result.report = read_report(self._tools.store.read_bytes(verified, REPORT))
+
+    def _deliver(self, record: Record) -> Path:
+        """Puts the one file of a result in its place."""
+        out = self._tools.options.out
         (file,) = record.files
         with _writing_to(out):
-            write_atomically(out / file, store.read_bytes(record, file))
-        self.result.wheel = out / file
-        self.result.report = read_report(store.read_bytes(verified, REPORT))
+            write_atomically(out / file, self._tools.store.read_bytes(record, file))
+        return out / file
 
     def _fail(self, name: str, error: ModelwheelError) -> None:
         self._tools.reporter.failed(name, error)
@@ -285,7 +299,7 @@ def _writing_to(path: Path) -> Iterator[None]:
 
 
 def exit_code(results: Iterable[BuildResult]) -> int:
-    """0 if every wheel was built and verified, else the code of the first error."""
+    """0 if everything was built (wheels: and verified), else the code of the first error."""
     for result in results:
         for _, error in result.errors:
             return error.exit_code
@@ -300,6 +314,8 @@ def summarise(results: Iterable[BuildResult]) -> list[Mapping[str, object]]:
             "model": result.request.name,
             "wheel": None if result.wheel is None else os.fspath(result.wheel),
             "wheel_bytes": None if result.wheel is None else result.wheel.stat().st_size,
+            "sdist": None if result.sdist is None else os.fspath(result.sdist),
+            "sdist_bytes": None if result.sdist is None else result.sdist.stat().st_size,
             "run": result.run,
             "cached": result.cached,
             "errors": [{"step": step, "message": str(error)} for step, error in result.errors],

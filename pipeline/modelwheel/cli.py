@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -21,6 +21,7 @@ from .errors import EnvironmentProblemError, ModelwheelError
 if TYPE_CHECKING:
     from .request import Request
     from .spec import Spec
+    from .steps import Goal
 
 app = typer.Typer(
     name="modelwheel",
@@ -37,6 +38,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")
 Targets = Annotated[
     list[str] | None, typer.Option("--target", help="Only this CPU level; may be repeated.")
 ]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Worker processes at most.")]
 BatchSizes = Annotated[
     list[int] | None, typer.Option("--batch-size", help="Only this batch size; may be repeated.")
 ]
@@ -183,18 +185,27 @@ def build(
         Path | None,
         typer.Option(help="Keep the files of every step that runs below this directory."),
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Worker processes at most.")
-    ] = None,
+    jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Build and verify the wheels of some specs."""
+    """Build and verify the wheels of some specs for this machine."""
+    requests = _requests(specs, target, batch_size)
+    _build(requests, out, "wheel", keep_work_dir, jobs, as_json)
+
+
+def _build(
+    requests: Sequence[Request],
+    out: Path,
+    goal: Goal,
+    keep_work_dir: Path | None,
+    jobs: int | None,
+    as_json: bool,
+) -> NoReturn:
     from . import build as builder
     from .display import BuildDisplay, print_results
     from .store import Store
 
-    requests = _requests(specs, target, batch_size)
-    options = builder.BuildOptions(out, keep_work_dir, jobs)
+    options = builder.BuildOptions(out, goal, keep_work_dir, jobs)
     with BuildDisplay() as display:
         results = builder.build(requests, Store(), options, display)
     if as_json:
@@ -202,6 +213,27 @@ def build(
     else:
         print_results(results)
     raise typer.Exit(builder.exit_code(results))
+
+
+@app.command("compile")
+def compile_(
+    specs: Specs,
+    platform: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Compile for this platform, such as linux-aarch64; several by commas or repeated. "
+            "By default all for which the spec has CPU levels."
+        ),
+    ] = None,
+    target: Targets = None,
+    batch_size: BatchSizes = None,
+    out: Annotated[Path, typer.Option(help="Where source distributions are put.")] = Path("dist"),
+    jobs: Jobs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compile for many platforms into source distributions, from which wheels are made anywhere."""
+    platforms = [name.strip() for names in platform or () for name in names.split(",")]
+    _build(_requests(specs, target, batch_size, platforms), out, "sdist", None, jobs, as_json)
 
 
 @app.command()
@@ -312,11 +344,16 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def _requests(
-    specs: Sequence[str], targets: Sequence[str] | None, batch_sizes: Sequence[int] | None
+    specs: Sequence[str],
+    targets: Sequence[str] | None,
+    batch_sizes: Sequence[int] | None,
+    platforms: Sequence[str] | None = None,
 ) -> list[Request]:
     from .request import make_request
 
-    return [make_request(spec, targets or (), batch_sizes or ()) for spec in _load(specs)]
+    return [
+        make_request(spec, targets or (), batch_sizes or (), platforms) for spec in _load(specs)
+    ]
 
 
 def _load(patterns: Sequence[str]) -> list[Spec]:

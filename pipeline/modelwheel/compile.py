@@ -13,7 +13,7 @@ from typing import Any
 from .freeze import CONFIG, GRAPH
 from .jobs import Flags, Job
 from .program import PROGRAM_VERSION
-from .targets import Target
+from .targets import Platform, Target
 from .versions import TENSORFLOW_VERSION
 
 VERSION = 1
@@ -53,8 +53,9 @@ def cpp_class(identifier: str, batch: int | None, target: Target) -> str:
 
 @dataclass(frozen=True)
 class CompileRequest:
-    """A request to compile one frozen graph for one CPU level."""
+    """A request to compile one frozen graph for one CPU level of one platform."""
 
+    platform: Platform
     target: Target
     cpp_class: str
     flags: Flags
@@ -63,8 +64,9 @@ class CompileRequest:
     def params(self) -> dict[str, Any]:
         """The request as JSON holds it, apart from the flags, which are the worker's."""
         return {
-            "triple": self.target.triple,
+            "triple": self.platform.triple,
             "cpu": self.target.cpu,
+            "features": self.target.features,
             "cpp_class": self.cpp_class,
         }
 

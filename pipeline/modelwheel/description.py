@@ -5,7 +5,7 @@ Everything here is a value made from values; `modelwheel.project` reads and writ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -19,6 +19,7 @@ from .reference import Reference
 from .request import Request, license_texts
 from .signature import Signature, Tensor
 from .spec import BatchRule, Spec
+from .targets import Platform, Target
 from .versions import TENSORFLOW_VERSION
 
 LICENSES = "licenses"
@@ -30,7 +31,7 @@ Variant: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True)
 class Compiled:
-    """What freezing, compiling and evaluating gave for one request."""
+    """What freezing, compiling and evaluating gave for one request and platform."""
 
     frozen: Mapping[int, FrozenSignature]
     """By batch size."""
@@ -41,24 +42,31 @@ class Compiled:
 
 
 def describe(
-    request: Request, compiled: Compiled, provenance: manifest.Provenance, sizes: manifest.Sizes
+    request: Request,
+    platform: Platform,
+    compiled: Compiled,
+    provenance: manifest.Provenance,
+    sizes: manifest.Sizes,
 ) -> manifest.Manifest:
-    """The manifest of a model, without the list of files.
+    """The manifest of a model on one platform, without the names of its files.
 
     Raises:
         UnsupportedModelError: An output's shape follows the batch in a way that cannot be described,
             or the spec's batch rules cannot be kept.
     """
     signature = describe_signature(compiled.frozen, compiled.reference)
+    targets = request.targets(platform)
     return manifest.Manifest(
+        platform=platform.name,
         model=_describe_model(request.spec),
         signature=signature,
         batching=_describe_batching(request, compiled),
-        levels=tuple(target.name for target in request.targets),
-        variants=_describe_variants(request.spec, compiled.programs),
+        levels=tuple(target.name for target in targets),
+        weights="",
+        variants=_describe_variants(request.spec, platform, compiled.programs),
         files=(),
         verification=_describe_verification(request.spec, signature, compiled),
-        compiler=_describe_compiler(request),
+        compiler=_describe_compiler(request, targets),
         provenance=provenance,
         sizes=sizes,
     )
@@ -146,20 +154,25 @@ def _require_emulation(
 # --- variants -------------------------------------------------------------------------------------
 
 
-def object_name(level: str, batch_size: int) -> str:
+def platform_directory(platform: Platform) -> str:
+    """Where all that is of one platform alone lies in the project."""
+    return f"platforms/{platform.name}"
+
+
+def object_name(platform: Platform, level: str, batch_size: int) -> str:
     """Where a variant's machine code lies in the project."""
-    return f"objects/{level}_b{batch_size}.o"
+    return f"{platform_directory(platform)}/objects/{level}_b{batch_size}.o"
 
 
 def _describe_variants(
-    spec: Spec, programs: Mapping[Variant, Program]
+    spec: Spec, platform: Platform, programs: Mapping[Variant, Program]
 ) -> tuple[manifest.Variant, ...]:
     costs = _choose_costs(spec, programs)
     return tuple(
         manifest.Variant(
             level=level,
             batch_size=size,
-            object=object_name(level, size),
+            object=object_name(platform, level, size),
             operations=program.operations,
             bytes_moved=program.bytes_moved,
             cost=costs[level, size],
@@ -198,11 +211,11 @@ def _describe_verification(
     )
 
 
-def _describe_compiler(request: Request) -> manifest.Compiler:
+def _describe_compiler(request: Request, targets: Iterable[Target]) -> manifest.Compiler:
     return manifest.Compiler(
         tensorflow=TENSORFLOW_VERSION,
         modelwheel=__version__,
-        xla_flags={target.name: request.flags(target).xla for target in request.targets},
+        xla_flags={target.name: request.flags(target).xla for target in targets},
         tf_xla_flags=request.spec.compilation.tf_xla_flags,
     )
 

@@ -113,17 +113,24 @@ class BuildDisplay:
 
 
 def print_results(results: Sequence[BuildResult]) -> None:
-    """One block for each spec: the wheel, its size, its errors against TensorFlow."""
+    """One block for each spec: the file, its size, a wheel's errors against TensorFlow."""
     for result in results:
+        if result.sdist is not None:
+            _out.print(_summary(result, result.sdist))
+            platforms = ", ".join(platform.name for platform in result.request.platforms)
+            _out.print(f"{result.sdist.stat().st_size / 1000:.0f} kB, for {platforms}")
+            continue
         if result.wheel is None:
             _out.print(f"[red]not built[/] {escape(result.request.name)}")
             continue
-        _out.print(
-            f"{escape(str(result.wheel))}  {len(result.run)} steps run, {len(result.cached)} cached"
-        )
+        _out.print(_summary(result, result.wheel))
         _out.print(_sizes(result.wheel))
         if result.report is not None:
             _print_comparisons(result.report)
+
+
+def _summary(result: BuildResult, file: Path) -> str:
+    return f"{escape(str(file))}  {len(result.run)} steps run, {len(result.cached)} cached"
 
 
 def _sizes(wheel: Path) -> str:

@@ -14,6 +14,12 @@ class ModelwheelError(Exception):
     exit_code: ClassVar[int] = 1
 
 
+class UsageError(ModelwheelError):
+    """A command was given a value that it cannot take."""
+
+    exit_code = 2
+
+
 class SpecError(ModelwheelError):
     """A spec file is wrong; the message lists every mistake with its place and remedy."""
 

@@ -15,7 +15,7 @@ from .errors import WheelError
 from .files import digest_tree
 from .signature import Signature
 
-MANIFEST_VERSION = 1
+MANIFEST_VERSION = 2
 
 
 class _Record(BaseModel):
@@ -128,15 +128,19 @@ class Sizes(_Record):
 class Manifest(_Record):
     """Everything that a wheel is made from."""
 
-    manifest_version: Literal[1] = 1
+    manifest_version: Literal[2] = 2
+    platform: str
+    """The platform of its machine code, such as `linux-x86_64`; a project has a manifest for each."""
     model: Model
     signature: Signature
     batching: Batching
     levels: tuple[str, ...]
     """Lowest first."""
+    weights: str
+    """Path of the constants of all variants."""
     variants: tuple[Variant, ...]
     files: tuple[File, ...]
-    """Every other file of the project that does not come from the template, sorted by path."""
+    """Every file that its wheel is made from and that does not come from the template, by path."""
     verification: Verification
     compiler: Compiler
     provenance: Provenance
@@ -174,6 +178,7 @@ class Manifest(_Record):
             mode="json",
             include={
                 "manifest_version": True,
+                "platform": True,
                 "model": True,
                 "batching": True,
                 "levels": True,

@@ -5,6 +5,7 @@ These files and `wheel_template/` are all that the wheel stage reads.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from . import __version__, manifest, tune_lock
-from .description import LICENSES, Compiled, Variant, describe
+from .description import LICENSES, Compiled, describe, platform_directory
 from .emit import (
     EMITTER_VERSION,
     Constants,
@@ -25,14 +26,16 @@ from .emit import (
 from .emit import Variant as EmittedVariant
 from .files import digest_file
 from .freeze import SIGNATURE, FrozenSignature
+from .object_files import loaded_bytes
 from .program import Program
 from .reference import ARRAYS, SUMMARY, Reference
 from .request import Request, license_texts
 from .store import Record, Store
+from .targets import Platform
 from .versions import TENSORFLOW_VERSION
 
 MANIFEST = "manifest.json"
-WEIGHTS = "weights/weights.bin"
+"""In the directory of each platform."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,8 @@ class Project:
     provenance: Mapping[str, str]
     frozen: Mapping[int, Record]
     """Results of the freeze steps by batch size."""
-    compiled: Mapping[Variant, Record]
-    """Results of the compile steps."""
+    compiled: Mapping[tuple[str, str, int], Record]
+    """Results of the compile steps by platform, CPU level and batch size."""
     reference: Record
     store: Store
 
@@ -59,7 +62,7 @@ class Project:
             "tensorflow": TENSORFLOW_VERSION,
             "spec": request.spec.spec_digest(),
             "flags": {
-                t.name: [request.flags(t).xla, request.flags(t).tf_xla] for t in request.targets
+                t.name: [request.flags(t).xla, request.flags(t).tf_xla] for t in request.levels
             },
             "provenance": dict(self.provenance),
             "tree": self.tree_sha256,
@@ -68,14 +71,20 @@ class Project:
                 name: digest_file(path).sha256 for name, path in license_texts(request.spec).items()
             },
             "frozen": {str(size): _hashes(record) for size, record in self.frozen.items()},
-            "compiled": [
-                [level, size, _hashes(record)] for (level, size), record in self.compiled.items()
-            ],
+            "compiled": [[*variant, _hashes(record)] for variant, record in self.compiled.items()],
             "reference": _hashes(self.reference),
         }
 
-    def read(self) -> Compiled:
-        """The results as values; programs in the order of `compiled`."""
+    def compiled_for(self, platform: Platform) -> dict[tuple[str, int], Record]:
+        """Results of the compile steps of one platform by CPU level and batch size."""
+        return {
+            (level, size): record
+            for (name, level, size), record in self.compiled.items()
+            if name == platform.name
+        }
+
+    def read(self, platform: Platform) -> Compiled:
+        """The results for one platform as values; programs in the order of `compiled`."""
         store = self.store
         reference = Reference.model_validate_json(store.read_bytes(self.reference, SUMMARY))
         return Compiled(
@@ -88,7 +97,7 @@ class Project:
                 (level, size if reference.batched_inputs else 1): Program.model_validate_json(
                     store.read_bytes(record, "program.json")
                 )
-                for (level, size), record in self.compiled.items()
+                for (level, size), record in self.compiled_for(platform).items()
             },
             reference=reference,
             reference_sha256=self.reference.files[ARRAYS].sha256,
@@ -109,8 +118,35 @@ def write_project_files(project: Project, saved_model_bytes: int, out: Path) -> 
     """
     from .sample import write_sample  # NumPy, which a plan does not need
 
-    compiled, request, store = project.read(), project.request, project.store
-    records = dict(zip(compiled.programs, project.compiled.values(), strict=True))
+    _copy_licenses(project.request, out / LICENSES)
+    described = [
+        _write_platform(project, platform, saved_model_bytes, out)
+        for platform in project.request.platforms
+    ]
+    # What TensorFlow answers is the same everywhere.
+    first = described[0]
+    sample = out / "python" / first.model.module / "_reference.npz"
+    write_sample(project.store.path(project.reference, ARRAYS), first, sample)
+    files = manifest.list_files(out)
+    for platform, one in zip(project.request.platforms, described, strict=True):
+        own = tuple(file for file in files if _is_of(file.path, platform, one.weights))
+        directory = out / platform_directory(platform)
+        one.model_copy(update={"files": own}).save(directory / MANIFEST)
+
+
+def _is_of(path: str, platform: Platform, weights: str) -> bool:
+    """Whether a file of the project goes into the wheels of this platform."""
+    if path.startswith("platforms/"):
+        return path.startswith(f"{platform_directory(platform)}/")
+    return path == weights or not path.startswith("weights/")
+
+
+def _write_platform(
+    project: Project, platform: Platform, saved_model_bytes: int, out: Path
+) -> manifest.Manifest:
+    """Writes what one platform alone has, and its constants; gives its manifest without files."""
+    compiled, request, store = project.read(platform), project.request, project.store
+    records = dict(zip(compiled.programs, project.compiled_for(platform).values(), strict=True))
     constants = collect(
         (program, store.path(records[variant], "constants.bin"))
         for variant, program in compiled.programs.items()
@@ -118,31 +154,20 @@ def write_project_files(project: Project, saved_model_bytes: int, out: Path) -> 
     sizes = manifest.Sizes(
         weights=len(constants.blob),
         machine_code=sum(
-            _loaded_bytes(store.path(record, "kernels.o")) for record in records.values()
+            loaded_bytes(store.path(record, "kernels.o")) for record in records.values()
         ),
         saved_model=saved_model_bytes,
     )
-    described = describe(request, compiled, _provenance(project), sizes)
-    _write(out / WEIGHTS, bytes(constants.blob))
+    described = describe(request, platform, compiled, _provenance(project), sizes)
+    # Named by its content: platforms whose constants are the same, as nearly always, share one file.
+    weights = f"weights/{hashlib.sha256(constants.blob).hexdigest()[:16]}.bin"
+    _write(out / weights, bytes(constants.blob))
     for variant in described.variants:
         record = records[variant.level, variant.batch_size]
         _write(out / variant.object, store.read_bytes(record, "kernels.o"))
-    _write_sources(request, described, constants, compiled.programs, out / "generated")
-    sample = out / "python" / described.model.module / "_reference.npz"
-    write_sample(store.path(project.reference, ARRAYS), described, sample)
-    _copy_licenses(request, out / LICENSES)
-    complete = described.model_copy(update={"files": manifest.list_files(out)})
-    complete.save(out / MANIFEST)
-
-
-def _loaded_bytes(object_file: Path) -> int:
-    """Bytes of an object file that get into memory: code and its tables, but no symbols."""
-    import lief
-
-    binary = lief.ELF.parse(str(object_file))
-    assert binary is not None, f"{object_file} came from the compiler"
-    loaded = (s for s in binary.sections if s.has(lief.ELF.Section.FLAGS.ALLOC))
-    return sum(section.size for section in loaded)
+    generated = out / platform_directory(platform) / "generated"
+    _write_sources(request, platform, described, constants, compiled.programs, generated)
+    return described.model_copy(update={"weights": weights})
 
 
 def _provenance(project: Project) -> manifest.Provenance:
@@ -167,14 +192,15 @@ def _copy_licenses(request: Request, directory: Path) -> None:
 
 def _write_sources(
     request: Request,
+    platform: Platform,
     described: manifest.Manifest,
     constants: Constants,
-    programs: Mapping[Variant, Program],
+    programs: Mapping[tuple[str, int], Program],
     directory: Path,
 ) -> None:
     """Writes one file of C++ for each CPU level, and one with the tables that name them."""
     states = max(map(random_states, programs.values()))
-    for target in request.targets:
+    for target in request.targets(platform):
         variants = [
             EmittedVariant(v.batch_size, programs[v.level, v.batch_size], v.cost)
             for v in described.variants
@@ -182,7 +208,7 @@ def _write_sources(
         ]
         text = level_source(target, variants, constants.offsets, states)
         _write(directory / f"program_{target.identifier}.cpp", text.encode())
-    text = tables_source(_tables(described), request.targets, states)
+    text = tables_source(_tables(described), request.targets(platform), states)
     _write(directory / "model_tables.cpp", text.encode())
 
 

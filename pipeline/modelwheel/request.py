@@ -8,12 +8,12 @@ from pathlib import Path
 
 from . import source
 from .compile import xla_flags
-from .errors import SpecError
+from .errors import SpecError, UsageError
 from .jobs import Flags
 from .spec import ArchiveSource, BatchRule, DirectorySource, GitSource, Spec
 from .spec.problems import did_you_mean
 from .spec.sources import is_local
-from .targets import Target, host_targets
+from .targets import PLATFORMS, TARGETS, Platform, Target, host_platform
 
 DEFAULT_BATCH_SIZES = (1,)
 """Where a spec names none; for a signature without batch axis, 1 is the whole evaluation."""
@@ -24,8 +24,9 @@ class Request:
     """One spec to be built; see `make_request`."""
 
     spec: Spec
-    targets: tuple[Target, ...]
-    """Lowest first."""
+    platforms: tuple[Platform, ...]
+    levels: tuple[Target, ...]
+    """Of all platforms' architectures, lowest first within each."""
     batch_sizes: tuple[int, ...]
     """Ascending."""
 
@@ -33,6 +34,20 @@ class Request:
     def name(self) -> str:
         """`digits-1.0.0`, with which the names of all steps begin."""
         return f"{self.spec.model.name}-{self.spec.model.version}"
+
+    def targets(self, platform: Platform) -> tuple[Target, ...]:
+        """The CPU levels of one platform, lowest first."""
+        return tuple(t for t in self.levels if t.architecture == platform.architecture)
+
+    @property
+    def variants(self) -> tuple[tuple[Platform, Target, int], ...]:
+        """Everything to be compiled: platform, CPU level and batch size."""
+        return tuple(
+            (platform, target, size)
+            for platform in self.platforms
+            for target in self.targets(platform)
+            for size in self.batch_sizes
+        )
 
     @property
     def shapes(self) -> dict[str, tuple[int | None, ...]]:
@@ -52,40 +67,63 @@ class Request:
 
 
 def make_request(
-    spec: Spec, targets: Sequence[str] = (), batch_sizes: Collection[int] = ()
+    spec: Spec,
+    targets: Sequence[str] = (),
+    batch_sizes: Collection[int] = (),
+    platforms: Sequence[str] | None = None,
 ) -> Request:
-    """Checks a spec against what is on this machine and what the command line narrows.
+    """Checks a spec against what is on this machine and what the command line asks for.
 
     Args:
         spec: The spec.
-        targets: Only these CPU levels; by default all of the spec's that this machine can link.
+        targets: Only these CPU levels; by default all of the spec's.
         batch_sizes: Only these batch sizes; by default all of the spec's.
+        platforms: For these platforms; by default for the one of this machine. Empty: for all
+            that have one of the spec's levels.
 
     Raises:
         SpecError: One of them is not among the spec's, or a file that the spec names is missing.
+        UsageError: A platform is not known.
+        EnvironmentProblemError: This machine's platform is asked for, and is not known.
     """
     sizes = spec.compilation.batch_sizes or DEFAULT_BATCH_SIZES
     _require_rules(spec, sizes)
     license_texts(spec)
-    return Request(spec, _choose_targets(spec, targets), _choose_sizes(spec, sizes, batch_sizes))
+    chosen = _choose_platforms(spec, platforms)
+    levels = _choose_levels(spec, chosen, targets)
+    return Request(spec, chosen, levels, _choose_sizes(spec, sizes, batch_sizes))
 
 
-def _choose_targets(spec: Spec, wanted: Sequence[str]) -> tuple[Target, ...]:
-    host = {target.name for target in host_targets()}
-    own = [target for target in spec.resolve_targets() if target.name in host]
-    if not own:
-        raise SpecError(
-            f"{spec.path}: targets: none of these CPU levels is of this machine's architecture, "
-            f"which has {', '.join(sorted(host))}"
-        )
-    names = [target.name for target in own]
+def _choose_platforms(spec: Spec, wanted: Sequence[str] | None) -> tuple[Platform, ...]:
+    if wanted is None:
+        return (host_platform(),)
+    if not wanted:
+        return tuple(p for p in PLATFORMS.values() if spec.resolve_targets(p.architecture))
     for name in wanted:
-        if name not in names:
+        if name not in PLATFORMS:
+            raise UsageError(f"--platform {name}: {did_you_mean(name, PLATFORMS)}")
+    return tuple(platform for name, platform in PLATFORMS.items() if name in wanted)
+
+
+def _choose_levels(
+    spec: Spec, platforms: Sequence[Platform], wanted: Sequence[str]
+) -> tuple[Target, ...]:
+    levels: dict[str, Target] = {}
+    for platform in platforms:
+        own = spec.resolve_targets(platform.architecture)
+        if not own:
+            raise SpecError(
+                f"{spec.path}: targets: none of these CPU levels is one of {platform.name}, which has "
+                f"{', '.join(t.name for t in TARGETS.values() if t.architecture == platform.architecture)}"
+            )
+        levels |= {target.name: target for target in own}
+    for name in wanted:
+        if name not in levels:
             raise SpecError(
                 f"{spec.path}: there is no target {name!r} to build here. "
-                + did_you_mean(name, names)
+                + did_you_mean(name, levels)
             )
-    return tuple(target for target in own if not wanted or target.name in wanted)
+    return tuple(target for name, target in levels.items() if not wanted or name in wanted)
 
 
 def _choose_sizes(spec: Spec, sizes: tuple[int, ...], wanted: Collection[int]) -> tuple[int, ...]:

@@ -3,8 +3,9 @@
 A step is a pure function of its inputs: its key is a hash over them, its result a record in the
 store. `modelwheel.plan` asks only for keys, `modelwheel.build` also runs what is missing. In order:
 
-    inspect -> freeze -> compile (each CPU level and batch size) \\
-            -> reference ----------------------------------------- project -> wheel -> verify
+    inspect -> freeze -> compile (each platform, CPU level, size) \\
+            -> reference ------------------------------------------ project -> wheel -> verify
+                                                                            -> sdist
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 from . import check, inspection
 from .compile import CompileRequest, cpp_class
@@ -23,8 +25,9 @@ from .jobs import Job
 from .project import Project, write_project_files
 from .reference import ARRAYS, ReferenceRequest, default_rows
 from .request import Request
+from .sdist import build_sdist, write_checksums
 from .store import Record, Store, action_key
-from .targets import Target, cpu_level
+from .targets import Platform, Target, cpu_level
 from .verify import require_passed, verify_wheel, write_report
 from .wheel import build_environment, build_wheel, render_project, template_digest
 
@@ -190,15 +193,16 @@ def _reference_rows(request: Request) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class CompileStep(JobStep):
-    """Compiles one frozen graph for one CPU level."""
+    """Compiles one frozen graph for one CPU level of one platform."""
 
     batch_size: int
     target: Target
+    platform: Platform
     kind = "compile"
 
     @property
     def name(self) -> str:
-        return f"{self.request.name}/{self.target.name}/b{self.batch_size}"
+        return _compile_name(self.request, self.platform, self.target, self.batch_size)
 
     @property
     def _freeze(self) -> str:
@@ -210,7 +214,8 @@ class CompileStep(JobStep):
 
     def _request(self) -> CompileRequest:
         name = cpp_class(self.request.spec.identifier, self.batch_size, self.target)
-        return CompileRequest(self.target, name, self.request.flags(self.target))
+        flags = self.request.flags(self.target)
+        return CompileRequest(self.platform, self.target, name, flags)
 
     def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
         frozen = records[self._freeze].files
@@ -221,6 +226,10 @@ class CompileStep(JobStep):
         frozen = out.with_name(f"{out.name}-inputs")
         workspace.store.materialize(workspace.records[self._freeze], frozen, link=True)
         return self._request().job(frozen, out)
+
+
+def _compile_name(request: Request, platform: Platform, target: Target, size: int) -> str:
+    return f"{request.name}/{platform.name}/{target.name}/b{size}"
 
 
 @dataclass(frozen=True)
@@ -235,7 +244,7 @@ class ProjectStep(LocalStep):
         name, request = self.request.name, self.request
         return (
             *(f"{name}/freeze/b{size}" for size in request.batch_sizes),
-            *(f"{name}/{t.name}/b{size}" for t in request.targets for size in request.batch_sizes),
+            *(_compile_name(request, *variant) for variant in request.variants),
             f"{name}/reference",
         )
 
@@ -250,9 +259,10 @@ class ProjectStep(LocalStep):
             provenance=self.provenance,
             frozen={size: records[f"{name}/freeze/b{size}"] for size in request.batch_sizes},
             compiled={
-                (target.name, size): records[f"{name}/{target.name}/b{size}"]
-                for target in request.targets
-                for size in request.batch_sizes
+                (platform.name, target.name, size): records[
+                    _compile_name(request, platform, target, size)
+                ]
+                for platform, target, size in request.variants
             },
             reference=records[f"{name}/reference"],
             store=store,
@@ -318,18 +328,54 @@ class VerifyStep(LocalStep):
         write_report(report, out)
 
 
-def steps_of(request: Request, tree: str, provenance: Mapping[str, str]) -> tuple[Step, ...]:
+@dataclass(frozen=True)
+class SdistStep(LocalStep):
+    """Renders the wheel template around the project's files and packs all that as it is."""
+
+    kind = "sdist"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (f"{self.request.name}/project",)
+
+    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
+        files = records[self.needs[0]].files
+        return action_key(
+            self.kind,
+            project={name: file.sha256 for name, file in files.items()},
+            template=template_digest(),
+            backend=version("scikit-build-core"),
+        )
+
+    def run(self, workspace: Workspace, out: Path) -> None:
+        project = out.with_name(f"{out.name}-project")
+        workspace.store.materialize(workspace.records[self.needs[0]], project)
+        render_project(project)
+        write_checksums(project)
+        build_sdist(project, out)
+
+
+Goal: TypeAlias = Literal["wheel", "sdist"]
+"""What a build is for: a verified wheel for this machine, or a source distribution for many."""
+
+
+def steps_of(
+    request: Request, tree: str, provenance: Mapping[str, str], goal: Goal = "wheel"
+) -> tuple[Step, ...]:
     """All steps of a request, each after those that it needs."""
+    last = (
+        (SdistStep(request, tree),)
+        if goal == "sdist"
+        else (WheelStep(request, tree), VerifyStep(request, tree))
+    )
     return (
         InspectStep(request, tree),
         *(FreezeStep(request, tree, size) for size in request.batch_sizes),
         ReferenceStep(request, tree),
         *(
-            CompileStep(request, tree, size, target)
-            for target in request.targets
-            for size in request.batch_sizes
+            CompileStep(request, tree, size, target, platform)
+            for platform, target, size in request.variants
         ),
         ProjectStep(request, tree, provenance),
-        WheelStep(request, tree),
-        VerifyStep(request, tree),
+        *last,
     )

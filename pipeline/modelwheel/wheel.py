@@ -1,8 +1,8 @@
-"""From a manifest and its files to a project that any PEP 517 frontend can build, and to a wheel.
+"""From manifests and their files to a project that any PEP 517 frontend can build, and to a wheel.
 
-The project is `wheel_template/` with its `.in` files rendered, plus what the manifest names: machine
-code, constants, generated C++ and the reference sample. Building it needs a C++ compiler, but
-neither TensorFlow nor this package.
+The project is `wheel_template/` with its `.in` files rendered, plus what the manifests name: machine
+code of one or several platforms, constants, generated C++ and the reference sample. Building it needs
+a C++ compiler, but neither TensorFlow nor this package.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from .errors import WheelError
 from .files import digest_file, digest_tree
@@ -26,7 +26,7 @@ from .manifest import Manifest, Model
 from .process import ProcessError, run
 from .signature import Tensor
 from .store import action_key
-from .targets import TARGETS
+from .targets import PLATFORMS, TARGETS
 
 if TYPE_CHECKING:
     import jinja2
@@ -58,18 +58,34 @@ def render_project(project: Path) -> None:
     """Renders the template around the files of a model, into the same directory.
 
     Args:
-        project: A directory with `manifest.json` and the files that it lists.
+        project: A directory with a `manifest.json` for each platform and the files that they list.
 
     Raises:
         WheelError: A file is missing or is not what the manifest says.
     """
-    manifest = Manifest.load(project / MANIFEST_FILE)
-    _require_files(manifest, project)
+    manifests = load_manifests(project)
+    for manifest in manifests:
+        _require_files(manifest, project)
     template = template_directory()
-    context = _context(manifest)
+    context = _context(manifests)
     for path in sorted(template.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             _render_file(path, PurePosixPath(path.relative_to(template)), context, project)
+
+
+def load_manifests(project: Path) -> list[Manifest]:
+    """The manifests of all platforms of a project, in the order of their names.
+
+    Raises:
+        WheelError: There is none, or one cannot be read.
+    """
+    paths = sorted(project.glob(f"platforms/*/{MANIFEST_FILE}"))
+    if not paths:
+        raise WheelError(
+            f"{project} has no platforms/*/{MANIFEST_FILE}; name a directory that "
+            "`modelwheel compile` made"
+        )
+    return [Manifest.load(path) for path in paths]
 
 
 def _require_files(manifest: Manifest, project: Path) -> None:
@@ -113,18 +129,23 @@ def _render_file(
 
 
 def _expansions(name: str, context: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-    """The context itself, or one context for each batch size where the name asks for that."""
-    if "__batch__" not in name:
+    """The context itself, or one for each batch size or platform where the name asks for that."""
+    if "__batch__" in name:
+        sizes = context["batch_sizes"]
+        assert isinstance(sizes, list)
+        for size in sizes:
+            yield {**context, "batch": size}
+    elif "__platform__" in name:
+        platforms = context["platforms"]
+        assert isinstance(platforms, list)
+        for platform in platforms:
+            yield {**context, "platform": platform["name"], **platform}
+    else:
         yield context
-        return
-    sizes = context["batch_sizes"]
-    assert isinstance(sizes, list)
-    for size in sizes:
-        yield {**context, "batch": size}
 
 
 def _replace_placeholders(name: str, values: Mapping[str, object]) -> str:
-    for key in ("module", "name", "identifier", "batch"):
+    for key in ("module", "name", "identifier", "batch", "platform"):
         if key in values:
             name = name.replace(f"__{key}__", str(values[key]))
     return name
@@ -158,7 +179,8 @@ def _one_comment_line(text: str) -> str:
 _FILTERS: dict[str, Callable[[str], str]] = {"toml": _quote_toml, "comment": _one_comment_line}
 
 
-def _context(manifest: Manifest) -> dict[str, object]:
+def _context(manifests: Sequence[Manifest]) -> dict[str, object]:
+    manifest = manifests[0]  # what they say of the model is the same
     model = manifest.model
     return {
         **model.model_dump(mode="json"),
@@ -169,11 +191,26 @@ def _context(manifest: Manifest) -> dict[str, object]:
         "no_emulation_reason": manifest.batching.no_emulation_reason,
         "inputs": [_tensor(tensor) for tensor in manifest.signature.inputs],
         "outputs": [_tensor(tensor) for tensor in manifest.signature.outputs],
-        "levels": list(manifest.levels),
-        "level_identifiers": [TARGETS[level].identifier for level in manifest.levels],
-        "sizes": manifest.sizes.model_dump(),
+        "levels": _levels_text(manifests),
+        "platforms": [_platform(one) for one in manifests],
         "source_date_epoch": SOURCE_DATE_EPOCH,
     }
+
+
+def _platform(manifest: Manifest) -> dict[str, object]:
+    return {
+        "name": manifest.platform,
+        "level_identifiers": [TARGETS[level].identifier for level in manifest.levels],
+        "weights": manifest.weights,
+    }
+
+
+def _levels_text(manifests: Sequence[Manifest]) -> str:
+    """`x86-64, x86-64-v3`; by architecture where there are several."""
+    levels = {PLATFORMS[m.platform].architecture: ", ".join(m.levels) for m in manifests}
+    if len(levels) == 1:
+        return next(iter(levels.values()))
+    return "; ".join(f"{architecture}: {names}" for architecture, names in levels.items())
 
 
 def _tensor(tensor: Tensor) -> dict[str, object]:
@@ -211,17 +248,26 @@ def build_wheel(project: Path, out: Path) -> Path:
     Raises:
         WheelError: The compiler or the build backend failed; the message ends with what it said.
     """
+    return build_distribution("wheel", project, out)
+
+
+def build_distribution(kind: Literal["sdist", "wheel"], project: Path, out: Path) -> Path:
+    """Asks the build backend of a project for a distribution, with the tools of this environment.
+
+    Raises:
+        WheelError: The build backend failed; the message ends with what it said.
+    """
     import build
 
     try:
         builder = build.ProjectBuilder(project, runner=_run_backend)
-        missing = builder.check_dependencies("wheel")
+        missing = builder.check_dependencies(kind)
         if missing:
             names = ", ".join(sorted(" -> ".join(chain) for chain in missing))
-            raise WheelError(f"building a wheel needs {names}; install modelwheel anew")
-        return Path(builder.build("wheel", out))
+            raise WheelError(f"building a {kind} needs {names}; install modelwheel anew")
+        return Path(builder.build(kind, out))
     except (build.BuildException, build.BuildBackendException, ProcessError) as error:
-        raise WheelError(f"building the wheel of {project.name} failed: {error}") from error
+        raise WheelError(f"building the {kind} of {project.name} failed: {error}") from error
 
 
 def _run_backend(

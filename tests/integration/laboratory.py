@@ -13,7 +13,7 @@ from modelwheel.freeze import FreezeRequest
 from modelwheel.inspection import Inspection, Shapes
 from modelwheel.jobs import Flags, Job
 from modelwheel.reference import Reference, ReferenceRequest
-from modelwheel.targets import TARGETS
+from modelwheel.targets import PLATFORMS, TARGETS
 from modelwheel.workers import WorkerPool
 
 _ROOT = Path(__file__).parents[2]
@@ -78,7 +78,9 @@ class Laboratory:
         """The directory with the compiled program."""
         level = TARGETS[target]
         every = Flags(xla_flags(level, flags))
-        request = CompileRequest(level, cpp_class(name, 4, level), every)
+        request = CompileRequest(
+            PLATFORMS[f"linux-{level.architecture}"], level, cpp_class(name, 4, level), every
+        )
         return self.run(request.job(frozen, self.new_directory()))
 
     def refer(self, name: str, **changes: object) -> tuple[Path, Reference]:

@@ -17,7 +17,7 @@ from modelwheel.verify import read_manifest
 from tests.commands import Modelwheel
 
 from .interrupting import Rebuilt
-from .wheels import LEVELS, LOWEST, REFUSED, SPECS, Built
+from .wheels import HOST, LEVELS, LOWEST, REFUSED, SPECS, Built
 
 pytestmark = pytest.mark.slow
 
@@ -89,7 +89,7 @@ def test_the_files_of_every_step_are_kept(built: Built) -> None:
     kept = built.steps / "mlp-1.0.0"
     assert (kept / LOWEST / "b4" / "out" / "kernels.o").is_file()
     assert (kept / "freeze" / "b1" / "out" / "graph.pb").is_file()
-    assert (kept / "project" / "out" / "manifest.json").is_file()
+    assert (kept / "project" / "out" / "platforms" / HOST / "manifest.json").is_file()
     assert (built.project("mlp") / "include" / "model_mlp.h").is_file()
     assert json.loads((kept / "verify" / "out" / "report.json").read_bytes())["passed"]
 
@@ -275,7 +275,7 @@ def narrowed(
 def test_a_changed_model_is_compiled_anew_only_if_its_graph_changes(
     narrowed: dict[str, Any],
 ) -> None:
-    assert narrowed["cached"] == [f"options-1.0.0/{LOWEST}/b1"]
+    assert narrowed["cached"] == [f"options-1.0.0/{HOST}/{LOWEST}/b1"]
     assert {name.partition("/")[2] for name in narrowed["run"]} == {
         *("inspect", "freeze/b1", "reference", *AT_END),
     }

@@ -17,7 +17,7 @@ from modelwheel.targets import TARGETS
 from tests.commands import Done, Modelwheel, run
 
 from .interrupting import Rebuilt
-from .wheels import LEVELS, LOWEST, SPECS, Built
+from .wheels import HOST, LEVELS, LOWEST, SPECS, Built
 
 pytestmark = pytest.mark.slow
 
@@ -149,7 +149,10 @@ def test_what_a_level_defines_carries_its_name(built: Built, tmp_path: Path) -> 
         own = f"N10modelwheel{len(name)}{name}"
         check_names(program, own)
         for size in (1, 4):
-            check_names(project / "objects" / f"{level}_b{size}.o", f"mw__mlp_b{size}_{name}_")
+            check_names(
+                project / "platforms" / HOST / "objects" / f"{level}_b{size}.o",
+                f"mw__mlp_b{size}_{name}_",
+            )
 
 
 def check_names(path: Path, own: str) -> None:

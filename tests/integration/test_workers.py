@@ -17,7 +17,7 @@ from modelwheel import inspection
 from modelwheel.compile import CompileRequest, xla_flags
 from modelwheel.errors import UnsupportedModelError
 from modelwheel.jobs import Flags, JobResult
-from modelwheel.targets import TARGETS
+from modelwheel.targets import PLATFORMS, TARGETS
 from modelwheel.worker_process import WorkerError
 from modelwheel.workers import WorkerPool
 
@@ -124,7 +124,9 @@ def test_big_jobs_wait_for_memory(tmp_path: Path, before: set[int]) -> None:
 
 
 def test_other_flags_get_another_worker(models: Path, tmp_path: Path, before: set[int]) -> None:
-    request = CompileRequest(TARGETS["x86-64"], "mw::a", Flags(xla_flags(TARGETS["x86-64"])))
+    request = CompileRequest(
+        PLATFORMS["linux-x86_64"], TARGETS["x86-64"], "mw::a", Flags(xla_flags(TARGETS["x86-64"]))
+    )
     out = tmp_path / "out"
     out.mkdir()
     with _interrupted_pool(1) as pool:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from modelwheel.manifest import Manifest
-from modelwheel.targets import host_targets
+from modelwheel.targets import host_platform, host_targets
 from modelwheel.verify import read_manifest
 from tests.commands import Modelwheel, run
 
+HOST = host_platform().name
 LOWEST = host_targets()[0].name
 
 LEVELS = tuple(t.name for t in host_targets() if t.name in {LOWEST, "x86-64-v3"})

@@ -5,7 +5,7 @@ set(MODEL_CMAKE_DIR lib/cmake/${MODEL_MODULE})
 install(TARGETS ${MODEL_MODULE} EXPORT ${MODEL_MODULE} LIBRARY DESTINATION lib ARCHIVE DESTINATION lib RUNTIME DESTINATION .)
 install(TARGETS _core LIBRARY DESTINATION .)
 install(DIRECTORY include/ DESTINATION include)
-install(FILES manifest.json DESTINATION . RENAME _manifest.json)
+install(FILES "${MODEL_PLATFORM_DIR}/manifest.json" DESTINATION . RENAME _manifest.json)
 
 # find_package(model_digits) gives the target model_digits::model_digits.
 install(EXPORT ${MODEL_MODULE}

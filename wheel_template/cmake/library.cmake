@@ -1,6 +1,6 @@
 # cmake/library.cmake - the model's shared library: runtime, generated code, machine code, weights.
 
-file(GLOB MODEL_OBJECTS "${PROJECT_SOURCE_DIR}/objects/*.o")
+file(GLOB MODEL_OBJECTS "${MODEL_PLATFORM_DIR}/objects/*.o")
 set_source_files_properties(${MODEL_OBJECTS} PROPERTIES EXTERNAL_OBJECT TRUE)
 
 add_library(${MODEL_MODULE} SHARED
@@ -9,7 +9,7 @@ add_library(${MODEL_MODULE} SHARED
   src/cpu_level.cpp
   src/model.cpp
   src/weights.c
-  generated/model_tables.cpp
+  "${MODEL_PLATFORM_DIR}/generated/model_tables.cpp"
   ${MODEL_OBJECTS}
 )
 target_include_directories(${MODEL_MODULE}
@@ -25,7 +25,7 @@ target_compile_definitions(${MODEL_MODULE} PRIVATE
 # Each level's file is compiled with the instructions of that level, as the machine code it calls was. Fusing a
 # multiplication with an addition is what that machine code does too; everything else keeps IEEE semantics.
 foreach(level IN LISTS MODEL_LEVELS)
-  set(source generated/program_${level}.cpp)
+  set(source "${MODEL_PLATFORM_DIR}/generated/program_${level}.cpp")
   target_sources(${MODEL_MODULE} PRIVATE ${source})
   set_source_files_properties(${source} PROPERTIES
     COMPILE_OPTIONS "-O3;-ffp-contract=fast;-fno-math-errno;${LEVEL_FLAGS_${level}}"
@@ -35,9 +35,9 @@ endforeach()
 
 # weights.c has the assembler include the file by a relative name: no path of this machine gets into the object.
 set_source_files_properties(src/weights.c PROPERTIES
-  COMPILE_DEFINITIONS "MODELWHEEL_WEIGHTS_FILE=\"weights.bin\""
-  INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}/weights"
-  OBJECT_DEPENDS "${PROJECT_SOURCE_DIR}/weights/weights.bin"
+  COMPILE_DEFINITIONS "MODELWHEEL_WEIGHTS_FILE=\"${MODEL_WEIGHTS}\""
+  INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}"
+  OBJECT_DEPENDS "${PROJECT_SOURCE_DIR}/${MODEL_WEIGHTS}"
 )
 
 # The library uses libc and libm alone: linked as C, it does not even name the C++ library.

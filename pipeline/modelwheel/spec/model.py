@@ -21,7 +21,7 @@ from pydantic import (
     field_validator,
 )
 
-from ..targets import TARGETS, Target, host_targets
+from ..targets import TARGETS, Target, default_targets
 from .batching import MAX_BATCH_SIZE, Batching
 from .fields import (
     GivenName,
@@ -272,7 +272,7 @@ class Spec(Section):
         Annotated[tuple[_TargetName, ...], Field(min_length=1), AfterValidator(unique)] | None
     ) = Field(
         default=None,
-        description="CPU levels to compile for; omitted: all of the machine's architecture.",
+        description="CPU levels to compile for; omitted: all of each architecture that is built for, but those for special arithmetic.",
         examples=[["x86-64", "x86-64-v3"]],
         json_schema_extra={"uniqueItems": True},
     )
@@ -363,15 +363,12 @@ class Spec(Section):
         """The name of the Python module (`model_test_simple`)."""
         return f"model_{self.identifier}"
 
-    def resolve_targets(self) -> tuple[Target, ...]:
-        """The CPU levels to compile for, lowest first.
-
-        Raises:
-            EnvironmentProblemError: None are given and this machine's architecture is not known.
-        """
+    def resolve_targets(self, architecture: str) -> tuple[Target, ...]:
+        """The CPU levels of an architecture to compile for, lowest first; may be none."""
         if self.targets is None:
-            return host_targets()
-        return tuple(TARGETS[name] for name in self.targets)
+            return default_targets(architecture)
+        chosen = (TARGETS[name] for name in self.targets)
+        return tuple(target for target in chosen if target.architecture == architecture)
 
     def xla_flags(self) -> tuple[str, ...]:
         """The spec's share of XLA_FLAGS: arithmetic, each switch set once, then the extra flags."""

@@ -49,6 +49,7 @@ def _compile(params: Mapping[str, Any], inputs: Mapping[str, Path]) -> None:
         cpp_class=params["cpp_class"],
         target_triple=params["triple"],
         target_cpu=params["cpu"],
+        target_features=params["features"],
         entry_point="entry",
         # Names become part of symbols: they must be the same wherever the work is done.
         out_function_object=_KERNELS,

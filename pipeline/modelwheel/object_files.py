@@ -1,0 +1,31 @@
+"""What is in the object files that XLA writes, whatever their format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def loaded_bytes(path: Path) -> int:
+    """Bytes of an ELF, Mach-O or COFF object that get into memory: code and its tables, no symbols."""
+    return sum(_loaded_sections(path))
+
+
+def _loaded_sections(path: Path) -> Iterator[int]:
+    import lief
+
+    binary = lief.COFF.parse(str(path)) if lief.is_coff(str(path)) else lief.parse(str(path))
+    assert binary is not None, f"{path} came from the compiler"
+    for section in binary.sections:
+        if isinstance(section, lief.ELF.Section):
+            loaded = section.has(lief.ELF.Section.FLAGS.ALLOC)
+        elif isinstance(section, lief.MachO.Section):
+            loaded = section.segment_name in ("__TEXT", "__DATA")
+        else:
+            dropped = lief.PE.Section.CHARACTERISTICS
+            loaded = not (
+                section.has_characteristic(dropped.LNK_REMOVE)
+                or section.has_characteristic(dropped.LNK_INFO)
+            )
+        if loaded:
+            yield section.size
