@@ -43,6 +43,14 @@ def built(modelwheel: Modelwheel, models: Path, tmp_path_factory: pytest.TempPat
 
 
 @pytest.fixture(scope="session")
+def sdist(modelwheel: Modelwheel, built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution of `mlp`, compiled for every platform."""
+    out = tmp_path_factory.mktemp("sdist")
+    (result,) = modelwheel("compile", "--json", "--out", out, built.spec("mlp")).json
+    return Path(result["sdist"])
+
+
+@pytest.fixture(scope="session")
 def environment(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of an environment with NumPy, pytest and these wheels, and nothing else."""
     wheels = [built.wheel(name) for name in SPECS]

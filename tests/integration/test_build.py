@@ -87,7 +87,7 @@ def test_check_tells_the_same_before_anything_is_compiled(
 
 def test_the_files_of_every_step_are_kept(built: Built) -> None:
     kept = built.steps / "mlp-1.0.0"
-    assert (kept / LOWEST / "b4" / "out" / "kernels.o").is_file()
+    assert (kept / HOST / LOWEST / "b4" / "out" / "kernels.o").is_file()
     assert (kept / "freeze" / "b1" / "out" / "graph.pb").is_file()
     assert (kept / "project" / "out" / "platforms" / HOST / "manifest.json").is_file()
     assert (built.project("mlp") / "include" / "model_mlp.h").is_file()

@@ -21,6 +21,9 @@ LOWEST = host_targets()[0].name
 LEVELS = tuple(t.name for t in host_targets() if t.name in {LOWEST, "x86-64-v3"})
 """What one of the wheels is built for; the others have the lowest level alone."""
 
+EVERYWHERE = ("x86-64", "x86-64-v3", "armv8-a")
+"""What the same model is compiled for on other platforms."""
+
 _SPEC = """\
 model: {{name: {name}, version: "1.0.0", author: A. Author, description: A model of the tests.}}
 source: {{directory: {model}}}
@@ -47,7 +50,7 @@ def spec_text(model: str, *, name: str = "", more: str = "", levels: tuple[str, 
 
 
 SPECS = {
-    "mlp": spec_text("mlp", levels=LEVELS),
+    "mlp": spec_text("mlp", levels=EVERYWHERE),
     "kinds": spec_text("kinds"),
     "batch-mean": spec_text("batch_mean"),
     "options": spec_text("unused_input", name="options", more=_OPTIONS),
