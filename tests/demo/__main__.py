@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -19,56 +18,23 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from tests.demo.data import WORK, pin_spec, run, saved_model, say
 from tests.demo.train import held_out
 
-REPOSITORY = Path(__file__).parents[2]
-WORK = REPOSITORY / ".demo"
-DATA = WORK / "data-repository"
-SAVED_MODEL = DATA / "digits" / "saved_model"
+SAVED_MODEL = saved_model("digits")
 ENVIRONMENT = WORK / "consumer"
 WHEELS = WORK / "wheels"
 ROUNDS = 5
 
-console = Console(stderr=True)
-
 
 def main() -> None:
     """Runs every step and prints what came out."""
-    WORK.mkdir(exist_ok=True)
-    commit = commit_saved_model()
-    spec = pin_spec(commit)
-    wheel = build_wheel(spec)
+    wheel = build_wheel(pin_spec("digits"))
     python = install(wheel)
     images = WORK / "held-out.npz"
     _, _, pixels, labels = held_out()
     np.savez(images, images=pixels, labels=labels)
     print_results(compare(python, images), wheel)
-
-
-def commit_saved_model() -> str:
-    """Trains once and commits the SavedModel to the data repository; gives the commit."""
-    if not (DATA / ".git").is_dir():
-        say("training the classifier on scikit-learn's digits")
-        SAVED_MODEL.parent.mkdir(parents=True, exist_ok=True)
-        run(sys.executable, "-m", "tests.demo.train", SAVED_MODEL, quiet=True)
-        git("init", "--quiet", "--initial-branch=main")
-        git("add", ".")
-        git(
-            "-c", "user.name=demo", "-c", "user.email=demo@example.org",
-            "commit", "--quiet", "--message=Digit classifier",
-        )  # fmt: skip
-    return git("rev-parse", "HEAD")
-
-
-def pin_spec(commit: str) -> Path:
-    """Copies the shipped spec with its pin set to this machine's training."""
-    text = (REPOSITORY / "model_specs" / "digits.yaml").read_text(encoding="utf-8")
-    text, count = re.subn(r"(?m)^(  commit:) .*$", rf'\1 "{commit}"', text)
-    assert count == 1, "model_specs/digits.yaml must have one commit"
-    spec = WORK / "specs" / "digits.yaml"
-    spec.parent.mkdir(exist_ok=True)
-    spec.write_text(text, encoding="utf-8")
-    return spec
 
 
 def build_wheel(spec: Path) -> Path:
@@ -171,29 +137,6 @@ def start(python: Path, script: str, *arguments: Path) -> Any:
         env=environment,
         text=True,
     )
-
-
-def say(what: str) -> None:
-    """Tells what is going on."""
-    console.print(f"[bold]demo:[/bold] {what}", highlight=False)
-
-
-def git(*arguments: str) -> str:
-    """Runs git in the data repository; gives what it prints."""
-    return run("git", "-C", DATA, *arguments, capture=True).strip()
-
-
-def run(*command: str | Path, capture: bool = False, quiet: bool = False) -> str:
-    """Runs a command; its failure ends the demo."""
-    done = subprocess.run(
-        command,
-        check=True,
-        text=True,
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE if capture or quiet else None,
-        stderr=subprocess.DEVNULL if quiet else None,
-    )
-    return done.stdout or ""
 
 
 if __name__ == "__main__":

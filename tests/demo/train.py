@@ -1,4 +1,4 @@
-"""Trains the digit classifier and exports it: `python -m tests.demo.train DIRECTORY`.
+"""Trains the models of the demonstrations and exports them: `python -m tests.demo.train NAME DIRECTORY`.
 
 The data are the 1797 handwritten digits (8 x 8 grey values) that scikit-learn ships. Four fifths
 train; the last fifth, in the order of the data set, is held out.
@@ -27,7 +27,7 @@ def held_out() -> tuple[Any, Any, Any, Any]:
     return images[:split], labels[:split], images[split:], labels[split:]
 
 
-def train(saved_model: Path) -> None:
+def train_digits(saved_model: Path) -> None:
     """Trains a small convolutional network for a few seconds and exports it as a SavedModel."""
     import keras
 
@@ -48,5 +48,23 @@ def train(saved_model: Path) -> None:
     model.export(saved_model, verbose=False)
 
 
+def train_parity(saved_model: Path) -> None:
+    """Trains a network that tells odd digits from even ones, of the pixels in a row."""
+    import keras
+
+    keras.utils.set_random_seed(0)
+    images, labels, _, _ = held_out()
+    model = keras.Sequential(
+        [
+            keras.Input((64,), name="pixels"),
+            keras.layers.Dense(32, activation="relu"),
+            keras.layers.Dense(1, activation="sigmoid", name="odd"),
+        ]
+    )
+    model.compile("adam", "binary_crossentropy")
+    model.fit(images.reshape(-1, 64), labels % 2, batch_size=32, epochs=12, verbose=0)
+    model.export(saved_model, verbose=False)
+
+
 if __name__ == "__main__":
-    train(Path(sys.argv[1]))
+    {"digits": train_digits, "parity": train_parity}[sys.argv[1]](Path(sys.argv[2]))

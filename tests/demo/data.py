@@ -1,0 +1,80 @@
+"""What both demonstrations start from: a data repository with trained models, and specs that pin it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+REPOSITORY = Path(__file__).parents[2]
+WORK = REPOSITORY / ".demo"
+DATA = WORK / "data-repository"
+SPECS = WORK / "specs"
+
+console = Console(stderr=True)
+
+
+def saved_model(name: str) -> Path:
+    """Where the data repository has a model."""
+    return DATA / name / "saved_model"
+
+
+def commit_saved_model(name: str) -> str:
+    """Trains a model once and commits it to the data repository; gives the commit."""
+    if not (DATA / ".git").is_dir():
+        DATA.mkdir(parents=True, exist_ok=True)
+        git("init", "--quiet", "--initial-branch=main")
+    directory = saved_model(name)
+    if not directory.is_dir():
+        say(f"training {name} on scikit-learn's digits")
+        run(sys.executable, "-m", "tests.demo.train", name, directory, quiet=True)
+        git("add", ".")
+        git(
+            "-c", "user.name=demo", "-c", "user.email=demo@example.org",
+            "commit", "--quiet", f"--message=Train {name}",
+        )  # fmt: skip
+    return git("log", "-1", "--format=%H", "--", name)
+
+
+def pin_spec(name: str) -> Path:
+    """Copies a shipped spec with its pin set to this machine's training."""
+    commit = commit_saved_model(name)
+    text = (REPOSITORY / "model_specs" / f"{name}.yaml").read_text(encoding="utf-8")
+    text, count = re.subn(r"(?m)^(  commit:) .*$", rf'\1 "{commit}"', text)
+    assert count == 1, f"model_specs/{name}.yaml must have one commit"
+    spec = SPECS / f"{name}.yaml"
+    spec.parent.mkdir(parents=True, exist_ok=True)
+    spec.write_text(text, encoding="utf-8")
+    return spec
+
+
+def say(what: str) -> None:
+    """Tells what is going on."""
+    console.print(f"[bold]demo:[/bold] {what}", highlight=False)
+
+
+def git(*arguments: str) -> str:
+    """Runs git in the data repository; gives what it prints."""
+    return run("git", "-C", DATA, *arguments, capture=True).strip()
+
+
+def run(
+    *command: str | Path,
+    capture: bool = False,
+    quiet: bool = False,
+    env: dict[str, str] | None = None,
+) -> str:
+    """Runs a command; its failure ends the demonstration."""
+    done = subprocess.run(
+        command,
+        check=True,
+        text=True,
+        cwd=REPOSITORY,
+        env=env,
+        stdout=subprocess.PIPE if capture or quiet else None,
+        stderr=subprocess.DEVNULL if quiet else None,
+    )
+    return done.stdout or ""
