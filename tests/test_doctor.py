@@ -58,6 +58,8 @@ assert not [name for name in sys.modules if name.startswith("tensorflow")]
         "disk",
         "memory",
         "CPU level",
+        "release tools",
+        "containers",
     ]
 
 

@@ -30,6 +30,8 @@ _TIMEOUT = 20.0
 _DISK_BYTES = 2 << 30
 _MEMORY_BYTES = 2 << 30  # TensorFlow's import takes 0.6 GB; the rest is for a model of 60 MB
 
+_RELEASE_TOOLS = ("cibuildwheel", "ziglang", "auditwheel", "capstone", "check-wheel-contents")
+
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 # Uses what the wheel's own sources use: a C++17 compiler that can compile this and link it, can
@@ -171,6 +173,31 @@ def _check_cpu() -> Finding:
     return _finding("CPU level", ok, found, "use a machine with one of these architectures")
 
 
+def _check_release_tools() -> Finding:
+    versions = {name: _installed(name) for name in _RELEASE_TOOLS}
+    missing = [name for name, version in versions.items() if version is None]
+    found = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+    return _finding(
+        "release tools",
+        not missing,
+        f"not installed: {', '.join(missing)}" if missing else found,
+        "`pip install 'modelwheel[release]'`; only `wheel` and `audit` need them",
+        required=False,
+    )
+
+
+def _check_containers() -> Finding:
+    engine = os.environ.get("CIBW_CONTAINER_ENGINE", "docker").partition(";")[0].strip()
+    path = shutil.which(engine) or shutil.which("podman")
+    return _finding(
+        "containers",
+        path is not None,
+        path or f"neither {engine} nor podman",
+        "install podman or docker; only `wheel` for Linux needs one, and `wheel --cross` none",
+        required=False,
+    )
+
+
 _CHECKS: Sequence[Callable[[], Finding]] = (
     _check_python,
     _check_headers,
@@ -183,6 +210,8 @@ _CHECKS: Sequence[Callable[[], Finding]] = (
     _check_disk,
     _check_memory,
     _check_cpu,
+    _check_release_tools,
+    _check_containers,
 )
 
 
