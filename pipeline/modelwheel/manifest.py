@@ -50,6 +50,14 @@ class Model(_Record):
     urls: dict[str, str]
     keywords: tuple[str, ...]
 
+    @property
+    def whole_license(self) -> str:
+        """The licence of a wheel: that of the code and, if known, that of the weights."""
+        if self.weights_license is None or self.weights_license == self.license:
+            return self.license
+        both = (self.license, self.weights_license)
+        return " AND ".join(f"({text})" if " " in text else text for text in both)
+
 
 class Variant(_Record):
     """One CPU level and batch size."""

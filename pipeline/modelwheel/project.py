@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import __version__, manifest, tune_lock
+from . import __version__, manifest, sbom, tune_lock
 from .description import LICENSES, Compiled, describe, platform_directory
 from .emit import (
     EMITTER_VERSION,
@@ -59,6 +59,7 @@ class Project:
             "modelwheel": __version__,
             "emitter": EMITTER_VERSION,
             "manifest": manifest.MANIFEST_VERSION,
+            "sbom": sbom.SBOM_VERSION,
             "tensorflow": TENSORFLOW_VERSION,
             "spec": request.spec.spec_digest(),
             "flags": {
@@ -130,8 +131,17 @@ def write_project_files(project: Project, saved_model_bytes: int, out: Path) -> 
     files = manifest.list_files(out)
     for platform, one in zip(project.request.platforms, described, strict=True):
         own = tuple(file for file in files if _is_of(file.path, platform, one.weights))
-        directory = out / platform_directory(platform)
-        one.model_copy(update={"files": own}).save(directory / MANIFEST)
+        _write_manifest(one.model_copy(update={"files": own}), platform_directory(platform), out)
+
+
+def _write_manifest(described: manifest.Manifest, directory: str, out: Path) -> None:
+    """Writes the bill of materials, which names all other files, and the manifest, which names all."""
+    path = f"{directory}/{sbom.SBOM_TEMPLATE}"
+    _write(out / path, sbom.template(described).encode())
+    digest = digest_file(out / path)
+    file = manifest.File(path=path, sha256=digest.sha256, size=digest.size)
+    files = tuple(sorted((*described.files, file), key=lambda f: f.path))
+    described.model_copy(update={"files": files}).save(out / directory / MANIFEST)
 
 
 def _is_of(path: str, platform: Platform, weights: str) -> bool:

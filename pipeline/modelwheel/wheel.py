@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal
 
 from .errors import WheelError
 from .files import digest_file, digest_tree
-from .manifest import Manifest, Model
+from .manifest import Manifest
 from .process import ProcessError, run
 from .signature import Tensor
 from .store import action_key
@@ -184,7 +184,7 @@ def _context(manifests: Sequence[Manifest]) -> dict[str, object]:
     model = manifest.model
     return {
         **model.model_dump(mode="json"),
-        "license": _license(model),
+        "license": model.whole_license,
         "code_license": model.license,
         "batch_sizes": list(manifest.batching.sizes),
         "batched": manifest.signature.batched,
@@ -228,14 +228,6 @@ def _shape_text(tensor: Tensor) -> str:
     k = tensor.leading_per_row
     batch = "batch" if k == 1 else f"batch * {k}"
     return f"[{', '.join(batch if e is None else str(e) for e in tensor.shape)}]"
-
-
-def _license(model: Model) -> str:
-    """The licence of the whole wheel: that of the code and, if known, that of the weights."""
-    weights = model.weights_license
-    if weights is None or weights == model.license:
-        return model.license
-    return " AND ".join(f"({text})" if " " in text else text for text in (model.license, weights))
 
 
 def build_wheel(project: Path, out: Path) -> Path:

@@ -26,9 +26,10 @@ target_compile_definitions(${MODEL_MODULE} PRIVATE
 # multiplication with an addition is what that machine code does too; everything else keeps IEEE semantics.
 foreach(level IN LISTS MODEL_LEVELS)
   set(source "${MODEL_PLATFORM_DIR}/generated/program_${level}.cpp")
+  set(MODEL_LEVEL_OPTIONS_${level} -O3 -ffp-contract=fast -fno-math-errno ${LEVEL_FLAGS_${level}})
   target_sources(${MODEL_MODULE} PRIVATE ${source})
   set_source_files_properties(${source} PROPERTIES
-    COMPILE_OPTIONS "-O3;-ffp-contract=fast;-fno-math-errno;${LEVEL_FLAGS_${level}}"
+    COMPILE_OPTIONS "${MODEL_LEVEL_OPTIONS_${level}}"
     COMPILE_DEFINITIONS MODELWHEEL_LEVEL=${level}
   )
 endforeach()

@@ -1,0 +1,263 @@
+"""The bill of materials that every wheel carries (PEP 770, CycloneDX 1.6): the model and all else in it.
+
+The compile stage knows everything but the C and C++ compilers. It writes a template, in which CMake
+(`wheel_template/cmake/sbom.cmake`) replaces `@MODEL_SBOM_...@`, so that a wheel names the compilers that
+really built it. Nothing in it depends on when or where: there is no timestamp, and the serial number is
+a UUID (version 5) over everything else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from .manifest import File, Manifest
+from .targets import PLATFORMS, TARGETS
+
+if TYPE_CHECKING:
+    from cyclonedx.model import ExternalReference, Property
+    from cyclonedx.model.bom import Bom
+    from cyclonedx.model.component import Component, Pedigree
+    from packageurl import PackageURL
+
+SBOM_VERSION = 1
+"""Raised when the same manifest gives another template; part of every key."""
+
+SBOM_TEMPLATE = "sbom.cdx.json.in"
+"""In the directory of each platform."""
+
+NUMPY_REQUIREMENT = "numpy>=1.26"
+"""What the Python package of every wheel needs."""
+
+PREFIX = "modelwheel:"
+"""Before the names of properties that CycloneDX itself does not have."""
+
+COMPILERS = {"c-compiler": "C", "cxx-compiler": "CXX"}
+"""What CMake calls the compilers of the wheel stage, by their references in the bill."""
+
+_VARIABLE = re.compile(r"@AT@(MODEL_SBOM_\w+)@AT@")
+
+
+def template(manifest: Manifest) -> str:
+    """The bill of materials of one platform's wheels, for CMake's `configure_file(... @ONLY)`.
+
+    Args:
+        manifest: Complete; its `files` are all those that go into the wheels but this one.
+    """
+    from cyclonedx.output.json import JsonV1Dot6
+
+    bom = json.loads(JsonV1Dot6(_bom(manifest)).output_as_string())
+    del bom["metadata"]["timestamp"]
+    bom["serialNumber"] = "urn:uuid:@MODEL_SBOM_UUID@"
+    text = json.dumps(bom, indent=1, sort_keys=True) + "\n"
+    # What the author of the model wrote must become neither a variable nor a directive of CMake's.
+    text = text.replace("@", "@AT@").replace("#", "@HASH@")
+    return _VARIABLE.sub(r"@\1@", text)
+
+
+def _bom(manifest: Manifest) -> Bom:
+    from cyclonedx.model.bom import Bom, BomMetaData
+
+    wheel = _wheel(manifest)
+    contained = [_model(manifest), _machine_code(manifest), _runtime(manifest), *_linked(manifest)]
+    numpy = _numpy()
+    bom = Bom(
+        metadata=BomMetaData(component=wheel, tools=[]),
+        components=[*contained, numpy, *_compilers(manifest)],
+    )
+    bom.register_dependency(wheel, [*contained, numpy])
+    return bom
+
+
+def _component(
+    ref: str, name: str, version: str | None, description: str, *, type_: str = "library"
+) -> Component:
+    from cyclonedx.model.component import Component, ComponentType
+
+    return Component(
+        bom_ref=ref,
+        name=name,
+        version=version,
+        description=description,
+        type=ComponentType(type_),
+    )
+
+
+def _license(component: Component, expression: str | None) -> Component:
+    from cyclonedx.model.license import LicenseExpression
+
+    component.licenses = [LicenseExpression(expression)] if expression else []
+    return component
+
+
+def _purl(name: str, version: str | None = None) -> PackageURL:
+    from packageurl import PackageURL
+
+    return PackageURL("pypi", None, name, version)
+
+
+def _properties(values: Mapping[str, str]) -> list[Property]:
+    from cyclonedx.model import Property
+
+    return [Property(name=f"{PREFIX}{name}", value=value) for name, value in values.items()]
+
+
+def _wheel(manifest: Manifest) -> Component:
+    model = manifest.model
+    wheel = _component("wheel", model.distribution, model.version, model.summary)
+    wheel.purl = _purl(model.distribution, model.version)
+    wheel.properties = _properties(
+        {"platform": manifest.platform, "cpu-levels": ", ".join(manifest.levels)}
+    )
+    return _license(wheel, model.whole_license)
+
+
+# --- the model ------------------------------------------------------------------------------------
+
+
+def _model(manifest: Manifest) -> Component:
+    from cyclonedx.model.contact import OrganizationalContact
+
+    model, origin = manifest.model, manifest.provenance
+    component = _component(
+        "model",
+        model.name,
+        model.version,
+        model.description or model.summary,
+        type_="machine-learning-model",
+    )
+    component.authors = [OrganizationalContact(name=model.author)] if model.author else []
+    component.external_references = _references(origin.source)
+    component.pedigree = _pedigree(origin.source)
+    component.properties = _properties(
+        {
+            "tree-sha256": origin.tree_sha256,
+            **{f"source:{k}": v for k, v in origin.source.items() if k != "tree_sha256"},
+            "spec-sha256": origin.spec_sha256,
+            "signature": origin.signature_key,
+            "batch-sizes": ", ".join(map(str, manifest.batching.sizes)),
+        }
+    )
+    weights = [file for file in manifest.files if file.path == manifest.weights]
+    component.components = [
+        _file(file, "data", "The model's constants, in the library") for file in weights
+    ]
+    return _license(component, model.weights_license)
+
+
+def _references(source: Mapping[str, str]) -> list[ExternalReference]:
+    from cyclonedx.model import ExternalReference, ExternalReferenceType, XsUri
+
+    kinds = {"git": ExternalReferenceType.VCS, "archive": ExternalReferenceType.DISTRIBUTION}
+    if source.get("kind") not in kinds or "url" not in source:
+        return []
+    pin = source.get("commit") or f"SHA-256 {source.get('sha256')}"
+    comment = f"{source.get('path') or 'the root'} at {pin}"
+    kind = kinds[source["kind"]]
+    return [ExternalReference(type=kind, url=XsUri(source["url"]), comment=comment)]
+
+
+def _pedigree(source: Mapping[str, str]) -> Pedigree | None:
+    from cyclonedx.model import XsUri
+    from cyclonedx.model.component import Commit, Pedigree
+
+    if "commit" not in source:
+        return None
+    return Pedigree(commits=[Commit(uid=source["commit"], url=XsUri(source["url"]))])
+
+
+def _file(file: File, kind: str, description: str) -> Component:
+    from cyclonedx.model import HashAlgorithm, HashType
+
+    component = _component(file.path, file.path, None, description, type_=kind)
+    component.hashes = [HashType(alg=HashAlgorithm.SHA_256, content=file.sha256)]
+    return component
+
+
+# --- what is compiled and linked into the wheel ----------------------------------------------------
+
+
+def _machine_code(manifest: Manifest) -> Component:
+    version = manifest.compiler.tensorflow
+    description = "Machine code that the XLA of this TensorFlow emitted, linked into the library"
+    code = _component("xla", "xla", version, description)
+    objects = {variant.object for variant in manifest.variants}
+    files = [file for file in manifest.files if file.path in objects]
+    code.components = [_file(file, "file", "Object file of one variant") for file in files]
+    return _license(code, "Apache-2.0")
+
+
+def _runtime(manifest: Manifest) -> Component:
+    version = manifest.compiler.modelwheel
+    runtime = _component("modelwheel", "modelwheel", version, "Runtime, kernels, Python package")
+    runtime.purl = _purl("modelwheel", version)
+    flags = {
+        f"flags:{level}": f"@MODEL_SBOM_FLAGS_{TARGETS[level].identifier}@"
+        for level in manifest.levels
+    }
+    runtime.properties = _properties({"flags": "@MODEL_SBOM_FLAGS@", **flags})
+    return _license(runtime, "Apache-2.0")
+
+
+def _linked(manifest: Manifest) -> list[Component]:
+    """Libraries of others, as CMake found them."""
+    pybind11 = _component(
+        "pybind11",
+        "pybind11",
+        "@MODEL_SBOM_PYBIND11_VERSION@",
+        "Headers that are compiled into the Python extension",
+    )
+    _license(pybind11, "BSD-3-Clause")
+    linked = [pybind11, _found("CXX_LIBRARY", "C++ library of the Python extension")]
+    if PLATFORMS[manifest.platform].system != "windows":
+        support = "Support functions of the C compiler, linked statically where any are used"
+        linked.insert(1, _found("COMPILER_RUNTIME", support))
+    return linked
+
+
+def _found(variable: str, description: str) -> Component:
+    component = _component(
+        variable.lower().replace("_", "-"),
+        f"@MODEL_SBOM_{variable}_NAME@",
+        f"@MODEL_SBOM_{variable}_VERSION@",
+        description,
+    )
+    component.properties = _properties({"linkage": f"@MODEL_SBOM_{variable}_LINKAGE@"})
+    return _license(component, f"@MODEL_SBOM_{variable}_LICENSE@")
+
+
+def _numpy() -> Component:
+    from cyclonedx.model.component import ComponentScope
+
+    numpy = _component("numpy", "numpy", None, "Required by the Python package; not in the wheel")
+    numpy.purl, numpy.scope = _purl("numpy"), ComponentScope.REQUIRED
+    numpy.properties = _properties({"requirement": NUMPY_REQUIREMENT})
+    return _license(numpy, "BSD-3-Clause")
+
+
+# --- what compiled it -------------------------------------------------------------------------------
+
+
+def _compilers(manifest: Manifest) -> Sequence[Component]:
+    """Compilers are not in the wheel: CycloneDX calls the scope of what only made it `excluded`."""
+    from cyclonedx.model.component import ComponentScope
+
+    compiler = manifest.compiler
+    version = compiler.tensorflow
+    description = "Compiled the model with its XLA"
+    tensorflow = _component("tensorflow", "tensorflow", version, description, type_="application")
+    tensorflow.purl = _purl("tensorflow", version)
+    flags = {f"xla-flags:{level}": " ".join(value) for level, value in compiler.xla_flags.items()}
+    tensorflow.properties = _properties({**flags, "tf-xla-flags": " ".join(compiler.tf_xla_flags)})
+    compilers = [tensorflow]
+    for ref, language in COMPILERS.items():
+        name, version = (f"@MODEL_SBOM_{language}_COMPILER_{part}@" for part in ("ID", "VERSION"))
+        of = "C" if language == "C" else "C++"
+        compilers.append(
+            _component(ref, name, version, f"Compiled the {of} of the wheel", type_="application")
+        )
+    for component in compilers:
+        component.scope = ComponentScope.EXCLUDED
+    return compilers
