@@ -82,6 +82,8 @@ def make_manifest(name: str, text: str = "", version: str = "1.0.0") -> Manifest
                 "commit": f"{COMMIT}{text}",
             },
             tree_sha256=f"{TREE}{text}",
+            files=(),
+            graphs={},
             signature_key=f"serving_default{text}",
         ),
         sizes=Sizes(weights=2000, machine_code=1000, saved_model=3000),

@@ -75,7 +75,9 @@ def description(
         make_request(load_spec(path), platforms=["linux-x86_64"]),
         PLATFORMS["linux-x86_64"],
         Compiled(frozen, programs, found, "ab" * 32),
-        manifest.Provenance(spec_sha256="", source={}, tree_sha256="", signature_key=""),
+        manifest.Provenance(
+            spec_sha256="", source={}, tree_sha256="", files=(), graphs={}, signature_key=""
+        ),
         manifest.Sizes(weights=0, machine_code=0, saved_model=0),
     )
 

@@ -15,7 +15,7 @@ from .errors import WheelError
 from .files import digest_tree
 from .signature import Signature
 
-MANIFEST_VERSION = 2
+MANIFEST_VERSION = 3
 
 
 class _Record(BaseModel):
@@ -23,10 +23,10 @@ class _Record(BaseModel):
 
 
 class File(_Record):
-    """A file of the project that a wheel is built from."""
+    """A file by its content."""
 
     path: str
-    """Relative to the project, with forward slashes."""
+    """Relative to the project, or to the SavedModel, with forward slashes."""
     sha256: str
     size: int
 
@@ -120,7 +120,12 @@ class Provenance(_Record):
     spec_sha256: str
     source: dict[str, str]
     tree_sha256: str
+    """Over `files`; see `modelwheel.source`."""
+    files: tuple[File, ...]
+    """Every file of the SavedModel."""
     signature_key: str
+    graphs: dict[int, str]
+    """SHA-256 of the frozen graphs by batch size."""
 
 
 class Sizes(_Record):
@@ -136,7 +141,7 @@ class Sizes(_Record):
 class Manifest(_Record):
     """Everything that a wheel is made from."""
 
-    manifest_version: Literal[2] = 2
+    manifest_version: Literal[3] = 3
     platform: str
     """The platform of its machine code, such as `linux-x86_64`; a project has a manifest for each."""
     model: Model
@@ -181,7 +186,7 @@ class Manifest(_Record):
             ) from None
 
     def about(self) -> dict[str, object]:
-        """What the library says about itself: the manifest without its list of files."""
+        """What the library says about itself: the manifest without its lists of files."""
         return self.model_dump(
             mode="json",
             include={
@@ -191,7 +196,7 @@ class Manifest(_Record):
                 "batching": True,
                 "levels": True,
                 "compiler": True,
-                "provenance": True,
+                "provenance": {"spec_sha256", "source", "tree_sha256", "signature_key"},
                 "sizes": True,
             },
         )

@@ -25,7 +25,7 @@ from .emit import (
 )
 from .emit import Variant as EmittedVariant
 from .files import digest_file
-from .freeze import SIGNATURE, FrozenSignature
+from .freeze import GRAPH, SIGNATURE, FrozenSignature
 from .object_files import loaded_bytes
 from .program import Program
 from .reference import ARRAYS, SUMMARY, Reference
@@ -109,8 +109,13 @@ def _hashes(record: Record) -> dict[str, str]:
     return {name: file.sha256 for name, file in record.files.items()}
 
 
-def write_project_files(project: Project, saved_model_bytes: int, out: Path) -> None:
+def write_project_files(project: Project, model: Path, out: Path) -> None:
     """Writes generated C++, machine code, constants, reference sample and manifest below `out`.
+
+    Args:
+        project: Results of earlier steps.
+        model: The SavedModel.
+        out: An empty directory.
 
     Raises:
         UnsupportedModelError: An output's shape follows the batch in a way that cannot be described,
@@ -120,8 +125,9 @@ def write_project_files(project: Project, saved_model_bytes: int, out: Path) -> 
     from .sample import write_sample  # NumPy, which a plan does not need
 
     _copy_licenses(project.request, out / LICENSES)
+    provenance = _provenance(project, manifest.list_files(model))
     described = [
-        _write_platform(project, platform, saved_model_bytes, out)
+        _write_platform(project, platform, provenance, out)
         for platform in project.request.platforms
     ]
     # What TensorFlow answers is the same everywhere.
@@ -152,7 +158,7 @@ def _is_of(path: str, platform: Platform, weights: str) -> bool:
 
 
 def _write_platform(
-    project: Project, platform: Platform, saved_model_bytes: int, out: Path
+    project: Project, platform: Platform, provenance: manifest.Provenance, out: Path
 ) -> manifest.Manifest:
     """Writes what one platform alone has, and its constants; gives its manifest without files."""
     compiled, request, store = project.read(platform), project.request, project.store
@@ -166,9 +172,9 @@ def _write_platform(
         machine_code=sum(
             loaded_bytes(store.path(record, "kernels.o")) for record in records.values()
         ),
-        saved_model=saved_model_bytes,
+        saved_model=sum(file.size for file in provenance.files),
     )
-    described = describe(request, platform, compiled, _provenance(project), sizes)
+    described = describe(request, platform, compiled, provenance, sizes)
     # Named by its content: platforms whose constants are the same, as nearly always, share one file.
     weights = f"weights/{hashlib.sha256(constants.blob).hexdigest()[:16]}.bin"
     _write(out / weights, bytes(constants.blob))
@@ -180,11 +186,13 @@ def _write_platform(
     return described.model_copy(update={"weights": weights})
 
 
-def _provenance(project: Project) -> manifest.Provenance:
+def _provenance(project: Project, files: tuple[manifest.File, ...]) -> manifest.Provenance:
     return manifest.Provenance(
         spec_sha256=project.request.spec.spec_digest(),
         source=dict(project.provenance),
         tree_sha256=project.tree_sha256,
+        files=files,
+        graphs={size: record.files[GRAPH].sha256 for size, record in project.frozen.items()},
         signature_key=project.request.spec.model.serving_key,
     )
 

@@ -269,9 +269,8 @@ class ProjectStep(LocalStep):
         )
 
     def run(self, workspace: Workspace, out: Path) -> None:
-        saved_model = sum(f.stat().st_size for f in workspace.model.rglob("*") if f.is_file())
         project = self._project(workspace.store, workspace.records)
-        write_project_files(project, saved_model, out)
+        write_project_files(project, workspace.model, out)
 
 
 @dataclass(frozen=True)
@@ -355,19 +354,20 @@ class SdistStep(LocalStep):
         build_sdist(project, out)
 
 
-Goal: TypeAlias = Literal["wheel", "sdist"]
-"""What a build is for: a verified wheel for this machine, or a source distribution for many."""
+Goal: TypeAlias = Literal["wheel", "sdist", "project"]
+"""What a build is for: a verified wheel for this machine, a source distribution for many, or all that
+these are made from."""
 
 
 def steps_of(
     request: Request, tree: str, provenance: Mapping[str, str], goal: Goal = "wheel"
 ) -> tuple[Step, ...]:
     """All steps of a request, each after those that it needs."""
-    last = (
-        (SdistStep(request, tree),)
-        if goal == "sdist"
-        else (WheelStep(request, tree), VerifyStep(request, tree))
-    )
+    last: dict[Goal, tuple[Step, ...]] = {
+        "wheel": (WheelStep(request, tree), VerifyStep(request, tree)),
+        "sdist": (SdistStep(request, tree),),
+        "project": (),
+    }
     return (
         InspectStep(request, tree),
         *(FreezeStep(request, tree, size) for size in request.batch_sizes),
@@ -377,5 +377,5 @@ def steps_of(
             for platform, target, size in request.variants
         ),
         ProjectStep(request, tree, provenance),
-        *last,
+        *last[goal],
     )
