@@ -42,6 +42,22 @@ Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Worker pr
 BatchSizes = Annotated[
     list[int] | None, typer.Option("--batch-size", help="Only this batch size; may be repeated.")
 ]
+Platforms = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--platform",
+        help="For this platform, such as linux-aarch64; several by commas or repeated.",
+    ),
+]
+ChangedSince = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REF", help="Only specs that this branch changed since it left REF (git)."
+    ),
+]
+Tag = Annotated[
+    str | None, typer.Option(metavar="NAME-VERSION", help="Only the spec that this tag releases.")
+]
 
 
 class _InterruptedBuildError(BaseException):
@@ -128,10 +144,23 @@ def check(
     spec_only: Annotated[
         bool, typer.Option("--spec-only", help="Check the files, not their models.")
     ] = False,
+    released_once: Annotated[
+        bool,
+        typer.Option(
+            "--released-once",
+            help="Refuse specs that are not what the git tag NAME-VERSION of their version released.",
+        ),
+    ] = False,
+    changed_since: ChangedSince = None,
+    tag: Tag = None,
     as_json: AsJson = False,
 ) -> None:
     """Check specs and, before anything is compiled, the models behind them."""
-    loaded = _load(specs)
+    loaded = _load(specs, changed_since, tag)
+    if released_once:
+        from .selection import require_released_once
+
+        require_released_once(loaded)
     if spec_only:
         typer.echo(f"{len(loaded)} spec{'s' * (len(loaded) != 1)} without mistakes")
         return
@@ -152,9 +181,32 @@ def plan(
     specs: Specs,
     target: Targets = None,
     batch_size: BatchSizes = None,
+    changed_since: ChangedSince = None,
+    tag: Tag = None,
     as_json: AsJson = False,
+    github_matrix: Annotated[
+        bool,
+        typer.Option("--github-matrix", help="Print the jobs that build the wheels, for Actions."),
+    ] = False,
+    platform: Platforms = None,
+    musllinux: Annotated[
+        bool, typer.Option("--musllinux", help="With wheels for musl in the matrix.")
+    ] = False,
+    github_output: Annotated[
+        Path | None, typer.Option(help="Append the matrix, as `matrix=JSON`, to this file too.")
+    ] = None,
 ) -> None:
     """List every step by name: what is cached, what would run."""
+    loaded = _load(specs, changed_since, tag)
+    if github_matrix:
+        from .github_matrix import as_matrix, plan_jobs
+
+        text = as_matrix(plan_jobs(loaded, _split(platform) or (), musllinux=musllinux))
+        typer.echo(text)
+        if github_output is not None:
+            with github_output.open("a", encoding="utf-8") as output:
+                output.write(f"matrix={text}\n")
+        return
     from dataclasses import asdict
 
     from .plan import plan as make_plan
@@ -163,7 +215,7 @@ def plan(
     store = Store()
     planned = [
         step
-        for request in _requests(specs, target, batch_size)
+        for request in _requests(loaded, target, batch_size, _split(platform))
         for step in make_plan(request, store)
     ]
     if as_json:
@@ -186,10 +238,12 @@ def build(
         typer.Option(help="Keep the files of every step that runs below this directory."),
     ] = None,
     jobs: Jobs = None,
+    changed_since: ChangedSince = None,
+    tag: Tag = None,
     as_json: AsJson = False,
 ) -> None:
     """Build and verify the wheels of some specs for this machine."""
-    requests = _requests(specs, target, batch_size)
+    requests = _requests(_load(specs, changed_since, tag), target, batch_size)
     _build(requests, out, "wheel", keep_work_dir, jobs, as_json)
 
 
@@ -218,22 +272,22 @@ def _build(
 @app.command("compile")
 def compile_(
     specs: Specs,
-    platform: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Compile for this platform, such as linux-aarch64; several by commas or repeated. "
-            "By default all for which the spec has CPU levels."
-        ),
-    ] = None,
+    platform: Platforms = None,
     target: Targets = None,
     batch_size: BatchSizes = None,
     out: Annotated[Path, typer.Option(help="Where source distributions are put.")] = Path("dist"),
     jobs: Jobs = None,
+    changed_since: ChangedSince = None,
+    tag: Tag = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compile for many platforms into source distributions, from which wheels are made anywhere."""
-    platforms = [name.strip() for names in platform or () for name in names.split(",")]
-    _build(_requests(specs, target, batch_size, platforms), out, "sdist", None, jobs, as_json)
+    """Compile for many platforms into source distributions, from which wheels are made anywhere.
+
+    By default for all platforms for which a spec has CPU levels.
+    """
+    loaded = _load(specs, changed_since, tag)
+    requests = _requests(loaded, target, batch_size, _split(platform) or ())
+    _build(requests, out, "sdist", None, jobs, as_json)
 
 
 @app.command()
@@ -285,7 +339,7 @@ def tune(specs: Specs) -> None:
     from .store import Store
     from .tune import tune_spec
 
-    for request in _requests(specs, None, None):
+    for request in _requests(_load(specs), None, None):
         with BuildDisplay() as display:
             path = tune_spec(request, Store(), display)
         typer.echo(f"wrote {path}")
@@ -344,22 +398,41 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def _requests(
-    specs: Sequence[str],
+    specs: Sequence[Spec],
     targets: Sequence[str] | None,
     batch_sizes: Sequence[int] | None,
     platforms: Sequence[str] | None = None,
 ) -> list[Request]:
     from .request import make_request
 
-    return [
-        make_request(spec, targets or (), batch_sizes or (), platforms) for spec in _load(specs)
-    ]
+    return [make_request(spec, targets or (), batch_sizes or (), platforms) for spec in specs]
 
 
-def _load(patterns: Sequence[str]) -> list[Spec]:
+def _load(
+    patterns: Sequence[str], changed_since: str | None = None, tag: str | None = None
+) -> list[Spec]:
+    """The specs that are meant; an empty REF or tag, as workflows pass it, is none."""
     from .spec import find_specs, load_specs
 
-    return load_specs(find_specs(patterns))
+    specs = load_specs(find_specs(patterns))
+    if tag:
+        from .selection import select_tagged
+
+        specs = [select_tagged(specs, tag)]
+    if changed_since:
+        from .selection import select_changed
+
+        specs = select_changed(specs, changed_since)
+        names = ", ".join(str(spec.path) for spec in specs) or "no spec"
+        typer.echo(f"changed since {changed_since}: {names}", err=True)
+    return specs
+
+
+def _split(names: Sequence[str] | None) -> list[str] | None:
+    """What an option named, by commas or repeatedly; None where it was not given."""
+    if names is None:
+        return None
+    return [part.strip() for name in names for part in name.split(",") if part.strip()]
 
 
 def _print_json(value: object) -> None:

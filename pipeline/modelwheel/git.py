@@ -28,7 +28,7 @@ _OPTIONS = (
 )
 
 # Set inside git hooks, these would point our commands at the repository they run in.
-_FOREIGN = (
+FOREIGN = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
     "GIT_DIR",
@@ -156,7 +156,7 @@ class _Repository:
         return None
 
     def _environment(self) -> dict[str, str]:
-        environment = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+        environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
         return environment | {
             "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
             "GIT_DEFAULT_HASH": "sha256" if len(self.commit) == 64 else "sha1",
