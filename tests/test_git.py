@@ -23,6 +23,7 @@ from modelwheel.source import (
     source_key,
 )
 from modelwheel.store import Store
+from tests import repositories
 from tests.sources import MODEL, POINTER, TREE, Handler, closed_port, read, refusal, serve, write
 
 
@@ -37,31 +38,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's git configuration; tests may add to it."""
     path = tmp_path / "gitconfig"
-    path.write_text("[user]\n name = Somebody\n email = somebody@example.org\n")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(path))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    repositories.isolate_git(monkeypatch, path)
     return path
 
 
-class Repository:
-    """A git repository made for a test."""
-
-    def __init__(self, directory: Path, *options: str) -> None:
-        self.directory = directory
-        directory.mkdir()
-        self.git("init", "--quiet", "--initial-branch=main", *options)
-
-    def git(self, *args: str, content: bytes = b"") -> str:
-        done = subprocess.run(
-            ["git", *args], cwd=self.directory, input=content, capture_output=True, check=True
-        )
-        return done.stdout.decode().strip()
-
-    def commit(self, files: Mapping[str, bytes]) -> str:
-        write(self.directory, files)
-        self.git("add", "--all", "--force")
-        self.git("commit", "--quiet", "--message=x")
-        return self.git("rev-parse", "HEAD")
+class Repository(repositories.Repository):
+    """One that may hold what `git add` would refuse."""
 
     def commit_tree(self, tree: str) -> str:
         """A commit of a tree that no `git add` would make, below the directory `model`."""

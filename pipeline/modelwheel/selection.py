@@ -55,8 +55,8 @@ def select_tagged(specs: Sequence[Spec], tag: str) -> Spec:
         if release_tag(spec) == tag:
             return spec
     for spec in specs:
-        name, _, version = tag.rpartition(f"{spec.model.name}-")
-        if not name and _is_version(version):
+        prefix = f"{spec.model.name}-"
+        if tag.startswith(prefix) and _is_version(tag.removeprefix(prefix)):
             raise SpecError(
                 f"{spec.path} has version {spec.model.version}, which the tag {tag!r} does not release; "
                 f"correct the spec, or name the tag {release_tag(spec)!r}"
