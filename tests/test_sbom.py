@@ -14,7 +14,8 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from modelwheel.manifest import File, Manifest
-from modelwheel.sbom import NUMPY_REQUIREMENT, SBOM_TEMPLATE, template
+from modelwheel.sbom import SBOM_TEMPLATE, template
+from modelwheel.versions import RUNTIME_REQUIREMENT
 
 from .commands import run
 from .index_wheels import COMMIT, TREE, make_manifest
@@ -180,6 +181,12 @@ def test_windows_links_no_runtime_of_the_compiler() -> None:
     assert "compiler-runtime" not in by_ref(bom)
 
 
-def test_numpy_is_required_as_in_the_wheel() -> None:
-    text = (TEMPLATE / "pyproject.toml.in").read_text()
-    assert f'dependencies = ["{NUMPY_REQUIREMENT}"' in text
+def test_where_the_extension_is_shared() -> None:
+    manifest = describe()
+    shared = manifest.model.model_copy(update={"bindings": "shared"})
+    bom = by_ref(json.loads(template(manifest.model_copy(update={"model": shared}))))
+    assert not {"pybind11", "cxx-library"} & set(bom)
+    assert bom["modelwheel-runtime"]["scope"] == "required"
+    assert bom["modelwheel-runtime"]["properties"] == [
+        {"name": "modelwheel:requirement", "value": RUNTIME_REQUIREMENT}
+    ]

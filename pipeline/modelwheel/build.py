@@ -76,6 +76,8 @@ class BuildResult:
 
     request: Request
     wheel: Path | None = None
+    needed: tuple[Path, ...] = ()
+    """Wheels that lie beside it because it depends on them."""
     sdist: Path | None = None
     report: Report | None = None
     errors: list[tuple[str, ModelwheelError]] = field(default_factory=list)
@@ -269,8 +271,11 @@ class _Run:
         check.refuse(findings)
 
     def _deliver_wheel(self, verified: Record) -> None:
-        """Puts the wheel, which has been verified, in its place."""
-        self.result.wheel = self._deliver(self._records[f"{self._request.name}/wheel"])
+        """Puts the wheel, which has been verified, in its place, and what it needs beside it."""
+        name = self._request.name
+        if f"{name}/runtime" in self._records:
+            self.result.needed = (self._deliver(self._records[f"{name}/runtime"]),)
+        self.result.wheel = self._deliver(self._records[f"{name}/wheel"])
         self.result.report = read_report(self._tools.store.read_bytes(verified, REPORT))
 
     def _deliver(self, record: Record) -> Path:
@@ -314,6 +319,7 @@ def summarise(results: Iterable[BuildResult]) -> list[Mapping[str, object]]:
             "model": result.request.name,
             "wheel": None if result.wheel is None else os.fspath(result.wheel),
             "wheel_bytes": None if result.wheel is None else result.wheel.stat().st_size,
+            "needed": [os.fspath(path) for path in result.needed],
             "sdist": None if result.sdist is None else os.fspath(result.sdist),
             "sdist_bytes": None if result.sdist is None else result.sdist.stat().st_size,
             "run": result.run,

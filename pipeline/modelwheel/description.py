@@ -238,4 +238,5 @@ def _describe_model(spec: Spec) -> manifest.Model:
         license_files=tuple(str(Path(LICENSES, name)) for name in license_texts(spec)),
         urls=dict(package.urls),
         keywords=package.keywords,
+        bindings=package.bindings,
     )

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from .errors import WheelError
 from .files import digest_tree
 from .signature import Signature
+from .versions import NUMPY_REQUIREMENT, RUNTIME_REQUIREMENT
 
 MANIFEST_VERSION = 3
 
@@ -49,6 +50,14 @@ class Model(_Record):
     """Licence texts, by their path."""
     urls: dict[str, str]
     keywords: tuple[str, ...]
+    bindings: Literal["extension", "shared"] = "extension"
+    """Where the Python extension is: in the wheel, or in the package modelwheel-runtime."""
+
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """What the Python package needs."""
+        runtime = (RUNTIME_REQUIREMENT,) if self.bindings == "shared" else ()
+        return (NUMPY_REQUIREMENT, *runtime)
 
     @property
     def whole_license(self) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from .manifest import File, Manifest
 from .targets import PLATFORMS, TARGETS
+from .versions import NUMPY_REQUIREMENT, RUNTIME, RUNTIME_REQUIREMENT
 
 if TYPE_CHECKING:
     from cyclonedx.model import ExternalReference, Property
@@ -27,9 +28,6 @@ SBOM_VERSION = 1
 
 SBOM_TEMPLATE = "sbom.cdx.json.in"
 """In the directory of each platform."""
-
-NUMPY_REQUIREMENT = "numpy>=1.26"
-"""What the Python package of every wheel needs."""
 
 PREFIX = "modelwheel:"
 """Before the names of properties that CycloneDX itself does not have."""
@@ -62,12 +60,12 @@ def _bom(manifest: Manifest) -> Bom:
 
     wheel = _wheel(manifest)
     contained = [_model(manifest), _machine_code(manifest), _runtime(manifest), *_linked(manifest)]
-    numpy = _numpy()
+    required = _required(manifest)
     bom = Bom(
         metadata=BomMetaData(component=wheel, tools=[]),
-        components=[*contained, numpy, *_compilers(manifest)],
+        components=[*contained, *required, *_compilers(manifest)],
     )
-    bom.register_dependency(wheel, [*contained, numpy])
+    bom.register_dependency(wheel, [*contained, *required])
     return bom
 
 
@@ -203,18 +201,19 @@ def _runtime(manifest: Manifest) -> Component:
 
 def _linked(manifest: Manifest) -> list[Component]:
     """Libraries of others, as CMake found them."""
-    pybind11 = _component(
-        "pybind11",
-        "pybind11",
-        "@MODEL_SBOM_PYBIND11_VERSION@",
-        "Headers that are compiled into the Python extension",
-    )
-    _license(pybind11, "BSD-3-Clause")
-    linked = [pybind11, _found("CXX_LIBRARY", "C++ library of the Python extension")]
+    linked = []
     if PLATFORMS[manifest.platform].system != "windows":
         support = "Support functions of the C compiler, linked statically where any are used"
-        linked.insert(1, _found("COMPILER_RUNTIME", support))
+        linked.append(_found("COMPILER_RUNTIME", support))
+    if manifest.model.bindings == "extension":
+        linked += [_pybind11(), _found("CXX_LIBRARY", "C++ library of the Python extension")]
     return linked
+
+
+def _pybind11() -> Component:
+    version = "@MODEL_SBOM_PYBIND11_VERSION@"
+    description = "Headers that are compiled into the Python extension"
+    return _license(_component("pybind11", "pybind11", version, description), "BSD-3-Clause")
 
 
 def _found(variable: str, description: str) -> Component:
@@ -228,13 +227,20 @@ def _found(variable: str, description: str) -> Component:
     return _license(component, f"@MODEL_SBOM_{variable}_LICENSE@")
 
 
-def _numpy() -> Component:
+def _required(manifest: Manifest) -> list[Component]:
+    required = [_requirement("numpy", NUMPY_REQUIREMENT, "BSD-3-Clause")]
+    if manifest.model.bindings == "shared":
+        required.append(_requirement(RUNTIME, RUNTIME_REQUIREMENT, "Apache-2.0"))
+    return required
+
+
+def _requirement(name: str, requirement: str, license_: str) -> Component:
     from cyclonedx.model.component import ComponentScope
 
-    numpy = _component("numpy", "numpy", None, "Required by the Python package; not in the wheel")
-    numpy.purl, numpy.scope = _purl("numpy"), ComponentScope.REQUIRED
-    numpy.properties = _properties({"requirement": NUMPY_REQUIREMENT})
-    return _license(numpy, "BSD-3-Clause")
+    component = _component(name, name, None, "Required by the Python package; not in the wheel")
+    component.purl, component.scope = _purl(name), ComponentScope.REQUIRED
+    component.properties = _properties({"requirement": requirement})
+    return _license(component, license_)
 
 
 # --- what compiled it -------------------------------------------------------------------------------

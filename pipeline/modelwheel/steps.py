@@ -5,6 +5,7 @@ store. `modelwheel.plan` asks only for keys, `modelwheel.build` also runs what i
 
     inspect -> freeze -> compile (each platform, CPU level, size) \\
             -> reference ------------------------------------------ project -> wheel -> verify
+                                                    (shared bindings:) runtime -->
                                                                             -> sdist
 """
 
@@ -25,11 +26,18 @@ from .jobs import Job
 from .project import Project, write_project_files
 from .reference import ARRAYS, ReferenceRequest, default_rows
 from .request import Request
+from .runtime_package import build_runtime, runtime_key
 from .sdist import build_sdist, write_checksums
 from .store import Record, Store, action_key
 from .targets import Platform, Target, cpu_level
 from .verify import require_passed, verify_wheel, write_report
-from .wheel import build_environment, build_wheel, render_project, template_digest
+from .wheel import (
+    build_environment,
+    build_wheel,
+    model_template,
+    render_project,
+    template_digest,
+)
 
 Records = Mapping[str, Record]
 """Results of finished steps, by the step's name."""
@@ -70,6 +78,11 @@ class Step(abc.ABC):
     def needs(self) -> tuple[str, ...]:
         """Names of the steps whose results it uses."""
         return ()
+
+    @property
+    def bindings(self) -> str:
+        """Where the Python extension is to be: `extension` or `shared`."""
+        return self.request.spec.package.bindings
 
     @abc.abstractmethod
     def key(self, store: Store, records: Records) -> str:
@@ -288,8 +301,8 @@ class WheelStep(LocalStep):
         return action_key(
             self.kind,
             project={name: file.sha256 for name, file in files.items()},
-            template=template_digest(),
-            environment=build_environment(),
+            template=template_digest(model_template(self.bindings)),
+            environment=build_environment(self.bindings),
         )
 
     def run(self, workspace: Workspace, out: Path) -> None:
@@ -300,6 +313,19 @@ class WheelStep(LocalStep):
 
 
 @dataclass(frozen=True)
+class RuntimeStep(LocalStep):
+    """Builds the package that wheels without an extension of their own need, for this Python."""
+
+    kind = "runtime"
+
+    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
+        return runtime_key()
+
+    def run(self, workspace: Workspace, out: Path) -> None:  # noqa: ARG002
+        build_runtime("wheel", out)
+
+
+@dataclass(frozen=True)
 class VerifyStep(LocalStep):
     """Installs the wheel into an empty environment and holds it against TensorFlow's outputs."""
 
@@ -307,22 +333,26 @@ class VerifyStep(LocalStep):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return (f"{self.request.name}/wheel", f"{self.request.name}/reference")
+        name = self.request.name
+        runtime = (f"{name}/runtime",) if self.bindings == "shared" else ()
+        return (f"{name}/reference", f"{name}/wheel", *runtime)
 
     def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
-        wheel, reference = (records[name].files for name in self.needs)
+        reference, *wheels = (records[name].files for name in self.needs)
         return action_key(
             self.kind,
-            wheel={name: file.sha256 for name, file in wheel.items()},
+            wheels=[{name: file.sha256 for name, file in wheel.items()} for wheel in wheels],
             reference=reference[ARRAYS].sha256,
             cpu=cpu_level().name,
         )
 
     def run(self, workspace: Workspace, out: Path) -> None:
-        wheel_record, reference = (workspace.records[name] for name in self.needs)
-        workspace.store.materialize(wheel_record, out.with_name(f"{out.name}-wheel"))
-        (wheel,) = out.with_name(f"{out.name}-wheel").iterdir()
-        report = verify_wheel(wheel, workspace.store.path(reference, ARRAYS))
+        reference, *records = (workspace.records[name] for name in self.needs)
+        directory = out.with_name(f"{out.name}-wheel")
+        for record in records:
+            workspace.store.materialize(record, directory)
+        wheel, *needed = (directory / name for record in records for name in record.files)
+        report = verify_wheel(wheel, workspace.store.path(reference, ARRAYS), needed)
         require_passed(report, wheel.name)
         write_report(report, out)
 
@@ -342,7 +372,7 @@ class SdistStep(LocalStep):
         return action_key(
             self.kind,
             project={name: file.sha256 for name, file in files.items()},
-            template=template_digest(),
+            template=template_digest(model_template(self.bindings)),
             backend=version("scikit-build-core"),
         )
 
@@ -363,8 +393,10 @@ def steps_of(
     request: Request, tree: str, provenance: Mapping[str, str], goal: Goal = "wheel"
 ) -> tuple[Step, ...]:
     """All steps of a request, each after those that it needs."""
+    shared = request.spec.package.bindings == "shared"
+    runtime = (RuntimeStep(request, tree),) if shared else ()
     last: dict[Goal, tuple[Step, ...]] = {
-        "wheel": (WheelStep(request, tree), VerifyStep(request, tree)),
+        "wheel": (WheelStep(request, tree), *runtime, VerifyStep(request, tree)),
         "sdist": (SdistStep(request, tree),),
         "project": (),
     }

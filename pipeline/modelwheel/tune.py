@@ -30,7 +30,7 @@ def tune_spec(request: Request, store: Store, reporter: Reporter) -> Path:
             raise error
         assert result.wheel is not None
         assert result.report is not None
-        python = install_wheel(result.wheel, work)
+        python = install_wheel(result.wheel, work, result.needed)
         manifest = read_manifest(result.wheel)
         levels = [level for level in manifest.levels if level not in result.report.skipped]
         costs = {level: _measure(python, manifest, level) for level in levels}

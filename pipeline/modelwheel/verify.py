@@ -12,7 +12,7 @@ import tempfile
 import venv
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from .errors import ModelwheelError, VerifyError, WheelError
 from .manifest import Manifest
 from .process import Completed, ProcessError, run
+from .runtime_package import runtime_wheel
 from .store import Store
 
 REPORT = "report.json"
@@ -84,9 +85,13 @@ def verify_wheels(wheels: Iterable[Path], store: Store) -> list[Verified]:
 def _verify(wheel: Path, store: Store) -> Verified:
     whole, report = False, None
     try:
-        reference = find_reference(read_manifest(wheel), store)
+        manifest = read_manifest(wheel)
+        reference = find_reference(manifest, store)
         whole = reference is not None
-        report = verify_wheel(wheel, reference)
+        with store.scratch() as scratch:
+            if manifest.model.bindings == "shared":
+                store.materialize(runtime_wheel(store), scratch)
+            report = verify_wheel(wheel, reference, tuple(scratch.iterdir()))
         require_passed(report, wheel.name)
     except ModelwheelError as error:
         return Verified(wheel, whole, report, error)
@@ -117,25 +122,36 @@ def find_reference(manifest: Manifest, store: Store) -> Path | None:
     return store.blob(manifest.verification.reference_sha256)
 
 
-def verify_wheel(wheel: Path, reference: Path | None = None) -> Report:
+def verify_wheel(wheel: Path, reference: Path | None = None, needed: Sequence[Path] = ()) -> Report:
     """Installs a wheel into a new environment and compares it with TensorFlow's outputs.
 
     Args:
         wheel: The file.
         reference: The whole reference; without it the sample that the wheel carries is used.
+        needed: Wheels that it depends on, which may be on no index yet.
 
     Raises:
         WheelError: The wheel cannot be installed.
         VerifyError: The library crashed or could not be loaded. Errors beyond their tolerance are
             in the report, not raised.
     """
-    manifest = read_manifest(wheel)
     with tempfile.TemporaryDirectory(prefix="modelwheel-verify-") as directory:
-        python = install_wheel(wheel, Path(directory))
-        options: list[str | Path] = ["selftest", "--json"]
-        if reference is not None:
-            options += ["--reference", reference.absolute()]
-        done = run_module(python, manifest.model.module, *options, check=False)
+        python = install_wheel(wheel, Path(directory), needed)
+        return run_selftest(python, wheel, reference)
+
+
+def run_selftest(python: Path, wheel: Path, reference: Path | None = None) -> Report:
+    """Compares an installed wheel with TensorFlow's outputs, as `verify_wheel` does.
+
+    Args:
+        python: The interpreter of the environment that the wheel is installed in.
+        wheel: The file.
+        reference: The whole reference; without it the sample that the wheel carries is used.
+    """
+    options: list[str | Path] = ["selftest", "--json"]
+    if reference is not None:
+        options += ["--reference", reference.absolute()]
+    done = run_module(python, read_manifest(wheel).model.module, *options, check=False)
     try:
         return Report.model_validate_json(done.stdout)
     except ValidationError:
@@ -145,14 +161,21 @@ def verify_wheel(wheel: Path, reference: Path | None = None) -> Report:
         ) from None
 
 
-def install_wheel(wheel: Path, directory: Path) -> Path:
-    """Installs a wheel with its dependencies into a new environment; gives its interpreter."""
+def install_wheel(wheel: Path, directory: Path, needed: Sequence[Path] = ()) -> Path:
+    """Installs a wheel with its dependencies into a new environment; gives its interpreter.
+
+    Args:
+        wheel: The file.
+        directory: An existing directory for the environment.
+        needed: Wheels that it depends on; what else it needs comes from the package index.
+    """
     environment = directory / "environment"
     venv.EnvBuilder(with_pip=False, symlinks=True).create(environment)
-    python = environment / "bin" / "python"
+    python = environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     try:
-        run([*pip, "--python", python, "install", "--no-compile", wheel.absolute()], cwd=directory)
+        files = [path.absolute() for path in (wheel, *needed)]
+        run([*pip, "--python", python, "install", "--no-compile", *files], cwd=directory)
     except ProcessError as error:
         raise WheelError(f"{wheel.name} cannot be installed: {error}") from error
     return python

@@ -11,3 +11,21 @@ TENSORFLOW_PYTHONS = ((3, 10), (3, 13))
 CMAKE_MINIMUM = "3.25"
 GIT_MINIMUM = "2.25"
 """The first git that fetches single commits by protocol 2 without being asked to be partial."""
+
+NUMPY_REQUIREMENT = "numpy>=1.26"
+"""What every Python package that is made here needs."""
+
+ABI_VERSION = 1
+"""Of the C ABI between models and bindings, `wheel_template/include/modelwheel/abi.h`."""
+
+RUNTIME = "modelwheel-runtime"
+"""The package with the Python extension for all models whose spec says `package.bindings: shared`."""
+
+_RUNTIME_MINOR, _RUNTIME_PATCH = 0, 0
+"""The minor version is raised when `wheel_template/src/bindings/` or `runtime/` offer more, the patch with
+any other change there; a new ABI begins with 0.0."""
+
+RUNTIME_VERSION = f"{ABI_VERSION}.{_RUNTIME_MINOR}.{_RUNTIME_PATCH}"
+
+RUNTIME_REQUIREMENT = f"{RUNTIME}>={ABI_VERSION}.{_RUNTIME_MINOR},<{ABI_VERSION + 1}"
+"""What the Python package of a model needs of it: a release for its ABI that offers all of today's."""

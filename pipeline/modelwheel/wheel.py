@@ -18,15 +18,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from .errors import WheelError
-from .files import digest_file, digest_tree
+from .files import digest_file
 from .manifest import Manifest
 from .process import ProcessError, run
 from .signature import Tensor
 from .store import action_key
 from .targets import PLATFORMS, TARGETS
+from .versions import RUNTIME
 
 if TYPE_CHECKING:
     import jinja2
@@ -39,6 +40,20 @@ MANIFEST_FILE = "manifest.json"
 _STEERING = re.compile(r"(C|CXX|CPP|LD|ASM)FLAGS|SKBUILD_\w+|CMAKE_(?!BUILD_PARALLEL_LEVEL$)\w+")
 """Variables that would change what is built; only CC and CXX, which are part of the key, may."""
 
+_PARTS = {
+    "cmake/extension.cmake": "extension",
+    "cmake/model_extension.cmake": "extension",
+    "python/__module__/_core.py": "shared",
+    "python/__module__/_core.pyi.in": "extension",
+    "runtime": RUNTIME,
+    "src/bindings": "extension",
+    "src/bindings.cpp": "extension",
+}
+"""What in `wheel_template/` is not for every model, but for one value of `package.bindings` or for the runtime."""
+
+Template: TypeAlias = Mapping[PurePosixPath, Path]
+"""Files by their place in a project, which is to be rendered as they are."""
+
 _LIBRARY = re.compile(r"/lib/libmodel_\w+\.(so|dylib)$|/model_\w+\.dll$")
 
 
@@ -48,10 +63,26 @@ def template_directory() -> Path:
     return installed if installed.is_dir() else Path(__file__).parents[2] / "wheel_template"
 
 
-def template_digest() -> str:
-    """A hash over the whole template; part of every wheel key."""
-    files = digest_tree(template_directory())
-    return action_key("template", files={name: file.sha256 for name, file in files.items()})
+def model_template(bindings: str) -> Template:
+    """The files that a model's project is made from, for one value of `package.bindings`."""
+    return {
+        name: path
+        for name, path in list_template(template_directory())
+        if all(of == bindings for part, of in _PARTS.items() if name.is_relative_to(part))
+    }
+
+
+def list_template(root: Path) -> Iterator[tuple[PurePosixPath, Path]]:
+    """All files below a directory of the template, by their names relative to it."""
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield PurePosixPath(path.relative_to(root)), path
+
+
+def template_digest(template: Template) -> str:
+    """A hash over all files of a template; part of the keys of what is made from it."""
+    files = {str(name): digest_file(path).sha256 for name, path in template.items()}
+    return action_key("template", files=files)
 
 
 def render_project(project: Path) -> None:
@@ -66,11 +97,13 @@ def render_project(project: Path) -> None:
     manifests = load_manifests(project)
     for manifest in manifests:
         _require_files(manifest, project)
-    template = template_directory()
-    context = _context(manifests)
-    for path in sorted(template.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            _render_file(path, PurePosixPath(path.relative_to(template)), context, project)
+    render(model_template(manifests[0].model.bindings), _context(manifests), project)
+
+
+def render(template: Template, context: Mapping[str, object], project: Path) -> None:
+    """Renders a template into a directory: `.in` files with the values in `context`, others as they are."""
+    for name, path in template.items():
+        _render_file(path, name, context, project)
 
 
 def load_manifests(project: Path) -> list[Manifest]:
@@ -98,11 +131,13 @@ def _require_files(manifest: Manifest, project: Path) -> None:
             )
 
 
-def build_environment() -> dict[str, str]:
-    """What a wheel depends on besides its project: Python, the compiler, the build tools."""
-    tools = {name: version(name) for name in ("cmake", "ninja", "pybind11", "scikit-build-core")}
+def build_environment(bindings: str = "extension") -> dict[str, str]:
+    """What a wheel depends on besides its project: the compiler, the build tools, Python if it has an extension."""
+    tools = {name: version(name) for name in ("cmake", "ninja", "scikit-build-core")}
+    if bindings == "extension":
+        tools["python"] = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
+        tools["pybind11"] = version("pybind11")
     return {
-        "python": sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag,
         "platform": sysconfig.get_platform(),
         "cc": _compiler_version("CC", "cc"),
         "cxx": _compiler_version("CXX", "c++"),
@@ -156,6 +191,7 @@ def _environment() -> jinja2.Environment:
 
     # What is rendered is C, CMake, TOML, Markdown: each value is escaped by the filter of its language.
     environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template_directory()),
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         trim_blocks=True,
@@ -194,6 +230,7 @@ def _context(manifests: Sequence[Manifest]) -> dict[str, object]:
         "levels": _levels_text(manifests),
         "platforms": [_platform(one) for one in manifests],
         "source_date_epoch": SOURCE_DATE_EPOCH,
+        "requirements": list(model.requirements),
     }
 
 

@@ -3,7 +3,6 @@ include(CMakePackageConfigHelpers)
 
 set(MODEL_CMAKE_DIR lib/cmake/${MODEL_MODULE})
 install(TARGETS ${MODEL_MODULE} EXPORT ${MODEL_MODULE} LIBRARY DESTINATION lib ARCHIVE DESTINATION lib RUNTIME DESTINATION .)
-install(TARGETS _core LIBRARY DESTINATION .)
 install(DIRECTORY include/ DESTINATION include)
 install(FILES "${MODEL_PLATFORM_DIR}/manifest.json" DESTINATION . RENAME _manifest.json)
 

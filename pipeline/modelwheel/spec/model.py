@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from packaging.version import InvalidVersion, Version
 from pydantic import (
@@ -170,6 +170,11 @@ class PackageSection(Section):
         Field(max_length=32),
         AfterValidator(unique),
     ] = Field(default=(), description="Words to be found by.")
+    bindings: Literal["extension", "shared"] = Field(
+        default="extension",
+        description="An extension for each Python in wheels of its own, or one wheel for all Pythons "
+        "that shares the extension of the package modelwheel-runtime with other models.",
+    )
 
 
 _Bound = Annotated[StrictFloat, Field(ge=0)]

@@ -2,6 +2,7 @@
 #ifndef MODELWHEEL_INSTANCE_HPP
 #define MODELWHEEL_INSTANCE_HPP
 
+#include <cstddef>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -25,11 +26,19 @@ class Error : public std::runtime_error {
 /// An instance of the C library; frees itself with the function that it was made with.
 using Instance = std::unique_ptr<modelwheel_model, void (*)(modelwheel_model *)>;
 
+/// What is called here of a library's table. Members that are appended to it later may be absent from a library.
+inline constexpr std::size_t kTableBytes = offsetof(modelwheel_api, batch_rule) + sizeof(modelwheel_api::batch_rule);
+
+/// Whether a library is of the same generation as this header. Reads the two members that are in every generation.
+inline bool is_compatible(const modelwheel_api &api) {
+  return api.abi_version == MODELWHEEL_ABI_VERSION && api.struct_size >= kTableBytes;
+}
+
 /// Makes an instance for a CPU level; null leaves the choice to MODELWHEEL_LEVEL and the CPU.
 /// Throws Error if this CPU lacks the level, memory is short, or the library is of another generation than this header.
 inline Instance make_instance(const modelwheel_api &api, const char *level = nullptr) {
-  if (api.abi_version != MODELWHEEL_ABI_VERSION || api.struct_size < sizeof(modelwheel_api))
-    throw Error("the library of model " + std::string(api.name) + " has ABI version " + std::to_string(api.abi_version) +
+  if (!is_compatible(api))
+    throw Error("the model's library has ABI version " + std::to_string(api.abi_version) +
                     ", but this program was compiled for version " + std::to_string(MODELWHEEL_ABI_VERSION) +
                     ": compile it with the headers that come with the library",
                 MODELWHEEL_UNSUPPORTED);

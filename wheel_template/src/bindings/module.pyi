@@ -1,5 +1,3 @@
-# The compiled part: src/bindings.cpp.
-
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -38,5 +36,3 @@ class Evaluator:
     def batch_rule(self, rows: int) -> str: ...
     def set_batch_rule(self, rule: str) -> None: ...
     def set_batch_strategy(self, strategy: str) -> None: ...
-
-library: Library

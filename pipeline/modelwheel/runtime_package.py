@@ -1,0 +1,109 @@
+"""The package modelwheel-runtime: the Python extension for all models that have none of their own.
+
+Its project is `wheel_template/runtime/`, and what the extensions of models are made from too. The major
+version is that of the ABI, so that a requirement such as `>=1.0,<2` says which releases serve a model.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from .files import write_atomically
+from .sdist import write_checksums
+from .store import Record, Store, action_key
+from .versions import ABI_VERSION, NUMPY_REQUIREMENT, RUNTIME, RUNTIME_VERSION
+from .wheel import (
+    Template,
+    build_distribution,
+    build_environment,
+    list_template,
+    render,
+    template_digest,
+    template_directory,
+)
+
+_DIRECTORY = "runtime"
+
+_COMMON = (
+    "LICENSE",
+    "cmake/extension.cmake",
+    "include/modelwheel/abi.h",
+    "include/modelwheel/buffer.hpp",
+    "include/modelwheel/export.h",
+    "include/modelwheel/instance.hpp",
+    "src/bindings",
+)
+"""What it shares with models, as files and directories of `wheel_template/`."""
+
+
+def runtime_template() -> Template:
+    """The files that its project is made from."""
+    root = template_directory()
+    common = {
+        name: path
+        for name, path in list_template(root)
+        if any(name.is_relative_to(part) for part in _COMMON)
+    }
+    return {**common, **dict(list_template(root / _DIRECTORY))}
+
+
+def write_project(project: Path) -> None:
+    """Writes the project, which any PEP 517 frontend can build, into an existing directory."""
+    context = {
+        "distribution": RUNTIME,
+        "version": RUNTIME_VERSION,
+        "abi_version": ABI_VERSION,
+        "requirements": [NUMPY_REQUIREMENT],
+    }
+    render(runtime_template(), context, project)
+    write_checksums(project)
+
+
+def build_runtime(kind: Literal["sdist", "wheel"], out: Path) -> Path:
+    """Builds the source distribution, or the wheel for this Python, into an existing directory.
+
+    Raises:
+        WheelError: The compiler or the build backend failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="modelwheel-runtime-") as directory:
+        project = Path(directory) / f"modelwheel_runtime-{RUNTIME_VERSION}"
+        project.mkdir()
+        write_project(project)
+        return build_distribution(kind, project, out)
+
+
+def runtime_key() -> str:
+    """The key of the wheel in a store."""
+    return action_key(
+        "runtime",
+        version=RUNTIME_VERSION,
+        template=template_digest(runtime_template()),
+        environment=build_environment(),
+    )
+
+
+def runtime_wheel(store: Store) -> Record:
+    """The record of the wheel for this Python, built at most once."""
+    key = runtime_key()
+    with store.lock(key):
+        record = store.lookup(key)
+        if record is not None:
+            return record
+        with store.scratch() as scratch:
+            build_runtime("wheel", scratch)
+            return store.publish(key, scratch, {"step": "runtime"})
+
+
+def write_runtime(out: Path, store: Store, *, wheel: bool) -> list[Path]:
+    """Puts the source distribution, and on request the wheel for this Python, into a directory."""
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="modelwheel-runtime-") as directory:
+        build_runtime("sdist", Path(directory))
+        if wheel:
+            store.materialize(runtime_wheel(store), Path(directory))
+        written = [out / built.name for built in sorted(Path(directory).iterdir())]
+        for path in written:
+            write_atomically(path, (Path(directory) / path.name).read_bytes())
+    return written

@@ -1,0 +1,12 @@
+# cmake/model_extension.cmake - the Python extension of the model: linked to the library that lies beside it.
+include(cmake/extension.cmake)
+
+target_link_libraries(_core PRIVATE ${MODEL_MODULE})
+target_compile_definitions(_core PRIVATE MODELWHEEL_API=${MODEL_MODULE}_api)
+if(APPLE)
+  set_target_properties(_core PROPERTIES INSTALL_RPATH "@loader_path/lib")
+elseif(UNIX)
+  set_target_properties(_core PROPERTIES INSTALL_RPATH "$ORIGIN/lib")
+endif()
+set_target_properties(_core PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
+install(TARGETS _core LIBRARY DESTINATION .)

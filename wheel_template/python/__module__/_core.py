@@ -1,0 +1,13 @@
+"""The model's library, opened by the binding that the packages of many models share."""
+
+from __future__ import annotations
+
+import os
+
+from modelwheel_runtime import Evaluator, Library, open_library
+
+from ._paths import get_library
+
+__all__ = ["Evaluator", "Library", "library"]
+
+library: Library = open_library(os.path.abspath(get_library()), __name__.split(".")[0])

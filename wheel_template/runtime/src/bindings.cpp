@@ -1,0 +1,44 @@
+// src/bindings.cpp - the Python extension for all models whose libraries it is told to open.
+#include "bindings/module.h"
+
+#include <string>
+
+#include "open_library.h"
+
+namespace py = pybind11;
+
+static_assert(MODELWHEEL_RUNTIME_MAJOR == MODELWHEEL_ABI_VERSION, "see pipeline/modelwheel/runtime_package.py");
+
+namespace {
+
+/// A path as the operating system wants it.
+modelwheel::NativePath native_path(const py::str &path) {
+#ifdef _WIN32
+  wchar_t *text = PyUnicode_AsWideCharString(path.ptr(), nullptr);
+  if (text == nullptr) throw py::error_already_set();
+  const modelwheel::NativePath native(text);
+  PyMem_Free(text);
+  return native;
+#else
+  const auto bytes = py::reinterpret_steal<py::bytes>(PyUnicode_EncodeFSDefault(path.ptr()));
+  if (!bytes) throw py::error_already_set();
+  return bytes;
+#endif
+}
+
+modelwheel::Library open_library(const py::str &path, const std::string &module) {
+  try {
+    return {&modelwheel::open_library(native_path(path), module, MODELWHEEL_RUNTIME_VERSION)};
+  } catch (const modelwheel::Error &error) {
+    const auto shown = py::repr(path).cast<std::string>();  // any path can be shown so, also one that is no Unicode
+    throw py::import_error("the library of " + module + ", " + shown + ", " + error.what());
+  }
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_core, module, py::mod_gil_not_used(), py::multiple_interpreters::per_interpreter_gil()) {
+  modelwheel::register_bindings(module);
+  module.def("open_library", open_library, py::arg("path"), py::arg("module"));
+  module.attr("__version__") = MODELWHEEL_RUNTIME_VERSION;
+}

@@ -1,0 +1,64 @@
+// src/open_library.h - opens the shared library of a model and finds its table. Knows nothing of Python.
+#pragma once
+
+#ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
+#define NOMINMAX
+#include <windows.h>
+
+#include <system_error>
+#else
+#include <dlfcn.h>
+#endif
+
+#include <string>
+
+#include "modelwheel/abi.h"
+#include "modelwheel/instance.hpp"
+
+namespace modelwheel {
+
+/// Loads a library, which is never unloaded, and finds one of its functions. Throws Error.
+#ifdef _WIN32
+using NativePath = std::wstring;
+
+inline void *find_function(const NativePath &path, const std::string &name) {
+  // What the library needs lies beside it or in the system, never in the current directory.
+  const HMODULE library =
+      LoadLibraryExW(path.c_str(), nullptr, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR | LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
+  if (library == nullptr) {
+    const int code = static_cast<int>(GetLastError());
+    throw Error("cannot be loaded (" + std::system_category().message(code) + "); install the model again");
+  }
+  return reinterpret_cast<void *>(GetProcAddress(library, name.c_str()));
+}
+#else
+using NativePath = std::string;
+
+inline void *find_function(const NativePath &path, const std::string &name) {
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw Error(std::string("cannot be loaded (") + dlerror() + "); install the model again");
+  return dlsym(library, name.c_str());
+}
+#endif
+
+/// The table of the model whose Python module is called `module`, from its library at the absolute path `path`. Throws
+/// Error with what is to be said of the library; `runtime` is this program's version. Of a library of another generation
+/// nothing is read but the two members that tell.
+inline const modelwheel_api &open_library(const NativePath &path, const std::string &module, const std::string &runtime) {
+  const std::string name = module + "_api";
+  const auto function = reinterpret_cast<const modelwheel_api *(*)()>(find_function(path, name));
+  if (function == nullptr) throw Error("has no function " + name + ", so that it is not the library of " + module);
+  const modelwheel_api &api = *function();
+  const std::string found = std::to_string(api.abi_version), next = std::to_string(api.abi_version + 1);
+  if (api.abi_version != MODELWHEEL_ABI_VERSION)
+    throw Error("was built for version " + found + " of modelwheel's ABI, but modelwheel-runtime " + runtime +
+                " is for version " + std::to_string(MODELWHEEL_ABI_VERSION) +
+                "; pip install \"modelwheel-runtime>=" + found + ",<" + next + "\"");
+  if (!is_compatible(api))
+    throw Error("offers a table of " + std::to_string(api.struct_size) + " bytes, but modelwheel-runtime " + runtime +
+                " needs " + std::to_string(kTableBytes) + "; build the model again");
+  return api;
+}
+
+}  // namespace modelwheel

@@ -1,0 +1,87 @@
+/* doubling.c - a model by hand, in plain C: y = 2 x for rows of two float32. Batch sizes 1 and 4, one level.
+ *
+ * ABI_VERSION and STRUCT_SIZE can be set to make it a library of another generation. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "modelwheel/abi.h"
+#include "modelwheel/export.h"
+
+#ifndef ABI_VERSION
+#define ABI_VERSION MODELWHEEL_ABI_VERSION
+#endif
+#ifndef STRUCT_SIZE
+#define STRUCT_SIZE sizeof(modelwheel_api)
+#endif
+
+struct modelwheel_model {
+  const char *error;
+};
+
+static modelwheel_status create(const char *level, modelwheel_model **model, char *error, size_t error_size) {
+  *model = NULL;
+  if (level != NULL && strcmp(level, "plain") != 0) {
+    strncpy(error, "there is no such level", error_size);
+    return MODELWHEEL_UNSUPPORTED;
+  }
+  *model = malloc(sizeof **model);
+  if (*model == NULL) return MODELWHEEL_OUT_OF_MEMORY;
+  (*model)->error = "";
+  return MODELWHEEL_OK;
+}
+
+static void destroy(modelwheel_model *model) { free(model); }
+static const char *level(const modelwheel_model *model) { return model != NULL ? "plain" : ""; }
+static const char *error(const modelwheel_model *model) { return model->error; }
+
+static modelwheel_status run(modelwheel_model *model, size_t rows, const void *const *inputs, void *const *outputs) {
+  const float *x = inputs[0];
+  float *y = outputs[0];
+  for (size_t i = 0; i < 2 * rows; ++i) {
+    if (x[i] < 0) { /* a kernel that fails */
+      model->error = "a value is negative";
+      return MODELWHEEL_INTERNAL;
+    }
+    y[i] = 2 * x[i];
+  }
+  return MODELWHEEL_OK;
+}
+
+static modelwheel_status refuse(modelwheel_model *model, const char *text) {
+  model->error = text;
+  return MODELWHEEL_INVALID_ARGUMENT;
+}
+
+static modelwheel_status set_batch_rule(modelwheel_model *model, const char *rule) {
+  return strcmp(rule, "5:4,1") == 0 ? MODELWHEEL_OK : refuse(model, rule);
+}
+
+static modelwheel_status set_batch_strategy(modelwheel_model *model, const char *strategy) {
+  return strcmp(strategy, "cheapest") == 0 ? MODELWHEEL_OK : refuse(model, strategy);
+}
+
+static modelwheel_status batch_rule(modelwheel_model *model, size_t rows, char *text, size_t size, size_t *length) {
+  static const char rule[] = "5:4,1";
+  if (rows != 5) return refuse(model, "only five rows have a rule");
+  if (text != NULL && size > 0) {
+    strncpy(text, rule, size);
+    text[size - 1] = 0;
+  }
+  if (length != NULL) *length = sizeof rule - 1;
+  return MODELWHEEL_OK;
+}
+
+static const int64_t shape[] = {-1, 2};
+static const modelwheel_tensor x = {"x/given", "x_given", MODELWHEEL_FLOAT32, 4, 2, shape, 1, 2, 8};
+static const modelwheel_tensor y = {"y", "y", MODELWHEEL_FLOAT32, 4, 2, shape, 1, 2, 8};
+static const size_t batch_sizes[] = {1, 4};
+static const char *const levels[] = {"plain"};
+static const modelwheel_api api = {
+    STRUCT_SIZE, ABI_VERSION, "doubling", "1.2", "{}",   1,       &x,    1,     &y,  2,   batch_sizes,    1,
+    NULL,        1,           levels,     create, destroy, level, error, run,   run, set_batch_rule,
+    set_batch_strategy, batch_rule,
+};
+
+MODELWHEEL_EXPORT const modelwheel_api *model_doubling_api(void);
+MODELWHEEL_EXPORT const modelwheel_api *model_doubling_api(void) { return &api; }
