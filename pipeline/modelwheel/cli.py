@@ -49,6 +49,7 @@ Platforms = Annotated[
         help="For this platform, such as linux-aarch64; several by commas or repeated.",
     ),
 ]
+Summary = Annotated[Path | None, typer.Option(help="Append a summary in Markdown to this file.")]
 ChangedSince = Annotated[
     str | None,
     typer.Option(
@@ -240,11 +241,12 @@ def build(
     jobs: Jobs = None,
     changed_since: ChangedSince = None,
     tag: Tag = None,
+    summary: Summary = None,
     as_json: AsJson = False,
 ) -> None:
     """Build and verify the wheels of some specs for this machine."""
     requests = _requests(_load(specs, changed_since, tag), target, batch_size)
-    _build(requests, out, "wheel", keep_work_dir, jobs, as_json)
+    _build(requests, out, "wheel", keep_work_dir, jobs, as_json, summary)
 
 
 def _build(
@@ -254,6 +256,7 @@ def _build(
     keep_work_dir: Path | None,
     jobs: int | None,
     as_json: bool,
+    summary: Path | None = None,
 ) -> NoReturn:
     from . import build as builder
     from .display import BuildDisplay, print_results
@@ -266,6 +269,10 @@ def _build(
         _print_json(builder.summarise(results))
     else:
         print_results(results)
+    if summary is not None:
+        from .summary import append, show_builds
+
+        append(summary, show_builds(results))
     raise typer.Exit(builder.exit_code(results))
 
 
@@ -309,6 +316,87 @@ def verify(
     for error in errors:
         _say_error(str(error))
     raise typer.Exit(errors[0].exit_code if errors else 0)
+
+
+@app.command()
+def report(
+    wheels: Annotated[
+        list[Path], typer.Argument(metavar="WHEEL...", help="Wheels, or directories of them.")
+    ],
+    index_url: Annotated[
+        str | None,
+        typer.Option(help="Compare with the newest version on this index (its simple API)."),
+    ] = None,
+    summary: Summary = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure size, error and speed of wheels and write that beside them, for the catalogue.
+
+    Each wheel is installed alone; those for other Pythons and platforms are left out.
+    """
+    from .display import print_measurements
+    from .measurement import find_wheels, measure_wheels
+    from .store import Store
+
+    measured = measure_wheels(find_wheels(wheels), Store(), index_url or None)
+    if as_json:
+        _print_json([measurement.as_json() for measurement in measured])
+    else:
+        print_measurements(measured)
+    if summary is not None:
+        from .summary import append, show_measurements
+
+        append(summary, show_measurements(measured))
+    errors = [measurement.error for measurement in measured if measurement.error is not None]
+    for error in errors:
+        _say_error(str(error))
+    raise typer.Exit(errors[0].exit_code if errors else 0)
+
+
+@app.command()
+def download(
+    specs: Specs,
+    index_url: Annotated[
+        list[str],
+        typer.Option(
+            help="The simple API of an index; may be repeated, the first that has a wheel counts."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Where wheels are put.")] = Path("dist"),
+) -> None:
+    """Copy the released wheels of some specs from package indexes, for a new static index."""
+    from .released import download_wheels
+
+    projects = {spec.distribution for spec in _load(specs)}
+    copied = download_wheels(projects, [url for url in index_url if url], out)
+    for name in copied:
+        typer.echo(out / name)
+    typer.echo(f"{len(copied)} released wheel{'s' * (len(copied) != 1)} copied", err=True)
+
+
+@app.command()
+def inspect(
+    file: Annotated[Path, typer.Argument(metavar="WHEEL", help="A wheel, or a model's .tar.gz.")],
+    show_sbom: Annotated[
+        bool, typer.Option("--sbom", help="Print the bill of materials as it lies there.")
+    ] = False,
+    trace: Annotated[
+        bool, typer.Option("--replay", help="Trace every hash back to the commit of the model.")
+    ] = False,
+    spec: Annotated[
+        Path | None, typer.Option(help="The spec; by default the one of model_specs/ that fits.")
+    ] = None,
+    recompile: Annotated[
+        bool, typer.Option("--recompile", help="With --replay: take nothing from the store.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is in a wheel or source distribution: model card, manifest, SBOM, files, origin."""
+    from .inspecting import inspect_file
+
+    inspect_file(
+        file, show_sbom=show_sbom, trace=trace or recompile, spec=spec, recompile=recompile, as_json=as_json
+    )
 
 
 @app.command()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` need
     from .checking import CheckedModel
     from .doctor import Finding as Diagnosis
     from .inspection import Inspection, OpUse, TensorInfo
+    from .measurement import Measurement
     from .publish import Plan
     from .verify import Comparison, Report, Verified
 
@@ -34,14 +35,15 @@ _LOG_WIDTH = 120
 """Columns of tables that go into a file, where no terminal tells."""
 
 
-def _console(*, stderr: bool) -> Console:
+def make_console(*, stderr: bool) -> Console:
+    """A console for standard output or standard error."""
     console = Console(stderr=stderr, highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = _LOG_WIDTH
     return console
 
 
-_out, _err = _console(stderr=False), _console(stderr=True)
+_out, _err = make_console(stderr=False), make_console(stderr=True)
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
@@ -185,6 +187,16 @@ def _ranges(numbers: Sequence[int]) -> str:
         else:
             groups.append([number])
     return ", ".join(str(g[0]) if len(g) == 1 else f"{g[0]}-{g[-1]}" for g in groups)
+
+
+def print_measurements(measurements: Sequence[Measurement]) -> None:
+    """Size, error and speed of each wheel, beside those of the released version."""
+    from .summary import MEASURED, measured_cells
+
+    table = Table(*(Column(name, overflow="fold") for name in MEASURED), show_lines=True)
+    for measurement in measurements:
+        table.add_row(*map(escape, measured_cells(measurement)))
+    _out.print(table if measurements else "no wheel that this machine runs")
 
 
 def print_checked(models: Sequence[CheckedModel]) -> None:

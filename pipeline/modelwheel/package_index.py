@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -24,6 +25,8 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _AGAIN = frozenset({408, 425, 429})
+# A server that calls a .tar.gz "encoded as gzip" would have it unpacked on the way.
+_AS_IT_IS = {"Accept-Encoding": "identity"}
 
 Credentials = Callable[[], tuple[str, str] | None]
 
@@ -157,7 +160,7 @@ class PackageIndex:
             }
 
         headers = {"Accept": ACCEPT_ANY, "Cache-Control": "no-cache"}
-        return self._get(self._pages, url, headers, parse)
+        return self._get(self._pages, url, headers, parse, missing_ok=True)
 
     def sha256(self, file: IndexedFile) -> str:
         """The SHA-256 of the bytes that the index serves for a file, downloaded for that.
@@ -172,8 +175,52 @@ class PackageIndex:
                 hashed.update(chunk)
             return hashed.hexdigest()
 
-        # A server that calls a .tar.gz "encoded as gzip" would have it unpacked on the way.
-        return self._get(self._downloads, file.url, {"Accept-Encoding": "identity"}, digest)
+        return self._get(self._downloads, file.url, _AS_IT_IS, digest)
+
+    def download(self, file: IndexedFile, path: Path) -> None:
+        """Writes the bytes that the index serves for a file.
+
+        Raises:
+            PublishError: They cannot be downloaded, or are not what the index says.
+        """
+
+        def write(response: requests.Response) -> str:
+            hashed = hashlib.sha256()
+            with path.open("wb") as copy:
+                for chunk in response.iter_content(CHUNK):
+                    hashed.update(chunk)
+                    copy.write(chunk)
+            return hashed.hexdigest()
+
+        served = self._get(self._downloads, file.url, _AS_IT_IS, write)
+        if file.sha256 not in (None, served):
+            raise PublishError(
+                f"{redact(file.url)} has SHA-256 {served}, and the index says {file.sha256}; "
+                "tell whoever runs the index"
+            )
+
+    def find_beside(self, file: IndexedFile, suffix: str, limit: int = 1 << 20) -> bytes | None:
+        """What the index's own host serves at a file's address with a suffix; None if nothing.
+
+        Args:
+            file: One that this index lists.
+            suffix: Follows the file's whole name.
+            limit: Bytes of a companion; a longer one is none.
+
+        Raises:
+            PublishError: The host fails.
+        """
+        if urlsplit(file.url).netloc != urlsplit(self.url).netloc:
+            return None
+
+        def read(response: requests.Response) -> bytes | None:
+            if not response.ok:
+                return None
+            content = b"".join(response.iter_content(limit + 1))
+            return content if len(content) <= limit else None
+
+        url = urlsplit(file.url)._replace(query="", fragment="").geturl() + suffix
+        return self._get(self._pages, url, _AS_IT_IS, read, missing_ok=True)
 
     def _get(
         self,
@@ -181,6 +228,8 @@ class PackageIndex:
         url: str,
         headers: Mapping[str, str],
         use: Callable[[requests.Response], _T],
+        *,
+        missing_ok: bool = False,
     ) -> _T:
         failure = Failure("no attempt was made")
         for attempt in range(self._patience.attempts):
@@ -190,7 +239,7 @@ class PackageIndex:
                 with self._ask(session, url, headers) as response:
                     again = failure_of(response)
                     if again is None:
-                        _require_answer(response, url, missing_ok=session is self._pages)
+                        _require_answer(response, url, missing_ok=missing_ok)
                         return use(response)
             except requests.RequestException as error:
                 again = failure_of_error(error)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from ..errors import WheelError
 from .catalogue import render_catalogue
 from .simple import render_simple
-from .wheels import IndexedWheel, read_wheels
+from .wheels import BENCH_SUFFIX, REPORT_SUFFIX, IndexedWheel, read_wheels
 
 _MARK = b'<meta name="generator" content="modelwheel">'
 """In every page: tells a site, which may be replaced, from a directory of something else."""
@@ -102,6 +102,10 @@ def _write_files(site: Path, files: dict[str, bytes], copied: list[IndexedWheel]
         path.write_bytes(content)
     for wheel in copied:
         shutil.copyfile(wheel.path, site / wheel.name)
+        for suffix in (REPORT_SUFFIX, BENCH_SUFFIX):  # so that the next site can be made from this
+            measured = wheel.path.with_name(wheel.name + suffix)
+            if measured.is_file():
+                shutil.copyfile(measured, site / measured.name)
 
 
 def _put_in_place(aside: Path, out: Path) -> None:
