@@ -380,7 +380,7 @@ def inspect(
     show_sbom: Annotated[
         bool, typer.Option("--sbom", help="Print the bill of materials as it lies there.")
     ] = False,
-    trace: Annotated[
+    replay: Annotated[
         bool, typer.Option("--replay", help="Trace every hash back to the commit of the model.")
     ] = False,
     spec: Annotated[
@@ -392,11 +392,43 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Show what is in a wheel or source distribution: model card, manifest, SBOM, files, origin."""
-    from .inspecting import inspect_file
+    from .contents_display import print_contents, print_links
+    from .wheel_contents import open_contents
 
-    inspect_file(
-        file, show_sbom=show_sbom, trace=trace or recompile, spec=spec, recompile=recompile, as_json=as_json
-    )
+    contents = open_contents(file)
+    if show_sbom:
+        for text in contents.require_sboms().values():
+            typer.echo(text.decode(errors="replace"), nl=False)
+    elif replay or recompile:
+        from .display import BuildDisplay
+        from .replay import choose_store, require_whole, trace
+
+        with choose_store(recompile=recompile) as store, BuildDisplay() as display:
+            links = trace(contents, store, display, spec)
+        if as_json:
+            _print_json({"file": str(file), "replay": [link.as_json() for link in links]})
+        else:
+            print_links(links)
+        require_whole(links, file.name)
+    elif as_json:
+        _print_json(contents.as_json())
+    else:
+        print_contents(contents)
+
+
+@app.command()
+def runtime(
+    out: Annotated[Path, typer.Option(help="Where the files are put.")] = Path("dist"),
+    wheel: Annotated[
+        bool, typer.Option("--wheel", help="The wheel for this Python as well.")
+    ] = False,
+) -> None:
+    """Write the package that wheels without an extension of their own need."""
+    from .runtime_package import write_runtime
+    from .store import Store
+
+    for path in write_runtime(out, Store(), wheel=wheel):
+        typer.echo(f"wrote {path}")
 
 
 @app.command()

@@ -78,3 +78,9 @@ class PublishError(ModelwheelError):
     """A release cannot go to the package index, or the index does not hold what was uploaded."""
 
     exit_code = 14
+
+
+class ReplayError(ModelwheelError):
+    """A wheel or source distribution does not follow from the sources that it names."""
+
+    exit_code = 15

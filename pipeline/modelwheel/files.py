@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 CHUNK = 1 << 20
 """Bytes read at a time."""
@@ -196,7 +196,7 @@ def digest_file(path: Path) -> FileDigest:
         return digest_stream(file)
 
 
-def digest_stream(source: BinaryIO, copy_to: BinaryIO | None = None) -> FileDigest:
+def digest_stream(source: IO[bytes], copy_to: IO[bytes] | None = None) -> FileDigest:
     """Reads `source` to its end, copying it on the way if asked to."""
     sha256, size = hashlib.sha256(), 0
     while chunk := source.read(CHUNK):

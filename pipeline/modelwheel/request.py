@@ -165,14 +165,19 @@ def license_texts(spec: Spec) -> dict[str, Path]:
 
 def source_of(spec: Spec) -> source.Source:
     """Where a spec's model comes from, with paths made absolute."""
-    match spec.source:
+    if spec.source is None:
+        return source.DirectorySource(spec.directory / spec.model.saved_model)
+    return locate(spec.source, spec.directory)
+
+
+def locate(section: GitSource | ArchiveSource | DirectorySource, directory: Path) -> source.Source:
+    """Where the model of a `source` section comes from; paths in it are relative to `directory`."""
+    match section:
         case GitSource() as git:
             written = git.git if is_local(git.git) else ""
-            address = git.address(spec.directory)
+            address = git.address(directory)
             return source.GitSource(address, git.commit, git.path, git.sha256, written)
         case ArchiveSource() as archive:
             return source.ArchiveSource(archive.archive, archive.sha256, archive.path)
-        case DirectorySource() as directory:
-            return source.DirectorySource(spec.directory / directory.directory, directory.sha256)
-        case None:
-            return source.DirectorySource(spec.directory / spec.model.saved_model)
+        case DirectorySource() as local:
+            return source.DirectorySource(directory / local.directory, local.sha256)

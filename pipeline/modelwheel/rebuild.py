@@ -1,0 +1,130 @@
+"""Building a wheel or source distribution once more, and comparing the two byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from packaging.utils import parse_wheel_filename
+
+from .consistency import BrokenLinkError, UncheckedLinkError, library_name, some
+from .manifest import Manifest
+from .sbom import COMPILERS
+from .sdist import build_sdist, write_checksums
+from .store import Record, Store
+from .targets import host_platform
+from .wheel import build_wheel, render_project
+from .wheel_contents import Contents, open_contents
+
+
+def compare_rebuilt(contents: Contents, record: Record, store: Store) -> str:
+    """Builds the same file from the project in `record`; a sentence on what was the same.
+
+    Raises:
+        BrokenLinkError: They differ.
+        UncheckedLinkError: The tools of this machine cannot make the same bytes.
+        WheelError: The build failed.
+    """
+    if contents.kind == "sdist":
+        return _compare_sdist(contents, record, store)
+    (manifest,) = contents.manifests
+    _require_weights(contents, manifest, record, store)
+    return _compare_wheel(contents, manifest, record, store)
+
+
+def _require_weights(contents: Contents, manifest: Manifest, record: Record, store: Store) -> None:
+    name = library_name(contents, manifest)
+    if store.read_bytes(record, manifest.weights) not in contents.read(name):
+        raise BrokenLinkError(f"{name} does not hold the weights that the manifest names")
+
+
+def _compare_wheel(contents: Contents, manifest: Manifest, record: Record, store: Store) -> str:
+    host = host_platform().name
+    if manifest.platform != host:
+        raise UncheckedLinkError(
+            f"the wheel is for {manifest.platform} and this is {host}; its weights are in its library"
+        )
+    with store.scratch() as scratch:
+        again = open_contents(build_wheel(_render(record, store, scratch), scratch))
+        there, here = _compilers(contents.sboms), _compilers(again.sboms)
+        if there != here:
+            raise UncheckedLinkError(
+                f"the wheel was built by {there} and here is {here}; its weights are in its library"
+            )
+        _require_same(contents, again)
+    left_out = _left_out(contents, again)
+    but = f", but for {some(left_out)}" if left_out else ""
+    return f"built again by {here}: the same bytes in {len(again.files) - len(left_out)} files{but}"
+
+
+def _render(record: Record, store: Store, scratch: Path) -> Path:
+    project = scratch / "project"
+    store.materialize(record, project)
+    render_project(project)
+    return project
+
+
+def _compilers(sboms: Mapping[str, Mapping[str, Any]]) -> str:
+    """Names and versions of the compilers of the wheel stage, as a bill of materials tells."""
+    found = {
+        component.get("bom-ref"): f"{component.get('name')} {component.get('version')}"
+        for sbom in sboms.values()
+        for component in sbom.get("components", ())
+    }
+    return " and ".join(sorted({found.get(ref, "an unknown compiler") for ref in COMPILERS}))
+
+
+def _require_same(contents: Contents, again: Contents) -> None:
+    names = {*contents.files, *again.files} - _left_out(contents, again)
+    different = {
+        name
+        for name in names
+        if contents.files.get(name) != again.files.get(name)
+        and not name.endswith(".dist-info/RECORD")  # follows from all others
+        and not _same_metadata(name, contents, again)
+    }
+    if different:
+        raise BrokenLinkError(f"built again, other bytes are in {some(different)}")
+
+
+def _left_out(contents: Contents, again: Contents) -> set[str]:
+    """Files that cannot be the same: in a wheel for another Python, or one that was repaired."""
+    theirs, ours = (parse_wheel_filename(path.name)[3] for path in (contents.path, again.path))
+    if theirs == ours:
+        return set()
+    names = {*contents.files, *again.files}
+    left_out = {name for name in names if PurePosixPath(name).name in ("WHEEL", "RECORD")}
+    left_out |= {name for name in names if name.endswith("/sboms/auditwheel.cdx.json")}
+    if {tag.interpreter for tag in theirs} != {tag.interpreter for tag in ours}:
+        left_out |= {name for name in names if PurePosixPath(name).name.startswith("_core.")}
+    return left_out
+
+
+def _same_metadata(name: str, contents: Contents, again: Contents) -> bool:
+    """Whether two METADATA files differ only in the sentence that lists the levels of all platforms.
+
+    It depends on the other platforms for which the project was compiled, which a wheel does not know.
+    """
+    texts = (contents.texts.get(name), again.texts.get(name))
+    if not name.endswith(".dist-info/METADATA") or None in texts:
+        return False
+    theirs, ours = (text.splitlines() for text in texts if text is not None)
+    return len(theirs) == len(ours) and all(
+        a == b or (a.startswith(b"Holds code for ") and b.startswith(b"Holds code for "))
+        for a, b in zip(theirs, ours, strict=True)
+    )
+
+
+def _compare_sdist(contents: Contents, record: Record, store: Store) -> str:
+    with store.scratch() as scratch:
+        project = _render(record, store, scratch)
+        write_checksums(project)
+        (scratch / "out").mkdir()
+        again = build_sdist(project, scratch / "out")
+        if again.read_bytes() == contents.path.read_bytes():
+            return f"packed again: the same {contents.path.stat().st_size} bytes"
+        files = open_contents(again).files
+    names = {*contents.files, *files}
+    different = {name for name in names if contents.files.get(name) != files.get(name)}
+    raise BrokenLinkError(f"packed again, other bytes are in {some(different) or 'the archive'}")
