@@ -30,8 +30,12 @@ modelwheel::Library open_library(const py::str &path, const std::string &module)
   try {
     return {&modelwheel::open_library(native_path(path), module, MODELWHEEL_RUNTIME_VERSION)};
   } catch (const modelwheel::Error &error) {
-    const auto shown = py::repr(path).cast<std::string>();  // any path can be shown so, also one that is no Unicode
-    throw py::import_error("the library of " + module + ", " + shown + ", " + error.what());
+    // Paths need not be Unicode, here and in what the system says of them.
+    const std::string text = "the library of " + module + ", " + py::repr(path).cast<std::string>() + ", " + error.what();
+    const auto size = static_cast<py::ssize_t>(text.size());
+    const auto shown = py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(text.data(), size, "backslashreplace"));
+    PyErr_SetObject(PyExc_ImportError, shown.ptr());
+    throw py::error_already_set();
   }
 }
 

@@ -1,0 +1,181 @@
+"""The installed runtime over a library in plain C: what it opens, what it refuses, what it returns."""
+
+import gc
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import modelwheel_runtime
+import numpy as np
+import pytest
+
+ABI = int(modelwheel_runtime.__version__.partition(".")[0])
+
+
+def rows(count, start=0.0):
+    return np.arange(start, start + 2 * count, dtype=np.float32).reshape(count, 2)
+
+
+# --- opening -------------------------------------------------------------------------------------
+
+
+def refusal(path, module="model_doubling"):
+    with pytest.raises(ImportError) as caught:
+        modelwheel_runtime.open_library(path, module)
+    text = str(caught.value)
+    assert text.startswith(f"the library of {module}, {path!r}, ")
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize("difference", [-1, 1])
+def test_another_generation_of_the_abi(compile_library, difference):
+    other = ABI + difference
+    text = refusal(compile_library(f"ABI_VERSION={other}"))
+    assert f"built for version {other} of modelwheel's ABI" in text
+    assert f"modelwheel-runtime {modelwheel_runtime.__version__} is for version {ABI}" in text
+    assert text.endswith(f'pip install "modelwheel-runtime>={other},<{other + 1}"')
+
+
+def test_a_table_that_lacks_members(compile_library):
+    text = refusal(compile_library("STRUCT_SIZE=100"))
+    assert "offers a table of 100 bytes, but" in text
+    assert "build the model again" in text
+
+
+def test_a_table_with_members_of_the_future(compile_library):
+    path = compile_library("STRUCT_SIZE=4096")
+    assert modelwheel_runtime.open_library(path, "model_doubling").name == "doubling"
+
+
+def test_the_library_of_another_model(library_path):
+    text = refusal(library_path, "model_tripling")
+    assert "has no function model_tripling_api" in text
+
+
+def test_no_library(tmp_path):
+    assert "cannot be loaded" in refusal(str(tmp_path / "absent.so"))
+    (tmp_path / "text.so").write_text("no library\n")
+    text = refusal(str(tmp_path / "text.so"))
+    assert "cannot be loaded" in text
+    assert text.endswith("install the model again")
+
+
+@pytest.mark.parametrize("name", ["with space", "mit Öffnung", "library's"])
+def test_any_directory(library_path, tmp_path, name):
+    (tmp_path / name).mkdir()
+    path = str(tmp_path / name / Path(library_path).name)
+    shutil.copyfile(library_path, path)
+    assert modelwheel_runtime.open_library(path, "model_doubling").version == "1.2"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are Unicode here")
+def test_a_directory_whose_name_is_no_unicode(library_path, tmp_path):
+    directory = tmp_path / "b\udcffd"
+    directory.mkdir()
+    path = str(directory / Path(library_path).name)
+    assert "cannot be loaded" in refusal(path)
+    shutil.copyfile(library_path, path)
+    assert modelwheel_runtime.open_library(path, "model_doubling").version == "1.2"
+
+
+def test_wrong_types(library_path):
+    with pytest.raises(TypeError):
+        modelwheel_runtime.open_library(library_path.encode(), "model_doubling")
+    with pytest.raises(TypeError):
+        modelwheel_runtime.Library()
+
+
+# --- the library ---------------------------------------------------------------------------------
+
+
+def test_what_a_library_says_of_itself(library):
+    assert (library.name, library.version, library.about) == ("doubling", "1.2", "{}")
+    assert library.inputs == (("x/given", np.dtype(np.float32), (None, 2), 1, "x_given"),)
+    assert library.outputs == (("y", np.dtype(np.float32), (None, 2), 1, "y"),)
+    assert library.batch_sizes == (1, 4)
+    assert library.batched is True
+    assert library.no_emulation_reason is None
+    assert library.levels == ("plain",)
+
+
+def test_several_libraries_do_not_share_symbols(compile_library, library_path):
+    """Each has a function of the same name."""
+    other = compile_library("STRUCT_SIZE=4096", name="other")
+    for path in (library_path, other):
+        library = modelwheel_runtime.open_library(path, "model_doubling")
+        (output,) = modelwheel_runtime.Evaluator(library, None).run((rows(1, 1.0),))
+        assert output.tolist() == [[2.0, 4.0]]
+
+
+# --- evaluation ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 1000])
+def test_evaluation(evaluator, count):
+    given = rows(count)
+    (output,) = evaluator.run((given,))
+    assert output.dtype == np.float32
+    np.testing.assert_array_equal(output, 2 * given)
+    assert output.ctypes.data % 64 == 0
+
+
+def test_any_memory_layout(evaluator):
+    wide = np.arange(12, dtype=np.float32).reshape(3, 4)
+    (output,) = evaluator.run((wide[:, ::2],))
+    np.testing.assert_array_equal(output, 2 * wide[:, ::2])
+
+
+def test_inputs_that_do_not_fit(evaluator):
+    for wrong in (rows(2).astype(np.float64), rows(2).astype(">f4")):
+        with pytest.raises(TypeError, match="input 'x/given' of doubling holds float32"):
+            evaluator.run((wrong,))
+    with pytest.raises(ValueError, match=r"has the shape \(batch, 2\), but .* \(2, 3\) was given"):
+        evaluator.run((np.zeros((2, 3), np.float32),))
+    with pytest.raises(TypeError, match=r"has 1 input\(s\), but 2 were given"):
+        evaluator.run((rows(2), rows(2)))
+    with pytest.raises(TypeError, match="must be a NumPy array"):
+        evaluator.run(([[1.0, 2.0]],))
+
+
+def test_a_kernel_that_fails(evaluator):
+    with pytest.raises(RuntimeError, match="a value is negative"):
+        evaluator.run((-rows(2),))
+    (output,) = evaluator.run((rows(1, 1.0),))
+    assert output.tolist() == [[2.0, 4.0]]
+
+
+def test_levels(library, evaluator):
+    assert evaluator.level == "plain"
+    assert modelwheel_runtime.Evaluator(library, "plain").level == "plain"
+    with pytest.raises(ValueError, match="there is no such level"):
+        modelwheel_runtime.Evaluator(library, "fancy")
+
+
+def test_rules(evaluator):
+    assert evaluator.batch_rule(5) == "5:4,1"
+    evaluator.set_batch_rule("5:4,1")
+    evaluator.set_batch_strategy("cheapest")
+    for refused in (
+        lambda: evaluator.batch_rule(6),
+        lambda: evaluator.set_batch_rule("nonsense"),
+        lambda: evaluator.set_batch_strategy("dearest"),
+    ):
+        with pytest.raises(ValueError, match=r"five rows|nonsense|dearest"):
+            refused()
+
+
+def test_one_evaluator_serves_many_threads(evaluator):
+    with ThreadPoolExecutor(8) as threads:
+        results = list(threads.map(lambda i: evaluator.run((rows(3, float(i)),))[0], range(200)))
+    for i, output in enumerate(results):
+        np.testing.assert_array_equal(output, 2 * rows(3, float(i)))
+
+
+def test_results_outlive_what_made_them(library_path):
+    library = modelwheel_runtime.open_library(library_path, "model_doubling")
+    (output,) = modelwheel_runtime.Evaluator(library, None).run((rows(2, 1.0),))
+    del library
+    gc.collect()
+    assert output.tolist() == [[2.0, 4.0], [6.0, 8.0]]
