@@ -36,13 +36,17 @@ GLIBC = [name for name in WHEEL_PLATFORMS if not name.startswith("musllinux")]
 
 
 def make_spec(
-    name: str, targets: Sequence[str] | None = None, batch_sizes: Sequence[int] | None = None
+    name: str,
+    targets: Sequence[str] | None = None,
+    batch_sizes: Sequence[int] | None = None,
+    bindings: str = "extension",
 ) -> Spec:
     return Spec.model_validate(
         {
             "model": {"name": name, "version": "1.0.0"},
             "targets": tuple(targets) if targets else None,
             "compilation": {"batch_sizes": tuple(batch_sizes) if batch_sizes else None},
+            "package": {"bindings": bindings},
         }
     )
 
@@ -77,6 +81,7 @@ spec_lists = st.lists(
     st.tuples(
         st.none() | st.lists(st.sampled_from(sorted(TARGETS)), min_size=1, unique=True),
         st.none() | st.lists(st.integers(1, 64), min_size=1, max_size=8, unique=True),
+        st.sampled_from(["extension", "shared"]),
     ),
     min_size=1,
     max_size=60,
@@ -97,6 +102,7 @@ def test_every_wheel_is_in_exactly_one_job(
         (sdist_name(spec), name, group)
         for spec, (name, platform), group in product(specs, WHEEL_PLATFORMS.items(), PYTHON_GROUPS)
         if spec.resolve_targets(platform.objects.architecture)
+        and (group == "py3") == (spec.package.bindings == "shared")
         and (not platforms or platform.objects.name in platforms)
         and (musllinux or name in GLIBC)
     )
@@ -133,7 +139,12 @@ def test_few_enough_jobs_of_about_the_same_length(count: int) -> None:
 
 def test_a_small_release_is_a_job_for_each_platform_and_group() -> None:
     jobs = plan_jobs(make_specs(3))
-    assert [parts(job) for job in jobs] == list(product(GLIBC, PYTHON_GROUPS))
+    assert [parts(job) for job in jobs] == list(product(GLIBC, ["cp310-cp312", "cp313-cp314"]))
+
+
+def test_one_wheel_for_every_python() -> None:
+    jobs = plan_jobs([make_spec("digits", bindings="shared")], ["windows-amd64"])
+    assert [parts(job) for job in jobs] == [("windows-amd64", "py3")]
 
 
 def test_five_hundred_specs_fit_into_an_output() -> None:
@@ -154,7 +165,7 @@ def test_cibuildwheel_knows_every_identifier() -> None:
     tables = resources.files("cibuildwheel").joinpath("resources/build-platforms.toml").read_text()
     jobs = plan_jobs(make_specs(1), musllinux=True)
     identifiers = {identifier for job in jobs for identifier in job.build.split()}
-    assert len(identifiers) == sum(map(len, PYTHON_GROUPS.values())) * len(WHEEL_PLATFORMS)
+    assert len(identifiers) == 6 * len(WHEEL_PLATFORMS)
     assert [name for name in identifiers if f'"{name}"' not in tables] == []
 
 

@@ -28,8 +28,13 @@ JOB_SECONDS = 1200.0
 PYTHON_GROUPS = {
     "cp310-cp312": ("cp310", "cp311", "cp312"),
     "cp313-cp314": ("cp313", "cp314", "cp314t"),
+    "py3": ("cp310", "cp311", "cp312", "cp313", "cp314"),
 }
-"""Interpreters whose wheels are built in one job, by the group's name; `t` is free-threaded."""
+"""Interpreters that one job is for, by the group's name; `t` is free-threaded.
+
+`py3` is for specs with shared bindings: cibuildwheel builds their one wheel with the first
+interpreter and tests it with the others.
+"""
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,12 @@ def as_matrix(jobs: Sequence[Job]) -> str:
     return text
 
 
+def python_groups(spec: Spec) -> tuple[str, ...]:
+    """The groups of Pythons that a spec's wheels are built for."""
+    shared = spec.package.bindings == "shared"
+    return tuple(name for name in PYTHON_GROUPS if (name == "py3") == shared)
+
+
 def sdist_name(spec: Spec) -> str:
     """The file name of a spec's model source distribution."""
     return f"{spec.module}-{spec.model.version}.tar.gz"
@@ -160,7 +171,7 @@ def _cells(platform: WheelPlatform, specs: Sequence[Spec]) -> Iterator[_Cell]:
         costs = {
             sdist_name(spec): cost * len(pythons)
             for spec in specs
-            if (cost := _wheel_seconds(spec, platform))
+            if group in python_groups(spec) and (cost := _wheel_seconds(spec, platform))
         }
         if costs:
             yield _Cell(platform, group, costs)
