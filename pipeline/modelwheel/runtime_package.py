@@ -15,6 +15,7 @@ from .sdist import write_checksums
 from .store import Record, Store, action_key
 from .versions import ABI_VERSION, NUMPY_REQUIREMENT, RUNTIME, RUNTIME_VERSION
 from .wheel import (
+    SOURCE_DATE_EPOCH,
     Template,
     build_distribution,
     build_environment,
@@ -28,6 +29,7 @@ _DIRECTORY = "runtime"
 
 _COMMON = (
     "LICENSE",
+    "cibuildwheel.toml.in",
     "cmake/extension.cmake",
     "include/modelwheel/abi.h",
     "include/modelwheel/buffer.hpp",
@@ -56,6 +58,7 @@ def write_project(project: Path) -> None:
         "version": RUNTIME_VERSION,
         "abi_version": ABI_VERSION,
         "requirements": [NUMPY_REQUIREMENT],
+        "source_date_epoch": SOURCE_DATE_EPOCH,
     }
     render(runtime_template(), context, project)
     write_checksums(project)
