@@ -16,6 +16,7 @@ from typing import Protocol
 from . import check, source
 from .errors import EnvironmentProblemError, ModelwheelError
 from .files import write_atomically
+from .index.wheels import BENCH_SUFFIX, REPORT_SUFFIX
 from .inspection import Inspection
 from .process import kill_all
 from .request import Request, source_of
@@ -271,19 +272,25 @@ class _Run:
         check.refuse(findings)
 
     def _deliver_wheel(self, verified: Record) -> None:
-        """Puts the wheel, which has been verified, in its place, and what it needs beside it."""
+        """Puts the wheel, which has been verified, in its place; beside it its report and what it needs."""
         name = self._request.name
         if f"{name}/runtime" in self._records:
             self.result.needed = (self._deliver(self._records[f"{name}/runtime"]),)
-        self.result.wheel = self._deliver(self._records[f"{name}/wheel"])
-        self.result.report = read_report(self._tools.store.read_bytes(verified, REPORT))
+        self.result.wheel = wheel = self._deliver(self._records[f"{name}/wheel"])
+        report = self._tools.store.read_bytes(verified, REPORT)
+        with _writing_to(wheel.parent):
+            write_atomically(wheel.with_name(wheel.name + REPORT_SUFFIX), report)
+        self.result.report = read_report(report)
 
     def _deliver(self, record: Record) -> Path:
         """Puts the one file of a result in its place."""
         out = self._tools.options.out
         (file,) = record.files
+        content = self._tools.store.read_bytes(record, file)
         with _writing_to(out):
-            write_atomically(out / file, self._tools.store.read_bytes(record, file))
+            if not (out / file).exists() or (out / file).read_bytes() != content:
+                (out / f"{file}{BENCH_SUFFIX}").unlink(missing_ok=True)  # it timed another file
+            write_atomically(out / file, content)
         return out / file
 
     def _fail(self, name: str, error: ModelwheelError) -> None:
