@@ -298,6 +298,44 @@ def compile_(
 
 
 @app.command()
+def wheel(
+    sdists: Annotated[
+        list[Path],
+        typer.Argument(metavar="SDIST...", help="Source distributions of `modelwheel compile`."),
+    ],
+    platform: Annotated[
+        str | None, typer.Option(help="linux, macos or windows; this machine's by default.")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="IDENTIFIER",
+            help="Only this wheel, as cibuildwheel calls it: cp312-manylinux_x86_64; may be repeated.",
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where wheels are put.")] = Path("wheelhouse"),
+    as_json: AsJson = False,
+) -> None:
+    """Make the wheels of a release with cibuildwheel: built, repaired, audited and tested.
+
+    CIBW_* environment variables (images, container engine, ...) are those of cibuildwheel.
+    """
+    from .wheelhouse import build_wheels, select
+
+    selection = select(platform, only or ())
+    outcomes = []
+    for outcome in build_wheels(sdists, selection, out, lambda line: typer.echo(line, err=True)):
+        outcomes.append(outcome)
+        if outcome.error is not None:
+            _say_error(str(outcome.error))
+        for path in outcome.wheels if not as_json else ():
+            typer.echo(path)
+    if as_json:
+        _print_json([outcome.as_json() for outcome in outcomes])
+    raise typer.Exit(next((o.error.exit_code for o in outcomes if o.error is not None), 0))
+
+
+@app.command()
 def verify(
     wheels: Annotated[list[Path], typer.Argument(metavar="WHEEL...", help="Wheels to verify.")],
     as_json: AsJson = False,

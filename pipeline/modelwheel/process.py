@@ -9,7 +9,8 @@ import shlex
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -20,6 +21,9 @@ _log = logging.getLogger(__name__)
 
 _TAIL_LINES = 20
 _REAP_SECONDS = 5
+_TIDY_SECONDS = 60
+"""For a program that was interrupted and takes away what it started, such as a container."""
+
 _USER_INFO = re.compile(r"(?<=://)[^/\s'\"]*@")
 _QUERY = re.compile(r"(://[^\s?'\"]*)\?[^\s'\"]+")
 
@@ -102,6 +106,60 @@ def run(
     return Completed(command, returncode, out, err)
 
 
+def stream(
+    argv: Sequence[str | Path],
+    on_line: Callable[[str], None],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Completed:
+    """Runs a program that takes minutes; each line that it writes is passed on as it comes.
+
+    If the caller is interrupted, so is the program's process group, which then has a minute to tidy up.
+
+    Args:
+        argv: The program and its arguments.
+        on_line: Takes lines of standard output and standard error without their ends and credentials.
+        cwd: The directory to run it in.
+        env: Its whole environment; the caller's by default.
+
+    Returns:
+        How it ended, whatever its exit code; `stdout` has the lines of both streams.
+
+    Raises:
+        ProcessError: It could not be started.
+    """
+    command = tuple(map(str, argv))
+    shown = _pasteable(command, cwd)
+    _log.debug("$ %s", shown)
+    process = _start(command, shown, cwd, env, subprocess.PIPE, subprocess.STDOUT, has_input=False)
+    assert process.stdout is not None
+    lines: list[str] = []
+    try:
+        for raw in process.stdout:
+            lines.append(redact(raw.decode(errors="replace").rstrip()))
+            on_line(lines[-1])
+        process.wait()
+    except BaseException:
+        _interrupt(process)
+        raise
+    finally:
+        process.stdout.close()
+        with _alive_lock:
+            _alive.discard(process)
+    return Completed(command, process.returncode, "\n".join(lines).encode(), b"")
+
+
+def _interrupt(process: subprocess.Popen[bytes]) -> None:
+    """As Ctrl-C does in a terminal; what does not end by that is killed."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGINT)
+    try:
+        process.communicate(timeout=_TIDY_SECONDS)
+    except subprocess.TimeoutExpired:
+        _kill_and_reap(process)
+
+
 def kill_all() -> None:
     """Kills every program started by `run` that is still running, with all its children.
 
@@ -127,7 +185,15 @@ def _communicate(
     timeout: float | None,
     stdout: BinaryIO | None,
 ) -> tuple[bytes, bytes, int]:
-    process = _start(command, shown, cwd, env, stdout, has_input=content is not None)
+    process = _start(
+        command,
+        shown,
+        cwd,
+        env,
+        subprocess.PIPE if stdout is None else stdout,
+        subprocess.PIPE,
+        has_input=content is not None,
+    )
     try:
         out, err = process.communicate(content, timeout)
     except subprocess.TimeoutExpired:
@@ -148,7 +214,8 @@ def _start(
     shown: str,
     cwd: Path | None,
     env: Mapping[str, str] | None,
-    stdout: BinaryIO | None,
+    stdout: BinaryIO | int,
+    stderr: int,
     *,
     has_input: bool,
 ) -> subprocess.Popen[bytes]:
@@ -159,8 +226,8 @@ def _start(
                 cwd=cwd,
                 env=env,
                 stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
-                stdout=subprocess.PIPE if stdout is None else stdout,
-                stderr=subprocess.PIPE,
+                stdout=stdout,
+                stderr=stderr,
                 start_new_session=True,
             )
         except OSError as error:

@@ -7,11 +7,11 @@ every other file, as `sha256sum --check` reads it.
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from .errors import WheelError
+from .archive import extract
+from .errors import SourceError, WheelError
 from .files import digest_file, digest_tree
 from .wheel import build_distribution
 
@@ -49,9 +49,8 @@ def unpack(sdist: Path, directory: Path) -> Path:
             `SHA256SUMS` says.
     """
     try:
-        with tarfile.open(sdist) as archive:
-            archive.extractall(directory, filter="data")
-    except (OSError, tarfile.TarError, EOFError) as error:
+        extract(sdist, "", directory, sdist.name)
+    except (OSError, SourceError) as error:
         raise WheelError(f"cannot unpack {sdist}: {error}; fetch or make it again") from None
     projects = [path.parent for path in directory.glob(f"*/{CHECKSUMS}")]
     if len(projects) != 1:
