@@ -170,6 +170,20 @@ def test_without_address_wheels_are_copied_and_linked_relatively(
     assert (project / target).resolve() == site.directory / "model_digits-1.0.0-py3-none-any.whl"
 
 
+def test_what_models_need_is_in_the_index_and_not_in_the_catalogue(
+    wheels: Path, tmp_path: Path
+) -> None:
+    alone = write_site(wheels, tmp_path / "alone")
+    needed = make_wheel(wheels, "digits", project="modelwheel_runtime")
+    site = write_site(wheels, tmp_path / "site")
+    assert (site.projects, site.wheels) == (alone.projects, alone.wheels + 1)
+    page = site.directory / "simple" / "modelwheel-runtime" / "index.html"
+    assert needed.name in page.read_text()
+    assert (site.directory / needed.name).read_bytes() == needed.read_bytes()
+    catalogues = {(found.directory / "index.html").read_bytes() for found in (alone, site)}
+    assert len(catalogues) == 1
+
+
 def test_same_wheels_give_the_same_bytes(wheels: Path, tmp_path: Path) -> None:
     other = tmp_path / "elsewhere" / "wheels"
     other.mkdir(parents=True)

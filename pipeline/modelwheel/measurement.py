@@ -18,6 +18,7 @@ from .manifest import Manifest
 from .package_index import PackageIndex
 from .process import ProcessError
 from .released import find_newest, is_installable, open_index
+from .runtime_package import needed_wheels
 from .store import Store
 from .verify import (
     Comparison,
@@ -109,11 +110,11 @@ def measure_wheels(
 
 
 def find_wheels(paths: Sequence[Path]) -> list[Path]:
-    """Wheels that are named, and those in directories that are named."""
+    """Wheels that are named, and those of models in directories that are named."""
     return [
         wheel
         for path in paths
-        for wheel in (sorted(path.glob("*.whl")) if path.is_dir() else [path])
+        for wheel in (sorted(path.glob("model_*.whl")) if path.is_dir() else [path])
     ]
 
 
@@ -132,7 +133,7 @@ def _measure(
     report = None
     try:
         with tempfile.TemporaryDirectory(prefix="modelwheel-measure-") as scratch:
-            needed = _needed_wheels(manifest, store, Path(scratch) / "needed")
+            needed = needed_wheels(manifest, store, Path(scratch) / "needed")
             python = install_wheel(wheel, Path(scratch), needed)
             report = run_selftest(python, wheel, find_reference(manifest, store))
             require_passed(report, wheel.name)
@@ -162,17 +163,6 @@ def _install_released(
     index.download(found.file, wheel)
     python = install_wheel(wheel, scratch, needed)
     return _Installed(python, str(found.version), wheel.stat().st_size)
-
-
-def _needed_wheels(manifest: Manifest, store: Store, directory: Path) -> list[Path]:
-    """Wheels of this very modelwheel that a wheel depends on."""
-    if manifest.model.bindings != "shared":
-        return []
-    from .runtime_package import runtime_wheel
-
-    directory.mkdir()
-    store.materialize(runtime_wheel(store), directory)
-    return list(directory.iterdir())
 
 
 def _race(

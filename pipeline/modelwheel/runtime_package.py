@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from .files import write_atomically
+from .manifest import Manifest
 from .sdist import write_checksums
 from .store import Record, Store, action_key
 from .versions import ABI_VERSION, NUMPY_REQUIREMENT, RUNTIME, RUNTIME_VERSION
@@ -97,6 +98,15 @@ def runtime_wheel(store: Store) -> Record:
         with store.scratch() as scratch:
             build_runtime("wheel", scratch)
             return store.publish(key, scratch, {"step": "runtime"})
+
+
+def needed_wheels(manifest: Manifest, store: Store, directory: Path) -> list[Path]:
+    """Puts into a directory the wheels of this modelwheel that a model's wheel depends on."""
+    if manifest.model.bindings != "shared":
+        return []
+    record = runtime_wheel(store)
+    store.materialize(record, directory)
+    return [directory / name for name in record.files]
 
 
 def write_runtime(out: Path, store: Store, *, wheel: bool) -> list[Path]:

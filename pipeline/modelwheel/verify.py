@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from .errors import ModelwheelError, VerifyError, WheelError
 from .manifest import Manifest
 from .process import Completed, ProcessError, run
-from .runtime_package import runtime_wheel
+from .runtime_package import needed_wheels
 from .store import Store
 
 REPORT = "report.json"
@@ -89,9 +89,7 @@ def _verify(wheel: Path, store: Store) -> Verified:
         reference = find_reference(manifest, store)
         whole = reference is not None
         with store.scratch() as scratch:
-            if manifest.model.bindings == "shared":
-                store.materialize(runtime_wheel(store), scratch)
-            report = verify_wheel(wheel, reference, tuple(scratch.iterdir()))
+            report = verify_wheel(wheel, reference, needed_wheels(manifest, store, scratch))
         require_passed(report, wheel.name)
     except ModelwheelError as error:
         return Verified(wheel, whole, report, error)

@@ -13,7 +13,7 @@ from ..manifest import Manifest
 from ..signature import Tensor
 from ..verify import Comparison
 from .rendering import render
-from .wheels import IndexedWheel
+from .wheels import ModelWheel
 
 ASSETS = ("catalogue.css", "catalogue.js")
 
@@ -43,7 +43,7 @@ class Part:
     """In percent."""
 
 
-def render_catalogue(wheels: Sequence[IndexedWheel], base_url: str | None) -> dict[str, bytes]:
+def render_catalogue(wheels: Sequence[ModelWheel], base_url: str | None) -> dict[str, bytes]:
     """The page and its assets by their path in the site.
 
     Args:
@@ -61,7 +61,7 @@ def render_catalogue(wheels: Sequence[IndexedWheel], base_url: str | None) -> di
     }
 
 
-def _card(releases: Sequence[IndexedWheel], base_url: str | None) -> dict[str, object]:
+def _card(releases: Sequence[ModelWheel], base_url: str | None) -> dict[str, object]:
     newest = releases[-1].version
     wheels = [wheel for wheel in releases if wheel.version == newest]
     manifest = wheels[0].manifest
@@ -114,7 +114,7 @@ def _shape_text(tensor: Tensor) -> str:
     return f"[{', '.join(batch if e is None else str(e) for e in tensor.shape)}]"
 
 
-def _file(wheel: IndexedWheel, base_url: str) -> dict[str, object]:
+def _file(wheel: ModelWheel, base_url: str) -> dict[str, object]:
     return {
         "name": wheel.name,
         "url": base_url + quote(wheel.name),
@@ -128,7 +128,7 @@ def _file(wheel: IndexedWheel, base_url: str) -> dict[str, object]:
     }
 
 
-def _parts(wheel: IndexedWheel) -> list[Part]:
+def _parts(wheel: ModelWheel) -> list[Part]:
     """Weights, machine code and runtime; linking may pack them closer than they are counted."""
     sizes = wheel.sizes
     named = {
@@ -143,7 +143,7 @@ def _parts(wheel: IndexedWheel) -> list[Part]:
     return parts
 
 
-def _passed(wheels: Iterable[IndexedWheel]) -> bool | None:
+def _passed(wheels: Iterable[ModelWheel]) -> bool | None:
     """Whether all that was verified agreed with TensorFlow; None where nothing was."""
     verdicts = [wheel.report.passed for wheel in wheels if wheel.report]
     return all(verdicts) if verdicts else None
@@ -168,7 +168,7 @@ def _share(comparison: Comparison) -> float:
     return float(comparison.absolute > 0)
 
 
-def _time_bars(wheels: Iterable[IndexedWheel]) -> list[Bar]:
+def _time_bars(wheels: Iterable[ModelWheel]) -> list[Bar]:
     """For each number of rows the time of one row; the slowest fills the plot."""
     timed = [
         (wheel, timing, timing.nanoseconds / 1000 / max(timing.rows, 1))

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from ..errors import WheelError
 from .catalogue import render_catalogue
 from .simple import render_simple
-from .wheels import BENCH_SUFFIX, REPORT_SUFFIX, IndexedWheel, read_wheels
+from .wheels import BENCH_SUFFIX, REPORT_SUFFIX, IndexedWheel, ModelWheel, read_wheels
 
 _MARK = b'<meta name="generator" content="modelwheel">'
 """In every page: tells a site, which may be replaced, from a directory of something else."""
@@ -28,7 +28,9 @@ class Site:
 
     directory: Path
     projects: int
+    """How many models there are."""
     wheels: int
+    """How many files; those of packages that models need are among them."""
     copied: bool
     """Whether the wheels lie in the site; else they are expected beside it at its address."""
 
@@ -49,7 +51,8 @@ def write_site(directory: Path, out: Path, base_url: str | None = None) -> Site:
     address = _checked_address(base_url) if base_url is not None else None
     _require_replaceable(out, directory)
     wheels = read_wheels(directory)
-    files = render_simple(wheels, address) | render_catalogue(wheels, address)
+    models = [wheel for wheel in wheels if isinstance(wheel, ModelWheel)]
+    files = render_simple(wheels, address) | render_catalogue(models, address)
     files[".nojekyll"] = b""  # GitHub Pages shall serve the files as they are
     out.parent.mkdir(parents=True, exist_ok=True)
     aside = out.with_name(f".{out.name}.{uuid.uuid4().hex}")
@@ -58,7 +61,7 @@ def write_site(directory: Path, out: Path, base_url: str | None = None) -> Site:
         _put_in_place(aside, out)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-    projects = len({wheel.project for wheel in wheels})
+    projects = len({wheel.project for wheel in models})
     return Site(out, projects, len(wheels), copied=address is None)
 
 

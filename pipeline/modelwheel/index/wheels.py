@@ -18,6 +18,7 @@ from ..errors import WheelError
 from ..files import digest_file
 from ..manifest import Manifest
 from ..verify import Report, read_manifest, read_report
+from ..versions import RUNTIME
 from ..wheel import WheelSizes, read_sizes
 
 REPORT_SUFFIX = ".report.json"
@@ -56,10 +57,6 @@ class IndexedWheel:
     metadata: bytes
     """The METADATA file, as it lies in the wheel."""
     requires_python: str | None
-    manifest: Manifest
-    sizes: WheelSizes
-    report: Report | None
-    timings: tuple[Timing, ...]
 
     @property
     def name(self) -> str:
@@ -75,6 +72,16 @@ class IndexedWheel:
     def platform(self) -> str:
         """The platform tag of the file name (`linux_x86_64`)."""
         return self.path.stem.split("-")[-1]
+
+
+@dataclass(frozen=True)
+class ModelWheel(IndexedWheel):
+    """The wheel of a model; what else an index may hold is what such wheels need."""
+
+    manifest: Manifest
+    sizes: WheelSizes
+    report: Report | None
+    timings: tuple[Timing, ...]
 
 
 def read_wheels(directory: Path) -> list[IndexedWheel]:
@@ -102,9 +109,8 @@ def _read_wheel(path: Path) -> IndexedWheel:
             f"{path} says inside that it is {metadata.name} {metadata.version}; "
             "give it the name that it was built with"
         )
-    manifest = read_manifest(path)
     digest = digest_file(path)
-    return IndexedWheel(
+    wheel = IndexedWheel(
         path=path,
         project=project,
         version=version,
@@ -112,10 +118,18 @@ def _read_wheel(path: Path) -> IndexedWheel:
         size=digest.size,
         metadata=content,
         requires_python=str(metadata.requires_python) if metadata.requires_python else None,
+    )
+    return wheel if project == RUNTIME else _read_model(wheel)
+
+
+def _read_model(wheel: IndexedWheel) -> ModelWheel:
+    manifest = read_manifest(wheel.path)
+    return ModelWheel(
+        **vars(wheel),
         manifest=manifest,
-        sizes=_read_sizes(path, manifest),
-        report=_read_companion(path, REPORT_SUFFIX, read_report),
-        timings=_read_companion(path, BENCH_SUFFIX, _TIMINGS.validate_json) or (),
+        sizes=_read_sizes(wheel.path, manifest),
+        report=_read_companion(wheel.path, REPORT_SUFFIX, read_report),
+        timings=_read_companion(wheel.path, BENCH_SUFFIX, _TIMINGS.validate_json) or (),
     )
 
 
