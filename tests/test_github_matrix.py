@@ -25,6 +25,7 @@ from modelwheel.github_matrix import (
     Job,
     as_matrix,
     plan_jobs,
+    read_job,
     sdist_name,
 )
 from modelwheel.spec import Spec
@@ -172,6 +173,28 @@ def test_cibuildwheel_knows_every_identifier() -> None:
 def test_a_platform_that_is_not_known() -> None:
     with pytest.raises(UsageError, match="no platform 'linux-riscv64'"):
         plan_jobs(make_specs(1), ["linux-riscv64"])
+
+
+def test_a_job_finds_its_source_distributions(tmp_path: Path) -> None:
+    specs = make_specs(3)
+    for spec in specs:
+        (tmp_path / sdist_name(spec)).touch()
+    job = plan_jobs(specs)[0]
+    assert read_job(json.dumps(asdict(job), indent=2)) == job
+    expected = [tmp_path / name for name in job.sdists.split()]
+    assert job.pick([tmp_path]) == expected == job.pick(sorted(tmp_path.iterdir())[::-1])
+    expected[0].unlink()
+    with pytest.raises(
+        UsageError, match=f"there is no {expected[0].name}, which the job linux-x86"
+    ):
+        job.pick([tmp_path])
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"name": 1}', "null"])
+def test_what_is_no_job(text: str) -> None:
+    with pytest.raises(UsageError, match="this is no job of") as caught:
+        read_job(text)
+    assert "\n" not in str(caught.value)
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -313,6 +313,10 @@ def wheel(
             help="Only this wheel, as cibuildwheel calls it: cp312-manylinux_x86_64; may be repeated.",
         ),
     ] = None,
+    github_job: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="Only what this job of `plan --github-matrix` is for."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where wheels are put.")] = Path("wheelhouse"),
     as_json: AsJson = False,
 ) -> None:
@@ -322,6 +326,11 @@ def wheel(
     """
     from .wheelhouse import build_wheels, select
 
+    if github_job is not None:
+        from .github_matrix import read_job
+
+        job = read_job(github_job)
+        sdists, only = job.pick(sdists), [job.build]
     selection = select(platform, only or ())
     outcomes = []
     for outcome in build_wheels(sdists, selection, out, lambda line: typer.echo(line, err=True)):
@@ -381,7 +390,7 @@ def report(
         _print_json([measurement.as_json() for measurement in measured])
     else:
         print_measurements(measured)
-    if summary is not None:
+    if summary is not None and measured:
         from .summary import append, show_measurements
 
         append(summary, show_measurements(measured))

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from .errors import UsageError
 from .request import DEFAULT_BATCH_SIZES
@@ -84,6 +85,25 @@ class Job:
     sdists: str
     """File names of model source distributions, separated by blanks."""
 
+    def pick(self, paths: Sequence[Path]) -> list[Path]:
+        """The files of its source distributions, among these and those in these directories.
+
+        Raises:
+            UsageError: One is not there.
+        """
+        files = {
+            file.name: file
+            for path in paths
+            for file in (path.glob("*.tar.gz") if path.is_dir() else [path])
+        }
+        missing = [name for name in self.sdists.split() if name not in files]
+        if missing:
+            places = ", ".join(map(str, paths))
+            raise UsageError(
+                f"{places}: there is no {missing[0]}, which the job {self.name} builds"
+            )
+        return [files[name] for name in self.sdists.split()]
+
 
 @dataclass(frozen=True)
 class _Cell:
@@ -141,6 +161,23 @@ def as_matrix(jobs: Sequence[Job]) -> str:
             "release fewer specs at once"
         )
     return text
+
+
+def read_job(text: str) -> Job:
+    """One entry of a matrix, as `toJSON(matrix)` in a workflow gives it.
+
+    Raises:
+        UsageError: It is none.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(Job).validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        said = f"{where}: {first['msg']}" if where else first["msg"]
+        raise UsageError(f"this is no job of `modelwheel plan --github-matrix`: {said}") from None
 
 
 def python_groups(spec: Spec) -> tuple[str, ...]:

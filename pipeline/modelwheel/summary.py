@@ -57,8 +57,6 @@ def show_builds(results: Sequence[BuildResult]) -> str:
 
 def show_measurements(measurements: Sequence[Measurement]) -> str:
     """Size, error and speed of each wheel, beside those of the released version."""
-    if not measurements:
-        return "No wheel that this machine runs.\n"
     return table(MEASURED, map(measured_cells, measurements))
 
 
