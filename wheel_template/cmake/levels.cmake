@@ -14,3 +14,13 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   set(LEVEL_FLAGS_x86_64_v4
     ${LEVEL_FLAGS_x86_64_v3} -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mprefer-vector-width=512)
 endif()
+
+# zig is clang, but names CPUs and their features in its own way.
+if(CMAKE_CXX_COMPILER MATCHES "/zig(\\.exe)?$")
+  set(LEVEL_FLAGS_x86_64 -march=x86_64)
+  set(LEVEL_FLAGS_x86_64_v2 -march=x86_64_v2)
+  set(LEVEL_FLAGS_x86_64_v3 -march=x86_64_v3)
+  set(LEVEL_FLAGS_x86_64_v4 -march=x86_64_v4 -mprefer-vector-width=512)
+  set(LEVEL_FLAGS_armv8_a -march=generic)
+  set(LEVEL_FLAGS_armv8_2_a_fp16_dotprod -march=generic+v8_2a+fullfp16+dotprod)
+endif()

@@ -70,4 +70,14 @@ elseif(UNIX)
     "-Wl,--version-script=${exports}" -Wl,--no-undefined -Wl,--gc-sections -Wl,--build-id=none
     -Wl,-z,noexecstack -Wl,-z,relro -Wl,-z,now -static-libgcc
   )
+elseif(WIN32)
+  # Marked by dllexport. Files are called the same whichever C library they are made for.
+  set_target_properties(${MODEL_MODULE} PROPERTIES PREFIX "" IMPORT_PREFIX "" IMPORT_SUFFIX .lib)
+  if(MINGW)
+    target_sources(${MODEL_MODULE} PRIVATE src/fltused.c)
+    target_link_options(${MODEL_MODULE} PRIVATE -Wl,--gc-sections -static-libgcc)
+  else()
+    target_compile_definitions(${MODEL_MODULE} PRIVATE _CRT_SECURE_NO_WARNINGS)
+    target_link_options(${MODEL_MODULE} PRIVATE -Wl,/Brepro)
+  endif()
 endif()

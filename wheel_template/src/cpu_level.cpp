@@ -1,26 +1,24 @@
-// src/cpu_level.cpp - the x86-64 micro-architecture levels, by cpuid.
+// src/cpu_level.cpp - the CPU levels: x86-64's by cpuid, Arm's by what the operating system tells.
 //
 // Feature lists are those of the x86-64 psABI (https://gitlab.com/x86-psABIs/x86-64-ABI), table 3.1; register
 // layouts those of Intel's Software Developer's Manual, volume 2A, CPUID. The operating system must also save
-// the wider registers, which XGETBV tells.
+// the wider registers, which XGETBV tells. Arm's are the bits of AT_HWCAP that Linux documents in
+// Documentation/arch/arm64/elf_hwcaps.rst; their numbers are part of its interface.
 #include "cpu_level.h"
 
 #include <cstdint>
 #include <cstring>
 
-#if defined(__x86_64__) || defined(_M_X64)
-#define MODELWHEEL_X86_64
-#ifdef _MSC_VER
-#include <intrin.h>
-#else
+#if defined(__x86_64__)
 #include <cpuid.h>
-#endif
+#elif defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 namespace modelwheel {
 namespace {
 
-#ifdef MODELWHEEL_X86_64
+#if defined(__x86_64__)
 
 struct Registers {
   std::uint32_t a, b, c, d;
@@ -28,26 +26,14 @@ struct Registers {
 
 Registers cpuid(std::uint32_t leaf) {
   Registers r{0, 0, 0, 0};
-#ifdef _MSC_VER
-  int values[4];
-  __cpuid(values, static_cast<int>(leaf & 0x80000000U));
-  if (static_cast<std::uint32_t>(values[0]) < leaf) return r;
-  __cpuidex(values, static_cast<int>(leaf), 0);
-  std::memcpy(&r, values, sizeof r);
-#else
   if (__get_cpuid_count(leaf, 0, &r.a, &r.b, &r.c, &r.d) == 0) return {0, 0, 0, 0};
-#endif
   return r;
 }
 
 std::uint64_t enabled_states() {
-#ifdef _MSC_VER
-  return _xgetbv(0);
-#else
   std::uint32_t low, high;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return (std::uint64_t{high} << 32) | low;
-#endif
 }
 
 constexpr std::uint32_t bit(int n) { return std::uint32_t{1} << n; }
@@ -74,19 +60,37 @@ int x86_64_level() {
   return all(extended.b, avx512) && (states & zmm_state) == zmm_state ? 4 : 3;
 }
 
+#elif defined(__aarch64__)
+
+/// Armv8.2-A with its optional arithmetic on float16 and dot products of int8.
+bool has_armv8_2_a_fp16_dotprod() {
+#if defined(__linux__)
+  constexpr auto bit = [](int n) { return 1UL << n; };
+  // What Armv8.1-A and Armv8.2-A oblige a CPU to have (CRC32, LSE atomics, rounding doubling multiply), then
+  // scalar float16, vectors of float16, dot products.
+  constexpr unsigned long needed = bit(7) | bit(8) | bit(12) | bit(9) | bit(10) | bit(20);
+  return (getauxval(AT_HWCAP) & needed) == needed;
+#elif defined(__APPLE__)
+  return true;  // all of Apple's CPUs that run macOS
+#else
+  return false;
+#endif
+}
+
 #endif
 
 }  // namespace
 
 bool cpu_supports(const char *name) {
-#ifdef MODELWHEEL_X86_64
+#if defined(__x86_64__)
   static constexpr const char *kNames[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
   const int level = x86_64_level();
   for (int i = 0; i < level; ++i)
     if (std::strcmp(name, kNames[i]) == 0) return true;
   return false;
-#elif defined(__aarch64__) || defined(_M_ARM64)
-  return std::strcmp(name, "armv8-a") == 0;
+#elif defined(__aarch64__)
+  return std::strcmp(name, "armv8-a") == 0 ||
+         (std::strcmp(name, "armv8.2-a+fp16+dotprod") == 0 && has_armv8_2_a_fp16_dotprod());
 #else
   (void)name;
   return false;

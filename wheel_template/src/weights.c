@@ -6,21 +6,25 @@
 #error "MODELWHEEL_WEIGHTS_FILE must name the file with the constants"
 #endif
 
-#if defined(__APPLE__)
-#define SECTION ".const_data"
+#if defined(__APPLE__) /* Mach-O */
+#define SECTION ".const"
 #define SYMBOL "_modelwheel_weights"
-#define HIDDEN ".private_extern "
-#else
+#define HIDE ".private_extern _modelwheel_weights\n"
+#elif defined(_WIN32) /* COFF: only what says dllexport is visible from outside */
+#define SECTION ".section .rdata,\"dr\""
+#define SYMBOL "modelwheel_weights"
+#define HIDE ""
+#else /* ELF */
 #define SECTION ".section .rodata.modelwheel_weights,\"a\""
 #define SYMBOL "modelwheel_weights"
-#define HIDDEN ".hidden "
+#define HIDE ".hidden modelwheel_weights\n"
 #endif
 
 /* clang-format off */
 __asm__(
     SECTION "\n"
     ".globl " SYMBOL "\n"
-    HIDDEN SYMBOL "\n"
+    HIDE
     ".balign 64\n"
     SYMBOL ":\n"
     ".incbin \"" MODELWHEEL_WEIGHTS_FILE "\"\n"
