@@ -479,6 +479,23 @@ def runtime(
 
 
 @app.command()
+def audit(
+    wheels: Annotated[list[Path], typer.Argument(metavar="WHEEL...", help="Wheels of a release.")],
+    as_json: AsJson = False,
+) -> None:
+    """Judge wheels of any platform before they are released: tags, symbols, instructions, contents."""
+    from .audit import audit_wheels, require_accepted
+    from .display import print_audited
+
+    results = audit_wheels(wheels)
+    if as_json:
+        _print_json([result.as_json() for result in results])
+    else:
+        print_audited(results)
+    require_accepted(results)
+
+
+@app.command()
 def index(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory of wheels.")],
     base_url: Annotated[

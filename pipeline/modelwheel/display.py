@@ -22,6 +22,7 @@ from .errors import ModelwheelError
 if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` needs
     from typing_extensions import Self
 
+    from .audit import Audited
     from .build import BuildResult
     from .check import Finding
     from .checking import CheckedModel
@@ -154,6 +155,20 @@ def print_verified(results: Sequence[Verified]) -> None:
             against = "the whole reference" if result.whole else "the sample that the wheel carries"
             _out.print(f"{escape(result.wheel.name)} against {against}")
             _print_comparisons(result.report)
+
+
+def print_audited(results: Sequence[Audited]) -> None:
+    """A line for each wheel, then one for each finding."""
+    for result in results:
+        gates = ", ".join(result.findings)
+        mark = "[green]accepted[/]" if result.accepted else "[red]refused[/]"
+        _out.print(f"{mark} {escape(result.wheel.name)} ({gates})")
+        for gate, findings in result.findings.items():
+            for finding in findings:
+                colour = "red" if finding.severity == "violation" else "cyan"
+                _out.print(f"  [{colour}]{finding.severity}[/] {gate}: {escape(str(finding))}")
+        if result.error is not None:
+            _out.print(f"  [red]error[/] {escape(str(result.error))}")
 
 
 def _print_comparisons(report: Report) -> None:

@@ -84,3 +84,9 @@ class ReplayError(ModelwheelError):
     """A wheel or source distribution does not follow from the sources that it names."""
 
     exit_code = 15
+
+
+class AuditError(ModelwheelError):
+    """A wheel is not fit for release: a gate of `modelwheel audit` refuses it."""
+
+    exit_code = 16

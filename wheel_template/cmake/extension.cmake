@@ -9,6 +9,17 @@ target_compile_options(_core PRIVATE
   -Wall -Wextra -Wconversion -Wshadow -Wpedantic -Os
   "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=."
 )
-if(UNIX AND NOT APPLE)
-  target_link_options(_core PRIVATE -Wl,--build-id=none -Wl,--gc-sections -Wl,-z,relro -Wl,-z,now)
+
+# Python looks for one function; what the C++ library leaves visible could clash with other extensions.
+if(APPLE)
+  set(exports "${PROJECT_BINARY_DIR}/extension.txt")
+  file(WRITE "${exports}" "_PyInit__core\n")
+  target_link_options(_core PRIVATE "-Wl,-exported_symbols_list,${exports}" -Wl,-dead_strip)
+elseif(UNIX)
+  set(exports "${PROJECT_BINARY_DIR}/extension.map")
+  file(WRITE "${exports}" "{ global: PyInit__core; local: *; };\n")
+  target_link_options(_core PRIVATE
+    "-Wl,--version-script=${exports}" -Wl,--build-id=none -Wl,--gc-sections
+    -Wl,-z,noexecstack -Wl,-z,relro -Wl,-z,now
+  )
 endif()

@@ -1,0 +1,191 @@
+"""AArch64 machine code: what each instruction needs beyond Armv8-A, and what it refers to.
+
+Capstone decodes. Its instruction groups are not used: it gives none for LSE, FP16 or SVE. What an
+instruction needs is told from its mnemonic and operands instead, by the Arm Architecture Reference
+Manual (DDI 0487): the mnemonics of Armv8.0-A are all listed here, and what is not listed is beyond it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+
+import capstone
+
+from .code import Block
+
+UNKNOWN = "unknown encoding"
+"""What is not known: data among the code, or an instruction newer than the decoder."""
+
+_BASE_MNEMONICS = """
+abs adc adcs add addhn addhn2 addp adds addv adr adrp and ands asr at b bfc bfi bfxil bic bics bif
+bit bl blr br brk bsl cbnz cbz ccmn ccmp cinc cinv clrex cls clz cmeq cmge cmgt cmhi cmhs cmle cmlt
+cmn cmp cmtst cneg cnt csel cset csetm csinc csinv csneg dc dmb dsb dup eon eor ext extr fabd fabs
+facge facgt fadd faddp fccmp fccmpe fcmeq fcmge fcmgt fcmle fcmlt fcmp fcmpe fcsel fcvt fcvtas fcvtau
+fcvtl fcvtl2 fcvtms fcvtmu fcvtn fcvtn2 fcvtns fcvtnu fcvtps fcvtpu fcvtxn fcvtxn2 fcvtzs fcvtzu fdiv
+fmadd fmax fmaxnm fmaxnmp fmaxnmv fmaxp fmaxv fmin fminnm fminnmp fminnmv fminp fminv fmla fmls fmov
+fmsub fmul fmulx fneg fnmadd fnmsub fnmul frecpe frecps frecpx frinta frinti frintm frintn frintp
+frintx frintz frsqrte frsqrts fsqrt fsub hint hlt hvc ic ins isb ld1 ld1r ld2 ld2r ld3 ld3r ld4 ld4r
+ldar ldarb ldarh ldaxp ldaxr ldaxrb ldaxrh ldnp ldp ldpsw ldr ldrb ldrh ldrsb ldrsh ldrsw ldtr ldtrb
+ldtrh ldtrsb ldtrsh ldtrsw ldur ldurb ldurh ldursb ldursh ldursw ldxp ldxr ldxrb ldxrh lsl lsr madd
+mla mls mneg mov movi movk movn movz mrs msr msub mul mvn mvni neg negs ngc ngcs nop not orn orr pmul
+pmull pmull2 prfm prfum raddhn raddhn2 rbit ret rev rev16 rev32 rev64 ror rshrn rshrn2 rsubhn rsubhn2
+saba sabal sabal2 sabd sabdl sabdl2 sadalp saddl saddl2 saddlp saddlv saddw saddw2 sbc sbcs sbfiz
+sbfx scvtf sdiv sev sevl shadd shl shll shll2 shrn shrn2 shsub sli smaddl smax smaxp smaxv smc smin
+sminp sminv smlal smlal2 smlsl smlsl2 smnegl smov smsubl smulh smull smull2 sqabs sqadd sqdmlal
+sqdmlal2 sqdmlsl sqdmlsl2 sqdmulh sqdmull sqdmull2 sqneg sqrdmulh sqrshl sqrshrn sqrshrn2 sqrshrun
+sqrshrun2 sqshl sqshlu sqshrn sqshrn2 sqshrun sqshrun2 sqsub sqxtn sqxtn2 sqxtun sqxtun2 srhadd sri
+srshl srshr srsra sshl sshll sshll2 sshr ssra ssubl ssubl2 ssubw ssubw2 st1 st2 st3 st4 stlr stlrb
+stlrh stlxp stlxr stlxrb stlxrh stnp stp str strb strh sttr sttrb sttrh stur sturb sturh stxp stxr
+stxrb stxrh sub subhn subhn2 subs suqadd svc sxtb sxth sxtw sys sysl tbl tbnz tbx tbz trn1 trn2 tst
+uaba uabal uabal2 uabd uabdl uabdl2 uadalp uaddl uaddl2 uaddlp uaddlv uaddw uaddw2 ubfiz ubfx ucvtf
+udf udiv uhadd uhsub umaddl umax umaxp umaxv umin uminp uminv umlal umlal2 umlsl umlsl2 umnegl umov
+umsubl umulh umull umull2 uqadd uqrshl uqrshrn uqrshrn2 uqshl uqshrn uqshrn2 uqsub uqxtn uqxtn2
+urecpe urhadd urshl urshr ursqrte ursra ushl ushll ushll2 ushr usqadd usra usubl usubl2 usubw usubw2
+uxtb uxth uzp1 uzp2 wfe wfi xtn xtn2 yield zip1 zip2
+"""
+_BASE = frozenset(_BASE_MNEMONICS.split())
+
+_HINT_MNEMONICS = """
+autia1716 autiasp autiaz autib1716 autibsp autibz bti csdb dgh esb pacia1716 paciasp paciaz
+pacib1716 pacibsp pacibz psb tsb xpaclri
+"""
+_HINTS = frozenset(_HINT_MNEMONICS.split())
+"""In the space of `hint`: where they are not known they do nothing, by definition (DDI 0487, C6.2, HINT)."""
+
+_BEYOND = (
+    (r"(cas|swp)(a|l|al)?[bhp]?$|casp(a|l|al)?$", "LSE"),
+    (r"(ld|st)(add|clr|eor|set|smax|smin|umax|umin)(a|l|al)?[bh]?$", "LSE"),
+    (r"sqrdml[as]h$", "RDM"),
+    (r"crc32", "CRC"),
+    (r"[su]dot$", "DOTPROD"),
+    (r"fml[as]l2?$", "FHM"),
+    (r"ldapu?r|stlur", "RCPC"),
+    (r"fjcvtzs$", "JSCVT"),
+    (r"fcmla$|fcadd$", "FCMA"),
+    (r"frint(32|64)", "FRINTTS"),
+    (r"aes|pmull", "AES"),
+    (r"sha(1|256)", "SHA2"),
+    (r"sha512|eor3$|rax1$|xar$|bcax$", "SHA3"),
+    (r"cfinv$|rmif$|setf|[ax]+flag$", "FLAGM"),
+    (r"bf|bfcvt", "BF16"),
+    (r"(s|u|us)mmla$|(us|su)dot$", "I8MM"),
+    (r"(pac|aut|xpac|ret|br|blr|ldr|eret)[abdghi]", "PAC"),
+)
+"""What is beyond Armv8.0-A, by mnemonic: for the sentence, and for the levels and platforms that have it."""
+
+_SCALABLE = re.compile(r"\b(z\d|p\d+(/|\.|,|\b)|za\b)")
+_HALF = re.compile(r"\bh\d|\.[48]h|\.h\[")
+_HALF_CONVERSIONS = frozenset(("fcvt", "fcvtl", "fcvtl2", "fcvtn", "fcvtn2"))
+_FLOAT = re.compile(r"f|[su]cvtf$")
+
+
+@cache
+def _needs_by_mnemonic(mnemonic: str) -> str:
+    plain = mnemonic.partition(".")[0]
+    if plain in _BASE or plain in _HINTS:
+        return ""
+    return next((name for pattern, name in _BEYOND if re.match(pattern, plain)), UNKNOWN)
+
+
+def needs(mnemonic: str, operands: str) -> str:
+    """The extension that an instruction belongs to; empty for Armv8.0-A itself."""
+    if _SCALABLE.search(operands):
+        return "SVE"
+    if mnemonic.startswith("pmull") and ".1q" in operands:
+        return "AES"
+    if mnemonic == "bc" or mnemonic.startswith("bc."):
+        return "HBC"
+    found = _needs_by_mnemonic(mnemonic)
+    if found or mnemonic in _HALF_CONVERSIONS or not _FLOAT.match(mnemonic):
+        return found
+    return "FP16" if _HALF.search(operands) else ""
+
+
+_ADDRESS = re.compile(r"#(0x[0-9a-f]+|\d+)$")
+_ADDED = re.compile(r"x\d+, (x\d+), #(0x[0-9a-f]+|\d+)$")
+_LOADED = re.compile(r"x\d+, \[(x\d+)(?:, #(0x[0-9a-f]+|\d+))?\]$")
+_REFERRING = frozenset(("bl", "adr", "adrp", "add", "ldr"))
+_ENDS = frozenset(("b", "br", "ret", "eret", "brk", "udf", "hlt"))
+_CALLS = frozenset(("bl", "blr"))
+_NEEDS = cache(needs)
+
+
+class _Addresses:
+    """Addresses that code puts together: a page by `adrp`, what is added to it by `add` or `ldr`.
+
+    Compilers write the one right before the other. As blocks may be laid out in another order than they run,
+    everything that is ever added to a register is also combined with every page that it ever gets.
+    """
+
+    def __init__(self) -> None:
+        self.certain: set[int] = set()
+        self._pages: dict[str, list[int]] = defaultdict(list)
+        self._offsets: dict[str, set[int]] = defaultdict(set)
+
+    def add(self, mnemonic: str, operands: str) -> None:
+        """Takes note of one instruction."""
+        if mnemonic == "adrp":
+            register, _, page = operands.partition(", ")
+            self._pages[register].append(int(page[1:], 0))
+        elif found := (_ADDED if mnemonic == "add" else _LOADED).match(operands):
+            offset = int(found[2] or "0", 0)
+            self._offsets[found[1]].add(offset)
+            self.certain.update(page + offset for page in self._pages[found[1]][-1:])
+
+    def candidates(self) -> Iterator[int]:
+        """All combinations."""
+        for register, pages in self._pages.items():
+            for page in set(pages):
+                yield from (page + offset for offset in self._offsets[register])
+
+
+def decode(content: bytes, address: int) -> Block:
+    """What code that lies at an address needs and refers to."""
+    block, addresses, last = Block(), _Addresses(), ""
+    for position, mnemonic, operands in _disassemble(content, address):
+        need = _NEEDS(mnemonic, operands) if mnemonic else UNKNOWN
+        if need:
+            block.add_use(frozenset({need}), position, f"{mnemonic} {operands}".strip())
+        if mnemonic in _REFERRING:
+            if mnemonic in ("bl", "adr"):
+                block.references.add(_address(operands))
+            else:
+                addresses.add(mnemonic, operands)
+        elif mnemonic[:1] in "bct" and (mnemonic == "b" or mnemonic[:2] in ("b.", "cb", "tb")):
+            if mnemonic not in ("tbl", "tbx"):
+                block.jumps.add(_address(operands))
+        elif mnemonic == "br":
+            block.jumps_indirectly = True
+        elif mnemonic.startswith(("ldxr", "ldaxr", "ldxp", "ldaxp")):
+            block.loads_exclusively = True
+        if mnemonic != "nop":
+            last = mnemonic
+    block.references |= addresses.certain
+    block.candidates.update(addresses.candidates())
+    block.falls_through = last not in _ENDS
+    block.calls_last = last in _CALLS
+    return block
+
+
+def _address(operands: str) -> int:
+    found = _ADDRESS.search(operands)
+    return int(found[1], 0) if found else 0
+
+
+def _disassemble(content: bytes, address: int) -> Iterator[tuple[int, str, str]]:
+    """Address, mnemonic and operands of every instruction; no mnemonic for what is none."""
+    disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
+    offset = 0
+    while offset < len(content):
+        for position, size, mnemonic, operands in disassembler.disasm_lite(
+            content[offset:], address + offset
+        ):
+            yield position, mnemonic, operands
+            offset = position - address + size
+        if offset < len(content):
+            word = content[offset : offset + 4]
+            yield address + offset, "", f"bytes {word.hex(' ')}"
+            offset += 4

@@ -1,0 +1,159 @@
+"""A wheel as the gates see it: its name, metadata and files, and its binaries parsed."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.message import Message
+from email.parser import BytesParser
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import lief
+from packaging.tags import Tag
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+from ..errors import WheelError
+from ..manifest import Manifest
+from ..wheel_contents import Contents, open_contents
+from . import elf, macho, pe, platform_tag
+from .binary import Binary
+from .platform_tag import PlatformTag
+
+RUNTIME = "modelwheel-runtime"
+"""The distribution with the binding that wheels without an extension share; it holds no model."""
+
+Role: TypeAlias = Literal["library", "extension", "other"]
+
+_MAGIC = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ")
+"""First bytes of ELF, of Mach-O for one or several architectures, and of PE."""
+
+_LIBRARY = re.compile(r"(model_\w+)/(lib/lib\1\.(so|dylib)|\1\.dll)")
+_EXTENSION = re.compile(r"\w+/_core\.[^/]+\.(so|pyd)")
+
+
+@dataclass(frozen=True)
+class OpenedWheel:
+    """See `open_wheel`."""
+
+    path: Path
+    distribution: str
+    """Normalised as in PEP 503."""
+    version: str
+    tags: frozenset[Tag]
+    contents: Contents
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self.path.name
+
+    @cached_property
+    def platforms(self) -> list[PlatformTag | None]:
+        """What its platform tags promise; None for those that are not known."""
+        return [platform_tag.parse(name) for name in sorted({tag.platform for tag in self.tags})]
+
+    @property
+    def needs_extension(self) -> bool:
+        """Whether it is made for one Python, not for `py3`."""
+        return not all(tag.interpreter == "py3" for tag in self.tags)
+
+    @cached_property
+    def manifest(self) -> Manifest | None:
+        """That of its model; None for the runtime package, which has no model.
+
+        Raises:
+            WheelError: There is none, or it cannot be read.
+        """
+        return None if self.distribution == RUNTIME else self.contents.manifests[0]
+
+    @property
+    def module(self) -> str:
+        """The Python package in it."""
+        return "modelwheel_runtime" if self.manifest is None else self.manifest.model.module
+
+    @property
+    def dist_info(self) -> str:
+        """Its directory of metadata."""
+        return f"{self.name.split('-')[0]}-{self.name.split('-')[1]}.dist-info"
+
+    @cached_property
+    def wheel_metadata(self) -> Message:
+        """The file `WHEEL`."""
+        content = self.contents.texts.get(f"{self.dist_info}/WHEEL", b"")
+        return BytesParser().parsebytes(content)
+
+    @cached_property
+    def compressed_sizes(self) -> dict[str, int]:
+        """Bytes that each file takes in the wheel."""
+        with zipfile.ZipFile(self.path) as archive:
+            return {m.filename: m.compress_size for m in archive.infolist() if not m.is_dir()}
+
+    def read(self, name: str) -> bytes:
+        """The content of one file."""
+        return self.contents.read(name)
+
+    def role(self, binary: Binary) -> Role:
+        """What a binary is there for."""
+        if _LIBRARY.fullmatch(binary.member) and binary.member.startswith(f"{self.module}/"):
+            return "library"
+        if _EXTENSION.fullmatch(binary.member) and binary.member.startswith(f"{self.module}/"):
+            return "extension"
+        return "other"
+
+    def binaries_of(self, role: Role) -> list[Binary]:
+        """Binaries that are there for something."""
+        return [binary for binary in self.binaries if self.role(binary) == role]
+
+    @cached_property
+    def binaries(self) -> tuple[Binary, ...]:
+        """Every ELF, Mach-O and PE file.
+
+        Raises:
+            WheelError: One cannot be parsed.
+        """
+        return tuple(self._binaries())
+
+    def _binaries(self) -> Iterator[Binary]:
+        with zipfile.ZipFile(self.path) as archive:
+            for name in archive.namelist():
+                with archive.open(name) as file:
+                    start = file.read(4)
+                    if start.startswith(_MAGIC):
+                        yield from self._parse(name, start + file.read())
+
+    def _parse(self, member: str, content: bytes) -> Iterator[Binary]:
+        lief.logging.disable()  # it writes to standard output
+        if content.startswith(b"\x7fELF"):
+            parsed = lief.ELF.parse(content)
+            found = [] if parsed is None else [elf.read(member, parsed)]
+        elif content.startswith(b"MZ"):
+            options = lief.PE.ParserConfig()
+            options.parse_exceptions = True
+            image = lief.PE.parse(content, options)
+            found = [] if image is None else [pe.read(member, image)]
+        else:
+            found = [macho.read(member, one) for one in lief.MachO.parse(content) or ()]
+        if not found:
+            raise WheelError(f"{self.name}: {member} cannot be parsed; build the wheel again")
+        yield from found
+
+
+def open_wheel(path: Path) -> OpenedWheel:
+    """Reads a wheel.
+
+    Raises:
+        WheelError: It cannot be read, or its name is no wheel's.
+    """
+    try:
+        name, version, _, tags = parse_wheel_filename(path.name)
+    except InvalidWheelFilename as error:
+        raise WheelError(f"{path}: {error}; name a .whl file") from None
+    try:
+        return OpenedWheel(path, name, str(version), tags, open_contents(path))
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise WheelError(f"{path} is no whole wheel: {error}; fetch or build it again") from None

@@ -1,0 +1,49 @@
+"""The platform tags of wheels (PEP 425, 600, 656) as what they promise."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Libc: TypeAlias = Literal["", "glibc", "musl"]
+
+_LEGACY = {"manylinux1": "manylinux_2_5", "manylinux2010": "manylinux_2_12",
+           "manylinux2014": "manylinux_2_17"}  # fmt: skip
+_ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
+_LIBC: dict[str, Libc] = {"manylinux": "glibc", "musllinux": "musl"}
+_SYSTEMS = {"manylinux": "linux", "musllinux": "linux", "macosx": "macos", "win": "windows"}
+
+_VERSIONED = re.compile(r"(manylinux|musllinux|macosx)_(\d+)_(\d+)_(\w+)")
+_PLAIN = re.compile(r"(linux|win)_(\w+)")
+
+
+@dataclass(frozen=True)
+class PlatformTag:
+    """Where a wheel may be installed."""
+
+    name: str
+    system: str
+    """`linux`, `macos` or `windows`, as in `modelwheel.targets`."""
+    architecture: str
+    """`x86_64` or `aarch64`, as in `modelwheel.targets`; else as in the tag."""
+    libc: Libc = ""
+    """Of Linux; empty for `linux_...`, which promises nothing."""
+    version: tuple[int, ...] = ()
+    """The oldest version of the C library, or of macOS."""
+
+
+def parse(tag: str) -> PlatformTag | None:
+    """What a tag promises; None for one that no wheel of modelwheel has."""
+    prefix, _, rest = tag.partition("_")
+    name = f"{_LEGACY[prefix]}_{rest}" if prefix in _LEGACY else tag
+    if found := _VERSIONED.fullmatch(name):
+        kind, major, minor, machine = found.groups()
+        system, version = _SYSTEMS[kind], (int(major), int(minor))
+        libc = _LIBC.get(kind, "")
+        return PlatformTag(tag, system, _ARCHITECTURES.get(machine, machine), libc, version)
+    if found := _PLAIN.fullmatch(name):
+        kind, machine = found.groups()
+        system = _SYSTEMS.get(kind, kind)
+        return PlatformTag(tag, system, _ARCHITECTURES.get(machine, machine))
+    return None

@@ -1,0 +1,101 @@
+"""x86-64 machine code: which CPU features each instruction needs, and what it refers to.
+
+iced-x86 knows the CPUID features of every instruction form. Capstone's groups would not do: it gives none to
+FMA, POPCNT, LZCNT, VNNI, VBMI or half of AVX-512, so that these would pass for the baseline.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import cast
+
+import iced_x86 as iced
+
+from .code import Block
+
+UNKNOWN = frozenset({"unknown encoding"})
+"""What no decoder knows: data among the code, or an instruction newer than the decoder (APX, AVX10)."""
+
+_BASELINE_NAMES = """
+INTEL8086 INTEL8086_ONLY INTEL186 INTEL286 INTEL386 INTEL486 X64 FPU FPU287 FPU387 CMOV CX8 MMX SSE SSE2
+FXSR CLFSH CPUID TSC SYSCALL PAUSE MULTIBYTENOP
+"""
+_BASELINE = frozenset(_BASELINE_NAMES.split())
+"""What every x86-64 CPU has (psABI, table 3.1), in iced's words."""
+
+_HARMLESS = {
+    "TZCNT": "older CPUs run it as BSF; compilers write it for both, where the operand is not zero",
+    "XGETBV": "cpu_level.cpp asks for it after CPUID has told that it is there",
+    "ENDBR64": "older CPUs run it as a no-operation, as Intel reserved it for that",
+}
+"""Instructions that a baseline CPU may meet, each with the reason."""
+
+_LEVEL_2_ONLY = frozenset({iced.Code.LAHF, iced.Code.SAHF})
+"""In 64-bit code they came later than their 8086 originals, for which iced takes them."""
+
+_FEATURES = {value: name for name, value in vars(iced.CpuidFeature).items() if name.isupper()}
+_MNEMONICS = {value: name for name, value in vars(iced.Mnemonic).items() if name.isupper()}
+
+_JUMPS = (iced.FlowControl.CONDITIONAL_BRANCH, iced.FlowControl.UNCONDITIONAL_BRANCH)
+_ENDS = (
+    iced.FlowControl.UNCONDITIONAL_BRANCH,
+    iced.FlowControl.INDIRECT_BRANCH,
+    iced.FlowControl.RETURN,
+    iced.FlowControl.EXCEPTION,
+)
+_CALLS = (iced.FlowControl.CALL, iced.FlowControl.INDIRECT_CALL)
+_PADDING = frozenset(
+    code for name, code in vars(iced.Code).items() if name.startswith(("NOP", "INT3"))
+) | {iced.Code.ADD_RM8_R8}
+"""What lies between functions; zeros read as an addition, with which no function ends."""
+
+
+@cache
+def _needs(code: int) -> frozenset[str]:
+    """Features beyond the baseline that one form of an instruction needs."""
+    if code == iced.Code.INVALID:
+        return UNKNOWN
+    if code in _LEVEL_2_ONLY:
+        return frozenset({"LAHF"})
+    instruction = iced.Instruction.create(cast("iced.Code_", code))
+    if _MNEMONICS[instruction.mnemonic] in _HARMLESS:
+        return frozenset()
+    return frozenset(_FEATURES[f] for f in instruction.cpuid_features()) - _BASELINE
+
+
+def decode(content: bytes, address: int) -> Block:
+    """What code that lies at an address needs and refers to."""
+    block, last = Block(), None
+    for instruction in iced.Decoder(64, content, ip=address):
+        code = instruction.code
+        if features := _needs(code):
+            rest = content[instruction.ip - address :]
+            if not rest.strip(b"\0"):
+                break
+            text = "" if features in block.uses else _text(instruction, rest[:8])
+            block.add_use(features, instruction.ip, text)
+        flow = instruction.flow_control
+        if instruction.is_ip_rel_memory_operand:
+            block.references.add(instruction.ip_rel_memory_address)
+        elif flow != iced.FlowControl.NEXT:
+            _follow(block, instruction, flow)
+        if code not in _PADDING:
+            last = flow
+    block.falls_through = last is not None and last not in _ENDS
+    block.calls_last = last in _CALLS
+    return block
+
+
+def _follow(block: Block, instruction: iced.Instruction, flow: int) -> None:
+    if flow in _JUMPS:
+        block.jumps.add(instruction.near_branch_target)
+    elif flow == iced.FlowControl.CALL:
+        block.references.add(instruction.near_branch_target)
+    elif flow == iced.FlowControl.INDIRECT_BRANCH:
+        block.jumps_indirectly = True
+
+
+def _text(instruction: iced.Instruction, content: bytes) -> str:
+    if instruction.code == iced.Code.INVALID:
+        return f"bytes {content.hex(' ')}"
+    return iced.Formatter(iced.FormatterSyntax.INTEL).format(instruction)
