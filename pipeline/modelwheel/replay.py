@@ -191,6 +191,8 @@ class _Chain:
 
     def check_build(self) -> str:
         """Building again gives the same bytes, if the same tools are here."""
+        if any(link.state == "broken" for link in self.links):
+            raise UncheckedLinkError("another link is broken already")
         return compare_rebuilt(self._contents, self._require_project(), self._store)
 
     def _make_request(self) -> Request:
