@@ -19,7 +19,18 @@ from modelwheel.tune_lock import read_costs
 
 from .commands import Modelwheel, run
 
-COMMANDS = ("new", "check", "plan", "build", "compile", "verify", "tune", "runtime", "doctor")
+COMMANDS = (
+    "new",
+    "check",
+    "plan",
+    "build",
+    "compile",
+    "verify",
+    "inspect",
+    "tune",
+    "runtime",
+    "doctor",
+)
 HOST = host_platform().name
 
 SPEC = """\
