@@ -140,7 +140,7 @@ inline void translate_errors(std::exception_ptr exception) {
 }
 
 inline void register_library(py::module_ &module) {
-  py::class_<Library>(module, "Library", py::module_local())
+  py::class_<Library>(module, "Library", py::module_local(), py::is_final())
       .def_property_readonly("name", [](const Library &self) { return self.api->name; })
       .def_property_readonly("version", [](const Library &self) { return self.api->version; })
       .def_property_readonly("about", [](const Library &self) { return self.api->about; })
@@ -156,7 +156,7 @@ inline void register_library(py::module_ &module) {
 }
 
 inline void register_evaluator(py::module_ &module) {
-  py::class_<Evaluator>(module, "Evaluator", py::module_local())
+  py::class_<Evaluator>(module, "Evaluator", py::module_local(), py::is_final())
       .def(py::init<const Library &, const char *>(), py::arg("library"), py::arg("level").none(true))
       .def_property_readonly("level", &Evaluator::level)
       .def("run", &Evaluator::run, py::arg("arrays"))
