@@ -49,6 +49,7 @@ _TAIL_LINES = 20
 _AUDIT_REFUSED = 9
 """The exit code of cibuildwheel where an audit command fails (its `errors.py`)."""
 
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _BUILDING = re.compile(r"Building (\S+) wheel")
 _STEP = re.compile(r"(?:::group::|##\[group\])?(\S.*)\.\.\.")
 _STARTING = "Starting container image "
@@ -183,36 +184,47 @@ def _settings() -> dict[str, str]:
         "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH),
         "CIBW_AUDIT_COMMAND": f"{quoted} {{wheel}}",  # runs here, on the repaired wheel, before its tests
         "CIBW_AUDIT_REQUIRES": "",
+        # Quicker than pip, and needs nothing of a code host; the images of manylinux have it.
+        "CIBW_BUILD_FRONTEND": "build[uv]",
     }
     return {name: value for name, value in settings.items() if name not in os.environ}
 
 
 def find_engine(environment: Mapping[str, str]) -> str:
-    """The container engine: what CIBW_CONTAINER_ENGINE says, else the first one that is installed.
+    """The container engine: what CIBW_CONTAINER_ENGINE says, else the first one that works.
 
     Raises:
         EnvironmentProblemError: There is none, or it does not answer.
     """
-    chosen = environment.get("CIBW_CONTAINER_ENGINE") or next(filter(shutil.which, ENGINES), None)
-    if chosen is None:
+    chosen = environment.get("CIBW_CONTAINER_ENGINE")
+    candidates = [chosen] if chosen else [name for name in ENGINES if shutil.which(name)]
+    problems = []
+    for candidate in candidates:
+        name = candidate.partition(";")[0].removeprefix("name:").strip()
+        problem = _engine_problem(name, environment)
+        if problem is None:
+            return candidate
+        problems.append(f"{name}: {problem}")
+    if problems:
         raise EnvironmentProblemError(
-            "wheels for Linux are built in containers, but neither docker nor podman is installed; "
-            "install one of them, or build for an older glibc without: modelwheel wheel --cross"
+            "wheels for Linux are built in containers, but the engine does not work here "
+            f"({'; '.join(problems)}); mend that, or name another in CIBW_CONTAINER_ENGINE"
         )
-    name = chosen.partition(";")[0].removeprefix("name:").strip()
+    raise EnvironmentProblemError(
+        f"wheels for Linux are built in containers, but neither {' nor '.join(ENGINES)} is installed; "
+        "install one, or build without containers: modelwheel wheel --cross"
+    )
+
+
+def _engine_problem(name: str, environment: Mapping[str, str]) -> str | None:
     try:
         answer = run([name, "version"], env=environment, check=False)
     except ProcessError:
-        raise EnvironmentProblemError(
-            f"CIBW_CONTAINER_ENGINE names {name!r}, which is not installed; install it or name another"
-        ) from None
-    if answer.returncode != 0:
-        said = answer.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise EnvironmentProblemError(
-            f"the container engine {name} does not work here: {said or 'it gives no reason'}; mend that, "
-            "or name another in CIBW_CONTAINER_ENGINE"
-        )
-    return chosen
+        return "it is not installed"
+    if answer.returncode == 0:
+        return None
+    said = answer.stderr.decode(errors="replace").strip()
+    return said.rpartition("\n")[2] or f"`{name} version` fails without a word"
 
 
 def _build(
@@ -299,7 +311,8 @@ def _aside(out: Path) -> Iterator[Path]:
 
 def _failure(sdist: Path, done: Completed) -> ModelwheelError:
     """What went wrong, by the last headings in cibuildwheel's output, and the end of it."""
-    lines = [line.strip() for line in f"{done.text}\n{done.stderr.decode()}".splitlines()]
+    text = _COLOUR.sub("", f"{done.text}\n{done.stderr.decode(errors='replace')}")
+    lines = [line.strip() for line in text.splitlines()]
     identifier, step = "", ""
     for line in lines:
         if heading := _BUILDING.fullmatch(line):
