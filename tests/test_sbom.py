@@ -14,7 +14,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from modelwheel.manifest import File, Manifest
-from modelwheel.sbom import SBOM_TEMPLATE, template
+from modelwheel.sbom import SBOM_TEMPLATE, runtime_template, template
 from modelwheel.versions import RUNTIME_REQUIREMENT
 
 from .commands import run
@@ -190,3 +190,11 @@ def test_where_the_extension_is_shared() -> None:
     assert bom["modelwheel-runtime"]["properties"] == [
         {"name": "modelwheel:requirement", "value": RUNTIME_REQUIREMENT}
     ]
+
+
+def test_the_package_with_the_shared_extension_has_one_too(tmp_path: Path) -> None:
+    bom = complete(runtime_template("1.2.3"), tmp_path)
+    assert bom["metadata"]["component"]["purl"] == "pkg:pypi/modelwheel-runtime@1.2.3"
+    found = {ref: component["version"] for ref, component in by_ref(bom).items() if ref != "numpy"}
+    assert found["pybind11"] == "3.9.9"
+    assert set(found) == {"c-compiler", "cxx-compiler", "cxx-library", "pybind11"}

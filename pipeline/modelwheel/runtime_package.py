@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Literal
 
+from . import sbom
 from .files import write_atomically
 from .manifest import Manifest
 from .sdist import write_checksums
@@ -32,6 +33,7 @@ _COMMON = (
     "LICENSE",
     "cibuildwheel.toml.in",
     "cmake/extension.cmake",
+    "cmake/sbom.cmake",
     "include/modelwheel/abi.h",
     "include/modelwheel/buffer.hpp",
     "include/modelwheel/export.h",
@@ -59,9 +61,11 @@ def write_project(project: Path) -> None:
         "version": RUNTIME_VERSION,
         "abi_version": ABI_VERSION,
         "requirements": [NUMPY_REQUIREMENT],
+        "bindings": "extension",
         "source_date_epoch": SOURCE_DATE_EPOCH,
     }
     render(runtime_template(), context, project)
+    (project / sbom.SBOM_TEMPLATE).write_text(sbom.runtime_template(RUNTIME_VERSION), "utf-8")
     write_checksums(project)
 
 
@@ -84,6 +88,7 @@ def runtime_key() -> str:
         "runtime",
         version=RUNTIME_VERSION,
         template=template_digest(runtime_template()),
+        sbom=sbom.SBOM_VERSION,
         environment=build_environment(),
     )
 

@@ -19,7 +19,6 @@ from .versions import NUMPY_REQUIREMENT, RUNTIME, RUNTIME_REQUIREMENT
 
 if TYPE_CHECKING:
     from cyclonedx.model import ExternalReference, Property
-    from cyclonedx.model.bom import Bom
     from cyclonedx.model.component import Component, Pedigree
     from packageurl import PackageURL
 
@@ -44,29 +43,52 @@ def template(manifest: Manifest) -> str:
     Args:
         manifest: Complete; its `files` are all those that go into the wheels but this one.
     """
+    contained = [_model(manifest), _machine_code(manifest), _runtime(manifest), *_linked(manifest)]
+    compilers = [_tensorflow(manifest), *_compilers()]
+    return _write(_wheel(manifest), contained, _required(manifest), compilers)
+
+
+def runtime_template(version: str) -> str:
+    """The same for the package modelwheel-runtime.
+
+    Args:
+        version: The package's.
+    """
+    description = "The Python extension that wheels of models share"
+    wheel = _license(_component(RUNTIME, RUNTIME, version, description), "Apache-2.0")
+    wheel.purl = _purl(RUNTIME, version)
+    wheel.properties = _properties({"flags": "@MODEL_SBOM_FLAGS@"})
+    contained = [_pybind11(), _cxx_library()]
+    return _write(wheel, contained, [_numpy()], _compilers())
+
+
+def _write(
+    wheel: Component,
+    contained: Sequence[Component],
+    required: Sequence[Component],
+    compilers: Sequence[Component],
+) -> str:
+    """The text of a template.
+
+    Args:
+        wheel: What all is about.
+        contained: What is in it.
+        required: What it needs besides.
+        compilers: What made it.
+    """
+    from cyclonedx.model.bom import Bom, BomMetaData
     from cyclonedx.output.json import JsonV1Dot6
 
-    bom = json.loads(JsonV1Dot6(_bom(manifest)).output_as_string())
+    made_of = BomMetaData(component=wheel, tools=[])
+    made = Bom(metadata=made_of, components=[*contained, *required, *compilers])
+    made.register_dependency(wheel, [*contained, *required])
+    bom = json.loads(JsonV1Dot6(made).output_as_string())
     del bom["metadata"]["timestamp"]
     bom["serialNumber"] = "urn:uuid:@MODEL_SBOM_UUID@"
     text = json.dumps(bom, indent=1, sort_keys=True) + "\n"
     # What the author of the model wrote must become neither a variable nor a directive of CMake's.
     text = text.replace("@", "@AT@").replace("#", "@HASH@")
     return _VARIABLE.sub(r"@\1@", text)
-
-
-def _bom(manifest: Manifest) -> Bom:
-    from cyclonedx.model.bom import Bom, BomMetaData
-
-    wheel = _wheel(manifest)
-    contained = [_model(manifest), _machine_code(manifest), _runtime(manifest), *_linked(manifest)]
-    required = _required(manifest)
-    bom = Bom(
-        metadata=BomMetaData(component=wheel, tools=[]),
-        components=[*contained, *required, *_compilers(manifest)],
-    )
-    bom.register_dependency(wheel, [*contained, *required])
-    return bom
 
 
 def _component(
@@ -203,11 +225,19 @@ def _linked(manifest: Manifest) -> list[Component]:
     """Libraries of others, as CMake found them."""
     linked = []
     if PLATFORMS[manifest.platform].system != "windows":
-        support = "Support functions of the C compiler, linked statically where any are used"
-        linked.append(_found("COMPILER_RUNTIME", support))
+        linked.append(_compiler_runtime())
     if manifest.model.bindings == "extension":
-        linked += [_pybind11(), _found("CXX_LIBRARY", "C++ library of the Python extension")]
+        linked += [_pybind11(), _cxx_library()]
     return linked
+
+
+def _compiler_runtime() -> Component:
+    description = "Support functions of the C compiler, linked statically where any are used"
+    return _found("COMPILER_RUNTIME", description)
+
+
+def _cxx_library() -> Component:
+    return _found("CXX_LIBRARY", "C++ library of the Python extension")
 
 
 def _pybind11() -> Component:
@@ -228,10 +258,14 @@ def _found(variable: str, description: str) -> Component:
 
 
 def _required(manifest: Manifest) -> list[Component]:
-    required = [_requirement("numpy", NUMPY_REQUIREMENT, "BSD-3-Clause")]
+    required = [_numpy()]
     if manifest.model.bindings == "shared":
         required.append(_requirement(RUNTIME, RUNTIME_REQUIREMENT, "Apache-2.0"))
     return required
+
+
+def _numpy() -> Component:
+    return _requirement("numpy", NUMPY_REQUIREMENT, "BSD-3-Clause")
 
 
 def _requirement(name: str, requirement: str, license_: str) -> Component:
@@ -246,24 +280,31 @@ def _requirement(name: str, requirement: str, license_: str) -> Component:
 # --- what compiled it -------------------------------------------------------------------------------
 
 
-def _compilers(manifest: Manifest) -> Sequence[Component]:
-    """Compilers are not in the wheel: CycloneDX calls the scope of what only made it `excluded`."""
-    from cyclonedx.model.component import ComponentScope
-
+def _tensorflow(manifest: Manifest) -> Component:
     compiler = manifest.compiler
-    version = compiler.tensorflow
-    description = "Compiled the model with its XLA"
-    tensorflow = _component("tensorflow", "tensorflow", version, description, type_="application")
-    tensorflow.purl = _purl("tensorflow", version)
+    tensorflow = _compiler(
+        "tensorflow", "tensorflow", compiler.tensorflow, "Compiled the model with its XLA"
+    )
+    tensorflow.purl = _purl("tensorflow", compiler.tensorflow)
     flags = {f"xla-flags:{level}": " ".join(value) for level, value in compiler.xla_flags.items()}
     tensorflow.properties = _properties({**flags, "tf-xla-flags": " ".join(compiler.tf_xla_flags)})
-    compilers = [tensorflow]
+    return tensorflow
+
+
+def _compilers() -> list[Component]:
+    """Those of the wheel stage."""
+    compilers = []
     for ref, language in COMPILERS.items():
         name, version = (f"@MODEL_SBOM_{language}_COMPILER_{part}@" for part in ("ID", "VERSION"))
         of = "C" if language == "C" else "C++"
-        compilers.append(
-            _component(ref, name, version, f"Compiled the {of} of the wheel", type_="application")
-        )
-    for component in compilers:
-        component.scope = ComponentScope.EXCLUDED
+        compilers.append(_compiler(ref, name, version, f"Compiled the {of} of the wheel"))
     return compilers
+
+
+def _compiler(ref: str, name: str, version: str, description: str) -> Component:
+    """Compilers are not in the wheel: CycloneDX calls the scope of what only made it `excluded`."""
+    from cyclonedx.model.component import ComponentScope
+
+    compiler = _component(ref, name, version, description, type_="application")
+    compiler.scope = ComponentScope.EXCLUDED
+    return compiler
