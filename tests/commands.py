@@ -46,13 +46,17 @@ class Modelwheel:
     """`modelwheel` with its store in `cache`."""
 
     cache: Path
+    prefix: tuple[str, ...] = ()
+    """A command that runs it."""
 
     def __call__(
         self, *arguments: str | Path, code: int = 0, umask: int = -1, **environment: str
     ) -> Done:
         """Runs one command; its user never sees a traceback."""
         cache = {"MODELWHEEL_CACHE_DIR": str(self.cache)}
-        done = run(*COMMAND, *arguments, code=code, umask=umask, **{**cache, **environment})
+        done = run(
+            *self.prefix, *COMMAND, *arguments, code=code, umask=umask, **{**cache, **environment}
+        )
         assert "Traceback" not in done.err
         return done
 

@@ -47,6 +47,8 @@ class Rebuilt:
     """Of the last run, which was left in peace."""
     leftovers: list[str]
     """What then lay in the store's directory for temporary files."""
+    other_user: bool
+    """Whether that last run was another user's."""
 
 
 def rebuild(spec: Path, model: Path, work: Path) -> Rebuilt:
@@ -59,7 +61,8 @@ def rebuild(spec: Path, model: Path, work: Path) -> Rebuilt:
     killed = _interrupt(copy, out, cache, after="/project", number=signal.SIGKILL)
     home = work / "home"
     home.mkdir()
-    (result,) = Modelwheel(cache).build(
+    other_user = become_another_user()
+    (result,) = Modelwheel(cache, other_user).build(
         copy,
         *("--out", out),
         umask=0o077,
@@ -69,8 +72,19 @@ def rebuild(spec: Path, model: Path, work: Path) -> Rebuilt:
         PYTHONHASHSEED="4711",
         CXXFLAGS="-O0 -DNDEBUG=3",
         USER="somebody",
+        LOGNAME="somebody",
     )
-    return Rebuilt(interrupted, killed, result, _names(cache / "tmp"))
+    return Rebuilt(interrupted, killed, result, _names(cache / "tmp"), bool(other_user))
+
+
+def become_another_user() -> tuple[str, ...]:
+    """What before a command makes it run as another user; empty where this machine forbids that."""
+    prefix = ("unshare", "--user", "--map-user=4711", "--map-group=4712")
+    try:
+        done = subprocess.run([*prefix, "id", "-u"], capture_output=True, check=False)
+    except FileNotFoundError:
+        return ()
+    return prefix if done.stdout == b"4711\n" else ()
 
 
 def _interrupt(spec: Path, out: Path, cache: Path, *, after: str, number: int) -> Interruption:

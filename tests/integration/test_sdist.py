@@ -19,6 +19,7 @@ from modelwheel.verify import read_manifest
 from modelwheel.wheel import load_manifests
 from tests.commands import Modelwheel, run
 
+from .interrupting import become_another_user
 from .wheels import EVERYWHERE, HOST, Built, make_environment
 
 pytestmark = pytest.mark.slow
@@ -102,7 +103,7 @@ def test_it_is_the_same_elsewhere(
     """Only the last steps run again; that compiling repeats is shown by the tests of wheels."""
     shutil.copytree(built.directory, tmp_path / "specs", ignore=shutil.ignore_patterns("*.yaml"))
     shutil.copy(built.spec("mlp"), tmp_path / "specs")
-    elsewhere = Modelwheel(tmp_path / "cache")
+    elsewhere = Modelwheel(tmp_path / "cache", become_another_user())
     shutil.copytree(modelwheel.cache, elsewhere.cache)
     for record in (elsewhere.cache / "actions").rglob("*"):
         if record.is_file() and b"mlp-1.0.0/sdist" in record.read_bytes():
