@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.process import ProcessError, ProcessTimeoutError, kill_all, redact, run
+from modelwheel.process import ProcessError, ProcessTimeoutError, kill_all, redact, run, stream
 
 
 def _is_alive(pid: int) -> bool:
@@ -129,6 +129,35 @@ except KeyboardInterrupt:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert run([sys.executable, "-c", script], env=env, timeout=60).text == "interrupted\n"
     _wait_until_dead(int(file.read_text()))
+
+
+def test_lines_are_passed_on_as_they_come(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    script = (
+        f"echo https://canary@host; echo err >&2; until test -e {gate}; do sleep 0.01; done; exit 3"
+    )
+    seen: list[str] = []
+
+    def take(line: str) -> None:
+        seen.append(line)
+        if line == "err":
+            gate.touch()  # without which the program does not end
+
+    done = stream(["sh", "-c", script], take)
+    assert seen == ["https://***@host", "err"]
+    assert (done.text, done.returncode) == ("https://***@host\nerr", 3)
+
+
+def test_what_takes_no_more_lines_lets_the_program_tidy_up(tmp_path: Path) -> None:
+    marker = tmp_path / "tidied"
+    script = f"trap 'echo tidy; touch {marker}; exit' INT; echo up; while :; do sleep 0.01; done"
+
+    def refuse(line: str) -> None:
+        raise RuntimeError(line)
+
+    with pytest.raises(RuntimeError, match="up"):
+        stream(["sh", "-c", script], refuse)
+    assert marker.exists()
 
 
 @pytest.mark.parametrize(
