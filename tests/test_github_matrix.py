@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -30,6 +31,7 @@ from modelwheel.github_matrix import (
 )
 from modelwheel.spec import Spec
 from modelwheel.targets import PLATFORMS, TARGETS
+from modelwheel.wheel import template_directory
 from tests.commands import Modelwheel
 
 GITHUB_JOBS = 256
@@ -169,6 +171,13 @@ def test_cibuildwheel_knows_every_identifier() -> None:
     identifiers = {identifier for job in jobs for identifier in job.build.split()}
     assert len(identifiers) == 6 * len(WHEEL_PLATFORMS)
     assert [name for name in identifiers if f'"{name}"' not in tables] == []
+
+
+def test_the_pythons_are_those_of_the_wheel_template() -> None:
+    text = (template_directory() / "cibuildwheel.toml.in").read_text()
+    (selected,) = re.findall(r'^build = "(.*)"$', text, re.MULTILINE)
+    pythons = {f"{python}-*" for group in PYTHON_GROUPS.values() for python in group}
+    assert pythons == set(selected.split())
 
 
 def test_a_platform_that_is_not_known() -> None:
