@@ -413,8 +413,12 @@ def download(
 ) -> None:
     """Copy the released wheels of some specs from package indexes, for a new static index."""
     from .released import download_wheels
+    from .versions import RUNTIME
 
-    projects = {spec.distribution for spec in _load(specs)}
+    loaded = _load(specs)
+    projects = {spec.distribution for spec in loaded}
+    if any(spec.package.bindings == "shared" for spec in loaded):
+        projects.add(RUNTIME)
     copied = download_wheels(projects, [url for url in index_url if url], out)
     for name in copied:
         typer.echo(out / name)
