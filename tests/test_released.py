@@ -20,6 +20,7 @@ from modelwheel.released import (
 from tests.commands import Modelwheel
 
 from .index_wheels import add_measurements, make_wheel
+from .indexes import make_wheel as make_module
 from .site_server import Served, serve
 
 PYTHON = f"cp3{sys.version_info.minor}"
@@ -131,6 +132,23 @@ def test_the_newest_that_this_interpreter_installs(tmp_path: Path) -> None:
         assert find_newest(index, "model-none") is None
     assert not is_installable("model_digits-2.0-cp39-cp39-win32.whl")
     assert is_installable(newest.name)
+
+
+def test_the_command_copies_what_shared_bindings_need(tmp_path: Path) -> None:
+    packages = tmp_path / "packages"
+    make_module(packages, "modelwheel-runtime")
+    page = tmp_path / "site" / "simple" / "modelwheel-runtime"
+    page.mkdir(parents=True)
+    (name,) = (path.name for path in packages.iterdir())
+    (page / "index.html").write_text(f'<a href="../../{name}">{name}</a>')
+    (packages / name).rename(tmp_path / "site" / name)
+    spec, text = tmp_path / "digits.yaml", 'model: {name: digits, version: "2.0"}\n'
+    modelwheel, out = Modelwheel(tmp_path / "cache"), tmp_path / "copies"
+    with serve(tmp_path / "site") as server:
+        for more, expected in (("", []), ("package: {bindings: shared}\n", [str(out / name)])):
+            spec.write_text(text + "source: {directory: none}\n" + more)
+            done = modelwheel("download", spec, "--index-url", f"{server.url}simple/", "--out", out)
+            assert done.out.splitlines() == expected
 
 
 def test_the_command_copies_the_models_of_specs(served: Served, tmp_path: Path) -> None:
