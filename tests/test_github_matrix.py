@@ -174,7 +174,7 @@ def test_cibuildwheel_knows_every_identifier() -> None:
 
 
 def test_the_pythons_are_those_of_the_wheel_template() -> None:
-    text = (template_directory() / "cibuildwheel.toml.in").read_text()
+    text = (template_directory() / "cibuildwheel.toml.inc").read_text()
     (selected,) = re.findall(r'^build = "(.*)"$', text, re.MULTILINE)
     pythons = {f"{python}-*" for group in PYTHON_GROUPS.values() for python in group}
     assert pythons == set(selected.split())

@@ -11,7 +11,13 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from modelwheel.manifest import Model
-from modelwheel.runtime_package import build_runtime, runtime_template, write_project
+from modelwheel.runtime_package import (
+    NEEDED,
+    build_runtime,
+    runtime_template,
+    write_project,
+)
+from modelwheel.sbom import SBOM_TEMPLATE
 from modelwheel.sdist import unpack
 from modelwheel.versions import (
     ABI_VERSION,
@@ -64,7 +70,7 @@ def test_models_take_releases_for_their_abi_that_offer_no_less() -> None:
 def test_the_project_has_all_that_its_files_name(tmp_path: Path) -> None:
     write_project(tmp_path)
     files = names(tmp_path)
-    assert not [name for name in files if name.endswith(".in")]
+    assert {name for name in files if name.endswith((".in", ".inc"))} == {SBOM_TEMPLATE}
     for path in tmp_path.rglob("*"):
         if path.suffix in {".h", ".hpp", ".cpp", ".c"}:
             included = re.findall(r'^#include "(.+)"$', path.read_text(), re.MULTILINE)
@@ -163,6 +169,7 @@ def test_a_model_that_shares_its_bindings(tmp_path: Path) -> None:
         f'dependencies = ["{NUMPY_REQUIREMENT}", "{RUNTIME_REQUIREMENT}"]',
         'requires = ["scikit-build-core>=1.1"]',
         'wheel.py-api = "py3"',
+        f'test-environment = {{ PIP_FIND_LINKS = "{NEEDED} $PIP_FIND_LINKS", UV_FIND_LINKS = "{NEEDED}" }}',
     }
     assert expected <= set(settings(project))
     files = names(project)

@@ -29,9 +29,12 @@ from .wheel import (
 
 _DIRECTORY = "runtime"
 
+NEEDED = "needed"
+"""In source distributions: where pip finds what their wheels need; `cibuildwheel.toml.inc` knows it too."""
+
 _COMMON = (
     "LICENSE",
-    "cibuildwheel.toml.in",
+    "cibuildwheel.toml.inc",
     "cmake/extension.cmake",
     "cmake/sbom.cmake",
     "include/modelwheel/abi.h",
@@ -84,13 +87,16 @@ def build_runtime(kind: Literal["sdist", "wheel"], out: Path) -> Path:
 
 def runtime_key() -> str:
     """The key of the wheel in a store."""
-    return action_key(
-        "runtime",
-        version=RUNTIME_VERSION,
-        template=template_digest(runtime_template()),
-        sbom=sbom.SBOM_VERSION,
-        environment=build_environment(),
-    )
+    return action_key("runtime", sources=_sources(), environment=build_environment())
+
+
+def _sources() -> dict[str, str | int]:
+    """What its project depends on."""
+    return {
+        "version": RUNTIME_VERSION,
+        "template": template_digest(runtime_template()),
+        "sbom": sbom.SBOM_VERSION,
+    }
 
 
 def runtime_wheel(store: Store) -> Record:
@@ -103,6 +109,18 @@ def runtime_wheel(store: Store) -> Record:
         with store.scratch() as scratch:
             build_runtime("wheel", scratch)
             return store.publish(key, scratch, {"step": "runtime"})
+
+
+def needed_sources(bindings: str) -> dict[str, str | int]:
+    """What a model's source distribution carries of this package; part of its key."""
+    return _sources() if bindings == "shared" else {}
+
+
+def add_needed_sources(bindings: str, project: Path) -> None:
+    """Puts what a model's wheels need into its project, so that they can be tested wherever it is built."""
+    if needed_sources(bindings):
+        (project / NEEDED).mkdir()
+        build_runtime("sdist", project / NEEDED)
 
 
 def needed_wheels(manifest: Manifest, store: Store, directory: Path) -> list[Path]:

@@ -26,7 +26,12 @@ from .jobs import Job
 from .project import Project, write_project_files
 from .reference import ARRAYS, ReferenceRequest, default_rows
 from .request import Request
-from .runtime_package import build_runtime, runtime_key
+from .runtime_package import (
+    add_needed_sources,
+    build_runtime,
+    needed_sources,
+    runtime_key,
+)
 from .sdist import build_sdist, write_checksums
 from .store import Record, Store, action_key
 from .targets import Platform, Target, cpu_level
@@ -373,6 +378,7 @@ class SdistStep(LocalStep):
             self.kind,
             project={name: file.sha256 for name, file in files.items()},
             template=template_digest(model_template(self.bindings)),
+            needed=needed_sources(self.bindings),
             backend=version("scikit-build-core"),
         )
 
@@ -380,6 +386,7 @@ class SdistStep(LocalStep):
         project = out.with_name(f"{out.name}-project")
         workspace.store.materialize(workspace.records[self.needs[0]], project)
         render_project(project)
+        add_needed_sources(self.bindings, project)
         write_checksums(project)
         build_sdist(project, out)
 

@@ -101,9 +101,14 @@ def render_project(project: Path) -> None:
 
 
 def render(template: Template, context: Mapping[str, object], project: Path) -> None:
-    """Renders a template into a directory: `.in` files with the values in `context`, others as they are."""
+    """Renders a template into a directory.
+
+    Files `.in` are rendered with the values in `context`; `.inc` are parts of these and no files of
+    their own; others are copied as they are.
+    """
     for name, path in template.items():
-        _render_file(path, name, context, project)
+        if name.suffix != ".inc":
+            _render_file(path, name, context, project)
 
 
 def load_manifests(project: Path) -> list[Manifest]:

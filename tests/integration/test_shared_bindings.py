@@ -15,12 +15,14 @@ import pytest
 from packaging.metadata import Metadata
 from packaging.requirements import Requirement
 
+from modelwheel.runtime_package import NEEDED
 from modelwheel.sdist import unpack as unpack_sdist
 from modelwheel.verify import read_manifest
 from modelwheel.versions import NUMPY_REQUIREMENT, RUNTIME_REQUIREMENT, RUNTIME_VERSION
+from modelwheel.wheel import build_distribution
 from tests.commands import Done, Modelwheel, run
 
-from .wheels import SPECS, Built, make_environment, unpack
+from .wheels import HOST, SPECS, Built, make_environment, unpack
 
 pytestmark = pytest.mark.slow
 
@@ -195,6 +197,26 @@ def test_the_command_of_the_package(python: Path) -> None:
     assert "libmodel_mlp." in described
 
 
+# --- source distributions -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def project(
+    modelwheel: Modelwheel, shared: Shared, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """What is in the source distribution of a model, for this platform alone."""
+    directory = tmp_path_factory.mktemp("sdist")
+    spec = shared.specs / "mlp.yaml"
+    done = modelwheel("compile", "--json", "--platform", HOST, "--out", directory, spec)
+    return unpack_sdist(Path(done.json[0]["sdist"]), directory)
+
+
+def test_the_same_wheel_is_built_from_it(shared: Shared, project: Path, tmp_path: Path) -> None:
+    built = build_distribution("wheel", project, tmp_path)
+    assert built.name == shared.wheel("mlp").name
+    assert built.read_bytes() == shared.wheel("mlp").read_bytes()
+
+
 # --- another Python -------------------------------------------------------------------------------
 
 
@@ -217,16 +239,16 @@ def _is_usable(python: Path) -> bool:
 
 
 def test_another_python_needs_no_other_wheel_of_the_model(
-    modelwheel: Modelwheel, shared: Shared, built: Built, environment: Path, tmp_path: Path
+    shared: Shared, built: Built, environment: Path, project: Path, tmp_path: Path
 ) -> None:
+    """It alone is built anew, from what comes with the model's source distribution."""
     other = find_another_python()
     if other is None:
         pytest.skip("there is no second CPython on this machine")
-    modelwheel("runtime", "--out", tmp_path)
     run(other, "-m", "venv", "--without-pip", tmp_path / "venv")
     python = tmp_path / "venv" / "bin" / "python"
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
-    links = ("--find-links", str(tmp_path), "--no-compile")
+    links = ("--find-links", project / NEEDED, "--no-compile")
     run(*pip, "--python", python, "install", *links, shared.wheel("mlp"))
     version = ask(python, "import sys; print(sys.version_info[1])").out
     assert int(version) != sys.version_info[1]
