@@ -26,6 +26,8 @@ COMMANDS = (
     "build",
     "compile",
     "verify",
+    "report",
+    "download",
     "inspect",
     "tune",
     "runtime",
