@@ -16,27 +16,20 @@ _PLACES = (
 )  # fmt: skip
 """Where build directories lie: of people, of CI services, of cibuildwheel and its containers."""
 
-_POSIX = re.compile(
-    rb"(?<![\w.$}\]-])/(?:"
-    + "|".join(map(re.escape, _PLACES)).encode()
-    + rb")/[\w.+-][^\0\s\"'<>]{2,200}"
-)
-_WINDOWS = re.compile(
-    rb"(?<![A-Za-z])[A-Za-z]:[\\/]{1,2}(?:Users|a|b|_work|Temp)[\\/][\w.+-][^\0\s\"'<>]{2,200}"
-)
+_REST = rb"[\\/]+[\w.+-][^\0\s\"'<>]{2,200}"
+"""What follows: the beginning of a name, and whatever a path may have."""
+
+_POSIX = rb"(?<![\w.$}\]-])/(?:" + "|".join(map(re.escape, _PLACES)).encode() + rb")" + _REST
+_WINDOWS = rb"(?<![A-Za-z])[A-Za-z]:[\\/]{1,2}(?:Users|a|b|_work|Temp)" + _REST
 
 
 def check(wheel: OpenedWheel) -> Iterator[Finding]:
     """Looks at every file, whatever it is."""
     chosen = _data_repository(wheel)
-    here = re.compile(b"|".join(re.escape(place) for place in sorted(_own_places())))
+    pattern = re.compile(b"|".join((_POSIX, _WINDOWS, *_own_places())))
     for name in wheel.contents.files:
         content = wheel.read(name)
-        found = {
-            match[0].decode(errors="replace")
-            for pattern in (_POSIX, _WINDOWS, here)
-            for match in pattern.finditer(content)
-        }
+        found = {match[0].decode(errors="replace") for match in pattern.finditer(content)}
         leaked = sorted(path for path in found if not (chosen and chosen.startswith(path[:200])))
         if leaked:
             yield Finding(
@@ -50,10 +43,14 @@ def check(wheel: OpenedWheel) -> Iterator[Finding]:
             )
 
 
-def _own_places() -> set[bytes]:
-    """Directories of this machine, which may have built the wheel."""
-    places = {str(Path.home()), tempfile.gettempdir(), str(Path.cwd())}
-    return {f"{place}/".encode() for place in places if len(Path(place).parts) > 1}
+def _own_places() -> list[bytes]:
+    """Directories of this machine, which may have built the wheel, as patterns."""
+    places = sorted({str(Path.home()), tempfile.gettempdir(), str(Path.cwd())})
+    return [
+        rb"(?<![\w.$}\]-])" + re.escape(place.encode()) + _REST
+        for place in places
+        if len(Path(place).parts) > 1
+    ]
 
 
 def _data_repository(wheel: OpenedWheel) -> str:

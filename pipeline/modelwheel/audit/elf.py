@@ -41,7 +41,13 @@ def _search_paths(binary: lief.ELF.Binary) -> Iterator[str]:
 
 
 def _exported(binary: lief.ELF.Binary) -> list[lief.ELF.Symbol]:
-    return [symbol for symbol in binary.dynamic_symbols if symbol.exported]
+    """Every kind of symbol; LIEF's own `exported` and `imported` are of functions and objects alone."""
+    visible = (lief.ELF.Symbol.VISIBILITY.DEFAULT, lief.ELF.Symbol.VISIBILITY.PROTECTED)
+    return [
+        symbol
+        for symbol in binary.dynamic_symbols
+        if symbol.shndx and symbol.binding != _BINDING.LOCAL and symbol.visibility in visible
+    ]
 
 
 def _imports(binary: lief.ELF.Binary) -> Iterator[Import]:
@@ -51,7 +57,7 @@ def _imports(binary: lief.ELF.Binary) -> Iterator[Import]:
         for version in requirement.get_auxiliary_symbols()
     }
     for symbol in binary.dynamic_symbols:
-        if not symbol.imported or not symbol.name:
+        if symbol.shndx or not symbol.name:
             continue
         version = symbol.symbol_version
         auxiliary = version.symbol_version_auxiliary if version is not None else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import lief
 
@@ -14,11 +15,20 @@ _MACHINES = {_CPU.X86_64: "x86_64", _CPU.ARM64: "aarch64"}
 _WRITE, _EXECUTE = 2, 4
 """VM_PROT_WRITE and VM_PROT_EXECUTE of mach/vm_prot.h."""
 
+_OF_THE_LINKER = ("__mh_dylib_header", "___dso_handle")
+"""Symbols that every image has for itself; zig's linker lists them as exports."""
+
 _LINKAGE = ("__got", "__auth_got", "__la_symbol_ptr")
 
 
-def read(member: str, binary: lief.MachO.Binary) -> Binary:
-    """What a Mach-O file of one architecture needs, offers and holds."""
+def read(member: str, file: lief.MachO.FatBinary) -> list[Binary]:
+    """What a Mach-O file needs, offers and holds, for each architecture in it."""
+    return [_read(member, file, index) for index in range(file.size)]
+
+
+def _read(member: str, file: lief.MachO.FatBinary, index: int) -> Binary:
+    binary = file.at(index)
+    assert binary is not None
     return Binary(
         member=member,
         format="Mach-O",
@@ -29,7 +39,7 @@ def read(member: str, binary: lief.MachO.Binary) -> Binary:
         imports=tuple(_imports(binary)),
         weaknesses=tuple(_weaknesses(binary)),
         minimum_system=_minimum_system(binary),
-        load_image=lambda: _image(binary),
+        load_image=partial(_load, file, index),
     )
 
 
@@ -46,7 +56,7 @@ def _exported(binary: lief.MachO.Binary) -> Iterator[lief.MachO.Symbol]:
     """From the export trie: symbols alone may be external and yet not exported."""
     for command in (binary.dyld_info, binary.dyld_exports_trie):
         for export in command.exports if command is not None else ():
-            if export.symbol is not None:
+            if export.symbol is not None and export.symbol.name not in _OF_THE_LINKER:
                 yield export.symbol
 
 
@@ -75,6 +85,13 @@ def _minimum_system(binary: lief.MachO.Binary) -> tuple[int, ...]:
     return tuple(binary.version_min.version) if binary.version_min is not None else ()
 
 
+def _load(file: lief.MachO.FatBinary, index: int) -> Image:
+    """The file is held, as LIEF frees what is in it together with it."""
+    binary = file.at(index)
+    assert binary is not None
+    return _image(binary)
+
+
 def _image(binary: lief.MachO.Binary) -> Image:
     sections = sorted(binary.sections, key=lambda section: section.virtual_address)
     code = lief.MachO.Section.FLAGS
@@ -92,7 +109,7 @@ def _image(binary: lief.MachO.Binary) -> Image:
         for s in sections
         if str(s.name) in _LINKAGE
     )
-    names = {s.value: str(s.demangled_name or s.name) for s in _defined(binary)}
+    names = {s.value: str(s.demangled_name or _plain(str(s.name))) for s in _defined(binary)}
     entries = {symbol.value: _plain(str(symbol.name)) for symbol in _exported(binary)}
     image = Image(found, {}, {}, linkage, names, entries, tuple(_data_in_code(binary)))
     image.functions.update(_functions(binary, image))

@@ -137,7 +137,8 @@ class OpenedWheel:
             image = lief.PE.parse(content, options)
             found = [] if image is None else [pe.read(member, image)]
         else:
-            found = [macho.read(member, one) for one in lief.MachO.parse(content) or ()]
+            file = lief.MachO.parse(content)
+            found = [] if file is None else macho.read(member, file)
         if not found:
             raise WheelError(f"{self.name}: {member} cannot be parsed; build the wheel again")
         yield from found

@@ -26,7 +26,7 @@ def check(wheel: OpenedWheel) -> Iterator[Finding]:
         yield Finding(
             wheel.name, f"has a platform tag that modelwheel does not build for ({names})"
         )
-    for tag in known:
+    for tag in _strictest(known):
         yield from _check_platform(wheel, tag)
     yield from _check_extension(wheel, known)
     yield from _check_shape(wheel)
@@ -47,6 +47,14 @@ def _check_metadata(wheel: OpenedWheel) -> Iterator[Finding]:
 
 def _list(names: set[str]) -> str:
     return ", ".join(sorted(names)) or "(none)"
+
+
+def _strictest(tags: list[PlatformTag]) -> Iterator[PlatformTag]:
+    """One of each kind: `manylinux_2_17` and `manylinux2014` are the same."""
+    kinds = {(tag.system, tag.architecture, tag.libc) for tag in tags}
+    for kind in sorted(kinds):
+        same = (tag for tag in tags if (tag.system, tag.architecture, tag.libc) == kind)
+        yield min(same, key=lambda tag: (tag.version, tag.name))
 
 
 def _check_platform(wheel: OpenedWheel, tag: PlatformTag) -> Iterator[Finding]:
