@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from modelwheel.workers import WorkerPool
 from tests.commands import Modelwheel
+from tests.containers import image
 
 from .interrupting import Rebuilt, rebuild
 from .laboratory import Laboratory, run_script
@@ -48,6 +50,15 @@ def sdist(modelwheel: Modelwheel, built: Built, tmp_path_factory: pytest.TempPat
     out = tmp_path_factory.mktemp("sdist")
     (result,) = modelwheel("compile", "--json", "--out", out, built.spec("mlp")).json
     return Path(result["sdist"])
+
+
+@pytest.fixture(scope="session")
+def containers() -> dict[str, Any]:
+    """The variables with which cibuildwheel builds in containers here, in an image that podman keeps."""
+    try:
+        return image.environment()
+    except image.UnavailableError as problem:
+        pytest.skip(f"no containers: {problem}")
 
 
 @pytest.fixture(scope="session")
