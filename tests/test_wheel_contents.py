@@ -19,10 +19,11 @@ from typing import Any
 
 import pytest
 
-from modelwheel.consistency import BrokenLinkError, check_files, check_manifests
+from modelwheel.consistency import BrokenLinkError, UncheckedLinkError, check_files, check_manifests
 from modelwheel.errors import ReplayError, WheelError
 from modelwheel.files import FileDigest
 from modelwheel.manifest import File, Manifest
+from modelwheel.rebuild import compare_rebuilt
 from modelwheel.replay import Link, choose_store, require_whole, trace
 from modelwheel.sbom import template
 from modelwheel.source import tree_digest
@@ -366,3 +367,28 @@ def test_recompiling_uses_an_empty_store_that_vanishes() -> None:
         root = store.root
         assert store.entries() == []
     assert not root.exists()
+
+
+# --- building again, as far as it goes without a compiler -------------------------------------------
+
+
+def rebuild_elsewhere(directory: Path, weights: bytes) -> str:
+    """What is said of a wheel for another platform, whose library should hold these weights."""
+    manifest = describe().model_copy(update={"platform": "windows-amd64"})
+    files = wheel_files(manifest)
+    files["model_a/lib/libmodel_a.so"] += b"the weights"
+    contents = open_contents(write_wheel(directory, files))
+    (directory / "project" / "weights").mkdir(parents=True)
+    (directory / "project" / manifest.weights).write_bytes(weights)
+    store = Store(directory / "cache")
+    return compare_rebuilt(contents, store.publish("0" * 64, directory / "project"), store)
+
+
+def test_a_wheel_for_another_platform_is_not_built_again(tmp_path: Path) -> None:
+    with pytest.raises(UncheckedLinkError, match="is for windows-amd64 and this is"):
+        rebuild_elsewhere(tmp_path, b"the weights")
+
+
+def test_weights_of_another_model(tmp_path: Path) -> None:
+    with pytest.raises(BrokenLinkError, match="does not hold the weights"):
+        rebuild_elsewhere(tmp_path, b"other weights")

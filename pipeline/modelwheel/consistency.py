@@ -28,8 +28,8 @@ class UncheckedLinkError(Exception):
 
 
 def some(names: Iterable[str], limit: int = 3) -> str:
-    """The first names in alphabetical order, and how many more there are."""
-    names = sorted(names)
+    """The first names in alphabetical order, each once, and how many more there are."""
+    names = sorted(set(names))
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return f"{', '.join(names[:limit])}{more}"
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from email.parser import BytesParser
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from packaging.utils import parse_wheel_filename
 
@@ -47,15 +47,12 @@ def _compare_wheel(contents: Contents, manifest: Manifest, record: Record, store
         )
     with store.scratch() as scratch:
         again = open_contents(build_wheel(_render(record, store, scratch), scratch))
-        there, here = _compilers(contents.sboms), _compilers(again.sboms)
-        if there != here:
-            raise UncheckedLinkError(
-                f"the wheel was built by {there} and here is {here}; its weights are in its library"
-            )
+        _require_tools(_tools(contents), _tools(again))
         _require_same(contents, again)
     left_out = _left_out(contents, again)
     but = f", but for {some(left_out)}" if left_out else ""
-    return f"built again by {here}: the same bytes in {len(again.files) - len(left_out)} files{but}"
+    by = some(tool for name, tool in _tools(again).items() if name in COMPILERS)
+    return f"built again by {by}: the same bytes in {len(again.files) - len(left_out)} files{but}"
 
 
 def _render(record: Record, store: Store, scratch: Path) -> Path:
@@ -65,14 +62,31 @@ def _render(record: Record, store: Store, scratch: Path) -> Path:
     return project
 
 
-def _compilers(sboms: Mapping[str, Mapping[str, Any]]) -> str:
-    """Names and versions of the compilers of the wheel stage, as a bill of materials tells."""
-    found = {
-        component.get("bom-ref"): f"{component.get('name')} {component.get('version')}"
-        for sbom in sboms.values()
+def _tools(contents: Contents) -> dict[str, str]:
+    """What a wheel was built with, as its bill of materials and `WHEEL` tell."""
+    named = (*COMPILERS, "pybind11", "compiler-runtime", "cxx-library")
+    tools = {
+        component["bom-ref"]: f"{component.get('name')} {component.get('version')}"
+        for sbom in contents.sboms.values()
         for component in sbom.get("components", ())
+        if component.get("bom-ref") in named
     }
-    return " and ".join(sorted({found.get(ref, "an unknown compiler") for ref in COMPILERS}))
+    for name, text in contents.texts.items():
+        if name.endswith(".dist-info/WHEEL"):
+            generator = BytesParser().parsebytes(text).get("Generator", "unknown")
+            tools["build backend"] = str(generator)
+    return tools
+
+
+def _require_tools(theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:
+    different = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
+    if different:
+        said, here = (
+            some(tools.get(name, f"no {name}") for name in different) for tools in (theirs, ours)
+        )
+        raise UncheckedLinkError(
+            f"the wheel was built with {said}, and here is {here}; its weights are in its library"
+        )
 
 
 def _require_same(contents: Contents, again: Contents) -> None:

@@ -116,7 +116,9 @@ def test_it_is_the_same_elsewhere(
     assert Path(result["sdist"]).read_bytes() == sdist.read_bytes()
 
 
-def test_pip_builds_a_wheel_from_it(sdist: Path, tmp_path: Path) -> None:
+def test_pip_builds_a_wheel_from_it(
+    modelwheel: Modelwheel, built: Built, sdist: Path, tmp_path: Path
+) -> None:
     """In isolation: nothing but what pip fetches as build requirements."""
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
     run(*pip, "wheel", "--no-deps", "--wheel-dir", tmp_path, sdist)
@@ -124,6 +126,12 @@ def test_pip_builds_a_wheel_from_it(sdist: Path, tmp_path: Path) -> None:
     assert read_manifest(wheel).platform == HOST
     python = make_environment(tmp_path / "environment", wheel)
     run(python, "-I", "-m", "model_mlp", "selftest")
+    # It can be traced without the other platforms of the source distribution.
+    traced = modelwheel("inspect", "--replay", "--json", "--spec", built.spec("mlp"), wheel).json
+    *links, last = traced["replay"]
+    assert {link["state"] for link in links} == {"ok"}
+    # pip may have fetched a newer build backend than the one here.
+    assert last["state"] == "ok" or "built with" in last["found"]
 
 
 def test_a_platform_without_code_is_refused_by_name(
