@@ -18,7 +18,8 @@
 extern "C" {
 #endif
 
-/* Raised when a member of a struct below changes its meaning; new members are appended without raising it. */
+/* Raised when a member of a struct below changes its meaning; new members are appended without raising it. Also the
+ * major version of the Python package modelwheel-runtime, which opens libraries of this version. */
 #define MODELWHEEL_ABI_VERSION 1
 
 /* Buffers at multiples of this many bytes are used in place; any other buffer is copied, which costs time only. */
