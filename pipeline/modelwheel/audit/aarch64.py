@@ -14,7 +14,7 @@ from functools import cache
 
 import capstone
 
-from .code import Block
+from .code import Block, Use
 
 UNKNOWN = "unknown encoding"
 """What is not known: data among the code, or an instruction newer than the decoder."""
@@ -148,7 +148,10 @@ def decode(content: bytes, address: int) -> Block:
     for position, mnemonic, operands in _disassemble(content, address):
         need = _NEEDS(mnemonic, operands) if mnemonic else UNKNOWN
         if need:
-            block.add_use(frozenset({need}), position, f"{mnemonic} {operands}".strip())
+            use = block.uses.setdefault(
+                frozenset({need}), Use(position, f"{mnemonic} {operands}".strip(), 0)
+            )
+            use.count += 1
         if mnemonic in _REFERRING:
             if mnemonic in ("bl", "adr"):
                 block.references.add(_address(operands))
@@ -175,17 +178,22 @@ def _address(operands: str) -> int:
     return int(found[1], 0) if found else 0
 
 
+_WINDOW = 1 << 16
+"""Bytes that are disassembled at a time, as the rest is copied after whatever is no instruction."""
+
+
 def _disassemble(content: bytes, address: int) -> Iterator[tuple[int, str, str]]:
     """Address, mnemonic and operands of every instruction; no mnemonic for what is none."""
     disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
     offset = 0
     while offset < len(content):
+        end = min(offset + _WINDOW, len(content))
         for position, size, mnemonic, operands in disassembler.disasm_lite(
-            content[offset:], address + offset
+            content[offset:end], address + offset
         ):
             yield position, mnemonic, operands
             offset = position - address + size
-        if offset < len(content):
+        if offset < end:
             word = content[offset : offset + 4]
             yield address + offset, "", f"bytes {word.hex(' ')}"
             offset += 4

@@ -49,14 +49,6 @@ class Block:
     calls_last: bool = False
     """Whether that last instruction is a call, which need not return."""
 
-    def add_use(self, features: frozenset[str], address: int, text: str) -> None:
-        """Counts one instruction that is beyond the baseline."""
-        found = self.uses.get(features)
-        if found is None:
-            self.uses[features] = Use(address, text)
-        else:
-            found.count += 1
-
     def append(self, other: Block) -> None:
         """Takes in what lies behind, with some data between."""
         for features, use in other.uses.items():

@@ -11,7 +11,7 @@ from typing import cast
 
 import iced_x86 as iced
 
-from .code import Block
+from .code import Block, Use
 
 UNKNOWN = frozenset({"unknown encoding"})
 """What no decoder knows: data among the code, or an instruction newer than the decoder (APX, AVX10)."""
@@ -69,11 +69,14 @@ def decode(content: bytes, address: int) -> Block:
     for instruction in iced.Decoder(64, content, ip=address):
         code = instruction.code
         if features := _needs(code):
-            rest = content[instruction.ip - address :]
-            if not rest.strip(b"\0"):
-                break
-            text = "" if features in block.uses else _text(instruction, rest[:8])
-            block.add_use(features, instruction.ip, text)
+            start = instruction.ip - address
+            if code == iced.Code.INVALID and not content[start:].strip(b"\0"):
+                break  # half an instruction of the zeros behind a function
+            if features in block.uses:
+                block.uses[features].count += 1
+            else:
+                text = _text(instruction, content[start : start + 8])
+                block.uses[features] = Use(instruction.ip, text)
         flow = instruction.flow_control
         if instruction.is_ip_rel_memory_operand:
             block.references.add(instruction.ip_rel_memory_address)
