@@ -37,6 +37,8 @@ SOURCE_DATE_EPOCH = 315532800
 
 MANIFEST_FILE = "manifest.json"
 
+_SAID_LINES = 30
+
 _STEERING = re.compile(r"(C|CXX|CPP|LD|ASM)FLAGS|SKBUILD_\w+|CMAKE_(?!BUILD_PARALLEL_LEVEL$)\w+")
 """Variables that would change what is built; only CC and CXX, which are part of the key, may."""
 
@@ -285,35 +287,59 @@ def build_wheel(project: Path, out: Path) -> Path:
     return build_distribution("wheel", project, out)
 
 
-def build_distribution(kind: Literal["sdist", "wheel"], project: Path, out: Path) -> Path:
-    """Asks the build backend of a project for a distribution, with the tools of this environment.
+def build_distribution(
+    kind: Literal["sdist", "wheel"],
+    project: Path,
+    out: Path,
+    *,
+    python: str = sys.executable,
+    environment: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Path:
+    """Asks the build backend of a project for a distribution.
+
+    Args:
+        kind: What to build.
+        project: A project with a `pyproject.toml`.
+        out: An existing directory for it.
+        python: The Python that runs the backend; its environment must have what the project requires.
+        environment: Variables beyond those of the caller.
+        settings: Settings of the backend.
 
     Raises:
-        WheelError: The build backend failed; the message ends with what it said.
+        WheelError: The build backend failed.
     """
     import build
 
+    def run_backend(
+        cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None
+    ) -> None:
+        variables = {
+            **{name: value for name, value in os.environ.items() if not _STEERING.fullmatch(name)},
+            **(extra_environ or {}),
+            "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH),
+            "LC_ALL": "C.UTF-8",
+            **(environment or {}),
+        }
+        run(cmd, cwd=Path(cwd) if cwd else None, env=variables)
+
     try:
-        builder = build.ProjectBuilder(project, runner=_run_backend)
-        missing = builder.check_dependencies(kind)
+        builder = build.ProjectBuilder(project, python, run_backend)
+        missing = builder.check_dependencies(kind) if python == sys.executable else set()
         if missing:
             names = ", ".join(sorted(" -> ".join(chain) for chain in missing))
             raise WheelError(f"building a {kind} needs {names}; install modelwheel anew")
-        return Path(builder.build(kind, out))
+        return Path(builder.build(kind, out, dict(settings or {})))
     except (build.BuildException, build.BuildBackendException, ProcessError) as error:
-        raise WheelError(f"building the {kind} of {project.name} failed: {error}") from error
+        said = _explain(error.exception if hasattr(error, "exception") else error)
+        raise WheelError(f"building the {kind} of {project.name} failed: {said}") from error
 
 
-def _run_backend(
-    cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None
-) -> None:
-    environment = {
-        **{name: value for name, value in os.environ.items() if not _STEERING.fullmatch(name)},
-        **(extra_environ or {}),
-        "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH),
-        "LC_ALL": "C.UTF-8",
-    }
-    run(cmd, cwd=Path(cwd) if cwd else None, env=environment)
+def _explain(error: Exception) -> str:
+    """The message of an error, and what the compiler said: Ninja passes that on to standard output."""
+    _, failed, rest = getattr(error, "output", "").partition("\nFAILED: ")
+    lines = f"FAILED: {rest}".splitlines()[:_SAID_LINES] if failed else []
+    return "\n".join([str(error), *lines])
 
 
 @dataclass(frozen=True)
