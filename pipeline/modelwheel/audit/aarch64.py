@@ -73,10 +73,16 @@ _BEYOND = (
     (r"bf|bfcvt", "BF16"),
     (r"(s|u|us)mmla$|(us|su)dot$", "I8MM"),
     (r"(pac|aut|xpac|ret|br|blr|ldr|eret)[abdghi]", "PAC"),
+    (r"cntd$", "SVE (cntd)"),
+    (r"(cnt|rd|add)[bhwvp]l?$|addpl$", "SVE"),
+    (r"stg$", "MTE (stg)"),
+    (r"(st|stz|ld)2?gm?$|stgp$|irg$|gmi$|addg$|subg$|subps?$", "MTE"),
+    (r"smst(art|op)$|(add|rd)s[vp]l$", "SME"),
 )
 """What is beyond Armv8.0-A, by mnemonic: for the sentence, and for the levels and platforms that have it."""
 
-_SCALABLE = re.compile(r"\b(z\d|p\d+(/|\.|,|\b)|za\b)")
+_SCALABLE = re.compile(r"\b(z\d|p\d+(/|\.|,|\b))")
+_MATRIX = re.compile(r"\bza\b|\bza\[")
 _HALF = re.compile(r"\bh\d|\.[48]h|\.h\[")
 _HALF_CONVERSIONS = frozenset(("fcvt", "fcvtl", "fcvtl2", "fcvtn", "fcvtn2"))
 _FLOAT = re.compile(r"f|[su]cvtf$")
@@ -92,6 +98,8 @@ def _needs_by_mnemonic(mnemonic: str) -> str:
 
 def needs(mnemonic: str, operands: str) -> str:
     """The extension that an instruction belongs to; empty for Armv8.0-A itself."""
+    if _MATRIX.search(operands):
+        return "SME"
     if _SCALABLE.search(operands):
         return "SVE"
     if mnemonic.startswith("pmull") and ".1q" in operands:
@@ -178,6 +186,9 @@ def _address(operands: str) -> int:
     return int(found[1], 0) if found else 0
 
 
+_ADDSVL, _ADDSVL_MASK = 0x04205800, 0xFFE0F800
+"""ADDSVL, of SME, which Capstone 5 does not know."""
+
 _WINDOW = 1 << 16
 """Bytes that are disassembled at a time, as the rest is copied after whatever is no instruction."""
 
@@ -195,5 +206,6 @@ def _disassemble(content: bytes, address: int) -> Iterator[tuple[int, str, str]]
             offset = position - address + size
         if offset < end:
             word = content[offset : offset + 4]
-            yield address + offset, "", f"bytes {word.hex(' ')}"
+            known = int.from_bytes(word, "little") & _ADDSVL_MASK == _ADDSVL
+            yield address + offset, "addsvl" if known else "", f"bytes {word.hex(' ')}"
             offset += 4

@@ -35,6 +35,10 @@ _EVERY_MAC = {
     "x86_64": "SSE3 SSSE3 SSE4_1 CMPXCHG16B LAHF",
 }
 
+_OF_CLANGS_RUNTIME = frozenset({"SVE (cntd)", "MTE (stg)", "SME"})
+"""In extensions with LLVM's runtime in them: the unwinder asks for the length of vectors, or clears the tags
+of a frame, where the tables of that frame say so; `__arm_za_disable` asks first whether there is SME."""
+
 _MOST = 5
 """Functions of one binary that are told apart; the others are counted."""
 
@@ -55,16 +59,11 @@ def check(wheel: OpenedWheel) -> Iterator[Finding]:
         if role == "library":
             yield from _check_library(wheel, binary, code)
         else:
-            yield from _report(
-                binary, code, dict.fromkeys(map(_address, code.functions), _ANYWHERE)
-            )
+            places = {function.address: _ANYWHERE for function in code.functions}
+            yield from _report(binary, code, places, _OF_CLANGS_RUNTIME)
 
 
 _ANYWHERE = Place("", ())
-
-
-def _address(function: Function) -> int:
-    return function.address
 
 
 def _decoder(machine: str) -> ModuleType | None:
@@ -102,9 +101,10 @@ def _check_library(wheel: OpenedWheel, binary: Binary, code: Code) -> Iterator[F
     yield from _report(binary, code, assign(code, entries, levels, f"{wheel.module}_"))
 
 
-def allowed(level: str, binary_format: str, machine: str) -> frozenset[str]:
+def allowed(level: str, binary: Binary) -> frozenset[str]:
     """CPU features that code of a level may use; of no level: of code that every CPU may run."""
-    features = set(_EVERY_MAC.get(machine, "").split()) if binary_format == "Mach-O" else set()
+    mac = binary.format == "Mach-O"
+    features = set(_EVERY_MAC.get(binary.machine, "").split()) if mac else set()
     if level:
         architecture = TARGETS[level].architecture
         for name, target in TARGETS.items():
@@ -115,13 +115,15 @@ def allowed(level: str, binary_format: str, machine: str) -> frozenset[str]:
     return frozenset(features)
 
 
-def _report(binary: Binary, code: Code, places: dict[int, Place]) -> Iterator[Finding]:
+def _report(
+    binary: Binary, code: Code, places: dict[int, Place], also: frozenset[str] = frozenset()
+) -> Iterator[Finding]:
     wrong = [
         (function, place, use, features)
         for function in code.functions
         for place in (places.get(function.address),)
         for features, use in function.block.uses.items()
-        if not features <= allowed(place.level if place else "", binary.format, binary.machine)
+        if not features <= also | allowed(place.level if place else "", binary)
         and not _has_alternative(function, features)
     ]
     for function, place, use, features in wrong[:_MOST]:
