@@ -128,6 +128,8 @@ def print_results(results: Sequence[BuildResult]) -> None:
             continue
         _out.print(_summary(result, result.wheel))
         _out.print(_sizes(result.wheel))
+        for path in result.needed:
+            _out.print(f"It needs {escape(path.name)}, which lies beside it")
         if result.report is not None:
             _print_comparisons(result.report)
 
