@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import UsageError
 from .app import app, say_error
 from .options import AsJson, Specs, Summary, load, print_json
+
+if TYPE_CHECKING:
+    from ..wheelhouse import Outcome
 
 
 @app.command()
@@ -31,6 +36,17 @@ def wheel(
         str | None,
         typer.Option(metavar="JSON", help="Only what this job of `plan --github-matrix` is for."),
     ] = None,
+    cross: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TAG",
+            help="Instead for this platform tag with zig: manylinux_2_17_aarch64; may be repeated.",
+        ),
+    ] = None,
+    python: Annotated[
+        str | None,
+        typer.Option(metavar="VERSION", help="With --cross: for this Python, such as 3.12."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where wheels are put.")] = Path("wheelhouse"),
     as_json: AsJson = False,
 ) -> None:
@@ -38,6 +54,35 @@ def wheel(
 
     CIBW_* environment variables (images, container engine, ...) are those of cibuildwheel.
     """
+    if cross:
+        if platform or only or github_job:
+            raise UsageError(
+                "--cross is instead of cibuildwheel: leave out --platform, --only, --github-job"
+            )
+        outcomes = _cross_build(sdists, cross, python, out)
+    elif python:
+        raise UsageError("--python goes with --cross; of cibuildwheel, --only names wheels")
+    else:
+        outcomes = _drive_cibuildwheel(sdists, platform, only, github_job, out)
+    finished = []
+    for outcome in outcomes:
+        finished.append(outcome)
+        if outcome.error is not None:
+            say_error(str(outcome.error))
+        for path in outcome.wheels if not as_json else ():
+            typer.echo(path)
+    if as_json:
+        print_json([outcome.as_json() for outcome in finished])
+    raise typer.Exit(next((o.error.exit_code for o in finished if o.error is not None), 0))
+
+
+def _drive_cibuildwheel(
+    sdists: list[Path],
+    platform: str | None,
+    only: list[str] | None,
+    github_job: str | None,
+    out: Path,
+) -> Iterator[Outcome]:
     from ..wheelhouse import build_wheels, select
 
     if github_job is not None:
@@ -46,16 +91,16 @@ def wheel(
         job = read_job(github_job)
         sdists, only = job.pick(sdists), [job.build]
     selection = select(platform, only or ())
-    outcomes = []
-    for outcome in build_wheels(sdists, selection, out, lambda line: typer.echo(line, err=True)):
-        outcomes.append(outcome)
-        if outcome.error is not None:
-            say_error(str(outcome.error))
-        for path in outcome.wheels if not as_json else ():
-            typer.echo(path)
-    if as_json:
-        print_json([outcome.as_json() for outcome in outcomes])
-    raise typer.Exit(next((o.error.exit_code for o in outcomes if o.error is not None), 0))
+    return build_wheels(sdists, selection, out, lambda line: typer.echo(line, err=True))
+
+
+def _cross_build(
+    sdists: list[Path], tags: list[str], python: str | None, out: Path
+) -> Iterator[Outcome]:
+    from ..cross import build_wheels, find_target
+
+    for target in [find_target(tag) for tag in tags]:
+        yield from build_wheels(sdists, target, python, out)
 
 
 @app.command()
