@@ -51,8 +51,11 @@ _AUDIT_REFUSED = 9
 
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _BUILDING = re.compile(r"Building (\S+) wheel")
-_STEP = re.compile(r"(?:::group::|##\[group\])?(\S.*)\.\.\.")
 _STARTING = "Starting container image "
+_STEP = re.compile(
+    rf"(?:::group::|##\[group\])?({_STARTING}\S+|(?:Copying|Setting up|Running|Building|Repairing|Auditing|Testing) .*)"
+    r"\.\.\."
+)
 
 
 @dataclass(frozen=True)
@@ -312,7 +315,7 @@ def _aside(out: Path) -> Iterator[Path]:
 def _failure(sdist: Path, done: Completed) -> ModelwheelError:
     """What went wrong, by the last headings in cibuildwheel's output, and the end of it."""
     text = _COLOUR.sub("", f"{done.text}\n{done.stderr.decode(errors='replace')}")
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.rstrip() for line in text.splitlines()]
     identifier, step = "", ""
     for line in lines:
         if heading := _BUILDING.fullmatch(line):
