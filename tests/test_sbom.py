@@ -117,6 +117,7 @@ def test_the_compilers_are_those_that_cmake_found(completed: dict[str, Any]) -> 
     for ref in ("c-compiler", "cxx-compiler"):
         assert components[ref]["scope"] == "excluded"
         assert components[ref]["version"] in said
+    assert components["cmake"]["version"] in run("cmake", "--version").out
     assert components["compiler-runtime"]["name"] in {"libgcc", "compiler-rt"}
     assert components["cxx-library"]["name"] in {"libstdc++", "libc++"}
     assert components["cxx-library"]["version"].isdecimal()
@@ -197,4 +198,4 @@ def test_the_package_with_the_shared_extension_has_one_too(tmp_path: Path) -> No
     assert bom["metadata"]["component"]["purl"] == "pkg:pypi/modelwheel-runtime@1.2.3"
     found = {ref: component["version"] for ref, component in by_ref(bom).items() if ref != "numpy"}
     assert found["pybind11"] == "3.9.9"
-    assert set(found) == {"c-compiler", "cxx-compiler", "cxx-library", "pybind11"}
+    assert set(found) == {"cmake", "c-compiler", "cxx-compiler", "cxx-library", "pybind11"}

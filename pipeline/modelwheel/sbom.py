@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cyclonedx.model.component import Component, Pedigree
     from packageurl import PackageURL
 
-SBOM_VERSION = 1
+SBOM_VERSION = 2
 """Raised when the same manifest gives another template; part of every key."""
 
 SBOM_TEMPLATE = "sbom.cdx.json.in"
@@ -292,8 +292,8 @@ def _tensorflow(manifest: Manifest) -> Component:
 
 
 def _compilers() -> list[Component]:
-    """Those of the wheel stage."""
-    compilers = []
+    """Those of the wheel stage, and CMake, which writes some of its files."""
+    compilers = [_compiler("cmake", "CMake", "@MODEL_SBOM_CMAKE_VERSION@", "Built the wheel")]
     for ref, language in COMPILERS.items():
         name, version = (f"@MODEL_SBOM_{language}_COMPILER_{part}@" for part in ("ID", "VERSION"))
         of = "C" if language == "C" else "C++"

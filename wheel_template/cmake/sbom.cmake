@@ -56,6 +56,7 @@ endfunction()
 
 set_compiler_runtime()
 set_cxx_library()
+set(MODEL_SBOM_CMAKE_VERSION "${CMAKE_VERSION}")
 set(MODEL_SBOM_PYBIND11_VERSION "${pybind11_VERSION}")
 set(MODEL_SBOM_FLAGS "${CMAKE_CXX_FLAGS_RELEASE}")
 foreach(level IN LISTS MODEL_LEVELS)
