@@ -6,7 +6,7 @@ function(set_compiler_runtime)  # what the C compiler links in for operations th
     OUTPUT_VARIABLE file OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET
   )
   set(version "${CMAKE_C_COMPILER_VERSION}")
-  if(CMAKE_C_COMPILER_ID STREQUAL "GNU" OR (file MATCHES "/libgcc\\.a$" AND NOT CMAKE_C_COMPILER MATCHES "zig"))
+  if(CMAKE_C_COMPILER_ID STREQUAL "GNU" OR (file MATCHES "/libgcc\\.a$" AND NOT CMAKE_C_COMPILER MATCHES "/zig(\\.exe)?$"))
     set(name libgcc)
     set(license "GPL-3.0-or-later WITH GCC-exception-3.1")
     if(NOT CMAKE_C_COMPILER_ID STREQUAL "GNU")
@@ -45,7 +45,7 @@ function(set_cxx_library)  # each tells its version by a macro
     set(license NOASSERTION)
   endif()
   set(version "${CMAKE_MATCH_1}")
-  if(name STREQUAL "libc++" AND CMAKE_CXX_COMPILER MATCHES "zig")
+  if(name STREQUAL "libc++" AND CMAKE_CXX_COMPILER MATCHES "/zig(\\.exe)?$")
     set(linkage static)
   endif()
   set(MODEL_SBOM_CXX_LIBRARY_NAME "${name}" PARENT_SCOPE)
