@@ -16,6 +16,9 @@ import capstone
 
 from .code import Block, Use
 
+ALIGNMENT = 4
+"""Bytes of every instruction."""
+
 UNKNOWN = "unknown encoding"
 """What is not known: data among the code, or an instruction newer than the decoder."""
 
@@ -115,7 +118,9 @@ def needs(mnemonic: str, operands: str) -> str:
 _ADDRESS = re.compile(r"#(0x[0-9a-f]+|\d+)$")
 _ADDED = re.compile(r"x\d+, (x\d+), #(0x[0-9a-f]+|\d+)$")
 _LOADED = re.compile(r"x\d+, \[(x\d+)(?:, #(0x[0-9a-f]+|\d+))?\]$")
-_REFERRING = frozenset(("bl", "adr", "adrp", "add", "ldr"))
+_READING = ("st", "c", "t", "b")
+"""Beginnings of mnemonics that do not write their first operand: stores, comparisons, branches."""
+
 _ENDS = frozenset(("b", "br", "ret", "eret", "brk", "udf", "hlt"))
 _CALLS = frozenset(("bl", "blr"))
 _NEEDS = cache(needs)
@@ -124,29 +129,39 @@ _NEEDS = cache(needs)
 class _Addresses:
     """Addresses that code puts together: a page by `adrp`, what is added to it by `add` or `ldr`.
 
-    Compilers write the one right before the other. As blocks may be laid out in another order than they run,
+    Compilers write the one soon before the other. As blocks may be laid out in another order than they run,
     everything that is ever added to a register is also combined with every page that it ever gets.
     """
 
     def __init__(self) -> None:
         self.certain: set[int] = set()
-        self._pages: dict[str, list[int]] = defaultdict(list)
+        self._held: dict[str, int] = {}
+        self._pages: dict[str, set[int]] = defaultdict(set)
         self._offsets: dict[str, set[int]] = defaultdict(set)
 
-    def add(self, mnemonic: str, operands: str) -> None:
+    def see(self, mnemonic: str, operands: str) -> None:
         """Takes note of one instruction."""
         if mnemonic == "adrp":
             register, _, page = operands.partition(", ")
-            self._pages[register].append(int(page[1:], 0))
-        elif found := (_ADDED if mnemonic == "add" else _LOADED).match(operands):
+            self._held[register] = int(page[1:], 0)
+            self._pages[register].add(self._held[register])
+            return
+        if mnemonic in ("add", "ldr"):
+            self._add((_ADDED if mnemonic == "add" else _LOADED).match(operands))
+        if self._held and not mnemonic.startswith(_READING):
+            self._held.pop("x" + operands.partition(",")[0][1:], None)
+
+    def _add(self, found: re.Match[str] | None) -> None:
+        if found:
             offset = int(found[2] or "0", 0)
             self._offsets[found[1]].add(offset)
-            self.certain.update(page + offset for page in self._pages[found[1]][-1:])
+            if found[1] in self._held:
+                self.certain.add(self._held[found[1]] + offset)
 
     def candidates(self) -> Iterator[int]:
         """All combinations."""
         for register, pages in self._pages.items():
-            for page in set(pages):
+            for page in pages:
                 yield from (page + offset for offset in self._offsets[register])
 
 
@@ -160,11 +175,9 @@ def decode(content: bytes, address: int) -> Block:
                 frozenset({need}), Use(position, f"{mnemonic} {operands}".strip(), 0)
             )
             use.count += 1
-        if mnemonic in _REFERRING:
-            if mnemonic in ("bl", "adr"):
-                block.references.add(_address(operands))
-            else:
-                addresses.add(mnemonic, operands)
+        addresses.see(mnemonic, operands)
+        if mnemonic in ("bl", "adr"):
+            block.references.add(_address(operands))
         elif mnemonic[:1] in "bct" and (mnemonic == "b" or mnemonic[:2] in ("b.", "cb", "tb")):
             if mnemonic not in ("tbl", "tbx"):
                 block.jumps.add(_address(operands))

@@ -3,7 +3,8 @@
 No symbols are needed, which wheels do not have. Functions are delimited by the unwind tables (ELF's
 `.eh_frame_hdr`, PE's `.pdata`) and Mach-O's function starts; between these, by what is called. An edge leads
 from a function to every function that it jumps to, calls or takes the address of. Where that cannot be told
-exactly there is an edge too many, never one too few.
+exactly there is an edge too many. What has none leading to it is judged as if every CPU could run it. Tables of
+offsets to functions, which need no relocations, are not seen; compilers use them for the labels of one function.
 """
 
 from __future__ import annotations
@@ -80,9 +81,10 @@ class Function:
 class Code:
     """All functions of an image."""
 
-    def __init__(self, image: Image, decode: Decode) -> None:
+    def __init__(self, image: Image, decode: Decode, alignment: int) -> None:
         self.image = image
-        self.functions = _divide(image, decode)
+        self._alignment = alignment
+        self.functions = _divide(image, decode, alignment)
         self._addresses = [function.address for function in self.functions]
         self._starts = frozenset(self._addresses)
         self._edges = {f.address: tuple(self._successors(f)) for f in self.functions}
@@ -118,7 +120,7 @@ class Code:
     def _successors(self, function: Function) -> Iterator[int]:
         block, image = function.block, self.image
         for target in block.jumps | block.references:
-            if image.is_code(target):
+            if image.is_code(target) and target % self._alignment == 0:
                 yield target
             elif target in image.pointers and image.is_linkage(target):
                 yield image.pointers[target]
@@ -127,7 +129,7 @@ class Code:
             yield function.end
 
 
-def _divide(image: Image, decode: Decode) -> list[Function]:
+def _divide(image: Image, decode: Decode, alignment: int) -> list[Function]:
     """Functions of all code, ascending."""
     functions = [
         Function(start, end, whole=True, block=_decode(image, decode, start, end))
@@ -137,7 +139,8 @@ def _divide(image: Image, decode: Decode) -> list[Function]:
     ]
     sized = {address for address, size in image.functions.items() if size}
     named = {target for f in functions for target in f.block.references}
-    entries = sorted({*named, *image.pointers.values(), *image.entries})
+    named.update(image.pointers.values(), image.entries)
+    entries = sorted(address for address in named if address % alignment == 0)
     return sorted(
         (
             piece

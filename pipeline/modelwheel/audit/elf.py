@@ -126,7 +126,7 @@ def _functions(binary: lief.ELF.Binary) -> dict[int, int]:
 
 def _names(binary: lief.ELF.Binary) -> dict[int, str]:
     return {
-        symbol.value: str(symbol.demangled_name or symbol.name)
+        symbol.value: str(symbol.name)
         for symbol in binary.symbols
         if symbol.is_function and symbol.value
     }

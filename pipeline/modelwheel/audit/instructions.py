@@ -55,7 +55,7 @@ def check(wheel: OpenedWheel) -> Iterator[Finding]:
                 binary.member, f"is for {binary.machine}, which cannot be disassembled here", "note"
             )
             continue
-        code = Code(binary.image, decoder.decode)
+        code = Code(binary.image, decoder.decode, decoder.ALIGNMENT)
         if role == "library":
             yield from _check_library(wheel, binary, code)
         else:

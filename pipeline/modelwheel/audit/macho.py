@@ -109,7 +109,7 @@ def _image(binary: lief.MachO.Binary) -> Image:
         for s in sections
         if str(s.name) in _LINKAGE
     )
-    names = {s.value: str(s.demangled_name or _plain(str(s.name))) for s in _defined(binary)}
+    names = {s.value: _plain(str(s.name)) for s in _defined(binary)}
     entries = {symbol.value: _plain(str(symbol.name)) for symbol in _exported(binary)}
     image = Image(found, {}, {}, linkage, names, entries, tuple(_data_in_code(binary)))
     image.functions.update(_functions(binary, image))

@@ -13,6 +13,9 @@ import iced_x86 as iced
 
 from .code import Block, Use
 
+ALIGNMENT = 1
+"""Instructions lie anywhere."""
+
 UNKNOWN = frozenset({"unknown encoding"})
 """What no decoder knows: data among the code, or an instruction newer than the decoder (APX, AVX10)."""
 
