@@ -30,7 +30,7 @@ def check(wheel: OpenedWheel) -> Iterator[Finding]:
     for name in wheel.contents.files:
         content = wheel.read(name)
         found = {match[0].decode(errors="replace") for match in pattern.finditer(content)}
-        leaked = sorted(path for path in found if not (chosen and chosen.startswith(path[:200])))
+        leaked = sorted(path for path in found if not _is_part(path, chosen))
         if leaked:
             yield Finding(
                 name,
@@ -41,6 +41,11 @@ def check(wheel: OpenedWheel) -> Iterator[Finding]:
             yield Finding(
                 name, f"names a data repository that only one machine has ({chosen!r})", "note"
             )
+
+
+def _is_part(path: str, chosen: str) -> bool:
+    """Whether a path is the chosen place, cut off, or with a commit or file behind."""
+    return bool(chosen.strip("/")) and (chosen.startswith(path) or path.startswith(chosen))
 
 
 def _own_places() -> list[bytes]:
@@ -58,4 +63,5 @@ def _data_repository(wheel: OpenedWheel) -> str:
     if wheel.manifest is None:
         return ""
     source = wheel.manifest.provenance.source
-    return next((v for v in source.values() if v.startswith(("/", "file://"))), "")
+    local = (value.removeprefix("file://") for value in source.values())
+    return next((value for value in local if value.startswith("/")), "")
