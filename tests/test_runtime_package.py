@@ -10,10 +10,12 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from modelwheel.errors import UsageError
 from modelwheel.manifest import Model
 from modelwheel.runtime_package import (
     NEEDED,
     build_runtime,
+    require_tag,
     runtime_template,
     write_project,
 )
@@ -224,3 +226,9 @@ def test_it_is_built_before_a_model_that_needs_it_is_verified(tmp_path: Path) ->
     (tmp_path / "tiny.yaml").write_text(f"{SPEC}package: {{bindings: shared}}\n")
     steps = list(Modelwheel(tmp_path / "cache").plan(tmp_path / "tiny.yaml"))
     assert steps[-4:] == ["project", "wheel", "runtime", "verify"]
+
+
+def test_a_tag_releases_its_version_alone() -> None:
+    require_tag(f"modelwheel-runtime-{RUNTIME_VERSION}")
+    with pytest.raises(UsageError, match=f"is not 'modelwheel-runtime-{RUNTIME_VERSION}'; raise"):
+        require_tag("modelwheel-runtime-0.9")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from . import sbom
+from .errors import UsageError
 from .files import write_atomically
 from .manifest import Manifest
 from .sdist import write_checksums
@@ -130,6 +131,15 @@ def needed_wheels(manifest: Manifest, store: Store, directory: Path) -> list[Pat
     record = runtime_wheel(store)
     store.materialize(record, directory)
     return [directory / name for name in record.files]
+
+
+def require_tag(tag: str) -> None:
+    """Raises UsageError unless the tag releases the package as it is."""
+    expected = f"{RUNTIME}-{RUNTIME_VERSION}"
+    if tag != expected:
+        raise UsageError(
+            f"the tag {tag!r} is not {expected!r}; raise RUNTIME_VERSION in versions.py, or tag anew"
+        )
 
 
 def write_runtime(out: Path, store: Store, *, wheel: bool) -> list[Path]:

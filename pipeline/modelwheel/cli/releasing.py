@@ -232,10 +232,19 @@ def runtime(
     wheel: Annotated[
         bool, typer.Option("--wheel", help="The wheel for this Python as well.")
     ] = False,
+    tag: Annotated[
+        str | None,
+        typer.Option(
+            metavar="modelwheel-runtime-VERSION", help="Refuse unless this is its version."
+        ),
+    ] = None,
 ) -> None:
     """Write the package that wheels without an extension of their own need."""
-    from ..runtime_package import write_runtime
+    from ..runtime_package import require_tag, write_runtime
     from ..store import Store
+
+    if tag:
+        require_tag(tag)
 
     for path in write_runtime(out, Store(), wheel=wheel):
         typer.echo(f"wrote {path}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 
 from modelwheel_runtime import Evaluator, Library, open_library
 
@@ -10,4 +10,4 @@ from ._paths import get_library
 
 __all__ = ["Evaluator", "Library", "library"]
 
-library: Library = open_library(os.path.abspath(get_library()), __name__.split(".")[0])
+library: Library = open_library(str(Path(get_library()).absolute()), __name__.split(".")[0])
