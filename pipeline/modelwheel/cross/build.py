@@ -1,4 +1,4 @@
-"""From a source distribution to a wheel for another system: environment of the build, repair, proof of the name."""
+"""From a source distribution to a wheel for another system: environment of the build, repair, audit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from zipfile import ZipFile
 
 from packaging.utils import parse_wheel_filename
 
-from ..errors import EnvironmentProblemError, ModelwheelError, WheelError
+from ..audit import audit_wheels
+from ..errors import AuditError, EnvironmentProblemError, ModelwheelError, WheelError
 from ..manifest import Manifest
 from ..process import ProcessError, run
 from ..sdist import unpack
@@ -73,10 +74,11 @@ def build_wheel(sdist: Path, target: CrossTarget, interpreter: Interpreter, out:
     """Cross-builds the wheel of one source distribution into an existing directory.
 
     Raises:
+        AuditError: A gate of `modelwheel audit` refuses the wheel.
         EnvironmentProblemError: There are no headers for that Python.
         WheelError: There is no machine code for that system, a tool failed, or the wheel is not what it should be.
     """
-    with tempfile.TemporaryDirectory(prefix=".building-", dir=out) as scratch:
+    with tempfile.TemporaryDirectory(prefix=".building-", dir=out.absolute()) as scratch:
         work = Path(scratch)
         project = unpack(sdist, work)
         extension = _has_extension(project, target, sdist)
@@ -90,6 +92,7 @@ def build_wheel(sdist: Path, target: CrossTarget, interpreter: Interpreter, out:
         if target.libc:
             wheel = _repair(wheel, target, work)
         require_name(wheel, target, interpreter if extension else None)
+        _require_accepted(wheel)
         return wheel.replace(out / wheel.name)
 
 
@@ -258,3 +261,12 @@ def _require_module(wheel: Path, suffix: str) -> None:
             f"{wheel.name} should have the extension _core{suffix}, but has "
             f"{', '.join(modules) or 'none'}; Python there would not find it"
         )
+
+
+def _require_accepted(wheel: Path) -> None:
+    (result,) = audit_wheels([wheel])
+    if not result.accepted:
+        found = [one for findings in result.findings.values() for one in findings]
+        reasons = [str(one) for one in found if one.severity == "violation"]
+        reasons += [] if result.error is None else [str(result.error)]
+        raise AuditError("\n".join([f"{wheel.name} is not fit for release:", *reasons]))
