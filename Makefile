@@ -3,15 +3,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint fast
+.PHONY: demo release-demo test lint fast
 
 # Trains a digit classifier, builds its wheel, installs that into an empty environment and compares with TensorFlow.
 demo: $(VENV)/installed
 	$(BIN)/python -m tests.demo
 
-# Everything: style, types, and all tests, those with TensorFlow and compilers included.
+# Two models through a whole release: all platforms' source distributions, cibuildwheel in a container, audits, a package
+# index, a static index, pip. Needs root, podman, runc and mmdebstrap.
+release-demo: $(VENV)/installed
+	$(BIN)/python -m tests.demo.release
+
+# Everything: style, types, and all tests, those with TensorFlow, compilers and containers included.
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # The tests that need seconds.
 fast: $(VENV)/installed

@@ -56,7 +56,7 @@ class Record:
         table = Table("step", "result", "seconds", title="a release, from specs to predictions")
         for what, result, seconds in self.rows:
             table.add_row(what, result, f"{seconds:.0f}")
-        Console().print(table)
+        Console(width=110).print(table)
 
 
 def main() -> None:
@@ -66,13 +66,13 @@ def main() -> None:
     specs = record.do("train, pin", lambda: [pin_spec(name) for name in MODELS], _names)
     sdists = record.do("modelwheel compile", lambda: compile_specs(specs), _names)
     wheels = record.do("modelwheel wheel", lambda: build_wheels(sdists), _names)
-    record.do("modelwheel audit", lambda: modelwheel("audit", *wheels), _last_line)
+    record.do("modelwheel audit", lambda: modelwheel("audit", *wheels), _accepted)
     with serve_index(RELEASE / "server") as index:
         record.do("modelwheel publish", lambda: publish(wheels, index), _last_line)
         record.do("the same again", lambda: publish(wheels, index), _last_line)
         record.do("twine upload", lambda: upload_again(wheels[0], index), str)
         record.do("pip install, predict", lambda: consume(f"{index.url}simple/"), str)
-    record.do("modelwheel index", lambda: write_site(wheels), _last_line)
+    record.do("modelwheel index", lambda: write_site(wheels), _after_colon)
     with serve(RELEASE / "site") as url:
         record.do("pip install from it, predict", lambda: consume(f"{url}simple/"), str)
     record.print()
@@ -166,6 +166,14 @@ def serve(directory: Path) -> Iterator[str]:
 
 def _names(paths: list[Path]) -> str:
     return "\n".join(path.name for path in paths)
+
+
+def _accepted(text: str) -> str:
+    return f"{text.count('accepted')} wheels accepted"
+
+
+def _after_colon(text: str) -> str:
+    return text.partition(": ")[2].strip()
 
 
 def _last_line(text: str) -> str:
