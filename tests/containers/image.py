@@ -12,6 +12,7 @@ import platform
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -146,6 +147,15 @@ def _fetch(url: str, sha256: str, target: Path) -> None:
     target.write_bytes(response.content)
 
 
-if __name__ == "__main__":
-    for name, value in environment().items():
+def main() -> None:
+    """Prints the variables as a shell reads them; ends with a sentence where there can be no image."""
+    try:
+        variables = environment()
+    except UnavailableError as problem:
+        sys.exit(f"no containers: {problem}")
+    for name, value in variables.items():
         print(f"export {name}={shlex.quote(value)}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -181,4 +181,7 @@ def _last_line(text: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except image.UnavailableError as problem:
+        sys.exit(f"the release needs containers: {problem}")
