@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import typer
+
+from modelwheel.cli import app
+
 COMMAND = (sys.executable, "-m", "modelwheel")
 
 
@@ -73,3 +77,12 @@ class Modelwheel:
     def missing(self, spec: Path, *options: str) -> list[str]:
         """The steps of a spec that would run."""
         return [name for name, state in self.plan(spec, *options).items() if state == "run"]
+
+
+def parse(arguments: list[str]) -> None:
+    """Has the command line parsed as if it were run, and runs nothing."""
+    group: Any = typer.main.get_command(app)
+    with group.make_context("modelwheel", list(arguments)) as context:
+        name, command, rest = group.resolve_command(context, arguments)
+        with command.make_context(name, rest, parent=context):
+            pass

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 import typer.main
 
-from modelwheel.cli import app
 from modelwheel.github_matrix import WHEEL_PLATFORMS, Job, as_matrix
-from tests.commands import Done, run
+from tests.commands import Done, parse, run
 
 from .workflows import EXPRESSION, ROOT, WORKFLOWS, Step, read, steps_of, uses_of
 
@@ -228,15 +227,6 @@ def test_a_command_is_known(step: Step) -> None:
             assert [file for file in files if not (ROOT / file).is_file()] == []
         case _:
             assert words == ["test", "success success success", "=", "success success success"]
-
-
-def parse(arguments: list[str]) -> None:
-    """Has the command line parsed as if it were run, and runs nothing."""
-    group: Any = typer.main.get_command(app)
-    with group.make_context("modelwheel", list(arguments)) as context:
-        name, command, rest = group.resolve_command(context, arguments)
-        with command.make_context(name, rest, parent=context):
-            pass
 
 
 @pytest.mark.parametrize(
