@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from . import check, inspection
 from .compile import CompileRequest, cpp_class
@@ -292,10 +292,8 @@ class ProjectStep(LocalStep):
 
 
 @dataclass(frozen=True)
-class WheelStep(LocalStep):
-    """Renders the wheel template around the project's files and builds it."""
-
-    kind = "wheel"
+class _DistributionStep(LocalStep):
+    """Renders the wheel template around the project's files, and packs the whole in some way."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -307,13 +305,34 @@ class WheelStep(LocalStep):
             self.kind,
             project={name: file.sha256 for name, file in files.items()},
             template=template_digest(model_template(self.bindings)),
-            environment=build_environment(self.bindings),
+            **self.tools(),
         )
 
     def run(self, workspace: Workspace, out: Path) -> None:
         project = out.with_name(f"{out.name}-project")
         workspace.store.materialize(workspace.records[self.needs[0]], project)
         render_project(project)
+        self.pack(project, out)
+
+    @abc.abstractmethod
+    def tools(self) -> dict[str, Any]:
+        """What the result depends on besides the project."""
+
+    @abc.abstractmethod
+    def pack(self, project: Path, out: Path) -> None:
+        """Makes the distribution of a rendered project."""
+
+
+@dataclass(frozen=True)
+class WheelStep(_DistributionStep):
+    """Builds the wheel for this machine and Python."""
+
+    kind = "wheel"
+
+    def tools(self) -> dict[str, Any]:
+        return {"environment": build_environment(self.bindings)}
+
+    def pack(self, project: Path, out: Path) -> None:
         build_wheel(project, out)
 
 
@@ -363,29 +382,18 @@ class VerifyStep(LocalStep):
 
 
 @dataclass(frozen=True)
-class SdistStep(LocalStep):
-    """Renders the wheel template around the project's files and packs all that as it is."""
+class SdistStep(_DistributionStep):
+    """Packs the rendered project as it is."""
 
     kind = "sdist"
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (f"{self.request.name}/project",)
+    def tools(self) -> dict[str, Any]:
+        return {
+            "needed": needed_sources(self.bindings),
+            "backend": version("scikit-build-core"),
+        }
 
-    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
-        files = records[self.needs[0]].files
-        return action_key(
-            self.kind,
-            project={name: file.sha256 for name, file in files.items()},
-            template=template_digest(model_template(self.bindings)),
-            needed=needed_sources(self.bindings),
-            backend=version("scikit-build-core"),
-        )
-
-    def run(self, workspace: Workspace, out: Path) -> None:
-        project = out.with_name(f"{out.name}-project")
-        workspace.store.materialize(workspace.records[self.needs[0]], project)
-        render_project(project)
+    def pack(self, project: Path, out: Path) -> None:
         add_needed_sources(self.bindings, project)
         write_checksums(project)
         build_sdist(project, out)
