@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from modelwheel.github_matrix import Job, read_job
+from modelwheel.versions import RUNTIME, RUNTIME_VERSION
 from tests.commands import COMMAND, Done, Modelwheel, run
 from tests.indexes import PASSWORD, USER, serve_index
 from tests.repositories import Repository, isolate_git
@@ -121,6 +122,13 @@ def test_a_release(runner: Runner, sdist: Path, built: Built, tmp_path: Path) ->
     site = runner.checkout / "site"
     assert (site / built.wheel("mlp").name).read_bytes() == built.wheel("mlp").read_bytes()
     assert "model-mlp" in (site / "simple" / "index.html").read_text()
+
+
+def test_a_release_of_the_runtime(runner: Runner) -> None:
+    (step,) = commands("runtime.yml", "sdist")
+    runner.do(step, {"TAG": f"{RUNTIME}-{RUNTIME_VERSION}"})
+    (written,) = (runner.checkout / "sdists").iterdir()
+    assert written.name == f"modelwheel_runtime-{RUNTIME_VERSION}.tar.gz"
 
 
 def read_matrix(output: Path) -> list[Job]:
