@@ -5,12 +5,17 @@ from __future__ import annotations
 import pytest
 
 _COSTLY = ("built", "laboratory")
-"""Fixtures whose users stay in one process; all other tests stay with their file."""
+"""Fixtures whose users stay in one process."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Gives every test the name of its group."""
+    """Gives every test the name of its group: its file, or what costly thing any test of its file uses."""
+    groups: dict[str, str] = {}
+    for fixture in reversed(_COSTLY):
+        groups |= {
+            item.path.name: fixture
+            for item in items
+            if fixture in getattr(item, "fixturenames", ())
+        }
     for item in items:
-        fixtures = getattr(item, "fixturenames", ())
-        group = next((name for name in _COSTLY if name in fixtures), item.path.name)
-        item.add_marker(pytest.mark.xdist_group(group))
+        item.add_marker(pytest.mark.xdist_group(groups.get(item.path.name, item.path.name)))
