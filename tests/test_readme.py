@@ -35,7 +35,9 @@ COMMANDS = sorted(
     | {
         command
         for document in DOCUMENTS
-        for command in re.findall(r"`((?:modelwheel [a-z]+|make) [^`]+)`", document.read_text("utf-8"))
+        for command in re.findall(
+            r"`((?:modelwheel [a-z]+|make) [^`]+)`", document.read_text("utf-8")
+        )
     }
 )
 
