@@ -1,0 +1,287 @@
+"""Wheels for other systems, cross-built with zig: what they are called, what they hold, what they compute."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lief
+import pytest
+
+from modelwheel.cross import CROSS_TARGETS
+from modelwheel.cross.build import build_environment
+from modelwheel.errors import WheelError
+from modelwheel.sdist import unpack
+from modelwheel.targets import PLATFORMS, TARGETS, host_platform
+from modelwheel.wheel import template_directory
+from tests.commands import Modelwheel, run
+
+from .emulation import VERSION, ArmPython, UnavailableError, make_python
+from .wheels import make_environment, spec_text
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        host_platform().name != "linux-x86_64", reason="cross-builds are for Linux on x86-64"
+    ),
+]
+
+LEVELS = ("x86-64", "x86-64-v3", "armv8-a", "armv8.2-a+fp16+dotprod")
+CPYTHON = f"cp{VERSION.replace('.', '')}"
+GLIBC = ("manylinux_2_17_x86_64", "manylinux_2_17_aarch64")
+"""With an extension, for which zig first makes a C++ library: about a minute each."""
+
+OTHERS = ("musllinux_1_2_x86_64", "macosx_11_0_arm64", "macosx_10_15_x86_64", "win_amd64")
+"""Without: `package.bindings: shared`."""
+
+OF_THE_LINKER = {"__mh_dylib_header", "___dso_handle"}
+"""What zig's linker for macOS exports of its own."""
+
+
+@dataclass(frozen=True)
+class Cross:
+    """Two source distributions of one model and what was made of them."""
+
+    own: Path
+    """With an extension in its wheels."""
+    shared: Path
+    wheels: dict[str, Path]
+    """By their platform tag."""
+
+
+@pytest.fixture(scope="module")
+def cross(modelwheel: Modelwheel, models: Path, tmp_path_factory: pytest.TempPathFactory) -> Cross:
+    work = tmp_path_factory.mktemp("cross")
+    sdists = {}
+    for shape in ("extension", "shared"):
+        text = spec_text("mlp", levels=LEVELS, more=f"package: {{bindings: {shape}}}")
+        spec = work / f"{shape}.yaml"
+        spec.write_text(text.replace("directory: ", f"directory: {models}/"))
+        (result,) = modelwheel("compile", "--json", "--out", work / shape, spec).json
+        sdists[shape] = Path(result["sdist"])
+    outcomes = cross_build(modelwheel, sdists["extension"], work / "wheels", *GLIBC)
+    outcomes += cross_build(modelwheel, sdists["shared"], work / "wheels", *OTHERS)
+    wheels = [Path(outcome["wheels"][0]) for outcome in outcomes]
+    return Cross(
+        sdists["extension"], sdists["shared"], dict(zip((*GLIBC, *OTHERS), wheels, strict=True))
+    )
+
+
+def cross_build(modelwheel: Modelwheel, sdist: Path, out: Path, *tags: str) -> list[dict[str, Any]]:
+    options = [option for tag in tags for option in ("--cross", tag)]
+    outcomes: list[dict[str, Any]] = modelwheel(
+        "wheel", sdist, *options, "--out", out, "--json"
+    ).json
+    return outcomes
+
+
+def test_names(cross: Cross) -> None:
+    names = {
+        tag: wheel.name.removesuffix(".whl").split("-", 2)[2] for tag, wheel in cross.wheels.items()
+    }
+    assert names == {
+        "manylinux_2_17_x86_64": f"{CPYTHON}-{CPYTHON}-manylinux2014_x86_64.manylinux_2_17_x86_64",
+        "manylinux_2_17_aarch64": f"{CPYTHON}-{CPYTHON}-manylinux2014_aarch64.manylinux_2_17_aarch64",
+        **{tag: f"py3-none-{tag}" for tag in OTHERS},
+    }
+
+
+@pytest.mark.parametrize("tag", GLIBC)
+def test_extensions_are_those_of_the_target(cross: Cross, tag: str) -> None:
+    with zipfile.ZipFile(cross.wheels[tag]) as archive:
+        binaries = {name for name in archive.namelist() if ".so" in name}
+    machine = tag.removeprefix("manylinux_2_17_")
+    module = f"_core.cpython-{VERSION.replace('.', '')}-{machine}-linux-gnu.so"
+    assert binaries == {f"model_mlp/{module}", "model_mlp/lib/libmodel_mlp.so"}
+
+
+def test_wheel_for_this_machine_predicts(cross: Cross, tmp_path: Path) -> None:
+    wheel = cross.wheels["manylinux_2_17_x86_64"]
+    python = make_environment(tmp_path, wheel)
+    report = run(python, "-m", "model_mlp", "selftest", "--json").out
+    judge(report, {"x86-64", "x86-64-v3"})
+
+
+def judge(report: str, levels: set[str]) -> None:
+    result = json.loads(report)
+    assert result["passed"]
+    assert {one["level"] for one in result["comparisons"]} | set(result["skipped"]) == levels
+
+
+def test_building_again_elsewhere_gives_the_same_bytes(
+    modelwheel: Modelwheel, cross: Cross, tmp_path: Path
+) -> None:
+    (tag, _) = GLIBC
+    (outcome,) = cross_build(modelwheel, cross.own, tmp_path / "out", tag)
+    (again,) = outcome["wheels"]
+    assert Path(again).read_bytes() == cross.wheels[tag].read_bytes()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [Path(again).name]
+
+
+# --- on an emulated processor ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def arm(cross: Cross, tmp_path_factory: pytest.TempPathFactory) -> ArmPython:
+    """Python for aarch64 with the wheel and what its tests need."""
+    wheel = cross.wheels["manylinux_2_17_aarch64"]
+    try:
+        return make_python(tmp_path_factory.mktemp("arm"), "pytest", wheel)
+    except UnavailableError as problem:
+        pytest.skip(str(problem))
+
+
+def test_numbers_on_aarch64_at_every_level(arm: ArmPython) -> None:
+    result = json.loads(arm("-m", "model_mlp", "selftest", "--json").out)
+    assert result["passed"]
+    assert result["skipped"] == {}
+    assert {one["level"] for one in result["comparisons"]} == set(LEVELS[2:])
+
+
+def test_levels_beyond_the_cpu_are_not_run(arm: ArmPython) -> None:
+    """The Cortex-A53 has Armv8.0-A alone."""
+    result = json.loads(arm("-m", "model_mlp", "selftest", "--json", cpu="cortex-a53").out)
+    assert result["passed"]
+    assert {one["level"] for one in result["comparisons"]} == {"armv8-a"}
+    assert "the highest it can run here is: armv8-a" in result["skipped"]["armv8.2-a+fp16+dotprod"]
+
+
+def test_the_tests_that_travel_with_the_model_pass_on_aarch64(
+    arm: ArmPython, cross: Cross, tmp_path: Path
+) -> None:
+    tests = unpack(cross.own, tmp_path) / "tests"
+    done = arm("-m", "pytest", "-q", "-p", "no:cacheprovider", tests)
+    summary = done.out.strip().rpartition("\n")[2]
+    assert " passed" in summary
+    assert "failed" not in summary
+
+
+# --- looked at, not run ---------------------------------------------------------------------------
+
+
+def unpacked_library(cross: Cross, tag: str, directory: Path) -> Any:
+    """The model's library, parsed."""
+    name = {"macosx": "lib/libmodel_mlp.dylib", "win": "model_mlp.dll"}.get(
+        tag.partition("_")[0], "lib/libmodel_mlp.so"
+    )
+    with zipfile.ZipFile(cross.wheels[tag]) as archive:
+        return lief.parse(archive.extract(f"model_mlp/{name}", directory))
+
+
+@pytest.fixture(scope="module")
+def functions(cross: Cross, tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """What the library for glibc exports."""
+    library = unpacked_library(cross, GLIBC[0], tmp_path_factory.mktemp("library"))
+    names = {str(symbol.name) for symbol in library.exported_symbols}
+    assert {"model_mlp_api", "model_mlp_create", "model_mlp_run"} < names
+    assert all(name.startswith("model_mlp_") for name in names)
+    return names
+
+
+def test_musl(cross: Cross, functions: set[str], tmp_path: Path) -> None:
+    library = unpacked_library(cross, "musllinux_1_2_x86_64", tmp_path)
+    assert library.format == lief.Binary.FORMATS.ELF
+    assert library.header.machine_type == lief.ELF.ARCH.X86_64
+    assert {str(symbol.name) for symbol in library.exported_symbols} == functions
+    assert list(library.libraries) == ["libc.so"]
+    assert not library.symbols_version_requirement
+
+
+@pytest.mark.parametrize(
+    ("tag", "processor", "oldest"),
+    [("macosx_11_0_arm64", "ARM64", [11, 0, 0]), ("macosx_10_15_x86_64", "X86_64", [10, 15, 0])],
+)
+def test_macos(
+    cross: Cross, functions: set[str], tmp_path: Path, tag: str, processor: str, oldest: list[int]
+) -> None:
+    library = unpacked_library(cross, tag, tmp_path)
+    assert library.format == lief.Binary.FORMATS.MACHO
+    assert library.header.cpu_type == getattr(lief.MachO.Header.CPU_TYPE, processor)
+    assert library.build_version.minos == oldest
+    exported = {str(export.symbol.name) for export in library.dyld_info.exports}
+    assert exported - OF_THE_LINKER == {f"_{name}" for name in functions}
+    assert [str(one.name) for one in library.libraries] == [
+        "@rpath/libmodel_mlp.dylib",
+        "/usr/lib/libSystem.B.dylib",
+    ]
+    # Apple's processors run nothing that is not signed.
+    assert library.has_code_signature == (processor == "ARM64")
+
+
+def test_windows(cross: Cross, functions: set[str], tmp_path: Path) -> None:
+    library = unpacked_library(cross, "win_amd64", tmp_path)
+    assert library.format == lief.Binary.FORMATS.PE
+    assert library.header.machine == lief.PE.Header.MACHINE_TYPES.AMD64
+    assert {str(entry.name) for entry in library.get_export().entries} == functions
+    imported = {str(one.name).lower() for one in library.imports}
+    assert all(name.startswith("api-ms-win-crt-") or name == "kernel32.dll" for name in imported)
+    with zipfile.ZipFile(cross.wheels["win_amd64"]) as archive:
+        names = set(archive.namelist())
+    assert {
+        "model_mlp/model_mlp.dll",
+        "model_mlp/lib/model_mlp.lib",
+    } <= names  # the latter to link with
+
+
+# --- what can go wrong ----------------------------------------------------------------------------
+
+
+def test_a_source_distribution_without_that_platform(
+    modelwheel: Modelwheel, cross: Cross, tmp_path: Path
+) -> None:
+    spec = cross.own.parent.parent / "extension.yaml"
+    options = ("--json", "--platform", "linux-x86_64", "--out", tmp_path)
+    (result,) = modelwheel("compile", *options, spec).json
+    wheels = (
+        "wheel",
+        result["sdist"],
+        "--cross",
+        "manylinux_2_17_aarch64",
+        "--out",
+        tmp_path / "out",
+    )
+    done = modelwheel(*wheels, code=WheelError.exit_code)
+    assert "has no machine code for linux-aarch64; it was compiled for linux-x86_64" in done.err
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_extensions_that_cannot_be_cross_built(
+    modelwheel: Modelwheel, cross: Cross, tmp_path: Path
+) -> None:
+    wheels = ("wheel", cross.own, "--cross", "win_amd64", "--out", tmp_path)
+    done = modelwheel(*wheels, code=WheelError.exit_code)
+    assert "no headers of Python on windows-amd64 here" in done.err
+    assert "`package.bindings: shared`" in done.err
+
+
+# --- kernels --------------------------------------------------------------------------------------
+
+INSTANTIATE = Path(__file__).parents[1] / "cpp" / "kernels" / "instantiate.cpp"
+WARNINGS = (
+    *("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"),
+    "-Wno-unused-command-line-argument",  # of those that zig itself adds
+)
+
+
+@pytest.mark.parametrize("tag", CROSS_TARGETS)
+def test_kernels_compile_without_warnings(tag: str, tmp_path: Path) -> None:
+    target = CROSS_TARGETS[tag]
+    architecture = PLATFORMS[target.platform].architecture
+    level = [level for level in TARGETS.values() if level.architecture == architecture][-1]
+    run(
+        build_environment(target)["MODELWHEEL_ZIG"],
+        *("c++", "-target", target.zig, "-std=c++17", "-fno-exceptions", "-fno-rtti", *WARNINGS),
+        *zig_flags(level.identifier),
+        *(f"-I{template_directory() / 'src'}", f"-DMODELWHEEL_LEVEL={level.identifier}"),
+        *("-O0", "-fno-sanitize=all", "-c", INSTANTIATE, "-o", tmp_path / "kernels.o"),
+    )
+
+
+def zig_flags(identifier: str) -> list[str]:
+    """As levels.cmake has them: the last ones are zig's."""
+    levels = (template_directory() / "cmake" / "levels.cmake").read_text()
+    line = levels.rpartition(f"set(LEVEL_FLAGS_{identifier} ")[2]
+    return line.partition(")")[0].split()
