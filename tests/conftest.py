@@ -8,6 +8,7 @@ _COSTLY = ("built", "laboratory")
 """Fixtures whose users stay in one process."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Gives every test the name of its group: its file, or what costly thing any test of its file uses."""
     groups: dict[str, str] = {}
