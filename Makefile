@@ -16,7 +16,7 @@ release-demo: $(VENV)/installed
 
 # Everything: style, types, and all tests, those with TensorFlow, compilers and containers included.
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # The tests that need seconds.
 fast: $(VENV)/installed
