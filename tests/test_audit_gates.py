@@ -344,8 +344,8 @@ def test_web_addresses_and_places_of_systems_are_no_build_directories(
 
 
 def test_a_local_data_repository_is_noted(library: bytes, extension: bytes, tmp_path: Path) -> None:
-    source = {"kind": "git", "url": "file:///work/data/repository"}
-    changes = {"model_tiny/origin.txt": b"/work/data/repository@0123/model"}
+    source = {"kind": "git", "url": "file:///home/data/repository"}
+    changes = {"model_tiny/origin.txt": b"/home/data/repository@0123/model"}
     wheel = make_wheel(tmp_path, library, extension, source=source, changes=changes)
     notes = ask("build paths", wheel)
     assert [note.file for note in notes] == ["model_tiny/_manifest.json", "model_tiny/origin.txt"]
