@@ -160,3 +160,12 @@ def add_measurements(wheel: Path, text: str = "") -> None:
     ]
     dumped = ",".join(timing.model_dump_json() for timing in timings)
     wheel.with_name(wheel.name + BENCH_SUFFIX).write_text(f"[{dumped}]")
+
+
+def make_wheels(directory: Path) -> Path:
+    """Fills a new directory: two versions of one model, the newer one measured, and another model."""
+    directory.mkdir()
+    make_wheel(directory, "jet-tagger", version="0.9.0")
+    add_measurements(make_wheel(directory, "jet-tagger", version="0.10.0"))
+    make_wheel(directory, "digits")
+    return directory

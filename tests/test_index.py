@@ -21,7 +21,7 @@ from modelwheel.errors import WheelError
 from modelwheel.index import write_site
 from modelwheel.index.wheels import REPORT_SUFFIX
 
-from .index_wheels import COMMIT, TREE, add_measurements, make_wheel
+from .index_wheels import COMMIT, TREE, add_measurements, make_wheel, make_wheels
 from .site_server import serve
 
 HOSTILE = """<script>alert(1)</script>"'><img src=x onerror=alert(2)>&amp;{{ 7 * 7 }}`"""
@@ -100,12 +100,7 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def wheels(tmp_path: Path) -> Path:
-    directory = tmp_path / "wheels"
-    directory.mkdir()
-    make_wheel(directory, "jet-tagger", version="0.9.0")
-    add_measurements(make_wheel(directory, "jet-tagger", version="0.10.0"))
-    make_wheel(directory, "digits")
-    return directory
+    return make_wheels(tmp_path / "wheels")
 
 
 def read_tree(site: Path) -> dict[str, bytes]:

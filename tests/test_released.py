@@ -19,7 +19,7 @@ from modelwheel.released import (
 )
 from tests.commands import Modelwheel
 
-from .index_wheels import add_measurements, make_wheel
+from .index_wheels import make_wheel, make_wheels
 from .indexes import make_wheel as make_module
 from .site_server import Served, serve
 
@@ -28,12 +28,7 @@ PYTHON = f"cp3{sys.version_info.minor}"
 
 @pytest.fixture
 def wheels(tmp_path: Path) -> Path:
-    directory = tmp_path / "wheels"
-    directory.mkdir()
-    make_wheel(directory, "jet-tagger", version="0.9.0")
-    add_measurements(make_wheel(directory, "jet-tagger", version="0.10.0"))
-    make_wheel(directory, "digits")
-    return directory
+    return make_wheels(tmp_path / "wheels")
 
 
 @pytest.fixture

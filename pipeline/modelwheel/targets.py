@@ -99,13 +99,18 @@ _MACHINES = {"AMD64": "x86_64", "arm64": "aarch64"}
 _SYSTEMS = {"darwin": "macos", "win32": "windows"}
 
 
+def _machine() -> str:
+    """This machine's architecture, as Linux calls it."""
+    return _MACHINES.get(platform.machine(), platform.machine())
+
+
 def host_platform() -> Platform:
     """The platform of this machine.
 
     Raises:
         EnvironmentProblemError: It is not known.
     """
-    machine = _MACHINES.get(platform.machine(), platform.machine())
+    machine = _machine()
     system = _SYSTEMS.get(sys.platform, sys.platform)
     for found in PLATFORMS.values():
         if (found.system, found.architecture) == (system, machine):
@@ -126,7 +131,7 @@ def host_targets() -> tuple[Target, ...]:
     Raises:
         EnvironmentProblemError: No level is known for this architecture.
     """
-    machine = _MACHINES.get(platform.machine(), platform.machine())
+    machine = _machine()
     found = tuple(target for target in TARGETS.values() if target.architecture == machine)
     if not found:
         known = ", ".join(sorted({target.architecture for target in TARGETS.values()}))

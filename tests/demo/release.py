@@ -13,12 +13,9 @@ import subprocess
 import sys
 import time
 import venv
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,6 +26,7 @@ from tests.containers import image
 from tests.demo.data import WORK, console, pin_spec, run, say
 from tests.demo.train import held_out
 from tests.indexes import PASSWORD, USER, Index, serve_index
+from tests.site_server import serve
 
 MODELS = ("digits", "parity")
 RELEASE = WORK / "release"
@@ -73,8 +71,8 @@ def main() -> None:
         record.do("twine upload", lambda: upload_again(wheels[0], index), str)
         record.do("pip install, predict", lambda: consume(f"{index.url}simple/"), str)
     record.do("modelwheel index", lambda: write_site(wheels), _after_colon)
-    with serve(RELEASE / "site") as url:
-        record.do("pip install from it, predict", lambda: consume(f"{url}simple/"), str)
+    with serve(RELEASE / "site") as site:
+        record.do("pip install from it, predict", lambda: consume(f"{site.url}simple/"), str)
     record.print()
 
 
@@ -141,27 +139,6 @@ def modelwheel(*arguments: str | Path, env: dict[str, str] | None = None) -> str
     printed = run(*COMMAND, *arguments, capture=True, env={**wide, **(env or {})})
     console.print(printed.strip(), highlight=False, markup=False, soft_wrap=True)
     return printed
-
-
-@contextmanager
-def serve(directory: Path) -> Iterator[str]:
-    """The address of a web server that knows nothing of packages."""
-
-    class Handler(SimpleHTTPRequestHandler):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments, directory=str(directory))
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def _names(paths: list[Path]) -> str:

@@ -19,13 +19,11 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from ..errors import WheelError
 from ..manifest import Manifest
+from ..versions import RUNTIME
 from ..wheel_contents import Contents, open_contents
 from . import elf, macho, pe, platform_tag
 from .binary import Binary
 from .platform_tag import PlatformTag
-
-RUNTIME = "modelwheel-runtime"
-"""The distribution with the binding that wheels without an extension share; it holds no model."""
 
 Role: TypeAlias = Literal["library", "extension", "other"]
 

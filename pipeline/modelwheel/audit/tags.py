@@ -8,9 +8,10 @@ from pathlib import PurePosixPath
 
 from ..errors import EnvironmentProblemError
 from ..targets import PLATFORMS
+from ..versions import RUNTIME
 from .binary import Binary, Format
 from .finding import Finding
-from .opened import RUNTIME, OpenedWheel
+from .opened import OpenedWheel
 from .platform_tag import PlatformTag
 
 _FORMATS: dict[str, Format] = {"linux": "ELF", "macos": "Mach-O", "windows": "PE"}
