@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.main
 
+from modelwheel.cli import app
 from modelwheel.errors import (
     EnvironmentProblemError,
     SourceError,
@@ -14,25 +19,14 @@ from modelwheel.errors import (
     StoreError,
     WheelError,
 )
+from modelwheel.store import Store, action_key
 from modelwheel.targets import host_platform
 from modelwheel.tune_lock import read_costs
 
 from .commands import Modelwheel, run
 
-COMMANDS = (
-    "new",
-    "check",
-    "plan",
-    "build",
-    "compile",
-    "verify",
-    "report",
-    "download",
-    "inspect",
-    "tune",
-    "runtime",
-    "doctor",
-)
+_group: Any = typer.main.get_command(app)
+COMMANDS = sorted(_group.commands)
 HOST = host_platform().name
 
 SPEC = """\
@@ -121,6 +115,22 @@ def test_a_plan_of_several_specs(modelwheel: Modelwheel, spec: Path) -> None:
 def test_a_spec_is_checked_without_its_model(modelwheel: Modelwheel, spec: Path) -> None:
     (spec.parent / "model" / "saved_model.pb").unlink()
     assert modelwheel("check", "--spec-only", spec).out == "1 spec without mistakes\n"
+
+
+def test_the_cache_is_told_and_emptied(modelwheel: Modelwheel, tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "file").write_bytes(bytes(3000))
+    with closing(Store(modelwheel.cache)) as store:
+        store.publish(action_key("test"), tmp_path / "made")
+
+    said = {"directory": str(modelwheel.cache), "results": 1, "bytes": 3000}
+    assert modelwheel("cache", "--json").json == said
+    assert modelwheel("cache", "--remove-unused", "1", "--json").json == said
+    for path in modelwheel.cache.glob("*/??/*"):
+        os.utime(path, (0, 0))
+    assert modelwheel("cache").out == f"1 results of steps, 0.0 MB in {modelwheel.cache}\n"
+    done = modelwheel("cache", "--remove-unused", "1")
+    assert done.out == f"0 results of steps, 0.0 MB in {modelwheel.cache}\n"
 
 
 # --- mistakes -------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ a miss, never a wrong answer.
 
 from __future__ import annotations
 
-import atexit
 import errno
 import hashlib
 import json
@@ -17,13 +16,11 @@ import logging
 import os
 import re
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -42,6 +39,7 @@ from .files import (
     sync_directory,
     write_atomically,
 )
+from .scratch import ScratchSpace
 
 CACHE_VARIABLE = "MODELWHEEL_CACHE_DIR"
 RECORD_VERSION = 1
@@ -124,10 +122,8 @@ class Store:
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = (root or default_root()).absolute()
-        self._guard = threading.Lock()
+        self._scratch = ScratchSpace(self.root / "tmp")
         self._verified: dict[str, tuple[int, int, int]] = {}
-        self._session: Path | None = None
-        self._close: Callable[[], object] | None = None
 
     def lookup(self, key: str) -> Record | None:
         """The record under `key` with all its files verified, or None.
@@ -251,10 +247,7 @@ class Store:
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A new, empty directory on the store's file system; removed at exit.
-
-        What a killed process leaves behind is removed when the next one starts.
-        """
+        """A new, empty directory on the store's file system; removed at exit."""
         directory = self.keep_directory()
         try:
             yield directory
@@ -263,20 +256,12 @@ class Store:
 
     def keep_directory(self) -> Path:
         """As `scratch`, but the directory stays until this process ends or the store is closed."""
-        with self._guard, self.disk_errors(self.root):
-            if self._session is None:
-                self._session, lock = _open_session(self.root / "tmp")
-                self._close = partial(_close_session, self._session, lock, os.getpid())
-                atexit.register(self._close)
-            return Path(tempfile.mkdtemp(dir=self._session))
+        with self.disk_errors(self.root):
+            return self._scratch.make_directory()
 
     def close(self) -> None:
         """Removes the directories of `keep_directory`."""
-        with self._guard:
-            if self._close is not None:
-                atexit.unregister(self._close)
-                self._close()
-                self._session = self._close = None
+        self._scratch.close()
 
     @contextmanager
     def lock(self, key: str, given_up: Callable[[], bool] = lambda: False) -> Iterator[None]:
@@ -311,6 +296,11 @@ class Store:
             ]
         return sorted(found, key=lambda entry: (entry.used, entry.key))
 
+    def disk_usage(self) -> int:
+        """Bytes of all blobs, each counted once."""
+        with self.disk_errors(self.root):
+            return sum(_size(blob) or 0 for blob in self._blobs())
+
     def collect_garbage(self, unused_seconds: float) -> int:
         """Removes records unused for that long, and blobs that no record needs.
 
@@ -324,13 +314,16 @@ class Store:
                     self._record_path(record.key).unlink(missing_ok=True)
                 else:
                     needed.update(file.sha256 for file in record.files.values())
-            for blob in (self.root / "blobs").glob("??/*"):
+            for blob in self._blobs():
                 with suppress(FileNotFoundError):
                     status = blob.stat()
                     if blob.name not in needed and now - status.st_mtime > _YOUNG_SECONDS:
                         blob.unlink()
                         freed += status.st_size
         return freed
+
+    def _blobs(self) -> Iterator[Path]:
+        return (self.root / "blobs").glob("??/*")
 
     def _records(self) -> Iterator[tuple[Record, float]]:
         """Every readable record with the time of its last use."""
@@ -438,42 +431,6 @@ def _wait_for(lock: FileLock, given_up: Callable[[], bool]) -> None:
             lock.acquire(timeout=0.5)
             return
     raise StoreError("gave up waiting for another build that does the same work; run it again")
-
-
-def _open_session(parent: Path) -> tuple[Path, FileLock]:
-    """A temporary directory for this process, and a lock that shows others that it lives."""
-    parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(parent / ".lock"):
-        _remove_stale(parent)
-        directory = Path(tempfile.mkdtemp(prefix="process-", dir=parent))
-        lock = FileLock(_liveness(directory), thread_local=False)
-        lock.acquire()
-    return directory, lock
-
-
-def _close_session(directory: Path, lock: FileLock, owner: int) -> None:
-    if os.getpid() == owner:  # not in a forked child
-        shutil.rmtree(directory, ignore_errors=True)
-        lock.release()
-        _liveness(directory).unlink(missing_ok=True)
-
-
-def _liveness(directory: Path) -> Path:
-    return directory.with_name(f"{directory.name}.lock")
-
-
-def _remove_stale(parent: Path) -> None:
-    """Removes the directories of processes that hold no lock any more."""
-    names = {path.name.removesuffix(".lock") for path in parent.glob("process-*")}
-    for directory in (parent / name for name in names):
-        lock = FileLock(_liveness(directory))
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            continue
-        shutil.rmtree(directory, ignore_errors=True)
-        lock.release()
-        _liveness(directory).unlink(missing_ok=True)
 
 
 def _serialise(record: Record) -> bytes:

@@ -231,3 +231,27 @@ def doctor(as_json: AsJson = False) -> None:
     else:
         print_diagnosis(findings)
     raise typer.Exit(any(finding.required and not finding.ok for finding in findings))
+
+
+@app.command()
+def cache(
+    remove_unused: Annotated[
+        int | None,
+        typer.Option(metavar="DAYS", min=0, help="Remove results that nothing used for so long."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell where finished steps are kept and how much there is, and remove what is old.
+
+    Files that are less than a day old stay: a build that runs now may need them.
+    """
+    from ..store import Store
+
+    store = Store()
+    if remove_unused is not None:
+        store.collect_garbage(remove_unused * 24 * 3600)
+    results, size = len(store.entries()), store.disk_usage()
+    if as_json:
+        print_json({"directory": str(store.root), "results": results, "bytes": size})
+    else:
+        typer.echo(f"{results} results of steps, {size / 1e6:.1f} MB in {store.root}")

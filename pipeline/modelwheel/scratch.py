@@ -1,0 +1,85 @@
+"""Temporary directories that no process leaves behind for good, not even one that was killed.
+
+Each process has one directory below a common parent, and holds a lock beside it for as long as it
+lives. The next process to come removes the directories whose locks nobody holds.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+
+class ScratchSpace:
+    """Temporary directories of this process; any number of threads may use it at once.
+
+    Args:
+        parent: Common to all processes; created on first use.
+    """
+
+    def __init__(self, parent: Path) -> None:
+        self._parent = parent
+        self._guard = threading.Lock()
+        self._own: Path | None = None
+        self._remove: Callable[[], object] | None = None
+
+    def make_directory(self) -> Path:
+        """A new, empty directory, which stays until this process ends or `close` is called."""
+        with self._guard:
+            if self._own is None:
+                self._own, lock = _open(self._parent)
+                self._remove = partial(_remove, self._own, lock, os.getpid())
+                atexit.register(self._remove)
+            return Path(tempfile.mkdtemp(dir=self._own))
+
+    def close(self) -> None:
+        """Removes every directory made here."""
+        with self._guard:
+            if self._remove is not None:
+                atexit.unregister(self._remove)
+                self._remove()
+                self._own = self._remove = None
+
+
+def _open(parent: Path) -> tuple[Path, FileLock]:
+    """A directory for this process, and a lock that shows others that it lives."""
+    parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(parent / ".lock"):
+        _remove_stale(parent)
+        directory = Path(tempfile.mkdtemp(prefix="process-", dir=parent))
+        lock = FileLock(_liveness(directory), thread_local=False)
+        lock.acquire()
+    return directory, lock
+
+
+def _remove(directory: Path, lock: FileLock, owner: int) -> None:
+    if os.getpid() == owner:  # not in a forked child
+        shutil.rmtree(directory, ignore_errors=True)
+        lock.release()
+        _liveness(directory).unlink(missing_ok=True)
+
+
+def _liveness(directory: Path) -> Path:
+    return directory.with_name(f"{directory.name}.lock")
+
+
+def _remove_stale(parent: Path) -> None:
+    """Removes the directories of processes that hold no lock any more."""
+    names = {path.name.removesuffix(".lock") for path in parent.glob("process-*")}
+    for directory in (parent / name for name in names):
+        lock = FileLock(_liveness(directory))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            continue
+        shutil.rmtree(directory, ignore_errors=True)
+        lock.release()
+        _liveness(directory).unlink(missing_ok=True)
