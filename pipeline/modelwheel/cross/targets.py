@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
 from ..errors import UsageError
+from ..spec.problems import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,4 @@ def find_target(tag: str) -> CrossTarget:
     """
     if tag in CROSS_TARGETS:
         return CROSS_TARGETS[tag]
-    near = difflib.get_close_matches(tag, CROSS_TARGETS, 1)
-    guess = f" Did you mean {near[0]!r}?" if near else ""
-    known = ", ".join(CROSS_TARGETS)
-    raise UsageError(f"no wheel can be cross-built for {tag!r} (known: {known}).{guess}")
+    raise UsageError(f"no wheel can be cross-built for {tag!r}. {did_you_mean(tag, CROSS_TARGETS)}")
