@@ -14,15 +14,25 @@ from tests.containers import image
 
 from .interrupting import Rebuilt, rebuild
 from .laboratory import Laboratory, run_script
+from .once import Once
 from .wheels import SPECS, Built, build_all, make_environment
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Makes what all processes of this session share."""
+    return Once(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def models(once: Once) -> Path:
     """A directory with every model of `tests/models`."""
-    directory = tmp_path_factory.mktemp("models")
-    run_script("make_models.py", directory)
-    return directory
+
+    def make(directory: Path) -> Path:
+        run_script("make_models.py", directory)
+        return directory
+
+    return once("models", make)
 
 
 @pytest.fixture(scope="session")
@@ -33,23 +43,26 @@ def laboratory(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="session")
-def modelwheel(tmp_path_factory: pytest.TempPathFactory) -> Modelwheel:
+def modelwheel(once: Once) -> Modelwheel:
     """The command, with one store for the whole session."""
-    return Modelwheel(tmp_path_factory.mktemp("cache"))
+    return Modelwheel(once.directory / "cache")
 
 
 @pytest.fixture(scope="session")
-def built(modelwheel: Modelwheel, models: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
+def built(modelwheel: Modelwheel, models: Path, once: Once) -> Built:
     """The wheels of all specs in `wheels.py`, built once."""
-    return build_all(modelwheel, models, tmp_path_factory.mktemp("built"))
+    return once("built", lambda directory: build_all(modelwheel, models, directory))
 
 
 @pytest.fixture(scope="session")
-def sdist(modelwheel: Modelwheel, built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sdist(modelwheel: Modelwheel, built: Built, once: Once) -> Path:
     """The source distribution of `mlp`, compiled for every platform."""
-    out = tmp_path_factory.mktemp("sdist")
-    (result,) = modelwheel("compile", "--json", "--out", out, built.spec("mlp")).json
-    return Path(result["sdist"])
+
+    def make(directory: Path) -> Path:
+        (result,) = modelwheel("compile", "--json", "--out", directory, built.spec("mlp")).json
+        return Path(result["sdist"])
+
+    return once("sdist", make)
 
 
 @pytest.fixture(scope="session")
@@ -62,13 +75,13 @@ def containers() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def environment(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def environment(built: Built, once: Once) -> Path:
     """The interpreter of an environment with NumPy, pytest and these wheels, and nothing else."""
     wheels = [built.wheel(name) for name in SPECS]
-    return make_environment(tmp_path_factory.mktemp("environment"), "pytest", *wheels)
+    return once("environment", lambda directory: make_environment(directory, "pytest", *wheels))
 
 
 @pytest.fixture(scope="session")
-def rebuilt(built: Built, models: Path, tmp_path_factory: pytest.TempPathFactory) -> Rebuilt:
+def rebuilt(built: Built, models: Path, once: Once) -> Rebuilt:
     """The wheel `mlp` once more: interrupted twice, elsewhere, in other circumstances."""
-    return rebuild(built.spec("mlp"), models / "mlp", tmp_path_factory.mktemp("rebuilt"))
+    return once("rebuilt", lambda directory: rebuild(built.spec("mlp"), models / "mlp", directory))
