@@ -211,7 +211,7 @@ class _Run:
 
     def do(self, step: Step, records: Records) -> _Done:
         """Gets the result of one step, from the store or by running it."""
-        start, store = time.monotonic(), self._tools.store
+        store = self._tools.store
         key = step.key(store, records)
         record = store.lookup(key)
         if record is not None:
@@ -219,24 +219,32 @@ class _Run:
         with store.lock(key, self._tools.stopped.is_set):
             record = store.lookup(key)  # another build may have done it meanwhile
             if record is not None:
-                return _Done(record, time.monotonic() - start, cached=True)
-            self._tools.reporter.started(step.name)
-            record = self._make(step, key, records)
-        return _Done(record, time.monotonic() - start, cached=False)
+                return _Done(record, 0.0, cached=True)
+            record, seconds = self._make(step, key, records)
+        return _Done(record, seconds, cached=False)
 
-    def _make(self, step: Step, key: str, records: Records) -> Record:
+    def _make(self, step: Step, key: str, records: Records) -> tuple[Record, float]:
+        """Runs a step; its result, and the seconds of work without those of waiting for a worker."""
         assert self._model is not None
-        store = self._tools.store
+        store, begun = self._tools.store, time.monotonic()
+
+        def begin() -> None:
+            nonlocal begun
+            begun = time.monotonic()
+            self._tools.reporter.started(step.name)
+
         workspace = Workspace(store, self._model.directory, records)
         with store.scratch() as scratch:
             out = scratch / "out"
             out.mkdir()
             try:
                 if isinstance(step, JobStep):
-                    self._tools.pool.submit(step.job(workspace, out)).result()
+                    self._tools.pool.submit(step.job(workspace, out), begin).result()
                 elif isinstance(step, LocalStep):
+                    begin()
                     step.run(workspace, out)
-                return store.publish(key, out, {"step": step.name})
+                record = store.publish(key, out, {"step": step.name})
+                return record, time.monotonic() - begun
             finally:
                 self._keep(step, scratch)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,6 +35,8 @@ class _Task:
     future: Future[JobResult]
     memory: int
     """Bytes that the worker is expected to need."""
+    started: Callable[[], object]
+    """Called when a worker is at hand."""
 
 
 @dataclass
@@ -96,14 +98,14 @@ class WorkerPool:
         finally:
             self._kill()
 
-    def submit(self, job: Job) -> Future[JobResult]:
-        """Queues a job.
+    def submit(self, job: Job, started: Callable[[], object] = lambda: None) -> Future[JobResult]:
+        """Queues a job; calls `started`, in another thread, when it need not wait any longer.
 
         Its future raises what the job raised: a ModelwheelError, which is a WorkerError where the
         job failed unexpectedly or its process died.
         """
         weights = sum(map(_size, job.inputs.values()))
-        task = _Task(job, Future(), _BASE_BYTES + _BYTES_PER_WEIGHT_BYTE * weights)
+        task = _Task(job, Future(), _BASE_BYTES + _BYTES_PER_WEIGHT_BYTE * weights, started)
         with self._changed:
             if self._closed or self._killed:
                 raise RuntimeError("the pool is closed")
@@ -152,6 +154,7 @@ class WorkerPool:
         """Runs one task on a slot, in a thread of its own."""
         try:
             if task.future.set_running_or_notify_cancel():
+                task.started()
                 self._run(slot, task)
         finally:
             with self._changed:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -121,6 +122,17 @@ def test_big_jobs_wait_for_memory(tmp_path: Path, before: set[int]) -> None:
         futures = [_inspect(pool, model, tmp_path / str(i)) for i in range(3)]
         _wait_for(lambda: _workers(before))
         assert [future.running() for future in futures] == [True, False, False]
+
+
+def test_a_job_starts_when_a_worker_is_free(models: Path, tmp_path: Path) -> None:
+    events: list[str] = []
+    with WorkerPool(1) as pool:
+        for name in ("first", "second"):
+            (tmp_path / name).mkdir()
+            job = inspection.job(models / "mlp", tmp_path / name)
+            future = pool.submit(job, partial(events.append, f"{name} starts"))
+            future.add_done_callback(lambda _, name=name: events.append(f"{name} ends"))  # type: ignore[misc]
+    assert events == ["first starts", "first ends", "second starts", "second ends"]
 
 
 def test_other_flags_get_another_worker(models: Path, tmp_path: Path, before: set[int]) -> None:
