@@ -88,4 +88,4 @@ def test_kernels(sanitize: str, tmp_path: Path) -> None:
         *("-S", TESTS, "-B", tmp_path),
     )
     run(cmake, "--build", tmp_path)
-    run(ctest, "--test-dir", tmp_path, "--output-on-failure", "--no-tests=error")
+    run(ctest, "--test-dir", tmp_path, "--parallel", "2", "--output-on-failure", "--no-tests=error")
