@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from modelwheel.errors import WheelError
-from modelwheel.sdist import CHECKSUMS, unpack, write_checksums
+from modelwheel.sdist import CHECKSUMS, find_sdists, unpack, write_checksums
 
 
 @pytest.fixture
@@ -34,6 +34,16 @@ def refuse(sdist: Path, directory: Path) -> str:
     with pytest.raises(WheelError) as caught:
         unpack(sdist, directory)
     return str(caught.value)
+
+
+def test_a_directory_stands_for_what_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for name in ("b.tar.gz", "a.tar.gz", "a.whl", "empty/c"):
+        (tmp_path / name).touch()
+    other = Path("other.tar.gz")
+    assert find_sdists([other, tmp_path]) == [other, tmp_path / "a.tar.gz", tmp_path / "b.tar.gz"]
+    with pytest.raises(WheelError, match=r"empty holds no source distributions \(\.tar\.gz\)"):
+        find_sdists([tmp_path / "empty"])
 
 
 def test_a_whole_one_is_unpacked(project: Path, tmp_path: Path) -> None:
@@ -64,6 +74,12 @@ def test_a_missing_file(project: Path, tmp_path: Path) -> None:
 def test_a_file_that_nobody_named(project: Path, tmp_path: Path) -> None:
     (project / "setup.py").write_text("import os\n")
     assert f"{CHECKSUMS} does not name setup.py" in refuse(pack(project), tmp_path / "out")
+
+
+def test_one_that_is_not_there(tmp_path: Path) -> None:
+    sdist = tmp_path / "model_a.tar.gz"
+    said = refuse(sdist, tmp_path / "out")
+    assert said == f"cannot unpack {sdist}: No such file or directory; fetch or make it again"
 
 
 def test_a_truncated_archive(project: Path, tmp_path: Path) -> None:

@@ -85,24 +85,21 @@ class Job:
     sdists: str
     """File names of model source distributions, separated by blanks."""
 
-    def pick(self, paths: Sequence[Path]) -> list[Path]:
-        """The files of its source distributions, among these and those in these directories.
+    def pick(self, sdists: Sequence[Path]) -> list[Path]:
+        """Those source distributions among these files that the job builds.
 
         Raises:
             UsageError: One is not there.
         """
-        files = {
-            file.name: file
-            for path in paths
-            for file in (path.glob("*.tar.gz") if path.is_dir() else [path])
-        }
-        missing = [name for name in self.sdists.split() if name not in files]
+        files = {file.name: file for file in sdists}
+        wanted = self.sdists.split()
+        missing = [name for name in wanted if name not in files]
         if missing:
-            places = ", ".join(map(str, paths))
             raise UsageError(
-                f"{places}: there is no {missing[0]}, which the job {self.name} builds"
+                f"{missing[0]}, which the job {self.name} builds, is not among the "
+                f"{len(files)} source distributions given"
             )
-        return [files[name] for name in self.sdists.split()]
+        return [files[name] for name in wanted]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ every other file, as `sha256sum --check` reads it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from .archive import extract
@@ -37,6 +37,23 @@ def build_sdist(project: Path, out: Path) -> Path:
     return build_distribution("sdist", project, out)
 
 
+def find_sdists(paths: Iterable[Path]) -> list[Path]:
+    """These files, with what lies in a directory in place of the directory.
+
+    Raises:
+        WheelError: A directory holds no source distribution.
+    """
+    found = []
+    for path in paths:
+        there = sorted(path.glob("*.tar.gz")) if path.is_dir() else [path]
+        if not there:
+            raise WheelError(
+                f"{path} holds no source distributions (.tar.gz); `modelwheel compile` makes them"
+            )
+        found += there
+    return found
+
+
 def unpack(sdist: Path, directory: Path) -> Path:
     """Unpacks a model source distribution and proves that it is whole; gives the project.
 
@@ -51,7 +68,8 @@ def unpack(sdist: Path, directory: Path) -> Path:
     try:
         extract(sdist, "", directory, sdist.name)
     except (OSError, SourceError) as error:
-        raise WheelError(f"cannot unpack {sdist}: {error}; fetch or make it again") from None
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise WheelError(f"cannot unpack {sdist}: {reason}; fetch or make it again") from None
     projects = [path.parent for path in directory.glob(f"*/{CHECKSUMS}")]
     if len(projects) != 1:
         raise WheelError(

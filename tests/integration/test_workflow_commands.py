@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from modelwheel.github_matrix import Job, read_job
+from modelwheel.sdist import find_sdists
 from modelwheel.versions import RUNTIME, RUNTIME_VERSION
 from tests.commands import COMMAND, Done, Modelwheel, run
 from tests.indexes import PASSWORD, USER, serve_index
@@ -102,7 +103,7 @@ def test_a_release(runner: Runner, sdist: Path, built: Built, tmp_path: Path) ->
         runner.do(step, {"SPECS": "model_specs", "PLATFORMS": "", "TAG": "mlp-1.0.0"})
     jobs = read_matrix(runner.files["GITHUB_OUTPUT"])
     assert {job.sdists for job in jobs} == {sdist.name}
-    assert jobs[0].pick([runner.checkout / "sdists"])
+    assert jobs[0].pick(find_sdists([runner.checkout / "sdists"]))
 
     dist = runner.checkout / "dist"
     dist.mkdir()

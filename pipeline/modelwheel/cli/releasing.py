@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 def wheel(
     sdists: Annotated[
         list[Path],
-        typer.Argument(metavar="SDIST...", help="Source distributions of `modelwheel compile`."),
+        typer.Argument(
+            metavar="SDIST...", help="Source distributions of `modelwheel compile`, or directories."
+        ),
     ],
     platform: Annotated[
         str | None, typer.Option(help="linux, macos or windows; this machine's by default.")
@@ -83,24 +85,28 @@ def _drive_cibuildwheel(
     github_job: str | None,
     out: Path,
 ) -> Iterator[Outcome]:
+    from ..sdist import find_sdists
     from ..wheelhouse import build_wheels, select
 
+    files = find_sdists(sdists)
     if github_job is not None:
         from ..github_matrix import read_job
 
         job = read_job(github_job)
-        sdists, only = job.pick(sdists), [job.build]
+        files, only = job.pick(files), [job.build]
     selection = select(platform, only or ())
-    return build_wheels(sdists, selection, out, lambda line: typer.echo(line, err=True))
+    return build_wheels(files, selection, out, lambda line: typer.echo(line, err=True))
 
 
 def _cross_build(
     sdists: list[Path], tags: list[str], python: str | None, out: Path
 ) -> Iterator[Outcome]:
     from ..cross import build_wheels, find_target
+    from ..sdist import find_sdists
 
+    files = find_sdists(sdists)
     for target in [find_target(tag) for tag in tags]:
-        yield from build_wheels(sdists, target, python, out)
+        yield from build_wheels(files, target, python, out)
 
 
 @app.command()
