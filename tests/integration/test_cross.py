@@ -220,10 +220,12 @@ def test_windows(cross: Cross, functions: set[str], tmp_path: Path) -> None:
     assert all(name.startswith("api-ms-win-crt-") or name == "kernel32.dll" for name in imported)
     with zipfile.ZipFile(cross.wheels["win_amd64"]) as archive:
         names = set(archive.namelist())
+        pkg_config = archive.read("model_mlp/lib/pkgconfig/model_mlp.pc").decode()
     assert {
         "model_mlp/model_mlp.dll",
         "model_mlp/lib/model_mlp.lib",
     } <= names  # the latter to link with
+    assert "\nLibs: -L${libdir} -lmodel_mlp\n" in pkg_config  # without a path to search
 
 
 # --- what can go wrong ----------------------------------------------------------------------------

@@ -17,5 +17,11 @@ write_basic_package_version_file(${MODEL_MODULE}-config-version.cmake
   COMPATIBILITY SameMajorVersion
 )
 install(FILES "${PROJECT_BINARY_DIR}/${MODEL_MODULE}-config-version.cmake" DESTINATION ${MODEL_CMAKE_DIR})
-install(FILES package/${MODEL_MODULE}.pc DESTINATION lib/pkgconfig)
+if(WIN32) # whose programs hold no paths to search
+  set(MODEL_RUN_PATH "")
+else()
+  set(MODEL_RUN_PATH " -Wl,-rpath,\${libdir}")
+endif()
+configure_file(package/${MODEL_MODULE}.pc "${PROJECT_BINARY_DIR}/${MODEL_MODULE}.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/${MODEL_MODULE}.pc" DESTINATION lib/pkgconfig)
 install(FILES package/tfaot-model-${MODEL_NAME}.xml DESTINATION share/scram)

@@ -95,9 +95,11 @@ _BUILD_FLAGS = {
 
 def _build_flag(flag: str) -> str:
     library_dir = _paths.get_library_dir()
+    # Programs for Windows hold no paths to search: a DLL is looked for beside them and on PATH.
+    run_path = [] if sys.platform == "win32" else [f"-Wl,-rpath,{library_dir}"]
     return {
         "cflags": shlex.quote(f"-I{_paths.get_include()}"),
-        "libs": shlex.join([f"-L{library_dir}", f"-l{_PACKAGE}", f"-Wl,-rpath,{library_dir}"]),
+        "libs": shlex.join([f"-L{library_dir}", f"-l{_PACKAGE}", *run_path]),
         "includedir": _paths.get_include(),
         "libdir": library_dir,
         "cmakedir": _paths.get_cmake_dir(),
