@@ -154,7 +154,6 @@ class WorkerPool:
         """Runs one task on a slot, in a thread of its own."""
         try:
             if task.future.set_running_or_notify_cancel():
-                task.started()
                 self._run(slot, task)
         finally:
             with self._changed:
@@ -164,6 +163,7 @@ class WorkerPool:
 
     def _run(self, slot: _Slot, task: _Task) -> None:
         try:
+            task.started()
             result = self._worker(slot, task.job.flags).run(task.job)
         except BaseException as error:  # noqa: BLE001 - whoever waits for the future gets it
             stopped = self._killed and isinstance(error, WorkerError)
