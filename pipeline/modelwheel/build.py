@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Protocol
@@ -226,25 +227,23 @@ class _Run:
     def _make(self, step: Step, key: str, records: Records) -> tuple[Record, float]:
         """Runs a step; its result, and the seconds of work without those of waiting for a worker."""
         assert self._model is not None
-        store, begun = self._tools.store, time.monotonic()
-
-        def begin() -> None:
-            nonlocal begun
-            begun = time.monotonic()
-            self._tools.reporter.started(step.name)
-
+        store = self._tools.store
+        started = partial(self._tools.reporter.started, step.name)
         workspace = Workspace(store, self._model.directory, records)
         with store.scratch() as scratch:
             out = scratch / "out"
             out.mkdir()
             try:
                 if isinstance(step, JobStep):
-                    self._tools.pool.submit(step.job(workspace, out), begin).result()
-                elif isinstance(step, LocalStep):
-                    begin()
+                    job = self._tools.pool.submit(step.job(workspace, out), started)
+                    seconds = job.result().seconds
+                else:
+                    assert isinstance(step, LocalStep)
+                    started()
+                    start = time.monotonic()
                     step.run(workspace, out)
-                record = store.publish(key, out, {"step": step.name})
-                return record, time.monotonic() - begun
+                    seconds = time.monotonic() - start
+                return store.publish(key, out, {"step": step.name}), seconds
             finally:
                 self._keep(step, scratch)
 

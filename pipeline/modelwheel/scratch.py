@@ -62,9 +62,14 @@ def _open(parent: Path) -> tuple[Path, FileLock]:
 
 def _remove(directory: Path, lock: FileLock, owner: int) -> None:
     if os.getpid() == owner:  # not in a forked child
-        shutil.rmtree(directory, ignore_errors=True)
-        lock.release()
-        _liveness(directory).unlink(missing_ok=True)
+        _discard(directory, lock)
+
+
+def _discard(directory: Path, lock: FileLock) -> None:
+    """Removes a directory whose lock is held here, and then the lock."""
+    shutil.rmtree(directory, ignore_errors=True)
+    lock.release()
+    _liveness(directory).unlink(missing_ok=True)
 
 
 def _liveness(directory: Path) -> Path:
@@ -80,6 +85,4 @@ def _remove_stale(parent: Path) -> None:
             lock.acquire(timeout=0)
         except Timeout:
             continue
-        shutil.rmtree(directory, ignore_errors=True)
-        lock.release()
-        _liveness(directory).unlink(missing_ok=True)
+        _discard(directory, lock)

@@ -68,7 +68,7 @@ def unpack(sdist: Path, directory: Path) -> Path:
     try:
         extract(sdist, "", directory, sdist.name)
     except (OSError, SourceError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        reason = getattr(error, "strerror", None) or error
         raise WheelError(f"cannot unpack {sdist}: {reason}; fetch or make it again") from None
     projects = [path.parent for path in directory.glob(f"*/{CHECKSUMS}")]
     if len(projects) != 1:

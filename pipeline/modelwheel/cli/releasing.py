@@ -56,6 +56,9 @@ def wheel(
 
     CIBW_* environment variables (images, container engine, ...) are those of cibuildwheel.
     """
+    from ..sdist import find_sdists
+
+    sdists = find_sdists(sdists)
     if cross:
         if platform or only or github_job:
             raise UsageError(
@@ -85,28 +88,24 @@ def _drive_cibuildwheel(
     github_job: str | None,
     out: Path,
 ) -> Iterator[Outcome]:
-    from ..sdist import find_sdists
     from ..wheelhouse import build_wheels, select
 
-    files = find_sdists(sdists)
     if github_job is not None:
         from ..github_matrix import read_job
 
         job = read_job(github_job)
-        files, only = job.pick(files), [job.build]
+        sdists, only = job.pick(sdists), [job.build]
     selection = select(platform, only or ())
-    return build_wheels(files, selection, out, lambda line: typer.echo(line, err=True))
+    return build_wheels(sdists, selection, out, lambda line: typer.echo(line, err=True))
 
 
 def _cross_build(
     sdists: list[Path], tags: list[str], python: str | None, out: Path
 ) -> Iterator[Outcome]:
     from ..cross import build_wheels, find_target
-    from ..sdist import find_sdists
 
-    files = find_sdists(sdists)
     for target in [find_target(tag) for tag in tags]:
-        yield from build_wheels(files, target, python, out)
+        yield from build_wheels(sdists, target, python, out)
 
 
 @app.command()
