@@ -79,10 +79,13 @@ class Modelwheel:
         return [name for name, state in self.plan(spec, *options).items() if state == "run"]
 
 
+GROUP: Any = typer.main.get_command(app)
+"""The command line, as its parser has it."""
+
+
 def parse(arguments: list[str]) -> None:
     """Has the command line parsed as if it were run, and runs nothing."""
-    group: Any = typer.main.get_command(app)
-    with group.make_context("modelwheel", list(arguments)) as context:
-        name, command, rest = group.resolve_command(context, arguments)
+    with GROUP.make_context("modelwheel", list(arguments)) as context:
+        name, command, rest = GROUP.resolve_command(context, arguments)
         with command.make_context(name, rest, parent=context):
             pass
