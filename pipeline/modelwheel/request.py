@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import source
-from .compile import xla_flags
+from .compiler.compile import xla_flags
+from .compiler.jobs import Flags
 from .errors import SpecError, UsageError
-from .jobs import Flags
+from .source import fetch as source
 from .spec import ArchiveSource, BatchRule, DirectorySource, GitSource, Spec
-from .spec.problems import did_you_mean
+from .spec.reading.problems import did_you_mean
 from .spec.sources import is_local
 from .targets import PLATFORMS, TARGETS, Platform, Target, host_platform
 

@@ -6,7 +6,7 @@ import math
 
 from pydantic import BaseModel, ConfigDict
 
-from .program import ElementType
+from .compiler.program import ElementType
 
 _C_TYPES = {
     ElementType.BOOL: "bool",

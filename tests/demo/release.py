@@ -25,8 +25,8 @@ from rich.table import Table
 from tests.containers import image
 from tests.demo.data import WORK, console, pin_spec, run, say
 from tests.demo.train import held_out
-from tests.indexes import PASSWORD, USER, Index, serve_index
-from tests.site_server import serve
+from tests.support.indexes import PASSWORD, USER, Index, serve_index
+from tests.support.site_server import serve
 
 MODELS = ("digits", "parity")
 RELEASE = WORK / "release"

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from modelwheel.workers import WorkerPool
-from tests.commands import Modelwheel
+from modelwheel.compiler.pool import WorkerPool
 from tests.containers import image
-
-from .interrupting import Rebuilt, rebuild
-from .laboratory import Laboratory, run_script
-from .once import Once
-from .wheels import SPECS, Built, build_all, make_environment
+from tests.support.commands import Modelwheel
+from tests.support.interrupting import Rebuilt, rebuild
+from tests.support.laboratory import Laboratory, run_script
+from tests.support.once import Once
+from tests.support.wheels import SPECS, Built, build_all, make_environment
 
 
 @pytest.fixture(scope="session")

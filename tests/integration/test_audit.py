@@ -14,9 +14,8 @@ import pytest
 from modelwheel.audit import GATES
 from modelwheel.audit.opened import open_wheel
 from modelwheel.errors import AuditError
-from tests.commands import Modelwheel, run
-
-from .wheels import LEVELS, SPECS, Built
+from tests.support.commands import Modelwheel, run
+from tests.support.wheels import LEVELS, SPECS, Built
 
 pytestmark = pytest.mark.slow
 

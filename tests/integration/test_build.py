@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 
 from modelwheel.errors import UnsupportedModelError
-from modelwheel.verify import read_manifest
-from tests.commands import Modelwheel
-
-from .interrupting import Rebuilt
-from .wheels import EVERYWHERE, HOST, LEVELS, LOWEST, REFUSED, SPECS, Built
+from modelwheel.verify.selftest import read_manifest
+from tests.support.commands import Modelwheel
+from tests.support.interrupting import Rebuilt
+from tests.support.wheels import EVERYWHERE, HOST, LEVELS, LOWEST, REFUSED, SPECS, Built
 
 pytestmark = pytest.mark.slow
 

@@ -12,13 +12,12 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from modelwheel.check import judge
-from modelwheel.freeze import FrozenSignature
-from modelwheel.verify import read_manifest
-from tests.commands import Modelwheel, run
-
-from .laboratory import Laboratory
-from .wheels import LOWEST, Built, make_environment
+from modelwheel.compiler.check import judge
+from modelwheel.compiler.freeze import FrozenSignature
+from modelwheel.verify.selftest import read_manifest
+from tests.support.commands import Modelwheel, run
+from tests.support.laboratory import Laboratory
+from tests.support.wheels import LOWEST, Built, make_environment
 
 pytestmark = pytest.mark.slow
 
@@ -156,7 +155,7 @@ def test_the_tool_file_of_scram_is_there(chain: Chain) -> None:
 
 
 # The defects of the CMS chain that show in models and code; those of its configuration files are in
-# tests/test_spec_files.py.
+# tests/unit/spec/test_files.py.
 
 
 def test_cms_defect_every_free_axis_becomes_the_batch(laboratory: Laboratory) -> None:

@@ -11,16 +11,15 @@ from typing import Any
 import lief
 import pytest
 
-from modelwheel.cross import CROSS_TARGETS
-from modelwheel.cross.build import build_environment
 from modelwheel.errors import WheelError
-from modelwheel.sdist import unpack
+from modelwheel.packaging.sdist import unpack
+from modelwheel.packaging.wheel import template_directory
+from modelwheel.release.cross import CROSS_TARGETS
+from modelwheel.release.cross.build import build_environment
 from modelwheel.targets import PLATFORMS, TARGETS, host_platform
-from modelwheel.wheel import template_directory
-from tests.commands import Modelwheel, run
-
-from .emulation import VERSION, ArmPython, UnavailableError, make_python
-from .wheels import make_environment, spec_text
+from tests.support.commands import Modelwheel, run
+from tests.support.emulation import VERSION, ArmPython, UnavailableError, make_python
+from tests.support.wheels import make_environment, spec_text
 
 pytestmark = [
     pytest.mark.slow,

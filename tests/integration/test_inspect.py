@@ -16,9 +16,8 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from modelwheel.errors import ReplayError
-from tests.commands import Modelwheel, run
-
-from .wheels import HOST, LOWEST, SPECS, Built
+from tests.support.commands import Modelwheel, run
+from tests.support.wheels import HOST, LOWEST, SPECS, Built
 
 pytestmark = pytest.mark.slow
 

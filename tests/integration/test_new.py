@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from modelwheel.errors import SpecError, UnsupportedModelError
-from tests.commands import Modelwheel
+from tests.support.commands import Modelwheel
 
 pytestmark = pytest.mark.slow
 

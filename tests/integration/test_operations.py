@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from modelwheel.program import Program, walk
-
-from .laboratory import run_script
+from modelwheel.compiler.program import Program, walk
+from tests.support.laboratory import run_script
 
 pytestmark = pytest.mark.slow
 

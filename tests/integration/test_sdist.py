@@ -11,16 +11,15 @@ import lief
 import numpy as np
 import pytest
 
+from modelwheel.assembly.manifest import Manifest
 from modelwheel.errors import SpecError, UsageError
-from modelwheel.manifest import Manifest
-from modelwheel.sdist import unpack
+from modelwheel.packaging.sdist import unpack
+from modelwheel.packaging.wheel import load_manifests
 from modelwheel.targets import PLATFORMS
-from modelwheel.verify import read_manifest
-from modelwheel.wheel import load_manifests
-from tests.commands import Modelwheel, run
-
-from .interrupting import become_another_user
-from .wheels import EVERYWHERE, HOST, Built, make_environment
+from modelwheel.verify.selftest import read_manifest
+from tests.support.commands import Modelwheel, run
+from tests.support.interrupting import become_another_user
+from tests.support.wheels import EVERYWHERE, HOST, Built, make_environment
 
 pytestmark = pytest.mark.slow
 

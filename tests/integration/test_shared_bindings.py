@@ -15,14 +15,13 @@ import pytest
 from packaging.metadata import Metadata
 from packaging.requirements import Requirement
 
-from modelwheel.runtime_package import NEEDED
-from modelwheel.sdist import unpack as unpack_sdist
-from modelwheel.verify import read_manifest
+from modelwheel.packaging.runtime import NEEDED
+from modelwheel.packaging.sdist import unpack as unpack_sdist
+from modelwheel.packaging.wheel import build_distribution
+from modelwheel.verify.selftest import read_manifest
 from modelwheel.versions import NUMPY_REQUIREMENT, RUNTIME_REQUIREMENT, RUNTIME_VERSION
-from modelwheel.wheel import build_distribution
-from tests.commands import Done, Modelwheel, run
-
-from .wheels import HOST, SPECS, Built, make_environment, unpack
+from tests.support.commands import Done, Modelwheel, run
+from tests.support.wheels import HOST, SPECS, Built, make_environment, unpack
 
 pytestmark = pytest.mark.slow
 

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.packaging.wheel import read_sizes
 from modelwheel.targets import host_targets
-from modelwheel.verify import read_manifest
-from modelwheel.wheel import read_sizes
-from tests.commands import Modelwheel
-
-from .laboratory import SHARED_MODELS
-from .wheels import LOWEST, unpack
+from modelwheel.verify.selftest import read_manifest
+from tests.support.commands import Modelwheel
+from tests.support.laboratory import SHARED_MODELS
+from tests.support.wheels import LOWEST, unpack
 
 pytestmark = [
     pytest.mark.slow,

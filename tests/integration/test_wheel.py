@@ -14,10 +14,9 @@ import pytest
 
 from modelwheel.errors import VerifyError
 from modelwheel.targets import TARGETS
-from tests.commands import Done, Modelwheel, run
-
-from .interrupting import Rebuilt
-from .wheels import HOST, LEVELS, LOWEST, SPECS, Built
+from tests.support.commands import Done, Modelwheel, run
+from tests.support.interrupting import Rebuilt
+from tests.support.wheels import HOST, LEVELS, LOWEST, SPECS, Built
 
 pytestmark = pytest.mark.slow
 

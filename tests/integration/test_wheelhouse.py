@@ -18,11 +18,10 @@ import pytest
 from packaging.utils import parse_wheel_filename
 
 from modelwheel.errors import EnvironmentProblemError, WheelError
-from modelwheel.sdist import CHECKSUMS, unpack, write_checksums
-from tests.commands import COMMAND, Modelwheel
+from modelwheel.packaging.sdist import CHECKSUMS, unpack, write_checksums
 from tests.containers.image import PYTHONS
-
-from .wheels import Built
+from tests.support.commands import COMMAND, Modelwheel
+from tests.support.wheels import Built
 
 pytestmark = pytest.mark.slow
 

@@ -11,15 +11,14 @@ import lief
 import numpy as np
 import pytest
 
-from modelwheel.check import judge
+from modelwheel.compiler.check import judge
+from modelwheel.compiler.freeze import FrozenSignature
+from modelwheel.compiler.inspection import Inspection, OpUse
+from modelwheel.compiler.pool import WorkerPool
+from modelwheel.compiler.program import Program
+from modelwheel.compiler.random_inputs import random_input
 from modelwheel.errors import CompileError, UnsupportedModelError
-from modelwheel.freeze import FrozenSignature
-from modelwheel.inspection import Inspection, OpUse
-from modelwheel.program import Program
-from modelwheel.random_inputs import random_input
-from modelwheel.workers import WorkerPool
-
-from .laboratory import SHAPES, SHARED_MODELS, Laboratory, run_script
+from tests.support.laboratory import SHAPES, SHARED_MODELS, Laboratory, run_script
 
 pytestmark = pytest.mark.slow
 

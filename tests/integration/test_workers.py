@@ -14,13 +14,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from modelwheel import inspection
-from modelwheel.compile import CompileRequest, xla_flags
+from modelwheel.compiler import inspection
+from modelwheel.compiler.compile import CompileRequest, xla_flags
+from modelwheel.compiler.jobs import Flags, JobResult
+from modelwheel.compiler.pool import WorkerPool
+from modelwheel.compiler.worker_process import WorkerError
 from modelwheel.errors import UnsupportedModelError
-from modelwheel.jobs import Flags, JobResult
 from modelwheel.targets import PLATFORMS, TARGETS
-from modelwheel.worker_process import WorkerError
-from modelwheel.workers import WorkerPool
 
 pytestmark = pytest.mark.slow
 

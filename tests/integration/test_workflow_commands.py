@@ -12,16 +12,15 @@ from typing import Any
 
 import pytest
 
-from modelwheel.github_matrix import Job, read_job
-from modelwheel.sdist import find_sdists
+from modelwheel.packaging.sdist import find_sdists
+from modelwheel.release.matrix import Job, read_job
 from modelwheel.versions import RUNTIME, RUNTIME_VERSION
-from tests.commands import COMMAND, Done, Modelwheel, run
-from tests.indexes import PASSWORD, USER, serve_index
-from tests.repositories import Repository, isolate_git
-from tests.site_server import serve
-from tests.workflows import WORKFLOWS, Step, steps_of
-
-from .wheels import Built
+from tests.support.commands import COMMAND, Done, Modelwheel, run
+from tests.support.indexes import PASSWORD, USER, serve_index
+from tests.support.repositories import Repository, isolate_git
+from tests.support.site_server import serve
+from tests.support.wheels import Built
+from tests.support.workflows import WORKFLOWS, Step, steps_of
 
 pytestmark = pytest.mark.slow
 

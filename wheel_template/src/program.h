@@ -12,7 +12,7 @@
 namespace modelwheel {
 
 // `modelwheel audit` finds the code of each level through Level and Variant, in finished libraries: whoever changes
-// their members changes pipeline/modelwheel/audit/levels.py as well.
+// their members changes pipeline/modelwheel/audit/machine_code/levels.py as well.
 
 /// One batch size compiled for one CPU level.
 struct Variant {

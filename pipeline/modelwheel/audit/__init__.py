@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..errors import AuditError, EnvironmentProblemError, ModelwheelError
-from . import build_paths, completeness, conventions, instructions, size, symbols, tags
-from .finding import Finding, Gate
+from .gates import build_paths, completeness, conventions, instructions, size, symbols, tags
+from .gates.finding import Finding, Gate
 from .opened import open_wheel
 
 __all__ = ["GATES", "Audited", "Finding", "audit_wheels", "require_accepted"]

@@ -17,12 +17,13 @@ import lief
 from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
+from ..assembly.manifest import Manifest
 from ..errors import WheelError
-from ..manifest import Manifest
 from ..versions import RUNTIME
-from ..wheel_contents import Contents, open_contents
-from . import elf, macho, pe, platform_tag
-from .binary import Binary
+from ..wheelfile.contents import Contents, open_contents
+from . import platform_tag
+from .formats import elf, macho, pe
+from .formats.binary import Binary
 from .platform_tag import PlatformTag
 
 Role: TypeAlias = Literal["library", "extension", "other"]

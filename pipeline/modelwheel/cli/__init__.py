@@ -1,6 +1,7 @@
 """The command `modelwheel`."""
 
-from . import authoring, releasing
+from . import author as authoring
+from . import release as releasing
 from .app import app, main
 
 __all__ = ["app", "authoring", "main", "releasing"]

@@ -62,11 +62,11 @@ def load(
 
     specs = load_specs(find_specs(patterns))
     if tag:
-        from ..selection import select_tagged
+        from ..release.selection import select_tagged
 
         specs = [select_tagged(specs, tag)]
     if changed_since:
-        from ..selection import select_changed
+        from ..release.selection import select_changed
 
         specs = select_changed(specs, changed_since)
         names = ", ".join(str(spec.path) for spec in specs) or "no spec"

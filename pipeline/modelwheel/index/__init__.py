@@ -1,7 +1,1 @@
-"""A static package index and a catalogue page of the models in a directory of wheels."""
-
-from __future__ import annotations
-
-from .site import Site, write_site
-
-__all__ = ["Site", "write_site"]
+"""Package indexes: reading, uploading, and the static site."""

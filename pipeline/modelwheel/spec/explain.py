@@ -11,10 +11,10 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from .document import Document
 from .fields import Mistake
 from .model import Spec
-from .problems import KeyPath, Problem, did_you_mean, format_field, nearest_word, shorten
+from .reading.document import Document
+from .reading.problems import KeyPath, Problem, did_you_mean, format_field, nearest_word, shorten
 from .sources import SOURCE_KINDS, source_tag
 
 _TAGS = {source_tag(kind): section for kind, section in SOURCE_KINDS.items()}

@@ -17,8 +17,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from .problems import KeyPath
-from .text import find_unsafe_character
+from .reading.problems import KeyPath
+from .reading.text import find_unsafe_character
 
 _H = TypeVar("_H", bound=Hashable)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..errors import SpecError
-from .problems import did_you_mean
+from .reading.problems import did_you_mean
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _NO_SPECS = ("schema.json", ".tune.json")

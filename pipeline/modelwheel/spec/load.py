@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from .document import Document, read_document
 from .explain import explain
 from .model import Spec
-from .problems import Problem, spec_error
+from .reading.document import Document, read_document
+from .reading.problems import Problem, spec_error
 
 
 def load_spec(path: Path) -> Spec:

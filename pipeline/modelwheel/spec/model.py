@@ -45,7 +45,7 @@ from .names import (
     to_distribution,
     to_identifier,
 )
-from .problems import did_you_mean, nearest_word
+from .reading.problems import did_you_mean, nearest_word
 from .sources import Source, check_url
 
 

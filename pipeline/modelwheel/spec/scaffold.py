@@ -11,10 +11,10 @@ import yaml
 from pydantic import ValidationError
 
 from ..errors import SpecError
-from .document import Document
 from .explain import explain
 from .model import ModelSection
-from .text import escape_unsafe
+from .reading.document import Document
+from .reading.text import escape_unsafe
 
 SUGGESTED_BATCH_SIZES = (1, 4, 16)
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..files import write_atomically
+from ..util.files import write_atomically
 from .model import Spec
 
 SCHEMA_FILE = Path(__file__).parents[3] / "model_specs" / "schema.json"

@@ -13,16 +13,8 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, StrictStr, Tag
 
-from .fields import (
-    LocalPath,
-    RelativePath,
-    Section,
-    Sha256,
-    check_local_path,
-    mistake,
-    one_line,
-)
-from .problems import nearest_word
+from .fields import LocalPath, RelativePath, Section, Sha256, check_local_path, mistake, one_line
+from .reading.problems import nearest_word
 
 COMMIT_PATTERN = r"^([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$"
 

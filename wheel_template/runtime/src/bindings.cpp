@@ -7,7 +7,7 @@
 
 namespace py = pybind11;
 
-static_assert(MODELWHEEL_RUNTIME_MAJOR == MODELWHEEL_ABI_VERSION, "see pipeline/modelwheel/runtime_package.py");
+static_assert(MODELWHEEL_RUNTIME_MAJOR == MODELWHEEL_ABI_VERSION, "see pipeline/modelwheel/packaging/runtime.py");
 
 namespace {
 

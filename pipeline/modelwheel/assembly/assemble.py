@@ -1,0 +1,245 @@
+"""From compiled variants to the files that a wheel is made from: C++, constants, manifest, reference.
+
+These files and `wheel_template/` are all that the wheel stage reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..codegen import (
+    EMITTER_VERSION,
+    Constants,
+    ModelTables,
+    collect,
+    level_source,
+    random_states,
+    tables_source,
+)
+from ..codegen import Variant as EmittedVariant
+from ..compiler.freeze import GRAPH, SIGNATURE, FrozenSignature
+from ..compiler.program import Program
+from ..compiler.reference import ARRAYS, SUMMARY, Reference
+from ..request import Request, license_texts
+from ..store.store import Record, Store
+from ..targets import Platform
+from ..util.files import digest_file
+from ..versions import TENSORFLOW_VERSION
+from . import manifest, sbom, tune_lock
+from .describe import LICENSES, Compiled, describe, platform_directory
+from .objects import loaded_bytes
+
+MANIFEST = "manifest.json"
+"""In the directory of each platform."""
+
+
+@dataclass(frozen=True)
+class Project:
+    """Everything that the wheel of one model is made from, as earlier steps left it in the store."""
+
+    request: Request
+    tree_sha256: str
+    provenance: Mapping[str, str]
+    frozen: Mapping[int, Record]
+    """Results of the freeze steps by batch size."""
+    compiled: Mapping[tuple[str, str, int], Record]
+    """Results of the compile steps by platform, CPU level and batch size."""
+    reference: Record
+    store: Store
+
+    def key_inputs(self) -> dict[str, Any]:
+        """What the files depend on."""
+        request = self.request
+        return {
+            "modelwheel": __version__,
+            "emitter": EMITTER_VERSION,
+            "manifest": manifest.MANIFEST_VERSION,
+            "sbom": sbom.SBOM_VERSION,
+            "tensorflow": TENSORFLOW_VERSION,
+            "spec": request.spec.spec_digest(),
+            "flags": {
+                t.name: [request.flags(t).xla, request.flags(t).tf_xla] for t in request.levels
+            },
+            "provenance": dict(self.provenance),
+            "tree": self.tree_sha256,
+            "costs": tune_lock.read_costs(request.spec.path),
+            "licenses": {
+                name: digest_file(path).sha256 for name, path in license_texts(request.spec).items()
+            },
+            "frozen": {str(size): _hashes(record) for size, record in self.frozen.items()},
+            "compiled": [[*variant, _hashes(record)] for variant, record in self.compiled.items()],
+            "reference": _hashes(self.reference),
+        }
+
+    def compiled_for(self, platform: Platform) -> dict[tuple[str, int], Record]:
+        """Results of the compile steps of one platform by CPU level and batch size."""
+        return {
+            (level, size): record
+            for (name, level, size), record in self.compiled.items()
+            if name == platform.name
+        }
+
+    def read(self, platform: Platform) -> Compiled:
+        """The results for one platform as values; programs in the order of `compiled`."""
+        store = self.store
+        reference = Reference.model_validate_json(store.read_bytes(self.reference, SUMMARY))
+        return Compiled(
+            frozen={
+                size: FrozenSignature.model_validate_json(store.read_bytes(record, SIGNATURE))
+                for size, record in self.frozen.items()
+            },
+            # Without a batch axis the spec's batch size, if any, is the extent of a fixed axis.
+            programs={
+                (level, size if reference.batched_inputs else 1): Program.model_validate_json(
+                    store.read_bytes(record, "program.json")
+                )
+                for (level, size), record in self.compiled_for(platform).items()
+            },
+            reference=reference,
+            reference_sha256=self.reference.files[ARRAYS].sha256,
+        )
+
+
+def _hashes(record: Record) -> dict[str, str]:
+    return {name: file.sha256 for name, file in record.files.items()}
+
+
+def write_project_files(project: Project, model: Path, out: Path) -> None:
+    """Writes generated C++, machine code, constants, reference sample and manifest below `out`.
+
+    Args:
+        project: Results of earlier steps.
+        model: The SavedModel.
+        out: An empty directory.
+
+    Raises:
+        UnsupportedModelError: An output's shape follows the batch in a way that cannot be described,
+            or the spec's batch rules cannot be kept.
+        UnsupportedProgramError: A step cannot be expressed with the runtime's kernels.
+    """
+    from .sample import write_sample  # NumPy, which a plan does not need
+
+    _copy_licenses(project.request, out / LICENSES)
+    provenance = _provenance(project, manifest.list_files(model))
+    described = [
+        _write_platform(project, platform, provenance, out)
+        for platform in project.request.platforms
+    ]
+    # What TensorFlow answers is the same everywhere.
+    first = described[0]
+    sample = out / "python" / first.model.module / "_reference.npz"
+    write_sample(project.store.path(project.reference, ARRAYS), first, sample)
+    files = manifest.list_files(out)
+    for platform, one in zip(project.request.platforms, described, strict=True):
+        own = tuple(file for file in files if _is_of(file.path, platform, one.weights))
+        _write_manifest(one.model_copy(update={"files": own}), platform_directory(platform), out)
+
+
+def _write_manifest(described: manifest.Manifest, directory: str, out: Path) -> None:
+    """Writes the bill of materials, which names all other files, and the manifest, which names all."""
+    path = f"{directory}/{sbom.SBOM_TEMPLATE}"
+    _write(out / path, sbom.template(described).encode())
+    digest = digest_file(out / path)
+    file = manifest.File(path=path, sha256=digest.sha256, size=digest.size)
+    files = tuple(sorted((*described.files, file), key=lambda f: f.path))
+    described.model_copy(update={"files": files}).save(out / directory / MANIFEST)
+
+
+def _is_of(path: str, platform: Platform, weights: str) -> bool:
+    """Whether a file of the project goes into the wheels of this platform."""
+    if path.startswith("platforms/"):
+        return path.startswith(f"{platform_directory(platform)}/")
+    return path == weights or not path.startswith("weights/")
+
+
+def _write_platform(
+    project: Project, platform: Platform, provenance: manifest.Provenance, out: Path
+) -> manifest.Manifest:
+    """Writes what one platform alone has, and its constants; gives its manifest without files."""
+    compiled, request, store = project.read(platform), project.request, project.store
+    records = dict(zip(compiled.programs, project.compiled_for(platform).values(), strict=True))
+    constants = collect(
+        (program, store.path(records[variant], "constants.bin"))
+        for variant, program in compiled.programs.items()
+    )
+    sizes = manifest.Sizes(
+        weights=len(constants.blob),
+        machine_code=sum(
+            loaded_bytes(store.path(record, "kernels.o")) for record in records.values()
+        ),
+        saved_model=sum(file.size for file in provenance.files),
+    )
+    described = describe(request, platform, compiled, provenance, sizes)
+    # Named by its content: platforms whose constants are the same, as nearly always, share one file.
+    weights = f"weights/{hashlib.sha256(constants.blob).hexdigest()[:16]}.bin"
+    _write(out / weights, bytes(constants.blob))
+    for variant in described.variants:
+        record = records[variant.level, variant.batch_size]
+        _write(out / variant.object, store.read_bytes(record, "kernels.o"))
+    generated = out / platform_directory(platform) / "generated"
+    _write_sources(request, platform, described, constants, compiled.programs, generated)
+    return described.model_copy(update={"weights": weights})
+
+
+def _provenance(project: Project, files: tuple[manifest.File, ...]) -> manifest.Provenance:
+    return manifest.Provenance(
+        spec_sha256=project.request.spec.spec_digest(),
+        source=dict(project.provenance),
+        tree_sha256=project.tree_sha256,
+        files=files,
+        graphs={size: record.files[GRAPH].sha256 for size, record in project.frozen.items()},
+        signature_key=project.request.spec.model.serving_key,
+    )
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def _copy_licenses(request: Request, directory: Path) -> None:
+    for name, path in license_texts(request.spec).items():
+        directory.mkdir(exist_ok=True)
+        shutil.copyfile(path, directory / name)
+
+
+def _write_sources(
+    request: Request,
+    platform: Platform,
+    described: manifest.Manifest,
+    constants: Constants,
+    programs: Mapping[tuple[str, int], Program],
+    directory: Path,
+) -> None:
+    """Writes one file of C++ for each CPU level, and one with the tables that name them."""
+    states = max(map(random_states, programs.values()))
+    for target in request.targets(platform):
+        variants = [
+            EmittedVariant(v.batch_size, programs[v.level, v.batch_size], v.cost)
+            for v in described.variants
+            if v.level == target.name
+        ]
+        text = level_source(target, variants, constants.offsets, states)
+        _write(directory / f"program_{target.identifier}.cpp", text.encode())
+    text = tables_source(_tables(described), request.targets(platform), states)
+    _write(directory / "model_tables.cpp", text.encode())
+
+
+def _tables(described: manifest.Manifest) -> ModelTables:
+    batching = described.batching
+    return ModelTables(
+        name=described.model.name,
+        version=described.model.version,
+        about=described.about(),
+        signature=described.signature,
+        batch_sizes=batching.sizes,
+        no_emulation_reason=batching.no_emulation_reason,
+        strategy=batching.strategy,
+        rules=batching.rules,
+    )

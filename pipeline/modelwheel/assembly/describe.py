@@ -1,0 +1,243 @@
+"""What a compiled model looks like to its users: signature, batching, costs, and who it is.
+
+Everything here is a value made from values; `modelwheel.assembly.assemble` reads and writes the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from .. import __version__
+from ..codegen import estimate_cost
+from ..compiler.freeze import FrozenSignature, FrozenTensor
+from ..compiler.program import Program
+from ..compiler.reference import Reference
+from ..errors import UnsupportedModelError
+from ..request import Request, license_texts
+from ..signature import Signature, Tensor
+from ..spec import BatchRule, Spec
+from ..targets import Platform, Target
+from ..versions import TENSORFLOW_VERSION
+from . import manifest, tune_lock
+
+LICENSES = "licenses"
+"""Where the project keeps licence texts."""
+
+Variant: TypeAlias = tuple[str, int]
+"""CPU level and batch size; 1 where the signature has no batch axis."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What freezing, compiling and evaluating gave for one request and platform."""
+
+    frozen: Mapping[int, FrozenSignature]
+    """By batch size."""
+    programs: Mapping[Variant, Program]
+    reference: Reference
+    reference_sha256: str
+    """Of its arrays."""
+
+
+def describe(
+    request: Request,
+    platform: Platform,
+    compiled: Compiled,
+    provenance: manifest.Provenance,
+    sizes: manifest.Sizes,
+) -> manifest.Manifest:
+    """The manifest of a model on one platform, without the names of its files.
+
+    Raises:
+        UnsupportedModelError: An output's shape follows the batch in a way that cannot be described,
+            or the spec's batch rules cannot be kept.
+    """
+    signature = describe_signature(compiled.frozen, compiled.reference)
+    targets = request.targets(platform)
+    return manifest.Manifest(
+        platform=platform.name,
+        model=_describe_model(request.spec),
+        signature=signature,
+        batching=_describe_batching(request, compiled),
+        levels=tuple(target.name for target in targets),
+        weights="",
+        variants=_describe_variants(request.spec, platform, compiled.programs),
+        files=(),
+        verification=_describe_verification(request.spec, signature, compiled),
+        compiler=_describe_compiler(request, targets),
+        provenance=provenance,
+        sizes=sizes,
+    )
+
+
+# --- signature ------------------------------------------------------------------------------------
+
+
+def describe_signature(frozen: Mapping[int, FrozenSignature], reference: Reference) -> Signature:
+    """Inputs and outputs for any number of rows, from those of each batch size.
+
+    Raises:
+        UnsupportedModelError: They cannot be described so.
+    """
+    first = next(iter(frozen.values()))
+    signature = Signature(
+        inputs=tuple(_tensor(t, int(t.name in first.batched_inputs)) for t in first.inputs),
+        outputs=tuple(_tensor(t, reference.leading_per_row[t.name]) for t in first.outputs),
+    )
+    for size, other in frozen.items():
+        _require_shapes(signature, other, size)
+    return signature
+
+
+def _tensor(tensor: FrozenTensor, leading_per_row: int) -> Tensor:
+    shape: tuple[int | None, ...] = tensor.shape
+    return Tensor(
+        name=tensor.name,
+        c_name=tensor.c_name,
+        dtype=tensor.dtype,
+        shape=(None, *shape[1:]) if leading_per_row else shape,
+        leading_per_row=leading_per_row,
+    )
+
+
+def _require_shapes(signature: Signature, frozen: FrozenSignature, size: int) -> None:
+    """Every tensor must have, at every batch size, the shape that the signature foretells."""
+    for tensor, at_size in zip(
+        signature.inputs + signature.outputs, frozen.inputs + frozen.outputs, strict=True
+    ):
+        rows = tensor.leading_per_row * size
+        expected = tuple(rows if extent is None else extent for extent in tensor.shape)
+        if expected != at_size.shape:
+            raise UnsupportedModelError(
+                f"{tensor.name!r} has shape {at_size.shape} at batch size {size}, where {expected} "
+                "follows from the other sizes; compile one batch size, or give the output a first "
+                "axis that is a multiple of the batch"
+            )
+
+
+# --- batching -------------------------------------------------------------------------------------
+
+
+def _describe_batching(request: Request, compiled: Compiled) -> manifest.Batching:
+    batching = request.spec.batching
+    reason = _no_emulation_reason(request.spec, compiled.reference)
+    _require_emulation(request.rules, compiled.reference, reason)
+    return manifest.Batching(
+        sizes=tuple(sorted({size for _, size in compiled.programs})),
+        strategy=batching.strategy,
+        rules=tuple(map(str, request.rules)),
+        no_emulation_reason=reason,
+    )
+
+
+def _no_emulation_reason(spec: Spec, reference: Reference) -> str | None:
+    if not reference.batched_inputs:
+        return None  # there are no rows to compose
+    if not reference.independent:
+        return reference.reason or "its rows are not independent"
+    return None if spec.batching.emulate else "its spec sets batching.emulate to false"
+
+
+def _require_emulation(
+    rules: tuple[BatchRule, ...], reference: Reference, reason: str | None
+) -> None:
+    if not reference.batched_inputs:
+        reason = "its signature has no batch axis"
+    if rules and reason is not None:
+        raise UnsupportedModelError(
+            f"the batch rule '{rules[0]}' cannot be kept: {reason}; remove batching.rules from the spec"
+        )
+
+
+# --- variants -------------------------------------------------------------------------------------
+
+
+def platform_directory(platform: Platform) -> str:
+    """Where all that is of one platform alone lies in the project."""
+    return f"platforms/{platform.name}"
+
+
+def object_name(platform: Platform, level: str, batch_size: int) -> str:
+    """Where a variant's machine code lies in the project."""
+    return f"{platform_directory(platform)}/objects/{level}_b{batch_size}.o"
+
+
+def _describe_variants(
+    spec: Spec, platform: Platform, programs: Mapping[Variant, Program]
+) -> tuple[manifest.Variant, ...]:
+    costs = _choose_costs(spec, programs)
+    return tuple(
+        manifest.Variant(
+            level=level,
+            batch_size=size,
+            object=object_name(platform, level, size),
+            operations=program.operations,
+            bytes_moved=program.bytes_moved,
+            cost=costs[level, size],
+        )
+        for (level, size), program in programs.items()
+    )
+
+
+def _choose_costs(spec: Spec, programs: Mapping[Variant, Program]) -> dict[Variant, float]:
+    """Measured costs where `modelwheel tune` left them for a whole level, estimates elsewhere."""
+    measured = tune_lock.read_costs(spec.path)
+    costs = {}
+    for (level, size), program in programs.items():
+        known = measured.get(level, {})
+        complete = all(s in known for of_level, s in programs if of_level == level)
+        costs[level, size] = known[size] if complete else estimate_cost(program)
+    return costs
+
+
+# --- everything else ------------------------------------------------------------------------------
+
+
+def _describe_verification(
+    spec: Spec, signature: Signature, compiled: Compiled
+) -> manifest.Verification:
+    tolerances = {
+        output.name: manifest.Tolerance(**spec.verify.tolerance_of(output.name).model_dump())
+        for output in signature.outputs
+    }
+    return manifest.Verification(
+        seed=spec.verify.seed,
+        ranges=dict(spec.verify.ranges),
+        rows=compiled.reference.rows,
+        tolerances=tolerances,
+        reference_sha256=compiled.reference_sha256,
+    )
+
+
+def _describe_compiler(request: Request, targets: Iterable[Target]) -> manifest.Compiler:
+    return manifest.Compiler(
+        tensorflow=TENSORFLOW_VERSION,
+        modelwheel=__version__,
+        xla_flags={target.name: request.flags(target).xla for target in targets},
+        tf_xla_flags=request.spec.compilation.tf_xla_flags,
+    )
+
+
+def _describe_model(spec: Spec) -> manifest.Model:
+    model, package = spec.model, spec.package
+    summary = package.summary or f"{model.name}: a TensorFlow model compiled to machine code"
+    return manifest.Model(
+        name=model.name,
+        identifier=spec.identifier,
+        module=spec.module,
+        distribution=spec.distribution,
+        version=model.version,
+        namespace=spec.compilation.namespace,
+        author=model.author or "",
+        description=model.description or "",
+        summary=summary,
+        license=package.license,
+        weights_license=package.weights_license,
+        license_files=tuple(str(Path(LICENSES, name)) for name in license_texts(spec)),
+        urls=dict(package.urls),
+        keywords=package.keywords,
+        bindings=package.bindings,
+    )

@@ -1,0 +1,42 @@
+"""The part of a reference that ships in the wheel: a sample of every output, and no inputs.
+
+Inputs are made again from the seed; see `modelwheel.compiler.random_inputs`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .manifest import Manifest
+
+MAX_SAMPLES = 256
+"""Elements kept of each output for each number of rows."""
+
+
+def sample_indices(size: int) -> np.ndarray[Any, Any]:
+    """Which elements of a flattened output of `size` elements are kept: evenly spread ones."""
+    count = min(size, MAX_SAMPLES)
+    return np.arange(count, dtype=np.int64) * size // max(count, 1)
+
+
+def write_sample(reference: Path, manifest: Manifest, path: Path) -> None:
+    """Writes the sample of a whole reference, as an `.npz` file.
+
+    For every number of rows and output it holds `sample/ROWS/NAME`, the values at
+    `sample_indices`, `shape/ROWS/NAME`, and `largest/ROWS/NAME`, the largest absolute value.
+    """
+    sample: dict[str, Any] = {}
+    with np.load(reference) as arrays:
+        for rows in manifest.verification.rows:
+            for output in manifest.signature.outputs:
+                values = arrays[f"out/{rows}/{output.name}"]
+                key = f"{rows}/{output.name}"
+                sample[f"shape/{key}"] = np.array(values.shape, np.int64)
+                sample[f"sample/{key}"] = values.ravel()[sample_indices(values.size)]
+                finite = values[np.isfinite(values)]
+                sample[f"largest/{key}"] = np.float64(np.abs(finite).max(initial=0))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(path, **sample)

@@ -1,0 +1,1 @@
+"""ELF, Mach-O and PE shared libraries."""

@@ -1,0 +1,1 @@
+"""The release rules that wheels must pass, one module each."""

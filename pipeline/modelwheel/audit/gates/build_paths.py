@@ -1,0 +1,67 @@
+"""Gate: no file names a directory of the machine that built it."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..opened import OpenedWheel
+from .finding import Finding
+
+_PLACES = (
+    "home", "root", "tmp", "work", "project", "build", "builds", "github", "__w", "Users", "Volumes",
+    "private/tmp", "private/var", "var/folders", "var/tmp", "mnt", "opt/_internal",
+)  # fmt: skip
+"""Where build directories lie: of people, of CI services, of cibuildwheel and its containers."""
+
+_REST = rb"[\\/]+[\w.+-][^\0\s\"'<>]{2,200}"
+"""What follows: the beginning of a name, and whatever a path may have."""
+
+_POSIX = rb"(?<![\w.$}\]-])/(?:" + "|".join(map(re.escape, _PLACES)).encode() + rb")" + _REST
+_WINDOWS = rb"(?<![A-Za-z])[A-Za-z]:[\\/]{1,2}(?:Users|a|b|_work|Temp)" + _REST
+
+
+def check(wheel: OpenedWheel) -> Iterator[Finding]:
+    """Looks at every file, whatever it is."""
+    chosen = _data_repository(wheel)
+    pattern = re.compile(b"|".join((_POSIX, _WINDOWS, *_own_places())))
+    for name in wheel.contents.files:
+        content = wheel.read(name)
+        found = {match[0].decode(errors="replace") for match in pattern.finditer(content)}
+        leaked = sorted(path for path in found if not _is_part(path, chosen))
+        if leaked:
+            yield Finding(
+                name,
+                f"names a directory of the machine that built it ({leaked[0]!r}); compile with "
+                "-ffile-prefix-map and write relative paths",
+            )
+        elif found:
+            yield Finding(
+                name, f"names a data repository that only one machine has ({chosen!r})", "note"
+            )
+
+
+def _is_part(path: str, chosen: str) -> bool:
+    """Whether a path is the chosen place, cut off, or with a commit or file behind."""
+    return bool(chosen.strip("/")) and (chosen.startswith(path) or path.startswith(chosen))
+
+
+def _own_places() -> list[bytes]:
+    """Directories of this machine, which may have built the wheel, as patterns."""
+    places = sorted({str(Path.home()), tempfile.gettempdir(), str(Path.cwd())})
+    return [
+        rb"(?<![\w.$}\]-])" + re.escape(place.encode()) + _REST
+        for place in places
+        if len(Path(place).parts) > 1
+    ]
+
+
+def _data_repository(wheel: OpenedWheel) -> str:
+    """The place of the model that the spec names, which the manifest repeats on purpose."""
+    if wheel.manifest is None:
+        return ""
+    source = wheel.manifest.provenance.source
+    local = (value.removeprefix("file://") for value in source.values())
+    return next((value for value in local if value.startswith("/")), "")

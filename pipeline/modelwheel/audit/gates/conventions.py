@@ -1,0 +1,67 @@
+"""Gate: what `twine check --strict` and check-wheel-contents ask of any wheel."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+
+from ...errors import EnvironmentProblemError
+from ..opened import OpenedWheel
+from .finding import Finding
+
+
+def check(wheel: OpenedWheel) -> Iterator[Finding]:
+    """Both tools, with nothing left out."""
+    yield from _check_with_twine(wheel)
+    yield from _check_contents(wheel)
+
+
+class _Messages(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(" ".join(record.getMessage().split()))
+
+
+def _check_with_twine(wheel: OpenedWheel) -> Iterator[Finding]:
+    from twine.commands.check import check as twine_check
+    from twine.exceptions import TwineException
+
+    messages, logger = _Messages(), logging.getLogger("twine.commands.check")
+    logger.addHandler(messages)
+    propagates, logger.propagate = logger.propagate, False
+    try:
+        with redirect_stdout(io.StringIO()):
+            failed = twine_check([str(wheel.path)], strict=True)
+    except TwineException as error:
+        failed, messages.texts = True, [str(error)]
+    finally:
+        logger.removeHandler(messages)
+        logger.propagate = propagates
+    if failed:
+        yield Finding(f"{wheel.dist_info}/METADATA", f"twine check: {' '.join(messages.texts)}")
+
+
+def _check_contents(wheel: OpenedWheel) -> Iterator[Finding]:
+    try:
+        from check_wheel_contents.checker import WheelChecker
+        from check_wheel_contents.contents import WheelContents
+        from check_wheel_contents.errors import WheelValidationError
+    except ImportError:
+        raise EnvironmentProblemError(
+            'auditing wheels needs check-wheel-contents: pip install "modelwheel[release]"'
+        ) from None
+    try:
+        failed = WheelChecker().check_contents(WheelContents.from_wheel(wheel.path))
+    except WheelValidationError as error:
+        yield Finding(wheel.name, f"check-wheel-contents: {error}")
+        return
+    for one in failed:
+        files = ", ".join(one.args[:3])
+        yield Finding(
+            files or wheel.name, f"check-wheel-contents: {one.check.name}: {one.check.value}"
+        )

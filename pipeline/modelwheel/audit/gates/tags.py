@@ -1,0 +1,225 @@
+"""Gate: the file name, the metadata and the binaries of a wheel speak of the same platform and Python."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from ...errors import EnvironmentProblemError
+from ...targets import PLATFORMS
+from ...versions import RUNTIME
+from ..formats.binary import Binary, Format
+from ..opened import OpenedWheel
+from ..platform_tag import PlatformTag
+from .finding import Finding
+
+_FORMATS: dict[str, Format] = {"linux": "ELF", "macos": "Mach-O", "windows": "PE"}
+_GLIBC, _MUSL = ("libc.so.6", "ld-linux"), ("libc.so", "libc.musl-")
+
+
+def check(wheel: OpenedWheel) -> Iterator[Finding]:
+    """Tags against metadata, manifest, module suffix and binaries."""
+    yield from _check_metadata(wheel)
+    known = [tag for tag in wheel.platforms if tag is not None]
+    if len(known) != len(wheel.platforms):
+        names = ", ".join(sorted({tag.platform for tag in wheel.tags}))
+        yield Finding(
+            wheel.name, f"has a platform tag that modelwheel does not build for ({names})"
+        )
+    for tag in _strictest(known):
+        yield from _check_platform(wheel, tag)
+    yield from _check_extension(wheel, known)
+    yield from _check_shape(wheel)
+
+
+def _check_metadata(wheel: OpenedWheel) -> Iterator[Finding]:
+    place = f"{wheel.dist_info}/WHEEL"
+    told, named = set(wheel.wheel_metadata.get_all("Tag", [])), {str(tag) for tag in wheel.tags}
+    if told != named:
+        yield Finding(
+            place,
+            f"has the tags {_list(told)}, the file name {_list(named)}; rename wheels with "
+            "`python -m wheel tags`, which changes both",
+        )
+    if wheel.wheel_metadata.get("Root-Is-Purelib", "").strip().lower() != "false":
+        yield Finding(place, "does not say `Root-Is-Purelib: false`, though it holds machine code")
+
+
+def _list(names: set[str]) -> str:
+    return ", ".join(sorted(names)) or "(none)"
+
+
+def _strictest(tags: list[PlatformTag]) -> Iterator[PlatformTag]:
+    """One of each kind: `manylinux_2_17` and `manylinux2014` are the same."""
+    kinds = {(tag.system, tag.architecture, tag.libc) for tag in tags}
+    for kind in sorted(kinds):
+        same = (tag for tag in tags if (tag.system, tag.architecture, tag.libc) == kind)
+        yield min(same, key=lambda tag: (tag.version, tag.name))
+
+
+def _check_platform(wheel: OpenedWheel, tag: PlatformTag) -> Iterator[Finding]:
+    if tag.system == "linux" and not tag.libc:
+        yield Finding(
+            wheel.name,
+            f"its tag {tag.name} promises nothing about the C library: package indexes refuse it; "
+            "run `auditwheel repair` on it, as `modelwheel wheel` does",
+            "note",
+        )
+    if wheel.manifest is not None:
+        made = PLATFORMS.get(wheel.manifest.platform)
+        if made is None or (made.system, made.architecture) != (tag.system, tag.architecture):
+            yield Finding(
+                f"{wheel.module}/_manifest.json",
+                f"holds machine code for {wheel.manifest.platform}, but the wheel is tagged "
+                f"{tag.name}; build it for the platform of its objects",
+            )
+    for binary in wheel.binaries:
+        yield from _check_binary(binary, tag)
+
+
+def _check_binary(binary: Binary, tag: PlatformTag) -> Iterator[Finding]:
+    expected = _FORMATS[tag.system]
+    if (binary.format, binary.machine) != (expected, tag.architecture):
+        yield Finding(
+            binary.member,
+            f"is {binary.format} for {binary.machine}, but the wheel is tagged {tag.name}, which "
+            f"wants {expected} for {tag.architecture}; give the compiler that target",
+        )
+    elif tag.system == "macos":
+        yield from _check_macos(binary, tag)
+    elif tag.libc:
+        yield from _check_libc(binary, tag)
+
+
+def _check_macos(binary: Binary, tag: PlatformTag) -> Iterator[Finding]:
+    wanted, promised = binary.minimum_system[:2], tag.version
+    if not wanted:
+        yield Finding(
+            binary.member, "does not tell the oldest macOS that it runs on; link it with -target"
+        )
+    elif wanted > promised:
+        yield Finding(
+            binary.member,
+            f"needs macOS {_dotted(wanted)}, but the wheel is tagged {tag.name}; build it with "
+            f"MACOSX_DEPLOYMENT_TARGET={_dotted(promised)}",
+        )
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _check_libc(binary: Binary, tag: PlatformTag) -> Iterator[Finding]:
+    foreign = _MUSL if tag.libc == "glibc" else _GLIBC
+    for name in binary.libraries:
+        if name in foreign or name.startswith(foreign[1]):
+            yield Finding(
+                binary.member,
+                f"needs {name}, which systems with {tag.libc} lack, but the wheel is tagged "
+                f"{tag.name}; compile it for {tag.libc}",
+            )
+    if tag.libc == "glibc":
+        yield from _check_versions(binary, tag)
+    elif any(found.version.startswith("GLIBC_") for found in binary.imports):
+        yield Finding(
+            binary.member, "needs symbols of glibc, which musl lacks; compile it for musl"
+        )
+
+
+def _check_versions(binary: Binary, tag: PlatformTag) -> Iterator[Finding]:
+    """Symbol versions against those of the policy that auditwheel has for the tag."""
+    policy = _policy(tag)
+    if policy is None:
+        yield Finding(
+            binary.member, f"auditwheel knows no policy for {tag.name}: not judged", "note"
+        )
+        return
+    beyond: dict[str, list[str]] = defaultdict(list)
+    for found in binary.imports:
+        kind, _, version = found.version.rpartition("_")
+        if kind and version not in policy.get(kind, ()):
+            beyond[found.version].append(found.name)
+    for version, names in sorted(beyond.items()):
+        some = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
+        yield Finding(
+            binary.member,
+            f"needs {version} ({some}), which {tag.name} does not promise; link it in an older "
+            "image or with zig, or let `auditwheel repair` choose the tag",
+        )
+
+
+def _policy(tag: PlatformTag) -> dict[str, frozenset[str]] | None:
+    """Allowed versions by their kind (`GLIBC`)."""
+    try:
+        from auditwheel.architecture import Architecture
+        from auditwheel.libc import Libc
+        from auditwheel.policy import WheelPolicies
+    except ImportError:
+        raise EnvironmentProblemError(
+            'auditing manylinux wheels needs auditwheel: pip install "modelwheel[release]"'
+        ) from None
+    policies = WheelPolicies(libc=Libc.GLIBC, arch=Architecture(tag.architecture))
+    try:
+        return dict(policies.get_policy_by_name(tag.name).symbol_versions)
+    except LookupError:
+        return None
+
+
+def _check_extension(wheel: OpenedWheel, platforms: list[PlatformTag]) -> Iterator[Finding]:
+    extensions = wheel.binaries_of("extension")
+    if not wheel.needs_extension:
+        for binary in extensions:
+            yield Finding(
+                binary.member,
+                "is made for one Python, but the wheel is tagged py3-none; leave it out, or name "
+                "the Python in the tag",
+            )
+        return
+    if len(extensions) != 1:
+        yield Finding(
+            wheel.name, f"holds {len(extensions)} extensions _core instead of one for its Python"
+        )
+    for tag in wheel.tags:
+        if tag.abi.removesuffix("t") != tag.interpreter:
+            yield Finding(
+                wheel.name, f"has the tag {tag}, whose interpreter and ABI do not belong together"
+            )
+    expected = {
+        f"_core{_suffix(tag.abi, platform)}" for tag in wheel.tags for platform in platforms
+    }
+    for binary in extensions:
+        name = PurePosixPath(binary.member).name
+        if name not in expected:
+            yield Finding(
+                binary.member,
+                f"is a module that this wheel's Python does not find: it looks for "
+                f"{_list(expected)}; set PYTHON_MODULE_EXTENSION",
+            )
+
+
+def _suffix(abi: str, platform: PlatformTag) -> str:
+    """The file name suffix of extensions (PEP 3149; `EXTENSION_SUFFIXES` of importlib)."""
+    version = abi.removeprefix("cp")
+    if platform.system == "windows":
+        machine = "arm64" if platform.architecture == "aarch64" else "amd64"
+        return f".cp{version}-win_{machine}.pyd"
+    if platform.system == "macos":
+        return f".cpython-{version}-darwin.so"
+    libc = "musl" if platform.libc == "musl" else "gnu"
+    return f".cpython-{version}-{platform.architecture}-linux-{libc}.so"
+
+
+def _check_shape(wheel: OpenedWheel) -> Iterator[Finding]:
+    if wheel.distribution == RUNTIME:
+        return
+    if not wheel.binaries_of("library"):
+        yield Finding(wheel.name, f"holds no library of {wheel.module}; build it again")
+    required = {r.name for r in wheel.contents.metadata.requires_dist or ()}
+    if wheel.needs_extension == (RUNTIME in required):
+        what = (
+            f"requires {RUNTIME} beside its own extension"
+            if wheel.needs_extension
+            else f"has no extension and does not require {RUNTIME}, which has it"
+        )
+        yield Finding(f"{wheel.dist_info}/METADATA", f"{what}; see package.bindings in the spec")

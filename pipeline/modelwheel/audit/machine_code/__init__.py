@@ -1,0 +1,1 @@
+"""Which code runs at which CPU level."""

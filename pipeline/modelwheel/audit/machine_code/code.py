@@ -1,0 +1,198 @@
+"""The functions of a binary and what they refer to, so that one can tell what leads where.
+
+No symbols are needed, which wheels do not have. Functions are delimited by the unwind tables (ELF's
+`.eh_frame_hdr`, PE's `.pdata`) and Mach-O's function starts; between these, by what is called. An edge leads
+from a function to every function that it jumps to, calls or takes the address of. Where that cannot be told
+exactly there is an edge too many. What has none leading to it is judged as if every CPU could run it. Tables of
+offsets to functions, which need no relocations, are not seen; compilers use them for the labels of one function.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from ..formats.binary import Image, Section
+
+
+@dataclass
+class Use:
+    """Instructions of one function that need the same CPU features."""
+
+    address: int
+    """Of the first."""
+    text: str
+    """The first, disassembled."""
+    count: int = 1
+
+
+@dataclass
+class Block:
+    """What decoding some code told."""
+
+    uses: dict[frozenset[str], Use] = field(default_factory=dict)
+    """By the features that they need beyond what every CPU of the architecture has."""
+    jumps: set[int] = field(default_factory=set)
+    """Where it jumps to, mostly within itself."""
+    references: set[int] = field(default_factory=set)
+    """What it calls, and every other address that it names: of functions or data."""
+    candidates: set[int] = field(default_factory=set)
+    """Addresses that it may put together, in some order of its instructions."""
+    jumps_indirectly: bool = False
+    """Whether it jumps to where a table or register tells."""
+    loads_exclusively: bool = False
+    """Whether it has the atomic operations that every Arm CPU has."""
+    falls_through: bool = False
+    """Whether what lies behind may be run after its last instruction."""
+    calls_last: bool = False
+    """Whether that last instruction is a call, which need not return."""
+
+    def append(self, other: Block) -> None:
+        """Takes in what lies behind, with some data between."""
+        for features, use in other.uses.items():
+            found = self.uses.setdefault(features, Use(use.address, use.text, 0))
+            found.count += use.count
+        self.jumps |= other.jumps
+        self.references |= other.references
+        self.candidates |= other.candidates
+        self.jumps_indirectly |= other.jumps_indirectly
+        self.loads_exclusively |= other.loads_exclusively
+        self.falls_through, self.calls_last = other.falls_through, other.calls_last
+
+
+Decode = Callable[[bytes, int], Block]
+"""Decodes code that lies at some address."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """Code that is entered at its beginning or, by jumps alone, somewhere within."""
+
+    address: int
+    end: int
+    whole: bool
+    """Whether it is known to end here; else it may go on behind."""
+    block: Block
+
+
+class Code:
+    """All functions of an image."""
+
+    def __init__(self, image: Image, decode: Decode, alignment: int) -> None:
+        self.image = image
+        self._alignment = alignment
+        self.functions = _divide(image, decode, alignment)
+        self._addresses = [function.address for function in self.functions]
+        self._starts = frozenset(self._addresses)
+        self._edges = {f.address: tuple(self._successors(f)) for f in self.functions}
+
+    def function_at(self, address: int) -> Function | None:
+        """The function with this address."""
+        index = bisect.bisect_right(self._addresses, address) - 1
+        found = self.functions[index] if index >= 0 else None
+        return found if found is not None and address < found.end else None
+
+    def reach(self, roots: Iterable[int]) -> dict[int, int | None]:
+        """Functions that these addresses lead to, each with the one that it was reached from."""
+        reached: dict[int, int | None] = {}
+        queue: deque[tuple[int, int | None]] = deque((root, None) for root in roots)
+        while queue:
+            address, origin = queue.popleft()
+            function = self.function_at(address)
+            if function is None or function.address in reached:
+                continue
+            reached[function.address] = origin
+            queue.extend((target, function.address) for target in self._edges[function.address])
+        return reached
+
+    def named_pointers(self) -> frozenset[int]:
+        """Words of linkage tables that some function names; nothing else uses them."""
+        return frozenset(
+            address
+            for function in self.functions
+            for address in function.block.references
+            if self.image.is_linkage(address)
+        )
+
+    def _successors(self, function: Function) -> Iterator[int]:
+        block, image = function.block, self.image
+        for target in block.jumps | block.references:
+            if image.is_code(target) and target % self._alignment == 0:
+                yield target
+            elif target in image.pointers and image.is_linkage(target):
+                yield image.pointers[target]
+        yield from (target for target in block.candidates if target in self._starts)
+        if block.falls_through and not (function.whole and block.calls_last):
+            yield function.end
+
+
+def _divide(image: Image, decode: Decode, alignment: int) -> list[Function]:
+    """Functions of all code, ascending."""
+    functions = [
+        Function(start, end, whole=True, block=_decode(image, decode, start, end))
+        for section in image.sections
+        if section.executable
+        for start, end in _pieces(image, section)
+    ]
+    sized = {address for address, size in image.functions.items() if size}
+    named = {target for f in functions for target in f.block.references}
+    named.update(image.pointers.values(), image.entries)
+    entries = sorted(address for address in named if address % alignment == 0)
+    return sorted(
+        (
+            piece
+            for function in functions
+            for piece in _split(
+                function, image, decode, [] if function.address in sized else entries
+            )
+        ),
+        key=lambda function: function.address,
+    )
+
+
+def _decode(image: Image, decode: Decode, start: int, end: int) -> Block:
+    """Decodes the code of a function, without tables of data within."""
+    block, position = Block(), start
+    for table in (table for table in image.data if start < table.stop and table.start < end):
+        if position < table.start:
+            block.append(decode(image.read(position, table.start - position), position))
+        position = table.stop
+    if position < end:
+        block.append(decode(image.read(position, end - position), position))
+    return block
+
+
+def _pieces(image: Image, section: Section) -> Iterator[tuple[int, int]]:
+    """Known functions, and what lies between them."""
+    starts = sorted(a for a in image.functions if section.address <= a < section.end)
+    position = section.address
+    for index, start in enumerate(starts):
+        if position < start:
+            yield position, start
+        following = starts[index + 1] if index + 1 < len(starts) else section.end
+        size = image.functions[start]
+        position = min(start + size, following) if size else following
+        yield start, position
+    if position < section.end:
+        yield position, section.end
+
+
+def _split(
+    function: Function, image: Image, decode: Decode, entries: list[int]
+) -> Iterator[Function]:
+    """Divides what may be several functions where other code enters it.
+
+    It stays whole where it jumps by a table, whose targets are not known.
+    """
+    inside = entries[
+        bisect.bisect_right(entries, function.address) : bisect.bisect_left(entries, function.end)
+    ]
+    if not inside or function.block.jumps_indirectly:
+        yield function
+        return
+    bounds = [function.address, *inside, function.end]
+    for start, end in pairwise(bounds):
+        yield Function(start, end, whole=False, block=_decode(image, decode, start, end))

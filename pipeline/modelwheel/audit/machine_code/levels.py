@@ -1,0 +1,100 @@
+"""Which CPU level each function of a model's library runs at, read from the library's own dispatch tables.
+
+`modelwheel::Level` and `modelwheel::Variant` (`src/program.h`) say which function runs each level and batch
+size. Whatever code only these functions lead to belongs to the level; whatever anything else leads to as well
+must run on lower levels too. So it does not matter how functions are called, or whether they have names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..formats.binary import POINTER, Image
+from .code import Code
+
+_LEVEL_VARIANTS = POINTER
+"""Offset of `Level::variants`, behind `Level::name`."""
+
+_VARIANT_SIZE, _VARIANT_RUN = 48, 40
+"""`sizeof(Variant)` and the offset of `Variant::run`; `Variant::batch_size` comes first."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A function that the runtime calls for one level and batch size."""
+
+    level: str
+    batch_size: int
+    slot: int
+    """Where the pointer to it lies."""
+    address: int
+
+
+def find_entries(image: Image, levels: Sequence[str], batch_sizes: Sequence[int]) -> list[Entry]:
+    """The functions of every level; those of a level are missing if its table is not found."""
+    entries = []
+    for slot, target in image.pointers.items():
+        variants = image.pointers.get(slot + _LEVEL_VARIANTS)
+        level = image.text(target)
+        if level is not None and level in levels and variants is not None:
+            found = list(_read_variants(image, level, variants, batch_sizes))
+            entries += found if len(found) == len(batch_sizes) else []
+    return sorted(entries, key=lambda entry: (levels.index(entry.level), entry.batch_size))
+
+
+def _read_variants(
+    image: Image, level: str, address: int, batch_sizes: Sequence[int]
+) -> Iterator[Entry]:
+    for index, size in enumerate(sorted(batch_sizes)):
+        start = address + index * _VARIANT_SIZE
+        slot = start + _VARIANT_RUN
+        run = image.pointers.get(slot)
+        if int.from_bytes(image.read(start, 8), "little") == size and run and image.is_code(run):
+            yield Entry(level, size, slot, run)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Why a function may run on some level."""
+
+    level: str
+    """The lowest; empty for code that every CPU may run."""
+    route: tuple[int, ...]
+    """From where it is entered down to the function itself."""
+
+
+def assign(
+    code: Code, entries: Sequence[Entry], levels: Sequence[str], prefix: str
+) -> dict[int, Place]:
+    """The lowest level that runs each function, by the function's address.
+
+    Args:
+        code: All functions.
+        entries: Where levels are entered.
+        levels: Lowest first.
+        prefix: Of the names of the interface; that nothing else is exported is another gate's matter.
+    """
+    image = code.image
+    apart = {entry.slot for entry in entries} | code.named_pointers()
+    roots = [t for slot, t in image.pointers.items() if slot not in apart and image.is_code(t)]
+    places: dict[int, Place] = {}
+    interface = [a for a, name in image.entries.items() if not name or name.startswith(prefix)]
+    _add(places, "", code.reach([*interface, *roots]))
+    for level in levels:
+        _add(places, level, code.reach(e.address for e in entries if e.level == level))
+    return places
+
+
+def _add(places: dict[int, Place], level: str, reached: dict[int, int | None]) -> None:
+    for address in reached:
+        if address not in places:
+            places[address] = Place(level, tuple(_route(reached, address)))
+
+
+def _route(reached: dict[int, int | None], address: int | None) -> list[int]:
+    route = []
+    while address is not None:
+        route.append(address)
+        address = reached[address]
+    return route[::-1]

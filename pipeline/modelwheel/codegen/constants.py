@@ -1,0 +1,59 @@
+"""One read-only blob for the constants of all variants, each distinct content once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..compiler.program import Allocation, Program, slices, walk
+
+ALIGNMENT = 64
+"""Kernels expect every constant at a multiple of this many bytes (XLA's CPU alignment)."""
+
+
+@dataclass
+class Constants:
+    """The blob under construction: `add` returns where a constant lies."""
+
+    blob: bytearray = field(default_factory=bytearray)
+    offsets: dict[str, int] = field(default_factory=dict)
+    """Offset in the blob by the SHA-256 of the content."""
+
+    def add(self, digest: str, content: bytes) -> int:
+        """The offset of a constant in the blob, appended unless equal content is there already."""
+        if digest not in self.offsets:
+            self.blob.extend(bytes(-len(self.blob) % ALIGNMENT))
+            self.offsets[digest] = len(self.blob)
+            self.blob.extend(content)
+        return self.offsets[digest]
+
+
+def collect(variants: Iterable[tuple[Program, Path]]) -> Constants:
+    """Gathers the constants that any step reads, from programs and their `constants.bin` files."""
+    constants = Constants()
+    for program, path in variants:
+        content = path.read_bytes()
+        for allocation in used_constants(program):
+            assert allocation.constant_offset is not None
+            assert allocation.sha256 is not None
+            start = allocation.constant_offset
+            constants.add(allocation.sha256, content[start : start + allocation.size])
+    return constants
+
+
+def used_constants(program: Program) -> list[Allocation]:
+    """The constant allocations that are not empty and that some step or result refers to."""
+    used = used_allocations(program)
+    return [
+        allocation
+        for allocation in program.allocations
+        if allocation.kind == "constant" and allocation.size and allocation.index in used
+    ]
+
+
+def used_allocations(program: Program) -> frozenset[int]:
+    """Indices of all allocations that some step or result refers to."""
+    used = {part.allocation for thunk in walk(program.thunks) for part in slices(thunk)}
+    used.update(result.slice.allocation for result in program.results)
+    return frozenset(used)

@@ -1,0 +1,266 @@
+"""Thunks as lines of C++: one call for each, loops and branches around them.
+
+The lines are the body of a variant's function. Shapes become `static constexpr` tables before it, so
+that the calls stay short and the scratch memory of every kernel is known when the file is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ..compiler.program import (
+    Array,
+    Conditional,
+    Convolution,
+    Copy,
+    Dot,
+    ElementType,
+    Fft,
+    Kernel,
+    RandomState,
+    Slice,
+    Sort,
+    Thunk,
+    TopK,
+    While,
+)
+from ..errors import UnsupportedProgramError
+from .strides import dot_axes, in_features, pick, sort_extents
+
+_INDENT = "  "
+_CPP_TYPES = {
+    ElementType.BOOL: "bool",
+    ElementType.INT8: "std::int8_t",
+    ElementType.INT16: "std::int16_t",
+    ElementType.INT32: "std::int32_t",
+    ElementType.INT64: "std::int64_t",
+    ElementType.UINT8: "std::uint8_t",
+    ElementType.UINT16: "std::uint16_t",
+    ElementType.UINT32: "std::uint32_t",
+    ElementType.UINT64: "std::uint64_t",
+    ElementType.FLOAT16: "F16",
+    ElementType.FLOAT32: "float",
+    ElementType.FLOAT64: "double",
+    ElementType.COMPLEX64: "Complex64",
+    ElementType.BFLOAT16: "BF16",
+    ElementType.COMPLEX128: "Complex128",
+}
+
+
+@dataclass
+class StepWriter:
+    """Writes the steps of one variant and gathers what they need."""
+
+    prefix: str
+    """Goes before the names of the tables: they must differ between the variants of a file."""
+    tables: list[str] = field(default_factory=list)
+    headers: set[str] = field(default_factory=set)
+    scratch: list[str] = field(default_factory=list)
+    """Constant expressions for the scratch bytes of the kernels."""
+    random_states: int = 0
+
+    def write(self, thunks: Iterable[Thunk], depth: int = 1) -> list[str]:
+        """The lines for some thunks in order."""
+        lines: list[str] = []
+        for thunk in thunks:
+            lines.extend(_INDENT * depth + line for line in self._step(thunk))
+        return lines
+
+    def _step(self, thunk: Thunk) -> Iterator[str]:
+        match thunk:
+            case Kernel():
+                yield self._kernel(thunk)
+            case Dot():
+                yield self._dot(thunk)
+            case Convolution():
+                yield self._convolution(thunk)
+            case Copy():
+                destination, source = pointer(thunk.destination), pointer(thunk.source)
+                yield f"std::memcpy({destination}, {source}, {thunk.source.size});"
+            case While():
+                yield from self._while(thunk)
+            case Conditional():
+                yield from self._conditional(thunk)
+            case Sort():
+                yield self._sort(thunk)
+            case TopK():
+                yield self._top_k(thunk)
+            case Fft():
+                yield self._fft(thunk)
+            case RandomState():
+                yield self._random_state(thunk)
+
+    def _kernel(self, kernel: Kernel) -> str:
+        arguments = ", ".join(
+            f"{{{pointer(part)}, {part.size}}}" for part in kernel.arguments + kernel.results
+        )
+        groups = "" if kernel.workgroups == (1, 1, 1) else f", {braces(kernel.workgroups)}"
+        return f"if (!call({kernel.symbol}, {{{arguments}}}{groups})) return false;"
+
+    def _dot(self, dot: Dot) -> str:
+        axes = dot_axes(dot)
+        (batch, m, k), (_, _, n) = axes.lhs, axes.rhs
+        values = [axis.size for axis in (batch, m, n, k)]
+        values += [axis.stride for axis in axes.lhs + axes.rhs + axes.out]
+        lhs, rhs, out = (cpp_type(array) for array in (dot.lhs, dot.rhs, dot.out))
+        if lhs != rhs:
+            raise UnsupportedProgramError(f"a matrix product of {lhs} by {rhs} is not supported")
+        types = lhs if lhs == out else f"{lhs}, {out}"
+        table = self._table("Dot", values)
+        self._needs("dot.h", f"dot_scratch<{types}>({table})")
+        operands = _operands((dot.lhs, dot.rhs, dot.out))
+        return f"dot<{types}>({table}, {operands}, scratch);"
+
+    def _convolution(self, c: Convolution) -> str:
+        rank = len(c.windows)
+        types = {cpp_type(array) for array in (c.input, c.kernel, c.output)}
+        if rank > 3 or len(types) != 1:
+            raise UnsupportedProgramError(
+                f"a convolution with {rank} spatial axes over {', '.join(sorted(types))} "
+                "is not supported"
+            )
+        (element,) = types
+        windows = c.windows
+        source, kernel, output = c.input.strides, c.kernel.strides, c.output.strides
+        table = self._table(
+            "Convolution",
+            [
+                c.input.shape[c.input_axes.batch],
+                c.feature_groups,
+                in_features(c),
+                c.output.shape[c.output_axes.feature],
+                rank,
+                _spatial(pick(c.input.shape, c.input_axes.spatial)),
+                _spatial(pick(c.kernel.shape, c.kernel_axes.spatial)),
+                _spatial(pick(c.output.shape, c.output_axes.spatial)),
+                _spatial([w.stride for w in windows]),
+                _spatial([w.pad_low for w in windows], 0),
+                _spatial([w.kernel_dilation for w in windows]),
+                _spatial([w.base_dilation for w in windows]),
+                braces([_cpp_bool(w.reversed) for w in windows] + ["false"] * (3 - rank)),
+                source[c.input_axes.batch],
+                source[c.input_axes.feature],
+                _spatial(pick(source, c.input_axes.spatial), 0),
+                kernel[c.kernel_axes.batch],
+                kernel[c.kernel_axes.feature],
+                _spatial(pick(kernel, c.kernel_axes.spatial), 0),
+                output[c.output_axes.batch],
+                output[c.output_axes.feature],
+                _spatial(pick(output, c.output_axes.spatial), 0),
+            ],
+        )
+        self._needs("convolution.h", f"convolution_scratch<{element}>({table})")
+        operands = _operands((c.input, c.kernel, c.output))
+        return f"convolution<{element}>({table}, {operands}, scratch);"
+
+    def _while(self, loop: While) -> Iterator[str]:
+        if loop.condition_value is None:
+            yield f"for (std::int64_t trip = 0; trip < {loop.trip_count}; ++trip) {{"
+            yield from self.write(loop.body)
+            yield "}"
+            return
+        yield "for (;;) {"
+        yield from self.write(loop.condition)
+        yield f"{_INDENT}if (*({pointer(loop.condition_value)}) == 0) break;"
+        yield from self.write(loop.body)
+        yield "}"
+
+    def _conditional(self, choice: Conditional) -> Iterator[str]:
+        index, count = choice.index, len(choice.branches)
+        yield f"switch (branch_of({pointer(index)}, {index.size}, {count})) {{"
+        for number, branch in enumerate(choice.branches):
+            yield f"{_INDENT}case {number}:"
+            yield from self.write(branch, depth=2)
+            yield f"{_INDENT * 2}break;"
+        yield f"{_INDENT}default:"
+        yield f"{_INDENT * 2}return false;"
+        yield "}"
+
+    def _sort(self, sort: Sort) -> str:
+        outer, size, inner = sort_extents(sort)
+        item_bytes = [operand.element_type.item_bytes for operand in sort.operands]
+        table = self._table(
+            "Sort",
+            [outer, size, inner, len(item_bytes), braces(item_bytes), _cpp_bool(sort.stable)],
+        )
+        self._needs("sort.h", f"sort_scratch({table})")
+        operands = braces([pointer(operand.slice) for operand in sort.operands])
+        return f"sort({table}, {sort.comparator}, {operands}, scratch);"
+
+    def _top_k(self, top: TopK) -> str:
+        table = self._table("TopK", [top.batch, top.size, top.k])
+        self._needs("top_k.h", f"top_k_scratch({table})")
+        return (
+            f"top_k<float>({table}, as<const float>({pointer(top.values)}), "
+            f"as<float>({pointer(top.output)}), as<std::int32_t>({pointer(top.indices)}), scratch);"
+        )
+
+    def _fft(self, fft: Fft) -> str:
+        real = fft.input if fft.fft_type == "rfft" else fft.output
+        rank = len(fft.lengths)
+        batch = real.elements
+        for extent in real.shape[len(real.shape) - rank :]:
+            batch //= max(extent, 1)
+        double = {ElementType.FLOAT64, ElementType.COMPLEX128} & {
+            fft.input.element_type,
+            fft.output.element_type,
+        }
+        element = "double" if double else "float"
+        if any(
+            a.minor_to_major != tuple(reversed(range(len(a.shape))))
+            for a in (fft.input, fft.output)
+        ):
+            raise UnsupportedProgramError(
+                "a Fourier transform over a transposed array is not supported"
+            )
+        table = self._table(
+            "Fft", [f"FftType::k{fft.fft_type.capitalize()}", batch, rank, _spatial(fft.lengths)]
+        )
+        self._needs("fft.h", f"fft_scratch<{element}>({table})")
+        return f"fft<{element}>({table}, {pointer(fft.input.slice)}, {pointer(fft.output.slice)}, scratch);"
+
+    def _random_state(self, draw: RandomState) -> str:
+        number = self.random_states
+        self.random_states += 1
+        self.headers.add("rng.h")
+        return f"get_and_update_state(arena + {number * 16}, {draw.delta}, {pointer(draw.state)});"
+
+    def _table(self, type_name: str, values: Sequence[object]) -> str:
+        name = f"{self.prefix}_{type_name.lower()}_{len(self.tables)}"
+        self.tables.append(f"constexpr {type_name} {name} = {braces(values)};")
+        return name
+
+    def _needs(self, header: str, scratch: str) -> None:
+        self.headers.add(header)
+        self.scratch.append(scratch)
+
+
+def pointer(part: Slice) -> str:
+    """The C++ expression for the start of a slice; `aN` is the start of allocation N."""
+    return f"a{part.allocation} + {part.offset}" if part.offset else f"a{part.allocation}"
+
+
+def cpp_type(array: Array) -> str:
+    """The C++ element type that the hand-written kernels use."""
+    return _CPP_TYPES[array.element_type]
+
+
+def braces(values: Iterable[object]) -> str:
+    """`{1, 2, 3}`."""
+    return "{" + ", ".join(map(str, values)) + "}"
+
+
+def _operands(arrays: Sequence[Array]) -> str:
+    *read, written = arrays
+    parts = [f"as<const {cpp_type(array)}>({pointer(array.slice)})" for array in read]
+    return ", ".join([*parts, f"as<{cpp_type(written)}>({pointer(written.slice)})"])
+
+
+def _spatial(values: Sequence[int], fill: int = 1) -> str:
+    """Three spatial extents; missing ones are `fill`."""
+    return braces([*values, *[fill] * (3 - len(values))])
+
+
+def _cpp_bool(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,1 @@
+"""From a SavedModel to machine code: inspect, check, freeze, compile, evaluate."""

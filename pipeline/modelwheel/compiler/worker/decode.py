@@ -1,0 +1,420 @@
+"""From what tfcompile leaves behind to a `Program` and one file of constants.
+
+tfcompile writes two side objects. `*_metadata.o` holds one serialised `xla.cpu.CompilationResultProto`
+in its only read-only section; `*_constants.o` holds every constant, each behind a 64-byte head that
+begins with its length. Field meanings are those of XLA's `thunk.proto` and `buffer_assignment.proto`
+as of the pinned TensorFlow; whatever is not known here fails by name instead of being guessed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import lief
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from ...errors import UnsupportedProgramError
+from .. import program as p
+from .descriptors import compilation_result_class
+from .hlo import HloModule
+
+_READ_ONLY_SECTIONS = (".rodata", "__const", ".rdata")
+_CONSTANT_SUFFIX = "_constant_buffer_contents"
+_CONSTANT_HEAD_BYTES = 64
+CONSTANT_ALIGNMENT = 64
+"""Constants lie at multiples of this many bytes in `constants.bin` (XLA's own alignment)."""
+
+_OBJECT_FILES_ARE_KERNELS = 2  # xla.cpu.CompilationResultProto.ObjFileKind
+_FFT_TYPES: tuple[Literal["fft", "ifft", "rfft", "irfft"], ...] = ("fft", "ifft", "rfft", "irfft")
+"""By the number of xla.FftType."""
+
+
+def write_program(metadata_object: Path, constants_object: Path, out: Path) -> None:
+    """Writes `program.json` and `constants.bin` into the directory `out`.
+
+    Args:
+        metadata_object: The object file whose read-only section is the compilation result.
+        constants_object: The object file with the constants.
+        out: An existing directory.
+
+    Raises:
+        UnsupportedProgramError: The result holds something that the runtime does not know.
+    """
+    result = compilation_result_class().FromString(_read_only_section(metadata_object))
+    _refuse_unknown_fields(result)
+    program, constants = decode(result, _read_constants(constants_object))
+    program.save(out / "program.json")
+    (out / "constants.bin").write_bytes(constants)
+
+
+def decode(result: Any, constants: Sequence[bytes]) -> tuple[p.Program, bytes]:
+    """The program of a `CompilationResultProto`, and its constants laid out in one blob."""
+    if result.obj_files_kind != _OBJECT_FILES_ARE_KERNELS:
+        raise UnsupportedProgramError(
+            f"XLA compiled to object files of kind {result.obj_files_kind} instead of kernels; "
+            "build with the pinned TensorFlow"
+        )
+    hlo = HloModule(result.hlo_module.hlo_module)
+    allocations, blob = _decode_allocations(result.buffer_assignment.buffer_allocations, constants)
+    program = p.Program(
+        triple=result.target_machine_options.triple,
+        cpu=result.target_machine_options.cpu,
+        allocations=allocations,
+        parameters=tuple(_parameters(hlo, allocations)),
+        results=tuple(_results(hlo, result.buffer_assignment)),
+        thunks=_ThunkDecoder(hlo).sequence(result.thunk_sequence),
+    )
+    return program, blob
+
+
+# --- object files ---------------------------------------------------------------------------------
+
+
+def _parse(path: Path) -> Any:
+    binary = lief.parse(str(path))
+    if binary is None:
+        raise UnsupportedProgramError(f"{path.name} is not an object file")
+    return binary
+
+
+def _read_only_section(path: Path) -> bytes:
+    binary = _parse(path)  # LIEF's sections and symbols live only as long as this
+    sections = [
+        section
+        for section in binary.sections
+        if section.size and str(section.name).startswith(_READ_ONLY_SECTIONS)
+    ]
+    if len(sections) != 1:
+        names = ", ".join(str(section.name) for section in sections) or "none"
+        raise UnsupportedProgramError(
+            f"{path.name} should have one read-only section, but has: {names}"
+        )
+    return bytes(sections[0].content)
+
+
+def _read_constants(path: Path) -> list[bytes]:
+    """The constants in the order of their numbers; an object without any has no section."""
+    binary = _parse(path)
+    offsets: dict[int, int] = {}
+    for symbol in binary.symbols:
+        name = str(symbol.name)
+        if name.endswith(_CONSTANT_SUFFIX):
+            digits = name.removesuffix(_CONSTANT_SUFFIX).rpartition("_Constant_")[2]
+            offsets[int(digits)] = int(symbol.value)
+    if not offsets:
+        return []
+    content = _read_only_section(path)
+    constants = []
+    for number in range(len(offsets)):
+        start = offsets[number]
+        length = int.from_bytes(content[start : start + 8], "little")
+        start += _CONSTANT_HEAD_BYTES
+        constants.append(content[start : start + length])
+    return constants
+
+
+# --- allocations ----------------------------------------------------------------------------------
+
+
+def _decode_allocations(
+    protos: Iterable[Any], constants: Sequence[bytes]
+) -> tuple[tuple[p.Allocation, ...], bytes]:
+    allocations = []
+    blob = bytearray()
+    remaining = list(reversed(constants))
+    for proto in protos:
+        if proto.is_parameter_aliased_with_output:
+            raise UnsupportedProgramError(
+                f"allocation {proto.index} aliases a parameter with an output, which is not supported"
+            )
+        offset = digest = None
+        if proto.is_constant and proto.size:
+            # The i-th symbol is the i-th constant that is not empty.
+            content = remaining.pop() if remaining else b""
+            if len(content) != proto.size:
+                raise UnsupportedProgramError(
+                    f"constant allocation {proto.index} has {proto.size} bytes, "
+                    f"but the constants object holds {len(content)}"
+                )
+            blob.extend(bytes(-len(blob) % CONSTANT_ALIGNMENT))
+            offset, digest = len(blob), hashlib.sha256(content).hexdigest()
+            blob.extend(content)
+        allocations.append(
+            p.Allocation(
+                index=proto.index,
+                size=proto.size,
+                kind=_allocation_kind(proto),
+                parameter=proto.parameter_number if proto.is_entry_computation_parameter else None,
+                constant_offset=offset,
+                sha256=digest,
+            )
+        )
+    if remaining:
+        raise UnsupportedProgramError(f"{len(remaining)} constants belong to no allocation")
+    return tuple(allocations), bytes(blob)
+
+
+def _allocation_kind(proto: Any) -> p.AllocationKind:
+    if proto.is_entry_computation_parameter:
+        return "parameter"
+    if proto.is_constant:
+        return "constant"
+    if proto.is_thread_local:
+        return "thread_local"
+    # The table of the result tuple is live at the end too, but it is no result: nobody reads it.
+    return "output" if proto.maybe_live_out and not proto.is_tuple else "temporary"
+
+
+def _parameters(hlo: HloModule, allocations: Iterable[p.Allocation]) -> Iterable[p.Array]:
+    by_number = {a.parameter: a for a in allocations if a.kind == "parameter"}
+    for number, shape in enumerate(hlo.parameter_shapes):
+        allocation = by_number[number]
+        whole = p.Slice(allocation=allocation.index, offset=0, size=allocation.size)
+        yield _array(shape, whole)
+
+
+def _results(hlo: HloModule, assignment: Any) -> Iterable[p.Array]:
+    where = _assigned_slices(assignment)
+    for index, shape in enumerate(hlo.result_shapes):
+        yield _array(shape, hlo.resolve(hlo.root, (index,), where))
+
+
+def _assigned_slices(assignment: Any) -> dict[tuple[int, tuple[int, ...]], p.Slice]:
+    """The slice of every (instruction id, shape index) that defines or aliases a logical buffer."""
+    by_buffer = {
+        assigned.logical_buffer_id: p.Slice(
+            allocation=allocation.index, offset=assigned.offset, size=assigned.size
+        )
+        for allocation in assignment.buffer_allocations
+        for assigned in allocation.assigned
+    }
+    locations = [(b.id, b.defined_at) for b in assignment.logical_buffers]
+    locations += [(a.source_buffer_id, a.location) for a in assignment.buffer_aliases]
+    return {
+        (location.instruction_id, tuple(location.shape_index)): by_buffer[buffer]
+        for buffer, location in locations
+        if buffer in by_buffer
+    }
+
+
+# --- thunks ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _ThunkDecoder:
+    hlo: HloModule
+
+    def sequence(self, proto: Any) -> tuple[p.Thunk, ...]:
+        thunks: list[p.Thunk] = []
+        for thunk in proto.thunks:
+            kind = thunk.WhichOneof("impl")
+            if kind == "call_thunk":  # a call is its callee in place
+                thunks.extend(self.sequence(thunk.call_thunk.called_sequence))
+                continue
+            decoder = self._decoders().get(kind)
+            if decoder is None:
+                raise UnsupportedProgramError(
+                    f"XLA emitted a thunk of kind {thunk.kind!r} for {thunk.info.op_name!r}, "
+                    "which the runtime does not know"
+                )
+            thunks.append(decoder(thunk, getattr(thunk, kind)))
+        return tuple(thunks)
+
+    def _decoders(self) -> dict[str, Callable[[Any, Any], p.Thunk]]:
+        return {
+            "kernel_thunk": self._kernel,
+            "dot_thunk": self._dot,
+            "convolution_thunk": self._convolution,
+            "copy_thunk": self._copy,
+            "while_thunk": self._while,
+            "conditional_thunk": self._conditional,
+            "sort_thunk": self._sort,
+            "top_k_thunk": self._top_k,
+            "fft_thunk": self._fft,
+            "rng_get_and_update_state_thunk": self._random_state,
+        }
+
+    def _kernel(self, thunk: Any, k: Any) -> p.Thunk:
+        groups = k.num_workgroups
+        return p.Kernel(
+            operations=self.hlo.operations(thunk.info.op_name),
+            symbol=k.kernel_name,
+            workgroups=(groups.x or 1, groups.y or 1, groups.z or 1),
+            arguments=tuple(_slice(argument.slice) for argument in k.arguments_buffers),
+            results=tuple(_slice(result.slice) for result in k.results_buffers),
+        )
+
+    def _dot(self, _: Any, d: Any) -> p.Thunk:
+        lhs, rhs, out = map(_buffer, (d.lhs_buffer_shape, d.rhs_buffer_shape, d.out_buffer_shape))
+        dims = d.dot_dimensions
+        contracted = 1
+        for axis in dims.lhs_contracting_dimensions:
+            contracted *= lhs.shape[axis]
+        return p.Dot(
+            operations=2 * out.elements * contracted,
+            lhs=lhs,
+            rhs=rhs,
+            out=out,
+            lhs_batch=tuple(dims.lhs_batch_dimensions),
+            rhs_batch=tuple(dims.rhs_batch_dimensions),
+            lhs_contracting=tuple(dims.lhs_contracting_dimensions),
+            rhs_contracting=tuple(dims.rhs_contracting_dimensions),
+        )
+
+    def _convolution(self, _: Any, c: Any) -> p.Thunk:
+        source, kernel, output = map(
+            _buffer, (c.input_buffer_shape, c.kernel_buffer_shape, c.output_buffer_shape)
+        )
+        dims = c.dimension_numbers
+        per_output = kernel.elements // kernel.shape[dims.kernel_output_feature_dimension]
+        return p.Convolution(
+            operations=2 * output.elements * per_output,
+            input=source,
+            kernel=kernel,
+            output=output,
+            input_axes=p.Axes(
+                batch=dims.input_batch_dimension,
+                feature=dims.input_feature_dimension,
+                spatial=tuple(dims.input_spatial_dimensions),
+            ),
+            kernel_axes=p.Axes(
+                batch=dims.kernel_input_feature_dimension,
+                feature=dims.kernel_output_feature_dimension,
+                spatial=tuple(dims.kernel_spatial_dimensions),
+            ),
+            output_axes=p.Axes(
+                batch=dims.output_batch_dimension,
+                feature=dims.output_feature_dimension,
+                spatial=tuple(dims.output_spatial_dimensions),
+            ),
+            windows=tuple(map(_window, c.window.dimensions)),
+            feature_groups=c.feature_group_count or 1,
+        )
+
+    def _copy(self, thunk: Any, c: Any) -> p.Thunk:
+        source, destination = _buffer(c.src_buffer_shape), _buffer(c.dst_buffer_shape)
+        if source.minor_to_major != destination.minor_to_major:
+            raise UnsupportedProgramError(
+                f"the copy {thunk.info.op_name!r} changes the layout, which is not supported"
+            )
+        return p.Copy(operations=0, source=source.slice, destination=destination.slice)
+
+    def _while(self, _: Any, w: Any) -> p.Thunk:
+        trips = w.trip_count.value if w.trip_count.contains_value else None
+        condition = self.sequence(w.cond_sequence) if trips is None else ()
+        body = self.sequence(w.body_sequence)
+        return p.While(
+            operations=sum(t.operations for t in condition + body)
+            * (1 if trips is None else trips),
+            trip_count=trips,
+            condition=condition,
+            condition_value=_slice(w.cond_buffer) if trips is None else None,
+            body=body,
+        )
+
+    def _conditional(self, thunk: Any, c: Any) -> p.Thunk:
+        index = _slice(c.branch_index_buffer)
+        if index.size not in (1, 4):
+            raise UnsupportedProgramError(
+                f"the branch index of {thunk.info.op_name!r} has {index.size} bytes instead of 1 or 4"
+            )
+        branches = tuple(map(self.sequence, c.branch_sequences))
+        return p.Conditional(
+            operations=max((sum(t.operations for t in b) for b in branches), default=0),
+            index=index,
+            branches=branches,
+        )
+
+    def _sort(self, _: Any, s: Any) -> p.Thunk:
+        operands = tuple(map(_buffer, s.inputs_shapes))
+        axis = s.dimension if s.dimension >= 0 else s.dimension + len(operands[0].shape)
+        length = operands[0].shape[axis]
+        return p.Sort(
+            operations=sum(o.elements for o in operands) * max(length.bit_length(), 1),
+            comparator=s.comparator_name,
+            stable=s.is_stable,
+            axis=axis,
+            operands=operands,
+        )
+
+    def _top_k(self, _: Any, t: Any) -> p.Thunk:
+        return p.TopK(
+            operations=t.batch_size * t.input_size * max(t.k.bit_length(), 1),
+            batch=t.batch_size,
+            size=t.input_size,
+            k=t.k,
+            values=_slice(t.values_buffer),
+            output=_slice(t.output_buffer),
+            indices=_slice(t.indices_buffer),
+        )
+
+    def _fft(self, _: Any, f: Any) -> p.Thunk:
+        source, output = _buffer(f.input_buffer_shape), _buffer(f.output_buffer_shape)
+        lengths = tuple(f.fft_length)
+        return p.Fft(
+            operations=5 * output.elements * sum(n.bit_length() for n in lengths),
+            fft_type=_FFT_TYPES[f.fft_type],
+            lengths=lengths,
+            input=source,
+            output=output,
+        )
+
+    def _random_state(self, _: Any, r: Any) -> p.Thunk:
+        return p.RandomState(operations=1, delta=r.delta, state=_slice(r.state_buffer))
+
+
+def _window(w: Any) -> p.Window:
+    return p.Window(
+        size=w.size,
+        stride=w.stride or 1,
+        pad_low=w.padding_low,
+        pad_high=w.padding_high,
+        kernel_dilation=w.window_dilation or 1,
+        base_dilation=w.base_dilation or 1,
+        reversed=w.window_reversal,
+    )
+
+
+def _buffer(proto: Any) -> p.Array:
+    return _array(proto.shape, _slice(proto.slice))
+
+
+def _slice(proto: Any) -> p.Slice:
+    return p.Slice(allocation=proto.buffer_allocation_index, offset=proto.offset, size=proto.size)
+
+
+def _array(shape: Any, where: p.Slice) -> p.Array:
+    try:
+        element_type = p.ElementType(shape.element_type)
+    except ValueError:
+        raise UnsupportedProgramError(
+            f"XLA's element type number {shape.element_type} is not supported"
+        ) from None
+    return p.Array(
+        slice=where,
+        element_type=element_type,
+        shape=tuple(shape.dimensions),
+        minor_to_major=tuple(shape.layout.minor_to_major),
+    )
+
+
+def _refuse_unknown_fields(message: Any) -> None:
+    """A field that the schema does not name would be ignored silently; another version wrote it."""
+    if len(UnknownFieldSet(message)):
+        raise UnsupportedProgramError(
+            f"XLA's {message.DESCRIPTOR.full_name} has a field that its schema does not name; "
+            "build with the pinned TensorFlow"
+        )
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        if field.message_type.GetOptions().map_entry:
+            values = [v for v in value.values() if hasattr(v, "ListFields")]
+        else:
+            values = value if field.is_repeated else [value]
+        for child in values:
+            _refuse_unknown_fields(child)

@@ -1,0 +1,73 @@
+"""The job `freeze`: a signature becomes a GraphDef of fixed shapes with constants for variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from google.protobuf.message import EncodeError
+from tensorflow.compiler.tf2xla import tf2xla_pb2
+
+from ...errors import UnsupportedModelError
+from ..freeze import CONFIG, GRAPH, SIGNATURE, FrozenSignature, FrozenTensor, c_names
+from ..inspection import batched_inputs, static_shapes
+from .frozen import FrozenGraph, freeze_signature
+from .saved_model import load_signature
+
+
+def run(params: Mapping[str, Any], inputs: Mapping[str, Path], out: Path) -> None:
+    """Writes the graph, its tf2xla Config and its signature; see `modelwheel.compiler.freeze`."""
+    loaded = load_signature(inputs["saved_model"], params["signature"])
+    shapes = static_shapes(loaded.info, params["shapes"], params["batch"])
+    frozen = freeze_signature(loaded, shapes)
+    if frozen.pruned and not params["allow_pruned_inputs"]:
+        raise UnsupportedModelError(
+            f"no output depends on the input {' or '.join(map(repr, frozen.pruned))}; set "
+            "allow_pruned_inputs: true to leave out of the compiled model what it does not use"
+        )
+    batched = batched_inputs(loaded.info, params["shapes"])
+    specs = {t.name: tf.TensorSpec(shapes[t.name], t.dtype) for t in loaded.info.inputs}
+    signature = FrozenSignature(
+        key=loaded.info.key,
+        batch=params["batch"],
+        inputs=_describe({name: specs[name] for name in frozen.feeds}),
+        outputs=_describe(frozen.outputs),
+        batched_inputs=tuple(name for name in frozen.feeds if name in batched),
+        pruned_inputs=frozen.pruned,
+    )
+    _write(out / GRAPH, frozen.graph_def)
+    _write(out / CONFIG, _config(frozen, signature))
+    signature.save(out / SIGNATURE)
+
+
+def _describe(specs: Mapping[str, tf.TensorSpec]) -> tuple[FrozenTensor, ...]:
+    return tuple(
+        FrozenTensor(name=name, c_name=c_name, dtype=spec.dtype.name, shape=tuple(spec.shape))
+        for (name, spec), c_name in zip(specs.items(), c_names(specs), strict=True)
+    )
+
+
+def _config(frozen: FrozenGraph, signature: FrozenSignature) -> Any:
+    """The tf2xla Config (tensorflow/compiler/tf2xla/tf2xla.proto) that names inputs and outputs."""
+    config = tf2xla_pb2.Config()
+    for tensor in signature.inputs:
+        feed = config.feed.add(name=tensor.c_name)
+        feed.id.node_name = frozen.feeds[tensor.name]
+        feed.shape.CopyFrom(tf.TensorShape(tensor.shape).as_proto())
+        feed.type = tf.dtypes.as_dtype(tensor.dtype).as_datatype_enum
+    for tensor in signature.outputs:
+        config.fetch.add(name=tensor.c_name).id.node_name = frozen.fetches[tensor.name]
+    return config
+
+
+def _write(path: Path, message: Any) -> None:
+    try:
+        path.write_bytes(message.SerializeToString(deterministic=True))
+    except (ValueError, EncodeError) as error:
+        if "2GB" not in str(error):
+            raise
+        raise UnsupportedModelError(
+            "the weights exceed 2 GB, more than a TensorFlow graph holds as constants"
+        ) from error

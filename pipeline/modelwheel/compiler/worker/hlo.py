@@ -1,0 +1,129 @@
+"""The HLO module behind a compiled program: where results lie, and how much work each step is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from ...errors import UnsupportedProgramError
+from ..program import Slice
+
+# Opcodes that only name, shape or hold data.
+_FREE = frozenset(
+    {
+        "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "broadcast", "iota",
+        "reshape", "optimization-barrier", "after-all", "partition-id", "replica-id",
+    }
+)  # fmt: skip
+# A transcendental function costs about as much as this many additions.
+_TRANSCENDENTAL_OPERATIONS = 10
+_TRANSCENDENTAL = frozenset(
+    {
+        "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "tanh", "sine",
+        "cosine", "tan", "power", "sqrt", "rsqrt", "cbrt", "erf", "atan2",
+    }
+)  # fmt: skip
+
+
+class HloModule:
+    """Look-ups in an `xla.HloModuleProto`."""
+
+    def __init__(self, proto: Any) -> None:
+        self._computations = {computation.id: computation for computation in proto.computations}
+        self._entry = self._computations[proto.entry_computation_id]
+        self._instructions = {i.id: i for c in proto.computations for i in c.instructions}
+
+    @property
+    def root(self) -> Any:
+        """The instruction whose value is the module's result."""
+        return self._instructions[self._entry.root_id]
+
+    @property
+    def parameter_shapes(self) -> tuple[Any, ...]:
+        """Shapes of the entry computation's parameters."""
+        return tuple(self._entry.program_shape.parameters)
+
+    @property
+    def result_shapes(self) -> tuple[Any, ...]:
+        """Shapes of the elements of the result tuple."""
+        return tuple(self._entry.program_shape.result.tuple_shapes)
+
+    def resolve(
+        self,
+        instruction: Any,
+        index: tuple[int, ...],
+        where: Mapping[tuple[int, tuple[int, ...]], Slice],
+    ) -> Slice:
+        """The memory of the value of `instruction` at tuple position `index`.
+
+        XLA's buffer aliases usually leave out the elements of the root tuple, so this follows the
+        instructions that only pass a value on until one that owns a buffer is met.
+        """
+        while (instruction.id, index) not in where:
+            match instruction.opcode:
+                case "tuple":
+                    operand, index = index[0], index[1:]
+                case "get-tuple-element":
+                    operand, index = 0, (instruction.tuple_index, *index)
+                case "bitcast" | "while" | "optimization-barrier" | "add-dependency":
+                    operand = 0
+                case "call" | "conditional":
+                    called = self._computations[instruction.called_computation_ids[0]]
+                    instruction = self._instructions[called.root_id]
+                    continue
+                case opcode:
+                    raise UnsupportedProgramError(
+                        f"the memory of result {instruction.name!r} cannot be found: "
+                        f"{opcode!r} owns no buffer"
+                    )
+            instruction = self._instructions[instruction.operand_ids[operand]]
+        return where[instruction.id, index]
+
+    def operations(self, name: str) -> int:
+        """Arithmetic operations of one run of the instruction called `name`; 0 if there is none."""
+        return self._operations_by_name.get(name, 0)
+
+    @cached_property
+    def _operations_by_name(self) -> dict[str, int]:
+        return {i.name: self._operations(i) for i in self._instructions.values()}
+
+    def _operations(self, instruction: Any) -> int:
+        opcode = instruction.opcode
+        if opcode in _FREE:
+            return 0
+        if opcode in ("fusion", "call"):
+            return self._called_operations(instruction)
+        elements = _elements(instruction.shape)
+        match opcode:
+            case "dot":
+                lhs = self._operand(instruction, 0).shape
+                axes = instruction.dot_dimension_numbers.lhs_contracting_dimensions
+                return int(2 * elements * math.prod(lhs.dimensions[axis] for axis in axes))
+            case "convolution":
+                kernel = self._operand(instruction, 1).shape
+                dims = instruction.convolution_dimension_numbers
+                features = kernel.dimensions[dims.kernel_output_feature_dimension]
+                return int(2 * elements * (_elements(kernel) // max(features, 1)))
+            case "reduce":
+                return _elements(self._operand(instruction, 0).shape)
+            case "reduce-window" | "select-and-scatter":
+                return int(elements * math.prod(w.size for w in instruction.window.dimensions))
+        return elements * (_TRANSCENDENTAL_OPERATIONS if opcode in _TRANSCENDENTAL else 1)
+
+    def _called_operations(self, instruction: Any) -> int:
+        return sum(
+            self._operations(inner)
+            for called in instruction.called_computation_ids
+            for inner in self._computations[called].instructions
+        )
+
+    def _operand(self, instruction: Any, number: int) -> Any:
+        return self._instructions[instruction.operand_ids[number]]
+
+
+def _elements(shape: Any) -> int:
+    if shape.tuple_shapes:
+        return sum(map(_elements, shape.tuple_shapes))
+    return math.prod(shape.dimensions)

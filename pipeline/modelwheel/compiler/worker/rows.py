@@ -1,0 +1,215 @@
+"""Whether the rows of a batch are independent, shown by evaluations on random rows.
+
+Running 7 rows as 4 + 4 with one row of padding is right only if a row of every output depends on the
+same row of the inputs alone. That is tested, not assumed: a row's result must stay the same when
+other rows are replaced, when rows are permuted, when there are fewer rows, and when it is alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ...errors import UnsupportedModelError
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+Evaluate = Callable[[Arrays], Arrays]
+"""Raises UnsupportedModelError where TensorFlow refuses the inputs."""
+
+_TOLERANCE = 1e-4
+"""Relative to the largest output: TensorFlow's own kernels for other batch sizes differ by 1e-6."""
+
+_TIES = 1000
+"""One in so many elements of an integer or boolean output may differ: a value on the boundary that
+rounds the other way for another batch size. Outputs with fewer elements must be equal."""
+
+
+class _DependentError(Exception):
+    """A row depends on others; the message says how that showed."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the evaluations showed."""
+
+    leading_per_row: dict[str, int]
+    """For every output the extent of axis 0 for each row; 0 where it does not grow so."""
+    reason: str | None
+    """Why rows are not independent, as a sentence; None if they are."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Random rows: all batched inputs share axis 0, the others are whole."""
+
+    arrays: Arrays
+    batched: frozenset[str]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return next(len(self.arrays[name]) for name in self.batched)
+
+    def take(self, index: Any) -> Rows:
+        """Some of the rows, by slice or indices."""
+
+        def pick(name: str) -> np.ndarray[Any, Any]:
+            return np.asarray(self.arrays[name][index])
+
+        return self._map(pick)
+
+    def replace(self, mask: np.ndarray[Any, Any], other: Rows) -> Rows:
+        """The same rows but where `mask` is set: those are `other`'s."""
+
+        def merge(name: str) -> np.ndarray[Any, Any]:
+            merged: np.ndarray[Any, Any] = self.arrays[name].copy()
+            merged[mask] = other.arrays[name][mask]
+            return merged
+
+        return self._map(merge)
+
+    def _map(self, change: Callable[[str], np.ndarray[Any, Any]]) -> Rows:
+        return Rows(
+            {n: change(n) if n in self.batched else a for n, a in self.arrays.items()}, self.batched
+        )
+
+
+def judge_rows(
+    evaluate: Evaluate, rows: Rows, other: Rows, outputs: dict[int, Arrays], counts: Iterable[int]
+) -> Verdict:
+    """Tests the independence of `rows`.
+
+    Args:
+        evaluate: The model.
+        rows: At least two rows.
+        other: As many other rows.
+        outputs: What is known already, by the number of rows from the first; what is evaluated for
+            `counts` is added.
+        counts: Other numbers of rows to evaluate.
+    """
+    leading = _leading_per_row(outputs)
+    try:
+        for count in counts:
+            if count not in outputs:
+                part = rows.take(slice(count))
+                outputs[count] = _evaluate(evaluate, part, f"{count} rows")
+        whole = _evaluate(evaluate, rows, f"{rows.count} rows")
+        picked = {0, rows.count // 2, rows.count - 1}
+        alone = {i: _evaluate(evaluate, rows.take([i]), "1 row") for i in sorted(picked)}
+        known = {**outputs, rows.count: whole, 1: alone[0]}
+        leading = _leading_per_row(known)
+        _refuse_constant_extents(leading, known)
+        test = _Test(whole, leading)
+        for number, results in outputs.items():
+            test.compare(results, range(number), f"in a batch of {number} instead of {rows.count}")
+        for index, results in alone.items():
+            test.compare(results, [index], "when it is alone")
+        _perturb(evaluate, rows, other, test)
+    except _DependentError as error:
+        return Verdict(leading, str(error))
+    return Verdict(leading, None)
+
+
+def _perturb(evaluate: Evaluate, rows: Rows, other: Rows, test: _Test) -> None:
+    what = f"{rows.count} rows"
+    for parity in (0, 1):
+        kept = np.arange(rows.count) % 2 == parity
+        changed = _evaluate(evaluate, rows.replace(~kept, other), what)
+        indices = np.flatnonzero(kept)
+        test.compare(test.select(changed, indices), indices, "when other rows are replaced")
+    order = np.random.Generator(np.random.PCG64(rows.count)).permutation(rows.count)
+    test.compare(_evaluate(evaluate, rows.take(order), what), order, "when rows are permuted")
+
+
+def _evaluate(evaluate: Evaluate, rows: Rows, what: str) -> Arrays:
+    try:
+        return evaluate(rows.arrays)
+    except UnsupportedModelError as error:
+        raise _DependentError(f"with {what}, {error}") from error
+
+
+def _leading_per_row(outputs: Mapping[int, Arrays]) -> dict[str, int]:
+    """Extents of axis 0 for each row, 0 where they are not in proportion to the rows."""
+    found = {}
+    for name in next(iter(outputs.values())):
+        extents = {n: np.shape(arrays[name])[:1] for n, arrays in outputs.items()}
+        ratios = {divmod(extent[0], n) if extent else (0, 0) for n, extent in extents.items()}
+        ratio, rest = ratios.pop()
+        found[name] = ratio if not ratios and rest == 0 else 0
+    return found
+
+
+def _refuse_constant_extents(leading: Mapping[str, int], outputs: Mapping[int, Arrays]) -> None:
+    for name, ratio in leading.items():
+        if not ratio:
+            shapes = ", ".join(
+                f"{list(np.shape(outputs[n][name]))} for {n} row{'s'[: n > 1]}"
+                for n in (min(outputs), max(outputs))
+            )
+            raise _DependentError(f"output {name!r} does not grow with the batch: it is {shapes}")
+
+
+@dataclass(frozen=True)
+class _Test:
+    """Compares rows of outputs with the same rows of one evaluation of all."""
+
+    whole: Arrays
+    leading: Mapping[str, int]
+
+    def select(self, outputs: Arrays, indices: Iterable[int]) -> Arrays:
+        """The outputs that belong to some rows."""
+        chosen = list(indices)
+        selected = {}
+        for name, values in outputs.items():
+            ratio, trailing = self.leading[name], values.shape[1:]
+            by_row = values.reshape(len(values) // ratio, ratio, *trailing)
+            selected[name] = by_row[chosen].reshape(len(chosen) * ratio, *trailing)
+        return selected
+
+    def compare(self, outputs: Arrays, indices: Iterable[int], circumstance: str) -> None:
+        """Raises if `outputs` differ from what the rows `indices` gave among all."""
+        for name, expected in self.select(self.whole, indices).items():
+            difference = find_difference(outputs[name], expected, self.whole[name])
+            if difference:
+                raise _DependentError(
+                    f"a row of output {name!r} changes {circumstance}: {difference}"
+                )
+
+
+def find_difference(
+    given: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], scale: np.ndarray[Any, Any]
+) -> str | None:
+    """How two arrays differ by more than the order of sums can explain; None if they do not.
+
+    Args:
+        given: One array.
+        expected: The other.
+        scale: Values whose largest sets the scale.
+    """
+    if given.shape != expected.shape:
+        return f"its shape is {list(given.shape)} instead of {list(expected.shape)}"
+    if given.dtype.kind in "biu":
+        different = int(np.count_nonzero(given != expected))
+        if different > given.size // _TIES:
+            return f"{different} of {given.size} elements"
+        return None
+    # Four units in the last place: for 16-bit floats that is more than the general tolerance.
+    precision = ml_dtypes.finfo(given.dtype)  # type: ignore[no-untyped-call]
+    relative = max(_TOLERANCE, 4 * float(precision.eps))
+    given, expected, scale = (_widen(array) for array in (given, expected, scale))
+    finite = np.isfinite(expected)
+    if not np.array_equal(given[~finite], expected[~finite], equal_nan=True):
+        return "in which elements are infinite or not a number"
+    worst = float(np.max(np.abs(given[finite] - expected[finite]), initial=0.0))
+    largest = float(np.max(np.abs(scale[np.isfinite(scale)]), initial=0.0))
+    if not worst <= relative * largest:
+        return f"by {worst:.3g}, where the largest value is {largest:.3g}"
+    return None
+
+
+def _widen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)

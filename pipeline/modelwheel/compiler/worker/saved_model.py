@@ -1,0 +1,157 @@
+"""Reading a SavedModel: as a message, without running anything, and as functions that can be called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.eager import wrap_function
+
+from ...errors import UnsupportedModelError
+from ..inspection import SignatureInfo, TensorInfo
+
+INIT_SIGNATURE = "__saved_model_init_op"
+_INTERNAL_PREFIX = "__saved_model_"
+_SERVE = "serve"
+
+
+def read_meta_graph(directory: Path) -> Any:
+    """The MetaGraphDef that is served, parsed and not run.
+
+    Raises:
+        UnsupportedModelError: There is no SavedModel, or no single graph to take.
+    """
+    path = directory / "saved_model.pb"
+    if not path.is_file():
+        hint = (
+            "saved_model.pbtxt is the text form; load it and save it again"
+            if (directory / "saved_model.pbtxt").is_file()
+            else "give the directory that holds saved_model.pb"
+        )
+        raise UnsupportedModelError(f"there is no SavedModel in this directory; {hint}")
+    try:
+        graphs = saved_model_pb2.SavedModel.FromString(path.read_bytes()).meta_graphs
+    except DecodeError:
+        raise UnsupportedModelError(
+            "saved_model.pb is damaged or no SavedModel; export or fetch the model again"
+        ) from None
+    served = [graph for graph in graphs if _SERVE in graph.meta_info_def.tags]
+    if len(served or graphs) != 1:
+        tags = "; ".join(", ".join(graph.meta_info_def.tags) for graph in graphs)
+        raise UnsupportedModelError(
+            f"the SavedModel has {len(graphs)} graphs (tags: {tags}) and not one for serving; "
+            "export it with the tag 'serve'"
+        )
+    return (served or graphs)[0]
+
+
+def read_signatures(meta_graph: Any) -> tuple[SignatureInfo, ...]:
+    """The signatures that users see, sorted by key."""
+    return tuple(
+        SignatureInfo(
+            key=key,
+            inputs=_read_tensors(definition.inputs),
+            outputs=_read_tensors(definition.outputs),
+        )
+        for key, definition in sorted(meta_graph.signature_def.items())
+        if not key.startswith(_INTERNAL_PREFIX)
+    )
+
+
+def _read_tensors(infos: Mapping[str, Any]) -> tuple[TensorInfo, ...]:
+    return tuple(_read_tensor(name, info) for name, info in sorted(infos.items()))
+
+
+def _read_tensor(name: str, info: Any) -> TensorInfo:
+    encodings = {"coo_sparse": "sparse", "composite_tensor": "composite"}
+    shape = info.tensor_shape
+    return TensorInfo.model_validate(
+        {
+            "name": name,
+            "dtype": tf.dtypes.as_dtype(info.dtype).name if info.dtype else "unknown",
+            "shape": None
+            if shape.unknown_rank
+            else tuple(None if dim.size < 0 else dim.size for dim in shape.dim),
+            "encoding": encodings.get(info.WhichOneof("encoding"), "dense"),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class LoadedSignature:
+    """A signature of a loaded model, called by the names that its users see."""
+
+    info: SignatureInfo
+    function: Any
+    """TensorFlow's ConcreteFunction."""
+    keywords: Mapping[str, str]
+    """The function's keyword for each input: TensorFlow changes names that are no identifiers."""
+    model: Any
+    """Keeps the variables alive."""
+
+    @property
+    def is_tf1(self) -> bool:
+        """Whether the model holds one graph, as TensorFlow 1 saves it, instead of functions."""
+        return isinstance(self.function, wrap_function.WrappedFunction)
+
+    @property
+    def output_names(self) -> list[str]:
+        """The outputs, sorted."""
+        return [tensor.name for tensor in self.info.outputs]
+
+    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs by name; also inside a `tf.function`."""
+        result = self.function(**{self.keywords[name]: value for name, value in inputs.items()})
+        return dict(result)
+
+
+def load_signature(directory: Path, key: str) -> LoadedSignature:
+    """Loads a model, which runs its initialisers, and takes one signature.
+
+    Raises:
+        UnsupportedModelError: It cannot be loaded, or has no such signature.
+    """
+    meta_graph = read_meta_graph(directory)
+    info = {signature.key: signature for signature in read_signatures(meta_graph)}.get(key)
+    if info is None:
+        raise UnsupportedModelError(f"the model has no signature {key!r}")
+    try:
+        model = tf.saved_model.load(str(directory), tags=list(meta_graph.meta_info_def.tags))
+        function = model.signatures[key]
+    except Exception as error:
+        explained = _explain(error)
+        if explained is None:
+            raise
+        raise UnsupportedModelError(explained) from error
+    specs = function.structured_input_signature[1]
+    keywords = {spec.name: keyword for keyword, spec in specs.items()}
+    keywords |= {name: name for name in specs if name not in keywords}
+    return LoadedSignature(info, function, keywords, model)
+
+
+def _explain(error: Exception) -> str | None:
+    """What a failure to load means; None where it is not known."""
+    text = str(error)
+    unregistered = re.search(r"Op type not registered '(\w+)'", text)
+    if unregistered:
+        return (
+            f"the model has the operation {unregistered[1]}, which is not TensorFlow's but a custom "
+            "library's; write it with TensorFlow's own operations"
+        )
+    if isinstance(error, AttributeError) and "_UserObject" in text:
+        return (
+            f"TensorFlow cannot restore the model's objects without the Keras that saved it ({text}); "
+            "load it once with `import tf_keras` before tf.saved_model.load, and save it again with "
+            "tf.saved_model.save(model, DIRECTORY, signatures=model.signatures)"
+        )
+    if isinstance(error, (OSError, IndexError, tf.errors.NotFoundError, tf.errors.DataLossError)):
+        return (
+            f"the model's files are incomplete or damaged ({text.splitlines()[0]}); fetch it again"
+        )
+    return None

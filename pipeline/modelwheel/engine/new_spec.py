@@ -1,0 +1,54 @@
+"""`modelwheel new`: looks at a SavedModel and writes a commented spec."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..compiler.inspection import Inspection, TensorInfo
+from ..compiler.pool import WorkerPool
+from ..errors import SpecError
+from ..source import fetch as source
+from ..spec.reading.problems import did_you_mean
+from ..spec.scaffold import ModelDescription, TensorDescription, scaffold_spec
+from ..store.store import Store
+from ..util.files import write_atomically
+from .check_models import inspect
+
+
+def write_spec(name: str, saved_model: Path, signature: str, directory: Path) -> Path:
+    """Writes `directory/NAME.yaml`; gives its path.
+
+    Raises:
+        SpecError: The file exists, or the name or the signature is not fit.
+        SourceError: There is no SavedModel.
+    """
+    path = directory / f"{name}.yaml"
+    if path.exists():
+        raise SpecError(f"{path} exists; remove it or choose another name")
+    store = Store()
+    model = source.fetch(source.DirectorySource(saved_model), store)
+    with WorkerPool(1) as pool:
+        inspection = inspect(model, store, pool)
+    relative = Path(os.path.relpath(saved_model, directory))
+    text = scaffold_spec(name, relative, _describe(inspection, signature))
+    directory.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text.encode())
+    return path
+
+
+def _describe(inspection: Inspection, key: str) -> ModelDescription:
+    keys = tuple(signature.key for signature in inspection.signatures)
+    chosen = inspection.signature(key)
+    if chosen is None:
+        raise SpecError(f"the model has no signature {key!r}. {did_you_mean(key, keys)}")
+    return ModelDescription(
+        signatures=keys,
+        serving_key=key,
+        inputs=_tensors(chosen.inputs),
+        outputs=_tensors(chosen.outputs),
+    )
+
+
+def _tensors(tensors: tuple[TensorInfo, ...]) -> tuple[TensorDescription, ...]:
+    return tuple(TensorDescription(t.name, t.dtype, t.shape) for t in tensors)

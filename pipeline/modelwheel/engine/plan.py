@@ -1,0 +1,47 @@
+"""What a build would do: every step by name, and whether its result is in the store already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ..request import Request, source_of
+from ..source import fetch as source
+from ..store.store import Record, Store
+from .steps import Step, steps_of
+
+State: TypeAlias = Literal["cached", "run"]
+
+
+@dataclass(frozen=True)
+class PlannedStep:
+    """One line of a plan."""
+
+    name: str
+    kind: str
+    state: State
+    key: str | None
+    """None where it depends on a result that is still missing."""
+
+
+def plan(request: Request, store: Store) -> list[PlannedStep]:
+    """Every step of a request in the order of the pipeline. Fetches and runs nothing."""
+    origin = source_of(request.spec)
+    tree = source.known_tree(origin, store)
+    state: State = "run" if tree is None else "cached"
+    planned = [PlannedStep(f"{request.name}/fetch", "fetch", state, source.source_key(origin))]
+    records: dict[str, Record] = {}
+    for step in steps_of(request, tree or "", source.provenance(origin, tree or "")):
+        key = _key(step, store, records) if tree is not None else None
+        record = store.peek(key) if key is not None else None
+        if record is not None:
+            records[step.name] = record
+        state = "run" if record is None else "cached"
+        planned.append(PlannedStep(step.name, step.kind, state, key))
+    return planned
+
+
+def _key(step: Step, store: Store, records: dict[str, Record]) -> str | None:
+    if all(need in records for need in step.needs):
+        return step.key(store, records)
+    return None

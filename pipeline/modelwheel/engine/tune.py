@@ -1,0 +1,68 @@
+"""`modelwheel tune`: builds a wheel and measures what each of its batch sizes costs on this machine."""
+
+from __future__ import annotations
+
+import json
+import platform
+import tempfile
+from pathlib import Path
+
+from ..assembly.manifest import Manifest
+from ..assembly.tune_lock import write_costs
+from ..errors import VerifyError
+from ..request import Request
+from ..store.store import Store
+from ..util.process import ProcessError
+from ..verify.selftest import install_wheel, read_manifest, run_module
+from .scheduler import BuildOptions, Reporter, build
+
+
+def tune_spec(request: Request, store: Store, reporter: Reporter) -> Path:
+    """Writes the lock file of a spec, with every CPU level that runs here; gives its path.
+
+    Raises:
+        ModelwheelError: The wheel could not be built or run; the lock file is as it was.
+    """
+    with tempfile.TemporaryDirectory(prefix="modelwheel-tune-") as directory:
+        work = Path(directory)
+        (result,) = build([request], store, BuildOptions(work / "dist"), reporter)
+        for _, error in result.errors:
+            raise error
+        assert result.wheel is not None
+        assert result.report is not None
+        python = install_wheel(result.wheel, work, result.needed)
+        manifest = read_manifest(result.wheel)
+        levels = [level for level in manifest.levels if level not in result.report.skipped]
+        costs = {level: _measure(python, manifest, level) for level in levels}
+    return write_costs(request.spec.path, _cpu_name(), costs)
+
+
+def _measure(python: Path, manifest: Manifest, level: str) -> dict[int, float]:
+    """Nanoseconds of one run by batch size, without what any call from Python costs."""
+    timings = _bench(python, manifest.model.module, level)
+    call = 0.0
+    if manifest.signature.batched and manifest.batching.no_emulation_reason is None:
+        call = _bench(python, manifest.model.module, level, "--batch", "0")[0]
+    return {size: round(max(time - call, 1.0), 1) for size, time in timings.items()}
+
+
+def _bench(python: Path, module: str, level: str, *options: str) -> dict[int, float]:
+    """Nanoseconds of one call by number of rows."""
+    command = ("bench", "--json", "--level", level, *options)
+    try:
+        timings = json.loads(run_module(python, module, *command).stdout)
+    except (ProcessError, ValueError) as error:
+        raise VerifyError(f"{module} could not be measured at {level}: {error}") from None
+    return {timing["rows"]: timing["nanoseconds"] for timing in timings}
+
+
+def _cpu_name() -> str:
+    for line in _read_cpuinfo().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _read_cpuinfo() -> str:
+    path = Path("/proc/cpuinfo")
+    return path.read_text(errors="replace") if path.is_file() else ""

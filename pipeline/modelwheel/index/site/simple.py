@@ -1,0 +1,76 @@
+"""The package index: HTML pages of PEP 503, JSON of PEP 691 and 700, core metadata of PEP 658 and 714."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from urllib.parse import quote
+
+from ...wheelfile.reports import IndexedWheel
+from .rendering import render
+
+API_VERSION = "1.1"
+"""Of the simple repository API: 1.1 added versions and sizes (PEP 700)."""
+
+_HTML = "index.html"
+
+_JSON = "index.v1+json"
+"""To be served as `application/vnd.pypi.simple.v1+json` where a host can be told content types."""
+
+
+def render_simple(wheels: Sequence[IndexedWheel], base_url: str | None) -> dict[str, bytes]:
+    """All files of the index by their path in the site.
+
+    Args:
+        wheels: Sorted by project.
+        base_url: Where the site and the wheels are served, ending with a slash; None for links
+            relative to each page.
+    """
+    files: dict[str, bytes] = {}
+    names = sorted({wheel.project for wheel in wheels})
+    files[f"simple/{_HTML}"] = render("projects.html.j2", api_version=API_VERSION, names=names)
+    files[f"simple/{_JSON}"] = _dump_json({"projects": [{"name": name} for name in names]})
+    for name, group in groupby(wheels, key=lambda wheel: wheel.project):
+        links = [_link(wheel, base_url or "../../") for wheel in group]
+        files[f"simple/{name}/{_HTML}"] = render(
+            "project.html.j2", api_version=API_VERSION, name=name, links=links
+        )
+        versions = list(dict.fromkeys(link["version"] for link in links))
+        files[f"simple/{name}/{_JSON}"] = _dump_json(
+            {"name": name, "versions": versions, "files": [_file(link) for link in links]}
+        )
+    files |= {f"{wheel.name}.metadata": wheel.metadata for wheel in wheels}
+    return files
+
+
+def _link(wheel: IndexedWheel, base_url: str) -> dict[str, object]:
+    return {
+        "filename": wheel.name,
+        "url": base_url + quote(wheel.name),
+        "version": str(wheel.version),
+        "sha256": wheel.sha256,
+        "size": wheel.size,
+        "requires_python": wheel.requires_python,
+        "metadata_sha256": hashlib.sha256(wheel.metadata).hexdigest(),
+    }
+
+
+def _file(link: Mapping[str, object]) -> dict[str, object]:
+    metadata = {"sha256": link["metadata_sha256"]}
+    python = link["requires_python"]
+    return {
+        "filename": link["filename"],
+        "url": link["url"],
+        "hashes": {"sha256": link["sha256"]},
+        "size": link["size"],
+        **({} if python is None else {"requires-python": python}),
+        "core-metadata": metadata,
+        "dist-info-metadata": metadata,  # what clients older than PEP 714 ask for
+    }
+
+
+def _dump_json(content: Mapping[str, object]) -> bytes:
+    document = {"meta": {"api-version": API_VERSION}, **content}
+    return (json.dumps(document, indent=1) + "\n").encode()

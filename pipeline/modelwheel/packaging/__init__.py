@@ -1,0 +1,1 @@
+"""Renders `wheel_template/` and packs wheels and source distributions."""

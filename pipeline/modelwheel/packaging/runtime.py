@@ -1,0 +1,155 @@
+"""The package modelwheel-runtime: the Python extension for all models that have none of their own.
+
+Its project is `wheel_template/runtime/`, and what the extensions of models are made from too. The major
+version is that of the ABI, so that a requirement such as `>=1.0,<2` says which releases serve a model.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from ..assembly import sbom
+from ..assembly.manifest import Manifest
+from ..errors import UsageError
+from ..store.store import Record, Store, action_key
+from ..util.files import write_atomically
+from ..versions import ABI_VERSION, NUMPY_REQUIREMENT, RUNTIME, RUNTIME_VERSION
+from .sdist import write_checksums
+from .wheel import (
+    SOURCE_DATE_EPOCH,
+    Template,
+    build_distribution,
+    build_environment,
+    list_template,
+    render,
+    template_digest,
+    template_directory,
+)
+
+_DIRECTORY = "runtime"
+
+NEEDED = "needed"
+"""In source distributions: where pip finds what their wheels need; `cibuildwheel.toml.inc` knows it too."""
+
+_COMMON = (
+    "LICENSE",
+    "cibuildwheel.toml.inc",
+    "cmake/extension.cmake",
+    "cmake/sbom.cmake",
+    "include/modelwheel/abi.h",
+    "include/modelwheel/buffer.hpp",
+    "include/modelwheel/export.h",
+    "include/modelwheel/instance.hpp",
+    "src/bindings",
+)
+"""What it shares with models, as files and directories of `wheel_template/`."""
+
+
+def runtime_template() -> Template:
+    """The files that its project is made from."""
+    root = template_directory()
+    common = {
+        name: path
+        for name, path in list_template(root)
+        if any(name.is_relative_to(part) for part in _COMMON)
+    }
+    return {**common, **dict(list_template(root / _DIRECTORY))}
+
+
+def write_project(project: Path) -> None:
+    """Writes the project, which any PEP 517 frontend can build, into an existing directory."""
+    context = {
+        "distribution": RUNTIME,
+        "version": RUNTIME_VERSION,
+        "abi_version": ABI_VERSION,
+        "requirements": [NUMPY_REQUIREMENT],
+        "bindings": "extension",
+        "source_date_epoch": SOURCE_DATE_EPOCH,
+    }
+    render(runtime_template(), context, project)
+    (project / sbom.SBOM_TEMPLATE).write_text(sbom.runtime_template(RUNTIME_VERSION), "utf-8")
+    write_checksums(project)
+
+
+def build_runtime(kind: Literal["sdist", "wheel"], out: Path) -> Path:
+    """Builds the source distribution, or the wheel for this Python, into an existing directory.
+
+    Raises:
+        WheelError: The compiler or the build backend failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="modelwheel-runtime-") as directory:
+        project = Path(directory) / f"modelwheel_runtime-{RUNTIME_VERSION}"
+        project.mkdir()
+        write_project(project)
+        return build_distribution(kind, project, out)
+
+
+def runtime_key() -> str:
+    """The key of the wheel in a store."""
+    return action_key("runtime", sources=_sources(), environment=build_environment())
+
+
+def _sources() -> dict[str, str | int]:
+    """What its project depends on."""
+    return {
+        "version": RUNTIME_VERSION,
+        "template": template_digest(runtime_template()),
+        "sbom": sbom.SBOM_VERSION,
+    }
+
+
+def runtime_wheel(store: Store) -> Record:
+    """The record of the wheel for this Python, built at most once."""
+    key = runtime_key()
+    with store.lock(key):
+        record = store.lookup(key)
+        if record is not None:
+            return record
+        with store.scratch() as scratch:
+            build_runtime("wheel", scratch)
+            return store.publish(key, scratch, {"step": "runtime"})
+
+
+def needed_sources(bindings: str) -> dict[str, str | int]:
+    """What a model's source distribution carries of this package; part of its key."""
+    return _sources() if bindings == "shared" else {}
+
+
+def add_needed_sources(bindings: str, project: Path) -> None:
+    """Puts what a model's wheels need into its project, so that they can be tested wherever it is built."""
+    if needed_sources(bindings):
+        (project / NEEDED).mkdir()
+        build_runtime("sdist", project / NEEDED)
+
+
+def needed_wheels(manifest: Manifest, store: Store, directory: Path) -> list[Path]:
+    """Puts into a directory the wheels of this modelwheel that a model's wheel depends on."""
+    if manifest.model.bindings != "shared":
+        return []
+    record = runtime_wheel(store)
+    store.materialize(record, directory)
+    return [directory / name for name in record.files]
+
+
+def require_tag(tag: str) -> None:
+    """Raises UsageError unless the tag releases the package as it is."""
+    expected = f"{RUNTIME}-{RUNTIME_VERSION}"
+    if tag != expected:
+        raise UsageError(
+            f"the tag {tag!r} is not {expected!r}; raise RUNTIME_VERSION in versions.py, or tag anew"
+        )
+
+
+def write_runtime(out: Path, store: Store, *, wheel: bool) -> list[Path]:
+    """Puts the source distribution, and on request the wheel for this Python, into a directory."""
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="modelwheel-runtime-") as directory:
+        build_runtime("sdist", Path(directory))
+        if wheel:
+            store.materialize(runtime_wheel(store), Path(directory))
+        written = [out / built.name for built in sorted(Path(directory).iterdir())]
+        for path in written:
+            write_atomically(path, (Path(directory) / path.name).read_bytes())
+    return written

@@ -1,0 +1,101 @@
+"""Model source distributions: all that the wheels of a model are made from, on every platform.
+
+A model source distribution is an ordinary sdist (PEP 517): `pip wheel`, `python -m build` and
+cibuildwheel build it anywhere, without TensorFlow and without this package. `SHA256SUMS` in it lists
+every other file, as `sha256sum --check` reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+
+from ..errors import SourceError, WheelError
+from ..source.archive import extract
+from ..util.files import digest_file, digest_tree
+from .wheel import build_distribution
+
+CHECKSUMS = "SHA256SUMS"
+
+
+def write_checksums(project: Path) -> None:
+    """Writes `SHA256SUMS` over all files of a rendered project."""
+    lines = (f"{file.sha256}  {name}\n" for name, file in sorted(digest_tree(project).items()))
+    (project / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
+
+
+def build_sdist(project: Path, out: Path) -> Path:
+    """Packs a rendered project, the same bytes wherever and whenever.
+
+    Args:
+        project: What `render_project` wrote.
+        out: An existing directory for the `.tar.gz`.
+
+    Raises:
+        WheelError: The build backend failed.
+    """
+    return build_distribution("sdist", project, out)
+
+
+def find_sdists(paths: Iterable[Path]) -> list[Path]:
+    """These files, with what lies in a directory in place of the directory.
+
+    Raises:
+        WheelError: A directory holds no source distribution.
+    """
+    found = []
+    for path in paths:
+        there = sorted(path.glob("*.tar.gz")) if path.is_dir() else [path]
+        if not there:
+            raise WheelError(
+                f"{path} holds no source distributions (.tar.gz); `modelwheel compile` makes them"
+            )
+        found += there
+    return found
+
+
+def unpack(sdist: Path, directory: Path) -> Path:
+    """Unpacks a model source distribution and proves that it is whole; gives the project.
+
+    Args:
+        sdist: A `.tar.gz` that `build_sdist` made.
+        directory: An existing directory.
+
+    Raises:
+        WheelError: It cannot be read, is no model source distribution, or a file is not what
+            `SHA256SUMS` says.
+    """
+    try:
+        extract(sdist, "", directory, sdist.name)
+    except (OSError, SourceError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise WheelError(f"cannot unpack {sdist}: {reason}; fetch or make it again") from None
+    projects = [path.parent for path in directory.glob(f"*/{CHECKSUMS}")]
+    if len(projects) != 1:
+        raise WheelError(
+            f"{sdist} is no model source distribution: it has no {CHECKSUMS}; name a file that "
+            "`modelwheel compile` made"
+        )
+    _require_checksums(projects[0], sdist)
+    return projects[0]
+
+
+def _require_checksums(project: Path, sdist: Path) -> None:
+    expected = dict(_read_checksums(project / CHECKSUMS))
+    for name, digest in expected.items():
+        path = project / name
+        if not path.is_file() or digest_file(path).sha256 != digest:
+            raise WheelError(
+                f"{sdist}: {name} is missing or is not the file that {CHECKSUMS} names; "
+                "fetch or make the source distribution again"
+            )
+    # The build backend adds PKG-INFO to what was packed.
+    added = set(digest_tree(project)) - set(expected) - {CHECKSUMS, "PKG-INFO"}
+    for name in sorted(added):
+        raise WheelError(f"{sdist}: {CHECKSUMS} does not name {name}; fetch or make it again")
+
+
+def _read_checksums(path: Path) -> Iterator[tuple[str, str]]:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        digest, _, name = line.partition("  ")
+        yield str(PurePosixPath(name)), digest

@@ -1,0 +1,1 @@
+"""Traces the files of a wheel back to the commit of its model."""

@@ -1,0 +1,144 @@
+"""Building a wheel or source distribution once more, and comparing the two byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from email.parser import BytesParser
+from pathlib import Path, PurePosixPath
+
+from packaging.utils import parse_wheel_filename
+
+from ..assembly.manifest import Manifest
+from ..assembly.sbom import COMPILERS
+from ..packaging.sdist import build_sdist, write_checksums
+from ..packaging.wheel import build_wheel, render_project
+from ..store.store import Record, Store
+from ..targets import host_platform
+from ..wheelfile.contents import Contents, open_contents
+from .consistency import BrokenLinkError, UncheckedLinkError, library_name, some
+
+
+def compare_rebuilt(contents: Contents, record: Record, store: Store) -> str:
+    """Builds the same file from the project in `record`; a sentence on what was the same.
+
+    Raises:
+        BrokenLinkError: They differ.
+        UncheckedLinkError: The tools of this machine cannot make the same bytes.
+        WheelError: The build failed.
+    """
+    if contents.kind == "sdist":
+        return _compare_sdist(contents, record, store)
+    (manifest,) = contents.manifests
+    _require_weights(contents, manifest, record, store)
+    return _compare_wheel(contents, manifest, record, store)
+
+
+def _require_weights(contents: Contents, manifest: Manifest, record: Record, store: Store) -> None:
+    name = library_name(contents, manifest)
+    if store.read_bytes(record, manifest.weights) not in contents.read(name):
+        raise BrokenLinkError(f"{name} does not hold the weights that the manifest names")
+
+
+def _compare_wheel(contents: Contents, manifest: Manifest, record: Record, store: Store) -> str:
+    host = host_platform().name
+    if manifest.platform != host:
+        raise UncheckedLinkError(
+            f"the wheel is for {manifest.platform} and this is {host}; its weights are in its library"
+        )
+    with store.scratch() as scratch:
+        again = open_contents(build_wheel(_render(record, store, scratch), scratch))
+        _require_tools(_tools(contents), _tools(again))
+        _require_same(contents, again)
+    left_out = _left_out(contents, again)
+    but = f", but for {some(left_out)}" if left_out else ""
+    by = some(tool for name, tool in _tools(again).items() if name in COMPILERS)
+    return f"built again by {by}: the same bytes in {len(again.files) - len(left_out)} files{but}"
+
+
+def _render(record: Record, store: Store, scratch: Path) -> Path:
+    project = scratch / "project"
+    store.materialize(record, project)
+    render_project(project)
+    return project
+
+
+def _tools(contents: Contents) -> dict[str, str]:
+    """What a wheel was built with, as its bill of materials and `WHEEL` tell."""
+    named = (*COMPILERS, "cmake", "pybind11", "compiler-runtime", "cxx-library")
+    tools = {
+        component["bom-ref"]: f"{component.get('name')} {component.get('version')}"
+        for sbom in contents.sboms.values()
+        for component in sbom.get("components", ())
+        if component.get("bom-ref") in named
+    }
+    for name, text in contents.texts.items():
+        if name.endswith(".dist-info/WHEEL"):
+            generator = BytesParser().parsebytes(text).get("Generator", "unknown")
+            tools["build backend"] = str(generator)
+    return tools
+
+
+def _require_tools(theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:
+    different = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
+    if different:
+        said, here = (
+            some(tools.get(name, f"no {name}") for name in different) for tools in (theirs, ours)
+        )
+        raise UncheckedLinkError(
+            f"the wheel was built with {said}, and here is {here}; its weights are in its library"
+        )
+
+
+def _require_same(contents: Contents, again: Contents) -> None:
+    names = {*contents.files, *again.files} - _left_out(contents, again)
+    different = {
+        name
+        for name in names
+        if contents.files.get(name) != again.files.get(name)
+        and not name.endswith(".dist-info/RECORD")  # follows from all others
+        and not _same_metadata(name, contents, again)
+    }
+    if different:
+        raise BrokenLinkError(f"built again, other bytes are in {some(different)}")
+
+
+def _left_out(contents: Contents, again: Contents) -> set[str]:
+    """Files that cannot be the same: in a wheel for another Python, or one that was repaired."""
+    theirs, ours = (parse_wheel_filename(path.name)[3] for path in (contents.path, again.path))
+    if theirs == ours:
+        return set()
+    names = {*contents.files, *again.files}
+    left_out = {name for name in names if PurePosixPath(name).name in ("WHEEL", "RECORD")}
+    left_out |= {name for name in names if name.endswith("/sboms/auditwheel.cdx.json")}
+    if {tag.interpreter for tag in theirs} != {tag.interpreter for tag in ours}:
+        left_out |= {name for name in names if PurePosixPath(name).name.startswith("_core.")}
+    return left_out
+
+
+def _same_metadata(name: str, contents: Contents, again: Contents) -> bool:
+    """Whether two METADATA files differ only in the sentence that lists the levels of all platforms.
+
+    It depends on the other platforms for which the project was compiled, which a wheel does not know.
+    """
+    texts = (contents.texts.get(name), again.texts.get(name))
+    if not name.endswith(".dist-info/METADATA") or None in texts:
+        return False
+    theirs, ours = (text.splitlines() for text in texts if text is not None)
+    return len(theirs) == len(ours) and all(
+        a == b or (a.startswith(b"Holds code for ") and b.startswith(b"Holds code for "))
+        for a, b in zip(theirs, ours, strict=True)
+    )
+
+
+def _compare_sdist(contents: Contents, record: Record, store: Store) -> str:
+    with store.scratch() as scratch:
+        project = _render(record, store, scratch)
+        write_checksums(project)
+        (scratch / "out").mkdir()
+        again = build_sdist(project, scratch / "out")
+        if again.read_bytes() == contents.path.read_bytes():
+            return f"packed again: the same {contents.path.stat().st_size} bytes"
+        files = open_contents(again).files
+    names = {*contents.files, *files}
+    different = {name for name in names if contents.files.get(name) != files.get(name)}
+    raise BrokenLinkError(f"packed again, other bytes are in {some(different) or 'the archive'}")

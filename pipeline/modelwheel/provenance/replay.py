@@ -1,0 +1,305 @@
+"""Traces a wheel or source distribution back to the commit of its model, link by link.
+
+Nothing that the file says is believed: every link is made again and compared by its hashes.
+
+    files <- manifest <- machine code, weights, C++ <- graphs <- SavedModel <- commit
+
+A link holds, is broken, or cannot be checked here; each says in a sentence what was compared or why not.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from pydantic import ValidationError
+
+from .. import __version__
+from ..assembly.manifest import File, Manifest
+from ..compiler.freeze import GRAPH
+from ..engine.scheduler import BuildOptions, BuildResult, Reporter, build
+from ..engine.steps import steps_of
+from ..errors import EnvironmentProblemError, ModelwheelError, ReplayError, SpecError
+from ..request import Request, locate, make_request, source_of
+from ..source import fetch as source
+from ..spec import ArchiveSource, GitSource, Spec, find_specs, load_spec
+from ..spec.sources import is_local
+from ..store.store import Record, Store
+from ..util.files import digest_tree
+from ..versions import TENSORFLOW_VERSION
+from ..wheelfile.contents import Contents
+from .consistency import BrokenLinkError, UncheckedLinkError, check_files, check_manifests, some
+from .rebuild import compare_rebuilt
+
+State: TypeAlias = Literal["ok", "broken", "unchecked"]
+
+SPECS = "model_specs"
+"""Where the spec of a wheel is looked for."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """One link of the chain."""
+
+    name: str
+    state: State
+    found: str
+    """What was the same, what is wrong, or why nothing could be compared."""
+
+    def as_json(self) -> dict[str, str]:
+        """The link as JSON holds it."""
+        return asdict(self)
+
+
+@contextmanager
+def choose_store(*, recompile: bool) -> Iterator[Store]:
+    """The store of this user, or an empty one that vanishes afterwards."""
+    if not recompile:
+        yield Store()
+        return
+    with tempfile.TemporaryDirectory(prefix="modelwheel-replay-") as directory:
+        store = Store(Path(directory))
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+def trace(
+    contents: Contents, store: Store, reporter: Reporter, spec: Path | None = None
+) -> list[Link]:
+    """Makes every link again, as far as the file and this machine allow.
+
+    Args:
+        contents: The wheel or source distribution.
+        store: Results that are in it are used; with an empty one everything is made anew.
+        reporter: Is told about the steps that run.
+        spec: The spec; by default one in `model_specs/` that has the digest of the manifest.
+    """
+    chain = _Chain(contents, store, reporter)
+    chain.check("files <- list of hashes", lambda: check_files(contents))
+    if chain.check("files <- manifest", lambda: check_manifests(contents)):
+        chain.check("manifest <- spec", lambda: chain.check_spec(spec))
+        chain.check("SavedModel <- source", chain.check_model)
+        chain.check("graphs <- SavedModel", chain.check_graphs)
+        chain.check("machine code <- graphs", chain.check_project)
+        chain.check(f"{contents.kind} <- machine code", chain.check_build)
+    return chain.links
+
+
+def require_whole(links: Sequence[Link], name: str) -> None:
+    """Raises ReplayError, naming them, if any links are broken."""
+    broken = [link for link in links if link.state == "broken"]
+    if broken:
+        said = "; ".join(f"{link.name}: {link.found}" for link in broken)
+        raise ReplayError(f"{name} does not follow from its sources: {said}")
+
+
+class _Chain:
+    """The links so far, and what later ones need of earlier ones."""
+
+    def __init__(self, contents: Contents, store: Store, reporter: Reporter) -> None:
+        self.links: list[Link] = []
+        self._contents, self._store, self._reporter = contents, store, reporter
+        self._spec: Spec | None = None
+        self._model: source.FetchedModel | None = None
+        self._built: BuildResult | None = None
+        self._records: dict[str, Record] = {}
+        self._kinds: dict[str, str] = {}
+
+    def check(self, name: str, make: Callable[[], str]) -> bool:
+        """Makes one link; whether it holds."""
+        state: State = "ok"
+        try:
+            found = make()
+        except (UncheckedLinkError, EnvironmentProblemError) as error:
+            state, found = "unchecked", str(error)
+        except (BrokenLinkError, ModelwheelError) as error:
+            state, found = "broken", str(error)
+        self.links.append(Link(name, state, found))
+        return state == "ok"
+
+    def check_spec(self, path: Path | None) -> str:
+        """The spec is the one that the manifest names by its digest."""
+        digest = self._contents.manifests[0].provenance.spec_sha256
+        spec = _search(digest) if path is None else load_spec(path)
+        if spec is None:
+            raise UncheckedLinkError(
+                f"no spec in {SPECS}/ has the digest {digest}; name the spec with --spec"
+            )
+        if spec.spec_digest() != digest:
+            raise BrokenLinkError(
+                f"{spec.path} has the digest {spec.spec_digest()}, the manifest names {digest}: "
+                "take the spec as it was when this was built"
+            )
+        self._spec = spec
+        return f"{spec.path} has the digest that the manifest names"
+
+    def check_model(self) -> str:
+        """What the source holds under its pin is the model that was compiled."""
+        origin = self._contents.manifests[0].provenance
+        where = _recorded(origin.source) if self._spec is None else source_of(self._spec)
+        if not isinstance(where, source.ArchiveSource):
+            # Without the spec's own pin of the tree: what differs is named here, file by file.
+            where = replace(where, sha256=None)
+        model = source.fetch(where, self._store)
+        _require_tree(model.directory, origin.files)
+        if dict(model.provenance) != origin.source:
+            raise BrokenLinkError(
+                f"the spec's model is {_show(model.provenance)}, "
+                f"the manifest's is {_show(origin.source)}"
+            )
+        self._model = model
+        return (
+            f"{_show(origin.source)}: {len(origin.files)} files, tree SHA-256 {model.tree_sha256}"
+        )
+
+    def check_graphs(self) -> str:
+        """Freezing the model again gives the same graphs."""
+        self._run_steps(self._make_request())
+        graphs = self._contents.manifests[0].provenance.graphs
+        for size, digest in graphs.items():
+            record = self._record(f"freeze/b{size}")
+            if record is None or record.files[GRAPH].sha256 != digest:
+                raise BrokenLinkError(f"the graph of batch size {size} is another one")
+        return f"{len(graphs)} graphs are the same, {self._how('freeze')}"
+
+    def check_project(self) -> str:
+        """Compiling and emitting again gives the same files, and the same manifest."""
+        record = self._require_project()
+        count = 0
+        for name, text in self._contents.manifest_texts.items():
+            manifest = Manifest.parse(text, name)
+            for file in manifest.files:
+                again = record.files.get(file.path)
+                if again is None or again.sha256 != file.sha256:
+                    raise BrokenLinkError(f"{file.path} is another file than the manifest names")
+            path = f"platforms/{manifest.platform}/manifest.json"
+            _require_same(text, self._store.read_bytes(record, path))
+            count += len(manifest.files)
+        return f"{count} files and the manifest are the same, {self._how('compile', 'project')}"
+
+    def check_build(self) -> str:
+        """Building again gives the same bytes, if the same tools are here."""
+        if any(link.state == "broken" for link in self.links):
+            raise UncheckedLinkError("another link is broken already")
+        return compare_rebuilt(self._contents, self._require_project(), self._store)
+
+    def _make_request(self) -> Request:
+        if self._spec is None or self._model is None:
+            raise UncheckedLinkError("this needs the spec and its model")
+        manifests = self._contents.manifests
+        first = manifests[0]
+        _require_versions(first)
+        levels = dict.fromkeys(level for manifest in manifests for level in manifest.levels)
+        # Without a batch axis, the batch size of a spec is the extent of a fixed axis.
+        sizes = first.batching.sizes if first.signature.batched else ()
+        return make_request(
+            self._spec, tuple(levels), sizes, [manifest.platform for manifest in manifests]
+        )
+
+    def _run_steps(self, request: Request) -> None:
+        assert self._model is not None
+        store = self._store
+        with store.scratch() as scratch:
+            options = BuildOptions(scratch, "project")
+            (result,) = build([request], store, options, self._reporter)
+        for _, error in result.errors:
+            raise error
+        model = self._model
+        for step in steps_of(request, model.tree_sha256, model.provenance, "project"):
+            record = store.lookup(step.key(store, self._records))
+            assert record is not None, f"{step.name} has just been made"
+            self._records[step.name], self._kinds[step.name] = record, step.kind
+        self._built = result
+
+    def _record(self, step: str) -> Record | None:
+        assert self._built is not None
+        return self._records.get(f"{self._built.request.name}/{step}")
+
+    def _require_project(self) -> Record:
+        record = None if self._built is None else self._record("project")
+        if record is None:
+            raise UncheckedLinkError("this needs the graphs, which could not be made again")
+        return record
+
+    def _how(self, *kinds: str) -> str:
+        """Whether all steps of some kinds ran, or the store had results."""
+        assert self._built is not None
+        if any(self._kinds[name] in kinds for name in self._built.cached):
+            return "as the store has them (--recompile makes them anew)"
+        return "made anew"
+
+
+def _search(digest: str) -> Spec | None:
+    try:
+        paths = find_specs([SPECS])
+    except SpecError:
+        return None
+    for path in paths:
+        try:
+            spec = load_spec(path)
+        except SpecError:
+            continue
+        if spec.spec_digest() == digest:
+            return spec
+    return None
+
+
+def _recorded(origin: Mapping[str, str]) -> source.Source:
+    """The source that a manifest names; as careful with it as with a spec's."""
+    place = {"path": origin.get("path") or "."}
+    url = origin.get("url", "")
+    try:
+        if origin.get("kind") == "archive":
+            given = {"archive": url, "sha256": origin.get("sha256"), **place}
+            return locate(ArchiveSource.model_validate(given), Path())
+        if origin.get("kind") == "git" and not is_local(url):
+            given = {"git": url, "commit": origin.get("commit"), **place}
+            return locate(GitSource.model_validate(given), Path())
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BrokenLinkError(f"the manifest's source cannot be used: {first['msg']}") from None
+    raise UncheckedLinkError("the model comes from a place beside the spec; name that with --spec")
+
+
+def _show(origin: Mapping[str, str]) -> str:
+    """`https://example.org/data, model at 0123...`"""
+    if origin.get("kind") == "directory":
+        return "a local directory without a commit"
+    pin = origin.get("commit") or f"archive SHA-256 {origin.get('sha256')}"
+    return f"{origin.get('url')}, {origin.get('path') or 'root'} at {pin}"
+
+
+def _require_tree(directory: Path, expected: Sequence[File]) -> None:
+    found = {name: file.sha256 for name, file in digest_tree(directory).items()}
+    named = {file.path: file.sha256 for file in expected}
+    different = {name for name in {*found, *named} if found.get(name) != named.get(name)}
+    if different:
+        raise BrokenLinkError(f"the SavedModel is another one: {some(different)} differs")
+
+
+def _require_versions(manifest: Manifest) -> None:
+    compiler = manifest.compiler
+    for name, theirs, ours in (
+        ("modelwheel", compiler.modelwheel, __version__),
+        ("TensorFlow", compiler.tensorflow, TENSORFLOW_VERSION),
+    ):
+        if theirs != ours:
+            raise UncheckedLinkError(
+                f"this was made with {name} {theirs}, and here is {ours}; install that one to compare"
+            )
+
+
+def _require_same(text: bytes, again: bytes) -> None:
+    """Two manifests must be the same; else names the first field that differs."""
+    if text == again:
+        return
+    theirs, ours = json.loads(text), json.loads(again)
+    fields = [name for name in ours if theirs.get(name) != ours[name]] or ["its writing"]
+    raise BrokenLinkError(f"the manifest made anew differs in {some(fields)}")

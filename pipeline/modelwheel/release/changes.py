@@ -1,0 +1,117 @@
+"""What has changed in a git working tree since a commit: committed or not, renamed, new."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from ..errors import UsageError
+from ..source.git import FOREIGN
+from ..util.process import Completed, ProcessError, run
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The files of a working tree that are not as they were in a commit, deleted ones included."""
+
+    tree: WorkingTree
+    commit: str
+    files: Mapping[PurePosixPath, PurePosixPath | None]
+    """Path in the tree now, and path in the commit; None where it had no such file."""
+
+    def find(self, path: Path) -> list[PurePosixPath]:
+        """The changed files at or below a path."""
+        wanted = self.tree.relative(path)
+        return sorted(file for file in self.files if wanted in (file, *file.parents))
+
+    def read_old(self, file: PurePosixPath) -> bytes | None:
+        """A changed file's content in the commit; None if the commit had no such file."""
+        old = self.files[file]
+        return None if old is None else self.tree.git("show", f"{self.commit}:{old}").stdout
+
+
+@dataclass(frozen=True)
+class WorkingTree:
+    """A git checkout."""
+
+    root: Path
+    """Its top directory, resolved."""
+
+    @classmethod
+    def of(cls, directory: Path) -> WorkingTree:
+        """The checkout that a directory lies in.
+
+        Raises:
+            UsageError: It lies in none.
+        """
+        try:
+            found = cls(directory.resolve()).git("rev-parse", "--show-toplevel")
+        except ProcessError as error:
+            said = error.output.strip().partition("\n")[0] or str(error)
+            raise UsageError(f"{directory} is not in a git checkout: git says: {said}") from None
+        return cls(Path(found.text.rstrip("\n")).resolve())
+
+    def git(self, *arguments: str) -> Completed:
+        """Runs git in the top directory."""
+        environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+        options = ("-c", "core.quotePath=false", "--literal-pathspecs", "--no-optional-locks")
+        return run(["git", *options, *arguments], cwd=self.root, env=environment)
+
+    def relative(self, path: Path) -> PurePosixPath:
+        """A path as git names it."""
+        return PurePosixPath(os.path.relpath(path.resolve(), self.root).replace(os.sep, "/"))
+
+    def find_commit(self, revision: str) -> str | None:
+        """The commit that a revision names; None if there is none."""
+        wanted = f"{revision}^{{commit}}"
+        options = ("--verify", "--quiet", "--end-of-options")
+        try:
+            return self.git("rev-parse", *options, wanted).text.split()[-1]
+        except ProcessError:
+            return None
+
+    def is_shallow(self) -> bool:
+        """Whether commits and tags may be missing because they were not fetched."""
+        return self.git("rev-parse", "--is-shallow-repository").text.strip() == "true"
+
+    def changes_since(self, commit: str) -> Changes:
+        """What differs between a commit and the working tree, files that git ignores left out."""
+        options = ("--name-status", "-z", "--find-renames", "--no-ext-diff")
+        listed = self.git("diff", *options, commit).stdout
+        files = dict(_read_status(listed))
+        new = self.git("ls-files", "-z", "--others", "--exclude-standard").stdout
+        files.update((path, None) for path in _read_names(new))
+        return Changes(self, commit, files)
+
+    def changes_since_fork(self, revision: str) -> Changes:
+        """What has changed here since the last commit that this branch shares with another.
+
+        Raises:
+            UsageError: The revision is not known, or shares no commit.
+        """
+        commit = self.find_commit(revision)
+        if commit is None:
+            raise UsageError(
+                f"{self.root} has no commit {revision!r}; fetch it, or name one that is there"
+            )
+        try:
+            return self.changes_since(self.git("merge-base", commit, "HEAD").text.strip())
+        except ProcessError:
+            raise UsageError(
+                f"HEAD and {revision!r} share no commit; fetch the whole history (git fetch --unshallow)"
+            ) from None
+
+
+def _read_status(listed: bytes) -> Iterator[tuple[PurePosixPath, PurePosixPath | None]]:
+    """What `git diff --name-status -z` says: status NUL path NUL, with two paths for R and C."""
+    fields = iter(_read_names(listed))
+    for status in fields:
+        old = next(fields)
+        new = next(fields) if str(status)[0] in "RC" else old
+        yield new, None if str(status) == "A" else old
+
+
+def _read_names(listed: bytes) -> list[PurePosixPath]:
+    return [PurePosixPath(os.fsdecode(name)) for name in listed.split(b"\0") if name]

@@ -1,0 +1,245 @@
+"""From specs to the jobs that build a release's wheels: platforms x groups of Pythons x shards of specs.
+
+The result is what GitHub's `strategy.matrix` takes. It follows from the specs alone: no model is fetched.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ..errors import UsageError
+from ..request import DEFAULT_BATCH_SIZES
+from ..spec import Spec
+from ..targets import PLATFORMS, Platform
+
+MAX_JOBS = 250
+"""A matrix may have 256 jobs; a few are left for jobs that are added by hand."""
+
+MAX_OUTPUT_BYTES = 1 << 20
+"""What the outputs of a job may have in all; GitHub counts characters of UTF-16, two bytes each."""
+
+JOB_SECONDS = 1200.0
+"""What a job should take at least before its specs are spread over two: starting one costs minutes."""
+
+PYTHON_GROUPS = {
+    "cp310-cp312": ("cp310", "cp311", "cp312"),
+    "cp313-cp314": ("cp313", "cp314", "cp314t"),
+    "py3": ("cp310", "cp311", "cp312", "cp313", "cp314"),
+}
+"""Interpreters that one job is for, by the group's name; `t` is free-threaded.
+
+`py3` is for specs with shared bindings: cibuildwheel builds their one wheel with the first
+interpreter and tests it with the others.
+"""
+
+
+@dataclass(frozen=True)
+class WheelPlatform:
+    """What wheels are built for, and the machine that builds and tests them."""
+
+    name: str
+    objects: Platform
+    """The platform that the machine code is compiled for."""
+    runner: str
+    """GitHub's label of a machine that runs these wheels."""
+    tag: str
+    """How cibuildwheel's build identifiers end (`manylinux_x86_64`)."""
+    slowness: float
+    """Seconds here for a second on Linux x86-64; only how jobs are balanced depends on it."""
+
+
+WHEEL_PLATFORMS = {
+    known.name: known
+    for known in (
+        WheelPlatform(name, PLATFORMS[objects], runner, tag, slowness)
+        for name, objects, runner, tag, slowness in (
+            ("linux-x86_64", "linux-x86_64", "ubuntu-24.04", "manylinux_x86_64", 1.0),
+            ("linux-aarch64", "linux-aarch64", "ubuntu-24.04-arm", "manylinux_aarch64", 1.0),
+            ("macos-arm64", "macos-arm64", "macos-15", "macosx_arm64", 1.0),
+            ("macos-x86_64", "macos-x86_64", "macos-15-intel", "macosx_x86_64", 2.0),
+            ("windows-amd64", "windows-amd64", "windows-2025", "win_amd64", 2.0),
+            ("musllinux-x86_64", "linux-x86_64", "ubuntu-24.04", "musllinux_x86_64", 1.0),
+            ("musllinux-aarch64", "linux-aarch64", "ubuntu-24.04-arm", "musllinux_aarch64", 1.0),
+        )
+    )
+}
+"""Every platform of wheels by name; those of musl link the objects of Linux."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One entry of the matrix; short, for there may be hundreds."""
+
+    name: str
+    """Unique; names the job and its artifacts."""
+    runner: str
+    platform: str
+    """One of PLATFORMS: which machine code of the source distributions is used."""
+    build: str
+    """cibuildwheel's identifiers, separated by blanks."""
+    sdists: str
+    """File names of model source distributions, separated by blanks."""
+
+    def pick(self, sdists: Sequence[Path]) -> list[Path]:
+        """Those source distributions among these files that the job builds.
+
+        Raises:
+            UsageError: One is not there.
+        """
+        files = {file.name: file for file in sdists}
+        wanted = self.sdists.split()
+        missing = [name for name in wanted if name not in files]
+        if missing:
+            raise UsageError(
+                f"{missing[0]}, which the job {self.name} builds, is not among the "
+                f"{len(files)} source distributions given"
+            )
+        return [files[name] for name in wanted]
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """The specs that are built for one platform by one group of Pythons, with what each costs."""
+
+    platform: WheelPlatform
+    group: str
+    costs: Mapping[str, float]
+    """Seconds by source distribution."""
+
+    def count_shards(self, seconds: float) -> int:
+        """How many jobs of so many seconds it fills; no more than it has specs."""
+        return min(math.ceil(sum(self.costs.values()) / seconds), len(self.costs))
+
+
+def plan_jobs(
+    specs: Sequence[Spec], platforms: Sequence[str] = (), *, musllinux: bool = False
+) -> list[Job]:
+    """Every job of a release: each spec's wheels of a platform and a group of Pythons are in exactly one.
+
+    Specs are spread by longest-processing-time-first (R. L. Graham, SIAM J. Appl. Math. 17, 1969), which
+    is never worse than 4/3 of the best balance.
+
+    Args:
+        specs: What is to be released.
+        platforms: Only these; by default all for which a spec has CPU levels.
+        musllinux: Wheels for musl as well, wherever there are some for Linux.
+
+    Raises:
+        UsageError: A platform is not known, or nothing is left to build.
+    """
+    wanted = _wanted_platforms(platforms, musllinux=musllinux)
+    cells = [cell for platform in wanted for cell in _cells(platform, specs)]
+    if not cells:
+        raise UsageError(
+            "there is nothing to build: no spec has CPU levels of the platforms asked for "
+            f"({', '.join(platform.name for platform in wanted)})"
+        )
+    seconds = JOB_SECONDS
+    while sum(cell.count_shards(seconds) for cell in cells) > MAX_JOBS:
+        seconds *= 1.05
+    return [job for cell in cells for job in _jobs(cell, cell.count_shards(seconds))]
+
+
+def as_matrix(jobs: Sequence[Job]) -> str:
+    """The jobs as the JSON, on one line, that `fromJSON` in a workflow makes a matrix of.
+
+    Raises:
+        UsageError: It is longer than GitHub takes.
+    """
+    text = json.dumps({"include": [asdict(job) for job in jobs]}, separators=(",", ":"))
+    if 2 * len(text) > MAX_OUTPUT_BYTES:
+        raise UsageError(
+            f"the matrix has {len(text)} characters, GitHub takes {MAX_OUTPUT_BYTES // 2}; "
+            "release fewer specs at once"
+        )
+    return text
+
+
+def read_job(text: str) -> Job:
+    """One entry of a matrix, as `toJSON(matrix)` in a workflow gives it.
+
+    Raises:
+        UsageError: It is none.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(Job).validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        said = f"{where}: {first['msg']}" if where else first["msg"]
+        raise UsageError(f"this is no job of `modelwheel plan --github-matrix`: {said}") from None
+
+
+def python_groups(spec: Spec) -> tuple[str, ...]:
+    """The groups of Pythons that a spec's wheels are built for."""
+    shared = spec.package.bindings == "shared"
+    return tuple(name for name in PYTHON_GROUPS if (name == "py3") == shared)
+
+
+def sdist_name(spec: Spec) -> str:
+    """The file name of a spec's model source distribution."""
+    return f"{spec.module}-{spec.model.version}.tar.gz"
+
+
+def _wanted_platforms(names: Sequence[str], *, musllinux: bool) -> list[WheelPlatform]:
+    for name in names:
+        if name not in PLATFORMS:
+            raise UsageError(f"there is no platform {name!r} (known: {', '.join(PLATFORMS)})")
+    return [
+        platform
+        for platform in WHEEL_PLATFORMS.values()
+        if (not names or platform.objects.name in names)
+        and (musllinux or not platform.name.startswith("musllinux"))
+    ]
+
+
+def _cells(platform: WheelPlatform, specs: Sequence[Spec]) -> Iterator[_Cell]:
+    for group, pythons in PYTHON_GROUPS.items():
+        costs = {
+            sdist_name(spec): cost * len(pythons)
+            for spec in specs
+            if group in python_groups(spec) and (cost := _wheel_seconds(spec, platform))
+        }
+        if costs:
+            yield _Cell(platform, group, costs)
+
+
+def _wheel_seconds(spec: Spec, platform: WheelPlatform) -> float:
+    """About what one wheel takes, tests included; 0 where the spec has no level of the platform."""
+    levels = len(spec.resolve_targets(platform.objects.architecture))
+    if not levels:
+        return 0.0
+    sizes = len(spec.compilation.batch_sizes or DEFAULT_BATCH_SIZES)
+    # An environment, the binding and the tests; then the runtime for each level, with a program for
+    # each of its batch sizes.
+    return platform.slowness * (30.0 + levels * (3.0 + sizes))
+
+
+def _jobs(cell: _Cell, shards: int) -> Iterator[Job]:
+    build = " ".join(f"{python}-{cell.platform.tag}" for python in PYTHON_GROUPS[cell.group])
+    for number, sdists in enumerate(_spread(cell.costs, shards), 1):
+        yield Job(
+            name=f"{cell.platform.name}-{cell.group}-{number}",
+            runner=cell.platform.runner,
+            platform=cell.platform.objects.name,
+            build=build,
+            sdists=" ".join(sorted(sdists)),
+        )
+
+
+def _spread(costs: Mapping[str, float], shards: int) -> list[list[str]]:
+    """Names in `shards` lists of about the same cost, none of them empty."""
+    loads = [(0.0, shard) for shard in range(shards)]
+    spread: list[list[str]] = [[] for _ in range(shards)]
+    for name in sorted(costs, key=lambda name: (-costs[name], name)):
+        load, shard = loads[0]
+        spread[shard].append(name)
+        heapq.heapreplace(loads, (load + costs[name], shard))
+    return spread

@@ -1,0 +1,138 @@
+"""Which of many specs a command is about: those changed since a commit, or the one that a tag releases.
+
+The tag of a release is called like the release, `NAME-VERSION`. What it holds is what was released.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+from packaging.version import InvalidVersion, Version
+
+from ..assembly.tune_lock import lock_path
+from ..errors import SpecError, UsageError
+from ..spec import DirectorySource, Spec, load_spec
+from .changes import Changes, WorkingTree
+
+
+def release_tag(spec: Spec) -> str:
+    """What the tag of this version's release is called (`digits-1.0.0`)."""
+    return f"{spec.model.name}-{spec.model.version}"
+
+
+def select_changed(specs: Sequence[Spec], revision: str) -> list[Spec]:
+    """The specs that differ from where this branch left another, themselves or files beside them.
+
+    Args:
+        specs: All of them, in checkouts of git.
+        revision: A commit, branch or tag.
+
+    Raises:
+        UsageError: A spec lies in no checkout, or the revision is not there.
+    """
+
+    @cache
+    def changes(directory: Path) -> Changes:
+        return WorkingTree.of(directory).changes_since_fork(revision)
+
+    return [
+        spec
+        for spec in specs
+        if any(changes(spec.directory).find(path) for path in companions(spec))
+    ]
+
+
+def select_tagged(specs: Sequence[Spec], tag: str) -> Spec:
+    """The spec whose release a tag is.
+
+    Raises:
+        SpecError: None of them is called like that, or it has another version.
+    """
+    for spec in specs:
+        if release_tag(spec) == tag:
+            return spec
+    for spec in specs:
+        prefix = f"{spec.model.name}-"
+        if tag.startswith(prefix) and _is_version(tag.removeprefix(prefix)):
+            raise SpecError(
+                f"{spec.path} has version {spec.model.version}, which the tag {tag!r} does not release; "
+                f"correct the spec, or name the tag {release_tag(spec)!r}"
+            )
+    raise SpecError(
+        f"the tag {tag!r} releases none of these specs; tags are called NAME-VERSION, like "
+        f"{release_tag(specs[0])!r}"
+    )
+
+
+def require_released_once(specs: Sequence[Spec]) -> None:
+    """Refuses specs that are not what the tag of their version released.
+
+    The wheels of a released version lie on an index that never changes them, so a changed model
+    needs a new version. Comments and layout of a spec may change.
+
+    Raises:
+        SpecError: Names all such specs, a sentence for each.
+        UsageError: A spec lies in no checkout, or tags may be missing from it.
+    """
+    mistakes = [sentence for spec in specs if (sentence := _find_change_since_release(spec))]
+    if mistakes:
+        raise SpecError("\n".join(mistakes))
+
+
+def companions(spec: Spec) -> Iterator[Path]:
+    """The spec file and every file or directory beside it that decides what the wheel is."""
+    yield spec.path
+    yield lock_path(spec.path)
+    for name in spec.package.license_files:
+        yield spec.directory / name
+    if spec.source is None:
+        yield spec.directory / spec.model.saved_model
+    elif isinstance(spec.source, DirectorySource):
+        yield spec.directory / spec.source.directory
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
+
+
+def _find_change_since_release(spec: Spec) -> str | None:
+    tree = WorkingTree.of(spec.directory)
+    tag = release_tag(spec)
+    commit = tree.find_commit(f"refs/tags/{tag}")
+    if commit is None:
+        if tree.is_shallow():
+            raise UsageError(
+                f"{tree.root} is a shallow clone, which may lack the tag {tag!r}; "
+                "fetch everything first: git fetch --unshallow --tags"
+            )
+        return None
+    changes = tree.changes_since(commit)
+    for path in companions(spec):
+        for file in changes.find(path):
+            if path != spec.path or not _says_the_same(spec, changes, file):
+                return (
+                    f"{spec.path}: {file} is not what the tag {tag!r} released, and a released version "
+                    f"is never changed; raise model.version ({spec.model.version})"
+                )
+    return None
+
+
+def _says_the_same(spec: Spec, changes: Changes, file: PurePosixPath) -> bool:
+    """Whether a spec file differs from the one in the commit by comments and layout alone."""
+    content = changes.read_old(file)
+    if content is None:
+        return False
+    with tempfile.TemporaryDirectory(prefix="modelwheel-spec-") as directory:
+        old = Path(directory) / file.name
+        old.write_bytes(content)
+        try:
+            return load_spec(old).spec_digest() == spec.spec_digest()
+        except SpecError:  # written for an older modelwheel
+            return False

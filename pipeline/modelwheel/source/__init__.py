@@ -1,0 +1,1 @@
+"""Fetches a model at its pin and verifies it."""

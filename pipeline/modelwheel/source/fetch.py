@@ -1,0 +1,375 @@
+"""Brings a model to this machine as pinned: from a git commit, an archive or a local directory.
+
+The *tree hash* that a spec may pin is a SHA-256 over one line for every file, sorted by the bytes of
+its path: `<sha256> <size> <path>` and a line feed, with the file's SHA-256 in lower-case
+hexadecimal, its size in bytes as a decimal number, and its path relative to the model's directory
+with `/` between components. Empty directories, permissions and times do not count. In a shell:
+
+    cd saved_model
+    find . -type f -printf '%P\\n' | LC_ALL=C sort | while IFS= read -r name; do
+        printf '%s %s %s\\n' "$(sha256sum < "$name" | cut -c1-64)" "$(stat -c %s "$name")" "$name"
+    done | sha256sum
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from ..errors import SourceError
+from ..store.store import Record, Store, action_key
+from ..util.files import (
+    MAX_MODEL_BYTES,
+    MAX_MODEL_FILES,
+    FileDigest,
+    UnsafePathError,
+    digest_stream,
+    digest_tree,
+    name_problem,
+    open_tree,
+)
+from ..util.process import redact
+from . import archive, git
+
+FETCH_TIMEOUT = 900.0
+"""Seconds that one download may take."""
+
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+_LFS_POINTER_MAX_BYTES = 1024
+
+
+@dataclass(frozen=True)
+class GitSource:
+    """A directory of one commit of a git repository.
+
+    Raises:
+        SourceError: A pin or the path is malformed.
+    """
+
+    url: str
+    """Whatever `git fetch` takes: https, ssh, git or file URL, `host:path`, local path."""
+    commit: str
+    """The full commit id."""
+    path: str = ""
+    """POSIX path of the SavedModel in the repository; empty for its root."""
+    sha256: str | None = None
+    """The tree hash, if pinned."""
+    written: str = ""
+    """The address as the spec has it, if that is a relative path: what ships must not tell where it
+    led on this machine."""
+
+    def __post_init__(self) -> None:
+        if not _COMMIT.fullmatch(self.commit):
+            raise SourceError(
+                f"{self.commit!r} is not a full commit id (40 lower-case hexadecimal digits): "
+                "branches, tags and short ids can change; `git rev-parse` tells the full one"
+            )
+        object.__setattr__(self, "path", _checked_path(self.path))
+        _check_sha256(self.sha256)
+
+
+@dataclass(frozen=True)
+class ArchiveSource:
+    """A directory in an archive (.tar.gz, .tar.xz, .zip).
+
+    Raises:
+        SourceError: The URL, a pin or the path is malformed.
+    """
+
+    url: str
+    """An https, http or file URL."""
+    sha256: str
+    """SHA-256 of the archive itself."""
+    path: str = ""
+    """POSIX path of the SavedModel in the archive; empty for its root."""
+
+    def __post_init__(self) -> None:
+        _check_url(self.url)
+        object.__setattr__(self, "path", _checked_path(self.path))
+        _check_sha256(self.sha256)
+
+
+@dataclass(frozen=True)
+class DirectorySource:
+    """A directory of this machine.
+
+    Raises:
+        SourceError: The pin is malformed.
+    """
+
+    directory: Path
+    sha256: str | None = None
+    """The tree hash, if pinned."""
+
+    def __post_init__(self) -> None:
+        _check_sha256(self.sha256)
+
+
+Source: TypeAlias = GitSource | ArchiveSource | DirectorySource
+
+
+@dataclass(frozen=True)
+class FetchedModel:
+    """A verified SavedModel that nobody changes any more."""
+
+    key: str
+    """Stands for its origin and content in the keys of later steps; `source_key` foretells it."""
+    directory: Path
+    """The SavedModel, read-only; it goes when this process ends or the store is closed."""
+    tree_sha256: str
+    """The tree hash; see the module's description."""
+    commit: str | None
+    """The git commit it comes from."""
+    provenance: Mapping[str, str]
+    """Where it comes from, without credentials and without paths of this machine."""
+
+
+def fetch(source: Source, store: Store, timeout: float = FETCH_TIMEOUT) -> FetchedModel:
+    """Fetches a model, or takes it from the store, and verifies it.
+
+    A local directory is read anew each time, and copied while it is hashed: what changes in it
+    later has no effect on the model given back.
+
+    Args:
+        source: What to fetch.
+        store: Keeps what was downloaded.
+        timeout: Seconds that one download may take.
+
+    Raises:
+        SourceError: It cannot be fetched, is not what was pinned, or is not a SavedModel.
+        StoreError: The store cannot be used.
+    """
+    if isinstance(source, DirectorySource):
+        return _snapshot(source, store)
+    key = source_key(source)
+    with store.lock(key):
+        record = store.lookup(key) or _download(source, store, key, timeout)
+    tree = tree_digest(record.files)
+    commit = source.commit if isinstance(source, GitSource) else None
+    if isinstance(source, GitSource):
+        _require_tree(source.sha256, tree, _describe(source))
+    directory = store.keep_directory()
+    store.materialize(record, directory, link=True)
+    return FetchedModel(key, directory, tree, commit, provenance(source, tree))
+
+
+def source_key(source: Source) -> str:
+    """The key of a source in the store, without fetching it; a local directory is hashed.
+
+    Raises:
+        SourceError: A local directory cannot be read, or holds what no model may hold.
+    """
+    if isinstance(source, GitSource):
+        url = redact(source.url)
+        return action_key("source-git", url=url, commit=source.commit, path=source.path)
+    if isinstance(source, ArchiveSource):
+        return action_key("source-archive", sha256=source.sha256, path=source.path)
+    return _directory_key(tree_sha256(source.directory))
+
+
+def known_tree(source: Source, store: Store) -> str | None:
+    """The tree hash of a source as far as it is known without fetching.
+
+    That of a local directory is computed; that of anything else is known if it was fetched before.
+    """
+    if isinstance(source, DirectorySource):
+        return tree_sha256(source.directory)
+    record = store.peek(source_key(source))
+    return None if record is None else tree_digest(record.files)
+
+
+def is_at_hand(source: Source, store: Store) -> bool:
+    """Whether `fetch` has nothing to download."""
+    return isinstance(source, DirectorySource) or store.contains(source_key(source))
+
+
+def tree_sha256(directory: Path) -> str:
+    """The tree hash of a directory, as described above.
+
+    Raises:
+        SourceError: It cannot be read, or holds anything but regular files with portable names.
+    """
+    _require_directory(directory)
+    try:
+        return tree_digest(digest_tree(directory))
+    except UnsafePathError as error:
+        raise _refusal(directory, error) from None
+    except OSError as error:
+        raise _unreadable(error) from error
+
+
+def tree_digest(files: Mapping[str, FileDigest]) -> str:
+    """The tree hash of files by their paths."""
+    lines = (
+        f"{file.sha256} {file.size} {name}\n".encode()
+        for name, file in sorted(files.items(), key=lambda item: item[0].encode())
+    )
+    return hashlib.sha256(b"".join(lines)).hexdigest()
+
+
+def _download(source: GitSource | ArchiveSource, store: Store, key: str, timeout: float) -> Record:
+    shown = _describe(source)
+    with store.scratch() as scratch, store.disk_errors(scratch):
+        directory = scratch / "model"
+        directory.mkdir()
+        if isinstance(source, GitSource):
+            git.fetch_tree(source.url, source.commit, source.path, directory, scratch, timeout)
+        else:
+            file = scratch / "archive"
+            archive.download(source.url, source.sha256, file, timeout)
+            archive.extract(file, source.path, directory, redact(source.url))
+        files = digest_tree(directory)
+        _check_model(directory, files, shown)
+        return store.publish(key, directory, provenance(source, tree_digest(files)))
+
+
+def _snapshot(source: DirectorySource, store: Store) -> FetchedModel:
+    _require_directory(source.directory)
+    directory = store.keep_directory()
+    try:
+        files = _copy_tree(source.directory, directory, store)
+        tree = tree_digest(files)
+        _check_model(directory, files, str(source.directory))
+        _require_tree(source.sha256, tree, str(source.directory))
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+    for name in files:
+        (directory / name).chmod(0o444)
+    return FetchedModel(_directory_key(tree), directory, tree, None, provenance(source, tree))
+
+
+def _copy_tree(source: Path, target: Path, store: Store) -> dict[str, FileDigest]:
+    """Copies and hashes in one go, so that the hash is that of the copy."""
+    files: dict[str, FileDigest] = {}
+    total = 0
+    with store.disk_errors(target):
+        try:
+            for name, file in open_tree(source):
+                copy = target / name
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                with copy.open("xb") as opened:
+                    files[name] = digest_stream(file, opened)
+                total += files[name].size
+                _check_size(len(files), total, source)
+        except UnsafePathError as error:
+            raise _refusal(source, error) from None
+        except OSError as error:
+            if error.filename is None or str(error.filename).startswith(str(target)):
+                raise  # the store's fault
+            raise _unreadable(error) from error
+    return files
+
+
+def _check_size(count: int, total: int, source: Path) -> None:
+    if count > MAX_MODEL_FILES or total > MAX_MODEL_BYTES:
+        raise SourceError(
+            f"{source} holds more than {MAX_MODEL_FILES} files or {MAX_MODEL_BYTES} bytes; "
+            "name the directory of the SavedModel itself"
+        )
+
+
+def _check_model(directory: Path, files: Mapping[str, FileDigest], shown: str) -> None:
+    for name, file in files.items():
+        if file.size < _LFS_POINTER_MAX_BYTES:
+            with (directory / name).open("rb") as opened:
+                if opened.read(len(_LFS_POINTER)) == _LFS_POINTER:
+                    raise SourceError(
+                        f"{shown}: {name!r} is a Git LFS pointer, not the file itself; pin an "
+                        "archive or a directory that holds the real files (`git lfs pull`)"
+                    )
+    if "saved_model.pb" not in files:
+        raise SourceError(f"{shown} is not a SavedModel: {_what_is_there(files)}")
+
+
+def _what_is_there(files: Mapping[str, FileDigest]) -> str:
+    if "saved_model.pbtxt" in files:
+        return "it has a saved_model.pbtxt but no saved_model.pb; save it in binary form"
+    models = [str(Path(name).parent) for name in sorted(files) if name.endswith("/saved_model.pb")]
+    if models:
+        return "did you mean " + " or ".join(repr(model) for model in models[:3]) + " in it?"
+    there = ", ".join(repr(name) for name in sorted(files)[:5]) or "nothing"
+    return f"it has no saved_model.pb; there is {there}"
+
+
+def _require_tree(expected: str | None, found: str, shown: str) -> None:
+    if expected is not None and expected != found:
+        raise SourceError(
+            f"{shown}: expected tree SHA-256 {expected}, got {found}: "
+            "the data changed or the pin is wrong"
+        )
+
+
+def _require_directory(directory: Path) -> None:
+    if directory.is_dir():
+        return
+    if directory.exists():
+        raise SourceError(f"{directory} is a file; name the directory of the SavedModel")
+    parent = directory.parent
+    there = [path.name for path in parent.iterdir() if path.is_dir()] if parent.is_dir() else []
+    near = difflib.get_close_matches(directory.name, there, n=1)
+    hint = f"did you mean {str(parent / near[0])!r}?" if near else "correct the path"
+    raise SourceError(f"there is no directory {directory}; {hint}")
+
+
+def _directory_key(tree: str) -> str:
+    return action_key("source-directory", tree_sha256=tree)
+
+
+def provenance(source: Source, tree: str) -> dict[str, str]:
+    """Where a model with this tree hash comes from, without credentials and local paths."""
+    if isinstance(source, DirectorySource):
+        return {"kind": "directory", "tree_sha256": tree}
+    place = {"path": source.path, "tree_sha256": tree}
+    if isinstance(source, GitSource):
+        url = redact(source.written or source.url)
+        return {"kind": "git", "url": url, **place, "commit": source.commit}
+    return {"kind": "archive", "url": redact(source.url), **place, "sha256": source.sha256}
+
+
+def _describe(source: GitSource | ArchiveSource) -> str:
+    commit = f" at {source.commit}" if isinstance(source, GitSource) else ""
+    return f"{redact(source.url)}{commit}" + (f", {source.path!r}" if source.path else "")
+
+
+def _refusal(directory: Path, error: UnsafePathError) -> SourceError:
+    return SourceError(f"{directory} is refused: {error}; a model holds plain files only")
+
+
+def _unreadable(error: OSError) -> SourceError:
+    return SourceError(f"cannot read {error.filename}: {error.strerror}; mend its permissions")
+
+
+def _check_url(url: str) -> None:
+    try:
+        usable = urlsplit(url).scheme in archive.SCHEMES
+    except ValueError:
+        usable = False
+    if not usable:
+        known = ", ".join(archive.SCHEMES)
+        raise SourceError(f"{redact(url)!r} is no URL that an archive can come from; use {known}")
+
+
+def _checked_path(path: str) -> str:
+    """A path in a repository or archive without the `./` or `/` that people put around it."""
+    plain = path.removeprefix("./").rstrip("/") if path != "/" else path
+    if plain in {"", "."}:
+        return ""
+    if problem := name_problem(plain):
+        raise SourceError(f"the path {path!r} {problem}; write it relative to the root")
+    return plain
+
+
+def _check_sha256(sha256: str | None) -> None:
+    if sha256 is not None and not _SHA256.fullmatch(sha256):
+        raise SourceError(f"{sha256!r} is not a SHA-256 (64 lower-case hexadecimal digits)")

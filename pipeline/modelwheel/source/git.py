@@ -1,0 +1,324 @@
+"""Fetches one directory of one commit of a git repository, with the system's git.
+
+Nothing of the repository is run or interpreted: there is no checkout, so no hooks, filters,
+attributes or submodules; files are read as plain objects.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from ..errors import SourceError
+from ..util.files import MAX_MODEL_BYTES, MAX_MODEL_FILES, NameSet, UnsafePathError, copy_exactly
+from ..util.process import Completed, ProcessError, ProcessTimeoutError, redact, run
+
+_OPTIONS = (
+    ("protocol.version", "2"),  # lets any commit be asked for by its id
+    ("core.hooksPath", os.devnull),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("http.lowSpeedLimit", "1"),
+    ("http.lowSpeedTime", "60"),
+)
+
+# Set inside git hooks, these would point our commands at the repository they run in.
+FOREIGN = (
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_QUARANTINE_PATH",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+)
+
+_REASONS = (
+    (
+        r"not our ref|couldn't find remote ref",
+        "{url} has no commit {commit}; push it, or pin a commit that is there",
+    ),
+    (
+        r"transport '.*' not allowed",
+        "{url} uses a transport that is not allowed; use https, ssh, git, file or a path",
+    ),
+    (
+        (
+            r"could not resolve host|name resolution|connection refused|failed to connect|"
+            r"couldn't connect|timed out|unreachable|no route to host|unable to connect|"
+            r"connection reset|transfer speed"
+        ),
+        "cannot reach the host of {url}; check the URL and the network, then run again",
+    ),
+    (
+        (
+            r"authentication failed|could not read (username|password)|permission denied|"
+            r"returned error: 40[13]|host key verification failed"
+        ),
+        "access to {url} was refused; set up a credential helper or an ssh key that may read it",
+    ),
+    (
+        r"dubious ownership",
+        (
+            "git distrusts {url} because another user owns it; allow it with "
+            "`git config --global --add safe.directory PATH`"
+        ),
+    ),
+    (
+        r"not appear to be a git repository|repository .*not found|does not exist|not a git repo",
+        "there is no git repository at {url}; correct the URL",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One line of `git ls-tree`."""
+
+    mode: str
+    object_id: str
+    name: str
+
+
+class _Unsuitable(Exception):  # noqa: N818 - not an error: asks for the other way to fetch
+    """The server does not give out single commits."""
+
+
+@dataclass(frozen=True)
+class _Repository:
+    """An empty bare repository to fetch into."""
+
+    directory: Path
+    url: str
+    commit: str
+    timeout: float
+
+    def git(
+        self, *args: str, content: bytes | None = None, stdout: BinaryIO | None = None
+    ) -> Completed:
+        """Runs git on this repository, in the caller's directory: a relative URL means that."""
+        options = [part for name, value in _OPTIONS for part in ("-c", f"{name}={value}")]
+        return run(
+            ["git", *options, f"--git-dir={self.directory}", *args],
+            env=self._environment(),
+            input=content,
+            timeout=self.timeout,
+            stdout=stdout,
+        )
+
+    def create(self, *, partial: bool) -> None:
+        # The URL goes through the configuration: no spelling of it can look like an option.
+        self.git("init", "--quiet", "--bare", "--template=")
+        self.git("config", "remote.origin.url", self.url)
+        if partial:
+            self.git("config", "remote.origin.promisor", "true")
+
+    def fetch(self, *args: str) -> None:
+        """Fetches from the remote.
+
+        Raises:
+            SourceError: For reasons that another way of fetching would meet too.
+            _Unsuitable: For any other.
+        """
+        try:
+            self.git("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", *args)
+        except ProcessTimeoutError:
+            raise SourceError(
+                f"fetching {redact(self.url)} took longer than {self.timeout:g} s; "
+                "check the network and the host, then run again"
+            ) from None
+        except ProcessError as error:
+            if reason := self._reason(error):
+                raise SourceError(reason) from None
+            raise _Unsuitable(_last_line(error)) from None
+
+    def has_commit(self) -> bool:
+        try:
+            found = self.git("rev-parse", "--verify", "--quiet", f"{self.commit}^{{commit}}")
+        except ProcessError:
+            return False
+        return found.text.strip() == self.commit
+
+    def _reason(self, error: ProcessError) -> str | None:
+        for pattern, sentence in _REASONS:
+            if re.search(pattern, error.output, re.IGNORECASE):
+                reason = sentence.format(url=redact(self.url), commit=self.commit)
+                return f"{reason} (git: {_last_line(error)})"
+        return None
+
+    def _environment(self) -> dict[str, str]:
+        environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+        return environment | {
+            "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
+            "GIT_DEFAULT_HASH": "sha256" if len(self.commit) == 64 else "sha1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "LC_ALL": "C",  # the reasons above are recognised in English
+        }
+
+
+def fetch_tree(
+    url: str, commit: str, path: str, directory: Path, scratch: Path, timeout: float
+) -> None:
+    """Writes the files below `path` of one commit into `directory`.
+
+    Only that commit, without history, and only the files below `path` are transferred, unless the
+    server does not give out single commits: then all its branches and tags are.
+
+    Args:
+        url: As `git fetch` takes it; the user's own git configuration (credentials, `insteadOf`)
+            holds.
+        commit: The full commit id.
+        path: A relative POSIX path; empty for the whole tree.
+        directory: An empty directory.
+        scratch: Another, for the repository.
+        timeout: Seconds that each git command may take.
+
+    Raises:
+        SourceError: The commit or the path is not there, the host cannot be reached, or the tree
+            holds something else than regular files.
+    """
+    try:
+        repository, entries = _fetch(url, commit, path, scratch, timeout)
+        _write_files(repository, entries, directory, scratch)
+    except ProcessError as error:
+        raise SourceError(f"cannot read {redact(url)}: {error}") from error
+
+
+def _fetch(
+    url: str, commit: str, path: str, scratch: Path, timeout: float
+) -> tuple[_Repository, list[_Entry]]:
+    repository = _Repository(scratch / "commit.git", url, commit, timeout)
+    try:
+        repository.create(partial=True)
+        repository.fetch("--depth=1", "--filter=blob:none", "origin", commit)
+        entries = _list_files(repository, path)
+        _fetch_missing(repository, entries, path)
+    except _Unsuitable:
+        repository = _Repository(scratch / "branches.git", url, commit, timeout)
+        _fetch_branches(repository)
+        entries = _list_files(repository, path)
+    return repository, entries
+
+
+def _fetch_branches(repository: _Repository) -> None:
+    repository.create(partial=False)
+    try:
+        repository.fetch("origin", "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+    except _Unsuitable as error:
+        raise SourceError(f"cannot fetch {redact(repository.url)}: git says: {error}") from None
+
+
+def _list_files(repository: _Repository, path: str) -> list[_Entry]:
+    """What lies below `path`, all of it regular files with safe names."""
+    if not repository.has_commit():
+        raise SourceError(
+            f"{redact(repository.url)} has no commit {repository.commit} (is it a tag object, or on "
+            "no branch?); push it, or pin a commit that is there"
+        )
+    tree = f"{repository.commit}:{path}"
+    _require_directory(repository, tree, path)
+    entries = _list_tree(repository, tree)
+    if len(entries) > MAX_MODEL_FILES:
+        raise SourceError(f"{_place(repository, path)} holds more than {MAX_MODEL_FILES} files")
+    names = NameSet()
+    try:
+        for entry in entries:
+            names.add(entry.name)
+            if not entry.mode.startswith("100"):
+                raise UnsafePathError(f"{entry.name!r} is {_kind(entry.mode)}, not a regular file")
+    except UnsafePathError as error:
+        raise SourceError(f"{_place(repository, path)} is refused: {error}") from None
+    return entries
+
+
+def _require_directory(repository: _Repository, tree: str, path: str) -> None:
+    try:
+        kind = repository.git("cat-file", "-t", tree).text.strip()
+    except ProcessError:
+        there = _directories(repository)
+        raise SourceError(
+            f"{redact(repository.url)} has no directory {path!r} in commit {repository.commit}; "
+            f"{suggest(path, there)}"
+        ) from None
+    if kind != "tree":
+        raise SourceError(f"{_place(repository, path)} is a file; name the directory it lies in")
+
+
+def _directories(repository: _Repository) -> list[str]:
+    listing = repository.git("ls-tree", "-r", "-d", "-z", "--name-only", repository.commit)
+    return [os.fsdecode(name) for name in listing.stdout.split(b"\0") if name]
+
+
+def _list_tree(repository: _Repository, tree: str) -> list[_Entry]:
+    entries = []
+    for line in repository.git("ls-tree", "-r", "-z", tree).stdout.split(b"\0"):
+        if line:
+            # <mode> SP <type> SP <object id> TAB <name>, the name as bytes
+            description, name = line.split(b"\t", 1)
+            mode, _, object_id = description.decode().split(" ")
+            entries.append(_Entry(mode, object_id, name.decode(errors="surrogateescape")))
+    return entries
+
+
+def _fetch_missing(repository: _Repository, entries: Sequence[_Entry], path: str) -> None:
+    """Fetches the files that the partial fetch left out, all at once."""
+    listing = repository.git(
+        "rev-list", "--objects", "--missing=print", f"{repository.commit}:{path}"
+    )
+    wanted = {entry.object_id for entry in entries}
+    missing = sorted(wanted & {line[1:] for line in listing.text.split() if line[:1] == "?"})
+    if missing:
+        repository.fetch("--filter=blob:none", "origin", *missing)
+
+
+def _write_files(
+    repository: _Repository, entries: Sequence[_Entry], directory: Path, scratch: Path
+) -> None:
+    ids = "".join(f"{entry.object_id}\n" for entry in entries).encode()
+    sizes = repository.git("cat-file", "--batch-check=%(objectsize)", content=ids).text.split()
+    if sum(map(int, sizes)) > MAX_MODEL_BYTES:
+        raise SourceError(f"{redact(repository.url)} holds more than {MAX_MODEL_BYTES} bytes there")
+    contents = scratch / "contents"
+    with contents.open("w+b") as file:
+        repository.git("cat-file", "--batch", content=ids, stdout=file)
+        file.seek(0)
+        for entry in entries:
+            size = int(file.readline().split()[2])  # <object id> SP blob SP <size> LF
+            target = directory / entry.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("xb") as copy:
+                copy_exactly(file, copy, size)
+            file.read(1)  # LF
+    contents.unlink()
+
+
+def suggest(path: str, there: Iterable[str]) -> str:
+    """What to write in place of a directory that does not exist: the nearest of those there are."""
+    names = sorted(there)
+    near = difflib.get_close_matches(path, names, n=3, cutoff=0.5) or names[:5]
+    if not near:
+        return "it has no directories: leave the path out"
+    return "did you mean " + " or ".join(map(repr, near)) + "?"
+
+
+def _place(repository: _Repository, path: str) -> str:
+    return f"{path or '.'!r} in commit {repository.commit} of {redact(repository.url)}"
+
+
+def _kind(mode: str) -> str:
+    return {"120000": "a symbolic link", "160000": "a submodule"}.get(mode, f"of mode {mode}")
+
+
+def _last_line(error: ProcessError) -> str:
+    lines = [line.strip() for line in error.output.splitlines() if line.strip()]
+    said = [line for line in lines if re.match(r"fatal|error|ssh|remote", line, re.IGNORECASE)]
+    return (said or lines or [str(error)])[0]

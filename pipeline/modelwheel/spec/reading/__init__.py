@@ -1,0 +1,1 @@
+"""Reads YAML with the place of every value."""

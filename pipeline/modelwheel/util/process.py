@@ -1,0 +1,293 @@
+"""The one way in which modelwheel runs other programs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shlex
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from ..errors import ModelwheelError
+
+_log = logging.getLogger(__name__)
+
+_TAIL_LINES = 20
+_REAP_SECONDS = 5
+_TIDY_SECONDS = 60
+"""For a program that was interrupted and takes away what it started, such as a container."""
+
+_USER_INFO = re.compile(r"(?<=://)[^/\s'\"]*@")
+_QUERY = re.compile(r"(://[^\s?'\"]*)\?[^\s'\"]+")
+
+_alive: set[subprocess.Popen[bytes]] = set()
+_alive_lock = threading.Lock()
+
+
+class ProcessError(ModelwheelError):
+    """A program could not be started, failed, or took too long.
+
+    Attributes:
+        returncode: The exit code, negative for a signal; None if it never started or timed out.
+        output: Everything it wrote to standard error, then (unless redirected) standard output.
+    """
+
+    exit_code = 12
+
+    def __init__(self, message: str, *, returncode: int | None = None, output: str = "") -> None:
+        super().__init__(message)
+        self.returncode = returncode
+        self.output = output
+
+
+class ProcessTimeoutError(ProcessError):
+    """A program took longer than it may and was stopped."""
+
+    exit_code = 13
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A program that ran to its end."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: bytes
+    """Empty if standard output was redirected to a file."""
+    stderr: bytes
+
+    @property
+    def text(self) -> str:
+        """Standard output as text."""
+        return self.stdout.decode(errors="replace")
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    input: bytes | None = None,  # noqa: A002 - as subprocess.run names it
+    timeout: float | None = None,
+    stdout: BinaryIO | None = None,
+    check: bool = True,
+) -> Completed:
+    """Runs a program to its end, without a shell, and captures what it writes.
+
+    The program leads a process group of its own, which is killed as a whole if it takes longer
+    than `timeout` seconds or if the caller is interrupted.
+
+    Args:
+        argv: The program and its arguments.
+        cwd: The directory to run it in.
+        env: Its whole environment; the caller's by default.
+        input: What it reads from standard input; nothing by default.
+        timeout: Seconds.
+        stdout: A binary file that receives standard output in place of `Completed.stdout`.
+        check: Whether an exit code other than 0 is an error.
+
+    Raises:
+        ProcessError: It could not be started, or `check` is set and it failed.
+        ProcessTimeoutError: It took longer than `timeout`.
+    """
+    command = tuple(map(str, argv))
+    shown = _pasteable(command, cwd)
+    _log.debug("$ %s", shown)
+    out, err, returncode = _communicate(command, shown, cwd, env, input, timeout, stdout)
+    if check and returncode != 0:
+        raise _failure(shown, returncode, out, err)
+    return Completed(command, returncode, out, err)
+
+
+def stream(
+    argv: Sequence[str | Path],
+    on_line: Callable[[str], None],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Completed:
+    """Runs a program that takes minutes; each line that it writes is passed on as it comes.
+
+    If the caller is interrupted, so is the program's process group, which then has a minute to tidy up.
+
+    Args:
+        argv: The program and its arguments.
+        on_line: Takes lines of standard output and standard error without their ends and credentials.
+        cwd: The directory to run it in.
+        env: Its whole environment; the caller's by default.
+
+    Returns:
+        How it ended, whatever its exit code; `stdout` has the lines of both streams.
+
+    Raises:
+        ProcessError: It could not be started.
+    """
+    command = tuple(map(str, argv))
+    shown = _pasteable(command, cwd)
+    _log.debug("$ %s", shown)
+    process = _start(command, shown, cwd, env, subprocess.PIPE, subprocess.STDOUT, has_input=False)
+    assert process.stdout is not None
+    lines: list[str] = []
+    try:
+        for raw in process.stdout:
+            lines.append(redact(raw.decode(errors="replace").rstrip()))
+            on_line(lines[-1])
+        process.wait()
+    except BaseException:
+        _interrupt(process)
+        raise
+    finally:
+        process.stdout.close()
+        with _alive_lock:
+            _alive.discard(process)
+    return Completed(command, process.returncode, "\n".join(lines).encode(), b"")
+
+
+def _interrupt(process: subprocess.Popen[bytes]) -> None:
+    """As Ctrl-C does in a terminal; what does not end by that is killed."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGINT)
+    try:
+        process.communicate(timeout=_TIDY_SECONDS)
+    except subprocess.TimeoutExpired:
+        _kill_and_reap(process)
+
+
+def kill_all() -> None:
+    """Kills every program started by `run` that is still running, with all its children.
+
+    For the thread that receives Ctrl-C while others wait in `run`: theirs then fail at once.
+    """
+    with _alive_lock:
+        processes = tuple(_alive)
+    for process in processes:
+        _kill_group(process)
+
+
+def redact(text: str) -> str:
+    """Takes user names, passwords and query strings (signed links, tokens) out of the URLs in `text`."""
+    return _QUERY.sub(r"\1?***", _USER_INFO.sub("***@", text))
+
+
+def _communicate(
+    command: tuple[str, ...],
+    shown: str,
+    cwd: Path | None,
+    env: Mapping[str, str] | None,
+    content: bytes | None,
+    timeout: float | None,
+    stdout: BinaryIO | None,
+) -> tuple[bytes, bytes, int]:
+    process = _start(
+        command,
+        shown,
+        cwd,
+        env,
+        subprocess.PIPE if stdout is None else stdout,
+        subprocess.PIPE,
+        has_input=content is not None,
+    )
+    try:
+        out, err = process.communicate(content, timeout)
+    except subprocess.TimeoutExpired:
+        out, err = _kill_and_reap(process)
+        message = f"`{shown}` took longer than {timeout:g} s and was stopped"
+        raise ProcessTimeoutError(_with_tail(message, out, err), output=_text(err, out)) from None
+    except BaseException:  # above all KeyboardInterrupt
+        _kill_and_reap(process)
+        raise
+    finally:
+        with _alive_lock:
+            _alive.discard(process)
+    return out or b"", err, process.returncode
+
+
+def _start(
+    command: tuple[str, ...],
+    shown: str,
+    cwd: Path | None,
+    env: Mapping[str, str] | None,
+    stdout: BinaryIO | int,
+    stderr: int,
+    *,
+    has_input: bool,
+) -> subprocess.Popen[bytes]:
+    with _alive_lock:
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ProcessError(
+                f"cannot start `{shown}`: {reason}; install {command[0]!r} or put it on PATH"
+            ) from error
+        _alive.add(process)
+    return process
+
+
+def _kill_and_reap(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """Kills the group and gives back what is left of its standard output and error."""
+    _kill_group(process)
+    try:
+        out, err = process.communicate(timeout=_REAP_SECONDS)
+    except subprocess.TimeoutExpired:  # a child that left the group still holds the pipes
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+        return b"", b""
+    return out or b"", err
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    if process.returncode is not None:
+        return
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        process.kill()
+
+
+def _failure(shown: str, returncode: int, out: bytes, err: bytes) -> ProcessError:
+    if returncode < 0:
+        message = f"`{shown}` was killed by {_signal_name(-returncode)}"
+    else:
+        message = f"`{shown}` failed with exit code {returncode}"
+    return ProcessError(
+        _with_tail(message, out, err), returncode=returncode, output=_text(err, out)
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _with_tail(message: str, out: bytes | None, err: bytes) -> str:
+    """Adds the last lines of what the program said: of standard error unless that is empty."""
+    lines = [line for line in _text(err if err.strip() else out).splitlines() if line.strip()]
+    return "\n".join([f"{message}:" if lines else message, *lines[-_TAIL_LINES:]])
+
+
+def _text(*parts: bytes | None) -> str:
+    return redact("".join((part or b"").decode(errors="replace") for part in parts))
+
+
+def _pasteable(command: tuple[str, ...], cwd: Path | None) -> str:
+    line = shlex.join(map(redact, command))
+    return line if cwd is None else f"cd {shlex.quote(str(cwd))} && {line}"

@@ -1,0 +1,1 @@
+"""Installs wheels alone and compares them with TensorFlow."""

@@ -1,0 +1,1 @@
+"""Reads wheels and the reports beside them."""

@@ -1,0 +1,91 @@
+"""The hand-written kernels: correct at every CPU level, and each level with its own copy of everything."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from modelwheel.packaging.wheel import template_directory
+from modelwheel.targets import host_targets
+
+TESTS = Path(__file__).parents[1] / "cpp"
+HEADERS = sorted(path.name for path in (template_directory() / "src" / "kernels").glob("*.h"))
+FLAGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror", "-fno-exceptions"]
+FLAGS += ["-fno-rtti", "-std=c++17", f"-I{template_directory() / 'src'}"]
+LEVEL = host_targets()[2 if len(host_targets()) > 2 else 0]
+LIBC = {"memcpy", "memmove", "memset", "sin", "cos", "sincos"}
+
+
+def run(*command: str | Path) -> str:
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def compile_for_level(source: Path, *flags: str) -> None:
+    run(
+        "c++",
+        *FLAGS,
+        f"-march={LEVEL.name}",
+        f"-DMODELWHEEL_LEVEL={LEVEL.identifier}",
+        *flags,
+        source,
+    )
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_header_stands_alone(header: str, tmp_path: Path) -> None:
+    source = tmp_path / "alone.cpp"
+    source.write_text(f'#include "kernels/{header}"\n', encoding="utf-8")
+    compile_for_level(source, "-fsyntax-only")
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_header_keeps_out_of_the_standard_library(header: str) -> None:
+    text = (template_directory() / "src" / "kernels" / header).read_text(encoding="utf-8")
+    included = set(re.findall(r"#include <(.+)>", text))
+    assert included <= {"cstddef", "cstdint", "cstring"}
+    used = set(re.findall(r"\bstd::(\w+)", text))
+    assert used <= {"size_t", "memcpy", "memset"} | {
+        f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)
+    }
+
+
+@pytest.mark.parametrize("optimization", ["-O0", "-O2"])
+def test_every_symbol_belongs_to_the_level(optimization: str, tmp_path: Path) -> None:
+    """The linker keeps one of several weak symbols of a name: levels must not share any."""
+    target = tmp_path / "instantiate.o"
+    compile_for_level(TESTS / "kernels" / "instantiate.cpp", optimization, "-c", "-o", str(target))
+    symbols = [line.split()[-2:] for line in run("nm", target).splitlines()]
+    owned = f"{len(LEVEL.identifier)}{LEVEL.identifier}"
+    defined = [name for kind, name in symbols if kind not in "Ur" and not name.startswith(".L")]
+    assert len(defined) > 100
+    assert [name for name in defined if owned not in name] == []
+    assert {name for kind, name in symbols if kind == "U"} <= LIBC
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sanitize", ["OFF", "ON"])
+def test_kernels(sanitize: str, tmp_path: Path) -> None:
+    """Configures, builds and runs the C++ tests; levels that this CPU lacks are skipped."""
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
+    cmake, ctest = (shutil.which(tool, path=path) for tool in ("cmake", "ctest"))
+    ninja = shutil.which("ninja", path=path)
+    assert cmake is not None
+    assert ctest is not None
+    assert ninja is not None
+    run(
+        cmake,
+        *("-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", f"-DMODELWHEEL_SANITIZE={sanitize}"),
+        *("-S", TESTS, "-B", tmp_path),
+    )
+    run(cmake, "--build", tmp_path)
+    run(ctest, "--test-dir", tmp_path, "--parallel", "2", "--output-on-failure", "--no-tests=error")

@@ -1,0 +1,171 @@
+"""Wheels made by hand for the tests of the index: metadata, a manifest and a library of zeros."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+from modelwheel.assembly.manifest import (
+    Batching,
+    Compiler,
+    Manifest,
+    Model,
+    Provenance,
+    Sizes,
+    Tolerance,
+    Variant,
+    Verification,
+)
+from modelwheel.signature import Signature, Tensor
+from modelwheel.verify.selftest import Comparison, Report
+from modelwheel.wheelfile.reports import BENCH_SUFFIX, REPORT_SUFFIX, Timing
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+TREE = "ab" * 32
+
+
+def make_manifest(name: str, text: str = "", version: str = "1.0.0") -> Manifest:
+    """A manifest with `text` at the end of every field that people or machines fill in freely."""
+    identifier = name.replace("-", "_")
+    return Manifest(
+        platform="linux-x86_64",
+        model=Model(
+            name=name,
+            identifier=identifier,
+            module=f"model_{identifier}",
+            distribution=f"model-{name}",
+            version=version,
+            namespace="tfaot_model",
+            author=f"An Author{text}",
+            description=f"What {name} does at length{text}",
+            summary=f"What {name} does{text}",
+            license=f"Apache-2.0{text}",
+            weights_license=f"CC-BY-4.0{text}",
+            license_files=(),
+            urls={
+                f"Paper{text}": f"https://example.org/{name}{text}",
+                "Bad": f"javascript:alert(1){text}",
+            },
+            keywords=(f"keyword-{name}{text}",),
+        ),
+        signature=Signature(
+            inputs=(_tensor(f"image{text}", (None, 8, 8, 1), 1), _tensor("points", (None, 2), 3)),
+            outputs=(_tensor(f"scores{text}", (None, 10), 1),),
+        ),
+        batching=Batching(
+            sizes=(1, 4),
+            strategy="cheapest",
+            rules=(),
+            no_emulation_reason=f"rows depend on each other{text}" if text else None,
+        ),
+        levels=("x86-64", f"x86-64-v3{text}"),
+        variants=tuple(
+            _variant(level, rows) for level in ("x86-64", "x86-64-v3") for rows in (1, 4)
+        ),
+        weights="weights/0.bin",
+        files=(),
+        verification=Verification(
+            seed=1,
+            ranges={},
+            rows=(1, 4),
+            tolerances={"scores": Tolerance(atol=1e-5, rtol=1e-5)},
+            reference_sha256="cd" * 32,
+        ),
+        compiler=Compiler(
+            tensorflow=f"2.21.0{text}", modelwheel=f"0.1.0{text}", xla_flags={}, tf_xla_flags=()
+        ),
+        provenance=Provenance(
+            spec_sha256=f"{'ef' * 32}{text}",
+            source={
+                "kind": f"git{text}",
+                "url": f"https://example.org/data{text}",
+                "commit": f"{COMMIT}{text}",
+            },
+            tree_sha256=f"{TREE}{text}",
+            files=(),
+            graphs={},
+            signature_key=f"serving_default{text}",
+        ),
+        sizes=Sizes(weights=2000, machine_code=1000, saved_model=3000),
+    )
+
+
+def _tensor(name: str, shape: tuple[int | None, ...], rows: int) -> Tensor:
+    return Tensor(name=name, c_name="x", dtype="float32", shape=shape, leading_per_row=rows)
+
+
+def _variant(level: str, rows: int) -> Variant:
+    return Variant(level=level, batch_size=rows, object="o", operations=1, bytes_moved=1, cost=1.0)
+
+
+def make_wheel(
+    directory: Path,
+    name: str,
+    text: str = "",
+    *,
+    version: str = "1.0.0",
+    project: str = "",
+    tag: str = "py3-none-any",
+) -> Path:
+    """A wheel that pip installs; `project` is what METADATA and the file name call it."""
+    project = project or f"model_{name.replace('-', '_')}"
+    stem = f"{project}-{version}"
+    manifest = make_manifest(name, text, version).model_dump_json()
+    module = f"model_{name.replace('-', '_')}"
+    files = {
+        f"{module}/__init__.py": f"NAME = {name!r}\n",
+        f"{module}/_manifest.json": manifest,
+        f"{module}/lib/lib{module}.so": "\0" * 5000,
+        f"{stem}.dist-info/METADATA": (
+            f"Metadata-Version: 2.4\nName: {project}\nVersion: {version}\n"
+            "Requires-Python: <99,>=3.10\n\n# A model\n"
+        ),
+        f"{stem}.dist-info/WHEEL": (
+            "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        ),
+    }
+    record = f"{stem}.dist-info/RECORD"
+    files[record] = "".join(f"{file},,\n" for file in [*files, record])
+    path = directory / f"{stem}-{tag}.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for file, content in files.items():
+            archive.writestr(zipfile.ZipInfo(file), content)
+    return path
+
+
+def add_measurements(wheel: Path, text: str = "") -> None:
+    """Puts a report and timings beside a wheel."""
+    comparisons = tuple(
+        Comparison(
+            level=level + text,
+            rows=rows,
+            rule=f"{rows}:{rows}",
+            output=f"scores{text}",
+            absolute=error,
+            relative=error,
+            limit=1e-5,
+            passed=True,
+        )
+        for level, rows, error in (
+            ("x86-64", 1, 1e-6),
+            ("x86-64", 4, 2.5e-6),
+            ("x86-64-v3", 1, 4e-6),
+        )
+    )
+    report = Report(passed=True, comparisons=comparisons, skipped={})
+    wheel.with_name(wheel.name + REPORT_SUFFIX).write_text(report.model_dump_json())
+    timings = [
+        Timing(level=f"x86-64-v3{text}", rows=rows, rule=f"{rows}:{rows}", nanoseconds=ns)
+        for rows, ns in ((1, 16000.0), (4, 32000.0))
+    ]
+    dumped = ",".join(timing.model_dump_json() for timing in timings)
+    wheel.with_name(wheel.name + BENCH_SUFFIX).write_text(f"[{dumped}]")
+
+
+def make_wheels(directory: Path) -> Path:
+    """Fills a new directory: two versions of one model, the newer one measured, and another model."""
+    directory.mkdir()
+    make_wheel(directory, "jet-tagger", version="0.9.0")
+    add_measurements(make_wheel(directory, "jet-tagger", version="0.10.0"))
+    make_wheel(directory, "digits")
+    return directory

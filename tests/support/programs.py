@@ -1,0 +1,63 @@
+"""Small programs made by hand, for tests that need no compiler."""
+
+from __future__ import annotations
+
+import math
+
+from modelwheel.compiler import program as p
+
+FLOAT = p.ElementType.FLOAT32
+
+
+def array(
+    shape: tuple[int, ...],
+    minor_to_major: tuple[int, ...],
+    allocation: int = 0,
+    offset: int = 0,
+    element_type: p.ElementType = FLOAT,
+) -> p.Array:
+    """An array of some layout."""
+    size = math.prod(shape) * element_type.item_bytes
+    return p.Array(
+        slice=p.Slice(allocation=allocation, offset=offset, size=size),
+        element_type=element_type,
+        shape=shape,
+        minor_to_major=minor_to_major,
+    )
+
+
+def dense(shape: tuple[int, ...], allocation: int = 0, offset: int = 0) -> p.Array:
+    """A row-major float array."""
+    return array(shape, tuple(reversed(range(len(shape)))), allocation, offset)
+
+
+def matmul_program(batch: int = 2, weights_sha256: str = "ab" * 32) -> p.Program:
+    """y[batch, 3] = x[batch, 4] @ w[4, 3], with one unused constant and one unused temporary."""
+    x, w, y = dense((batch, 4), 0), dense((4, 3), 1), dense((batch, 3), 2)
+    return p.Program(
+        triple="x86_64-unknown-linux-gnu",
+        cpu="x86-64-v3",
+        allocations=(
+            p.Allocation(index=0, size=x.slice.size, kind="parameter", parameter=0),
+            p.Allocation(
+                index=1, size=48, kind="constant", constant_offset=64, sha256=weights_sha256
+            ),
+            p.Allocation(index=2, size=y.slice.size, kind="output"),
+            p.Allocation(index=3, size=64, kind="temporary"),
+            p.Allocation(index=4, size=4, kind="constant", constant_offset=0, sha256="cd" * 32),
+        ),
+        parameters=(x,),
+        results=(y,),
+        thunks=(
+            p.Dot(
+                operations=2 * batch * 12,
+                lhs=x,
+                rhs=w,
+                out=y,
+                lhs_batch=(),
+                rhs_batch=(),
+                lhs_contracting=(1,),
+                rhs_contracting=(0,),
+            ),
+        ),
+    )

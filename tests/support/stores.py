@@ -1,0 +1,50 @@
+"""Stores as tests use them, also from processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from modelwheel.store.store import Store, action_key
+
+KEY = action_key("test", input=1)
+CONTENT = {"program.json": b"{}", "objects/a.o": b"\x7fELF" * 1000, "empty": b""}
+
+
+@contextmanager
+def open_store(root: Path) -> Iterator[Store]:
+    """A store as another process would see it: nothing is remembered as verified."""
+    store = Store(root)
+    yield store
+    store.close()
+
+
+def make(directory: Path, content: Mapping[str, bytes] = CONTENT) -> Path:
+    for name, data in content.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_bytes(data)
+    return directory
+
+
+def start(script: str, *args: object) -> subprocess.Popen[str]:
+    """Runs Python code in a process of its own."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    code = "import sys, pathlib\nfrom modelwheel.store.store import Store, action_key\n" + script
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, args)], env=env, stdout=subprocess.PIPE, text=True
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    return out
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()

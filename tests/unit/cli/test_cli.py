@@ -1,0 +1,270 @@
+"""The command line as far as it goes without TensorFlow: help, plans, and what mistakes lead to."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from modelwheel.assembly.tune_lock import read_costs
+from modelwheel.errors import (
+    EnvironmentProblemError,
+    SourceError,
+    SpecError,
+    StoreError,
+    WheelError,
+)
+from modelwheel.targets import host_platform
+from tests.support.commands import GROUP, Modelwheel, run
+from tests.support.stores import KEY, make, open_store
+
+COMMANDS = (
+    *("new", "check", "plan", "build", "compile", "tune", "doctor", "cache"),
+    *("wheel", "verify", "report", "download", "inspect", "runtime", "audit", "index", "publish"),
+)
+HOST = host_platform().name
+
+SPEC = """\
+model: {name: tiny, version: "1.0.0"}
+source: {directory: model}
+targets: [x86-64, x86-64-v3, armv8-a]
+compilation: {batch_sizes: [1, 4]}
+"""
+
+STEPS = [
+    *("fetch", "inspect", "freeze/b1", "freeze/b4", "reference"),
+    *(f"{HOST}/{level}/b{size}" for level in ("x86-64", "x86-64-v3") for size in (1, 4)),
+    *("project", "wheel", "verify"),
+]
+
+_BLOCKER = """
+import sys
+class Blocker:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in {"tensorflow", "numpy"}:
+            sys.exit(f"{name} was imported")
+sys.meta_path.insert(0, Blocker())
+from modelwheel.cli import main
+sys.argv = ["modelwheel", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.fixture
+def modelwheel(tmp_path: Path) -> Modelwheel:
+    return Modelwheel(tmp_path / "cache")
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    """A sound spec of what only looks like a model."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "saved_model.pb").write_bytes(b"graph")
+    path = tmp_path / "tiny.yaml"
+    path.write_text(SPEC)
+    return path
+
+
+# --- without TensorFlow ---------------------------------------------------------------------------
+
+
+def test_help_of_every_command(modelwheel: Modelwheel) -> None:
+    assert set(GROUP.commands) == set(COMMANDS)
+    overview = modelwheel("--help").out
+    for command in COMMANDS:
+        assert f" {command} " in overview
+        assert f"modelwheel {command}" in modelwheel(command, "--help").out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], *([name, "--help"] for name in COMMANDS), ["check", "--spec-only", "SPEC"],
+     ["plan", "SPEC"], ["plan", "--json", "SPEC"], ["doctor"], ["--version"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_quick_commands_import_neither_tensorflow_nor_numpy(
+    arguments: list[str], spec: Path, tmp_path: Path
+) -> None:
+    given = [str(spec) if argument == "SPEC" else argument for argument in arguments]
+    run(sys.executable, "-c", _BLOCKER, *given, MODELWHEEL_CACHE_DIR=str(tmp_path / "cache"))
+
+
+def test_a_plan_lists_every_step_of_this_architecture(modelwheel: Modelwheel, spec: Path) -> None:
+    assert list(modelwheel.plan(spec)) == STEPS
+    assert modelwheel.missing(spec) == STEPS[1:]  # a local directory needs no fetching
+    last = modelwheel("plan", spec).out.splitlines()[-1]
+    assert last == f"{len(STEPS)} steps, 1 cached, {len(STEPS) - 1} to run"
+
+
+def test_a_plan_narrowed_by_options(modelwheel: Modelwheel, spec: Path) -> None:
+    planned = modelwheel.plan(spec, "--target", "x86-64-v3", "--batch-size", "4")
+    assert [name for name in planned if "/" in name] == ["freeze/b4", f"{HOST}/x86-64-v3/b4"]
+
+
+def test_a_plan_of_several_specs(modelwheel: Modelwheel, spec: Path) -> None:
+    (spec.parent / "other.yaml").write_text(SPEC.replace("tiny", "other"))
+    for given in (spec.parent, spec.parent / "*.yaml"):
+        steps = modelwheel("plan", "--json", given).json
+        assert {step["name"].partition("/")[0] for step in steps} == {"tiny-1.0.0", "other-1.0.0"}
+
+
+def test_a_spec_is_checked_without_its_model(modelwheel: Modelwheel, spec: Path) -> None:
+    (spec.parent / "model" / "saved_model.pb").unlink()
+    assert modelwheel("check", "--spec-only", spec).out == "1 spec without mistakes\n"
+
+
+def test_the_cache_is_told_and_emptied(modelwheel: Modelwheel, tmp_path: Path) -> None:
+    with open_store(modelwheel.cache) as store:
+        store.publish(KEY, make(tmp_path / "made", {"file": bytes(3000)}))
+
+    said = {"directory": str(modelwheel.cache), "results": 1, "bytes": 3000}
+    assert modelwheel("cache", "--json").json == said
+    assert modelwheel("cache", "--remove-unused", "1", "--json").json == said
+    for path in modelwheel.cache.glob("*/??/*"):
+        os.utime(path, (0, 0))
+    assert modelwheel("cache").out == f"1 results of steps, 0.0 MB in {modelwheel.cache}\n"
+    done = modelwheel("cache", "--remove-unused", "1")
+    assert done.out == f"0 results of steps, 0.0 MB in {modelwheel.cache}\n"
+
+
+# --- mistakes -------------------------------------------------------------------------------------
+
+
+def _sentence(message: str) -> str:
+    assert message.startswith("error: ")
+    assert message.count("\n") == 1
+    return message
+
+
+@pytest.mark.parametrize("command", ["check", "plan", "build", "tune"])
+def test_a_spec_that_is_not_there(modelwheel: Modelwheel, spec: Path, command: str) -> None:
+    done = modelwheel(command, spec.with_name("tini.yaml"), code=SpecError.exit_code)
+    assert "did you mean" in _sentence(done.err).lower()
+
+
+@pytest.mark.parametrize("command", ["check", "plan", "build", "tune"])
+def test_a_broken_spec(modelwheel: Modelwheel, spec: Path, command: str) -> None:
+    spec.write_text(SPEC.replace("version", "versoin"))
+    done = modelwheel(command, spec, code=SpecError.exit_code)
+    assert f"{spec}:1:" in done.err
+    assert "Did you mean 'version'?" in done.err
+
+
+def test_options_that_the_spec_does_not_have(modelwheel: Modelwheel, spec: Path) -> None:
+    for option, value, words in (
+        ("--target", "x86-64-v5", "no target 'x86-64-v5' to build here. Did you mean 'x86-64-v3'?"),
+        ("--target", "armv8-a", "no target 'armv8-a' to build here"),
+        ("--batch-size", "3", "batch size 3 is not among those of this spec: 1, 4"),
+    ):
+        for command in ("plan", "build"):
+            done = modelwheel(command, spec, option, value, code=SpecError.exit_code)
+            assert words in _sentence(done.err)
+
+
+def test_levels_of_other_architectures_alone(modelwheel: Modelwheel, spec: Path) -> None:
+    spec.write_text(SPEC.replace("x86-64, x86-64-v3, ", ""))
+    done = modelwheel("plan", spec, code=SpecError.exit_code)
+    assert f"none of these CPU levels is one of {HOST}" in _sentence(done.err)
+
+
+def test_wrong_usage_is_answered_by_the_usage(modelwheel: Modelwheel, spec: Path) -> None:
+    for arguments in (
+        ["build", "--nonsense", spec],
+        ["build", spec, "--batch-size", "four"],
+        ["biuld", spec],
+        ["plan"],
+    ):
+        assert "Usage: modelwheel" in modelwheel(*arguments, code=2).err
+
+
+def test_a_directory_that_is_no_model(modelwheel: Modelwheel, spec: Path) -> None:
+    (spec.parent / "model" / "saved_model.pb").rename(spec.parent / "model" / "graph.pb")
+    done = modelwheel("build", spec, code=SourceError.exit_code)
+    assert "failed  tiny-1.0.0/fetch" in done.err
+    assert "it has no saved_model.pb; there is 'graph.pb'" in done.err
+    done = modelwheel("new", "tiny", "--saved-model", spec.parent / "model",
+                      "--out", spec.parent / "specs", code=SourceError.exit_code)  # fmt: skip
+    assert "is not a SavedModel" in _sentence(done.err)
+
+
+def test_one_model_out_of_reach_does_not_keep_others_from_being_checked(
+    modelwheel: Modelwheel, spec: Path
+) -> None:
+    for name in ("tiny", "other"):
+        text = SPEC.replace("tiny", name).replace("directory: model", f"directory: no-{name}")
+        (spec.parent / f"{name}.yaml").write_text(text)
+    done = modelwheel("check", "--json", spec.parent, code=SourceError.exit_code)
+    assert [model["model"] for model in done.json] == ["other-1.0.0", "tiny-1.0.0"]
+    assert all("there is no directory" in model["error"] for model in done.json)
+    assert modelwheel("check", spec.parent, code=SourceError.exit_code).out.count("error:") == 2
+
+
+def test_what_is_no_wheel(modelwheel: Modelwheel, spec: Path, tmp_path: Path) -> None:
+    (tmp_path / "cut.whl").write_bytes(b"PK\x03\x04")
+    for wheel, words in (
+        (tmp_path / "absent.whl", "No such file or directory; name a .whl file"),
+        (tmp_path / "cut.whl", "is no whole wheel"),
+        (tmp_path, "Is a directory; name a .whl file"),
+    ):
+        done = modelwheel("verify", wheel, code=WheelError.exit_code)
+        assert words in _sentence(done.err)
+    both = modelwheel(
+        "verify", "--json", tmp_path / "absent.whl", spec, code=WheelError.exit_code
+    ).json
+    assert [Path(result["wheel"]).name for result in both] == ["absent.whl", "tiny.yaml"]
+
+
+def test_a_place_for_wheels_that_cannot_be_written(modelwheel: Modelwheel, spec: Path) -> None:
+    done = modelwheel("build", spec, "--out", spec / "dist", code=EnvironmentProblemError.exit_code)
+    assert f"cannot write to {spec / 'dist'}: Not a directory" in _sentence(done.err)
+
+
+def test_licence_texts_are_looked_for_before_anything_runs(
+    modelwheel: Modelwheel, spec: Path
+) -> None:
+    spec.write_text(SPEC + "package: {license_files: [a/LICENSE, b/LICENSE]}\n")
+    done = modelwheel("build", spec, code=SpecError.exit_code)
+    assert "package.license_files: there is no file 'a/LICENSE'" in _sentence(done.err)
+    for name in ("a", "b"):
+        (spec.parent / name).mkdir()
+        (spec.parent / name / "LICENSE").touch()
+    done = modelwheel("build", spec, code=SpecError.exit_code)
+    assert "two files are called 'LICENSE'" in _sentence(done.err)
+
+
+def test_rules_need_batch_sizes(modelwheel: Modelwheel, spec: Path) -> None:
+    rules = 'batching: {rules: ["5:4,1"]}\n'
+    spec.write_text(SPEC.replace("compilation: {batch_sizes: [1, 4]}\n", rules))
+    done = modelwheel("plan", spec, code=SpecError.exit_code)
+    assert "batching.rules: '5:4,1' uses 4, but only 1 will be compiled" in _sentence(done.err)
+
+
+def test_damaged_measurements_are_named(spec: Path) -> None:
+    lock = spec.with_name("tiny.tune.json")
+    lock.write_text('{"cpu": "any", "nanoseconds": {"x86-64": {"1": -5}}}')
+    with pytest.raises(
+        SpecError, match=r"tiny\.tune\.json: nanoseconds\.x86-64\.1: .*greater than"
+    ):
+        read_costs(spec)
+
+
+def test_a_store_that_cannot_be_used(modelwheel: Modelwheel, spec: Path) -> None:
+    modelwheel.cache.write_text("")
+    done = modelwheel("build", spec, code=StoreError.exit_code)
+    assert f"cannot read or write {modelwheel.cache}" in done.err
+
+
+def test_faults_of_modelwheel_itself_are_told_in_a_sentence(spec: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys, modelwheel.engine.plan\n"
+        "modelwheel.engine.plan.plan = lambda *_: 1 // 0\n"
+        "from modelwheel.cli import main\n"
+        "sys.argv[0] = 'modelwheel'\nmain()"
+    )
+    cache, command = str(tmp_path / "cache"), (sys.executable, "-c", script)
+    done = run(*command, "plan", spec, code=1, MODELWHEEL_CACHE_DIR=cache)
+    assert "a fault of modelwheel: ZeroDivisionError" in _sentence(done.err)
+    done = run(*command, "--verbose", "plan", spec, code=1, MODELWHEEL_CACHE_DIR=cache)
+    assert "Traceback" in done.err

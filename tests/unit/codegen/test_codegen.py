@@ -1,0 +1,152 @@
+"""Emission: constants once, memory where it belongs, C++ that says what the program does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelwheel.codegen import (
+    ModelTables,
+    Variant,
+    collect,
+    estimate_cost,
+    level_source,
+    tables_source,
+)
+from modelwheel.codegen.memory import plan_memory
+from modelwheel.codegen.sources import quote
+from modelwheel.codegen.thunks import StepWriter
+from modelwheel.compiler import program as p
+from modelwheel.errors import UnsupportedProgramError
+from modelwheel.signature import Signature, Tensor
+from modelwheel.targets import TARGETS
+from tests.support.programs import dense, matmul_program
+
+V3 = TARGETS["x86-64-v3"]
+
+
+def test_equal_constants_are_stored_once_and_unused_ones_not_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "constants.bin"
+    file.write_bytes(b"....".ljust(64, b"\0") + b"w" * 48)
+    constants = collect([(matmul_program(1), file), (matmul_program(4), file)])
+    assert bytes(constants.blob) == b"w" * 48
+    assert constants.offsets == {"ab" * 32: 0}
+
+
+def test_different_constants_are_aligned(tmp_path: Path) -> None:
+    file = tmp_path / "constants.bin"
+    file.write_bytes(bytes(64) + b"w" * 48)
+    constants = collect([(matmul_program(1), file), (matmul_program(1, "ef" * 32), file)])
+    assert list(constants.offsets.values()) == [0, 64]
+
+
+def test_a_result_that_fills_its_allocation_is_written_in_place() -> None:
+    memory = plan_memory(matmul_program(), {"ab" * 32: 128}, random_states=0)
+    assert memory.pointers == {0: "input(in[0])", 1: "constant(128)", 2: "output(out[0])"}
+    assert memory.result_copies == ()
+    assert (memory.input_staging, memory.output_staging, memory.scratch) == ((0,), (64,), 128)
+
+
+@pytest.mark.parametrize("case", ["shared allocation", "duplicate result", "parameter", "offset"])
+def test_a_result_that_lies_elsewhere_is_copied(case: str) -> None:
+    program = matmul_program()
+    (y,) = program.results
+    results = {
+        "shared allocation": (dense((1, 3), 2), dense((1, 3), 2, offset=12)),
+        "duplicate result": (y, y),
+        "parameter": (y, dense((2, 4), 0)),
+        "offset": (dense((1, 3), 2, offset=12),),
+    }[case]
+    program = program.model_copy(update={"results": results})
+    memory = plan_memory(program, {"ab" * 32: 0}, random_states=0)
+    copied = {copy.output for copy in memory.result_copies}
+    assert copied == ({1} if case == "parameter" else set(range(len(results))))
+
+
+def test_random_states_come_first_in_the_arena() -> None:
+    memory = plan_memory(matmul_program(), {"ab" * 32: 0}, random_states=5)
+    assert memory.input_staging == (128,)
+
+
+def test_the_level_file_names_every_variant() -> None:
+    variants = [Variant(1, matmul_program(1), 10.0), Variant(4, matmul_program(4), 30.5)]
+    text = level_source(V3, variants, {"ab" * 32: 0}, states=0)
+    assert "namespace modelwheel::x86_64_v3 {" in text
+    assert "dot<float>(b4_dot_0, as<const float>(a0), as<const float>(a1), as<float>(a2)" in text
+    assert "{4, arena_bytes_b4, input_staging_b4, output_staging_b4, 30.5, run_b4}};" in text
+    assert text == level_source(V3, variants, {"ab" * 32: 0}, states=0)
+
+
+def test_loops_and_branches_are_written_as_such() -> None:
+    flag = p.Slice(allocation=3, offset=8, size=1)
+    copy = p.Copy(operations=0, source=flag, destination=flag)
+    endless = p.While(
+        operations=0, trip_count=None, condition=(copy,), condition_value=flag, body=(copy,)
+    )
+    choice = p.Conditional(operations=0, index=flag, branches=((copy,), ()))
+    lines = "\n".join(StepWriter("b1").write((endless, choice)))
+    assert "if (*(a3 + 8) == 0) break;" in lines
+    assert "switch (branch_of(a3 + 8, 1, 2)) {" in lines
+
+
+def test_a_mixed_product_without_a_kernel_is_refused_by_name() -> None:
+    (dot,) = matmul_program().thunks
+    assert isinstance(dot, p.Dot)
+    lhs = dot.lhs.model_copy(update={"element_type": p.ElementType.INT32})
+    with pytest.raises(UnsupportedProgramError, match="int32_t by float"):
+        StepWriter("b1").write((dot.model_copy(update={"lhs": lhs}),))
+
+
+def test_larger_batches_cost_more_but_less_for_each_row() -> None:
+    costs = [estimate_cost(matmul_program(batch)) for batch in (1, 16, 256)]
+    assert costs == sorted(costs)
+    assert costs[2] / 256 < costs[1] / 16 < costs[0]
+
+
+def _tables(name: str = "digits", **about: object) -> str:
+    signature = Signature(
+        inputs=(
+            Tensor(name="x/y", c_name="x_y", dtype="float32", shape=(None, 4), leading_per_row=1),
+        ),
+        outputs=(Tensor(name="y", c_name="y", dtype="bool", shape=(), leading_per_row=0),),
+    )
+    model = ModelTables(
+        name=name,
+        version="1.0.0",
+        about=about,
+        signature=signature,
+        batch_sizes=(1, 4),
+        no_emulation_reason=None,
+        strategy="cheapest",
+        rules=("5:4,1",),
+    )
+    return tables_source(model, [V3], states=0)
+
+
+def test_the_tables_describe_tensors() -> None:
+    text = _tables()
+    assert '{"x/y", "x_y", MODELWHEEL_FLOAT32, 4, 2, input_0_shape, 1, 4, 16}' in text
+    assert "input_0_shape[] = {-1, 4};" in text
+    assert '{"y", "y", MODELWHEEL_BOOL, 1, 0, output_0_shape, 0, 1, 1}' in text
+    assert 'rules[] = {"5:4,1"};' in text
+
+
+def test_free_text_cannot_leave_its_string() -> None:
+    hostile = 'a"; } int main() { //\\ ??/ \n \u202e </script>'
+    line = next(line for line in _tables(author=hostile).splitlines() if '"1.0.0"' in line)
+    assert line.count('"') == 6
+    assert json.dumps(hostile) not in line
+
+
+@given(st.text())
+def test_quoted_text_reads_back(text: str) -> None:
+    literal = quote(text)
+    assert literal.isascii()
+    assert "??" not in literal
+    assert "\n" not in literal
+    body = literal[1:-1].encode().decode("unicode_escape")
+    assert body.encode("latin-1").decode() == text

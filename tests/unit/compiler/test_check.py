@@ -1,0 +1,298 @@
+"""Judging an inspected model: every finding, from hand-made inspections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelwheel.compiler.check import Finding, changes_state, judge, refuse, remedy_for
+from modelwheel.compiler.inspection import (
+    Inspection,
+    Shapes,
+    TensorInfo,
+    batched_inputs,
+    compiled_shape,
+    find_shape_problem,
+    show,
+    static_shapes,
+)
+from modelwheel.errors import UnsupportedModelError
+
+_FREE: dict[str, Any] = {"name": "x", "dtype": "float32", "shape": [None, 4]}
+
+
+def _tensor(**changes: Any) -> dict[str, Any]:
+    return {**_FREE, **changes}
+
+
+def _use(op: str, support: str = "compiled", **changes: Any) -> dict[str, Any]:
+    """An operation that `serving_default` uses twice in the layer `block/dense`."""
+    use = {"count": 2, "layers": ["block/dense"]}
+    return {
+        "op": op,
+        "support": support,
+        "count": 2,
+        "functions": ["call"],
+        "layers": ["block/dense"],
+        "signatures": {"serving_default": use},
+        **changes,
+    }
+
+
+def _inspection(
+    inputs: Sequence[dict[str, Any]] = (_FREE,),
+    outputs: Sequence[dict[str, Any]] = (_FREE,),
+    ops: Sequence[dict[str, Any]] = (),
+    **changes: Any,
+) -> Inspection:
+    signature = {"key": "serving_default", "inputs": inputs, "outputs": outputs}
+    return Inspection.model_validate(
+        {
+            "written_by": "2.21.0",
+            "tags": ["serve"],
+            "signatures": [signature],
+            "ops": [_use("MatMul"), *ops],
+            "assets": [],
+            "initializers": [],
+            **changes,
+        }
+    )
+
+
+def _errors(found: Inspection, shapes: Shapes | None = None) -> list[Finding]:
+    return [f for f in judge(found, "serving_default", shapes) if f.severity == "error"]
+
+
+def _only_error(found: Inspection, shapes: Shapes | None = None) -> Finding:
+    (error,) = _errors(found, shapes)
+    return error
+
+
+def test_a_usual_model_has_no_findings() -> None:
+    assert judge(_inspection(), "serving_default", None, [1, 4, 16]) == []
+
+
+def test_an_inspection_survives_being_written(tmp_path: Path) -> None:
+    found = _inspection(ops=[_use("BesselJ0", "unsupported", dtypes="T=float32")])
+    found.save(tmp_path / "inspection.json")
+    assert Inspection.load(tmp_path / "inspection.json") == found
+
+
+def test_unknown_signature_names_the_nearest_and_all() -> None:
+    (finding,) = judge(_inspection(), "serving_defualt")
+    assert finding.code == "unknown-signature"
+    assert "'serving_defualt' (it has: serving_default)" in finding.message
+    assert "Did you mean 'serving_default'?" in finding.remedy
+
+
+def test_a_model_without_signatures() -> None:
+    (finding,) = judge(_inspection(signatures=[]), "serving_default")
+    assert finding.code == "no-signature"
+
+
+@pytest.mark.parametrize(
+    ("tensor", "code", "words"),
+    [
+        (_tensor(dtype="string"), "string-tensor", "string tensor"),
+        (_tensor(dtype="resource"), "dtype", "type resource"),
+        (_tensor(dtype="float8_e5m2"), "dtype", "float8_e5m2"),
+        (_tensor(encoding="sparse"), "encoding", "sparse tensor"),
+    ],
+)
+def test_tensors_that_cannot_be_compiled(tensor: dict[str, Any], code: str, words: str) -> None:
+    as_input = _only_error(_inspection(inputs=[tensor]))
+    as_output = _only_error(_inspection(outputs=[tensor]))
+    assert as_input.code == as_output.code == code
+    assert as_input.message.startswith("input 'x'")
+    assert as_output.message.startswith("output 'x'")
+    assert words in as_input.message
+
+
+@pytest.mark.parametrize(
+    ("shape", "given", "message", "remedy"),
+    [
+        (None, None, "unknown number of axes", "give its whole shape as inputs.x.shape"),
+        ([None, None, 4], None, "free axis 1 in [batch, ?, 4]", "inputs.x.shape: [null, 128, 4]"),
+        ([None, None], [None, None], "only axis 0 may be free", "inputs.x.shape"),
+        ([None, 4], [None, 5], "[batch, 5], but the model declares [batch, 4]", "inputs.x.shape"),
+        ([None, 4], [None, 4, 1], "but the model declares [batch, 4]", "inputs.x.shape"),
+    ],
+)
+def test_shapes_that_are_not_known(
+    shape: list[int | None] | None, given: list[int | None] | None, message: str, remedy: str
+) -> None:
+    found = _inspection(inputs=[_tensor(shape=shape)])
+    finding = _only_error(found, {"x": given} if given else None)
+    assert finding.code == "shape"
+    assert message in finding.message
+    assert remedy in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("shape", "given"),
+    [(None, [None, 4]), (None, [3, 4]), ([None, None, 4], [None, 6, 4]), ([None, 4], [2, 4])],
+)
+def test_the_spec_fixes_shapes(shape: list[int | None] | None, given: list[int | None]) -> None:
+    assert _errors(_inspection(inputs=[_tensor(shape=shape)]), {"x": given}) == []
+
+
+def test_a_shape_for_an_input_that_is_not_there() -> None:
+    finding = _only_error(_inspection(inputs=[_tensor(name="tokens")]), {"token": [None, 4]})
+    assert finding.code == "unknown-input"
+    assert finding.remedy == "Did you mean 'tokens'?"
+
+
+@pytest.mark.parametrize("batch_sizes", [None, [1], [2]])
+def test_fixed_shapes_need_no_batch_sizes(batch_sizes: list[int] | None) -> None:
+    found = _inspection(inputs=[_tensor(shape=[2, 4])])
+    (finding,) = judge(found, "serving_default", None, batch_sizes)
+    assert (finding.severity, finding.code) == ("note", "fixed-shape")
+
+
+@pytest.mark.parametrize("batch_sizes", [[1, 2], [4], [2, 4]])
+def test_fixed_shapes_with_batch_sizes(batch_sizes: list[int]) -> None:
+    found = _inspection(inputs=[_tensor(shape=[2, 4])])
+    (finding,) = judge(found, "serving_default", None, batch_sizes)
+    assert (finding.severity, finding.code) == ("error", "batch-sizes")
+    assert "no free batch axis (x [2, 4])" in finding.message
+
+
+def test_an_input_without_batch_beside_one_with() -> None:
+    found = _inspection(inputs=[_FREE, _tensor(name="table", shape=[7, 2])])
+    (finding,) = judge(found, "serving_default", None, [1, 4])
+    assert (finding.severity, finding.code) == ("note", "fixed-input")
+    assert "'table' of shape [7, 2]" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("use", "code", "words"),
+    [
+        (_use("AssignVariableOp"), "state", "AssignVariableOp in 'block/dense'"),
+        (_use("LookupTableFindV2", "unsupported"), "lookup-table", "LookupTableFindV2"),
+        (_use("HashTableV2", "unsupported"), "lookup-table", "HashTableV2"),
+        (_use("MyOp", "unregistered"), "custom-op", "MyOp in 'block/dense'"),
+        (_use("BesselJ0", "unsupported"), "unsupported-op", "no BesselJ0 in 'block/dense'"),
+        (_use("Lu", "unsupported", dtypes="T=int32"), "unsupported-op", "for T=int32"),
+    ],
+)
+def test_operations_that_cannot_be_compiled(use: dict[str, Any], code: str, words: str) -> None:
+    finding = _only_error(_inspection(ops=[use]))
+    assert finding.code == code
+    assert words in finding.message
+    assert finding.remedy
+
+
+def test_what_the_signature_does_not_use_does_not_count() -> None:
+    unused = [
+        _use("SaveV2", "unsupported", signatures={}),
+        _use("MyOp", "unregistered", signatures={"train": {"count": 1, "layers": ["a"]}}),
+        _use("AssignVariableOp", signatures={}),
+    ]
+    assert judge(_inspection(ops=unused), "serving_default") == []
+
+
+def test_many_layers_are_cut_short() -> None:
+    layers = [f"block_{i}" for i in range(8)]
+    use = {"count": 80, "layers": layers}
+    found = _inspection(ops=[_use("BesselJ0", "unsupported", signatures={"serving_default": use})])
+    assert "'block_0', 'block_1', 'block_2', ... (80 times)" in _only_error(found).message
+
+
+def test_errors_come_first_then_warnings_then_notes() -> None:
+    found = _inspection(
+        ops=[
+            _use("Enter", "frozen"),
+            _use("RandomStandardNormal"),
+            _use("BesselJ0", "unsupported"),
+        ],
+        assets=["words.txt"],
+        initializers=["LookupTableImportV2"],
+    )
+    findings = judge(found, "serving_default")
+    assert [(f.severity, f.code) for f in findings] == [
+        ("error", "unsupported-op"),
+        ("warning", "random"),
+        ("note", "tf1-control-flow"),
+        ("note", "assets"),
+        ("note", "initializers"),
+    ]
+
+
+def test_refusal_lists_all_errors_and_nothing_else() -> None:
+    refuse(judge(_inspection(assets=["words.txt"]), "serving_default"))
+    found = _inspection(
+        inputs=[_tensor(dtype="string")], ops=[_use("StringLength", "unsupported")], assets=["a"]
+    )
+    with pytest.raises(UnsupportedModelError) as caught:
+        refuse(judge(found, "serving_default"))
+    first, second = str(caught.value).splitlines()
+    assert "string tensor" in first
+    assert "StringLength" in second
+
+
+@pytest.mark.parametrize(
+    ("op", "changes"),
+    [
+        *((op, True) for op in ("Assign", "AssignAdd", "AssignVariableOp", "AssignSubVariableOp")),
+        *((op, True) for op in ("ResourceApplyAdam", "ResourceScatterUpdate", "ScatterNdUpdate")),
+        *((op, True) for op in ("ResourceStridedSliceAssign", "StatefulUniform", "RngReadAndSkip")),
+        *((op, True) for op in ("LookupTableInsertV2", "MutableHashTableInsert", "ScatterAdd")),
+        *((op, False) for op in ("StatefulPartitionedCall", "ReadVariableOp", "ScatterNd")),
+        *((op, False) for op in ("TensorScatterUpdate", "StatelessRandomNormal", "VarHandleOp")),
+        *((op, False) for op in ("LookupTableFindV2", "ScatterNdNonAliasingAdd", "AssignVariable")),
+    ],
+)
+def test_operations_that_change_state(op: str, changes: bool) -> None:
+    assert changes_state(op) == changes
+
+
+@pytest.mark.parametrize(
+    ("op", "words"),
+    [
+        ("ParseExampleV2", "plain tensors"),
+        ("DecodePng", "images"),
+        ("EagerPyFunc", "Python code"),
+        ("StringSplitV2", "text"),
+        ("SparseTensorDenseMatMul", "dense tensors"),
+        ("BesselJ0", "other operations"),
+    ],
+)
+def test_remedies(op: str, words: str) -> None:
+    assert words in remedy_for(op)
+
+
+# --- shapes ---------------------------------------------------------------------------------------
+
+
+def test_every_input_gets_its_shape_at_a_batch_size() -> None:
+    """CMS defects 3 and 4: only axis 0 is the batch, and inputs without one stay as they are."""
+    signature = _inspection(
+        inputs=[_FREE, _tensor(name="steps", shape=[None, None, 3]), _tensor(name="t", shape=[7])]
+    ).signatures[0]
+    shapes = {"steps": [None, 5, 3]}
+    assert batched_inputs(signature, shapes) == ("x", "steps")
+    assert static_shapes(signature, shapes, 2) == {"x": (2, 4), "steps": (2, 5, 3), "t": (7,)}
+    with pytest.raises(UnsupportedModelError, match=r"free axis 1 .*inputs\.steps\.shape"):
+        static_shapes(signature, {}, 2)
+    with pytest.raises(UnsupportedModelError, match="give a batch size"):
+        static_shapes(signature, shapes, None)
+
+
+def test_no_batch_size_without_a_batch_axis() -> None:
+    signature = _inspection(inputs=[_tensor(shape=[2, 4])]).signatures[0]
+    assert static_shapes(signature, {}, None) == {"x": (2, 4)}
+    with pytest.raises(UnsupportedModelError, match="omit the batch size"):
+        static_shapes(signature, {}, 4)
+
+
+def test_shapes_of_scalars_and_the_spec() -> None:
+    scalar = TensorInfo(name="s", dtype="int32", shape=())
+    assert compiled_shape(scalar, {}) == ()
+    assert find_shape_problem(scalar, None) is None
+    assert find_shape_problem(scalar, [1]) is not None
+    batch = TensorInfo(name="x", dtype="float32", shape=(None, 4))
+    assert compiled_shape(batch, {"x": [2, 4]}) == (2, 4)
+    assert show((None, None, 3)) == "[batch, ?, 3]"

@@ -1,0 +1,204 @@
+"""What the doctor finds on this machine, and on machines that lack something."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from modelwheel.engine import doctor
+from modelwheel.engine.doctor import Finding, diagnose
+from modelwheel.errors import EnvironmentProblemError
+from modelwheel.targets import TARGETS, cpu_level
+from modelwheel.versions import CMAKE_MINIMUM, TENSORFLOW_VERSION
+
+NEHALEM = (
+    "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush mmx fxsr sse "
+    "sse2 ss ht syscall nx rdtscp lm pni ssse3 cx16 sse4_1 sse4_2 popcnt lahf_lm"
+)
+HASWELL = f"{NEHALEM} movbe xsave avx f16c fma abm bmi1 avx2 bmi2"
+SKYLAKE_SERVER = f"{HASWELL} avx512f avx512dq avx512cd avx512bw avx512vl"
+
+
+def finding(name: str) -> Finding:
+    (found,) = [found for found in diagnose() if found.name == name]
+    return found
+
+
+def program(directory: Path, name: str, script: str) -> None:
+    path = directory / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def test_everything_is_looked_at_without_tensorflow() -> None:
+    script = """
+import sys
+from modelwheel.engine.doctor import diagnose
+print(*(finding.name for finding in diagnose()), sep="\\n")
+assert not [name for name in sys.modules if name.startswith("tensorflow")]
+"""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "Python",
+        "Python headers",
+        "Python venv",
+        "TensorFlow",
+        "C++ compiler",
+        "CMake",
+        "Ninja",
+        "git",
+        "disk",
+        "memory",
+        "CPU level",
+        "release tools",
+        "containers",
+    ]
+
+
+def test_only_what_is_wrong_has_a_remedy() -> None:
+    for found in diagnose():
+        assert found.found
+        assert found.ok == (found.remedy is None)
+
+
+def test_a_bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("CXX", raising=False)
+    compiler, git = finding("C++ compiler"), finding("git")
+    assert not compiler.ok
+    assert compiler.required
+    assert "cannot start `c++ --version`" in compiler.found
+    assert compiler.remedy is not None
+    assert "apt install g++" in compiler.remedy
+    assert not git.ok
+    assert not git.required  # needed by git sources alone
+
+
+def test_a_compiler_that_cannot_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, "cxx", 'test "$1" = --version || { echo "no libstdc++" >&2; exit 1; }')
+    monkeypatch.setenv("CXX", str(tmp_path / "cxx"))
+    assert not finding("C++ compiler").ok
+    assert "failed with exit code 1" in finding("C++ compiler").found
+
+
+def test_cxx_may_hold_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "c++ -O1")
+    assert finding("C++ compiler").ok
+
+
+@pytest.mark.parametrize(
+    ("said", "ok"),
+    [
+        ("git version 2.25.0", True),
+        ("git version 2.39.5 (Apple Git-154)", True),
+        ("git version 2.45.1.windows.1", True),
+        ("git version 2.9.4", False),
+        ("nothing", False),
+    ],
+)
+def test_old_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, *, ok: bool) -> None:
+    program(tmp_path, "git", f"echo '{said}'")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert finding("git").ok == ok
+
+
+def test_cmake_of_the_system_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, "cmake", "echo cmake version 3.24.9")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(doctor, "_installed", lambda _: None)
+    assert finding("CMake") == Finding(
+        "CMake",
+        ok=False,
+        found=f"3.24.9 ({tmp_path}/cmake)",
+        remedy="install 3.25 or newer (`pip install cmake`)",
+        required=True,
+    )
+
+
+def test_another_tensorflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    information = tmp_path / "tensorflow-2.19.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: tensorflow\nVersion: 2.19.0\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = finding("TensorFlow")
+    assert (found.ok, found.found, found.required) == (False, "2.19.0", False)
+    assert found.remedy is not None
+    assert "pip install 'modelwheel[compile]'" in found.remedy
+
+
+def test_a_small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODELWHEEL_CACHE_DIR", str(tmp_path / "not" / "there"))
+    monkeypatch.setattr(doctor, "_DISK_BYTES", 1 << 60)
+    found = finding("disk")
+    assert not found.ok
+    assert found.found.endswith(f"free in {tmp_path}/not/there")
+    assert not (tmp_path / "not").exists()
+
+
+@pytest.mark.parametrize(("limit", "ok"), [("1000000000\n", False), ("max\n", True)])
+def test_a_container_with_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, *, ok: bool
+) -> None:
+    monkeypatch.setattr(doctor, "_MEMORY_BYTES", 1_100_000_000)
+    monkeypatch.setattr(doctor, "_CGROUP_LIMIT", tmp_path / "memory.max")
+    (tmp_path / "memory.max").write_text(limit)
+    assert finding("memory").ok == ok
+
+
+def test_versions_are_those_of_the_package() -> None:
+    project = (Path(__file__).parents[3] / "pyproject.toml").read_text()
+    assert f'compile = ["tensorflow=={TENSORFLOW_VERSION}"]' in project
+    assert f'"cmake>={CMAKE_MINIMUM}"' in project
+
+
+@pytest.mark.parametrize(
+    ("flags", "level"),
+    [
+        ("fpu cx8 cmov mmx fxsr sse sse2 syscall", "x86-64"),
+        (NEHALEM, "x86-64-v2"),
+        (f"{NEHALEM} avx xsave", "x86-64-v2"),
+        (HASWELL, "x86-64-v3"),
+        (f"{HASWELL} avx512f avx512cd", "x86-64-v3"),
+        (SKYLAKE_SERVER, "x86-64-v4"),
+        (SKYLAKE_SERVER.replace("popcnt", ""), "x86-64"),  # a hypervisor that masks one flag
+        ("", "x86-64"),
+    ],
+)
+def test_levels_of_cpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str, level: str
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"processor\t: 0\nvmx flags\t: ept\nflags\t\t: {flags}\n\n")
+    assert cpu_level(cpuinfo) == TARGETS[level]
+    assert cpu_level(tmp_path / "absent") == TARGETS["x86-64"]
+
+
+def test_levels_of_other_architectures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert cpu_level() == TARGETS["armv8-a"]
+    monkeypatch.setattr(platform, "machine", lambda: "s390x")
+    with pytest.raises(EnvironmentProblemError, match="s390x"):
+        cpu_level()
+    assert not finding("CPU level").ok
+
+
+def test_the_c_library_sees_the_same_level() -> None:
+    loader = Path("/lib64/ld-linux-x86-64.so.2")
+    if not loader.exists():
+        pytest.skip("needs glibc on x86-64")
+    said = subprocess.run([loader, "--help"], capture_output=True, text=True, check=False).stdout
+    supported = re.findall(r"(x86-64-v\d) \(supported", said)
+    if "x86-64-v2" not in said:
+        pytest.skip("this glibc does not tell levels")
+    assert cpu_level().name == max(["x86-64", *supported])

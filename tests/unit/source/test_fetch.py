@@ -1,0 +1,127 @@
+"""Local directories, the tree hash, and malformed sources."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from modelwheel.errors import SourceError
+from modelwheel.source.fetch import ArchiveSource, DirectorySource, fetch, source_key, tree_sha256
+from modelwheel.store.store import Store
+from tests.support.sources import MODEL, POINTER, TREE, read, refusal, write
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store(tmp_path / "store")
+    yield opened
+    opened.close()
+
+
+def test_the_tree_hash_is_what_the_shell_lines_give(tmp_path: Path) -> None:
+    files = {**MODEL, "a b/\u00e9": b"1", "B": b"2", "a-c": b"3", "a/c": b"4", "\U0001f600": b"5"}
+    write(tmp_path, files)
+    (tmp_path / "empty").mkdir()
+    lines = source_documentation().split("In a shell:\n")[1].replace("cd saved_model", "")
+    done = subprocess.run(["bash", "-c", lines], cwd=tmp_path, capture_output=True, check=True)
+    assert done.stdout.decode().split()[0] == tree_sha256(tmp_path)
+
+
+def source_documentation() -> str:
+    from modelwheel.source import fetch as source
+
+    assert source.__doc__ is not None
+    return source.__doc__
+
+
+def test_a_local_directory(tmp_path: Path, store: Store) -> None:
+    source = DirectorySource(write(tmp_path / "model", MODEL), TREE)
+    model = fetch(source, store)
+    assert read(model.directory) == MODEL
+    assert (model.tree_sha256, model.commit) == (TREE, None)
+    assert model.key == source_key(source)
+    assert str(tmp_path) not in str(model.provenance)  # two places give the same wheel
+    assert list(store.root.glob("blobs/*")) == []
+
+
+def test_a_change_during_the_build_does_not_matter(tmp_path: Path, store: Store) -> None:
+    source = DirectorySource(write(tmp_path / "model", MODEL))
+    model = fetch(source, store)
+    write(tmp_path / "model", {"saved_model.pb": b"changed"})
+    (tmp_path / "model" / "assets" / "empty").unlink()
+    assert read(model.directory) == MODEL
+    again = fetch(source, store)
+    assert again.key == source_key(source) != model.key
+    assert "expected tree SHA-256" in refusal(DirectorySource(source.directory, TREE), store)
+
+
+def test_a_linked_directory_is_followed_but_no_link_in_it(tmp_path: Path, store: Store) -> None:
+    real = write(tmp_path / "real", MODEL)
+    (tmp_path / "model").symlink_to("real")
+    assert read(fetch(DirectorySource(tmp_path / "model"), store).directory) == MODEL
+    (real / "odd").symlink_to("/etc/passwd")
+    message = refusal(DirectorySource(tmp_path / "model"), store)
+    assert "'odd' is a symbolic link, not a regular file" in message
+    with pytest.raises(SourceError, match="symbolic link"):
+        source_key(DirectorySource(tmp_path / "model"))
+
+
+def test_directories_that_are_not_there(tmp_path: Path, store: Store) -> None:
+    write(tmp_path, {"saved_model/saved_model.pb": b"", "file": b""})
+    near = refusal(DirectorySource(tmp_path / "save_model"), store)
+    assert f"did you mean '{tmp_path}/saved_model'?" in near
+    assert "correct the path" in refusal(DirectorySource(tmp_path / "x" / "y"), store)
+    assert "is a file" in refusal(DirectorySource(tmp_path / "file"), store)
+    assert "there is nothing" in refusal(DirectorySource(make_empty(tmp_path / "empty")), store)
+
+
+def test_lfs_pointers(tmp_path: Path, store: Store) -> None:
+    model = write(tmp_path / "model", MODEL | {"variables/variables.index": POINTER})
+    message = refusal(DirectorySource(model), store)
+    assert "'variables/variables.index' is a Git LFS pointer" in message
+
+
+def make_empty(directory: Path) -> Path:
+    directory.mkdir()
+    return directory
+
+
+def test_an_unreadable_file_is_named() -> None:
+    with tempfile.TemporaryDirectory() as place:  # where another user may look
+        Path(place).chmod(0o777)
+        model = write(Path(place) / "model", MODEL)
+        (model / "saved_model.pb").chmod(0)
+        store = Store(Path(place) / "store")
+        is_root = os.geteuid() == 0
+        if is_root:
+            os.seteuid(65534)
+        try:
+            message = refusal(DirectorySource(model), store)
+        finally:
+            store.close()
+            if is_root:
+                os.seteuid(0)
+    assert f"cannot read {model / 'saved_model.pb'}: Permission denied" in message
+
+
+def test_too_many_files_are_refused(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("modelwheel.source.fetch.MAX_MODEL_FILES", 20)
+    model = write(tmp_path / "model", MODEL)
+    for number in range(17):
+        (model / str(number)).touch()
+    assert "more than 20 files" in refusal(DirectorySource(model), store)
+
+
+@pytest.mark.parametrize("sha256", ["", "0" * 63, "G" * 64, "A" * 64])
+def test_malformed_hashes(sha256: str) -> None:
+    with pytest.raises(SourceError, match="64 lower-case hexadecimal digits"):
+        DirectorySource(Path(), sha256)
+    with pytest.raises(SourceError, match="64 lower-case hexadecimal digits"):
+        ArchiveSource("https://example.org/x.zip", sha256)

@@ -1,0 +1,461 @@
+"""Fetching from git: what is pinned is what arrives, or a sentence; nothing is run."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from modelwheel.errors import SourceError
+from modelwheel.source import git as git_module
+from modelwheel.source.fetch import (
+    DirectorySource,
+    FetchedModel,
+    GitSource,
+    fetch,
+    known_tree,
+    source_key,
+)
+from modelwheel.store.store import Store
+from tests.support import repositories
+from tests.support.sources import (
+    MODEL,
+    POINTER,
+    TREE,
+    Handler,
+    closed_port,
+    read,
+    refusal,
+    serve,
+    write,
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store(tmp_path / "store")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(autouse=True)
+def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's git configuration; tests may add to it."""
+    path = tmp_path / "gitconfig"
+    repositories.isolate_git(monkeypatch, path)
+    return path
+
+
+class Repository(repositories.Repository):
+    """One that may hold what `git add` would refuse."""
+
+    def commit_tree(self, tree: str) -> str:
+        """A commit of a tree that no `git add` would make, below the directory `model`."""
+        root = self.git("mktree", content=f"040000 tree {tree}\tmodel\n".encode())
+        commit = self.git("commit-tree", root, "-m", "x")
+        self.git("update-ref", "refs/heads/odd", commit)
+        return commit
+
+    def raw_tree(self, *entries: tuple[str, bytes]) -> str:
+        """A tree object written byte by byte: (mode, name) of entries with the content `data`."""
+        blob = bytes.fromhex(self.git("hash-object", "-w", "--stdin", content=b"data"))
+        tree = b"".join(mode.encode() + b" " + name + b"\0" + blob for mode, name in entries)
+        return self.git("hash-object", "-t", "tree", "-w", "--stdin", "--literally", content=tree)
+
+
+def in_model(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {f"test/model/{name}": content for name, content in files.items()}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "data")
+
+
+@pytest.fixture
+def commit(repository: Repository) -> str:
+    """The commit to fetch: neither the first nor the last."""
+    repository.commit({"README": b"first"})
+    commit = repository.commit({**in_model(MODEL), "other/large": b"elsewhere" * 1000})
+    repository.commit(in_model({"saved_model.pb": b"newer"}))
+    return commit
+
+
+# What arrives
+
+
+def check(model: FetchedModel, commit: str) -> None:
+    assert read(model.directory) == MODEL
+    assert model.tree_sha256 == TREE
+    assert model.commit == commit
+
+
+@pytest.mark.parametrize("form", ["{}", "file://{}", "{}/.git"])
+@pytest.mark.parametrize("filter_", ["true", "false"])
+def test_a_pinned_commit_arrives(
+    repository: Repository, commit: str, store: Store, form: str, filter_: str
+) -> None:
+    repository.git("config", "uploadpack.allowFilter", filter_)
+    url = form.format(repository.directory)
+    source = GitSource(url, commit, "test/model", TREE)
+    model = fetch(source, store)
+    check(model, commit)
+    assert model.key == source_key(source)
+    assert model.provenance == {
+        "kind": "git",
+        "url": url,
+        "commit": commit,
+        "path": "test/model",
+        "tree_sha256": TREE,
+    }
+
+
+@pytest.mark.parametrize("path", ["test/model", "test/model/", "./test/model"])
+def test_spellings_of_a_path(repository: Repository, commit: str, store: Store, path: str) -> None:
+    check(fetch(GitSource(str(repository.directory), commit, path), store), commit)
+
+
+def test_the_root_of_a_repository(repository: Repository, store: Store) -> None:
+    commit = repository.commit(MODEL)
+    for path in ("", "."):
+        check(fetch(GitSource(str(repository.directory), commit, path), store), commit)
+
+
+def test_only_the_pinned_commit_and_path_are_transferred(
+    repository: Repository, commit: str, tmp_path: Path
+) -> None:
+    repository.git("config", "uploadpack.allowFilter", "true")
+    scratch, target = tmp_path / "scratch", tmp_path / "target"
+    scratch.mkdir()
+    target.mkdir()
+    url = str(repository.directory)
+    git_module.fetch_tree(url, commit, "test/model", target, scratch, 60)
+    fetched = ["git", f"--git-dir={scratch / 'commit.git'}"]
+    everything = [*fetched, "rev-list", "--objects", "--missing=print", "--all", commit]
+    listing = subprocess.run(everything, capture_output=True, check=True, text=True).stdout.split()
+    assert len([word for word in listing if word.startswith("?")]) == 2  # README, other/large
+    history = subprocess.run([*fetched, "rev-list", commit], capture_output=True, check=True)
+    assert history.stdout.split() == [commit.encode()]
+
+
+def test_the_files_are_transferred_in_one_go(
+    repository: Repository,
+    commit: str,
+    store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    repository.git("config", "uploadpack.allowFilter", "true")
+    monkeypatch.setenv("GIT_TRACE2_EVENT", str(tmp_path / "trace"))
+    fetch(GitSource(str(repository.directory), commit, "test/model"), store)
+    events = map(json.loads, (tmp_path / "trace").read_text().splitlines())
+    started = [event["argv"] for event in events if event["event"] == "start"]
+    servers = [argv for argv in started if "upload-pack" in " ".join(argv)]
+    assert len(servers) == 2  # one for the commit, one for all its files
+
+
+def test_git_redirects_urls_as_the_user_configured(
+    repository: Repository, commit: str, store: Store, configuration: Path
+) -> None:
+    with configuration.open("a") as file:
+        file.write(f'[url "{repository.directory}"]\n insteadOf = https://example.org/data.git\n')
+    model = fetch(GitSource("https://example.org/data.git", commit, "test/model"), store)
+    check(model, commit)
+    assert model.provenance["url"] == "https://example.org/data.git"
+
+
+def test_a_relative_url_is_relative_to_the_caller(
+    repository: Repository, commit: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository.directory.parent)
+    check(fetch(GitSource("./data", commit, "test/model"), store), commit)
+
+
+def test_repositories_with_sha256_ids(tmp_path: Path, store: Store) -> None:
+    repository = Repository(tmp_path / "data", "--object-format=sha256")
+    commit = repository.commit(in_model(MODEL))
+    assert len(commit) == 64
+    check(fetch(GitSource(str(repository.directory), commit, "test/model"), store), commit)
+
+
+def test_what_was_fetched_once_is_not_fetched_again(
+    repository: Repository, commit: str, store: Store
+) -> None:
+    source = GitSource(str(repository.directory), commit, "test/model")
+    first = fetch(source, store)
+    shutil.rmtree(repository.directory)
+    check(fetch(source, Store(store.root)), commit)
+    first.directory.joinpath("saved_model.pb").chmod(0o644)
+    first.directory.joinpath("saved_model.pb").write_bytes(b"damaged")
+    # What somebody damages is never handed out again: it would be fetched anew.
+    assert "no git repository at" in refusal(source, Store(store.root))
+
+
+def test_the_tree_is_known_once_it_was_fetched(
+    repository: Repository, commit: str, store: Store, tmp_path: Path
+) -> None:
+    source = GitSource(str(repository.directory), commit, "test/model")
+    assert known_tree(source, store) is None
+    fetch(source, store)
+    assert known_tree(source, store) == TREE
+    assert known_tree(DirectorySource(write(tmp_path / "model", MODEL)), store) == TREE
+
+
+def test_a_fetched_model_is_read_only_and_goes_with_the_store(
+    repository: Repository, commit: str, store: Store
+) -> None:
+    directory = fetch(GitSource(str(repository.directory), commit, "test/model"), store).directory
+    assert {path.stat().st_mode & 0o777 for path in directory.rglob("*.*")} == {0o444}
+    store.close()
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize("by_commit", [True, False])
+def test_nothing_of_the_repository_or_the_configuration_is_run(
+    repository: Repository,
+    store: Store,
+    configuration: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    by_commit: bool,
+) -> None:
+    marker = tmp_path / "marker"
+    attributes = b"* filter=evil export-subst ident text eol=crlf\nsaved_model.pb export-ignore\n"
+    commit = repository.commit({**in_model(MODEL), ".gitattributes": attributes})
+    hooks = tmp_path / "templates" / "hooks"
+    hooks.mkdir(parents=True)
+    for name in ("post-checkout", "reference-transaction", "post-index-change"):
+        (hooks / name).write_text(f"#!/bin/sh\necho {name} >> {marker}\n")
+        (hooks / name).chmod(0o755)
+    with configuration.open("a") as file:
+        file.write(f'[filter "evil"]\n smudge = touch {marker}\n required = true\n')
+        file.write(f"[init]\n templateDir = {hooks.parent}\n[core]\n hooksPath = {hooks}\n")
+    monkeypatch.setenv("GIT_TEMPLATE_DIR", str(hooks.parent))
+    repository.git("-c", "core.hooksPath=/dev/null", "update-server-info")
+    with serve(repository.directory) as address:
+        url = str(repository.directory) if by_commit else f"http://{address}/.git"
+        check(fetch(GitSource(url, commit, "test/model"), store), commit)
+    assert not marker.exists()
+
+
+def test_a_git_hook_may_run_us(
+    repository: Repository,
+    commit: str,
+    store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    foreign = Repository(tmp_path / "foreign")
+    before = read(foreign.directory)
+    for variable in ("GIT_DIR", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"):
+        monkeypatch.setenv(variable, str(foreign.directory / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(foreign.directory / ".git" / "index"))
+    check(fetch(GitSource(str(repository.directory), commit, "test/model"), store), commit)
+    assert read(foreign.directory) == before
+
+
+def test_replaced_objects_do_not_count(repository: Repository, commit: str, store: Store) -> None:
+    repository.git("replace", commit, "HEAD")
+    check(fetch(GitSource(str(repository.directory), commit, "test/model"), store), commit)
+
+
+# Servers
+
+
+class Forbidding(Handler):
+    """Wants a password and accepts none."""
+
+    def do_GET(self) -> None:  # noqa: N802
+        self.send_response(401)
+        self.send_header("WWW-Authenticate", "Basic realm=x")
+        self.end_headers()
+
+
+def test_a_server_that_gives_out_branches_only(
+    repository: Repository, commit: str, store: Store
+) -> None:
+    repository.git("update-server-info")  # git's plain-file protocol: no commit by its id
+    with serve(repository.directory) as address:
+        url = f"http://{address}/.git"
+        check(fetch(GitSource(url, commit, "test/model"), store), commit)
+        unknown = refusal(GitSource(url, "1" * 40), store)
+    assert f"has no commit {'1' * 40}" in unknown
+
+
+def test_an_unreachable_host(store: Store) -> None:
+    url = f"http://127.0.0.1:{closed_port()}/x"
+    assert f"cannot reach the host of {url}" in refusal(GitSource(url, "1" * 40), store)
+
+
+def test_a_silent_host(store: Store) -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        url = f"git://127.0.0.1:{server.getsockname()[1]}/x"
+        message = refusal(GitSource(url, "1" * 40), store, timeout=0.5)
+    assert f"fetching {url} took longer than 0.5 s" in message
+
+
+def test_a_host_that_wants_a_password(store: Store, tmp_path: Path) -> None:
+    with serve(tmp_path, Forbidding) as address:
+        message = refusal(GitSource(f"http://{address}/x", "1" * 40), store)
+    assert "access to" in message
+    assert "credential helper" in message
+
+
+def test_credentials_reach_no_message_log_or_file(
+    store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with serve(tmp_path, Forbidding) as address:
+        url = f"http://canary:canary@{address}/x?canary"
+        message = refusal(GitSource(url, "1" * 40), store)
+    message += refusal(GitSource(f"http://canary@127.0.0.1:{closed_port()}/", "1" * 40), store)
+    message += refusal(GitSource("ext::https://canary@x/", "1" * 40), store)
+    assert "canary" not in message + caplog.text
+    assert not any(b"canary" in content for content in read(store.root).values())
+
+
+def test_credentials_reach_no_record(
+    repository: Repository, commit: str, store: Store, configuration: Path
+) -> None:
+    url = "https://canary:canary@example.org/data"
+    with configuration.open("a") as file:
+        file.write(f'[url "{repository.directory}"]\n insteadOf = {url}\n')
+    model = fetch(GitSource(url, commit, "test/model"), store)
+    assert model.provenance["url"] == "https://***@example.org/data"
+    assert not any(b"canary" in content for content in read(store.root).values())
+    # Another user's credentials give the same key.
+    assert model.key == source_key(GitSource("https://x@example.org/data", commit, "test/model"))
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("pin", ["main", "HEAD", "v1.0", "abc1234", "A" * 40, "1" * 39, ""])
+def test_only_full_commit_ids_are_pins(pin: str) -> None:
+    with pytest.raises(SourceError, match=r"not a full commit id.*can change"):
+        GitSource("x", pin)
+
+
+def test_an_unknown_commit(repository: Repository, commit: str, store: Store) -> None:
+    unknown = commit[:-1] + ("0" if commit[-1] != "0" else "1")
+    message = refusal(GitSource(str(repository.directory), unknown, "test/model"), store)
+    assert f"has no commit {unknown}; push it, or pin a commit" in message
+
+
+def test_a_tag_object_is_not_a_commit(repository: Repository, commit: str, store: Store) -> None:
+    repository.git("tag", "--annotate", "--message=x", "v1", commit)
+    tag = repository.git("rev-parse", "v1")
+    message = refusal(GitSource(str(repository.directory), tag, "test/model"), store)
+    assert "is it a tag object" in message
+
+
+def test_a_missing_path_names_the_nearest(
+    repository: Repository, commit: str, store: Store
+) -> None:
+    message = refusal(GitSource(str(repository.directory), commit, "test/modle"), store)
+    assert f"no directory 'test/modle' in commit {commit}; did you mean 'test/model'" in message
+
+
+def test_a_path_that_is_a_file(repository: Repository, commit: str, store: Store) -> None:
+    source = GitSource(str(repository.directory), commit, "test/model/saved_model.pb")
+    assert "is a file; name the directory" in refusal(source, store)
+
+
+@pytest.mark.parametrize("path", ["/etc", "../x", "a/../b", "a\\b", "a\nb", "x:/..", "/"])
+def test_a_path_outside_is_refused(path: str) -> None:
+    with pytest.raises(SourceError, match="write it relative to the root"):
+        GitSource("x", "1" * 40, path)
+
+
+def test_a_directory_that_is_no_saved_model(
+    repository: Repository, commit: str, store: Store
+) -> None:
+    message = refusal(GitSource(str(repository.directory), commit, "test"), store)
+    assert "is not a SavedModel: did you mean 'model' in it?" in message
+    message = refusal(GitSource(str(repository.directory), commit, "other"), store)
+    assert "it has no saved_model.pb; there is 'large'" in message
+    text = repository.commit({"saved_model.pbtxt": b""})
+    assert "save it in binary" in refusal(GitSource(str(repository.directory), text), store)
+
+
+def test_another_tree_than_the_pinned_one(
+    repository: Repository, commit: str, store: Store
+) -> None:
+    source = GitSource(str(repository.directory), commit, "test/model", "0" * 64)
+    message = refusal(source, store)
+    assert f"expected tree SHA-256 {'0' * 64}, got {TREE}" in message
+    assert "the data changed or the pin is wrong" in message
+
+
+def test_there_is_no_repository(tmp_path: Path, store: Store) -> None:
+    for url in (str(tmp_path), f"{tmp_path}/nowhere"):
+        assert f"no git repository at {url}" in refusal(GitSource(url, "1" * 40), store)
+
+
+def test_a_missing_git_is_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert "install 'git'" in refusal(GitSource("x", "1" * 40), store)
+
+
+def test_no_url_is_an_option_or_a_command(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "ext")
+    marker = tmp_path / "marker"
+    for url in (
+        f"--upload-pack=touch {marker}",
+        f"ext::touch {marker}",
+        f"$(touch {marker})",
+        f"ssh://-oProxyCommand=touch {marker}/x",
+        f"-u touch {marker};:x",
+    ):
+        refusal(GitSource(url, "1" * 40), store)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ([b".."], "'..'"),
+        ([b"../escaped"], "'..'"),
+        ([b"/absolute"], "absolute"),
+        ([b"a\\b"], "backslash"),
+        ([b"a\nb"], "control character"),
+        ([b"\xff"], "UTF-8"),
+        ([b"x" * 256], "longer than 255"),
+        ([b"Saved", b"saved"], "clash"),
+        ([b"twice", b"twice"], "clash"),
+    ],
+)
+def test_names_made_to_escape_or_clash(
+    repository: Repository, store: Store, names: list[bytes], reason: str
+) -> None:
+    commit = repository.commit_tree(repository.raw_tree(*(("100644", name) for name in names)))
+    message = refusal(GitSource(str(repository.directory), commit, "model"), store)
+    assert "'model' in commit" in message
+    assert reason in message
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind"), [("120000", "a symbolic link"), ("160000", "a submodule")]
+)
+def test_only_regular_files(repository: Repository, store: Store, mode: str, kind: str) -> None:
+    tree = repository.raw_tree(("100644", b"a"), (mode, b"odd"))
+    commit = repository.commit_tree(tree)
+    message = refusal(GitSource(str(repository.directory), commit, "model"), store)
+    assert f"'odd' is {kind}, not a regular file" in message
+
+
+def test_lfs_pointers(repository: Repository, store: Store) -> None:
+    commit = repository.commit(in_model(MODEL | {"variables/variables.index": POINTER}))
+    message = refusal(GitSource(str(repository.directory), commit, "test/model"), store)
+    assert "'variables/variables.index' is a Git LFS pointer" in message

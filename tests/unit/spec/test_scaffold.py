@@ -1,0 +1,136 @@
+"""The spec that `modelwheel new` writes: it loads as it stands, whatever the model is called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modelwheel.errors import SpecError
+from modelwheel.spec import Spec, load_spec
+from modelwheel.spec.reading.document import read_document
+from modelwheel.spec.scaffold import ModelDescription, TensorDescription, scaffold_spec
+
+IMAGE = TensorDescription("image", "float32", (None, 8, 8, 1))
+TOKENS = TensorDescription("tokens", "int32", (None, None))
+SCORE = TensorDescription("score", "float32", (None, 10))
+FIXED = TensorDescription("x", "float32", (1, 3))
+
+
+def describe(*inputs: TensorDescription, key: str = "serving_default") -> ModelDescription:
+    return ModelDescription((key, "train"), key, inputs, (SCORE,))
+
+
+def load(directory: Path, text: str) -> Spec:
+    path = directory / "spec.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_spec(path)
+
+
+def test_a_scaffold_reads_as_intended() -> None:
+    assert (
+        scaffold_spec("jet-tagger", Path("../data/jets"), describe(IMAGE, TOKENS))
+        == """\
+# yaml-language-server: $schema=schema.json
+model:
+  name: jet-tagger  # the wheel is called model-jet-tagger
+  version: "1.0.0"
+  saved_model: ../data/jets  # relative to this file
+  serving_key: serving_default  # also in this model: train
+  # inputs:
+  #   image: float32 [batch, 8, 8, 1]
+  #   tokens: int32 [batch, ?]
+  # outputs:
+  #   score: float32 [batch, 10]
+  # author: Your Name
+  # description: What the model does.
+
+compilation:
+  # Numbers of rows that get code of their own; others are composed of these.
+  batch_sizes: [1, 4, 16]
+
+# To fill in: these inputs have free axes besides the batch, and machine code needs to know
+# their lengths. Put a number for each `?`, then remove the `# ` before these lines.
+# inputs:
+#   tokens: {shape: [null, ?]}
+
+package:
+  license: Apache-2.0  # of the generated code
+  # weights_license: CC-BY-4.0  # of the weights; SPDX expression
+  # summary: One line for listings.
+
+verify:
+  # Accepted difference from TensorFlow: atol + rtol * largest absolute output.
+  tolerance: {atol: 0.0, rtol: 1.0e-5}
+"""
+    )
+
+
+def test_a_scaffold_loads(tmp_path: Path) -> None:
+    spec = load(tmp_path, scaffold_spec("jets", Path("my data/1.0"), describe(IMAGE, key="yes")))
+    assert spec.model.name == "jets"
+    assert spec.model.saved_model == "my data/1.0"
+    assert spec.model.serving_key == "yes"
+    assert spec.compilation.batch_sizes == (1, 4, 16)
+
+
+def test_a_fixed_batch_is_left_to_the_model(tmp_path: Path) -> None:
+    spec = load(tmp_path, scaffold_spec("jets", Path("/data"), describe(FIXED)))
+    assert spec.compilation.batch_sizes is None
+
+
+def test_filling_in_free_axes(tmp_path: Path) -> None:
+    unknown = TensorDescription("un: known", "float32", None)
+    lines = scaffold_spec("jets", Path("/data"), describe(TOKENS, unknown)).splitlines()
+    start = lines.index("# inputs:")
+    block = [line.removeprefix("# ").replace("?", "7") for line in lines[start : start + 3]]
+    spec = load(tmp_path, "\n".join(lines[:start] + block + lines[start + 3 :]))
+    assert {name: given.shape for name, given in spec.inputs.items()} == {
+        "tokens": (None, 7),
+        "un: known": (None, 7),
+    }
+
+
+_NAMES = st.text(min_size=1, max_size=20) | st.sampled_from(
+    ["null", "a\nb: 1", "# x", "{?}", "\ud800"]
+)
+_SHAPES = st.none() | st.lists(st.none() | st.integers(1, 99), max_size=3).map(tuple)
+_TENSORS = st.lists(st.builds(TensorDescription, _NAMES, _NAMES, _SHAPES), max_size=3).map(tuple)
+
+
+@settings(deadline=None)
+@given(st.lists(_NAMES, max_size=3).map(tuple), _NAMES, _TENSORS, _TENSORS, _NAMES)
+def test_no_model_breaks_its_scaffold(
+    tmp_path_factory: pytest.TempPathFactory,
+    signatures: tuple[str, ...],
+    key: str,
+    inputs: tuple[TensorDescription, ...],
+    outputs: tuple[TensorDescription, ...],
+    path: str,
+) -> None:
+    model = ModelDescription(signatures, key, inputs, outputs)
+    try:
+        text = scaffold_spec("jets", Path(path), model)
+    except SpecError:
+        return  # the sentence is tested below
+    spec = load(tmp_path_factory.getbasetemp(), text)
+    assert spec.model.serving_key == key
+    assert Path(spec.model.saved_model) == Path(path)
+    keys = set(read_document(spec.path).values)
+    assert keys <= {"model", "compilation", "package", "verify"}
+
+
+def test_a_bad_name_is_refused() -> None:
+    with pytest.raises(SpecError, match=r"name: must be lower-case .* Did you mean 'jet-tagger'\?"):
+        scaffold_spec("Jet Tagger", Path("/data"), describe(IMAGE))
+
+
+def test_what_a_spec_cannot_hold_is_refused() -> None:
+    with pytest.raises(SpecError) as caught:
+        scaffold_spec("jets", Path("~/a"), describe(IMAGE, key="a\x1b\n"))
+    assert str(caught.value).splitlines() == [
+        "saved_model: `~` is not expanded. Write the path out, or relative to the spec file",
+        "serving_key: must be a single line without tabs. Write it in one line",
+    ]

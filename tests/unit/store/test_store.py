@@ -1,0 +1,302 @@
+"""The store: what goes in comes out, and that damage is a miss, never a wrong answer."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from modelwheel.errors import StoreError
+from modelwheel.store.store import CACHE_VARIABLE, Record, Store, action_key, default_root, digest
+from tests.support.stores import CONTENT, KEY, make, open_store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "store") as opened:
+        yield opened
+
+
+def blob(store: Store, record: Record, name: str) -> Path:
+    sha256 = record.files[name].sha256
+    return store.root / "blobs" / sha256[:2] / sha256
+
+
+def record_file(store: Store, key: str = KEY) -> Path:
+    return store.root / "actions" / key[:2] / f"{key}.json"
+
+
+# Keys
+
+
+def test_keys_depend_on_every_input_and_not_on_their_order() -> None:
+    key = action_key("compile", flags=["a", "b"], batch=4)
+    assert key == action_key("compile", batch=4, flags=["a", "b"])
+    others = (
+        action_key("freeze", flags=["a", "b"], batch=4),
+        action_key("compile", flags=["b", "a"], batch=4),
+        action_key("compile", flags=["a", "b"], batch="4"),
+        action_key("compile", flags=["a", "b"]),
+    )
+    assert len({key, *others}) == 5
+    assert key == digest({"kind": "compile", "inputs": {"flags": ["a", "b"], "batch": 4}})
+
+
+def test_what_has_no_exact_json_form_is_no_key() -> None:
+    with pytest.raises(ValueError, match="Out of range"):
+        action_key("x", tolerance=float("nan"))
+    with pytest.raises(TypeError):
+        action_key("x", path=Path())
+
+
+def test_the_environment_chooses_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, "~/elsewhere")
+    assert default_root() == Path.home() / "elsewhere"
+    monkeypatch.delenv(CACHE_VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
+    assert default_root() == Path("/xdg/modelwheel")
+
+
+# What goes in comes out
+
+
+def test_what_was_published_is_found(store: Store, tmp_path: Path) -> None:
+    assert store.lookup(KEY) is None
+    assert not store.contains(KEY)
+    note = {"seconds": 1.5, "shape": (1, 2)}
+    record = store.publish(KEY, make(tmp_path / "made"), note)
+    assert store.contains(KEY)
+    assert store.peek(KEY) == record
+    with open_store(store.root) as again:
+        assert again.lookup(KEY) == record
+    assert record.note == {"seconds": 1.5, "shape": [1, 2]}
+    assert record.size == 4002
+    assert {name: store.read_bytes(record, name) for name in record.files} == CONTENT
+    assert {name: store.path(record, name).read_bytes() for name in record.files} == CONTENT
+
+
+def test_the_record_is_as_documented(store: Store, tmp_path: Path) -> None:
+    record = store.publish(KEY, make(tmp_path / "made", {"a/b": b"abc"}), {"x": 1})
+    written = json.loads(record_file(store).read_text())
+    del written["digest"]
+    sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    files = {"a/b": {"sha256": sha256, "size": 3}}
+    assert written == {"version": 1, "key": KEY, "files": files, "note": {"x": 1}}
+    assert blob(store, record, "a/b").read_bytes() == b"abc"
+
+
+def test_blobs_are_shared_and_read_only(store: Store, tmp_path: Path) -> None:
+    first = store.publish(KEY, make(tmp_path / "a", {"x": b"same", "y": b"same"}))
+    second = store.publish(action_key("other"), make(tmp_path / "b", {"z": b"same"}))
+    assert blob(store, first, "x") == blob(store, first, "y") == blob(store, second, "z")
+    assert blob(store, first, "x").stat().st_mode & 0o777 == 0o444
+    assert len(list((store.root / "blobs").glob("??/*"))) == 1
+
+
+def test_publishing_twice_is_harmless(store: Store, tmp_path: Path) -> None:
+    made = make(tmp_path / "made")
+    assert store.publish(KEY, made) == store.publish(KEY, made) == store.lookup(KEY)
+
+
+def test_only_plain_files_are_published(store: Store, tmp_path: Path) -> None:
+    made = make(tmp_path / "made")
+    (made / "link").symlink_to("/etc/passwd")
+    with pytest.raises(StoreError, match="'link' is a symbolic link"):
+        store.publish(KEY, made)
+    assert store.lookup(KEY) is None
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_materialize_gives_files_with_their_names(
+    store: Store, tmp_path: Path, *, link: bool
+) -> None:
+    record = store.publish(KEY, make(tmp_path / "made"))
+    target = tmp_path / "out"
+    (target / "objects").mkdir(parents=True)
+    (target / "objects" / "a.o").write_bytes(b"old")
+    store.materialize(record, target, link=link)
+    found = {path for path in target.rglob("*") if path.is_file()}
+    assert {path.relative_to(target).as_posix(): path.read_bytes() for path in found} == CONTENT
+    linked = (target / "empty").stat().st_ino == blob(store, record, "empty").stat().st_ino
+    assert linked == link
+
+
+def test_materialize_gives_only_what_is_asked_for(store: Store, tmp_path: Path) -> None:
+    record = store.publish(KEY, make(tmp_path / "made"))
+    store.materialize(record, tmp_path / "out", ["empty"])
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["empty"]
+
+
+# Damage
+
+
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    _rewrite(path, bytes(data))
+
+
+def _truncate(path: Path) -> None:
+    _rewrite(path, path.read_bytes()[:-1])
+
+
+def _remove(path: Path) -> None:
+    path.unlink()
+
+
+def _rewrite(path: Path, data: bytes) -> None:
+    path.chmod(0o644)
+    path.write_bytes(data)
+    os.utime(path, (0, 0))
+
+
+DAMAGE = pytest.mark.parametrize("damage", [_flip, _truncate, _remove])
+
+
+@DAMAGE
+@pytest.mark.parametrize("was_read", [False, True])
+def test_a_damaged_blob_is_a_miss(
+    store: Store,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    damage: object,
+    *,
+    was_read: bool,
+) -> None:
+    made = make(tmp_path / "made")
+    record = store.publish(KEY, made)
+    if was_read:
+        assert store.lookup(KEY) == record
+    assert callable(damage)
+    damage(blob(store, record, "objects/a.o"))
+    with caplog.at_level(logging.WARNING):
+        assert store.lookup(KEY) is None
+    assert "'objects/a.o' is damaged or missing" in caplog.text
+    assert not record_file(store).exists()
+    # The work is done anew, and its result replaces the damaged blob.
+    assert store.publish(KEY, made) == store.lookup(KEY) == record
+    assert store.read_bytes(record, "objects/a.o") == CONTENT["objects/a.o"]
+
+
+@DAMAGE
+@pytest.mark.parametrize("read", ["read_bytes", "path", "materialize"])
+def test_damage_after_the_lookup_is_an_error_and_then_a_miss(
+    store: Store, tmp_path: Path, damage: object, read: str
+) -> None:
+    record = store.publish(KEY, make(tmp_path / "made"))
+    assert callable(damage)
+    damage(blob(store, record, "objects/a.o"))
+    argument = tmp_path / "out" if read == "materialize" else "objects/a.o"
+    with pytest.raises(StoreError, match="run the command again"):
+        getattr(store, read)(record, argument)
+    assert not (tmp_path / "out" / "objects" / "a.o").exists()
+    assert store.lookup(KEY) is None
+
+
+def test_contains_judges_by_sizes(store: Store, tmp_path: Path) -> None:
+    record = store.publish(KEY, make(tmp_path / "made"))
+    _truncate(blob(store, record, "objects/a.o"))
+    assert not store.contains(KEY)
+    _remove(blob(store, record, "objects/a.o"))
+    assert not store.contains(KEY)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(st.data())
+def test_no_flipped_bit_of_a_record_changes_what_it_says(
+    store: Store, tmp_path: Path, data: st.DataObject
+) -> None:
+    record = store.publish(KEY, make(tmp_path / "made"), {"text": "note", "number": 12})
+    content = bytearray(record_file(store).read_bytes())
+    position = data.draw(st.integers(0, len(content) * 8 - 1))
+    content[position // 8] ^= 1 << position % 8
+    record_file(store).write_bytes(content)
+    assert store.lookup(KEY) in (None, record)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"version": 1}', "\0" * 50])
+def test_a_torn_record_is_a_miss(
+    store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture, content: str
+) -> None:
+    store.publish(KEY, make(tmp_path / "made"))
+    record_file(store).write_text(content)
+    assert not store.contains(KEY)
+    assert store.lookup(KEY) is None
+    assert "damaged" in caplog.text
+
+
+def forge(store: Store, files: object) -> None:
+    """A record with a valid digest, as only somebody who means harm would write it."""
+    body = {"version": 1, "key": KEY, "files": files, "note": {}}
+    record_file(store).write_text(json.dumps({**body, "digest": digest(body)}))
+
+
+@pytest.mark.parametrize("name", ["../../escaped", "/escaped", "a/../../b"])
+def test_a_forged_name_reaches_nothing_outside(store: Store, tmp_path: Path, name: str) -> None:
+    file = store.publish(KEY, make(tmp_path / "made")).files["objects/a.o"]
+    forge(store, {"fine": {"sha256": file.sha256, "size": file.size}})
+    assert store.lookup(KEY) is not None
+    forge(store, {name: {"sha256": file.sha256, "size": file.size}})
+    assert store.lookup(KEY) is None
+
+
+def test_a_forged_hash_reaches_nothing_outside(store: Store, tmp_path: Path) -> None:
+    store.publish(KEY, make(tmp_path / "made"))
+    (tmp_path / "secret").write_bytes(b"12345")
+    sha256 = "../secret"  # <root>/blobs/../../secret
+    assert (store.root / "blobs" / sha256[:2] / sha256).exists()
+    forge(store, {"x": {"sha256": sha256, "size": 5}})
+    assert store.peek(KEY) is None
+    forge(store, {"x": {"sha256": sha256, "size": 5, "more": 0}})
+    assert store.lookup(KEY) is None
+    assert (tmp_path / "secret").exists()
+
+
+def test_a_record_under_another_key_is_a_miss(store: Store, tmp_path: Path) -> None:
+    store.publish(KEY, make(tmp_path / "made"))
+    other = action_key("other")
+    record_file(store, other).parent.mkdir(parents=True, exist_ok=True)
+    record_file(store).rename(record_file(store, other))
+    assert store.lookup(other) is None
+
+
+# Housekeeping
+
+
+def test_entries_and_garbage(store: Store, tmp_path: Path) -> None:
+    assert store.entries() == []
+    old = store.publish(KEY, make(tmp_path / "a", {"x": b"old", "s": b"shared"}), {"name": "old"})
+    other = action_key("new")
+    store.publish(other, make(tmp_path / "b", {"y": b"newer", "s": b"shared"}))
+    for path in (store.root / "blobs").glob("??/*"):
+        os.utime(path, (0, 0))
+    os.utime(record_file(store), (1000, 1000))
+    entries = store.entries()
+    assert [(entry.key, entry.size) for entry in entries] == [(KEY, 9), (other, 11)]
+    assert (entries[0].used, entries[0].note) == (1000, {"name": "old"})
+
+    assert store.collect_garbage(unused_seconds=3600) == 3
+    assert [entry.key for entry in store.entries()] == [other]
+    assert not blob(store, old, "x").exists()
+    assert store.lookup(other) is not None
+
+
+def test_a_lookup_keeps_from_being_collected(store: Store, tmp_path: Path) -> None:
+    store.publish(KEY, make(tmp_path / "made"))
+    os.utime(record_file(store), (1000, 1000))
+    assert store.lookup(KEY) is not None
+    store.collect_garbage(unused_seconds=3600)
+    assert store.lookup(KEY) is not None
+
+
+def test_young_blobs_without_a_record_are_left_alone(store: Store, tmp_path: Path) -> None:
+    record = store.publish(KEY, make(tmp_path / "made"))
+    record_file(store).unlink()
+    assert store.collect_garbage(unused_seconds=0) == 0
+    assert blob(store, record, "empty").exists()

@@ -1,0 +1,103 @@
+"""The documents: their commands are accepted, their links lead somewhere, their specs are sound."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from modelwheel.errors import SpecError
+from modelwheel.spec import load_spec
+from tests.support.commands import parse
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "model_specs/README.md")]
+
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(document: Path, language: str) -> list[str]:
+    """The blocks of code of a document in one language."""
+    text = document.read_text(encoding="utf-8")
+    return [block for found, block in _BLOCK.findall(text) if found == language]
+
+
+COMMANDS = sorted(
+    {
+        line
+        for document in DOCUMENTS
+        for block in blocks(document, "")
+        for line in re.findall(r"^\$? ?(modelwheel .*|make .*)$", block, re.MULTILINE)
+    }
+    | {
+        command
+        for document in DOCUMENTS
+        for command in re.findall(
+            r"`((?:modelwheel [a-z]+|make) [^`]+)`", document.read_text("utf-8")
+        )
+    }
+)
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands_are_known(line: str) -> None:
+    program, *arguments = shlex.split(line, comments=True)
+    if program == "make":
+        (target,) = arguments
+        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    else:
+        parse([a for argument in arguments if (a := argument.strip("[]").removesuffix("..."))])
+
+
+def test_there_are_commands_of_each_kind() -> None:
+    names = {line.split()[1] for line in COMMANDS}
+    assert {"demo", "release-demo", "test", "new", "check", "build", "compile", "wheel"} <= names
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.parent.name + path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    headings = {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+        for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    }
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        if target.startswith("#"):
+            assert target[1:] in headings
+        elif not target.startswith("https://"):
+            assert (document.parent / target.partition("#")[0]).exists(), target
+
+
+def test_the_spec_in_the_readme_is_sound(tmp_path: Path) -> None:
+    (example,) = blocks(ROOT / "README.md", "yaml")
+    (tmp_path / "example.yaml").write_text(example, encoding="utf-8")
+    assert load_spec(tmp_path / "example.yaml").compilation.batch_sizes == (1, 2, 4)
+
+
+def test_the_mistakes_in_the_readme_are_told_like_that(tmp_path: Path) -> None:
+    shown = re.search(r"\$ modelwheel check broken.yaml\n(.*?)```", _readme(), re.DOTALL)
+    assert shown is not None
+    (tmp_path / "broken.yaml").write_text(BROKEN, encoding="utf-8")
+    with pytest.raises(SpecError) as caught:
+        load_spec(tmp_path / "broken.yaml")
+    assert f"error: {caught.value}\n".replace(f"{tmp_path}/", "") == shown[1]
+
+
+BROKEN = """\
+model:
+  name: Jet Tagger
+  version: 1.0
+compilation:
+  batch_sizes: [1, 2, 4, 0]
+targets: [x86-64-v33]
+source:
+  git: https://example.org/data.git
+  commit: main
+  path: jet_tagger
+"""
+
+
+def _readme() -> str:
+    return (ROOT / "README.md").read_text(encoding="utf-8")
