@@ -9,11 +9,12 @@ from pathlib import Path
 from .compiler.compile import xla_flags
 from .compiler.jobs import Flags
 from .errors import SpecError, UsageError
+from .levels import LEVELS, Level
+from .platforms import PLATFORMS, Platform, host_platform
 from .source import fetch as source
 from .spec import ArchiveSource, BatchRule, DirectorySource, GitSource, Spec
 from .spec.reading.problems import did_you_mean
 from .spec.sources import is_local
-from .targets import PLATFORMS, TARGETS, Platform, Target, host_platform
 
 DEFAULT_BATCH_SIZES = (1,)
 """Where a spec names none; for a signature without batch axis, 1 is the whole evaluation."""
@@ -25,7 +26,7 @@ class Request:
 
     spec: Spec
     platforms: tuple[Platform, ...]
-    levels: tuple[Target, ...]
+    levels: tuple[Level, ...]
     """Of all platforms' architectures, lowest first within each."""
     batch_sizes: tuple[int, ...]
     """Ascending."""
@@ -35,17 +36,17 @@ class Request:
         """`digits-1.0.0`, with which the names of all steps begin."""
         return f"{self.spec.model.name}-{self.spec.model.version}"
 
-    def targets(self, platform: Platform) -> tuple[Target, ...]:
+    def levels_of(self, platform: Platform) -> tuple[Level, ...]:
         """The CPU levels of one platform, lowest first."""
         return tuple(t for t in self.levels if t.architecture == platform.architecture)
 
     @property
-    def variants(self) -> tuple[tuple[Platform, Target, int], ...]:
+    def variants(self) -> tuple[tuple[Platform, Level, int], ...]:
         """Everything to be compiled: platform, CPU level and batch size."""
         return tuple(
-            (platform, target, size)
+            (platform, level, size)
             for platform in self.platforms
-            for target in self.targets(platform)
+            for level in self.levels_of(platform)
             for size in self.batch_sizes
         )
 
@@ -60,10 +61,10 @@ class Request:
         rules = self.spec.batching.rules
         return tuple(rule for rule in rules if set(rule.sizes) <= set(self.batch_sizes))
 
-    def flags(self, target: Target) -> Flags:
+    def flags(self, level: Level) -> Flags:
         """The compiler flags of one CPU level."""
         tf_xla = self.spec.compilation.tf_xla_flags
-        return Flags(xla=xla_flags(target, self.spec.xla_flags()), tf_xla=tf_xla)
+        return Flags(xla=xla_flags(level, self.spec.xla_flags()), tf_xla=tf_xla)
 
 
 def make_request(
@@ -98,7 +99,7 @@ def _choose_platforms(spec: Spec, wanted: Sequence[str] | None) -> tuple[Platfor
     if wanted is None:
         return (host_platform(),)
     if not wanted:
-        return tuple(p for p in PLATFORMS.values() if spec.resolve_targets(p.architecture))
+        return tuple(p for p in PLATFORMS.values() if spec.resolve_levels(p.architecture))
     for name in wanted:
         if name not in PLATFORMS:
             raise UsageError(f"--platform {name}: {did_you_mean(name, PLATFORMS)}")
@@ -107,23 +108,23 @@ def _choose_platforms(spec: Spec, wanted: Sequence[str] | None) -> tuple[Platfor
 
 def _choose_levels(
     spec: Spec, platforms: Sequence[Platform], wanted: Sequence[str]
-) -> tuple[Target, ...]:
-    levels: dict[str, Target] = {}
+) -> tuple[Level, ...]:
+    levels: dict[str, Level] = {}
     for platform in platforms:
-        own = spec.resolve_targets(platform.architecture)
+        own = spec.resolve_levels(platform.architecture)
         if not own:
             raise SpecError(
                 f"{spec.path}: targets: none of these CPU levels is one of {platform.name}, which has "
-                f"{', '.join(t.name for t in TARGETS.values() if t.architecture == platform.architecture)}"
+                f"{', '.join(t.name for t in LEVELS.values() if t.architecture == platform.architecture)}"
             )
-        levels |= {target.name: target for target in own}
+        levels |= {level.name: level for level in own}
     for name in wanted:
         if name not in levels:
             raise SpecError(
                 f"{spec.path}: there is no target {name!r} to build here. "
                 + did_you_mean(name, levels)
             )
-    return tuple(target for name, target in levels.items() if not wanted or name in wanted)
+    return tuple(level for name, level in levels.items() if not wanted or name in wanted)
 
 
 def _choose_sizes(spec: Spec, sizes: tuple[int, ...], wanted: Collection[int]) -> tuple[int, ...]:

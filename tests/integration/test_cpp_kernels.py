@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from modelwheel.levels import host_levels
 from modelwheel.packaging.wheel import template_directory
-from modelwheel.targets import host_targets
 
 TESTS = Path(__file__).parents[1] / "cpp"
 HEADERS = sorted(path.name for path in (template_directory() / "src" / "kernels").glob("*.h"))
 FLAGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror", "-fno-exceptions"]
 FLAGS += ["-fno-rtti", "-std=c++17", f"-I{template_directory() / 'src'}"]
-LEVEL = host_targets()[2 if len(host_targets()) > 2 else 0]
+LEVEL = host_levels()[2 if len(host_levels()) > 2 else 0]
 LIBC = {"memcpy", "memmove", "memset", "sin", "cos", "sincos"}
 
 

@@ -12,11 +12,12 @@ import lief
 import pytest
 
 from modelwheel.errors import WheelError
+from modelwheel.levels import LEVELS as ALL_LEVELS
 from modelwheel.packaging.sdist import unpack
 from modelwheel.packaging.wheel import template_directory
+from modelwheel.platforms import PLATFORMS, host_platform
 from modelwheel.release.cross import CROSS_TARGETS
 from modelwheel.release.cross.build import build_environment
-from modelwheel.targets import PLATFORMS, TARGETS, host_platform
 from tests.support.commands import Modelwheel, run
 from tests.support.emulation import VERSION, ArmPython, UnavailableError, make_python
 from tests.support.wheels import make_environment, spec_text
@@ -271,7 +272,7 @@ WARNINGS = (
 def test_kernels_compile_without_warnings(tag: str, tmp_path: Path) -> None:
     target = CROSS_TARGETS[tag]
     architecture = PLATFORMS[target.platform].architecture
-    level = [level for level in TARGETS.values() if level.architecture == architecture][-1]
+    level = [level for level in ALL_LEVELS.values() if level.architecture == architecture][-1]
     run(
         build_environment(target)["MODELWHEEL_ZIG"],
         *("c++", "-target", target.zig, "-std=c++17", "-fno-exceptions", "-fno-rtti", *WARNINGS),

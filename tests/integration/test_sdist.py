@@ -15,7 +15,7 @@ from modelwheel.assembly.manifest import Manifest
 from modelwheel.errors import SpecError, UsageError
 from modelwheel.packaging.sdist import unpack
 from modelwheel.packaging.wheel import load_manifests
-from modelwheel.targets import PLATFORMS
+from modelwheel.platforms import PLATFORMS
 from modelwheel.verify.selftest import read_manifest
 from tests.support.commands import Modelwheel, run
 from tests.support.interrupting import become_another_user

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.levels import host_levels
 from modelwheel.packaging.wheel import read_sizes
-from modelwheel.targets import host_targets
 from modelwheel.verify.selftest import read_manifest
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import SHARED_MODELS
@@ -113,7 +113,7 @@ def test_recorded_outputs_are_met_at_every_level(
 ) -> None:
     package = __import__(f"model_{name}")
     assert package.Model.batch_sizes == (1, 4, 16)
-    assert package.Model.levels == tuple(target.name for target in host_targets())
+    assert package.Model.levels == tuple(target.name for target in host_levels())
     for model in runnable_levels(package, results[name]["report"]["skipped"]):
         compare(model, name, rows, TOLERANCES[name])
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from modelwheel.errors import VerifyError
-from modelwheel.targets import TARGETS
+from modelwheel.levels import LEVELS as ALL_LEVELS
 from tests.support.commands import Done, Modelwheel, run
 from tests.support.interrupting import Rebuilt
 from tests.support.wheels import HOST, LEVELS, LOWEST, SPECS, Built
@@ -150,7 +150,7 @@ def test_what_a_level_defines_carries_its_name(built: Built, tmp_path: Path) -> 
         f"-Dpybind11_DIR={pybind11}", f"-DPython_EXECUTABLE={sys.executable}")  # fmt: skip
     run("cmake", "--build", tmp_path, "--target", "model_mlp")
     for level in LEVELS:
-        name = TARGETS[level].identifier
+        name = ALL_LEVELS[level].identifier
         (program,) = tmp_path.rglob(f"program_{name}.cpp.o")
         own = f"N10modelwheel{len(name)}{name}"
         check_names(program, own)

@@ -20,7 +20,8 @@ from modelwheel.compiler.jobs import Flags, JobResult
 from modelwheel.compiler.pool import WorkerPool
 from modelwheel.compiler.worker_process import WorkerError
 from modelwheel.errors import UnsupportedModelError
-from modelwheel.targets import PLATFORMS, TARGETS
+from modelwheel.levels import LEVELS
+from modelwheel.platforms import PLATFORMS
 
 pytestmark = pytest.mark.slow
 
@@ -137,7 +138,7 @@ def test_a_job_starts_when_a_worker_is_free(models: Path, tmp_path: Path) -> Non
 
 def test_other_flags_get_another_worker(models: Path, tmp_path: Path, before: set[int]) -> None:
     request = CompileRequest(
-        PLATFORMS["linux-x86_64"], TARGETS["x86-64"], "mw::a", Flags(xla_flags(TARGETS["x86-64"]))
+        PLATFORMS["linux-x86_64"], LEVELS["x86-64"], "mw::a", Flags(xla_flags(LEVELS["x86-64"]))
     )
     out = tmp_path / "out"
     out.mkdir()

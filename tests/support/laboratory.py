@@ -14,7 +14,8 @@ from modelwheel.compiler.inspection import Inspection, Shapes
 from modelwheel.compiler.jobs import Flags, Job
 from modelwheel.compiler.pool import WorkerPool
 from modelwheel.compiler.reference import Reference, ReferenceRequest
-from modelwheel.targets import PLATFORMS, TARGETS
+from modelwheel.levels import LEVELS
+from modelwheel.platforms import PLATFORMS
 
 _ROOT = Path(__file__).parents[2]
 SHARED_MODELS = _ROOT.parent / "shared" / "models"
@@ -76,7 +77,7 @@ class Laboratory:
 
     def compile(self, name: str, frozen: Path, target: str, *flags: str) -> Path:
         """The directory with the compiled program."""
-        level = TARGETS[target]
+        level = LEVELS[target]
         every = Flags(xla_flags(level, flags))
         request = CompileRequest(
             PLATFORMS[f"linux-{level.architecture}"], level, cpp_class(name, 4, level), every

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from modelwheel.assembly.manifest import Manifest
-from modelwheel.targets import host_platform, host_targets
+from modelwheel.levels import host_levels
+from modelwheel.platforms import host_platform
 from modelwheel.verify.selftest import read_manifest
 from tests.support.commands import Modelwheel, run
 
 HOST = host_platform().name
-LOWEST = host_targets()[0].name
+LOWEST = host_levels()[0].name
 
-LEVELS = tuple(t.name for t in host_targets() if t.name in {LOWEST, "x86-64-v3"})
+LEVELS = tuple(t.name for t in host_levels() if t.name in {LOWEST, "x86-64-v3"})
 """What one of the wheels is built for; the others have the lowest level alone."""
 
 EVERYWHERE = ("x86-64", "x86-64-v3", "armv8-a")

@@ -26,9 +26,9 @@ from ..codegen import Variant as EmittedVariant
 from ..compiler.freeze import GRAPH, SIGNATURE, FrozenSignature
 from ..compiler.program import Program
 from ..compiler.reference import ARRAYS, SUMMARY, Reference
+from ..platforms import Platform
 from ..request import Request, license_texts
 from ..store.store import Record, Store
-from ..targets import Platform
 from ..util.files import digest_file
 from ..versions import TENSORFLOW_VERSION
 from . import manifest, sbom, tune_lock
@@ -219,15 +219,15 @@ def _write_sources(
 ) -> None:
     """Writes one file of C++ for each CPU level, and one with the tables that name them."""
     states = max(map(random_states, programs.values()))
-    for target in request.targets(platform):
+    for level in request.levels_of(platform):
         variants = [
             EmittedVariant(v.batch_size, programs[v.level, v.batch_size], v.cost)
             for v in described.variants
-            if v.level == target.name
+            if v.level == level.name
         ]
-        text = level_source(target, variants, constants.offsets, states)
-        _write(directory / f"program_{target.identifier}.cpp", text.encode())
-    text = tables_source(_tables(described), request.targets(platform), states)
+        text = level_source(level, variants, constants.offsets, states)
+        _write(directory / f"program_{level.identifier}.cpp", text.encode())
+    text = tables_source(_tables(described), request.levels_of(platform), states)
     _write(directory / "model_tables.cpp", text.encode())
 
 

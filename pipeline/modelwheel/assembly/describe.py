@@ -16,10 +16,11 @@ from ..compiler.freeze import FrozenSignature, FrozenTensor
 from ..compiler.program import Program
 from ..compiler.reference import Reference
 from ..errors import UnsupportedModelError
+from ..levels import Level
+from ..platforms import Platform
 from ..request import Request, license_texts
 from ..signature import Signature, Tensor
 from ..spec import BatchRule, Spec
-from ..targets import Platform, Target
 from ..versions import TENSORFLOW_VERSION
 from . import manifest, tune_lock
 
@@ -56,18 +57,18 @@ def describe(
             or the spec's batch rules cannot be kept.
     """
     signature = describe_signature(compiled.frozen, compiled.reference)
-    targets = request.targets(platform)
+    levels = request.levels_of(platform)
     return manifest.Manifest(
         platform=platform.name,
         model=_describe_model(request.spec),
         signature=signature,
         batching=_describe_batching(request, compiled),
-        levels=tuple(target.name for target in targets),
+        levels=tuple(level.name for level in levels),
         weights="",
         variants=_describe_variants(request.spec, platform, compiled.programs),
         files=(),
         verification=_describe_verification(request.spec, signature, compiled),
-        compiler=_describe_compiler(request, targets),
+        compiler=_describe_compiler(request, levels),
         provenance=provenance,
         sizes=sizes,
     )
@@ -212,11 +213,11 @@ def _describe_verification(
     )
 
 
-def _describe_compiler(request: Request, targets: Iterable[Target]) -> manifest.Compiler:
+def _describe_compiler(request: Request, levels: Iterable[Level]) -> manifest.Compiler:
     return manifest.Compiler(
         tensorflow=TENSORFLOW_VERSION,
         modelwheel=__version__,
-        xla_flags={target.name: request.flags(target).xla for target in targets},
+        xla_flags={level.name: request.flags(level).xla for level in levels},
         tf_xla_flags=request.spec.compilation.tf_xla_flags,
     )
 

@@ -13,7 +13,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..targets import PLATFORMS, TARGETS
+from ..levels import LEVELS
+from ..platforms import PLATFORMS
 from ..versions import NUMPY_REQUIREMENT, RUNTIME, RUNTIME_REQUIREMENT
 from .manifest import File, Manifest
 
@@ -214,7 +215,7 @@ def _runtime(manifest: Manifest) -> Component:
     runtime = _component("modelwheel", "modelwheel", version, "Runtime, kernels, Python package")
     runtime.purl = _purl("modelwheel", version)
     flags = {
-        f"flags:{level}": f"@MODEL_SBOM_FLAGS_{TARGETS[level].identifier}@"
+        f"flags:{level}": f"@MODEL_SBOM_FLAGS_{LEVELS[level].identifier}@"
         for level in manifest.levels
     }
     runtime.properties = _properties({"flags": "@MODEL_SBOM_FLAGS@", **flags})

@@ -24,9 +24,9 @@ class PlatformTag:
 
     name: str
     system: str
-    """`linux`, `macos` or `windows`, as in `modelwheel.targets`."""
+    """`linux`, `macos` or `windows`, as in `modelwheel.platforms`."""
     architecture: str
-    """`x86_64` or `aarch64`, as in `modelwheel.targets`; else as in the tag."""
+    """`x86_64` or `aarch64`, as in `modelwheel.platforms`; else as in the tag."""
     libc: Libc = ""
     """Of Linux; empty for `linux_...`, which promises nothing."""
     version: tuple[int, ...] = ()

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..compiler.program import Kernel, Program, Sort, walk
+from ..levels import Level
 from ..signature import Signature, Tensor
-from ..targets import Target
 from .memory import plan_memory
 from .thunks import StepWriter, braces
 
@@ -49,12 +49,12 @@ def random_states(program: Program) -> int:
 
 
 def level_source(
-    target: Target, variants: Sequence[Variant], constants: Mapping[str, int], states: int
+    level: Level, variants: Sequence[Variant], constants: Mapping[str, int], states: int
 ) -> str:
     """The C++ file of one CPU level.
 
     Args:
-        target: The level.
+        level: The level.
         variants: Its programs by ascending batch size.
         constants: Offset of each constant among the weights, by SHA-256.
         states: Random states that any program of the model draws from.
@@ -74,11 +74,11 @@ def level_source(
     return (
         f'{BANNER}#include "steps.h"\n{includes}\n'
         f'extern "C" {{\n{_declarations(variants)}}}\n\n'
-        f"namespace modelwheel::{target.identifier} {{\nnamespace {{\n\n"
+        f"namespace modelwheel::{level.identifier} {{\nnamespace {{\n\n"
         + "\n".join(functions)
         + "\n}  // namespace\n\n"
         + f"extern const Variant variants[];\nconst Variant variants[] = {{\n{rows}}};\n\n"
-        + f"}}  // namespace modelwheel::{target.identifier}\n"
+        + f"}}  // namespace modelwheel::{level.identifier}\n"
     )
 
 
@@ -131,14 +131,13 @@ def _size_table(name: str, sizes: Sequence[int]) -> str:
     return f"constexpr std::size_t {name}[] = {braces(sizes or (0,))};"
 
 
-def tables_source(model: ModelTables, targets: Sequence[Target], states: int) -> str:
+def tables_source(model: ModelTables, levels: Sequence[Level], states: int) -> str:
     """The C++ file with the model's names, tensors, batch sizes and levels."""
     inputs, outputs = model.signature.inputs, model.signature.outputs
     declarations = "".join(
-        f"namespace {target.identifier} {{ extern const Variant variants[]; }}\n"
-        for target in targets
+        f"namespace {level.identifier} {{ extern const Variant variants[]; }}\n" for level in levels
     )
-    levels = ", ".join(f"{{{quote(t.name)}, {t.identifier}::variants}}" for t in targets)
+    entries = ", ".join(f"{{{quote(t.name)}, {t.identifier}::variants}}" for t in levels)
     reason = quote(model.no_emulation_reason) if model.no_emulation_reason else "nullptr"
     about = json.dumps(model.about, sort_keys=True, separators=(",", ":"))
     return f"""{BANNER}#include "model.h"
@@ -152,8 +151,8 @@ namespace {{
 {_tensor_tables("input", inputs)}
 {_tensor_tables("output", outputs)}
 constexpr std::size_t batch_sizes[] = {braces(model.batch_sizes)};
-const char *const level_names[] = {braces(quote(target.name) for target in targets)};
-const Level levels[] = {{{levels}}};
+const char *const level_names[] = {braces(quote(level.name) for level in levels)};
+const Level levels[] = {{{entries}}};
 const char *const rules[] = {braces([quote(rule) for rule in model.rules] or ["nullptr"])};
 
 }}  // namespace
@@ -165,7 +164,7 @@ const modelwheel_api api = {{
     {quote(model.name)}, {quote(model.version)}, {quote(about)},
     {len(inputs)}, inputs, {len(outputs)}, outputs,
     {len(model.batch_sizes)}, batch_sizes, {int(model.signature.batched)}, {reason},
-    {len(targets)}, level_names,
+    {len(levels)}, level_names,
     create, destroy, level, error, run, run_batch_size,
     set_batch_rule, set_batch_strategy, batch_rule}};
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..targets import Platform, Target
+from ..levels import Level
+from ..platforms import Platform
 from ..versions import TENSORFLOW_VERSION
 from .freeze import CONFIG, GRAPH
 from .jobs import Flags, Job
@@ -34,21 +35,21 @@ COMMON_XLA_FLAGS = (
 """What every program is compiled with."""
 
 
-def xla_flags(target: Target, extra: Iterable[str] = ()) -> tuple[str, ...]:
+def xla_flags(level: Level, extra: Iterable[str] = ()) -> tuple[str, ...]:
     """The XLA_FLAGS of one CPU level; `extra` are the spec's, fast-math switches among them."""
-    return (*COMMON_XLA_FLAGS, *target.xla_flags, *extra)
+    return (*COMMON_XLA_FLAGS, *level.xla_flags, *extra)
 
 
-def cpp_class(identifier: str, batch: int | None, target: Target) -> str:
+def cpp_class(identifier: str, batch: int | None, level: Level) -> str:
     """The class name from which XLA derives its symbols: unique within a wheel and beyond.
 
     Args:
         identifier: The model's name as an identifier.
         batch: The batch size; None where the signature has no batch axis.
-        target: The CPU level.
+        level: The CPU level.
     """
     rows = "" if batch is None else f"_b{batch}"
-    return f"mw::{identifier}{rows}_{target.identifier}"
+    return f"mw::{identifier}{rows}_{level.identifier}"
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class CompileRequest:
     """A request to compile one frozen graph for one CPU level of one platform."""
 
     platform: Platform
-    target: Target
+    level: Level
     cpp_class: str
     flags: Flags
     """All of them, as from `xla_flags`."""
@@ -65,8 +66,8 @@ class CompileRequest:
         """The request as JSON holds it, apart from the flags, which are the worker's."""
         return {
             "triple": self.platform.triple,
-            "cpu": self.target.cpu,
-            "features": self.target.features,
+            "cpu": self.level.cpu,
+            "features": self.level.features,
             "cpp_class": self.cpp_class,
         }
 

@@ -25,6 +25,7 @@ from ..compiler.freeze import CONFIG, GRAPH, FreezeRequest
 from ..compiler.inspection import Inspection
 from ..compiler.jobs import Job
 from ..compiler.reference import ARRAYS, ReferenceRequest, default_rows
+from ..levels import Level, cpu_level
 from ..packaging.runtime import add_needed_sources, build_runtime, needed_sources, runtime_key
 from ..packaging.sdist import build_sdist, write_checksums
 from ..packaging.wheel import (
@@ -34,9 +35,9 @@ from ..packaging.wheel import (
     render_project,
     template_digest,
 )
+from ..platforms import Platform
 from ..request import Request
 from ..store.store import Record, Store, action_key
-from ..targets import Platform, Target, cpu_level
 from ..verify.selftest import require_passed, verify_wheel, write_report
 
 Records = Mapping[str, Record]
@@ -209,13 +210,13 @@ class CompileStep(JobStep):
     """Compiles one frozen graph for one CPU level of one platform."""
 
     batch_size: int
-    target: Target
+    level: Level
     platform: Platform
     kind = "compile"
 
     @property
     def name(self) -> str:
-        return _compile_name(self.request, self.platform, self.target, self.batch_size)
+        return _compile_name(self.request, self.platform, self.level, self.batch_size)
 
     @property
     def _freeze(self) -> str:
@@ -226,9 +227,9 @@ class CompileStep(JobStep):
         return (self._freeze,)
 
     def _request(self) -> CompileRequest:
-        name = cpp_class(self.request.spec.identifier, self.batch_size, self.target)
-        flags = self.request.flags(self.target)
-        return CompileRequest(self.platform, self.target, name, flags)
+        name = cpp_class(self.request.spec.identifier, self.batch_size, self.level)
+        flags = self.request.flags(self.level)
+        return CompileRequest(self.platform, self.level, name, flags)
 
     def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
         frozen = records[self._freeze].files
@@ -241,8 +242,8 @@ class CompileStep(JobStep):
         return self._request().job(frozen, out)
 
 
-def _compile_name(request: Request, platform: Platform, target: Target, size: int) -> str:
-    return f"{request.name}/{platform.name}/{target.name}/b{size}"
+def _compile_name(request: Request, platform: Platform, level: Level, size: int) -> str:
+    return f"{request.name}/{platform.name}/{level.name}/b{size}"
 
 
 @dataclass(frozen=True)
@@ -272,10 +273,10 @@ class ProjectStep(LocalStep):
             provenance=self.provenance,
             frozen={size: records[f"{name}/freeze/b{size}"] for size in request.batch_sizes},
             compiled={
-                (platform.name, target.name, size): records[
-                    _compile_name(request, platform, target, size)
+                (platform.name, level.name, size): records[
+                    _compile_name(request, platform, level, size)
                 ]
-                for platform, target, size in request.variants
+                for platform, level, size in request.variants
             },
             reference=records[f"{name}/reference"],
             store=store,
@@ -415,8 +416,8 @@ def steps_of(
         *(FreezeStep(request, tree, size) for size in request.batch_sizes),
         ReferenceStep(request, tree),
         *(
-            CompileStep(request, tree, size, target, platform)
-            for platform, target, size in request.variants
+            CompileStep(request, tree, size, level, platform)
+            for platform, level, size in request.variants
         ),
         ProjectStep(request, tree, provenance),
         *last[goal],

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..assembly.manifest import Manifest
 from ..errors import WheelError
+from ..levels import LEVELS
+from ..platforms import PLATFORMS
 from ..signature import Tensor
 from ..store.store import action_key
-from ..targets import PLATFORMS, TARGETS
 from ..util.files import digest_file
 from ..util.process import ProcessError, run
 from ..versions import RUNTIME
@@ -244,7 +245,7 @@ def _context(manifests: Sequence[Manifest]) -> dict[str, object]:
 def _platform(manifest: Manifest) -> dict[str, object]:
     return {
         "name": manifest.platform,
-        "level_identifiers": [TARGETS[level].identifier for level in manifest.levels],
+        "level_identifiers": [LEVELS[level].identifier for level in manifest.levels],
         "weights": manifest.weights,
     }
 

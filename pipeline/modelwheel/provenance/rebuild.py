@@ -12,8 +12,8 @@ from ..assembly.manifest import Manifest
 from ..assembly.sbom import COMPILERS
 from ..packaging.sdist import build_sdist, write_checksums
 from ..packaging.wheel import build_wheel, render_project
+from ..platforms import host_platform
 from ..store.store import Record, Store
-from ..targets import host_platform
 from ..wheelfile.contents import Contents, open_contents
 from .consistency import BrokenLinkError, UncheckedLinkError, library_name, some
 

@@ -25,7 +25,7 @@ from typing import Literal, TypeAlias
 from ..errors import EnvironmentProblemError, ModelwheelError, UsageError, WheelError
 from ..packaging.sdist import unpack
 from ..packaging.wheel import SOURCE_DATE_EPOCH
-from ..targets import PLATFORMS
+from ..platforms import PLATFORMS
 from ..util.process import Completed, ProcessError, run, stream
 
 System: TypeAlias = Literal["linux", "macos", "windows"]

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..errors import UsageError
+from ..platforms import PLATFORMS, Platform
 from ..request import DEFAULT_BATCH_SIZES
 from ..spec import Spec
-from ..targets import PLATFORMS, Platform
 
 MAX_JOBS = 250
 """A matrix may have 256 jobs; a few are left for jobs that are added by hand."""
@@ -213,7 +213,7 @@ def _cells(platform: WheelPlatform, specs: Sequence[Spec]) -> Iterator[_Cell]:
 
 def _wheel_seconds(spec: Spec, platform: WheelPlatform) -> float:
     """About what one wheel takes, tests included; 0 where the spec has no level of the platform."""
-    levels = len(spec.resolve_targets(platform.objects.architecture))
+    levels = len(spec.resolve_levels(platform.objects.architecture))
     if not levels:
         return 0.0
     sizes = len(spec.compilation.batch_sizes or DEFAULT_BATCH_SIZES)

@@ -21,7 +21,7 @@ from pydantic import (
     field_validator,
 )
 
-from ..targets import TARGETS, Target, default_targets
+from ..levels import LEVELS, Level, default_levels
 from .batching import MAX_BATCH_SIZE, Batching
 from .fields import (
     GivenName,
@@ -253,13 +253,13 @@ class InputSection(Section):
 
 
 def _check_target(name: str) -> str:
-    if name not in TARGETS:
-        raise mistake(f"'{name}' is not a known CPU level", did_you_mean(name, TARGETS))
+    if name not in LEVELS:
+        raise mistake(f"'{name}' is not a known CPU level", did_you_mean(name, LEVELS))
     return name
 
 
 _TargetName = Annotated[
-    StrictStr, AfterValidator(_check_target), Field(json_schema_extra={"enum": list(TARGETS)})
+    StrictStr, AfterValidator(_check_target), Field(json_schema_extra={"enum": list(LEVELS)})
 ]
 
 
@@ -319,7 +319,7 @@ class Spec(Section):
     @field_validator("targets")
     @classmethod
     def _lowest_first(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return tuple(name for name in TARGETS if name in names) if names is not None else None
+        return tuple(name for name in LEVELS if name in names) if names is not None else None
 
     @field_validator("batching")
     @classmethod
@@ -368,12 +368,12 @@ class Spec(Section):
         """The name of the Python module (`model_test_simple`)."""
         return f"model_{self.identifier}"
 
-    def resolve_targets(self, architecture: str) -> tuple[Target, ...]:
+    def resolve_levels(self, architecture: str) -> tuple[Level, ...]:
         """The CPU levels of an architecture to compile for, lowest first; may be none."""
         if self.targets is None:
-            return default_targets(architecture)
-        chosen = (TARGETS[name] for name in self.targets)
-        return tuple(target for target in chosen if target.architecture == architecture)
+            return default_levels(architecture)
+        chosen = (LEVELS[name] for name in self.targets)
+        return tuple(level for level in chosen if level.architecture == architecture)
 
     def xla_flags(self) -> tuple[str, ...]:
         """The spec's share of XLA_FLAGS: arithmetic, each switch set once, then the extra flags."""

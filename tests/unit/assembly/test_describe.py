@@ -14,9 +14,9 @@ from modelwheel.codegen import estimate_cost
 from modelwheel.compiler.freeze import FrozenSignature, FrozenTensor
 from modelwheel.compiler.reference import Reference
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.platforms import PLATFORMS
 from modelwheel.request import make_request
 from modelwheel.spec import load_spec
-from modelwheel.targets import PLATFORMS
 from tests.support.programs import matmul_program
 
 SPEC = """\

@@ -16,7 +16,7 @@ from modelwheel.errors import (
     StoreError,
     WheelError,
 )
-from modelwheel.targets import host_platform
+from modelwheel.platforms import host_platform
 from tests.support.commands import GROUP, Modelwheel, run
 from tests.support.stores import KEY, make, open_store
 

@@ -22,11 +22,11 @@ from modelwheel.codegen.sources import quote
 from modelwheel.codegen.thunks import StepWriter
 from modelwheel.compiler import program as p
 from modelwheel.errors import UnsupportedProgramError
+from modelwheel.levels import LEVELS
 from modelwheel.signature import Signature, Tensor
-from modelwheel.targets import TARGETS
 from tests.support.programs import dense, matmul_program
 
-V3 = TARGETS["x86-64-v3"]
+V3 = LEVELS["x86-64-v3"]
 
 
 def test_equal_constants_are_stored_once_and_unused_ones_not_at_all(tmp_path: Path) -> None:

@@ -17,10 +17,11 @@ from modelwheel.compiler.compile import CompileRequest, cpp_class, xla_flags
 from modelwheel.compiler.freeze import FreezeRequest, FrozenSignature, FrozenTensor, c_names
 from modelwheel.compiler.jobs import Flags
 from modelwheel.compiler.reference import Reference, ReferenceRequest, default_rows
+from modelwheel.levels import LEVELS
+from modelwheel.platforms import PLATFORMS
 from modelwheel.store.store import action_key
-from modelwheel.targets import PLATFORMS, TARGETS
 
-_V3 = TARGETS["x86-64-v3"]
+_V3 = LEVELS["x86-64-v3"]
 
 
 def test_names_become_identifiers() -> None:
@@ -53,7 +54,7 @@ def test_rows_to_evaluate(batch_sizes: list[int], rows: tuple[int, ...]) -> None
 
 
 def test_flags_of_a_level_with_those_of_the_spec_last() -> None:
-    flags = xla_flags(TARGETS["x86-64-v4"], ["--xla_cpu_enable_fast_math=false"])
+    flags = xla_flags(LEVELS["x86-64-v4"], ["--xla_cpu_enable_fast_math=false"])
     assert "--xla_cpu_multi_thread_eigen=true" in flags
     assert "--xla_cpu_experimental_ynn_fusion_type=" in flags
     assert flags[-2:] == (
@@ -64,7 +65,7 @@ def test_flags_of_a_level_with_those_of_the_spec_last() -> None:
 
 def test_classes_differ_by_model_batch_size_and_level() -> None:
     assert cpp_class("digits", 4, _V3) == "mw::digits_b4_x86_64_v3"
-    assert cpp_class("digits", None, TARGETS["armv8-a"]) == "mw::digits_armv8_a"
+    assert cpp_class("digits", None, LEVELS["armv8-a"]) == "mw::digits_armv8_a"
 
 
 _FREEZE = FreezeRequest("serving_default", 4)
@@ -94,7 +95,7 @@ def test_what_a_frozen_graph_depends_on(change: Callable[[], str]) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda: replace(_COMPILE, target=TARGETS["x86-64"]).key_inputs("g", "c"),
+        lambda: replace(_COMPILE, level=LEVELS["x86-64"]).key_inputs("g", "c"),
         lambda: replace(_COMPILE, platform=PLATFORMS["macos-x86_64"]).key_inputs("g", "c"),
         lambda: replace(_COMPILE, cpp_class="mw::b").key_inputs("g", "c"),
         lambda: replace(_COMPILE, flags=Flags(("--xla_a=2",))).key_inputs("g", "c"),

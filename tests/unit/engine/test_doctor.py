@@ -14,7 +14,7 @@ import pytest
 from modelwheel.engine import doctor
 from modelwheel.engine.doctor import Finding, diagnose
 from modelwheel.errors import EnvironmentProblemError
-from modelwheel.targets import TARGETS, cpu_level
+from modelwheel.levels import LEVELS, cpu_level
 from modelwheel.versions import CMAKE_MINIMUM, TENSORFLOW_VERSION
 
 NEHALEM = (
@@ -180,13 +180,13 @@ def test_levels_of_cpus(
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text(f"processor\t: 0\nvmx flags\t: ept\nflags\t\t: {flags}\n\n")
-    assert cpu_level(cpuinfo) == TARGETS[level]
-    assert cpu_level(tmp_path / "absent") == TARGETS["x86-64"]
+    assert cpu_level(cpuinfo) == LEVELS[level]
+    assert cpu_level(tmp_path / "absent") == LEVELS["x86-64"]
 
 
 def test_levels_of_other_architectures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert cpu_level() == TARGETS["armv8-a"]
+    assert cpu_level() == LEVELS["armv8-a"]
     monkeypatch.setattr(platform, "machine", lambda: "s390x")
     with pytest.raises(EnvironmentProblemError, match="s390x"):
         cpu_level()

@@ -14,6 +14,7 @@ import pytest
 from packaging.utils import parse_wheel_filename
 
 from modelwheel.errors import EnvironmentProblemError, UsageError, WheelError
+from modelwheel.platforms import PLATFORMS
 from modelwheel.release.cross import CROSS_TARGETS, CrossTarget, build_wheels, find_target
 from modelwheel.release.cross.build import (
     TOOLCHAIN,
@@ -24,7 +25,6 @@ from modelwheel.release.cross.build import (
 )
 from modelwheel.release.cross.interpreter import Interpreter, find_interpreter
 from modelwheel.release.cross.mach_o import hide_symbols
-from modelwheel.targets import PLATFORMS
 from tests.support.commands import Modelwheel, run
 
 X86_64 = CROSS_TARGETS["manylinux_2_17_x86_64"]

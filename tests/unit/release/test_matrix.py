@@ -17,7 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelwheel.errors import UsageError
+from modelwheel.levels import LEVELS
 from modelwheel.packaging.wheel import template_directory
+from modelwheel.platforms import PLATFORMS
 from modelwheel.release import matrix as github_matrix
 from modelwheel.release.matrix import (
     MAX_JOBS,
@@ -31,7 +33,6 @@ from modelwheel.release.matrix import (
     sdist_name,
 )
 from modelwheel.spec import Spec
-from modelwheel.targets import PLATFORMS, TARGETS
 from tests.support.commands import Modelwheel
 
 GITHUB_JOBS = 256
@@ -82,7 +83,7 @@ def costs(job: Job, by_sdist: Mapping[str, Spec]) -> list[float]:
 
 spec_lists = st.lists(
     st.tuples(
-        st.none() | st.lists(st.sampled_from(sorted(TARGETS)), min_size=1, unique=True),
+        st.none() | st.lists(st.sampled_from(sorted(LEVELS)), min_size=1, unique=True),
         st.none() | st.lists(st.integers(1, 64), min_size=1, max_size=8, unique=True),
         st.sampled_from(["extension", "shared"]),
     ),
@@ -104,7 +105,7 @@ def test_every_wheel_is_in_exactly_one_job(
     expected = Counter(
         (sdist_name(spec), name, group)
         for spec, (name, platform), group in product(specs, WHEEL_PLATFORMS.items(), PYTHON_GROUPS)
-        if spec.resolve_targets(platform.objects.architecture)
+        if spec.resolve_levels(platform.objects.architecture)
         and (group == "py3") == (spec.package.bindings == "shared")
         and (not platforms or platform.objects.name in platforms)
         and (musllinux or name in GLIBC)

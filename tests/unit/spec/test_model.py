@@ -14,11 +14,11 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 from pydantic import ValidationError
 
+from modelwheel.levels import LEVELS, default_levels
 from modelwheel.spec import BatchRule, GitSource, Spec
 from modelwheel.spec.explain import explain
 from modelwheel.spec.flags import FastMath
 from modelwheel.spec.reading.document import Document
-from modelwheel.targets import TARGETS, default_targets
 
 COMMIT = "df4bfd35dfed51d7c6ff0367ebc78093dfcc7d1d"
 SHA256 = "0123456789abcdef" * 4
@@ -357,11 +357,11 @@ def test_a_flag_is_refused_or_one_plain_token(flag: str) -> None:
 
 
 def test_targets_are_known_levels_lowest_first() -> None:
-    assert make().resolve_targets("x86_64") == default_targets("x86_64")
-    assert make().resolve_targets("aarch64") == (TARGETS["armv8-a"],)
+    assert make().resolve_levels("x86_64") == default_levels("x86_64")
+    assert make().resolve_levels("aarch64") == (LEVELS["armv8-a"],)
     chosen = make(targets=["x86-64-v4", "armv8.2-a+fp16+dotprod", "x86-64"])
-    assert chosen.resolve_targets("x86_64") == (TARGETS["x86-64"], TARGETS["x86-64-v4"])
-    assert chosen.resolve_targets("aarch64") == (TARGETS["armv8.2-a+fp16+dotprod"],)
+    assert chosen.resolve_levels("x86_64") == (LEVELS["x86-64"], LEVELS["x86-64-v4"])
+    assert chosen.resolve_levels("aarch64") == (LEVELS["armv8.2-a+fp16+dotprod"],)
 
 
 # The whole

@@ -108,7 +108,7 @@ class Binary:
     """Its path in the wheel."""
     format: Format
     machine: str
-    """The architecture in the words of `modelwheel.targets` (`x86_64`), else as the format calls it."""
+    """The architecture in the words of `modelwheel.platforms` (`x86_64`), else as the format calls it."""
     libraries: tuple[str, ...]
     """Shared libraries that it needs."""
     search_paths: tuple[str, ...]

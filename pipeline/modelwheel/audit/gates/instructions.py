@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from ...errors import EnvironmentProblemError
-from ...targets import TARGETS
+from ...levels import LEVELS
 from ..formats.binary import Binary
 from ..machine_code.code import Code, Function, Use
 from ..machine_code.levels import Place, assign, find_entries
@@ -106,9 +106,9 @@ def allowed(level: str, binary: Binary) -> frozenset[str]:
     mac = binary.format == "Mach-O"
     features = set(_EVERY_MAC.get(binary.machine, "").split()) if mac else set()
     if level:
-        architecture = TARGETS[level].architecture
-        for name, target in TARGETS.items():
-            if target.architecture == architecture:
+        architecture = LEVELS[level].architecture
+        for name, other in LEVELS.items():
+            if other.architecture == architecture:
                 features.update(_ADDED[name].split())
             if name == level:
                 break

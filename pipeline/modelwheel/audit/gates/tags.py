@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from ...errors import EnvironmentProblemError
-from ...targets import PLATFORMS
+from ...platforms import PLATFORMS
 from ...versions import RUNTIME
 from ..formats.binary import Binary, Format
 from ..opened import OpenedWheel

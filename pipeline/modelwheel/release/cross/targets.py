@@ -15,7 +15,7 @@ class CrossTarget:
     tag: str
     """The platform tag of the wheels."""
     platform: str
-    """The name in `modelwheel.targets.PLATFORMS` of the machine code."""
+    """The name in `modelwheel.platforms.PLATFORMS` of the machine code."""
     zig: str
     """The target of zig, with the version of the C library or of macOS that is the least."""
     system: str

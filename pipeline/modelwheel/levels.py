@@ -1,4 +1,4 @@
-"""The platforms and CPU levels that models are compiled for: policy as data.
+"""The CPU levels (micro-architecture levels) that models are compiled for.
 
 Names of levels are those of the x86-64 psABI supplement (https://gitlab.com/x86-psABIs/x86-64-ABI) and of
 GCC's `-march` for Arm.
@@ -6,46 +6,15 @@ GCC's `-march` for Arm.
 
 from __future__ import annotations
 
-import platform
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import EnvironmentProblemError
+from .platforms import machine
 
 
 @dataclass(frozen=True)
-class Platform:
-    """One operating system on one architecture: what an object file is made for."""
-
-    name: str
-    """As users write it (`linux-x86_64`)."""
-    architecture: str
-    """The machine name that Linux reports (`x86_64`), by which levels are found."""
-    triple: str
-    """The LLVM target triple of the objects."""
-
-    @property
-    def system(self) -> str:
-        """The operating system: the first word of the name."""
-        return self.name.partition("-")[0]
-
-
-PLATFORMS = {
-    known.name: known
-    for known in (
-        Platform("linux-x86_64", "x86_64", "x86_64-unknown-linux-gnu"),
-        Platform("linux-aarch64", "aarch64", "aarch64-unknown-linux-gnu"),
-        Platform("macos-arm64", "aarch64", "arm64-apple-darwin"),
-        Platform("macos-x86_64", "x86_64", "x86_64-apple-darwin"),
-        Platform("windows-amd64", "x86_64", "x86_64-pc-windows-msvc"),
-    )
-}
-"""Every known platform by name. Objects for Linux serve glibc and musl alike: they call libm alone."""
-
-
-@dataclass(frozen=True)
-class Target:
+class Level:
     """One micro-architecture level of one architecture."""
 
     name: str
@@ -67,22 +36,22 @@ class Target:
         return self.name.replace("-", "_").replace(".", "_").replace("+", "_")
 
 
-TARGETS = {
-    target.name: target
-    for target in (
-        Target("x86-64", "x86_64", "x86-64"),
-        Target("x86-64-v2", "x86_64", "x86-64-v2"),
-        Target("x86-64-v3", "x86_64", "x86-64-v3"),
-        Target(
+LEVELS = {
+    level.name: level
+    for level in (
+        Level("x86-64", "x86_64", "x86-64"),
+        Level("x86-64-v2", "x86_64", "x86-64-v2"),
+        Level("x86-64-v3", "x86_64", "x86-64-v3"),
+        Level(
             "x86-64-v4",
             "x86_64",
             "x86-64-v4",
             # LLVM prefers 256-bit vectors for this level; 512 is measurably faster here.
             xla_flags=("--xla_cpu_prefer_vector_width=512",),
         ),
-        Target("armv8-a", "aarch64", ""),
+        Level("armv8-a", "aarch64", ""),
         # Arithmetic on float16 and int8 alone: other models get the same instructions twice.
-        Target(
+        Level(
             "armv8.2-a+fp16+dotprod",
             "aarch64",
             "",
@@ -93,50 +62,24 @@ TARGETS = {
 }
 """Every known level by name, lowest first within an architecture."""
 
-_MACHINES = {"AMD64": "x86_64", "arm64": "aarch64"}
-"""What Windows and macOS call the architectures."""
 
-_SYSTEMS = {"darwin": "macos", "win32": "windows"}
-
-
-def _machine() -> str:
-    """This machine's architecture, as Linux calls it."""
-    return _MACHINES.get(platform.machine(), platform.machine())
-
-
-def host_platform() -> Platform:
-    """The platform of this machine.
-
-    Raises:
-        EnvironmentProblemError: It is not known.
-    """
-    machine = _machine()
-    system = _SYSTEMS.get(sys.platform, sys.platform)
-    for found in PLATFORMS.values():
-        if (found.system, found.architecture) == (system, machine):
-            return found
-    raise EnvironmentProblemError(
-        f"this machine's platform, {system} on {machine}, is not known (known: {', '.join(PLATFORMS)})"
-    )
-
-
-def default_targets(architecture: str) -> tuple[Target, ...]:
+def default_levels(architecture: str) -> tuple[Level, ...]:
     """The levels for which models are compiled where a spec names none, lowest first."""
-    return tuple(t for t in TARGETS.values() if t.architecture == architecture and t.default)
+    return tuple(t for t in LEVELS.values() if t.architecture == architecture and t.default)
 
 
-def host_targets() -> tuple[Target, ...]:
+def host_levels() -> tuple[Level, ...]:
     """The levels of this machine's architecture, lowest first.
 
     Raises:
         EnvironmentProblemError: No level is known for this architecture.
     """
-    machine = _machine()
-    found = tuple(target for target in TARGETS.values() if target.architecture == machine)
+    here = machine()
+    found = tuple(level for level in LEVELS.values() if level.architecture == here)
     if not found:
-        known = ", ".join(sorted({target.architecture for target in TARGETS.values()}))
+        known = ", ".join(sorted({level.architecture for level in LEVELS.values()}))
         raise EnvironmentProblemError(
-            f"no CPU level is known for this machine's architecture {machine!r} (known: {known})"
+            f"no CPU level is known for this machine's architecture {here!r} (known: {known})"
         )
     return found
 
@@ -151,7 +94,7 @@ _CPU_FLAGS = {
 """What each level adds, in Linux's names (`pni` is SSE3, `abm` has LZCNT); x86-64's as in the psABI's table."""
 
 
-def cpu_level(cpuinfo: Path = Path("/proc/cpuinfo")) -> Target:
+def cpu_level(cpuinfo: Path = Path("/proc/cpuinfo")) -> Level:
     """The highest level that this machine's CPU runs, as Linux describes it.
 
     Where there is no such description, and on architectures with one level: the lowest.
@@ -159,12 +102,12 @@ def cpu_level(cpuinfo: Path = Path("/proc/cpuinfo")) -> Target:
     Raises:
         EnvironmentProblemError: No level is known for this architecture.
     """
-    found, *higher = host_targets()
+    found, *higher = host_levels()
     flags = _read_flags(cpuinfo)
-    for target in higher:
-        if not flags.issuperset(_CPU_FLAGS[target.name].split()):
+    for level in higher:
+        if not flags.issuperset(_CPU_FLAGS[level.name].split()):
             break
-        found = target
+        found = level
     return found
 
 
