@@ -1,0 +1,111 @@
+"""`modelwheel.toml`: where it is looked for, what it may hold, and what options override."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from modelwheel.config import (
+    FILE_NAME,
+    Config,
+    find_address,
+    find_config,
+    load_config,
+    require_address,
+)
+from modelwheel.errors import UsageError
+
+URL = "https://example.org/simple/"
+
+
+def write(directory: Path, text: str) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / FILE_NAME
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_every_field(tmp_path: Path) -> None:
+    write(tmp_path, f'[index]\nurl = "{URL}"\nupload = "{URL}up"\nsite = "http://localhost:80/"\n')
+    index = load_config(tmp_path).index
+    assert (index.url, index.upload, index.site) == (URL, f"{URL}up", "http://localhost:80/")
+
+
+def test_without_a_file(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    assert load_config(tmp_path) == Config()
+
+
+def test_the_nearest_file_counts(tmp_path: Path) -> None:
+    upper = write(tmp_path, "")
+    inner = tmp_path / "specs" / "models"
+    inner.mkdir(parents=True)
+    assert find_config(inner) == upper
+    assert find_config(tmp_path) == upper
+    lower = write(tmp_path / "specs", "")
+    assert find_config(inner) == lower
+
+
+@pytest.mark.parametrize("worktree", [True, False])
+def test_no_file_above_the_checkout_counts(tmp_path: Path, *, worktree: bool) -> None:
+    write(tmp_path, "")
+    checkout = tmp_path / "checkout"
+    (checkout / "specs").mkdir(parents=True)
+    if worktree:
+        (checkout / ".git").write_text("gitdir: elsewhere\n")
+    else:
+        (checkout / ".git").mkdir()
+    assert find_config(checkout / "specs") is None
+    own = write(checkout, "")
+    assert find_config(checkout / "specs") == own
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ("[index]\nulr = 'x'", ["index.ulr: unknown field. Did you mean 'url'?"]),
+        ("[index]\nx = 'x'", ["index.x: unknown field. Known here: url, upload, site"]),
+        ("[idnex]\n", ["idnex: unknown field. Did you mean 'index'?"]),
+        ("index = 3", ["index: must be a section: [index]"]),
+        ("[index]\nurl = 3", ["index.url: must be text in quotation marks, got 3"]),
+        (
+            "[index]\nurl = 'ftp://example.org/'\nsite = 'example.org'",
+            [
+                "index.url: must be an https:// address, such as https://example.org/simple/",
+                "index.site: must be an https:// address, such as https://example.org/simple/",
+            ],
+        ),
+        (
+            "[index]\nupload = 'https://me:secret@example.org/'",
+            ["index.upload: must not contain a user name or password"],
+        ),
+    ],
+)
+def test_mistakes_name_file_and_field(tmp_path: Path, text: str, problems: list[str]) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(UsageError) as caught:
+        load_config(tmp_path)
+    assert str(caught.value).splitlines() == [f"{path}: {problem}" for problem in problems]
+
+
+def test_what_is_not_toml(tmp_path: Path) -> None:
+    path = write(tmp_path, "[index\n")
+    with pytest.raises(UsageError, match=r"is not valid TOML: .*line 1, column 7") as caught:
+        load_config(tmp_path)
+    assert str(caught.value).startswith(f"{path}: ")
+    path.write_bytes(b"\xff")
+    with pytest.raises(UsageError, match="is not UTF-8 text"):
+        load_config(tmp_path)
+
+
+def test_options_override_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, f'[index]\nurl = "{URL}"\n')
+    monkeypatch.chdir(tmp_path)
+    assert find_address("url", None) == URL
+    assert find_address("url", "") == URL  # what a workflow passes for a variable that is not set
+    assert find_address("url", "https://other.example/") == "https://other.example/"
+    assert find_address("site", None) is None
+    assert require_address("url", None, "--index-url") == URL
+    with pytest.raises(UsageError, match=r"--repository-url URL, or set `upload` in section"):
+        require_address("upload", "", "--repository-url")
