@@ -16,13 +16,13 @@ NUMPY_REQUIREMENT = "numpy>=1.26"
 """What every Python package that is made here needs."""
 
 ABI_VERSION = 1
-"""Of the C ABI between models and bindings, `wheel_template/include/modelwheel/abi.h`."""
+"""Of the C ABI between models and bindings, `wheel_template/common/include/modelwheel/abi.h`."""
 
 RUNTIME = "modelwheel-runtime"
 """The package with the Python extension for all models whose spec says `package.bindings: shared`."""
 
 _RUNTIME_MINOR, _RUNTIME_PATCH = 0, 0
-"""The minor version is raised when `wheel_template/src/bindings/` or `runtime/` offer more, the patch with
+"""The minor version is raised when `wheel_template/bindings/` or `runtime/` offer more, the patch with
 any other change there; a new ABI begins with 0.0."""
 
 RUNTIME_VERSION = f"{ABI_VERSION}.{_RUNTIME_MINOR}.{_RUNTIME_PATCH}"

@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from modelwheel.levels import host_levels
-from modelwheel.packaging.wheel import template_directory
+from modelwheel.packaging.template import template_directory
 
 TESTS = Path(__file__).parents[1] / "cpp"
-HEADERS = sorted(path.name for path in (template_directory() / "src" / "kernels").glob("*.h"))
+HEADERS = sorted(
+    path.name for path in (template_directory() / "model" / "src" / "kernels").glob("*.h")
+)
 FLAGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror", "-fno-exceptions"]
-FLAGS += ["-fno-rtti", "-std=c++17", f"-I{template_directory() / 'src'}"]
+FLAGS += ["-fno-rtti", "-std=c++17", f"-I{template_directory() / 'model' / 'src'}"]
 LEVEL = host_levels()[2 if len(host_levels()) > 2 else 0]
 LIBC = {"memcpy", "memmove", "memset", "sin", "cos", "sincos"}
 
@@ -50,7 +52,7 @@ def test_header_stands_alone(header: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("header", HEADERS)
 def test_header_keeps_out_of_the_standard_library(header: str) -> None:
-    text = (template_directory() / "src" / "kernels" / header).read_text(encoding="utf-8")
+    text = (template_directory() / "model" / "src" / "kernels" / header).read_text(encoding="utf-8")
     included = set(re.findall(r"#include <(.+)>", text))
     assert included <= {"cstddef", "cstdint", "cstring"}
     used = set(re.findall(r"\bstd::(\w+)", text))

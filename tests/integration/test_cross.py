@@ -14,7 +14,7 @@ import pytest
 from modelwheel.errors import WheelError
 from modelwheel.levels import LEVELS as ALL_LEVELS
 from modelwheel.packaging.sdist import unpack
-from modelwheel.packaging.wheel import template_directory
+from modelwheel.packaging.template import template_directory
 from modelwheel.platforms import PLATFORMS, host_platform
 from modelwheel.release.cross import CROSS_TARGETS
 from modelwheel.release.cross.build import build_environment
@@ -277,13 +277,13 @@ def test_kernels_compile_without_warnings(tag: str, tmp_path: Path) -> None:
         build_environment(target)["MODELWHEEL_ZIG"],
         *("c++", "-target", target.zig, "-std=c++17", "-fno-exceptions", "-fno-rtti", *WARNINGS),
         *zig_flags(level.identifier),
-        *(f"-I{template_directory() / 'src'}", f"-DMODELWHEEL_LEVEL={level.identifier}"),
+        *(f"-I{template_directory() / 'model' / 'src'}", f"-DMODELWHEEL_LEVEL={level.identifier}"),
         *("-O0", "-fno-sanitize=all", "-c", INSTANTIATE, "-o", tmp_path / "kernels.o"),
     )
 
 
 def zig_flags(identifier: str) -> list[str]:
     """As levels.cmake has them: the last ones are zig's."""
-    levels = (template_directory() / "cmake" / "levels.cmake").read_text()
+    levels = (template_directory() / "model" / "cmake" / "levels.cmake").read_text()
     line = levels.rpartition(f"set(LEVEL_FLAGS_{identifier} ")[2]
     return line.partition(")")[0].split()

@@ -8,17 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.packaging.wheel import template_directory
+from modelwheel.packaging.template import template_directory
 
 TEMPLATE = template_directory()
 TESTS = Path(__file__).parents[1] / "cpp"
-SHARED = [TEMPLATE / "src" / f"{name}.cpp" for name in ("batching", "cpu_level", "model")]
+SHARED = [TEMPLATE / "model" / "src" / f"{name}.cpp" for name in ("batching", "cpu_level", "model")]
 SHARED += [TESTS / "interfaces" / f"{name}.cpp" for name in ("toy_model", "other_unit")]
 """The runtime, the toy model, and a second unit that includes all headers."""
 
 FLAGS = ["-std=c++17", "-g", "-pthread"]
 FLAGS += ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"]
-FLAGS += [f"-I{path}" for path in (TEMPLATE / "include", TEMPLATE / "src", TESTS)]
+FLAGS += [
+    f"-I{TEMPLATE / path}"
+    for path in ("common/include", "model/include", "model/src", "bindings/src")
+]
+FLAGS += [f"-I{TESTS}"]
 MEMORY = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-D_GLIBCXX_ASSERTIONS"]
 THREADS = ["-fsanitize=thread"]
 

@@ -13,8 +13,8 @@ import pytest
 
 from modelwheel.assembly.manifest import Manifest
 from modelwheel.errors import SpecError, UsageError
+from modelwheel.packaging.project import load_manifests
 from modelwheel.packaging.sdist import unpack
-from modelwheel.packaging.wheel import load_manifests
 from modelwheel.platforms import PLATFORMS
 from modelwheel.verify.selftest import read_manifest
 from tests.support.commands import Modelwheel, run

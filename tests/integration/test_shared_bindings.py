@@ -15,9 +15,9 @@ import pytest
 from packaging.metadata import Metadata
 from packaging.requirements import Requirement
 
+from modelwheel.packaging.backend import build_distribution
 from modelwheel.packaging.runtime import NEEDED
 from modelwheel.packaging.sdist import unpack as unpack_sdist
-from modelwheel.packaging.wheel import build_distribution
 from modelwheel.verify.selftest import read_manifest
 from modelwheel.versions import NUMPY_REQUIREMENT, RUNTIME_REQUIREMENT, RUNTIME_VERSION
 from tests.support.commands import Done, Modelwheel, run

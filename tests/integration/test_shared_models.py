@@ -13,8 +13,8 @@ import pytest
 
 from modelwheel.errors import UnsupportedModelError
 from modelwheel.levels import host_levels
-from modelwheel.packaging.wheel import read_sizes
 from modelwheel.verify.selftest import read_manifest
+from modelwheel.wheelfile.sizes import read_sizes
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import SHARED_MODELS
 from tests.support.wheels import LOWEST, unpack

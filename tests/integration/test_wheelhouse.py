@@ -18,7 +18,8 @@ import pytest
 from packaging.utils import parse_wheel_filename
 
 from modelwheel.errors import EnvironmentProblemError, WheelError
-from modelwheel.packaging.sdist import CHECKSUMS, unpack, write_checksums
+from modelwheel.packaging.checksums import CHECKSUMS, write_checksums
+from modelwheel.packaging.sdist import unpack
 from tests.containers.image import PYTHONS
 from tests.support.commands import COMMAND, Modelwheel
 from tests.support.wheels import Built

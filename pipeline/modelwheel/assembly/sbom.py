@@ -1,7 +1,7 @@
 """The bill of materials that every wheel carries (PEP 770, CycloneDX 1.6): the model and all else in it.
 
 The compile stage knows everything but the C and C++ compilers. It writes a template, in which CMake
-(`wheel_template/cmake/sbom.cmake`) replaces `@MODEL_SBOM_...@`, so that a wheel names the compilers that
+(`wheel_template/common/cmake/sbom.cmake`) replaces `@MODEL_SBOM_...@`, so that a wheel names the compilers that
 really built it. Nothing in it depends on when or where: there is no timestamp, and the serial number is
 a UUID (version 5) over everything else.
 """

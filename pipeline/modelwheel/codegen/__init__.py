@@ -1,7 +1,7 @@
 """From programs to what a wheel is compiled from: generated C++ and one blob of constants.
 
 Generated code is tables and straight-line calls; everything with logic is hand-written in
-`wheel_template/src/`.
+`wheel_template/model/src/`.
 """
 
 from __future__ import annotations

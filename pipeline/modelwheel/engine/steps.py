@@ -26,15 +26,12 @@ from ..compiler.inspection import Inspection
 from ..compiler.jobs import Job
 from ..compiler.reference import ARRAYS, ReferenceRequest, default_rows
 from ..levels import Level, cpu_level
+from ..packaging.backend import build_environment, build_wheel
+from ..packaging.checksums import write_checksums
+from ..packaging.project import render_project
 from ..packaging.runtime import add_needed_sources, build_runtime, needed_sources, runtime_key
-from ..packaging.sdist import build_sdist, write_checksums
-from ..packaging.wheel import (
-    build_environment,
-    build_wheel,
-    model_template,
-    render_project,
-    template_digest,
-)
+from ..packaging.sdist import build_sdist
+from ..packaging.template import model_template, template_digest
 from ..platforms import Platform
 from ..request import Request
 from ..store.store import Record, Store, action_key

@@ -1,7 +1,6 @@
 """The package modelwheel-runtime: the Python extension for all models that have none of their own.
 
-Its project is `wheel_template/runtime/`, and what the extensions of models are made from too. The major
-version is that of the ABI, so that a requirement such as `>=1.0,<2` says which releases serve a model.
+Its project consists of the template's overlays `runtime/`, `common/` and `bindings/`. The major version is that of the ABI, so that a requirement such as `>=1.0,<2` says which releases serve a model.
 """
 
 from __future__ import annotations
@@ -16,46 +15,24 @@ from ..errors import UsageError
 from ..store.store import Record, Store, action_key
 from ..util.files import write_atomically
 from ..versions import ABI_VERSION, NUMPY_REQUIREMENT, RUNTIME, RUNTIME_VERSION
-from .sdist import write_checksums
-from .wheel import (
+from .backend import build_distribution, build_environment
+from .checksums import write_checksums
+from .template import (
+    RUNTIME_OVERLAYS,
     SOURCE_DATE_EPOCH,
     Template,
-    build_distribution,
-    build_environment,
-    list_template,
+    combine_overlays,
     render,
     template_digest,
-    template_directory,
 )
-
-_DIRECTORY = "runtime"
 
 NEEDED = "needed"
 """In source distributions: where pip finds what their wheels need; `cibuildwheel.toml.inc` knows it too."""
 
-_COMMON = (
-    "LICENSE",
-    "cibuildwheel.toml.inc",
-    "cmake/extension.cmake",
-    "cmake/sbom.cmake",
-    "include/modelwheel/abi.h",
-    "include/modelwheel/buffer.hpp",
-    "include/modelwheel/export.h",
-    "include/modelwheel/instance.hpp",
-    "src/bindings",
-)
-"""What it shares with models, as files and directories of `wheel_template/`."""
-
 
 def runtime_template() -> Template:
     """The files that its project is made from."""
-    root = template_directory()
-    common = {
-        name: path
-        for name, path in list_template(root)
-        if any(name.is_relative_to(part) for part in _COMMON)
-    }
-    return {**common, **dict(list_template(root / _DIRECTORY))}
+    return combine_overlays(RUNTIME_OVERLAYS)
 
 
 def write_project(project: Path) -> None:

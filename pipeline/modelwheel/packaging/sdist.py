@@ -7,25 +7,18 @@ every other file, as `sha256sum --check` reads it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable
+from pathlib import Path
 
 from ..errors import SourceError, WheelError
 from ..source.archive import extract
 from ..util.files import digest_file, digest_tree
-from .wheel import build_distribution
-
-CHECKSUMS = "SHA256SUMS"
-
-
-def write_checksums(project: Path) -> None:
-    """Writes `SHA256SUMS` over all files of a rendered project."""
-    lines = (f"{file.sha256}  {name}\n" for name, file in sorted(digest_tree(project).items()))
-    (project / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
+from .backend import build_distribution
+from .checksums import CHECKSUMS, parse_checksums
 
 
 def build_sdist(project: Path, out: Path) -> Path:
-    """Packs a rendered project, the same bytes wherever and whenever.
+    """Packs a rendered project: the same bytes on every machine, at any time.
 
     Args:
         project: What `render_project` wrote.
@@ -38,42 +31,42 @@ def build_sdist(project: Path, out: Path) -> Path:
 
 
 def find_sdists(paths: Iterable[Path]) -> list[Path]:
-    """These files, with what lies in a directory in place of the directory.
+    """These files, and the source distributions in these directories.
 
     Raises:
-        WheelError: A directory holds no source distribution.
+        WheelError: A directory has no source distribution.
     """
     found = []
     for path in paths:
         there = sorted(path.glob("*.tar.gz")) if path.is_dir() else [path]
         if not there:
             raise WheelError(
-                f"{path} holds no source distributions (.tar.gz); `modelwheel compile` makes them"
+                f"{path} has no source distributions (.tar.gz); `modelwheel compile` makes them"
             )
         found += there
     return found
 
 
 def unpack(sdist: Path, directory: Path) -> Path:
-    """Unpacks a model source distribution and proves that it is whole; gives the project.
+    """Unpacks a model source distribution, checks it against `SHA256SUMS` and returns the project.
 
     Args:
         sdist: A `.tar.gz` that `build_sdist` made.
         directory: An existing directory.
 
     Raises:
-        WheelError: It cannot be read, is no model source distribution, or a file is not what
-            `SHA256SUMS` says.
+        WheelError: It cannot be read, is not a model source distribution, or a file does not match
+            `SHA256SUMS`.
     """
     try:
         extract(sdist, "", directory, sdist.name)
     except (OSError, SourceError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise WheelError(f"cannot unpack {sdist}: {reason}; fetch or make it again") from None
+        raise WheelError(f"cannot unpack {sdist}: {reason}; download or make it again") from None
     projects = [path.parent for path in directory.glob(f"*/{CHECKSUMS}")]
     if len(projects) != 1:
         raise WheelError(
-            f"{sdist} is no model source distribution: it has no {CHECKSUMS}; name a file that "
+            f"{sdist} is not a model source distribution: it has no {CHECKSUMS}; name a file that "
             "`modelwheel compile` made"
         )
     _require_checksums(projects[0], sdist)
@@ -81,21 +74,18 @@ def unpack(sdist: Path, directory: Path) -> Path:
 
 
 def _require_checksums(project: Path, sdist: Path) -> None:
-    expected = dict(_read_checksums(project / CHECKSUMS))
+    try:
+        expected = parse_checksums((project / CHECKSUMS).read_bytes())
+    except ValueError as error:
+        raise WheelError(f"{sdist}: {error}; download or make it again") from None
     for name, digest in expected.items():
         path = project / name
         if not path.is_file() or digest_file(path).sha256 != digest:
             raise WheelError(
                 f"{sdist}: {name} is missing or is not the file that {CHECKSUMS} names; "
-                "fetch or make the source distribution again"
+                "download or make the source distribution again"
             )
     # The build backend adds PKG-INFO to what was packed.
     added = set(digest_tree(project)) - set(expected) - {CHECKSUMS, "PKG-INFO"}
     for name in sorted(added):
-        raise WheelError(f"{sdist}: {CHECKSUMS} does not name {name}; fetch or make it again")
-
-
-def _read_checksums(path: Path) -> Iterator[tuple[str, str]]:
-    for line in path.read_text(encoding="utf-8").splitlines():
-        digest, _, name = line.partition("  ")
-        yield str(PurePosixPath(name)), digest
+        raise WheelError(f"{sdist}: {CHECKSUMS} does not name {name}; download or make it again")

@@ -14,7 +14,7 @@ from .. import __version__
 from ..assembly import sbom
 from ..assembly.describe import LICENSES
 from ..assembly.manifest import File, Manifest
-from ..packaging.sdist import CHECKSUMS
+from ..packaging.checksums import CHECKSUMS
 from ..source.fetch import tree_digest
 from ..util.files import FileDigest
 from ..wheelfile.contents import Contents

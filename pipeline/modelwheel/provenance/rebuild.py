@@ -10,8 +10,10 @@ from packaging.utils import parse_wheel_filename
 
 from ..assembly.manifest import Manifest
 from ..assembly.sbom import COMPILERS
-from ..packaging.sdist import build_sdist, write_checksums
-from ..packaging.wheel import build_wheel, render_project
+from ..packaging.backend import build_wheel
+from ..packaging.checksums import write_checksums
+from ..packaging.project import render_project
+from ..packaging.sdist import build_sdist
 from ..platforms import host_platform
 from ..store.store import Record, Store
 from ..wheelfile.contents import Contents, open_contents

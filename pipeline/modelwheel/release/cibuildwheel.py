@@ -24,7 +24,7 @@ from typing import Literal, TypeAlias
 
 from ..errors import EnvironmentProblemError, ModelwheelError, UsageError, WheelError
 from ..packaging.sdist import unpack
-from ..packaging.wheel import SOURCE_DATE_EPOCH
+from ..packaging.template import SOURCE_DATE_EPOCH
 from ..platforms import PLATFORMS
 from ..util.process import Completed, ProcessError, run, stream
 

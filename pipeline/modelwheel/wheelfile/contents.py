@@ -23,7 +23,7 @@ from packaging.metadata import ExceptionGroup, InvalidMetadata, Metadata
 
 from ..assembly.manifest import Manifest
 from ..errors import WheelError
-from ..packaging.sdist import CHECKSUMS
+from ..packaging.checksums import CHECKSUMS, parse_checksums
 from ..util.files import FileDigest, digest_stream
 
 Kind: TypeAlias = Literal["wheel", "sdist"]
@@ -114,7 +114,7 @@ class Contents:
         """
         try:
             if self.kind == "sdist":
-                return dict(_read_checksums(self._single(CHECKSUMS)))
+                return parse_checksums(self._single(CHECKSUMS))
             return dict(_read_record(self._single("*.dist-info/RECORD")))
         except (ValueError, csv.Error) as error:
             raise WheelError(f"{self.path}: its list of hashes cannot be read: {error}") from None
@@ -239,9 +239,3 @@ def _read_record(content: bytes) -> Iterator[tuple[str, str]]:
         if algorithm and algorithm != "sha256":
             raise ValueError(f"{name} has a hash of the kind {algorithm!r} instead of sha256")
         yield name, base64.urlsafe_b64decode(value + "==").hex()
-
-
-def _read_checksums(content: bytes) -> Iterator[tuple[str, str]]:
-    for line in content.decode().splitlines():
-        digest, _, name = line.partition("  ")
-        yield name, digest

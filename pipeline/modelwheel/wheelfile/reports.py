@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ..assembly.manifest import Manifest
 from ..errors import WheelError
-from ..packaging.wheel import WheelSizes, read_sizes
 from ..util.files import digest_file
 from ..verify.selftest import Report, read_manifest, read_report
 from ..versions import RUNTIME
+from .sizes import WheelSizes, read_sizes
 
 REPORT_SUFFIX = ".report.json"
 """After a wheel's whole file name: what `modelwheel verify` measured."""

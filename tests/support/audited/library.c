@@ -1,4 +1,4 @@
-/* The smallest library with the dispatch tables of a model's (wheel_template/src/program.h). */
+/* The smallest library with the dispatch tables of a model's (wheel_template/model/src/program.h). */
 #include "tiny.h"
 
 static const Level levels[] = {{LOW, low_variants}, {HIGH, high_variants}};

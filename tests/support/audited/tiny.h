@@ -1,4 +1,4 @@
-/* The tables of wheel_template/src/program.h, in C. */
+/* The tables of wheel_template/model/src/program.h, in C. */
 #include <stddef.h>
 
 #ifdef _WIN32

@@ -13,20 +13,15 @@ from packaging.version import Version
 from modelwheel.assembly.manifest import Model
 from modelwheel.assembly.sbom import SBOM_TEMPLATE
 from modelwheel.errors import UsageError
+from modelwheel.packaging.project import render_project
 from modelwheel.packaging.runtime import (
     NEEDED,
     build_runtime,
     require_tag,
-    runtime_template,
     write_project,
 )
 from modelwheel.packaging.sdist import unpack
-from modelwheel.packaging.wheel import (
-    model_template,
-    render_project,
-    template_digest,
-    template_directory,
-)
+from modelwheel.packaging.template import template_directory
 from modelwheel.versions import ABI_VERSION, NUMPY_REQUIREMENT, RUNTIME_REQUIREMENT, RUNTIME_VERSION
 from tests.integration.test_interfaces import FLAGS, MEMORY
 from tests.support.commands import Modelwheel, run
@@ -51,7 +46,7 @@ def names(directory: Path) -> set[str]:
 
 
 def test_the_major_version_is_that_of_the_abi() -> None:
-    header = (TEMPLATE / "include" / "modelwheel" / "abi.h").read_text()
+    header = (TEMPLATE / "common" / "include" / "modelwheel" / "abi.h").read_text()
     (defined,) = re.findall(r"^#define MODELWHEEL_ABI_VERSION (\d+)$", header, re.MULTILINE)
     assert int(defined) == ABI_VERSION == Version(RUNTIME_VERSION).major
 
@@ -131,7 +126,9 @@ def compile_library(directory: Path, name: str, *definitions: str) -> Path:
         "-fPIC",
     ]
     options = [f"-D{definition}" for definition in definitions]
-    run("cc", *flags, *options, f"-I{TEMPLATE / 'include'}", str(source), "-o", str(path))
+    run(
+        "cc", *flags, *options, f"-I{TEMPLATE / 'common' / 'include'}", str(source), "-o", str(path)
+    )
     return path
 
 
@@ -210,13 +207,6 @@ def test_everything_else_is_the_same(tmp_path: Path) -> None:
             (tmp_path / bindings / name).read_bytes() for bindings in ("shared", "extension")
         }
         assert len(contents) == 1, name
-
-
-@pytest.mark.parametrize("bindings", ["shared", "extension"])
-def test_files_of_the_runtime_are_not_those_of_models(bindings: str) -> None:
-    template = model_template(bindings)
-    assert not [name for name in template if name.parts[0] == "runtime"]
-    assert template_digest(template) != template_digest(runtime_template())
 
 
 def test_it_is_built_before_a_model_that_needs_it_is_verified(tmp_path: Path) -> None:

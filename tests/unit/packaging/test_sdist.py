@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from modelwheel.errors import WheelError
-from modelwheel.packaging.sdist import CHECKSUMS, find_sdists, unpack, write_checksums
+from modelwheel.packaging.checksums import CHECKSUMS, write_checksums
+from modelwheel.packaging.sdist import find_sdists, unpack
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def test_a_directory_stands_for_what_it_holds(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     other = Path("other.tar.gz")
     assert find_sdists([other, tmp_path]) == [other, tmp_path / "a.tar.gz", tmp_path / "b.tar.gz"]
-    with pytest.raises(WheelError, match=r"empty holds no source distributions \(\.tar\.gz\)"):
+    with pytest.raises(WheelError, match=r"empty has no source distributions \(\.tar\.gz\)"):
         find_sdists([tmp_path / "empty"])
 
 
@@ -79,7 +80,7 @@ def test_a_file_that_nobody_named(project: Path, tmp_path: Path) -> None:
 def test_one_that_is_not_there(tmp_path: Path) -> None:
     sdist = tmp_path / "model_a.tar.gz"
     said = refuse(sdist, tmp_path / "out")
-    assert said == f"cannot unpack {sdist}: No such file or directory; fetch or make it again"
+    assert said == f"cannot unpack {sdist}: No such file or directory; download or make it again"
 
 
 def test_a_truncated_archive(project: Path, tmp_path: Path) -> None:
@@ -98,4 +99,4 @@ def test_what_leads_out_of_the_directory(project: Path, tmp_path: Path) -> None:
 
 def test_another_kind_of_sdist(project: Path, tmp_path: Path) -> None:
     (project / CHECKSUMS).unlink()
-    assert "is no model source distribution" in refuse(pack(project), tmp_path / "out")
+    assert "is not a model source distribution" in refuse(pack(project), tmp_path / "out")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from modelwheel.errors import EnvironmentProblemError, UsageError, WheelError
+from modelwheel.packaging.checksums import CHECKSUMS, write_checksums
 from modelwheel.packaging.runtime import build_runtime, write_project
-from modelwheel.packaging.sdist import CHECKSUMS, write_checksums
 from modelwheel.release.cibuildwheel import (
     Outcome,
     Selection,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from modelwheel.errors import UsageError
 from modelwheel.levels import LEVELS
-from modelwheel.packaging.wheel import template_directory
+from modelwheel.packaging.template import template_directory
 from modelwheel.platforms import PLATFORMS
 from modelwheel.release import matrix as github_matrix
 from modelwheel.release.matrix import (
@@ -175,7 +175,7 @@ def test_cibuildwheel_knows_every_identifier() -> None:
 
 
 def test_the_pythons_are_those_of_the_wheel_template() -> None:
-    text = (template_directory() / "cibuildwheel.toml.inc").read_text()
+    text = (template_directory() / "common" / "cibuildwheel.toml.inc").read_text()
     (selected,) = re.findall(r'^build = "(.*)"$', text, re.MULTILINE)
     pythons = {f"{python}-*" for group in PYTHON_GROUPS.values() for python in group}
     assert pythons == set(selected.split())

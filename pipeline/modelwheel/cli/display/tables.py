@@ -139,8 +139,8 @@ def _summary(result: BuildResult, file: Path) -> str:
 
 
 def _sizes(wheel: Path) -> str:
-    from ...packaging.wheel import read_sizes
     from ...verify.selftest import read_manifest
+    from ...wheelfile.sizes import read_sizes
 
     sizes = read_sizes(wheel, read_manifest(wheel))
     return (

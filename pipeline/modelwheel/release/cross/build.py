@@ -17,8 +17,10 @@ from packaging.utils import parse_wheel_filename
 from ...assembly.manifest import Manifest
 from ...audit import audit_wheels
 from ...errors import AuditError, EnvironmentProblemError, ModelwheelError, WheelError
+from ...packaging.backend import build_distribution
+from ...packaging.project import load_manifests
 from ...packaging.sdist import unpack
-from ...packaging.wheel import SOURCE_DATE_EPOCH, build_distribution, load_manifests
+from ...packaging.template import SOURCE_DATE_EPOCH
 from ...util.process import ProcessError, run
 from ..cibuildwheel import Outcome
 from .interpreter import Interpreter, find_interpreter

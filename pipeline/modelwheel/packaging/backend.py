@@ -1,0 +1,109 @@
+"""Builds the wheel or the source distribution of a project by its PEP 517 build backend."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+import sysconfig
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+from ..errors import WheelError
+from ..util.process import ProcessError, run
+from .template import SOURCE_DATE_EPOCH
+
+_SAID_LINES = 30
+
+_STEERING = re.compile(r"(C|CXX|CPP|LD|ASM)FLAGS|SKBUILD_\w+|CMAKE_(?!BUILD_PARALLEL_LEVEL$)\w+")
+"""Variables that would change what is built; only CC and CXX, which are part of the key, may."""
+
+
+def build_environment(bindings: str = "extension") -> dict[str, str]:
+    """What a wheel depends on besides its project: the compiler, the build tools, Python if it has an extension."""
+    tools = {name: version(name) for name in ("cmake", "ninja", "scikit-build-core")}
+    if bindings == "extension":
+        tools["python"] = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
+        tools["pybind11"] = version("pybind11")
+    return {
+        "platform": sysconfig.get_platform(),
+        "cc": _compiler_version("CC", "cc"),
+        "cxx": _compiler_version("CXX", "c++"),
+        **tools,
+    }
+
+
+def _compiler_version(variable: str, default: str) -> str:
+    command = shlex.split(os.environ.get(variable) or default)
+    return run([*command, "--version"]).text.partition("\n")[0]
+
+
+def build_wheel(project: Path, out: Path) -> Path:
+    """Builds the wheel of a rendered project with the tools of this environment.
+
+    Args:
+        project: What `render_project` wrote.
+        out: An existing directory for the wheel.
+
+    Raises:
+        WheelError: The compiler or the build backend failed; the message ends with what it said.
+    """
+    return build_distribution("wheel", project, out)
+
+
+def build_distribution(
+    kind: Literal["sdist", "wheel"],
+    project: Path,
+    out: Path,
+    *,
+    python: str = sys.executable,
+    environment: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Path:
+    """Asks the build backend of a project for a distribution.
+
+    Args:
+        kind: What to build.
+        project: A project with a `pyproject.toml`.
+        out: An existing directory for it.
+        python: The Python that runs the backend; its environment must have what the project requires.
+        environment: Variables beyond those of the caller.
+        settings: Settings of the backend.
+
+    Raises:
+        WheelError: The build backend failed.
+    """
+    import build
+
+    def run_backend(
+        cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None
+    ) -> None:
+        variables = {
+            **{name: value for name, value in os.environ.items() if not _STEERING.fullmatch(name)},
+            **(extra_environ or {}),
+            "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH),
+            "LC_ALL": "C.UTF-8",
+            **(environment or {}),
+        }
+        run(cmd, cwd=Path(cwd) if cwd else None, env=variables)
+
+    try:
+        builder = build.ProjectBuilder(project, python, run_backend)
+        missing = builder.check_dependencies(kind) if python == sys.executable else set()
+        if missing:
+            names = ", ".join(sorted(" -> ".join(chain) for chain in missing))
+            raise WheelError(f"building a {kind} needs {names}; install modelwheel anew")
+        return Path(builder.build(kind, out, dict(settings or {})))
+    except (build.BuildException, build.BuildBackendException, ProcessError) as error:
+        said = _explain(error.exception if hasattr(error, "exception") else error)
+        raise WheelError(f"building the {kind} of {project.name} failed: {said}") from error
+
+
+def _explain(error: Exception) -> str:
+    """The message of an error, and what the compiler said: Ninja passes that on to standard output."""
+    _, failed, rest = getattr(error, "output", "").partition("\nFAILED: ")
+    lines = f"FAILED: {rest}".splitlines()[:_SAID_LINES] if failed else []
+    return "\n".join([str(error), *lines])

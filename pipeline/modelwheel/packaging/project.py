@@ -1,0 +1,112 @@
+"""The project of a model: the rendered template around the files that its manifests name.
+
+These files are machine code for one or several platforms, weights, generated C++ and the reference sample. Any
+PEP 517 frontend can build the project; it needs a C++ compiler, but neither TensorFlow nor modelwheel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..assembly.manifest import Manifest
+from ..errors import WheelError
+from ..levels import LEVELS
+from ..platforms import PLATFORMS
+from ..signature import Tensor
+from ..util.files import digest_file
+from .template import SOURCE_DATE_EPOCH, model_template, render
+
+MANIFEST_FILE = "manifest.json"
+
+
+def render_project(project: Path) -> None:
+    """Renders the template around the files of a model, into the same directory.
+
+    Args:
+        project: A directory with a `manifest.json` for each platform and the files that they list.
+
+    Raises:
+        WheelError: A file is missing or is not what the manifest says.
+    """
+    manifests = load_manifests(project)
+    for manifest in manifests:
+        _require_files(manifest, project)
+    render(model_template(manifests[0].model.bindings), _context(manifests), project)
+
+
+def load_manifests(project: Path) -> list[Manifest]:
+    """The manifests of all platforms of a project, in the order of their names.
+
+    Raises:
+        WheelError: There is none, or one cannot be read.
+    """
+    paths = sorted(project.glob(f"platforms/*/{MANIFEST_FILE}"))
+    if not paths:
+        raise WheelError(
+            f"{project} has no platforms/*/{MANIFEST_FILE}; name a directory that "
+            "`modelwheel compile` made"
+        )
+    return [Manifest.load(path) for path in paths]
+
+
+def _require_files(manifest: Manifest, project: Path) -> None:
+    for file in manifest.files:
+        path = project / file.path
+        if not path.is_file() or digest_file(path).sha256 != file.sha256:
+            raise WheelError(
+                f"{path} is missing or is not the file that {MANIFEST_FILE} names; "
+                "build the model again"
+            )
+
+
+def _context(manifests: Sequence[Manifest]) -> dict[str, object]:
+    manifest = manifests[0]  # what they say of the model is the same
+    model = manifest.model
+    return {
+        **model.model_dump(mode="json"),
+        "license": model.whole_license,
+        "code_license": model.license,
+        "batch_sizes": list(manifest.batching.sizes),
+        "batched": manifest.signature.batched,
+        "no_emulation_reason": manifest.batching.no_emulation_reason,
+        "inputs": [_tensor(tensor) for tensor in manifest.signature.inputs],
+        "outputs": [_tensor(tensor) for tensor in manifest.signature.outputs],
+        "levels": _levels_text(manifests),
+        "platforms": [_platform(one) for one in manifests],
+        "source_date_epoch": SOURCE_DATE_EPOCH,
+        "requirements": list(model.requirements),
+    }
+
+
+def _platform(manifest: Manifest) -> dict[str, object]:
+    return {
+        "name": manifest.platform,
+        "level_identifiers": [LEVELS[level].identifier for level in manifest.levels],
+        "weights": manifest.weights,
+    }
+
+
+def _levels_text(manifests: Sequence[Manifest]) -> str:
+    """`x86-64, x86-64-v3`; by architecture where there are several."""
+    levels = {PLATFORMS[m.platform].architecture: ", ".join(m.levels) for m in manifests}
+    if len(levels) == 1:
+        return next(iter(levels.values()))
+    return "; ".join(f"{architecture}: {names}" for architecture, names in levels.items())
+
+
+def _tensor(tensor: Tensor) -> dict[str, object]:
+    return {
+        **tensor.model_dump(mode="json"),
+        "c_type": tensor.c_type,
+        "row_elements": tensor.row_elements,
+        "row_bytes": tensor.row_bytes,
+        "shape_text": _shape_text(tensor),
+    }
+
+
+def _shape_text(tensor: Tensor) -> str:
+    """`[batch, 8, 8]`; `[batch * 3, 2]` where every row gives three."""
+    k = tensor.leading_per_row
+    batch = "batch" if k == 1 else f"batch * {k}"
+    return f"[{', '.join(batch if e is None else str(e) for e in tensor.shape)}]"

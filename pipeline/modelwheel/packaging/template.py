@@ -1,0 +1,157 @@
+"""Renders `wheel_template/`, from whose overlays every project is put together.
+
+An overlay is a directory of files with their places in a project. A project is the union of some overlays:
+
+| overlay | files of |
+|---|---|
+| `common/` | every project |
+| `bindings/` | every project with a Python extension: the pybind11 code |
+| `model/` | every model |
+| `extension/` | models with an extension of their own (`package.bindings: extension`) |
+| `shared/` | models that use the extension of modelwheel-runtime (`package.bindings: shared`) |
+| `runtime/` | the package modelwheel-runtime |
+
+No two overlays of one project have a file in the same place.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..store.store import action_key
+from ..util.files import digest_file
+
+if TYPE_CHECKING:
+    import jinja2
+
+SOURCE_DATE_EPOCH = 315532800
+"""1980-01-01, the earliest date that a zip file can hold: nothing in a wheel depends on when it is built."""
+
+MODEL_OVERLAYS: Mapping[str, tuple[str, ...]] = {
+    "extension": ("common", "bindings", "model", "extension"),
+    "shared": ("common", "model", "shared"),
+}
+"""The overlays of a model's project, for each value of `package.bindings`."""
+
+RUNTIME_OVERLAYS = ("common", "bindings", "runtime")
+"""The overlays of the package modelwheel-runtime."""
+
+Template: TypeAlias = Mapping[PurePosixPath, Path]
+"""The unrendered files of a project, by their places in it."""
+
+
+def template_directory() -> Path:
+    """`wheel_template/`: in the installed package, or in the checkout."""
+    package = Path(__file__).parents[1]
+    installed = package / "wheel_template"
+    return installed if installed.is_dir() else package.parents[1] / "wheel_template"
+
+
+def model_template(bindings: str) -> Template:
+    """The template of a model's project, for one value of `package.bindings`."""
+    return combine_overlays(MODEL_OVERLAYS[bindings])
+
+
+def combine_overlays(names: tuple[str, ...]) -> Template:
+    """The files of several overlays, by their places in a project."""
+    return {place: path for name in names for place, path in list_overlay(name)}
+
+
+def list_overlay(name: str) -> Iterator[tuple[PurePosixPath, Path]]:
+    """The files of one overlay, each with its place in a project."""
+    root = template_directory() / name
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield PurePosixPath(path.relative_to(root)), path
+
+
+def template_digest(template: Template) -> str:
+    """A hash over all files of a template; part of the keys of what is made from it."""
+    files = {str(place): digest_file(path).sha256 for place, path in template.items()}
+    return action_key("template", files=files)
+
+
+def render(template: Template, context: Mapping[str, object], project: Path) -> None:
+    """Renders a template into a directory.
+
+    Files `.in` are rendered with the values in `context`, files `.inc` are only included by these, and all
+    others are copied.
+    """
+    environment = _environment(template)
+    for place, path in template.items():
+        if place.suffix != ".inc":
+            _render_file(environment, path, place, context, project)
+
+
+def _render_file(
+    environment: jinja2.Environment,
+    path: Path,
+    place: PurePosixPath,
+    context: Mapping[str, object],
+    project: Path,
+) -> None:
+    for values in _expansions(str(place), context):
+        target = project / _replace_placeholders(str(place), values)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.suffix == ".in":
+            text = environment.get_template(str(place)).render(values)
+            target.with_suffix("").write_text(text, encoding="utf-8")
+        else:
+            shutil.copyfile(path, target)
+
+
+def _expansions(name: str, context: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    """The context itself, or one for each batch size or platform where the name asks for that."""
+    if "__batch__" in name:
+        sizes = context["batch_sizes"]
+        assert isinstance(sizes, list)
+        for size in sizes:
+            yield {**context, "batch": size}
+    elif "__platform__" in name:
+        platforms = context["platforms"]
+        assert isinstance(platforms, list)
+        for platform in platforms:
+            yield {**context, "platform": platform["name"], **platform}
+    else:
+        yield context
+
+
+def _replace_placeholders(name: str, values: Mapping[str, object]) -> str:
+    for key in ("module", "name", "identifier", "batch", "platform"):
+        if key in values:
+            name = name.replace(f"__{key}__", str(values[key]))
+    return name
+
+
+def _environment(template: Template) -> jinja2.Environment:
+    import jinja2
+
+    # The rendered files are C, CMake, TOML and Markdown, so every value is escaped by the filter of its language.
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(
+            lambda place: template[PurePosixPath(place)].read_text("utf-8")
+        ),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(_FILTERS)
+    return environment
+
+
+def _quote_toml(text: str) -> str:
+    """A TOML basic string (also valid JSON)."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'
+
+
+def _one_comment_line(text: str) -> str:
+    """Text that stays inside a C or C++ comment: no line end, no comment end, no trigraph."""
+    return " ".join(text.split()).replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+
+
+_FILTERS: dict[str, Callable[[str], str]] = {"toml": _quote_toml, "comment": _one_comment_line}
