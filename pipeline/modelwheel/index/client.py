@@ -19,7 +19,7 @@ from pypi_simple.errors import UnsupportedRepoVersionError
 
 from ..errors import PublishError
 from ..util.files import CHUNK
-from ..util.process import redact
+from ..util.urls import redact
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")

@@ -36,7 +36,7 @@ from twine.repository import Repository
 from twine.settings import Settings
 
 from ..errors import PublishError
-from ..util.process import redact
+from ..util.urls import redact
 from .client import Failure, IndexedFile, PackageIndex, Patience, failure_of, failure_of_error
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from packaging.version import Version
 
 from ..errors import PublishError
 from ..util.files import digest_file
-from ..util.process import redact
+from ..util.urls import redact
 from ..wheelfile.reports import BENCH_SUFFIX, REPORT_SUFFIX
 from .client import IndexedFile, PackageIndex, Patience
 

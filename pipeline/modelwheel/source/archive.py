@@ -29,7 +29,7 @@ from ..util.files import (
     copy_exactly,
     digest_file,
 )
-from ..util.process import redact
+from ..util.urls import redact
 from .git import suggest
 
 SCHEMES = ("https", "http", "file")

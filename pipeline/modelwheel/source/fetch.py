@@ -35,7 +35,7 @@ from ..util.files import (
     name_problem,
     open_tree,
 )
-from ..util.process import redact
+from ..util.urls import redact
 from . import archive, git
 
 FETCH_TIMEOUT = 900.0

@@ -16,7 +16,8 @@ from typing import BinaryIO
 
 from ..errors import SourceError
 from ..util.files import MAX_MODEL_BYTES, MAX_MODEL_FILES, NameSet, UnsafePathError, copy_exactly
-from ..util.process import Completed, ProcessError, ProcessTimeoutError, redact, run
+from ..util.process import Completed, ProcessError, ProcessTimeoutError, run
+from ..util.urls import redact
 
 _OPTIONS = (
     ("protocol.version", "2"),  # lets any commit be asked for by its id

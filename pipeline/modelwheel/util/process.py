@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import ModelwheelError
+from .urls import redact
 
 _log = logging.getLogger(__name__)
 
@@ -23,9 +23,6 @@ _TAIL_LINES = 20
 _REAP_SECONDS = 5
 _TIDY_SECONDS = 60
 """For a program that was interrupted and takes away what it started, such as a container."""
-
-_USER_INFO = re.compile(r"(?<=://)[^/\s'\"]*@")
-_QUERY = re.compile(r"(://[^\s?'\"]*)\?[^\s'\"]+")
 
 _alive: set[subprocess.Popen[bytes]] = set()
 _alive_lock = threading.Lock()
@@ -169,11 +166,6 @@ def kill_all() -> None:
         processes = tuple(_alive)
     for process in processes:
         _kill_group(process)
-
-
-def redact(text: str) -> str:
-    """Takes user names, passwords and query strings (signed links, tokens) out of the URLs in `text`."""
-    return _QUERY.sub(r"\1?***", _USER_INFO.sub("***@", text))
 
 
 def _communicate(

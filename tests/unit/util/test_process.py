@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.util.process import ProcessError, ProcessTimeoutError, kill_all, redact, run, stream
+from modelwheel.util.process import ProcessError, ProcessTimeoutError, kill_all, run, stream
 
 
 def _is_alive(pid: int) -> bool:
@@ -158,20 +158,6 @@ def test_what_takes_no_more_lines_lets_the_program_tidy_up(tmp_path: Path) -> No
     with pytest.raises(RuntimeError, match="up"):
         stream(["sh", "-c", script], refuse)
     assert marker.exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "clean"),
-    [
-        ("https://user:canary@host/x", "https://***@host/x"),
-        ("https://canary@host/x", "https://***@host/x"),
-        ("https://user:c@nary@host/x y@z", "https://***@host/x y@z"),
-        ("see 'https://host/x?token=canary' there", "see 'https://host/x?***' there"),
-        ("git@host:path", "git@host:path"),
-    ],
-)
-def test_redact(text: str, clean: str) -> None:
-    assert redact(text) == clean
 
 
 def test_credentials_reach_neither_log_nor_error(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,235 @@
+"""Reads from HTTP servers: one session that retries, and reasons without credentials."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urljoin, urlsplit
+
+import requests
+from requests import exceptions
+from requests.adapters import HTTPAdapter
+from urllib3 import exceptions as causes
+from urllib3.util import Retry
+
+from .urls import redact
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+    from urllib3 import BaseHTTPResponse
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+RETRIED = frozenset({408, 425, 429, *range(500, 600)})
+"""Status codes after which the same request may succeed."""
+
+UNCHANGED = {"Accept-Encoding": "identity"}
+"""For files: some servers declare a .tar.gz as "encoded as gzip", and it would be unpacked."""
+
+_REFUSED_ATTEMPTS = 3
+"""A host that refuses connections, or whose name is unknown, is rarely back within minutes."""
+
+_BROKEN = (exceptions.ChunkedEncodingError, exceptions.ConnectionError)
+"""What requests raises when a connection breaks in the middle of a response."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How often a request is made, and the waits between; times in seconds."""
+
+    attempts: int = 7
+    first_wait: float = 1.0
+    """Before the second attempt; each later wait is twice as long."""
+    longest_wait: float = 120.0
+    """The limit of every wait, also of one that Retry-After asks for."""
+    timeout: float = 120.0
+    """Without a single byte from the server."""
+
+    def wait(self, attempt: int, retry_after: str | None = None) -> float:
+        """Seconds to wait after attempt number `attempt` (from 0) failed."""
+        asked = _seconds(retry_after) if retry_after else 0.0
+        return min(max(self.first_wait * 2.0**attempt, asked), self.longest_wait)
+
+
+def _seconds(retry_after: str) -> float:
+    """Retry-After as RFC 9110 defines it: seconds or a date; 0 if it is neither."""
+    if retry_after.strip().isdecimal():
+        return float(retry_after)
+    try:
+        date = parsedate_to_datetime(retry_after)
+    except ValueError:
+        return 0.0
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=timezone.utc)
+    return max(0.0, (date - datetime.now(timezone.utc)).total_seconds())
+
+
+class Reader:
+    """Reads over HTTP with retries for GET: connections, status codes, broken responses.
+
+    Credentials come from the URL, from ~/.netrc or from `auth`; none is logged.
+
+    Args:
+        patience: How often and how long it tries.
+        verify: A bundle of CA certificates instead of the default.
+        within_host: Redirections to another host are not followed, but handed to the caller.
+    """
+
+    def __init__(
+        self,
+        patience: Patience | None = None,
+        *,
+        verify: str | None = None,
+        within_host: bool = False,
+    ) -> None:
+        self.patience = patience or Patience()
+        self._session = _SameHostSession() if within_host else requests.Session()
+        if verify is not None:
+            self._session.verify = verify
+        for scheme in ("https://", "http://"):
+            self._session.mount(scheme, HTTPAdapter(max_retries=_PatientRetry(self.patience)))
+        # Its own lines about requests and retries show query strings, and so signed links.
+        logging.getLogger("urllib3").setLevel(logging.ERROR)
+
+    def read(
+        self,
+        url: str,
+        use: Callable[[requests.Response], _T],
+        *,
+        headers: Mapping[str, str] = UNCHANGED,
+        auth: tuple[str, str] | None = None,
+    ) -> _T:
+        """The result of `use` on the response, whatever its status code.
+
+        `use` reads the body. It is called again, with a new response, if the connection breaks on
+        the way, so it has to start from the beginning each time.
+
+        Raises:
+            requests.RequestException: No attempt succeeded. The message may hold credentials: show
+                `explain(error)` instead.
+        """
+        attempt = 0
+        while True:
+            with self._session.get(
+                url, headers=headers, auth=auth, timeout=self.patience.timeout, stream=True
+            ) as response:
+                try:
+                    return use(response)
+                except _BROKEN as error:
+                    attempt += 1
+                    if attempt >= self.patience.attempts:
+                        raise
+                    why = explain(error)
+            _wait(self.patience, attempt, redact(url), why)
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def explain(error: requests.RequestException) -> str:
+    """Why a request failed, without its URL; continues a sentence."""
+    cause = _cause(error)
+    if isinstance(error, exceptions.SSLError):
+        return "the certificate of the host could not be verified, or TLS failed"
+    if isinstance(error, exceptions.ProxyError):
+        return "the proxy refused or failed"
+    if isinstance(error, exceptions.Timeout) or (
+        isinstance(cause, causes.TimeoutError) and not isinstance(cause, causes.NewConnectionError)
+    ):
+        return "the host did not answer in time"
+    if isinstance(cause, causes.NewConnectionError):
+        unknown = type(cause).__name__ == "NameResolutionError"  # only urllib3 2 has the class
+        return "the name of the host is unknown" if unknown else "the host refused the connection"
+    if isinstance(error, _BROKEN):
+        return "the connection was lost"
+    if isinstance(error, exceptions.TooManyRedirects):
+        return "the host redirects in a circle"
+    return f"the request is not possible ({type(error).__name__})"
+
+
+def _cause(error: Exception | None) -> Exception | None:
+    """The failure inside the exceptions that requests and urllib3 wrap around it."""
+    if isinstance(error, causes.MaxRetryError):
+        return error.reason
+    first = error.args[0] if error is not None and error.args else None
+    return _cause(first) if isinstance(first, Exception) else error
+
+
+class _PatientRetry(Retry):
+    """urllib3's retries with the waits of `Patience`; hopeless connections fail early."""
+
+    def __init__(self, patience: Patience, **options: Any) -> None:
+        self._patience = patience
+        defaults = {
+            "total": patience.attempts - 1,
+            "status_forcelist": RETRIED,
+            "raise_on_status": False,  # the last response is the answer
+        }
+        super().__init__(**{**defaults, **options})
+        self._where = ""
+
+    def new(self, **options: Any) -> Self:
+        return super().new(**{"patience": self._patience, **options})
+
+    def increment(
+        self,
+        method: str | None = None,
+        url: str | None = None,
+        response: BaseHTTPResponse | None = None,
+        error: Exception | None = None,
+        _pool: Any = None,
+        _stacktrace: TracebackType | None = None,
+    ) -> Self:
+        last = isinstance(error, causes.SSLError) or (
+            isinstance(error, causes.NewConnectionError)
+            and len(self.history) + 1 >= _REFUSED_ATTEMPTS
+        )
+        # Without any left, urllib3 raises what it raises after the last attempt.
+        retries = self.new(total=0) if last else self
+        following = super(_PatientRetry, retries).increment(
+            method, url, response, error, _pool, _stacktrace
+        )
+        following._where = f"{getattr(_pool, 'host', '')}{(url or '').partition('?')[0]}"
+        return following
+
+    def sleep(self, response: BaseHTTPResponse | None = None) -> None:
+        last = self.history[-1]
+        asked = None if response is None else response.headers.get("Retry-After")
+        why = f"status {last.status}" if last.status else type(last.error).__name__
+        _wait(self._patience, len(self.history), self._where, why, asked)
+
+
+def _wait(
+    patience: Patience, failures: int, what: str, why: str, retry_after: str | None = None
+) -> None:
+    seconds = patience.wait(failures - 1, retry_after)
+    _log.warning(
+        "%s: %s; attempt %d of %d in %.0f s", what, why, failures + 1, patience.attempts, seconds
+    )
+    time.sleep(seconds)
+
+
+class _SameHostSession(requests.Session):
+    """Follows redirections within one host only."""
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        target = super().get_redirect_target(resp)
+        if target is None:
+            return None
+        absolute = urljoin(resp.url, target)
+        return target if urlsplit(absolute).hostname == urlsplit(resp.url).hostname else None

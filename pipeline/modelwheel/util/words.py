@@ -1,0 +1,75 @@
+"""Text for messages: short lists, counts, shapes, suggestions for misspelt words."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+FIRST_FEW = 3
+"""Names that a message lists before it counts the rest."""
+
+
+def first_few(names: Iterable[str], limit: int = FIRST_FEW) -> str:
+    """The first names and the number of those left out.
+
+    >>> first_few(["a", "b", "c", "d", "e"])
+    'a, b, c and 2 more'
+    """
+    names = list(names)
+    text = ", ".join(names[:limit])
+    return f"{text} and {len(names) - limit} more" if len(names) > limit else text
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun in singular or plural.
+
+    >>> count(1, "wheel"), count(0, "wheel"), count(2, "entry", "entries")
+    ('1 wheel', '0 wheels', '2 entries')
+    """
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def shape_text(shape: Sequence[int | None], per_row: int = 1) -> str:
+    """A shape as people write it.
+
+    Args:
+        shape: Extents; None for the batch axis.
+        per_row: The extent of the batch axis for each row of the batch.
+
+    >>> shape_text((None, 8, 8)), shape_text((None, 2), per_row=3)
+    ('[batch, 8, 8]', '[batch * 3, 2]')
+    """
+    batch = "batch" if per_row == 1 else f"batch * {per_row}"
+    return f"[{', '.join(batch if extent is None else str(extent) for extent in shape)}]"
+
+
+def shorten(text: str, limit: int = 60) -> str:
+    """The text in one line, cut to `limit` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 3]}..."
+
+
+def suggest(word: str, known: Iterable[str], otherwise: str = "choose from") -> str:
+    """`did you mean 'x'?` for the nearest known word, or the list of known words.
+
+    It continues a sentence: `unknown level 'avx3'; did you mean 'avx2'?`
+
+    >>> suggest("linux-riscv", ["macos-arm64", "windows-x86_64"])
+    'choose from macos-arm64, windows-x86_64'
+    """
+    known = list(known)
+    nearest = nearest_word(word, known)
+    if nearest is not None:
+        return f"did you mean '{nearest}'?"
+    return f"{otherwise} {', '.join(known)}"
+
+
+def nearest_word(word: str, known: Iterable[str]) -> str | None:
+    """The known word that `word` probably stands for, or None if none is similar."""
+    by_folded = {_fold(entry): entry for entry in known}
+    matches = difflib.get_close_matches(_fold(word), by_folded, n=1)
+    return by_folded[matches[0]] if matches else None
+
+
+def _fold(word: str) -> str:
+    return word.lower().replace("-", "_")

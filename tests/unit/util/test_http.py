@@ -1,0 +1,181 @@
+"""Reading over HTTP against a server that fails in given ways."""
+
+from __future__ import annotations
+
+import http.server
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
+
+import pytest
+import requests
+
+from modelwheel.util.http import UNCHANGED, Patience, Reader, explain
+
+QUICK = Patience(attempts=4, first_wait=0.01, longest_wait=0.05, timeout=5)
+
+Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
+
+
+def answer(status: int, body: bytes = b"", **headers: str) -> Answer:
+    def send(handler: http.server.BaseHTTPRequestHandler) -> None:
+        handler.send_response(status)
+        for name, value in ({"Content_Length": str(len(body))} | headers).items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    return send
+
+
+def hang_up(handler: http.server.BaseHTTPRequestHandler) -> None:
+    handler.connection.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def server(*answers: Answer) -> Iterator[tuple[str, list[str]]]:
+    """A server that gives these answers in turn, the last one for ever; and the paths it was asked."""
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            answers[min(len(asked), len(answers)) - 1](self)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.server_port}", asked
+        finally:
+            listening.shutdown()
+            thread.join()
+
+
+def content(response: requests.Response) -> tuple[int, bytes]:
+    return response.status_code, response.content
+
+
+def read(url: str, patience: Patience = QUICK) -> tuple[int, bytes]:
+    with Reader(patience) as reader:
+        return reader.read(url, content)
+
+
+def failure(url: str, patience: Patience = QUICK) -> str:
+    with pytest.raises(requests.RequestException) as caught:
+        read(url, patience)
+    return explain(caught.value)
+
+
+def test_a_busy_server_is_asked_again() -> None:
+    with server(answer(503), answer(429), answer(200, b"data")) as (url, asked):
+        assert read(url) == (200, b"data")
+    assert len(asked) == 3
+
+
+def test_the_last_answer_is_returned_when_the_server_stays_busy() -> None:
+    with server(answer(500, b"sorry")) as (url, asked):
+        assert read(url) == (500, b"sorry")
+    assert len(asked) == QUICK.attempts
+
+
+@pytest.mark.parametrize("status", [200, 401, 403, 404, 410])
+def test_a_final_answer_is_returned_at_once(status: int) -> None:
+    with server(answer(status)) as (url, asked):
+        assert read(url) == (status, b"")
+    assert len(asked) == 1
+
+
+def test_a_connection_that_breaks_before_or_within_the_answer_is_made_again() -> None:
+    broken = answer(200, b"da", Content_Length="4")
+    with server(hang_up, broken, answer(200, b"data")) as (url, asked):
+        assert read(url) == (200, b"data")
+    assert len(asked) == 3
+
+
+def test_a_connection_that_always_breaks_ends_in_a_reason() -> None:
+    with server(answer(200, b"da", Content_Length="4")) as (url, asked):
+        assert failure(url) == "the connection was lost"
+    assert len(asked) == QUICK.attempts
+
+
+def test_retry_after_is_obeyed_within_limits() -> None:
+    patience = Patience(attempts=2, first_wait=0.01, longest_wait=0.4, timeout=5)
+    with server(answer(503, Retry_After="3600"), answer(200)) as (url, _):
+        begin = time.monotonic()
+        assert read(url, patience) == (200, b"")
+        assert 0.4 <= time.monotonic() - begin < 5
+
+
+def test_waits() -> None:
+    patience = Patience(first_wait=1, longest_wait=100)
+    later = format_datetime(datetime.now(timezone.utc) + timedelta(seconds=50))
+    assert [patience.wait(attempt) for attempt in (0, 1, 2, 9)] == [1, 2, 4, 100]
+    assert patience.wait(0, "30") == 30
+    assert 45 < patience.wait(0, later) <= 50
+    assert patience.wait(0, "soon") == 1
+
+
+def test_a_refused_connection_fails_after_few_attempts(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://user:secret@127.0.0.1:{closed.getsockname()[1]}/x?token=secret"
+        with caplog.at_level(logging.DEBUG):
+            assert failure(url, Patience(99, 0.01)) == "the host refused the connection"
+    assert [record.message for record in caplog.records] == [
+        "127.0.0.1/x: NewConnectionError; attempt 2 of 99 in 0 s",
+        "127.0.0.1/x: NewConnectionError; attempt 3 of 99 in 0 s",
+    ]
+
+
+def test_an_unknown_host_fails_after_few_attempts() -> None:
+    begin = time.monotonic()
+    reason = failure("http://no-such-host.invalid/", Patience(99, 0.01))
+    assert reason == "the name of the host is unknown"
+    assert time.monotonic() - begin < 60
+
+
+def test_a_host_that_says_nothing_is_reported() -> None:
+    patience = Patience(attempts=2, first_wait=0.01, timeout=0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert failure(f"http://127.0.0.1:{silent.getsockname()[1]}", patience) == (
+            "the host did not answer in time"
+        )
+
+
+def test_nothing_that_is_logged_holds_a_credential(caplog: pytest.LogCaptureFixture) -> None:
+    with server(answer(503), answer(200, b"da", Content_Length="4"), answer(200)) as (url, _):
+        secret = url.replace("://", "://user:secret@") + "/x?token=secret"
+        with caplog.at_level(logging.DEBUG):
+            assert read(secret) == (200, b"")
+    assert len(caplog.records) == 2
+    assert "secret" not in caplog.text
+
+
+def test_files_come_as_they_are_stored() -> None:
+    seen = []
+
+    def note(handler: http.server.BaseHTTPRequestHandler) -> None:
+        seen.append(handler.headers["Accept-Encoding"])
+        answer(200)(handler)
+
+    with server(note) as (url, _):
+        read(url)
+    assert seen == [UNCHANGED["Accept-Encoding"]]
+
+
+def test_redirections_stay_within_the_host_if_asked_to() -> None:
+    with server(answer(200, b"elsewhere")) as (other, _):
+        foreign = other.replace("127.0.0.1", "localhost")
+        with server(answer(302, Location=foreign)) as (url, _):
+            assert read(url) == (200, b"elsewhere")
+            with Reader(QUICK, within_host=True) as reader:
+                assert reader.read(url, content)[0] == 302
