@@ -15,6 +15,7 @@ from modelwheel.audit import GATES
 from modelwheel.audit.opened import open_wheel
 from modelwheel.errors import AuditError
 from tests.support.commands import Modelwheel, run
+from tests.support.tools import cmake
 from tests.support.wheels import LEVELS, SPECS, Built
 
 pytestmark = pytest.mark.slow
@@ -78,9 +79,9 @@ def replace(path: Path, old: str, new: str) -> None:
 def build_library(project: Path, directory: Path) -> Path:
     """Builds the library of a project and strips it as an installation does."""
     pybind11 = run(sys.executable, "-m", "pybind11", "--cmakedir").out.strip()
-    run("cmake", "-S", project, "-B", directory, "-DCMAKE_BUILD_TYPE=Release", "-G", "Ninja",
-        f"-Dpybind11_DIR={pybind11}", f"-DPython_EXECUTABLE={sys.executable}")  # fmt: skip
-    run("cmake", "--build", directory, "--target", "model_mlp")
+    cmake("-S", project, "-B", directory, "-DCMAKE_BUILD_TYPE=Release", "-G", "Ninja",
+          f"-Dpybind11_DIR={pybind11}", f"-DPython_EXECUTABLE={sys.executable}")  # fmt: skip
+    cmake("--build", directory, "--target", "model_mlp")
     library = directory / "libmodel_mlp.so"
     run("strip", library)
     return library

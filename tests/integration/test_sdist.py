@@ -19,6 +19,7 @@ from modelwheel.platforms import PLATFORMS
 from modelwheel.verify.selftest import read_manifest
 from tests.support.commands import Modelwheel, run
 from tests.support.interrupting import become_another_user
+from tests.support.tools import cmake
 from tests.support.wheels import EVERYWHERE, HOST, Built, make_environment
 
 pytestmark = pytest.mark.slow
@@ -139,7 +140,7 @@ def test_a_platform_without_code_is_refused_by_name(
     options = ("--platform", "macos-arm64,windows-amd64", "--out", tmp_path)
     (result,) = modelwheel("compile", "--json", *options, built.spec("mlp")).json
     project = unpack(Path(result["sdist"]), tmp_path)
-    done = run("cmake", "-S", project, "-B", tmp_path / "build", code=1)
+    done = cmake("-S", project, "-B", tmp_path / "build", "-G", "Ninja", code=1)
     said = " ".join(done.err.split())
     assert "no machine code for linux on" in said
     assert "compiled for macos-arm64, windows-amd64" in said

@@ -21,6 +21,7 @@ from modelwheel.packaging.sdist import unpack as unpack_sdist
 from modelwheel.verify.selftest import read_manifest
 from modelwheel.versions import NUMPY_REQUIREMENT, RUNTIME_REQUIREMENT, RUNTIME_VERSION
 from tests.support.commands import Done, Modelwheel, run
+from tests.support.tools import search_path
 from tests.support.wheels import HOST, SPECS, Built, make_environment, unpack
 
 pytestmark = pytest.mark.slow
@@ -162,7 +163,8 @@ def test_the_tests_that_travel_with_a_model_pass(
 ) -> None:
     """Those of the model with its own extension: that all models have the same is shown elsewhere."""
     shutil.copytree(built.project("mlp") / "tests", tmp_path / "tests")
-    run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path / "tests")
+    options = ("-q", "-p", "no:cacheprovider")
+    run(python, "-m", "pytest", *options, tmp_path / "tests", PATH=search_path())
 
 
 def test_the_tests_that_travel_with_the_runtime_pass(

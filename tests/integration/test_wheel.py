@@ -16,6 +16,7 @@ from modelwheel.errors import VerifyError
 from modelwheel.levels import LEVELS as ALL_LEVELS
 from tests.support.commands import Done, Modelwheel, run
 from tests.support.interrupting import Rebuilt
+from tests.support.tools import cmake, search_path
 from tests.support.wheels import HOST, LEVELS, LOWEST, SPECS, Built
 
 pytestmark = pytest.mark.slow
@@ -146,9 +147,9 @@ def test_what_a_level_defines_carries_its_name(built: Built, tmp_path: Path) -> 
     """The linker keeps one of several weak definitions: never may it be that of a higher level."""
     project = built.project("mlp")
     pybind11 = run(sys.executable, "-m", "pybind11", "--cmakedir").out.strip()
-    run("cmake", "-S", project, "-B", tmp_path, "-DCMAKE_BUILD_TYPE=Release", "-G", "Ninja",
-        f"-Dpybind11_DIR={pybind11}", f"-DPython_EXECUTABLE={sys.executable}")  # fmt: skip
-    run("cmake", "--build", tmp_path, "--target", "model_mlp")
+    cmake("-S", project, "-B", tmp_path, "-DCMAKE_BUILD_TYPE=Release", "-G", "Ninja",
+          f"-Dpybind11_DIR={pybind11}", f"-DPython_EXECUTABLE={sys.executable}")  # fmt: skip
+    cmake("--build", tmp_path, "--target", "model_mlp")
     for level in LEVELS:
         name = ALL_LEVELS[level].identifier
         (program,) = tmp_path.rglob(f"program_{name}.cpp.o")
@@ -263,9 +264,8 @@ def test_the_tests_that_travel_with_the_wheel_pass(
     built: Built, environment: Path, tmp_path: Path, name: str
 ) -> None:
     shutil.copytree(built.project(name) / "tests", tmp_path / "tests")
-    done = run(
-        environment, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", tmp_path / "tests"
-    )
+    options = ("-q", "-rs", "-p", "no:cacheprovider")
+    done = run(environment, "-m", "pytest", *options, tmp_path / "tests", PATH=search_path())
     assert "failed" not in done.out
     skipped = [line for line in done.out.splitlines() if line.startswith("SKIPPED")]
     assert not [line for line in skipped if "not installed" in line and "pkg-config" not in line]

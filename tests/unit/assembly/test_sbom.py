@@ -18,6 +18,7 @@ from modelwheel.assembly.sbom import SBOM_TEMPLATE, runtime_template, template
 from modelwheel.versions import RUNTIME_REQUIREMENT
 from tests.support.commands import run
 from tests.support.index_wheels import COMMIT, TREE, make_manifest
+from tests.support.tools import cmake
 
 TEMPLATE = Path(__file__).parents[3] / "wheel_template"
 
@@ -53,7 +54,7 @@ def complete(text: str, directory: Path, *options: str) -> dict[str, Any]:
     (directory / "CMakeLists.txt").write_text(PROJECT)
     shutil.rmtree(directory / "build", ignore_errors=True)
     script = f"-DSBOM_CMAKE={TEMPLATE / 'common' / 'cmake' / 'sbom.cmake'}"
-    run("cmake", "-S", directory, "-B", directory / "build", "-G", "Ninja", script, *options)
+    cmake("-S", directory, "-B", directory / "build", "-G", "Ninja", script, *options)
     content = (directory / "build" / "sbom" / "model_a.cdx.json").read_text()
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(content) is None
     bom = json.loads(content)
@@ -116,7 +117,7 @@ def test_the_compilers_are_those_that_cmake_found(completed: dict[str, Any]) -> 
     for ref in ("c-compiler", "cxx-compiler"):
         assert components[ref]["scope"] == "excluded"
         assert components[ref]["version"] in said
-    assert components["cmake"]["version"] in run("cmake", "--version").out
+    assert components["cmake"]["version"] in cmake("--version").out
     assert components["compiler-runtime"]["name"] in {"libgcc", "compiler-rt"}
     assert components["cxx-library"]["name"] in {"libstdc++", "libc++"}
     assert components["cxx-library"]["version"].isdecimal()

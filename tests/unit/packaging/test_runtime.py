@@ -1,4 +1,4 @@
-"""The package modelwheel-runtime: its version, its project, what it opens; and how models differ for it."""
+"""The package modelwheel-runtime: its version, its project, and how models differ for it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from modelwheel.packaging.runtime import (
 from modelwheel.packaging.sdist import unpack
 from modelwheel.packaging.template import template_directory
 from modelwheel.versions import ABI_VERSION, NUMPY_REQUIREMENT, RUNTIME_REQUIREMENT, RUNTIME_VERSION
-from tests.integration.test_interfaces import FLAGS, MEMORY
-from tests.support.commands import Modelwheel, run
+from tests.support.commands import Modelwheel
 from tests.support.index_wheels import make_manifest
 from tests.unit.cli.test_cli import SPEC
 
@@ -107,44 +106,6 @@ def test_the_source_distribution_is_the_same_each_time(tmp_path: Path) -> None:
     assert names(unpacked) == names(tmp_path / "project") | {"PKG-INFO"}
     with tarfile.open(two) as archive:
         assert {member.mtime for member in archive} == {315532800}
-
-
-# --- what it opens --------------------------------------------------------------------------------
-
-
-def compile_library(directory: Path, name: str, *definitions: str) -> Path:
-    path = directory / f"{name}.so"
-    source = TEMPLATE / "runtime" / "tests" / "doubling.c"
-    flags = [
-        "-std=c99",
-        "-Wall",
-        "-Wextra",
-        "-Wconversion",
-        "-Wpedantic",
-        "-Werror",
-        "-shared",
-        "-fPIC",
-    ]
-    options = [f"-D{definition}" for definition in definitions]
-    run(
-        "cc", *flags, *options, f"-I{TEMPLATE / 'common' / 'include'}", str(source), "-o", str(path)
-    )
-    return path
-
-
-def test_libraries_that_can_be_opened_and_others(tmp_path: Path) -> None:
-    (tmp_path / "text.so").write_text("no library\n")
-    libraries = [
-        compile_library(tmp_path, "sound"),
-        compile_library(tmp_path, "other", "ABI_VERSION=7"),
-        compile_library(tmp_path, "short", "STRUCT_SIZE=8"),
-        compile_library(tmp_path, "long", "STRUCT_SIZE=4096"),
-        tmp_path / "text.so",
-    ]
-    source = Path(__file__).parents[2] / "cpp" / "interfaces" / "test_open_library.cpp"
-    own = f"-I{TEMPLATE / 'runtime' / 'src'}"
-    run("c++", *FLAGS, own, *MEMORY, str(source), "-ldl", "-o", str(tmp_path / "test"))
-    run(tmp_path / "test", *libraries)
 
 
 # --- models that need it --------------------------------------------------------------------------

@@ -24,28 +24,26 @@ def run(*command, **environment):
     return done.stdout
 
 
-def need(*tools):
-    for tool in tools:
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed")
+def need(tool):
+    """The path of a program, in this environment or on PATH; without it the test is skipped."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    found = shutil.which(tool, path=path)
+    if found is None:
+        pytest.skip(f"{tool} is not installed")
+    return found
 
 
 @pytest.fixture(scope="session")
 def programs(package, tmp_path_factory):
     """The directory with the consumers, built by CMake from what the wheel installed."""
-    need("cmake", "cc", "c++")
+    need("cc")
+    need("c++")
+    cmake = need("cmake")
     directory = tmp_path_factory.mktemp("consumer")
     name = package.__name__
-    run(
-        "cmake",
-        "-S",
-        SOURCES,
-        "-B",
-        directory,
-        f"-DMODEL={name}",
-        f"-D{name}_DIR={package.get_cmake_dir()}",
-    )
-    run("cmake", "--build", directory)
+    definitions = (f"-DMODEL={name}", f"-D{name}_DIR={package.get_cmake_dir()}")
+    run(cmake, "-S", SOURCES, "-B", directory, *definitions)
+    run(cmake, "--build", directory)
     return directory
 
 
@@ -83,19 +81,19 @@ def test_tfcompile_classes(package, samples, programs, tmp_path, library):
 
 
 def test_flags_of_the_package(package, arrays, sample, tmp_path):
-    need("cc")
+    compiler = need("cc")
     flags = run(sys.executable, "-m", package.__name__, "--cflags", "--libs").split()
     strict = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"]
-    run("cc", *strict, SOURCES / "main.c", "-o", tmp_path / "by_flags", *flags)
+    run(compiler, *strict, SOURCES / "main.c", "-o", tmp_path / "by_flags", *flags)
     check(package, arrays, tmp_path, sample.rows, tmp_path / "by_flags")
 
 
 def test_pkg_config(package, arrays, sample, tmp_path):
-    need("cc", "pkg-config")
+    compiler = need("cc")
+    pkg_config = need("pkg-config")
     search = {"PKG_CONFIG_PATH": package.get_pkgconfig_dir()}
-    flags = run("pkg-config", "--cflags", "--libs", package.__name__, **search).split()
-    assert (
-        run("pkg-config", "--modversion", package.__name__, **search).strip() == package.__version__
-    )
-    run("cc", "-std=c99", SOURCES / "main.c", "-o", tmp_path / "by_pkg_config", *flags)
+    flags = run(pkg_config, "--cflags", "--libs", package.__name__, **search).split()
+    version = run(pkg_config, "--modversion", package.__name__, **search)
+    assert version.strip() == package.__version__
+    run(compiler, "-std=c99", SOURCES / "main.c", "-o", tmp_path / "by_pkg_config", *flags)
     check(package, arrays, tmp_path, sample.rows, tmp_path / "by_pkg_config")

@@ -1,0 +1,75 @@
+"""The CMake project of the C++ tests: every test of every preset, and that no source is left out.
+
+Each item builds what it runs. Parametrised by the files and levels that there are, so that collecting needs no
+compiler; `test_ctest_knows_the_same_tests` compares these with what CTest has registered.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from modelwheel.levels import LEVELS
+from modelwheel.platforms import host_platform
+from tests.support.tools import cmake, ctest
+
+CPP = Path(__file__).parents[1] / "cpp"
+SKIPPED = "***Skipped"
+"""What CTest prints for a level that this CPU lacks."""
+
+RUNTIME = [f"runtime_{path.stem[5:]}" for path in sorted(CPP.glob("runtime/test_*.cpp"))]
+INTERFACES = [f"interfaces_{path.stem[5:]}" for path in sorted(CPP.glob("interfaces/test_*.cpp"))]
+KERNELS = [
+    f"kernels_{level.identifier}"
+    for level in LEVELS.values()
+    if level.architecture == host_platform().architecture
+]
+TESTS = {
+    "default": [*RUNTIME, *INTERFACES, *KERNELS],
+    # To the kernels x86-64-v2 is what x86-64 is.
+    "asan": [*RUNTIME, *INTERFACES, *(name for name in KERNELS if not name.endswith("_v2"))],
+    "tsan": ["interfaces_instance_pool"],
+}
+
+
+@pytest.fixture(scope="session")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The build directory of each preset, configured."""
+    directories = {}
+    for preset in TESTS:
+        directories[preset] = tmp_path_factory.mktemp(preset)
+        cmake("-S", CPP, "--preset", preset, "-B", directories[preset])
+    return directories
+
+
+def _parameters() -> list[object]:
+    return [
+        pytest.param(preset, name, marks=[pytest.mark.slow] if "kernels" in name else [])
+        for preset, names in TESTS.items()
+        for name in names
+    ]
+
+
+@pytest.mark.parametrize(("preset", "name"), _parameters())
+def test_cpp(preset: str, name: str, builds: dict[str, Path]) -> None:
+    cmake("--build", builds[preset], "--target", name)
+    exactly = ("-R", f"^{name}$", "--no-tests=error", "--output-on-failure")
+    if SKIPPED in ctest("--test-dir", builds[preset], *exactly).out:
+        pytest.skip("this CPU cannot run code for this level")
+
+
+@pytest.mark.parametrize("preset", TESTS)
+def test_ctest_knows_the_same_tests(preset: str, builds: dict[str, Path]) -> None:
+    known = json.loads(ctest("--test-dir", builds[preset], "--show-only=json-v1").out)
+    assert sorted(test["name"] for test in known["tests"]) == sorted(TESTS[preset])
+
+
+def test_every_source_belongs_to_a_target(builds: dict[str, Path]) -> None:
+    """A source without a target is a test that nothing runs."""
+    commands = json.loads((builds["default"] / "compile_commands.json").read_text(encoding="utf-8"))
+    compiled = {Path(command["file"]).resolve() for command in commands}
+    sources = {path.resolve() for pattern in ("*.c", "*.cpp") for path in CPP.rglob(pattern)}
+    assert len(sources) > 15
+    assert sorted(sources - compiled) == []
