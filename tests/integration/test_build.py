@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from modelwheel.errors import UnsupportedModelError
-from modelwheel.verify.selftest import read_manifest
+from modelwheel.wheelfile.wheel import open_wheel
 from tests.support.commands import Modelwheel
 from tests.support.interrupting import Rebuilt
 from tests.support.wheels import EVERYWHERE, HOST, LEVELS, LOWEST, REFUSED, SPECS, Built
@@ -284,7 +284,7 @@ def test_rules_that_use_what_options_leave_out_are_left_out(
     narrowed: dict[str, Any],
 ) -> None:
     wheel = Path(narrowed["wheel"])
-    manifest = read_manifest(wheel)
+    manifest = open_wheel(wheel).manifest
     assert manifest.levels == (LOWEST,)
     assert (manifest.batching.sizes, manifest.batching.rules) == ((1,), ())
     rules = [c["rule"] for c in narrowed["report"]["comparisons"]]
@@ -305,7 +305,7 @@ def test_measured_costs_are_kept_and_used(
     assert modelwheel.missing(spec) == AT_END
 
     (result,) = modelwheel.build(spec, "--out", tmp_path / "dist")
-    costs = {str(v.batch_size): v.cost for v in read_manifest(Path(result["wheel"])).variants}
+    costs = {str(v.batch_size): v.cost for v in open_wheel(Path(result["wheel"])).manifest.variants}
     assert costs == measured[LOWEST]
     # Nothing is timed again: the same lock file gives the same wheel.
     elsewhere = copy_spec(built, "kinds", tmp_path / "there")

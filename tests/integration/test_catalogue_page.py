@@ -41,7 +41,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     add_measurements(make_wheel(directory, "jet-tagger"))
     add_measurements(make_wheel(directory, "digits"))
     make_wheel(directory, "a-model-with-quite-a-long-name-that-wraps-on-a-phone")
-    site = write_site(directory, tmp_path_factory.mktemp("out") / "site")
+    site = write_site([directory], tmp_path_factory.mktemp("out") / "site")
     with serve(site.directory) as served:
         yield served.url
 

@@ -14,7 +14,7 @@ import pytest
 
 from modelwheel.compiler.check import judge
 from modelwheel.compiler.freeze import FrozenSignature
-from modelwheel.verify.selftest import read_manifest
+from modelwheel.wheelfile.wheel import open_wheel
 from tests.support.commands import Modelwheel, run
 from tests.support.laboratory import Laboratory
 from tests.support.wheels import LOWEST, Built, make_environment
@@ -123,7 +123,7 @@ def evaluate(chain: Chain, module: str, rows: int) -> Any:
 
 def test_the_wheels_come_from_the_pinned_commit(chain: Chain) -> None:
     for name in ("simple", "multi"):
-        source = read_manifest(chain.wheels[f"test-{name}"]).provenance.source
+        source = open_wheel(chain.wheels[f"test-{name}"]).manifest.provenance.source
         assert source["kind"] == "git"
         assert source["url"] == URL
         assert source["commit"] == chain.commit
@@ -210,7 +210,7 @@ def test_cms_defect_the_first_function_alone_is_scanned(laboratory: Laboratory) 
 
 def test_cms_defect_element_counts_are_read_from_a_header(chain: Chain) -> None:
     """The counts of the generated classes, which the program asserts, are those of the signature."""
-    signature = read_manifest(chain.wheels["test-multi"]).signature
+    signature = open_wheel(chain.wheels["test-multi"]).manifest.signature
     counts = {t.name: 4 * t.row_elements for t in signature.inputs + signature.outputs}
     assert counts == {"input1": 16, "input2": 16, "output1": 8, "output2": 8}
 

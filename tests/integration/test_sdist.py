@@ -16,7 +16,7 @@ from modelwheel.errors import SpecError, UsageError
 from modelwheel.packaging.project import load_manifests
 from modelwheel.packaging.sdist import unpack
 from modelwheel.platforms import PLATFORMS
-from modelwheel.verify.selftest import read_manifest
+from modelwheel.wheelfile.wheel import open_wheel
 from tests.support.commands import Modelwheel, run
 from tests.support.interrupting import become_another_user
 from tests.support.tools import cmake
@@ -123,7 +123,7 @@ def test_pip_builds_a_wheel_from_it(
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
     run(*pip, "wheel", "--no-deps", "--wheel-dir", tmp_path, sdist)
     (wheel,) = tmp_path.glob("*.whl")
-    assert read_manifest(wheel).platform == HOST
+    assert open_wheel(wheel).manifest.platform == HOST
     python = make_environment(tmp_path / "environment", wheel)
     run(python, "-I", "-m", "model_mlp", "selftest")
     # It can be traced without the other platforms of the source distribution.

@@ -18,8 +18,8 @@ from packaging.requirements import Requirement
 from modelwheel.packaging.backend import build_distribution
 from modelwheel.packaging.runtime import NEEDED
 from modelwheel.packaging.sdist import unpack as unpack_sdist
-from modelwheel.verify.selftest import read_manifest
 from modelwheel.versions import NUMPY_REQUIREMENT, RUNTIME_REQUIREMENT, RUNTIME_VERSION
+from modelwheel.wheelfile.wheel import open_wheel
 from tests.support.commands import Done, Modelwheel, run
 from tests.support.tools import search_path
 from tests.support.wheels import HOST, SPECS, Built, make_environment, unpack
@@ -130,7 +130,7 @@ def test_members_of_the_archive(shared: Shared, built: Built, name: str) -> None
     assert "Root-Is-Purelib: false" in wheel
     required = Metadata.from_email(metadata).requires_dist
     assert required == [Requirement(NUMPY_REQUIREMENT), Requirement(RUNTIME_REQUIREMENT)]
-    assert read_manifest(shared.wheel(name)).model.bindings == "shared"
+    assert open_wheel(shared.wheel(name)).manifest.model.bindings == "shared"
 
 
 def test_the_runtime_is_the_same_each_time(shared: Shared, tmp_path: Path) -> None:

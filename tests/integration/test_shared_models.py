@@ -13,8 +13,8 @@ import pytest
 
 from modelwheel.errors import UnsupportedModelError
 from modelwheel.levels import host_levels
-from modelwheel.verify.selftest import read_manifest
 from modelwheel.wheelfile.sizes import read_sizes
+from modelwheel.wheelfile.wheel import open_wheel
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import SHARED_MODELS
 from tests.support.wheels import LOWEST, unpack
@@ -131,7 +131,7 @@ def test_wheels_are_small(
     results: dict[str, dict[str, Any]], name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wheel = Path(results[name]["wheel"])
-    parts = read_sizes(wheel, read_manifest(wheel))
+    parts = read_sizes(open_wheel(wheel))
     weights = 4 * json.loads((SHARED_MODELS / name / "meta.json").read_bytes())["params"]
     allowed = 2.2 * weights + 600_000
     told = (

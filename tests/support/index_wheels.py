@@ -17,8 +17,13 @@ from modelwheel.assembly.manifest import (
     Verification,
 )
 from modelwheel.signature import Signature, Tensor
-from modelwheel.verify.selftest import Comparison, Report
-from modelwheel.wheelfile.reports import BENCH_SUFFIX, REPORT_SUFFIX, Timing
+from modelwheel.wheelfile.reports import (
+    BENCH_SUFFIX,
+    REPORT_SUFFIX,
+    Comparison,
+    Report,
+    Timing,
+)
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TREE = "ab" * 32

@@ -13,7 +13,7 @@ from typing import Any
 from modelwheel.assembly.manifest import Manifest
 from modelwheel.levels import host_levels
 from modelwheel.platforms import host_platform
-from modelwheel.verify.selftest import read_manifest
+from modelwheel.wheelfile.wheel import open_wheel
 from tests.support.commands import Modelwheel, run
 
 HOST = host_platform().name
@@ -85,7 +85,7 @@ class Built:
 
     def manifest(self, name: str) -> Manifest:
         """What a wheel says of itself."""
-        return read_manifest(self.wheel(name))
+        return open_wheel(self.wheel(name)).manifest
 
     def project(self, name: str) -> Path:
         """The rendered project that a wheel was built from."""

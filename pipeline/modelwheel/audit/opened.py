@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import re
-import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from email.message import Message
-from email.parser import BytesParser
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import lief
 from packaging.tags import Tag
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from ..assembly.manifest import Manifest
 from ..errors import WheelError
 from ..versions import RUNTIME
 from ..wheelfile.contents import Contents, open_contents
+from ..wheelfile.wheel import Wheel
 from . import platform_tag
 from .formats import elf, macho, pe
 from .formats.binary import Binary
@@ -39,17 +36,33 @@ _EXTENSION = re.compile(r"\w+/_core\.[^/]+\.(so|pyd)")
 class OpenedWheel:
     """See `open_wheel`."""
 
-    path: Path
-    distribution: str
-    """Normalised as in PEP 503."""
-    version: str
-    tags: frozenset[Tag]
+    wheel: Wheel
     contents: Contents
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.wheel.path
 
     @property
     def name(self) -> str:
         """The name of the file."""
-        return self.path.name
+        return self.wheel.name
+
+    @property
+    def distribution(self) -> str:
+        """Normalised as in PEP 503."""
+        return self.wheel.distribution
+
+    @property
+    def version(self) -> str:
+        """As in the file name."""
+        return str(self.wheel.version)
+
+    @property
+    def tags(self) -> frozenset[Tag]:
+        """Those of the file name."""
+        return self.wheel.tags
 
     @cached_property
     def platforms(self) -> list[PlatformTag | None]:
@@ -68,7 +81,7 @@ class OpenedWheel:
         Raises:
             WheelError: There is none, or it cannot be read.
         """
-        return None if self.distribution == RUNTIME else self.contents.manifests[0]
+        return None if self.distribution == RUNTIME else self.wheel.manifest
 
     @property
     def module(self) -> str:
@@ -78,23 +91,21 @@ class OpenedWheel:
     @property
     def dist_info(self) -> str:
         """Its directory of metadata."""
-        return f"{self.name.split('-')[0]}-{self.name.split('-')[1]}.dist-info"
+        return self.wheel.dist_info
 
     @cached_property
     def wheel_metadata(self) -> Message:
         """The file `WHEEL`."""
-        content = self.contents.texts.get(f"{self.dist_info}/WHEEL", b"")
-        return BytesParser().parsebytes(content)
+        return self.wheel.wheel_metadata
 
     @cached_property
     def compressed_sizes(self) -> dict[str, int]:
         """Bytes that each file takes in the wheel."""
-        with zipfile.ZipFile(self.path) as archive:
-            return {m.filename: m.compress_size for m in archive.infolist() if not m.is_dir()}
+        return {name: member.compressed for name, member in self.wheel.members.items()}
 
     def read(self, name: str) -> bytes:
         """The content of one file."""
-        return self.contents.read(name)
+        return self.wheel.read(name)
 
     def role(self, binary: Binary) -> Role:
         """What a binary is there for."""
@@ -118,12 +129,10 @@ class OpenedWheel:
         return tuple(self._binaries())
 
     def _binaries(self) -> Iterator[Binary]:
-        with zipfile.ZipFile(self.path) as archive:
-            for name in archive.namelist():
-                with archive.open(name) as file:
-                    start = file.read(4)
-                    if start.startswith(_MAGIC):
-                        yield from self._parse(name, start + file.read())
+        for name, file in self.wheel.open_members():
+            start = file.read(4)
+            if start.startswith(_MAGIC):
+                yield from self._parse(name, start + file.read())
 
     def _parse(self, member: str, content: bytes) -> Iterator[Binary]:
         lief.logging.disable()  # it writes to standard output
@@ -147,13 +156,9 @@ def open_wheel(path: Path) -> OpenedWheel:
     """Reads a wheel.
 
     Raises:
-        WheelError: It cannot be read, or its name is no wheel's.
+        WheelError: It cannot be read, or its name is not a wheel's.
     """
-    try:
-        name, version, _, tags = parse_wheel_filename(path.name)
-    except InvalidWheelFilename as error:
-        raise WheelError(f"{path}: {error}; name a .whl file") from None
-    try:
-        return OpenedWheel(path, name, str(version), tags, open_contents(path))
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise WheelError(f"{path} is no whole wheel: {error}; fetch or build it again") from None
+    contents = open_contents(path)
+    if contents.wheel is None:
+        raise WheelError(f"{path} is not a wheel; pass .whl files")
+    return OpenedWheel(contents.wheel, contents)

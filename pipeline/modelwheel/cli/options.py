@@ -82,4 +82,6 @@ def split(names: Sequence[str] | None) -> list[str] | None:
 
 
 def print_json(value: object) -> None:
-    typer.echo(json.dumps(value, indent=2))
+    from ..util.records import as_json
+
+    typer.echo(json.dumps(as_json(value), indent=2))

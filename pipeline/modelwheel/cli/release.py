@@ -116,11 +116,12 @@ def verify(
     """Install wheels into an empty environment and compare them with TensorFlow's outputs."""
     from ..store.store import Store
     from ..verify.selftest import verify_wheels
+    from ..wheelfile.collect import find_model_wheels
     from .display.tables import print_verified
 
-    verified = verify_wheels(wheels, Store())
+    verified = verify_wheels(find_model_wheels(wheels), Store())
     if as_json:
-        print_json([result.as_json() for result in verified])
+        print_json(verified)
     else:
         print_verified(verified)
     errors = [result.error for result in verified if result.error is not None]
@@ -145,13 +146,14 @@ def report(
 
     Each wheel is installed alone; those for other Pythons and platforms are left out.
     """
-    from ..release.measure import find_wheels, measure_wheels
+    from ..release.measure import measure_wheels
     from ..store.store import Store
+    from ..wheelfile.collect import find_model_wheels
     from .display.tables import print_measurements
 
-    measured = measure_wheels(find_wheels(wheels), Store(), index_url or None)
+    measured = measure_wheels(find_model_wheels(wheels), Store(), index_url or None)
     if as_json:
-        print_json([measurement.as_json() for measurement in measured])
+        print_json(measured)
     else:
         print_measurements(measured)
     if summary is not None and measured:
@@ -221,12 +223,12 @@ def inspect(
         with choose_store(recompile=recompile) as store, BuildDisplay() as display:
             links = trace(contents, store, display, spec)
         if as_json:
-            print_json({"file": str(file), "replay": [link.as_json() for link in links]})
+            print_json({"file": str(file), "replay": links})
         else:
             print_links(links)
         require_whole(links, file.name)
     elif as_json:
-        print_json(contents.as_json())
+        print_json(contents.summary())
     else:
         print_contents(contents)
 
@@ -286,7 +288,7 @@ def index(
     """Write a static package index and a catalogue page of the models in a directory."""
     from ..index.site import write_site
 
-    site = write_site(directory, out, base_url)
+    site = write_site([directory], out, base_url)
     wheels = f"{site.wheels} wheel{'s' * (site.wheels != 1)}"
     where = "copied" if site.copied else "to be served beside it"
     models = f"{site.projects} model{'s' * (site.projects != 1)}"

@@ -23,9 +23,9 @@ from ..source import fetch as source
 from ..store.store import Record, Store
 from ..util.files import write_atomically
 from ..util.process import kill_all
-from ..verify.selftest import REPORT, Report, read_report
-from ..wheelfile.reports import BENCH_SUFFIX, REPORT_SUFFIX
+from ..wheelfile.reports import BENCH_SUFFIX, REPORT_SUFFIX, Report, parse_report
 from .steps import (
+    REPORT,
     Goal,
     InspectStep,
     JobStep,
@@ -288,7 +288,7 @@ class _Run:
         report = self._tools.store.read_bytes(verified, REPORT)
         with _writing_to(wheel.parent):
             write_atomically(wheel.with_name(wheel.name + REPORT_SUFFIX), report)
-        self.result.report = read_report(report)
+        self.result.report = parse_report(report)
 
     def _deliver(self, record: Record) -> Path:
         """Puts the one file of a result in its place."""

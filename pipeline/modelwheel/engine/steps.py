@@ -35,10 +35,15 @@ from ..packaging.template import model_template, template_digest
 from ..platforms import Platform
 from ..request import Request
 from ..store.store import Record, Store, action_key
-from ..verify.selftest import require_passed, verify_wheel, write_report
+from ..verify.selftest import require_passed, verify_wheel
+from ..wheelfile.reports import dump_report
+from ..wheelfile.wheel import open_wheel
 
 Records = Mapping[str, Record]
 """Results of finished steps, by the step's name."""
+
+REPORT = "report.json"
+"""What a verify step puts into its result."""
 
 
 @dataclass(frozen=True)
@@ -369,9 +374,9 @@ class VerifyStep(LocalStep):
         for record in records:
             workspace.store.materialize(record, directory)
         wheel, *needed = (directory / name for record in records for name in record.files)
-        report = verify_wheel(wheel, workspace.store.path(reference, ARRAYS), needed)
+        report = verify_wheel(open_wheel(wheel), workspace.store.path(reference, ARRAYS), needed)
         require_passed(report, wheel.name)
-        write_report(report, out)
+        (out / REPORT).write_bytes(dump_report(report))
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import tempfile
 from pathlib import Path
 
 from ..assembly.manifest import Manifest
 from ..assembly.tune_lock import write_costs
-from ..errors import VerifyError
 from ..request import Request
 from ..store.store import Store
-from ..util.process import ProcessError
-from ..verify.selftest import install_wheel, read_manifest, run_module
+from ..verify.environment import InstalledWheel, install_wheel
+from ..wheelfile.wheel import open_wheel
 from .scheduler import BuildOptions, Reporter, build
 
 
@@ -30,30 +28,26 @@ def tune_spec(request: Request, store: Store, reporter: Reporter) -> Path:
             raise error
         assert result.wheel is not None
         assert result.report is not None
-        python = install_wheel(result.wheel, work, result.needed)
-        manifest = read_manifest(result.wheel)
+        manifest = open_wheel(result.wheel).manifest
+        installed = install_wheel(result.wheel, manifest.model.module, work, result.needed)
         levels = [level for level in manifest.levels if level not in result.report.skipped]
-        costs = {level: _measure(python, manifest, level) for level in levels}
+        costs = {level: _measure(installed, manifest, level) for level in levels}
     return write_costs(request.spec.path, _cpu_name(), costs)
 
 
-def _measure(python: Path, manifest: Manifest, level: str) -> dict[int, float]:
+def _measure(installed: InstalledWheel, manifest: Manifest, level: str) -> dict[int, float]:
     """Nanoseconds of one run by batch size, without what any call from Python costs."""
-    timings = _bench(python, manifest.model.module, level)
+    timings = _bench(installed, level)
     call = 0.0
     if manifest.signature.batched and manifest.batching.no_emulation_reason is None:
-        call = _bench(python, manifest.model.module, level, "--batch", "0")[0]
+        call = _bench(installed, level, "--batch", "0")[0]
     return {size: round(max(time - call, 1.0), 1) for size, time in timings.items()}
 
 
-def _bench(python: Path, module: str, level: str, *options: str) -> dict[int, float]:
+def _bench(installed: InstalledWheel, level: str, *options: str) -> dict[int, float]:
     """Nanoseconds of one call by number of rows."""
-    command = ("bench", "--json", "--level", level, *options)
-    try:
-        timings = json.loads(run_module(python, module, *command).stdout)
-    except (ProcessError, ValueError) as error:
-        raise VerifyError(f"{module} could not be measured at {level}: {error}") from None
-    return {timing["rows"]: timing["nanoseconds"] for timing in timings}
+    timings = installed.bench("--level", level, *options)
+    return {timing.rows: timing.nanoseconds for timing in timings}
 
 
 def _cpu_name() -> str:

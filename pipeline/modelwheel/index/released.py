@@ -14,7 +14,7 @@ from packaging.version import Version
 from ..errors import PublishError
 from ..util.files import digest_file
 from ..util.urls import redact
-from ..wheelfile.reports import BENCH_SUFFIX, REPORT_SUFFIX
+from ..wheelfile.reports import COMPANIONS
 from .client import IndexedFile, PackageIndex, Patience
 
 
@@ -69,9 +69,9 @@ def find_newest(index: PackageIndex, project: str) -> ReleasedWheel | None:
     return max(usable, key=fitness, default=None)
 
 
-def is_installable(wheel: str) -> bool:
-    """Whether this interpreter can install a wheel of that file name."""
-    return not parse_wheel_filename(wheel)[3].isdisjoint(sys_tags())
+def is_installable(tags: frozenset[Tag]) -> bool:
+    """Whether this interpreter can install a wheel with one of these tags."""
+    return not tags.isdisjoint(sys_tags())
 
 
 def download_wheels(projects: Collection[str], index_urls: Sequence[str], out: Path) -> list[str]:
@@ -112,7 +112,7 @@ def _copy(index: PackageIndex, wheel: ReleasedWheel, out: Path) -> bool:
     aside = out / f".{wheel.name}.part"
     try:
         index.download(wheel.file, aside)
-        for suffix in (REPORT_SUFFIX, BENCH_SUFFIX):
+        for suffix in COMPANIONS:
             companion = index.find_beside(wheel.file, suffix)
             if companion is not None:
                 target.with_name(wheel.name + suffix).write_bytes(companion)

@@ -14,7 +14,6 @@ from .. import __version__
 from ..assembly import sbom
 from ..assembly.describe import LICENSES
 from ..assembly.manifest import File, Manifest
-from ..packaging.checksums import CHECKSUMS
 from ..source.fetch import tree_digest
 from ..util.files import FileDigest
 from ..wheelfile.contents import Contents
@@ -42,18 +41,12 @@ def check_files(contents: Contents) -> str:
         BrokenLinkError: A file is not.
         WheelError: The list cannot be read.
     """
-    lists = CHECKSUMS if contents.kind == "sdist" else "RECORD"
-    files, recorded = set(contents.files), contents.recorded
-    # A list cannot name its own hash, and the build backend adds PKG-INFO.
-    free = {name for name in files if PurePosixPath(name).name in (lists, "PKG-INFO")}
-    named = files - free
-    if unlisted := named - set(recorded):
-        raise BrokenLinkError(f"{lists} does not name {some(unlisted)}")
-    if missing := set(recorded) - files:
-        raise BrokenLinkError(f"{lists} names {some(missing)}, which is not there")
-    if different := {name for name in named if contents.files[name].sha256 != recorded[name]}:
-        raise BrokenLinkError(f"{some(different)} has not the content that {lists} names")
-    return f"{len(named)} files are what {lists} says"
+    mismatches = list(contents.mismatches())
+    if mismatches:
+        said = [f"{mismatch.file} {mismatch.problem}" for mismatch in mismatches]
+        raise BrokenLinkError(some(said))
+    listed = sum(file is not None for file in contents.listed.values())
+    return f"{listed} files match their hashes in {contents.hash_list}"
 
 
 def check_manifests(contents: Contents) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from email.parser import BytesParser
 from pathlib import Path, PurePosixPath
 
 from packaging.utils import parse_wheel_filename
@@ -73,10 +72,8 @@ def _tools(contents: Contents) -> dict[str, str]:
         for component in sbom.get("components", ())
         if component.get("bom-ref") in named
     }
-    for name, text in contents.texts.items():
-        if name.endswith(".dist-info/WHEEL"):
-            generator = BytesParser().parsebytes(text).get("Generator", "unknown")
-            tools["build backend"] = str(generator)
+    if contents.wheel is not None:
+        tools["build backend"] = str(contents.wheel.wheel_metadata.get("Generator", "unknown"))
     return tools
 
 

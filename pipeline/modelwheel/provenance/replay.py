@@ -13,7 +13,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -50,10 +50,6 @@ class Link:
     state: State
     found: str
     """What was the same, what is wrong, or why nothing could be compared."""
-
-    def as_json(self) -> dict[str, str]:
-        """The link as JSON holds it."""
-        return asdict(self)
 
 
 @contextmanager

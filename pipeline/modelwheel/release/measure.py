@@ -1,42 +1,39 @@
-"""Measuring wheels where they are installed: errors, speed, size, and how the released version did."""
+"""Measures wheels where they are installed: errors, speed and size, beside the released version."""
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-from pydantic import TypeAdapter, ValidationError
+from typing import ClassVar
 
 from ..assembly.manifest import Manifest
-from ..errors import ModelwheelError, VerifyError
+from ..errors import ModelwheelError
 from ..index.client import PackageIndex
 from ..index.released import find_newest, is_installable, open_index
 from ..packaging.runtime import needed_wheels
 from ..store.store import Store
-from ..util.files import write_atomically
-from ..util.process import ProcessError
-from ..verify.selftest import (
+from ..util.urls import redact
+from ..verify.environment import InstalledWheel, install_wheel
+from ..verify.selftest import find_reference, require_passed
+from ..wheelfile.reports import (
     Comparison,
     Report,
-    find_reference,
-    install_wheel,
-    read_manifest,
-    require_passed,
-    run_module,
-    run_selftest,
+    Timing,
+    fastest,
+    write_report,
+    write_timings,
 )
-from ..wheelfile.reports import BENCH_SUFFIX, REPORT_SUFFIX, Timing
+from ..wheelfile.wheel import Wheel, open_wheel
 
 _ROUNDS = 2
-"""How often each side is timed, in turns, so that a slow moment of the machine hits neither alone."""
-_SECONDS = 0.3
+"""How often each side is timed, in turns, so that a slow moment of the machine affects both."""
+_SECONDS = "0.3"
 """How long each number of rows is timed in a round."""
 
-_TIMINGS = TypeAdapter(tuple[Timing, ...])
+NOT_COMPARED = "not compared with a released version: no index is configured"
 
 
 @dataclass(frozen=True)
@@ -44,78 +41,64 @@ class Released:
     """The newest released version of a model."""
 
     version: str
-    size: int
-    """Of its wheel, in bytes."""
+    wheel_bytes: int
     timings: tuple[Timing, ...]
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured of one wheel."""
+    """The measurements of one wheel."""
+
+    JSON_FIELDS: ClassVar = (
+        "wheel",
+        "wheel_bytes",
+        "error",
+        "report",
+        "timings",
+        "released",
+        "not_compared",
+    )
 
     wheel: Path
+    wheel_bytes: int
     manifest: Manifest
     report: Report | None = None
     timings: tuple[Timing, ...] = ()
     released: Released | None = None
+    not_compared: str | None = None
+    """Why there is no released version."""
     error: ModelwheelError | None = None
-    """Why it does not do, or could not be measured."""
+    """Why it failed, or could not be measured."""
 
     @property
     def worst(self) -> Comparison | None:
         """The comparison with TensorFlow that used most of its tolerance."""
-        compared = self.report.comparisons if self.report else ()
-        return max(compared, key=lambda c: c.absolute / max(c.limit, 1e-300), default=None)
-
-    def as_json(self) -> dict[str, object]:
-        """For machines."""
-        released = self.released
-        return {
-            "wheel": str(self.wheel),
-            "wheel_bytes": self.wheel.stat().st_size,
-            "error": None if self.error is None else str(self.error),
-            "report": None if self.report is None else self.report.model_dump(mode="json"),
-            "timings": [timing.model_dump() for timing in self.timings],
-            "released": None
-            if released is None
-            else {
-                "version": released.version,
-                "wheel_bytes": released.size,
-                "timings": [timing.model_dump() for timing in released.timings],
-            },
-        }
+        return self.report.worst if self.report else None
 
 
 def measure_wheels(
-    wheels: Iterable[Path], store: Store, index_url: str | None = None
+    paths: Iterable[Path], store: Store, index_url: str | None = None
 ) -> list[Measurement]:
-    """Measures wheels one by one and writes what was found beside each, for the index.
+    """Measures wheels one by one and stores the results beside each, for the catalogue.
 
     Args:
-        wheels: Those that this interpreter cannot install are left out.
-        store: May hold the reference that a wheel was built with; else its own sample is used.
-        index_url: The simple API of an index to compare with its newest version.
+        paths: Wheels. Those that this interpreter cannot install are skipped.
+        store: May have the reference that a wheel was built with; otherwise its sample is used.
+        index_url: The simple API of an index whose newest version is measured for comparison.
 
     Raises:
-        WheelError: A file is no wheel of modelwheel.
+        WheelError: A file is not a wheel of a model.
         PublishError: The index fails.
     """
-    manifests = [(wheel, read_manifest(wheel)) for wheel in wheels]
-    fitting = [(wheel, manifest) for wheel, manifest in manifests if is_installable(wheel.name)]
+    wheels = [wheel for wheel in map(open_wheel, paths) if is_installable(wheel.tags)]
     with _opened(index_url) as index:
-        measured = [_measure(wheel, manifest, store, index) for wheel, manifest in fitting]
+        measured = [_measure(wheel, store, index) for wheel in wheels]
     for measurement in measured:
-        _write_companions(measurement)
+        if measurement.report is not None:
+            write_report(measurement.report, measurement.wheel)
+        if measurement.timings:
+            write_timings(measurement.timings, measurement.wheel)
     return measured
-
-
-def find_wheels(paths: Sequence[Path]) -> list[Path]:
-    """Wheels that are named, and those of models in directories that are named."""
-    return [
-        wheel
-        for path in paths
-        for wheel in (sorted(path.glob("model_*.whl")) if path.is_dir() else [path])
-    ]
 
 
 @contextmanager
@@ -127,74 +110,64 @@ def _opened(index_url: str | None) -> Iterator[PackageIndex | None]:
         yield index
 
 
-def _measure(
-    wheel: Path, manifest: Manifest, store: Store, index: PackageIndex | None
-) -> Measurement:
-    report = None
+def _measure(wheel: Wheel, store: Store, index: PackageIndex | None) -> Measurement:
+    manifest, report = wheel.manifest, None
+    module = manifest.model.module
+    measurement = Measurement(wheel.path, wheel.size, manifest)
     try:
-        with tempfile.TemporaryDirectory(prefix="modelwheel-measure-") as scratch:
-            needed = needed_wheels(manifest, store, Path(scratch) / "needed")
-            python = install_wheel(wheel, Path(scratch), needed)
-            report = run_selftest(python, wheel, find_reference(manifest, store))
+        with tempfile.TemporaryDirectory(prefix="modelwheel-measure-") as directory:
+            scratch = Path(directory)
+            needed = needed_wheels(manifest, store, scratch / "needed")
+            ours = install_wheel(wheel.path, module, scratch, needed)
+            report = ours.selftest(find_reference(manifest, store))
             require_passed(report, wheel.name)
-            older = _install_released(manifest, index, Path(scratch) / "released", needed)
-            ours, theirs = _race(manifest.model.module, python, older.python if older else None)
+            older = _install_released(manifest, index, scratch / "released", needed)
+            timings, older_timings = _race(ours, older.installed if older else None)
     except ModelwheelError as error:
-        return Measurement(wheel, manifest, report, error=error)
-    released = None if older is None else Released(older.version, older.size, theirs)
-    return Measurement(wheel, manifest, report, ours, released)
+        return replace(measurement, report=report, error=error)
+    measurement = replace(measurement, report=report, timings=timings)
+    if older is None:
+        return replace(measurement, not_compared=_why_not(index, manifest))
+    released = Released(older.version, older.size, older_timings)
+    return replace(measurement, released=released)
+
+
+def _why_not(index: PackageIndex | None, manifest: Manifest) -> str:
+    if index is None:
+        return NOT_COMPARED
+    return (
+        f"not compared with a released version: {redact(index.url)} has no wheel of "
+        f"{manifest.model.distribution} for this machine"
+    )
 
 
 @dataclass(frozen=True)
-class _Installed:
-    python: Path
+class _InstalledRelease:
+    installed: InstalledWheel
     version: str
     size: int
 
 
 def _install_released(
     manifest: Manifest, index: PackageIndex | None, scratch: Path, needed: Sequence[Path]
-) -> _Installed | None:
+) -> _InstalledRelease | None:
     found = None if index is None else find_newest(index, manifest.model.distribution)
     if index is None or found is None:
         return None
     scratch.mkdir()
     wheel = scratch / found.name
     index.download(found.file, wheel)
-    python = install_wheel(wheel, scratch, needed)
-    return _Installed(python, str(found.version), wheel.stat().st_size)
+    installed = install_wheel(wheel, manifest.model.module, scratch, needed)
+    return _InstalledRelease(installed, str(found.version), wheel.stat().st_size)
 
 
 def _race(
-    module: str, ours: Path, theirs: Path | None
+    ours: InstalledWheel, theirs: InstalledWheel | None
 ) -> tuple[tuple[Timing, ...], tuple[Timing, ...]]:
-    """The best times of one installation, and of another that takes turns with it."""
-    rounds: dict[Path, list[tuple[Timing, ...]]] = {}
+    """The best times of two installations that take turns."""
+    our_rounds, their_rounds = [], []
     for _ in range(_ROUNDS):
-        for python in (ours, *([theirs] if theirs else [])):
-            rounds.setdefault(python, []).append(_time(module, python))
-    return _best(rounds[ours]), _best(rounds[theirs]) if theirs else ()
-
-
-def _time(module: str, python: Path) -> tuple[Timing, ...]:
-    try:
-        done = run_module(python, module, "bench", "--json", "--seconds", str(_SECONDS))
-        return _TIMINGS.validate_json(done.stdout)
-    except (ProcessError, ValidationError) as error:
-        raise VerifyError(f"{module} cannot be timed: {error}") from None
-
-
-def _best(rounds: Sequence[tuple[Timing, ...]]) -> tuple[Timing, ...]:
-    return tuple(
-        min(same, key=lambda timing: timing.nanoseconds) for same in zip(*rounds, strict=True)
-    )
-
-
-def _write_companions(measurement: Measurement) -> None:
-    wheel = measurement.wheel
-    if measurement.report is not None:
-        content = measurement.report.model_dump_json(indent=1)
-        write_atomically(wheel.with_name(wheel.name + REPORT_SUFFIX), f"{content}\n".encode())
-    if measurement.timings:
-        content = json.dumps([timing.model_dump() for timing in measurement.timings], indent=1)
-        write_atomically(wheel.with_name(wheel.name + BENCH_SUFFIX), f"{content}\n".encode())
+        our_rounds.append(ours.bench("--seconds", _SECONDS))
+        if theirs is not None:
+            their_rounds.append(theirs.bench("--seconds", _SECONDS))
+    return fastest(our_rounds), fastest(their_rounds)

@@ -1,7 +1,7 @@
-"""What is in a wheel or model source distribution: model card, manifests, bills of materials, files.
+"""What is in a wheel or model source distribution: files with their hashes, metadata, manifests, SBOMs.
 
-Nothing is unpacked and nothing is run. What a file says of itself is not believed here: whether it is
-true, `modelwheel.provenance.replay` finds out.
+Nothing is unpacked and nothing is run. Whether what a file says is true is not checked here;
+`modelwheel.provenance` does that.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import csv
 import io
 import json
 import tarfile
-import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -19,62 +18,79 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal, TypeAlias
 
-from packaging.metadata import ExceptionGroup, InvalidMetadata, Metadata
+from packaging.metadata import Metadata
 
 from ..assembly.manifest import Manifest
 from ..errors import WheelError
 from ..packaging.checksums import CHECKSUMS, parse_checksums
 from ..util.files import FileDigest, digest_stream
+from .wheel import (
+    MANIFEST,
+    Wheel,
+    no_model,
+    open_wheel,
+    parse_metadata,
+    require_text_size,
+)
 
 Kind: TypeAlias = Literal["wheel", "sdist"]
 
-_MAX_TEXT = 64 << 20
-"""Bytes of what is read whole: no manifest, bill of materials or model card is larger."""
+_UNLISTED = {
+    # RECORD cannot have its own hash and lists no signatures (binary distribution format).
+    "wheel": ("RECORD", "RECORD.jws", "RECORD.p7s"),
+    # The build backend adds PKG-INFO to what `write_checksums` listed.
+    "sdist": (CHECKSUMS, "PKG-INFO"),
+}
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A file that its list of hashes does not describe."""
+
+    file: str
+    problem: str
+    """A sentence without its subject, which is `file`."""
 
 
 @dataclass(frozen=True)
 class Contents:
-    """An opened wheel or source distribution; see `open_contents`."""
+    """A wheel or source distribution with every file hashed; see `open_contents`."""
 
     path: Path
     kind: Kind
     files: dict[str, FileDigest]
-    """Every file; those of a source distribution without the directory around them."""
+    """Every file. Names in a source distribution are relative to its top directory."""
     texts: dict[str, bytes]
-    """Whole contents of metadata, manifests, bills of materials and lists of hashes."""
+    """Contents of metadata, manifests, SBOMs and lists of hashes."""
+    wheel: Wheel | None = None
+    """The wheel itself, if it is one."""
 
     @cached_property
     def metadata(self) -> Metadata:
-        """Name, version, licence, requirements and the model card.
+        """Name, version, licence, requirements and model card.
 
         Raises:
-            WheelError: It cannot be read.
+            WheelError: They cannot be read.
         """
-        place = "PKG-INFO" if self.kind == "sdist" else "*.dist-info/METADATA"
-        content = self._single(place)
-        try:
-            return Metadata.from_email(content)
-        except (ExceptionGroup, InvalidMetadata, UnicodeDecodeError) as error:
-            first = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
-            raise WheelError(f"{self.path}: {place}: {first}; build it again") from None
+        if self.wheel is not None:
+            return self.wheel.metadata
+        return parse_metadata(self._single("PKG-INFO"), f"{self.path}: PKG-INFO")
 
     @cached_property
     def manifest_texts(self) -> dict[str, bytes]:
-        """Manifests as they lie there, by the names of their files."""
-        pattern = "platforms/*/manifest.json" if self.kind == "sdist" else "*/_manifest.json"
+        """Manifests as bytes, by file name."""
+        pattern = "platforms/*/manifest.json" if self.kind == "sdist" else f"*/{MANIFEST}"
         return self._matching(pattern)
 
     @cached_property
     def manifests(self) -> tuple[Manifest, ...]:
-        """A wheel's manifest, or those of all platforms.
+        """A wheel's manifest, or a source distribution's manifests of all platforms.
 
         Raises:
             WheelError: There is none, or one cannot be read.
         """
         if not self.manifest_texts:
-            raise WheelError(
-                f"{self.path} holds no model: it has no manifest; was it built by modelwheel?"
-            )
+            raise no_model(self.path)
         return tuple(
             Manifest.parse(content, f"{self.path}: {name}")
             for name, content in sorted(self.manifest_texts.items())
@@ -82,50 +98,73 @@ class Contents:
 
     @cached_property
     def sbom_texts(self) -> dict[str, bytes]:
-        """Bills of materials as they lie there; in a source distribution, templates of them."""
-        wheel = self._matching("*.dist-info/sboms/*.json")
-        return self._matching("platforms/*/*.cdx.json.in") if self.kind == "sdist" else wheel
+        """SBOMs as bytes, by file name; in a source distribution they are templates."""
+        sdist = self.kind == "sdist"
+        return self._matching("platforms/*/*.cdx.json.in" if sdist else "*.dist-info/sboms/*.json")
 
     @cached_property
     def sboms(self) -> dict[str, dict[str, Any]]:
-        """Bills of materials by the names of their files.
+        """Parsed SBOMs by file name.
 
         Raises:
-            WheelError: One is no JSON.
+            WheelError: One is not a JSON object.
         """
         return {name: self._parse(name, text) for name, text in sorted(self.sbom_texts.items())}
 
     def require_sboms(self) -> dict[str, bytes]:
-        """As `sbom_texts`.
+        """Returns `sbom_texts`.
 
         Raises:
             WheelError: There is none.
         """
         if not self.sbom_texts:
-            raise WheelError(f"{self.path} holds no bill of materials; build it again")
+            raise WheelError(f"{self.path} has no SBOM. Build it again.")
         return self.sbom_texts
 
     @property
-    def recorded(self) -> dict[str, str]:
-        """SHA-256 of files by name, as `RECORD` or `SHA256SUMS` lists them; empty for what has none.
+    def hash_list(self) -> str:
+        """The name of the file that lists the hashes of all others."""
+        return CHECKSUMS if self.kind == "sdist" else "RECORD"
+
+    @cached_property
+    def listed(self) -> dict[str, FileDigest | None]:
+        """Files as the list of hashes describes them; None where it has no hash.
 
         Raises:
-            WheelError: There is no such list, or it cannot be read.
+            WheelError: There is no such list, or it is not valid.
         """
         try:
             if self.kind == "sdist":
-                return parse_checksums(self._single(CHECKSUMS))
+                return dict(self._read_checksums())
             return dict(_read_record(self._single("*.dist-info/RECORD")))
         except (ValueError, csv.Error) as error:
-            raise WheelError(f"{self.path}: its list of hashes cannot be read: {error}") from None
+            raise WheelError(f"{self.path}: {self.hash_list} is not valid: {error}") from None
+
+    def mismatches(self) -> Iterator[Mismatch]:
+        """Compares every file with the list of hashes, in both directions.
+
+        Raises:
+            WheelError: The list is missing or not valid.
+        """
+        top = "" if self.wheel is None else f"{self.wheel.dist_info}/"
+        exempt = {top + name for name in _UNLISTED[self.kind]}
+        for name, file in sorted(self.files.items()):
+            if name in exempt:
+                continue
+            if name not in self.listed:
+                yield Mismatch(name, f"is not listed in {self.hash_list}")
+            elif self.listed[name] != file:
+                yield Mismatch(name, f"differs from the hash or size in {self.hash_list}")
+        for name in sorted(self.listed.keys() - self.files.keys()):
+            yield Mismatch(name, f"is listed in {self.hash_list} and missing")
 
     def read(self, name: str) -> bytes:
         """The content of one file of a wheel."""
-        with zipfile.ZipFile(self.path) as archive:
-            return archive.read(name)
+        assert self.wheel is not None, "files of source distributions are not read again"
+        return self.wheel.read(name)
 
-    def as_json(self) -> dict[str, Any]:
-        """Everything as JSON holds it."""
+    def summary(self) -> dict[str, Any]:
+        """Everything as JSON-serialisable values."""
         metadata = self.metadata
         return {
             "file": str(self.path),
@@ -148,71 +187,84 @@ class Contents:
     def _single(self, pattern: str) -> bytes:
         found = self._matching(pattern)
         if len(found) != 1:
-            raise WheelError(f"{self.path} holds {len(found)} files {pattern} instead of one")
+            raise WheelError(f"{self.path} has {len(found)} files {pattern} instead of one")
         return next(iter(found.values()))
 
     def _parse(self, name: str, text: bytes) -> dict[str, Any]:
         try:
             parsed = json.loads(text)
         except ValueError as error:
-            raise WheelError(f"{self.path}: {name} is no JSON: {error}; build it again") from None
+            raise WheelError(f"{self.path}: {name} is not JSON: {error}. Build it again.") from None
         if not isinstance(parsed, dict):
-            raise WheelError(f"{self.path}: {name} is no bill of materials; build it again")
+            raise WheelError(f"{self.path}: {name} is not an SBOM. Build it again.")
         return parsed
+
+    def _read_checksums(self) -> Iterator[tuple[str, FileDigest]]:
+        for name, digest in parse_checksums(self._single(CHECKSUMS)).items():
+            # SHA256SUMS has no sizes: take that of the file, if it is there.
+            size = self.files[name].size if name in self.files else 0
+            yield name, FileDigest(digest, size)
 
 
 def open_contents(path: Path) -> Contents:
     """Reads and hashes every file of a wheel (`.whl`) or model source distribution (`.tar.gz`).
 
     Raises:
-        WheelError: It is neither, cannot be read, or holds a name twice.
+        WheelError: It is neither, cannot be read, or contains a name twice.
     """
-    try:
-        if path.name.endswith(".whl"):
-            return _read(path, "wheel", _wheel_files(path))
-        if path.name.endswith(".tar.gz"):
+    if path.name.endswith(".whl"):
+        wheel = open_wheel(path)
+        return _read(path, "wheel", _wheel_files(wheel), wheel)
+    if path.name.endswith(".tar.gz"):
+        try:
             return _read(path, "sdist", _sdist_files(path))
-    except OSError as error:
-        raise WheelError(f"cannot read {path}: {error.strerror or error}; name a file") from None
-    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError) as error:
-        raise WheelError(f"{path} is not whole: {error}; fetch or build it again") from None
+        except OSError as error:
+            raise WheelError(f"cannot read {path}: {error.strerror or error}") from None
+        except (tarfile.TarError, zlib.error, EOFError) as error:
+            raise WheelError(
+                f"{path} is not a valid source distribution ({error}). Download or build it again."
+            ) from None
     raise WheelError(f"{path} is neither a wheel (.whl) nor a source distribution (.tar.gz)")
 
 
-def _read(path: Path, kind: Kind, members: Iterator[tuple[str, IO[bytes]]]) -> Contents:
+def _read(
+    path: Path, kind: Kind, members: Iterator[tuple[str, IO[bytes]]], wheel: Wheel | None = None
+) -> Contents:
     files: dict[str, FileDigest] = {}
     texts: dict[str, bytes] = {}
     for name, file in members:
-        if name in files:
-            raise WheelError(f"{path} holds {name} twice; nobody can tell which would be installed")
         copy = io.BytesIO() if _is_text(name, kind) else None
         files[name] = digest_stream(file, copy)
         if copy is not None:
             texts[name] = copy.getvalue()
-    return Contents(path, kind, files, texts)
+    return Contents(path, kind, files, texts, wheel)
 
 
-def _wheel_files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            if not member.is_dir():
-                _require_small(path, member.filename, member.file_size, "wheel")
-                with archive.open(member) as file:
-                    yield member.filename, file
+def _wheel_files(wheel: Wheel) -> Iterator[tuple[str, IO[bytes]]]:
+    for name, member in wheel.members.items():
+        if _is_text(name, "wheel"):
+            require_text_size(wheel.path, name, member.size)
+    yield from wheel.open_members()
 
 
 def _sdist_files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    seen: set[str] = set()
     with tarfile.open(path) as archive:
         for member in archive:
             name = "/".join(PurePosixPath(member.name).parts[1:])
             file = archive.extractfile(member) if member.isfile() else None
-            if file is not None:
-                _require_small(path, name, member.size, "sdist")
-                yield name, file
+            if file is None:
+                continue
+            if name in seen:
+                raise WheelError(f"{path} contains {name} twice. Build it again.")
+            seen.add(name)
+            if _is_text(name, "sdist"):
+                require_text_size(path, name, member.size)
+            yield name, file
 
 
 _TEXTS: dict[Kind, tuple[str, ...]] = {
-    "wheel": ("*/_manifest.json", "*.dist-info/METADATA", "*.dist-info/RECORD",
+    "wheel": (f"*/{MANIFEST}", "*.dist-info/METADATA", "*.dist-info/RECORD",
               "*.dist-info/WHEEL", "*.dist-info/sboms/*.json"),
     "sdist": ("PKG-INFO", CHECKSUMS, "platforms/*/manifest.json", "platforms/*/*.cdx.json.in"),
 }  # fmt: skip
@@ -228,14 +280,19 @@ def _matches(name: str, pattern: str) -> bool:
     return len(path.parts) == pattern.count("/") + 1 and path.match(pattern)
 
 
-def _require_small(path: Path, name: str, size: int, kind: Kind) -> None:
-    if size > _MAX_TEXT and _is_text(name, kind):
-        raise WheelError(f"{path}: {name} has {size} bytes: no wheel of modelwheel has such a file")
+def _read_record(content: bytes) -> Iterator[tuple[str, FileDigest | None]]:
+    """Reads RECORD with PyPA's own reader; any other hash than SHA-256 is refused."""
+    from installer.records import InvalidRecordEntry, RecordEntry, parse_record_file
 
-
-def _read_record(content: bytes) -> Iterator[tuple[str, str]]:
-    for name, digest, *_ in csv.reader(content.decode().splitlines()):
-        algorithm, _, value = digest.partition("=")
-        if algorithm and algorithm != "sha256":
-            raise ValueError(f"{name} has a hash of the kind {algorithm!r} instead of sha256")
-        yield name, base64.urlsafe_b64decode(value + "==").hex()
+    try:
+        for row in parse_record_file(content.decode().splitlines()):
+            entry = RecordEntry.from_elements(*row)
+            if entry.hash_ is None or entry.size is None:
+                yield entry.path, None
+            elif entry.hash_.name != "sha256":
+                raise ValueError(f"{entry.path} has a {entry.hash_.name} hash instead of sha256")
+            else:
+                digest = base64.urlsafe_b64decode(entry.hash_.value + "==").hex()
+                yield entry.path, FileDigest(digest, entry.size)
+    except InvalidRecordEntry as error:
+        raise ValueError(str(error)) from None

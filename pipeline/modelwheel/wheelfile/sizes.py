@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from dataclasses import dataclass
-from pathlib import Path
 
-from ..assembly.manifest import Manifest
+from .wheel import Wheel, invalid_wheel
 
 _LIBRARY = re.compile(r"/lib/libmodel_\w+\.(so|dylib)$|/model_\w+\.dll$")
 
 
 @dataclass(frozen=True)
 class WheelSizes:
-    """Where the bytes of a wheel go."""
+    """Sizes in bytes."""
 
     wheel: int
     """The file itself, compressed."""
@@ -25,16 +23,19 @@ class WheelSizes:
 
     @property
     def runtime(self) -> int:
-        """What the library holds besides weights and XLA's code."""
+        """The library without weights and XLA's code."""
         return self.library - self.weights - self.machine_code
 
 
-def read_sizes(wheel: Path, manifest: Manifest) -> WheelSizes:
-    """The sizes of a built wheel; `manifest` is the one inside it."""
-    with zipfile.ZipFile(wheel) as archive:
-        library = max(
-            item.file_size for item in archive.infolist() if _LIBRARY.search(item.filename)
-        )
-    return WheelSizes(
-        wheel.stat().st_size, library, manifest.sizes.weights, manifest.sizes.machine_code
-    )
+def read_sizes(wheel: Wheel) -> WheelSizes:
+    """The sizes of a model's wheel.
+
+    Raises:
+        WheelError: It has no library.
+    """
+    libraries = [m.size for name, m in wheel.members.items() if _LIBRARY.search(name)]
+    if not libraries:
+        raise invalid_wheel(wheel.path, "it has no library of a model")
+    sizes = wheel.manifest.sizes
+    # auditwheel may add libraries with similar names; the model's own is the largest.
+    return WheelSizes(wheel.size, max(libraries), sizes.weights, sizes.machine_code)

@@ -14,6 +14,7 @@ from modelwheel.errors import (
     SourceError,
     SpecError,
     StoreError,
+    UsageError,
     WheelError,
 )
 from modelwheel.platforms import host_platform
@@ -201,19 +202,22 @@ def test_one_model_out_of_reach_does_not_keep_others_from_being_checked(
     assert modelwheel("check", spec.parent, code=SourceError.exit_code).out.count("error:") == 2
 
 
-def test_what_is_no_wheel(modelwheel: Modelwheel, spec: Path, tmp_path: Path) -> None:
-    (tmp_path / "cut.whl").write_bytes(b"PK\x03\x04")
-    for wheel, words in (
-        (tmp_path / "absent.whl", "No such file or directory; name a .whl file"),
-        (tmp_path / "cut.whl", "is no whole wheel"),
-        (tmp_path, "Is a directory; name a .whl file"),
+def test_what_is_not_a_wheel(modelwheel: Modelwheel, spec: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for path, words in (
+        (tmp_path / "absent.whl", "absent.whl: no such file or directory"),
+        (tmp_path / "empty", "the directory has no .whl files"),
+        (spec, "not a .whl file or a directory of them"),
     ):
-        done = modelwheel("verify", wheel, code=WheelError.exit_code)
+        done = modelwheel("verify", path, code=UsageError.exit_code)
         assert words in _sentence(done.err)
-    both = modelwheel(
-        "verify", "--json", tmp_path / "absent.whl", spec, code=WheelError.exit_code
-    ).json
-    assert [Path(result["wheel"]).name for result in both] == ["absent.whl", "tiny.yaml"]
+    cut, misnamed = tmp_path / "model_a-1-py3-none-any.whl", tmp_path / "cut.whl"
+    for path in (cut, misnamed):
+        path.write_bytes(b"PK\x03\x04")
+    both = modelwheel("verify", "--json", cut, misnamed, code=WheelError.exit_code).json
+    assert [Path(result["wheel"]) for result in both] == [cut, misnamed]
+    assert "is not a valid wheel" in both[0]["error"]
+    assert "Invalid wheel filename" in both[1]["error"]
 
 
 def test_a_place_for_wheels_that_cannot_be_written(modelwheel: Modelwheel, spec: Path) -> None:

@@ -12,8 +12,7 @@ from markdown_it import MarkdownIt
 from modelwheel.cli.display.markdown import append, escape, measured_cells, show_measurements, table
 from modelwheel.errors import VerifyError
 from modelwheel.release.measure import Measurement, Released
-from modelwheel.verify.selftest import Comparison, Report
-from modelwheel.wheelfile.reports import Timing
+from modelwheel.wheelfile.reports import Comparison, Report, Timing
 from tests.support.index_wheels import make_manifest, make_wheel
 
 HOSTILE = [
@@ -89,7 +88,7 @@ def test_a_wheel_beside_the_released_one(wheel: Path) -> None:
     manifest = make_manifest("digits", version="1.1.0")
     timings = (_timing(1, 4000.0), _timing(4, 8000.0))
     released = Released("1.0.0", 5000, (_timing(1, 6000.0),))
-    measurement = Measurement(wheel, manifest, _report(), timings, released)
+    measurement = Measurement(wheel, wheel.stat().st_size, manifest, _report(), timings, released)
     head, row = cells(show_measurements([measurement]))
     assert head == ["model", "wheel", "largest error", "time of a call"]
     assert row == [
@@ -102,14 +101,18 @@ def test_a_wheel_beside_the_released_one(wheel: Path) -> None:
 
 def test_a_wheel_without_a_release(wheel: Path) -> None:
     manifest = make_manifest("digits", version="1.1.0")
-    measurement = Measurement(wheel, manifest, _report(), (_timing(1, 4000.0),))
+    measurement = Measurement(
+        wheel, wheel.stat().st_size, manifest, _report(), (_timing(1, 4000.0),)
+    )
     assert measured_cells(measurement)[:2] == ["digits 1.1.0", "6 kB"]
     assert measured_cells(measurement)[3] == "1 row: 4 µs"
 
 
 def test_what_is_wrong_is_in_the_summary(wheel: Path) -> None:
     error = VerifyError("2 of 3 exceed\ntheir | tolerance")
-    measurement = Measurement(wheel, make_manifest("digits"), _report(passed=False), error=error)
+    measurement = Measurement(
+        wheel, 10, make_manifest("digits"), _report(passed=False), error=error
+    )
     assert cells(show_measurements([measurement]))[1][2:] == [
         "4e-06 of 1e-05 (40.0%)\nscores|<b>, x86-64-v3, 4 rows\n2 of 3 exceed their | tolerance",
         "",

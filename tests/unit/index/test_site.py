@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from modelwheel.cli import app
-from modelwheel.errors import WheelError
+from modelwheel.errors import UsageError, WheelError
 from modelwheel.index.site import write_site
 from modelwheel.wheelfile.reports import REPORT_SUFFIX
 from tests.support.index_wheels import COMMIT, TREE, add_measurements, make_wheel, make_wheels
@@ -112,14 +112,14 @@ def read_json(path: Path) -> Any:
 
 def test_names_are_normalised(tmp_path: Path) -> None:
     make_wheel(tmp_path, "odd", project="Model_Odd.Name")
-    write_site(tmp_path, tmp_path / "site", "https://example.org/models")
+    write_site([tmp_path], tmp_path / "site", "https://example.org/models")
     (link,) = Page(tmp_path / "site/simple/index.html").find("a")
     assert link == {"href": "model-odd-name/"}
     assert (tmp_path / "site/simple/model-odd-name/index.html").is_file()
 
 
 def test_project_page_links_wheels_with_hashes(wheels: Path, tmp_path: Path) -> None:
-    write_site(wheels, tmp_path / "site", "https://example.org/models")
+    write_site([wheels], tmp_path / "site", "https://example.org/models")
     page = Page(tmp_path / "site/simple/model-jet-tagger/index.html")
     names = [f"model_jet_tagger-{version}-py3-none-any.whl" for version in ("0.9.0", "0.10.0")]
     links = page.find("a")
@@ -135,7 +135,7 @@ def test_project_page_links_wheels_with_hashes(wheels: Path, tmp_path: Path) -> 
 
 
 def test_json_follows_its_specification_and_agrees_with_html(wheels: Path, tmp_path: Path) -> None:
-    write_site(wheels, tmp_path / "site", "https://example.org/models/")
+    write_site([wheels], tmp_path / "site", "https://example.org/models/")
     simple = tmp_path / "site" / "simple"
     projects = read_json(simple / "index.v1+json")
     jsonschema.validate(projects, PROJECTS)
@@ -154,7 +154,7 @@ def test_json_follows_its_specification_and_agrees_with_html(wheels: Path, tmp_p
 def test_without_address_wheels_are_copied_and_linked_relatively(
     wheels: Path, tmp_path: Path
 ) -> None:
-    site = write_site(wheels, tmp_path / "site")
+    site = write_site([wheels], tmp_path / "site")
     assert (site.projects, site.wheels, site.copied) == (2, 3, True)
     for path in wheels.glob("*.whl"):
         assert (site.directory / path.name).read_bytes() == path.read_bytes()
@@ -167,9 +167,9 @@ def test_without_address_wheels_are_copied_and_linked_relatively(
 def test_what_models_need_is_in_the_index_and_not_in_the_catalogue(
     wheels: Path, tmp_path: Path
 ) -> None:
-    alone = write_site(wheels, tmp_path / "alone")
+    alone = write_site([wheels], tmp_path / "alone")
     needed = make_wheel(wheels, "digits", project="modelwheel_runtime")
-    site = write_site(wheels, tmp_path / "site")
+    site = write_site([wheels], tmp_path / "site")
     assert (site.projects, site.wheels) == (alone.projects, alone.wheels + 1)
     page = site.directory / "simple" / "modelwheel-runtime" / "index.html"
     assert needed.name in page.read_text()
@@ -184,14 +184,14 @@ def test_same_wheels_give_the_same_bytes(wheels: Path, tmp_path: Path) -> None:
     for path in sorted(wheels.iterdir(), reverse=True):
         (other / path.name).write_bytes(path.read_bytes())
         os.utime(other / path.name, (1, 1))
-    write_site(wheels, tmp_path / "one")
-    write_site(other, tmp_path / "two")
-    write_site(other, tmp_path / "two")
+    write_site([wheels], tmp_path / "one")
+    write_site([other], tmp_path / "two")
+    write_site([other], tmp_path / "two")
     assert read_tree(tmp_path / "one") == read_tree(tmp_path / "two")
 
 
 def test_catalogue_tells_what_there_is_to_know(wheels: Path, tmp_path: Path) -> None:
-    write_site(wheels, tmp_path / "site", "https://example.org/models")
+    write_site([wheels], tmp_path / "site", "https://example.org/models")
     page = Page(tmp_path / "site" / "index.html")
     text = " ".join(page.text.split())
     install = "pip install --index-url https://example.org/models/simple/ model-jet-tagger"
@@ -204,7 +204,7 @@ def test_catalogue_tells_what_there_is_to_know(wheels: Path, tmp_path: Path) -> 
 
 
 def test_plots_show_the_worst_error_and_the_time_of_a_row(wheels: Path, tmp_path: Path) -> None:
-    write_site(wheels, tmp_path / "site", "https://example.org/models")
+    write_site([wheels], tmp_path / "site", "https://example.org/models")
     rectangles = Page(tmp_path / "site" / "index.html").find("rect")
     widths = [bar["width"] for bar in rectangles if bar.get("class") == "value"]
     assert widths == ["25.00", "40.00", "100.00", "50.00"]
@@ -212,10 +212,10 @@ def test_plots_show_the_worst_error_and_the_time_of_a_row(wheels: Path, tmp_path
 
 def test_nothing_in_a_wheel_becomes_markup(tmp_path: Path) -> None:
     add_measurements(make_wheel(tmp_path, "plain"))
-    write_site(tmp_path, tmp_path / "plain-site", "https://example.org")
+    write_site([tmp_path], tmp_path / "plain-site", "https://example.org")
     expected = Page(tmp_path / "plain-site" / "index.html")
     add_measurements(make_wheel(tmp_path, "plain", HOSTILE), HOSTILE)
-    write_site(tmp_path, tmp_path / "site", "https://example.org")
+    write_site([tmp_path], tmp_path / "site", "https://example.org")
     page = Page(tmp_path / "site" / "index.html")
     assert [tag for tag, _ in page.elements] == [tag for tag, _ in expected.elements]
     assert [list(a) for _, a in page.elements] == [list(a) for _, a in expected.elements]
@@ -228,7 +228,7 @@ def test_nothing_in_a_wheel_becomes_markup(tmp_path: Path) -> None:
 
 def test_nothing_in_a_file_name_becomes_markup(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path, "odd", tag='py3-none-any"><script>alert(1)<br>')
-    write_site(tmp_path, tmp_path / "site")
+    write_site([tmp_path], tmp_path / "site")
     for name in ("index.html", "simple/model-odd/index.html"):
         page = Page(tmp_path / "site" / name)
         assert wheel.name in page.text
@@ -238,7 +238,7 @@ def test_nothing_in_a_file_name_becomes_markup(tmp_path: Path) -> None:
 
 
 def test_page_has_a_strict_policy_and_asks_no_other_host(wheels: Path, tmp_path: Path) -> None:
-    write_site(wheels, tmp_path / "site")
+    write_site([wheels], tmp_path / "site")
     page = Page(tmp_path / "site" / "index.html")
     (policy,) = [a["content"] for a in page.find("meta") if "http-equiv" in a]
     assert str(policy).startswith("default-src 'none'; ")
@@ -255,63 +255,63 @@ def test_only_an_older_site_is_replaced(wheels: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.txt").write_text("years of work")
-    with pytest.raises(WheelError, match="is no index"):
-        write_site(wheels, mine)
+    with pytest.raises(UsageError, match="is not an index"):
+        write_site([wheels], mine)
     assert (mine / "thesis.txt").read_text() == "years of work"
     site = tmp_path / "site"
     site.mkdir()
-    write_site(wheels, site)
+    write_site([wheels], site)
     (wheels / "model_digits-1.0.0-py3-none-any.whl").unlink()
-    write_site(wheels, site)
+    write_site([wheels], site)
     assert not (site / "simple" / "model-digits").exists()
     assert {path.name for path in tmp_path.iterdir()} == {"mine", "site", "wheels"}
 
 
 @pytest.mark.parametrize("out", [".", "..", "../wheels"])
 def test_the_wheels_are_never_replaced(wheels: Path, out: str) -> None:
-    with pytest.raises(WheelError, match="would replace the wheels"):
-        write_site(wheels, wheels / out)
+    with pytest.raises(UsageError, match="would replace"):
+        write_site([wheels], wheels / out)
     assert len(list(wheels.glob("*.whl"))) == 3
 
 
 def test_a_failure_leaves_the_older_site(wheels: Path, tmp_path: Path) -> None:
-    write_site(wheels, tmp_path / "site")
+    write_site([wheels], tmp_path / "site")
     before = read_tree(tmp_path / "site")
     (wheels / "model_broken-1.0.0-py3-none-any.whl").write_bytes(b"no zip file")
-    with pytest.raises(WheelError, match=r"model_broken-1\.0\.0.* is no whole wheel"):
-        write_site(wheels, tmp_path / "site")
+    with pytest.raises(WheelError, match=r"model_broken-1\.0\.0.* is not a valid wheel"):
+        write_site([wheels], tmp_path / "site")
     assert read_tree(tmp_path / "site") == before
 
 
 def test_a_misnamed_wheel_is_refused(wheels: Path, tmp_path: Path) -> None:
     path = wheels / "model_digits-1.0.0-py3-none-any.whl"
     path.rename(wheels / "model_digits-2.0.0-py3-none-any.whl")
-    with pytest.raises(WheelError, match=r"says inside that it is model_digits 1\.0\.0"):
-        write_site(wheels, tmp_path / "site")
+    with pytest.raises(WheelError, match=r"contains model_digits 1\.0\.0"):
+        write_site([wheels], tmp_path / "site")
 
 
 def test_a_broken_report_is_named(wheels: Path, tmp_path: Path) -> None:
     name = f"model_digits-1.0.0-py3-none-any.whl{REPORT_SUFFIX}"
     (wheels / name).write_text('{"passed": 7}')
     with pytest.raises(WheelError, match=rf"{name}: passed: "):
-        write_site(wheels, tmp_path / "site")
+        write_site([wheels], tmp_path / "site")
 
 
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("models", "no plain http"),
-        ("javascript:alert(1)", "no plain http"),
-        ("https://", "no plain http"),
-        ("https://example.org/?a=b", "no plain http"),
-        ("https://example.org/'; rm x", "no plain http"),
+        ("models", "not a plain http"),
+        ("javascript:alert(1)", "not a plain http"),
+        ("https://", "not a plain http"),
+        ("https://example.org/?a=b", "not a plain http"),
+        ("https://example.org/'; rm x", "not a plain http"),
         ("https://me:secret@example.org/", "user name or password"),
-        ("https://[::1/", "no plain http"),
+        ("https://[::1/", "not a plain http"),
     ],
 )
 def test_an_unfit_address_is_refused(wheels: Path, tmp_path: Path, url: str, message: str) -> None:
-    with pytest.raises(WheelError, match=message):
-        write_site(wheels, tmp_path / "site", url)
+    with pytest.raises(UsageError, match=message):
+        write_site([wheels], tmp_path / "site", url)
     assert not (tmp_path / "site").exists()
 
 
@@ -327,7 +327,7 @@ def test_command(wheels: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("negotiate", [False, True], ids=["html", "json"])
 def test_pip_installs_from_it(wheels: Path, tmp_path: Path, negotiate: bool) -> None:
-    site = write_site(wheels, tmp_path / "site")
+    site = write_site([wheels], tmp_path / "site")
     target = tmp_path / "target"
     with serve(site.directory, negotiate=negotiate) as served:
         pip = [sys.executable, "-m", "pip", *QUIET, "install", "--target"]
@@ -346,7 +346,7 @@ def test_pip_installs_from_it(wheels: Path, tmp_path: Path, negotiate: bool) -> 
 
 
 def test_pip_refuses_a_wheel_that_was_exchanged(wheels: Path, tmp_path: Path) -> None:
-    site = write_site(wheels, tmp_path / "site")
+    site = write_site([wheels], tmp_path / "site")
     with (site.directory / "model_digits-1.0.0-py3-none-any.whl").open("ab") as wheel:
         wheel.write(b"more")
     with serve(site.directory) as served:

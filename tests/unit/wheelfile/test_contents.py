@@ -148,7 +148,7 @@ def test_a_wheel_is_read(tmp_path: Path) -> None:
     assert contents.metadata.name == "model-a"
     assert contents.manifests == (describe(),)
     assert contents.files["model_a/_reference.npz"] == FileDigest(digest(b"rows"), 4)
-    told = contents.as_json()
+    told = contents.summary()
     assert told["model_card"] == CARD
     assert told["requires"] == ["numpy>=1.26"]
     (bill,) = told["sboms"].values()
@@ -160,8 +160,8 @@ def test_a_source_distribution_is_read(tmp_path: Path) -> None:
     contents = open_contents(write_sdist(tmp_path, sdist_files()))
     assert contents.kind == "sdist"
     assert [manifest.platform for manifest in contents.manifests] == ["linux-x86_64", "macos-arm64"]
-    assert len(contents.as_json()["sboms"]) == 2
-    assert check_files(contents) == "5 files are what SHA256SUMS says"
+    assert len(contents.summary()["sboms"]) == 2
+    assert check_files(contents) == "5 files match their hashes in SHA256SUMS"
     assert check_manifests(contents).startswith("4 files are those that the manifest names")
 
 
@@ -173,27 +173,28 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
             open_contents(tmp_path / name)
         return str(caught.value)
 
-    assert "No such file" in refuse("absent.whl", None)
+    assert "No such file" in refuse("absent-1-py3-none-any.whl", None)
     assert "is neither a wheel" in refuse("model.zip", b"")
-    assert "is not whole" in refuse("a.whl", b"PK but no more")
-    assert "is not whole" in refuse("a.tar.gz", b"\x1f\x8b but no more")
+    assert "Invalid wheel filename" in refuse("a.whl", b"")
+    assert "is not a valid wheel" in refuse("model_a-1-py3-none-any.whl", b"PK but no more")
+    assert "is not a valid source distribution" in refuse("a.tar.gz", b"\x1f\x8b but no more")
     whole = write_wheel(tmp_path, wheel_files(describe())).read_bytes()
-    assert "is not whole" in refuse("b.whl", whole[:-50])
+    assert "is not a valid wheel" in refuse("model_a-2-py3-none-any.whl", whole[:-50])
 
 
 def test_a_name_that_occurs_twice_is_refused(tmp_path: Path) -> None:
     path = write_wheel(tmp_path, wheel_files(describe()))
     with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("model_a/_reference.npz", b"others")
-    with pytest.raises(WheelError, match=r"holds model_a/_reference\.npz twice"):
+    with pytest.raises(WheelError, match=r"contains model_a/_reference\.npz twice"):
         open_contents(path)
 
 
 def test_a_wheel_of_something_else(tmp_path: Path) -> None:
     contents = open_wheel(tmp_path, _manifest_json=None, cdx_json=None)
-    with pytest.raises(WheelError, match="holds no model"):
-        contents.as_json()
-    with pytest.raises(WheelError, match="holds no bill of materials"):
+    with pytest.raises(WheelError, match="has no model manifest"):
+        contents.summary()
+    with pytest.raises(WheelError, match="has no SBOM"):
         contents.require_sboms()
 
 
@@ -233,7 +234,7 @@ def test_a_terminal_gets_the_card_rendered(tmp_path: Path) -> None:
 
 def test_a_wheel_that_agrees_with_itself(tmp_path: Path) -> None:
     contents = open_wheel(tmp_path)
-    assert check_files(contents) == "5 files are what RECORD says"
+    assert check_files(contents) == "5 files match their hashes in RECORD"
     assert "agree with it" in check_manifests(contents)
 
 
@@ -250,11 +251,15 @@ def test_a_record_that_does_not_fit(tmp_path: Path) -> None:
         return open_contents(write_wheel(tmp_path, files, record(others)))
 
     name = "model_a/_reference.npz"
-    assert f"{name} has not the content" in broken(listed({**files, name: b"Rows"}), files=True)
-    assert "names model_a/b, which" in broken(listed({**files, "model_a/b": b""}), files=True)
+    assert f"{name} differs from the hash or size in RECORD" in broken(
+        listed({**files, name: b"Rows"}), files=True
+    )
+    assert "model_a/b is listed in RECORD and missing" in broken(
+        listed({**files, "model_a/b": b""}), files=True
+    )
     fewer = {k: v for k, v in files.items() if k != name}
-    assert f"RECORD does not name {name}" in broken(listed(fewer), files=True)
-    with pytest.raises(WheelError, match="'md5' instead of sha256"):
+    assert f"{name} is not listed in RECORD" in broken(listed(fewer), files=True)
+    with pytest.raises(WheelError, match="has a md5 hash instead of sha256"):
         check_files(open_contents(write_wheel(tmp_path, files, b"a,md5=abc,1")))
 
 

@@ -9,8 +9,6 @@ from ..opened import OpenedWheel
 from .finding import Finding
 
 _CYCLONEDX = "CycloneDX"
-_WITHOUT_HASH = ("RECORD", "RECORD.jws", "RECORD.p7s")
-"""Files of `.dist-info` that RECORD does not hash (the wheel format, PEP 427)."""
 
 
 def check(wheel: OpenedWheel) -> Iterator[Finding]:
@@ -45,17 +43,7 @@ def _check_bill(wheel: OpenedWheel) -> Iterator[Finding]:
 def _check_record(wheel: OpenedWheel) -> Iterator[Finding]:
     place = f"{wheel.dist_info}/RECORD"
     try:
-        recorded = wheel.contents.recorded
+        for mismatch in wheel.contents.mismatches():
+            yield Finding(mismatch.file, f"{mismatch.problem}; build or download the wheel again")
     except WheelError as error:
         yield Finding(place, str(error))
-        return
-    for name, file in sorted(wheel.contents.files.items()):
-        exempt = name.startswith(wheel.dist_info) and name.rpartition("/")[2] in _WITHOUT_HASH
-        if name not in recorded and not exempt:
-            yield Finding(place, f"does not list {name}; installers would leave it behind")
-        elif not exempt and recorded[name] != file.sha256:
-            yield Finding(
-                name, "is not the file whose hash RECORD has; build or fetch the wheel again"
-            )
-    for name in sorted(recorded.keys() - wheel.contents.files.keys()):
-        yield Finding(place, f"lists {name}, which is not in the wheel; build it again")

@@ -77,10 +77,10 @@ def measured_cells(measurement: Measurement) -> list[str]:
 
 
 def _size(measurement: Measurement) -> str:
-    size, released = measurement.wheel.stat().st_size, measurement.released
+    size, released = measurement.wheel_bytes, measurement.released
     text = f"{size / 1000:.0f} kB"
     if released is not None:
-        text += f"\nreleased: {released.size / 1000:.0f} kB ({size / released.size - 1:+.1%})"
+        text += f"\nreleased: {released.wheel_bytes / 1000:.0f} kB ({size / released.wheel_bytes - 1:+.1%})"
     return text
 
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` need
     from ...engine.scheduler import BuildResult
     from ...index.publish import Plan
     from ...release.measure import Measurement
-    from ...verify.selftest import Comparison, Report, Verified
+    from ...verify.selftest import Verified
+    from ...wheelfile.reports import Comparison, Report
 
 _LOG_WIDTH = 120
 """Columns of tables that go into a file, where no terminal tells."""
@@ -139,10 +140,10 @@ def _summary(result: BuildResult, file: Path) -> str:
 
 
 def _sizes(wheel: Path) -> str:
-    from ...verify.selftest import read_manifest
     from ...wheelfile.sizes import read_sizes
+    from ...wheelfile.wheel import open_wheel
 
-    sizes = read_sizes(wheel, read_manifest(wheel))
+    sizes = read_sizes(open_wheel(wheel))
     return (
         f"wheel {sizes.wheel / 1000:.0f} kB; its library {sizes.library / 1000:.0f} kB = "
         f"weights {sizes.weights / 1000:.0f} + machine code {sizes.machine_code / 1000:.0f} + "
@@ -154,7 +155,11 @@ def print_verified(results: Sequence[Verified]) -> None:
     """What the verification of each wheel found."""
     for result in results:
         if result.report is not None:
-            against = "the whole reference" if result.whole else "the sample that the wheel carries"
+            against = (
+                "the whole reference"
+                if result.whole_reference
+                else "the sample that the wheel carries"
+            )
             _out.print(f"{escape(result.wheel.name)} against {against}")
             _print_comparisons(result.report)
 

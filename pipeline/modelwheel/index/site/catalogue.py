@@ -11,9 +11,9 @@ from urllib.parse import quote, urlsplit
 
 from ...assembly.manifest import Manifest
 from ...signature import Tensor
-from ...verify.selftest import Comparison
-from ...wheelfile.reports import ModelWheel
+from ...wheelfile.reports import Comparison
 from .rendering import render
+from .wheels import ModelWheel
 
 ASSETS = ("catalogue.css", "catalogue.js")
 

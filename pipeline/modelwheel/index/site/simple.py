@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from urllib.parse import quote
 
-from ...wheelfile.reports import IndexedWheel
 from .rendering import render
+from .wheels import IndexedWheel
 
 API_VERSION = "1.1"
 """Of the simple repository API: 1.1 added versions and sizes (PEP 700)."""

@@ -1,59 +1,64 @@
-"""Laying out the whole site, written aside and renamed into place."""
+"""Writes the whole site, aside first, and renames it into place."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import uuid
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ...errors import WheelError
-from ...wheelfile.reports import BENCH_SUFFIX, REPORT_SUFFIX, IndexedWheel, ModelWheel, read_wheels
+from ...errors import UsageError
+from ...wheelfile.collect import find_wheels
+from ...wheelfile.reports import find_companions
 from .catalogue import render_catalogue
 from .simple import render_simple
+from .wheels import IndexedWheel, ModelWheel, read_wheels
 
 _MARK = b'<meta name="generator" content="modelwheel">'
-"""In every page: tells a site, which may be replaced, from a directory of something else."""
+"""In every page: what marks a directory as a site, which may be replaced."""
 
 _ADDRESS = re.compile(r"[\w.~:/%@+,=\[\]-]+", re.ASCII)
-"""Characters of a URL without query, fragment and what a shell or a page could misread."""
+"""URLs without query and fragment that need no quoting in a shell, in HTML, or in a TOML string."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """What was written."""
+    """A site that was written."""
 
     directory: Path
     projects: int
-    """How many models there are."""
+    """Number of models."""
     wheels: int
-    """How many files; those of packages that models need are among them."""
+    """Number of files, dependencies of models included."""
     copied: bool
-    """Whether the wheels lie in the site; else they are expected beside it at its address."""
+    """Whether the wheels are in the site; otherwise they have to be served at its address."""
 
 
-def write_site(directory: Path, out: Path, base_url: str | None = None) -> Site:
-    """Writes the index and the catalogue of all wheels of a directory; the same bytes each time.
+def write_site(paths: Sequence[Path], out: Path, base_url: str | None = None) -> Site:
+    """Writes the index and the catalogue of wheels; the same wheels give the same bytes.
 
     Args:
-        directory: Holds wheels, and beside a wheel what was measured (`WHEEL.report.json`,
-            `WHEEL.bench.json`), where it was.
-        out: The site; an older one is replaced.
-        base_url: Where the site will be served and the wheels lie. Without it links are relative
-            and the wheels are copied into the site.
+        paths: Wheels, or directories of them. Measurements beside a wheel (`WHEEL.report.json`,
+            `WHEEL.bench.json`) are shown.
+        out: The directory of the site; an older site is replaced.
+        base_url: Where the site and the wheels will be served. Without it links are relative and
+            the wheels are copied into the site.
 
     Raises:
-        WheelError: A wheel is unfit, the address is, or `out` is not a site.
+        UsageError: There are no wheels, or the address or `out` is unsuitable.
+        WheelError: A wheel is damaged.
     """
     address = _checked_address(base_url) if base_url is not None else None
-    _require_replaceable(out, directory)
-    wheels = read_wheels(directory)
+    found = find_wheels(paths)
+    _require_replaceable(out, found)
+    wheels = read_wheels(found)
     models = [wheel for wheel in wheels if isinstance(wheel, ModelWheel)]
     files = render_simple(wheels, address) | render_catalogue(models, address)
-    files[".nojekyll"] = b""  # GitHub Pages shall serve the files as they are
+    files[".nojekyll"] = b""  # GitHub Pages would otherwise run the files through Jekyll
     out.parent.mkdir(parents=True, exist_ok=True)
     aside = out.with_name(f".{out.name}.{uuid.uuid4().hex}")
     try:
@@ -74,22 +79,25 @@ def _checked_address(url: str) -> str:
     except ValueError:
         usable, secret = False, False
     if secret:
-        raise WheelError("--base-url holds a user name or password, which the page would show")
+        raise UsageError("--base-url has a user name or password, which the page would show")
     if not usable or not _ADDRESS.fullmatch(url):
-        raise WheelError(
-            f"--base-url {url!r} is no plain http or https address; "
-            "give it without query, fragment, quotes and spaces"
+        raise UsageError(
+            f"--base-url {url!r} is not a plain http or https address; "
+            "remove query, fragment, quotes and spaces"
         )
     return url.rstrip("/") + "/"
 
 
-def _require_replaceable(out: Path, wheels: Path) -> None:
-    if wheels.resolve().is_relative_to(out.resolve()):
-        raise WheelError(f"{out} would replace the wheels in {wheels}; name another directory")
+def _require_replaceable(out: Path, wheels: Iterable[Path]) -> None:
+    for wheel in wheels:
+        if wheel.resolve().is_relative_to(out.resolve()):
+            raise UsageError(f"{out} would replace {wheel}; choose another directory with --out")
     if out.is_dir() and not any(out.iterdir()):
         return
     if out.is_symlink() or (out.exists() and not _is_site(out)):
-        raise WheelError(f"{out} exists and is no index; name another directory or remove it")
+        raise UsageError(
+            f"{out} exists and is not an index; choose another directory with --out, or remove it"
+        )
 
 
 def _is_site(directory: Path) -> bool:
@@ -105,14 +113,12 @@ def _write_files(site: Path, files: dict[str, bytes], copied: list[IndexedWheel]
         path.write_bytes(content)
     for wheel in copied:
         shutil.copyfile(wheel.path, site / wheel.name)
-        for suffix in (REPORT_SUFFIX, BENCH_SUFFIX):  # so that the next site can be made from this
-            measured = wheel.path.with_name(wheel.name + suffix)
-            if measured.is_file():
-                shutil.copyfile(measured, site / measured.name)
+        for measured in find_companions(wheel.path):  # for `modelwheel download`
+            shutil.copyfile(measured, site / measured.name)
 
 
 def _put_in_place(aside: Path, out: Path) -> None:
-    """Renames `aside` to `out`; an older site is put back if that fails."""
+    """Renames `aside` to `out`; restores the older site if that fails."""
     old = aside.with_name(aside.name + ".old")
     if out.exists():
         out.rename(old)

@@ -1,0 +1,73 @@
+"""Files and directories that a command was given, as wheels and source distributions.
+
+Every command that takes wheels takes directories of them as well, and ignores what other commands
+store beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ..errors import UsageError
+from ..versions import RUNTIME
+from .reports import COMPANIONS
+
+WHEEL = ".whl"
+SDIST = ".tar.gz"
+
+_IGNORED = (*COMPANIONS, "SHA256SUMS")
+"""Endings of files beside wheels that are not distributions; `publish dist/*` names them."""
+
+
+def find_wheels(paths: Iterable[Path]) -> list[Path]:
+    """The wheels among these files and in these directories.
+
+    Raises:
+        UsageError: A path does not exist, is something else, or a directory has no wheels.
+    """
+    return find_distributions(paths, (WHEEL,))
+
+
+def find_model_wheels(paths: Iterable[Path]) -> list[Path]:
+    """As `find_wheels`, without the runtime package, which directories of a release may hold."""
+    wheels = find_wheels(paths)
+    runtime = f"{RUNTIME.replace('-', '_')}-"
+    return [path for path in wheels if not path.name.startswith(runtime)]
+
+
+def find_distributions(
+    paths: Iterable[Path], endings: Sequence[str] = (WHEEL, SDIST)
+) -> list[Path]:
+    """The wheels and source distributions among these files and in these directories.
+
+    Directories are not searched recursively. A file that is named twice is returned once.
+
+    Args:
+        paths: Files and directories.
+        endings: The kinds that the caller takes.
+
+    Raises:
+        UsageError: A path does not exist, is something else, or a directory has none of them.
+    """
+    kinds = " or ".join(endings)
+    found: dict[Path, None] = {}
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(file for file in path.iterdir() if _is_one(file, endings))
+            if not inside:
+                raise UsageError(f"{path}: the directory has no {kinds} files")
+            found.update(dict.fromkeys(inside))
+        elif not path.exists():
+            raise UsageError(f"{path}: no such file or directory")
+        elif _is_one(path, endings):
+            found[path] = None
+        elif not path.name.endswith(_IGNORED):
+            raise UsageError(f"{path}: not a {kinds} file or a directory of them")
+    if not found:
+        raise UsageError(f"no {kinds} files were given")
+    return list(found)
+
+
+def _is_one(path: Path, endings: Sequence[str]) -> bool:
+    return path.is_file() and path.name.endswith(tuple(endings))

@@ -1,0 +1,263 @@
+"""The one reader of wheels: name, members, METADATA, WHEEL and manifest.
+
+Every check, report and page reads wheels through this module, so that a damaged or foreign file fails
+in the same way everywhere: with one sentence. Nothing is unpacked and nothing is run.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.message import Message
+from email.parser import BytesParser
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from packaging.metadata import ExceptionGroup, InvalidMetadata, Metadata
+from packaging.tags import Tag
+from packaging.utils import (
+    InvalidWheelFilename,
+    NormalizedName,
+    canonicalize_name,
+    parse_wheel_filename,
+)
+from packaging.version import Version
+
+from ..assembly.manifest import Manifest
+from ..errors import WheelError
+
+MAX_TEXT = 64 << 20
+"""Bytes of a member that is read whole as text: manifests, SBOMs and METADATA are far smaller."""
+
+MANIFEST = "_manifest.json"
+"""The manifest's name, in the model's Python package."""
+
+_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+"""What package indexes and all installers accept; zip has a dozen other methods."""
+
+_ENCRYPTED = 0x1
+"""Bit 0 of a member's general purpose flags (APPNOTE.TXT 6.3.10, section 4.4.4)."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file in a wheel; both sizes are in bytes."""
+
+    size: int
+    compressed: int
+
+
+@dataclass(frozen=True)
+class WheelName:
+    """What a wheel's file name says (binary distribution format, "File name convention")."""
+
+    distribution: NormalizedName
+    version: Version
+    tags: frozenset[Tag]
+
+
+@dataclass(frozen=True)
+class Wheel(WheelName):
+    """A wheel whose name and directory of members are valid; see `open_wheel`."""
+
+    path: Path
+    members: Mapping[str, Member]
+    """Every file by its name, without directories."""
+
+    @property
+    def name(self) -> str:
+        """The file name."""
+        return self.path.name
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.path.stat().st_size
+
+    @cached_property
+    def dist_info(self) -> str:
+        """The name of its `.dist-info` directory.
+
+        Raises:
+            WheelError: It does not have exactly one.
+        """
+        tops = {name.partition("/")[0] for name in self.members if "/" in name}
+        found = [top for top in tops if top.endswith(".dist-info")]
+        if len(found) != 1:
+            raise invalid_wheel(self.path, f"{len(found)} .dist-info directories instead of one")
+        return found[0]
+
+    @cached_property
+    def metadata_content(self) -> bytes:
+        """The METADATA file, unchanged."""
+        return self.read_text(f"{self.dist_info}/METADATA")
+
+    @cached_property
+    def metadata(self) -> Metadata:
+        """Name, version, licence, requirements and model card.
+
+        Raises:
+            WheelError: METADATA is missing or not valid.
+        """
+        return parse_metadata(self.metadata_content, f"{self.path}: METADATA")
+
+    @cached_property
+    def wheel_metadata(self) -> Message:
+        """The fields of the WHEEL file; none if it is missing."""
+        name = f"{self.dist_info}/WHEEL"
+        return BytesParser().parsebytes(self.read_text(name) if name in self.members else b"")
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """The manifest of its model.
+
+        Raises:
+            WheelError: It has none, or one that this version cannot read.
+        """
+        names = [name for name in self.members if PurePosixPath(name).match(f"*/{MANIFEST}")]
+        if len(names) != 1:
+            raise no_model(self.path)
+        return Manifest.parse(self.read_text(names[0]), str(self.path))
+
+    def require_own_name(self) -> None:
+        """Checks that METADATA has the name and version of the file name.
+
+        Raises:
+            WheelError: The file was renamed.
+        """
+        metadata = self.metadata
+        found = (canonicalize_name(metadata.name), metadata.version)
+        if found != (self.distribution, self.version):
+            raise WheelError(
+                f"{self.path} contains {metadata.name} {metadata.version}; "
+                "restore the file name that it was built with"
+            )
+
+    def read(self, name: str) -> bytes:
+        """The content of one member.
+
+        Raises:
+            WheelError: It is missing or damaged.
+        """
+        with _opened(self.path) as archive:
+            return archive.read(self._require(name))
+
+    def read_text(self, name: str) -> bytes:
+        """The content of a member that has to be small.
+
+        Raises:
+            WheelError: It is missing, damaged, or larger than any file of this kind.
+        """
+        member = self.members[self._require(name)]
+        require_text_size(self.path, name, member.size)
+        return self.read(name)
+
+    def open_members(self) -> Iterator[tuple[str, IO[bytes]]]:
+        """Opens one member after the other; each is closed when the next one is asked for.
+
+        Raises:
+            WheelError: One is damaged. Reading it raises WheelError, too.
+        """
+        with _opened(self.path) as archive:
+            for name in self.members:
+                with archive.open(name) as file:
+                    yield name, file
+
+    def _require(self, name: str) -> str:
+        if name not in self.members:
+            raise invalid_wheel(self.path, f"it has no {name}")
+        return name
+
+
+def open_wheel(path: Path) -> Wheel:
+    """Opens a wheel and checks its name and its directory of members.
+
+    Raises:
+        WheelError: The file cannot be read or is not a wheel that every installer accepts.
+    """
+    name = parse_name(path)
+    with _opened(path) as archive:
+        members = dict(_list_members(path, archive))
+    return Wheel(name.distribution, name.version, name.tags, path, members)
+
+
+def parse_name(path: Path) -> WheelName:
+    """Parses the name of a wheel.
+
+    Raises:
+        WheelError: It is not a wheel's name.
+    """
+    try:
+        distribution, version, _, tags = parse_wheel_filename(path.name)
+    except InvalidWheelFilename as error:
+        raise WheelError(f"{path}: {error}; restore the name that it was built with") from None
+    return WheelName(distribution, version, tags)
+
+
+def parse_metadata(content: bytes, origin: str) -> Metadata:
+    """Parses a METADATA or PKG-INFO file, which comes from `origin`.
+
+    Raises:
+        WheelError: It is not valid.
+    """
+    try:
+        return Metadata.from_email(content)
+    except (ExceptionGroup, InvalidMetadata, UnicodeDecodeError) as error:
+        first = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
+        raise WheelError(f"{origin}: {first}. Build it again.") from None
+
+
+def require_text_size(path: Path, name: str, size: int) -> None:
+    """Raises WheelError if a text member is larger than any that modelwheel writes."""
+    if size > MAX_TEXT:
+        raise WheelError(
+            f"{path}: {name} has {size} bytes; at most {MAX_TEXT} are read. Build it again."
+        )
+
+
+def invalid_wheel(path: Path, reason: object) -> WheelError:
+    """The error for a damaged or foreign file."""
+    return WheelError(f"{path} is not a valid wheel ({reason}). Download or build it again.")
+
+
+def no_model(path: Path) -> WheelError:
+    """The error for a wheel or source distribution of something else."""
+    return WheelError(f"{path} has no model manifest; it was not built by modelwheel")
+
+
+def _list_members(path: Path, archive: zipfile.ZipFile) -> Iterator[tuple[str, Member]]:
+    seen: set[str] = set()
+    for info in archive.infolist():
+        name = info.filename
+        if info.is_dir():
+            continue
+        if name in seen:
+            # Installers differ in which of the two they keep.
+            raise invalid_wheel(path, f"it contains {name} twice")
+        if name.startswith("/") or "\\" in name or ".." in name.split("/"):
+            raise invalid_wheel(path, f"the name {name!r} leads out of it")
+        if info.flag_bits & _ENCRYPTED:
+            raise invalid_wheel(path, f"{name} is encrypted")
+        if info.compress_type not in _METHODS:
+            raise invalid_wheel(path, f"{name} uses zip compression method {info.compress_type}")
+        seen.add(name)
+        yield name, Member(info.file_size, info.compress_size)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Opens the archive; whatever zipfile raises while it is open becomes a WheelError."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except OSError as error:
+        raise WheelError(f"cannot read {path}: {error.strerror or error}") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise invalid_wheel(path, error or "unexpected end of file") from None
+    except (NotImplementedError, RuntimeError, UnicodeDecodeError) as error:
+        # Features of zip that Python lacks: other versions, strong encryption, unknown charsets.
+        raise invalid_wheel(path, error) from None
