@@ -124,7 +124,7 @@ def _same_metadata(name: str, contents: Contents, again: Contents) -> bool:
         return False
     theirs, ours = (text.splitlines() for text in texts if text is not None)
     return len(theirs) == len(ours) and all(
-        a == b or (a.startswith(b"Holds code for ") and b.startswith(b"Holds code for "))
+        a == b or (a.startswith(b"Includes code for ") and b.startswith(b"Includes code for "))
         for a, b in zip(theirs, ours, strict=True)
     )
 

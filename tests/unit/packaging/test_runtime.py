@@ -10,10 +10,8 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from modelwheel.assembly.manifest import Model
 from modelwheel.assembly.sbom import SBOM_TEMPLATE
 from modelwheel.errors import UsageError
-from modelwheel.packaging.project import render_project
 from modelwheel.packaging.runtime import (
     NEEDED,
     build_runtime,
@@ -24,7 +22,7 @@ from modelwheel.packaging.sdist import unpack
 from modelwheel.packaging.template import template_directory
 from modelwheel.versions import ABI_VERSION, NUMPY_REQUIREMENT, RUNTIME_REQUIREMENT, RUNTIME_VERSION
 from tests.support.commands import Modelwheel
-from tests.support.index_wheels import make_manifest
+from tests.support.projects import render_model
 from tests.unit.cli.test_cli import SPEC
 
 TEMPLATE = template_directory()
@@ -109,17 +107,6 @@ def test_the_source_distribution_is_the_same_each_time(tmp_path: Path) -> None:
 
 
 # --- models that need it --------------------------------------------------------------------------
-
-
-def render_model(directory: Path, bindings: str) -> Path:
-    """The project of a model as far as it comes from the template."""
-    described = make_manifest("digits").model_copy(update={"levels": ("x86-64",)})
-    model = Model.model_validate({**described.model.model_dump(), "bindings": bindings})
-    platform = directory / "platforms" / "linux-x86_64"
-    platform.mkdir(parents=True)
-    described.model_copy(update={"model": model}).save(platform / "manifest.json")
-    render_project(directory)
-    return directory
 
 
 def test_a_model_that_shares_its_bindings(tmp_path: Path) -> None:

@@ -16,12 +16,12 @@ namespace modelwheel {
 
 namespace py = pybind11;
 
-/// NumPy's name of an element type. NumPy has no bfloat16: those values travel as their bits.
+/// NumPy's name of an element type. NumPy has no bfloat16: its values are passed as their bits.
 inline const char *numpy_name(modelwheel_dtype dtype) {
   return dtype == MODELWHEEL_BFLOAT16 ? "uint16" : dtype_name(dtype);
 }
 
-/// NumPy's letter for the kind of an element type: together with the size of an element it says all.
+/// NumPy's letter for the kind of an element type: with the size of an element it identifies the type.
 inline char numpy_kind(modelwheel_dtype dtype) {
   switch (dtype) {
     case MODELWHEEL_BOOL: return 'b';
@@ -59,21 +59,29 @@ inline bool has_shape(const py::array &array, const modelwheel_tensor &tensor) {
   return tensor.leading_per_row == 0 || static_cast<std::size_t>(array.shape(0)) % tensor.leading_per_row == 0;
 }
 
+/// Advice for the common mistake of passing one row without its batch axis; empty for any other shape.
+inline const char *one_row_hint(const py::array &array, const modelwheel_tensor &tensor) {
+  const auto rank = static_cast<std::size_t>(array.ndim());
+  if (tensor.leading_per_row != 1 || rank + 1 != tensor.rank) return "";
+  for (std::size_t axis = 0; axis < rank; ++axis)
+    if (array.shape(static_cast<py::ssize_t>(axis)) != tensor.shape[axis + 1]) return "";
+  return "; for one row pass array[None]";
+}
+
 /// Raises TypeError or ValueError, with one sentence, unless `array` can be the input `tensor` of `model`.
 inline void check_input(const char *model, const modelwheel_tensor &tensor, const py::array &array) {
-  const auto subject = [&] { return std::string("input '") + tensor.name + "' of " + model; };
+  const auto subject = [&] { return std::string(model) + ": input '" + tensor.name + '\''; };
   const py::dtype dtype = array.dtype();
   const bool native = dtype.byteorder() == '=' || dtype.byteorder() == '|';
   if (!native || dtype.kind() != numpy_kind(tensor.dtype) ||
       static_cast<std::size_t>(dtype.itemsize()) != tensor.item_bytes) {
     const char *bits = tensor.dtype == MODELWHEEL_BFLOAT16 ? " (the bits of bfloat16)" : "";
-    throw py::type_error(subject() + " holds " + numpy_name(tensor.dtype) + bits + ", but an array of " +
-                         std::string(py::str(dtype)) + " was given; convert it with .astype('" +
-                         numpy_name(tensor.dtype) + "') if that is meant");
+    throw py::type_error(subject() + " must be " + numpy_name(tensor.dtype) + bits + ", got " +
+                         std::string(py::str(dtype)) + "; convert it with .astype('" + numpy_name(tensor.dtype) + "')");
   }
   if (!has_shape(array, tensor))
-    throw py::value_error(subject() + " has the shape " + expected_shape(tensor) + ", but an array of shape " +
-                          std::string(py::str(array.attr("shape"))) + " was given");
+    throw py::value_error(subject() + " must have the shape " + expected_shape(tensor) + ", got " +
+                          std::string(py::str(array.attr("shape"))) + one_row_hint(array, tensor));
 }
 
 /// A new array for a tensor with `rows` rows, at an address that models use in place. Its contents are undefined.

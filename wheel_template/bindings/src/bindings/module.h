@@ -1,6 +1,6 @@
 // src/bindings/module.h - models from Python: checks arrays, releases the GIL, calls the C ABI, wraps the results.
 //
-// Nothing here knows a particular model. Stubs for what `register_bindings` offers are in module.pyi.
+// Nothing here depends on one particular model. The type stubs of these classes are in module.pyi.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -47,7 +47,7 @@ py::tuple to_tuple(const T *values, std::size_t count) {
   return result;
 }
 
-/// Evaluates a model for any number of threads.
+/// Evaluates a model; may be called from any number of threads.
 class Evaluator {
  public:
   Evaluator(const Library &library, const char *level) : api_(*library.api), pool_(api_, level) {
@@ -59,8 +59,8 @@ class Evaluator {
   /// One array for each input, in order; returns one new array for each output.
   py::tuple run(const py::tuple &arrays) {
     if (arrays.size() != api_.num_inputs)
-      throw py::type_error(std::string(api_.name) + " has " + std::to_string(api_.num_inputs) + " input(s), but " +
-                           std::to_string(arrays.size()) + " were given");
+      throw py::type_error(std::string(api_.name) + ": expected " + std::to_string(api_.num_inputs) +
+                           " inputs, got " + std::to_string(arrays.size()));
     std::vector<py::array> inputs;
     for (std::size_t i = 0; i < api_.num_inputs; ++i) inputs.push_back(contiguous_input(api_.inputs[i], arrays[i]));
     const std::size_t rows = common_rows(inputs);
@@ -90,7 +90,7 @@ class Evaluator {
  private:
   py::array contiguous_input(const modelwheel_tensor &tensor, const py::handle &value) const {
     if (!py::isinstance<py::array>(value))
-      throw py::type_error(std::string("input '") + tensor.name + "' of " + api_.name + " must be a NumPy array");
+      throw py::type_error(std::string(api_.name) + ": input '" + tensor.name + "' must be a NumPy array");
     py::array array = py::reinterpret_borrow<py::array>(value);
     check_input(api_.name, tensor, array);
     if ((array.flags() & py::array::c_style) == 0) array = array.attr("copy")("C");
@@ -105,7 +105,7 @@ class Evaluator {
       if (api_.inputs[i].leading_per_row == 0) continue;
       const std::size_t given = static_cast<std::size_t>(inputs[i].shape(0)) / api_.inputs[i].leading_per_row;
       if (first && given != rows)
-        throw py::value_error(std::string("the inputs of ") + api_.name + " must have the same number of rows, but '" +
+        throw py::value_error(std::string(api_.name) + ": all inputs must have the same number of rows, but '" +
                               api_.inputs[*first].name + "' has " + std::to_string(rows) + " and '" +
                               api_.inputs[i].name + "' has " + std::to_string(given));
       if (!first) first = i;
@@ -114,12 +114,12 @@ class Evaluator {
     return rows;
   }
 
-  /// Nothing is evaluated for no rows, so that there is no value for an output of fixed shape.
+  /// Without rows nothing is evaluated, so an output of fixed shape would have no value.
   void require_growing_outputs() const {
     for (std::size_t i = 0; i < api_.num_outputs; ++i)
       if (api_.outputs[i].leading_per_row == 0)
-        throw py::value_error(std::string("output '") + api_.outputs[i].name + "' of " + api_.name +
-                              " has a fixed shape: it takes at least one row to compute it");
+        throw py::value_error(std::string(api_.name) + ": output '" + api_.outputs[i].name +
+                              "' has a fixed shape: pass at least one row");
   }
 
   const modelwheel_api &api_;
@@ -165,7 +165,7 @@ inline void register_evaluator(py::module_ &module) {
       .def("set_batch_strategy", &Evaluator::set_batch_strategy, py::arg("strategy"));
 }
 
-/// Adds Library and Evaluator to a module. They are its own: several models in one process do not get in each other's way.
+/// Adds Library and Evaluator to a module. Both are local to it, so that several models can be used in one process.
 inline void register_bindings(py::module_ &module) {
   py::register_local_exception_translator(translate_errors);
   register_library(module);

@@ -1,4 +1,4 @@
-"""What the model is, how quick and how right it is, and how to build against it."""
+"""Describes, tests and times the model, and prints the options to build against it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PACKAGE = Path(__file__).parent.name
 
 
 def main() -> int:
-    """Runs the command line; the exit status."""
+    """Runs the command line and returns the exit status."""
     parser = _parser()
     options = parser.parse_args()
     try:
@@ -28,7 +28,7 @@ def main() -> int:
 
 
 def _answer(options: argparse.Namespace) -> tuple[bool, str]:
-    """Whether all is well, and what to print."""
+    """Whether the command succeeded, and its output."""
     if options.flags:
         return True, " ".join(map(_build_flag, options.flags))
     if options.command == "selftest":
@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         nargs="+",
         default=[],
-        help="numbers of rows (default: the compiled ones)",
+        help="numbers of rows (default: the compiled batch sizes)",
     )
     bench.add_argument(
         "--seconds", type=float, default=1.0, help="time to spend on each (default: 1)"
@@ -95,7 +95,7 @@ _BUILD_FLAGS = {
 
 def _build_flag(flag: str) -> str:
     library_dir = _paths.get_library_dir()
-    # Programs for Windows hold no paths to search: a DLL is looked for beside them and on PATH.
+    # Programs for Windows have no run-time search path: DLLs are found beside the program and on PATH.
     run_path = [] if sys.platform == "win32" else [f"-Wl,-rpath,{library_dir}"]
     return {
         "cflags": shlex.quote(f"-I{_paths.get_include()}"),

@@ -20,16 +20,16 @@ class Timing(NamedTuple):
     level: str
     rows: int
     rule: str
-    """Rows, and the batch sizes that they were composed of."""
+    """Rows, and the batch sizes that they were split into."""
     nanoseconds: float
 
 
 def run(batches: Sequence[int], seconds: float, level: str | None, as_json: bool) -> str:
-    """The time of a call for numbers of rows, as a table or as JSON.
+    """Times calls for several numbers of rows; returns a table or JSON.
 
     Args:
-        batches: Numbers of rows, composed as the model does; by default each compiled batch size,
-            run by its own code.
+        batches: Numbers of rows, split by the model's rules; by default every compiled batch size, each run
+            with its own code.
         seconds: Time to spend on each.
         level: CPU level; by default the highest of this CPU.
         as_json: Print JSON.
@@ -52,7 +52,7 @@ def _measure(model: Model, sample: Sample, rows: int, seconds: float) -> Timing:
 
 
 def _head(model: Model) -> str:
-    return f"{'rows':>6} {'us/call':>10} {'us/row':>10}   composed of, on {model.level}"
+    return f"{'rows':>6} {'us/call':>10} {'us/row':>10}   split into, on {model.level}"
 
 
 def _line(timing: Timing) -> str:
@@ -61,14 +61,14 @@ def _line(timing: Timing) -> str:
 
 
 def _repeat(array: NDArray[Any], spec: TensorSpec, rows: int) -> NDArray[Any]:
-    """The sample's rows over and over, until there are enough."""
+    """The sample's rows, repeated until there are enough."""
     if not spec.leading_per_row:
         return array
     return np.resize(array, (rows * spec.leading_per_row, *array.shape[1:]))
 
 
 def _time(model: Model, inputs: Sequence[NDArray[Any]], seconds: float) -> float:
-    """Seconds of one call: the best of five rounds."""
+    """Seconds for one call: the best of five rounds."""
     start = time.perf_counter()
     model(*inputs)
     calls = max(1, int(seconds / 5 / max(time.perf_counter() - start, 1e-7)))

@@ -1,6 +1,6 @@
-"""A compiled model as a callable: names, plain Python values, and what the call returns.
+"""A compiled model as a callable: binds names to inputs and converts plain Python values.
 
-Arrays are checked and evaluated by the extension `_core`; nothing here knows a particular model.
+The extension `_core` checks arrays and evaluates the model. Nothing here depends on one particular model.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _POSITIONS = {
     **{identifier: index for index, (*_, identifier) in enumerate(library.inputs)},
     **{spec.name: index for index, spec in enumerate(_INPUTS)},
 }
-"""Place of each input by its name, and by the identifier for names that are none."""
+"""Position of each input, by its name and by an identifier for names that are not identifiers."""
 
 _CASTS = {"b": "b", "i": "iufc", "u": "iufc", "f": "fc", "c": "c"}
-"""Kinds of element types that plain Python values of a kind may become."""
+"""For each kind that NumPy reads plain Python values as, the kinds of inputs that they may be given to."""
 
 
 class Model:
     """The compiled model. One object may be called from many threads at the same time.
 
     Args:
-        level: CPU level to run, one of `levels`. By default the environment variable
-            `MODELWHEEL_LEVEL` decides, and without it the highest level that this CPU has.
+        level: CPU level to run, one of `levels`. The default is the level in the environment variable
+            `MODELWHEEL_LEVEL`, or else the highest level that this CPU supports.
 
     Raises:
         ValueError: The level is unknown, or this CPU lacks it.
@@ -55,7 +55,7 @@ class Model:
     inputs = _INPUTS
     outputs = _OUTPUTS
     batch_sizes = library.batch_sizes
-    """Compiled batch sizes, ascending. Other numbers of rows are composed of them."""
+    """Compiled batch sizes, ascending. Other numbers of rows are split into them."""
     levels = library.levels
     """CPU levels that the library has code for, lowest first."""
     version = library.version
@@ -67,7 +67,7 @@ class Model:
         """Evaluates the model.
 
         Args:
-            *args: Arrays in the order of `inputs`. C-contiguous ones are read in place; lists and
+            *args: Arrays in the order of `inputs`. C-contiguous arrays are not copied; lists and
                 numbers are converted.
             **kwargs: Arrays by name.
 
@@ -75,8 +75,8 @@ class Model:
             A new array; a dict of arrays by name if the model has several outputs.
 
         Raises:
-            TypeError: An input is missing, unknown or given twice, or holds another element type.
-            ValueError: A shape or number of rows does not fit.
+            TypeError: An input is missing, unknown, given twice, or has the wrong element type.
+            ValueError: An input has the wrong shape or number of rows.
         """
         if kwargs or len(args) != len(_INPUTS):
             args = _bind(args, kwargs)
@@ -86,7 +86,12 @@ class Model:
         return {spec.name: array for spec, array in zip(_OUTPUTS, arrays, strict=True)}
 
     def predict(self, inputs: Mapping[str, ArrayLike]) -> Any:
-        """Like a call with `inputs` by name, whatever characters the names have."""
+        """Evaluates the model with `inputs` by name, whatever characters the names have."""
+        if not hasattr(inputs, "items"):
+            raise TypeError(
+                f"predict() takes a dict of arrays by input name, got {type(inputs).__name__}; "
+                "pass arrays to the model itself: model(array)"
+            )
         return self(*_bind((), inputs))
 
     @property
@@ -95,11 +100,13 @@ class Model:
         return self._evaluator.level
 
     def batch_rule(self, rows: int) -> str:
-        """How a number of rows is composed of compiled batch sizes, such as `7:4,2,1`."""
+        """How a number of rows is split into compiled batch sizes, such as `7:4,2,1`."""
+        if rows < 0:
+            raise ValueError(f"rows must not be negative, got {rows}")
         return self._evaluator.batch_rule(rows)
 
     def set_batch_rule(self, rule: str) -> None:
-        """Sets the composition of one number of rows: `5:1,4`, or `5:2,2,2` with a padded last one.
+        """Sets how one number of rows is split: `5:1,4`, or `5:2,2,2`, which pads the last batch.
 
         Raises:
             ValueError: The rule is malformed, or uses a batch size that was not compiled.
@@ -107,7 +114,7 @@ class Model:
         self._evaluator.set_batch_rule(rule)
 
     def set_batch_strategy(self, strategy: str) -> None:
-        """Sets how numbers of rows without a rule are composed: `cheapest` or `smallest`.
+        """Sets how numbers of rows without a rule are split: `cheapest` or `smallest`.
 
         Raises:
             ValueError: The strategy is neither.
@@ -132,46 +139,49 @@ def _bind(args: tuple[ArrayLike, ...], named: Mapping[str, ArrayLike]) -> tuple[
     known = ", ".join(spec.name for spec in _INPUTS)
     if len(args) > len(_INPUTS):
         raise TypeError(
-            f"{library.name} takes {len(_INPUTS)} input(s) ({known}), but {len(args)} were given"
+            f"{library.name}() takes {_inputs(len(_INPUTS))} ({known}), got {len(args)}"
         )
     values: dict[int, ArrayLike] = dict(enumerate(args))
     for name, value in named.items():
         if name not in _POSITIONS:
-            raise TypeError(f"{library.name} has no input {name!r}; its inputs are: {known}")
+            raise TypeError(f"{library.name}() has no input {name!r}; its inputs are: {known}")
         if _POSITIONS[name] in values:
-            raise TypeError(f"input {name!r} of {library.name} was given twice")
+            raise TypeError(f"{library.name}() got input {name!r} twice")
         values[_POSITIONS[name]] = value
-    missing = ", ".join(spec.name for index, spec in enumerate(_INPUTS) if index not in values)
+    missing = [repr(spec.name) for index, spec in enumerate(_INPUTS) if index not in values]
     if missing:
-        raise TypeError(
-            f"{library.name} takes the inputs {known}, but these were not given: {missing}"
-        )
+        inputs = "input" if len(missing) == 1 else "inputs"
+        raise TypeError(f"{library.name}() is missing {inputs} {', '.join(missing)}")
     return tuple(values[index] for index in range(len(_INPUTS)))
 
 
+def _inputs(count: int) -> str:
+    return "1 input" if count == 1 else f"{count} inputs"
+
+
 def _as_array(value: ArrayLike, spec: TensorSpec) -> NDArray[Any]:
-    """An array as it is; plain Python values as an array of the expected element type."""
+    """An array unchanged; plain Python values as an array of the expected element type."""
     if isinstance(value, np.ndarray):
         return value
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ValueError(f"input {spec.name!r} of {library.name}: {error}") from None
+        raise ValueError(f"{library.name}: input {spec.name!r}: {error}") from None
     if hasattr(value, "dtype") or hasattr(value, "__array__") or array.dtype == spec.dtype:
         return array
     return _from_python(array, spec)
 
 
 def _from_python(array: NDArray[Any], spec: TensorSpec) -> NDArray[Any]:
-    """Converts what NumPy made of Python's numbers, which have no element type of their own."""
+    """Converts an array made from Python numbers, which have no element type that could be wrong."""
     if array.size and spec.dtype.kind not in _CASTS.get(array.dtype.kind, ""):
         raise TypeError(
-            f"input {spec.name!r} of {library.name} holds {spec.dtype}, but Python values were "
-            f"given that NumPy reads as {array.dtype}"
+            f"{library.name}: input {spec.name!r}: expected {spec.dtype} values, "
+            f"got {type(array.ravel().tolist()[0]).__name__}"
         )
     converted = array.astype(spec.dtype)
     if spec.dtype.kind in "iu" and not np.array_equal(converted, array):
         raise ValueError(
-            f"input {spec.name!r} of {library.name}: a value does not fit into {spec.dtype}"
+            f"{library.name}: input {spec.name!r}: a value is out of range for {spec.dtype}"
         )
     return converted

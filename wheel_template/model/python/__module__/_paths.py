@@ -1,36 +1,39 @@
-"""Where headers, library and build files lie, for programs that use the model from C or C++."""
+"""The places of headers, library and build files, for C and C++ programs that use the model."""
 
 from __future__ import annotations
 
+import os.path  # not pathlib: importing that would take longer than everything else here
 import sys
-from pathlib import Path
 
-_PACKAGE = Path(__file__).parent
-_NAME = _PACKAGE.name
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_NAME = os.path.basename(_PACKAGE)
 
-_LIBRARIES = {"win32": f"{_NAME}.dll", "darwin": f"lib/lib{_NAME}.dylib"}
+_LIBRARIES = {
+    "win32": (f"{_NAME}.dll",),
+    "darwin": ("lib", f"lib{_NAME}.dylib"),
+}
 
 
 def get_include() -> str:
     """The directory for `#include <...>`."""
-    return str(_PACKAGE / "include")
+    return os.path.join(_PACKAGE, "include")
 
 
 def get_library() -> str:
     """The shared library of the model."""
-    return str(_PACKAGE / _LIBRARIES.get(sys.platform, f"lib/lib{_NAME}.so"))
+    return os.path.join(_PACKAGE, *_LIBRARIES.get(sys.platform, ("lib", f"lib{_NAME}.so")))
 
 
 def get_library_dir() -> str:
     """The directory that a linker searches."""
-    return str(_PACKAGE / "lib")
+    return os.path.join(_PACKAGE, "lib")
 
 
 def get_cmake_dir() -> str:
     """The directory for CMake's `find_package`: its variable `<package>_DIR`."""
-    return str(_PACKAGE / "lib" / "cmake" / _NAME)
+    return os.path.join(_PACKAGE, "lib", "cmake", _NAME)
 
 
 def get_pkgconfig_dir() -> str:
     """The directory for `PKG_CONFIG_PATH`."""
-    return str(_PACKAGE / "lib" / "pkgconfig")
+    return os.path.join(_PACKAGE, "lib", "pkgconfig")

@@ -1,7 +1,7 @@
-"""What TensorFlow answered for random inputs, and how far off the compiled model may be.
+"""TensorFlow's results for random inputs, and how far the compiled model may differ from them.
 
-The package carries a sample of each output and no inputs: those are made again from the seed in the
-manifest. They come from raw PCG64 bits, which NumPy promises not to change (NEP 19).
+The package stores a sample of each output, but no inputs: those are generated from the seed in the manifest,
+from raw PCG64 bits, which NumPy guarantees not to change (NEP 19).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _PACKAGE = Path(__file__).parent
 
 
 class Expected(NamedTuple):
-    """One output of TensorFlow, whole or some elements of it."""
+    """One output of TensorFlow: all of its elements or some of them."""
 
     shape: tuple[int, ...]
     positions: NDArray[np.int64]
-    """Which elements of the flattened output are known, ascending."""
+    """Indices of the known elements in the flattened output, ascending."""
     values: NDArray[Any]
     largest: float
     """Largest absolute value of the whole output."""
@@ -48,7 +48,7 @@ class Sample(NamedTuple):
     outputs: dict[str, Expected]
 
     def first(self, rows: int) -> Sample:
-        """The first rows alone; right only if rows do not depend on each other."""
+        """The first rows alone; valid only if rows are independent."""
         inputs = {spec.name: _first(self.inputs[spec.name], spec, rows) for spec in Model.inputs}
         outputs = {
             spec.name: self.outputs[spec.name].first(rows, self.rows)
@@ -59,14 +59,14 @@ class Sample(NamedTuple):
 
 
 class Tolerance(NamedTuple):
-    """How far an output may lie from TensorFlow's: `absolute + relative * largest value`."""
+    """Allowed difference of an output from TensorFlow's: `absolute + relative * largest value`."""
 
     absolute: float
     relative: float
 
 
 def load_manifest() -> dict[str, Any]:
-    """What the wheel was built from."""
+    """The manifest: what the wheel was built from."""
     manifest: dict[str, Any] = json.loads((_PACKAGE / "_manifest.json").read_bytes())
     return manifest
 
@@ -101,7 +101,7 @@ def load_samples(path: Path | None = None) -> list[Sample]:
 
 
 def make_inputs(rows: int) -> Arrays:
-    """The inputs that TensorFlow was given."""
+    """The inputs that TensorFlow's results are for."""
     verification = load_manifest()["verification"]
     return {
         spec.name: _random(spec, rows, verification["seed"], verification["ranges"].get(spec.name))
@@ -126,21 +126,21 @@ def _random(spec: TensorSpec, rows: int, seed: int, bounds: list[float] | None) 
 
 
 def _is_bfloat16(spec: TensorSpec) -> bool:
-    """NumPy has no such type: models pass its bits as uint16, references its values as float32."""
+    """NumPy has no bfloat16: models use its bits as uint16, references its values as float32."""
     signature = load_manifest()["signature"]
     tensors = signature["inputs"] + signature["outputs"]
     return any(t["name"] == spec.name and t["dtype"] == "bfloat16" for t in tensors)
 
 
 def _to_model(spec: TensorSpec, values: NDArray[Any]) -> NDArray[Any]:
-    """Values of a reference as the model takes them."""
+    """Converts values of a reference to the model's element type."""
     if not _is_bfloat16(spec):
         return values
     return np.asarray(values.astype(np.float32).view(np.uint32) >> np.uint32(16), np.uint16)
 
 
 def from_model(spec: TensorSpec, array: NDArray[Any]) -> NDArray[Any]:
-    """What the model returns as a reference holds it."""
+    """Converts an array of the model to the element type of a reference."""
     if not _is_bfloat16(spec):
         return array
     return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)

@@ -1,4 +1,4 @@
-"""Compares the installed model with TensorFlow: all CPU levels, batch sizes and others between."""
+"""Compares the installed model with TensorFlow on all CPU levels, for batch sizes and numbers of rows between them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ._reference import Expected, Sample, from_model, load_samples, load_toleran
 
 
 class Comparison(NamedTuple):
-    """One output of one evaluation against TensorFlow's."""
+    """One output of one evaluation, compared with TensorFlow's."""
 
     level: str
     rows: int
     rule: str
-    """Rows, and the batch sizes that they were composed of."""
+    """Rows, and the batch sizes that they were split into."""
     output: str
     absolute: float
     """Largest absolute difference."""
     relative: float
     """The same relative to the largest absolute value of the output."""
     limit: float
-    """Largest absolute difference that is allowed."""
+    """Largest absolute difference allowed."""
 
     @property
     def passed(self) -> bool:
@@ -63,7 +63,7 @@ def compare_all(
 
 
 def _cases(samples: Sequence[Sample]) -> Iterator[tuple[Sample, str | None]]:
-    """Samples to run, by a given rule or by the model's own."""
+    """Samples to run, each with a batch rule or with None for the model's own."""
     for sample in samples:
         yield sample, None
     if not library.batched or library.no_emulation_reason is not None:
@@ -100,7 +100,7 @@ def _compare(model: Model, sample: Sample, rule: str | None) -> Iterator[Compari
 
 
 def _largest_difference(actual: NDArray[Any], expected: Expected) -> float:
-    """Infinite where shapes or types differ, or only one of two values is finite or a number."""
+    """Infinite if shapes or types differ, or if only one of two values is finite or NaN."""
     if actual.shape != expected.shape or actual.dtype != expected.values.dtype:
         return float("inf")
     ours, theirs = actual.ravel()[expected.positions], expected.values
@@ -116,7 +116,7 @@ def _largest(values: NDArray[Any]) -> float:
 
 
 def run(levels: Sequence[str] | None, reference: Path | None, as_json: bool) -> tuple[bool, str]:
-    """Whether all is well, and what `compare_all` found, as a table or as JSON."""
+    """Whether all comparisons passed, and the comparisons as a table or as JSON."""
     comparisons, skipped = compare_all(levels, reference)
     passed = bool(comparisons) and all(comparison.passed for comparison in comparisons)
     if not as_json:

@@ -1,6 +1,6 @@
-"""The binding of compiled models: opens a model's library and evaluates it.
+"""Opens the library of a compiled model and evaluates it.
 
-Packages of models call this; they offer the interface that is meant for people.
+The packages of models call this; use their interface instead.
 """
 
 from ._core import Evaluator, Library, __version__, open_library

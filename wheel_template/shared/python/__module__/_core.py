@@ -1,8 +1,6 @@
-"""The model's library, opened by the binding that the packages of many models share."""
+"""The model's library, opened by the extension that the packages of many models share."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from modelwheel_runtime import Evaluator, Library, open_library
 
@@ -10,4 +8,4 @@ from ._paths import get_library
 
 __all__ = ["Evaluator", "Library", "library"]
 
-library: Library = open_library(str(Path(get_library()).absolute()), __name__.split(".")[0])
+library: Library = open_library(get_library(), __name__.split(".")[0])

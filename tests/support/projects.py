@@ -1,0 +1,20 @@
+"""Projects of models, as far as they come from the template."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from modelwheel.assembly.manifest import Model
+from modelwheel.packaging.project import render_project
+from tests.support.index_wheels import make_manifest
+
+
+def render_model(directory: Path, bindings: str) -> Path:
+    """Renders the template for a model without machine code; returns the directory."""
+    described = make_manifest("digits").model_copy(update={"levels": ("x86-64",)})
+    model = Model.model_validate({**described.model.model_dump(), "bindings": bindings})
+    platform = directory / "platforms" / "linux-x86_64"
+    platform.mkdir(parents=True)
+    described.model_copy(update={"model": model}).save(platform / "manifest.json")
+    render_project(directory)
+    return directory

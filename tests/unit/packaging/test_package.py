@@ -1,0 +1,121 @@
+"""The Python package of a model, over a runtime written in Python: what importing it costs, and its messages.
+
+The same package over the compiled extension is tested by the tests that travel with every wheel.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.projects import render_model
+
+RUNTIME = '''
+"""Stands for modelwheel-runtime: y = 2 x + n for x float32 [batch, 2] and n int32 [batch]."""
+import numpy as np
+
+class Library:
+    name, version, about = "digits", "1.0.0", "{}"
+    inputs = (("x", np.dtype("float32"), (None, 2), 1, "x"), ("n 1", np.dtype("int32"), (None,), 1, "n_1"))
+    outputs = (("y", np.dtype("float32"), (None, 2), 1, "y"),)
+    batch_sizes, batched, no_emulation_reason, levels = (1, 4), True, None, ("x86-64",)
+
+class Evaluator:
+    def __init__(self, library, level):
+        self.level = level or "x86-64"
+    def run(self, arrays):
+        x, n = arrays
+        return (2 * x + n[:, None].astype(np.float32),)
+    def batch_rule(self, rows):
+        return f"{rows}:" + ",".join(["1"] * rows)
+
+def open_library(path, module):
+    assert module == "model_digits" and path.endswith(".so")
+    return Library()
+'''
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory to import `model_digits` from."""
+    project = render_model(tmp_path_factory.mktemp("project"), "shared")
+    (project / "python" / "modelwheel_runtime.py").write_text(RUNTIME, encoding="utf-8")
+    return project / "python"
+
+
+def run_python(packages: Path, script: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(packages), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_needs_nothing_beyond_numpy(packages: Path) -> None:
+    """`pathlib` and what it imports took three quarters of the time."""
+    new = run_python(
+        packages,
+        "import numpy, sys; before = set(sys.modules)\n"
+        "import model_digits; model_digits.Model()\n"
+        "print(*set(sys.modules) - before)",
+    )
+    own = {f"model_digits{part}" for part in ("", "._core", "._model", "._paths")}
+    assert set(new.split()) - {"__future__"} == own | {"modelwheel_runtime"}
+
+
+def test_paths_are_those_of_the_package(packages: Path) -> None:
+    names = ("include", "library", "library_dir", "cmake_dir", "pkgconfig_dir")
+    script = "import model_digits as m\n" + "".join(f"print(m.get_{name}())\n" for name in names)
+    package = packages / "model_digits"
+    assert list(map(Path, run_python(packages, script).splitlines())) == [
+        package / "include",
+        package / "lib" / "libmodel_digits.so",
+        package / "lib",
+        package / "lib" / "cmake" / "model_digits",
+        package / "lib" / "pkgconfig",
+    ]
+
+
+def test_values_by_position_by_name_and_from_lists(packages: Path) -> None:
+    script = (
+        "import model_digits, numpy as np; model = model_digits.Model()\n"
+        "x, n = np.ones((1, 2), np.float32), np.array([3], np.int32)\n"
+        "for y in (model(x, n), model(x, n_1=n), model.predict({'n 1': n, 'x': x}), model([[1, 1]], [3])):\n"
+        "    print(y.tolist())"
+    )
+    assert run_python(packages, script) == "[[5.0, 5.0]]\n" * 4
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("model()", "TypeError: digits() is missing inputs 'x', 'n 1'"),
+        ("model(x)", "TypeError: digits() is missing input 'n 1'"),
+        ("model(x, n, n)", "TypeError: digits() takes 2 inputs (x, n 1), got 3"),
+        ("model(x, x=x)", "TypeError: digits() got input 'x' twice"),
+        ("model(x, m=n)", "TypeError: digits() has no input 'm'; its inputs are: x, n 1"),
+        (
+            "model([['a', 'b']], n)",
+            "TypeError: digits: input 'x': expected float32 values, got str",
+        ),
+        ("model(x, [1.5])", "TypeError: digits: input 'n 1': expected int32 values, got float"),
+        ("model(x, [2**40])", "ValueError: digits: input 'n 1': a value is out of range for int32"),
+        (
+            "model.predict(x)",
+            "TypeError: predict() takes a dict of arrays by input name, got ndarray; pass arrays to the model itself: model(array)",
+        ),
+        ("model.batch_rule(-1)", "ValueError: rows must not be negative, got -1"),
+    ],
+)
+def test_messages(packages: Path, call: str, message: str) -> None:
+    script = (
+        "import model_digits, numpy as np; model = model_digits.Model()\n"
+        "x, n = np.ones((1, 2), np.float32), np.array([3], np.int32)\n"
+        f"try: {call}\n"
+        "except Exception as error: print(f'{type(error).__name__}: {error}')\n"
+    )
+    assert run_python(packages, script).strip() == message
