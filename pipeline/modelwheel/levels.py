@@ -1,34 +1,59 @@
-"""The CPU levels (micro-architecture levels) that models are compiled for.
-
-Names of levels are those of the x86-64 psABI supplement (https://gitlab.com/x86-psABIs/x86-64-ABI) and of
-GCC's `-march` for Arm.
-"""
+"""The CPU levels (micro-architecture levels) that models are compiled for: the rows of `resources/levels.toml`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from . import resources
 from .errors import EnvironmentProblemError
 from .platforms import machine
 
 
-@dataclass(frozen=True)
-class Level:
+class _Row(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Feature(_Row):
+    """A CPU feature that a level adds to the level below."""
+
+    name: str
+    """In the audit's disassemblers (`SSE4_1`)."""
+    linux: tuple[str, ...]
+    """Flags of `/proc/cpuinfo`, all of which must be there."""
+    gcc: str = ""
+    """The option that enables it in compilers without names for levels."""
+
+
+class Level(_Row):
     """One micro-architecture level of one architecture."""
 
     name: str
-    """The level's name, as users write it (`x86-64-v3`)."""
+    """What users write (`x86-64-v3`)."""
     architecture: str
     """The architecture that has this level (`x86_64`)."""
-    cpu: str
-    """The LLVM CPU name; empty selects the triple's baseline."""
-    features: str = ""
-    """LLVM features beyond those of the CPU (`+fullfp16`)."""
+    llvm_cpu: str = ""
+    """LLVM's name of the CPU; empty selects the baseline of the target triple."""
+    llvm_features: str = ""
+    """LLVM's features beyond those of the CPU (`+fullfp16`)."""
     xla_flags: tuple[str, ...] = ()
-    """Flags that this level needs beyond the common ones."""
+    """Flags that this level needs in addition to the common ones."""
     default: bool = True
     """Whether specs that name no levels get this one."""
+    march: str
+    """The CPU in the words of GCC and clang."""
+    zig_march: str
+    """The same in zig's words."""
+    tuning: tuple[str, ...] = ()
+    """Further options of every C++ compiler."""
+    vector_bytes: int
+    """The widest vector that the kernels use."""
+    vector_registers: int
+    features: tuple[Feature, ...] = ()
+    """What the level adds to the one below."""
 
     @property
     def identifier(self) -> str:
@@ -36,76 +61,60 @@ class Level:
         return self.name.replace("-", "_").replace(".", "_").replace("+", "_")
 
 
-LEVELS = {
-    level.name: level
-    for level in (
-        Level("x86-64", "x86_64", "x86-64"),
-        Level("x86-64-v2", "x86_64", "x86-64-v2"),
-        Level("x86-64-v3", "x86_64", "x86-64-v3"),
-        Level(
-            "x86-64-v4",
-            "x86_64",
-            "x86-64-v4",
-            # LLVM prefers 256-bit vectors for this level; 512 is measurably faster here.
-            xla_flags=("--xla_cpu_prefer_vector_width=512",),
-        ),
-        Level("armv8-a", "aarch64", ""),
-        # Arithmetic on float16 and int8 alone: other models get the same instructions twice.
-        Level(
-            "armv8.2-a+fp16+dotprod",
-            "aarch64",
-            "",
-            features="+v8.2a,+fullfp16,+dotprod",
-            default=False,
-        ),
-    )
-}
+def _read_levels() -> dict[str, Level]:
+    rows = TypeAdapter(tuple[Level, ...]).validate_python(resources.read("levels.toml")["level"])
+    return {level.name: level for level in rows}
+
+
+LEVELS = _read_levels()
 """Every known level by name, lowest first within an architecture."""
+
+
+def levels_of(architecture: str) -> tuple[Level, ...]:
+    """All levels of an architecture, lowest first."""
+    return tuple(level for level in LEVELS.values() if level.architecture == architecture)
 
 
 def default_levels(architecture: str) -> tuple[Level, ...]:
     """The levels for which models are compiled where a spec names none, lowest first."""
-    return tuple(t for t in LEVELS.values() if t.architecture == architecture and t.default)
+    return tuple(level for level in levels_of(architecture) if level.default)
+
+
+def features_up_to(level: Level) -> tuple[Feature, ...]:
+    """What a level has beyond the lowest one of its architecture: its own features and those of the levels below."""
+    levels = levels_of(level.architecture)
+    below = levels[: levels.index(level) + 1]
+    return tuple(feature for one in below for feature in one.features)
 
 
 def host_levels() -> tuple[Level, ...]:
     """The levels of this machine's architecture, lowest first.
 
     Raises:
-        EnvironmentProblemError: No level is known for this architecture.
+        EnvironmentProblemError: This architecture has no known level.
     """
     here = machine()
-    found = tuple(level for level in LEVELS.values() if level.architecture == here)
+    found = levels_of(here)
     if not found:
         known = ", ".join(sorted({level.architecture for level in LEVELS.values()}))
         raise EnvironmentProblemError(
-            f"no CPU level is known for this machine's architecture {here!r} (known: {known})"
+            f"this machine's architecture, {here}, is not supported (supported: {known})"
         )
     return found
 
 
-_CPU_FLAGS = {
-    "x86-64": "cmov cx8 fpu fxsr mmx syscall sse sse2",
-    "x86-64-v2": "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3",
-    "x86-64-v3": "avx avx2 bmi1 bmi2 f16c fma abm movbe xsave",
-    "x86-64-v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
-    "armv8.2-a+fp16+dotprod": "asimdhp asimddp",
-}
-"""What each level adds, in Linux's names (`pni` is SSE3, `abm` has LZCNT); x86-64's as in the psABI's table."""
-
-
 def cpu_level(cpuinfo: Path = Path("/proc/cpuinfo")) -> Level:
-    """The highest level that this machine's CPU runs, as Linux describes it.
+    """The highest level that this machine's CPU supports, according to Linux.
 
-    Where there is no such description, and on architectures with one level: the lowest.
+    Other systems have no such file: the result is the lowest level there.
 
     Raises:
-        EnvironmentProblemError: No level is known for this architecture.
+        EnvironmentProblemError: This architecture has no known level.
     """
     found, *higher = host_levels()
     flags = _read_flags(cpuinfo)
     for level in higher:
-        if not flags.issuperset(_CPU_FLAGS[level.name].split()):
+        if not all(flags.issuperset(feature.linux) for feature in level.features):
             break
         found = level
     return found
@@ -118,6 +127,48 @@ def _read_flags(cpuinfo: Path) -> frozenset[str]:
         return frozenset()
     for line in lines:
         name, _, value = line.partition(":")
-        if name.strip() in ("flags", "Features"):
+        if name.strip() in ("flags", "Features"):  # of x86 and of Arm
             return frozenset(value.split())
     return frozenset()
+
+
+# --- the compiler options of each level, for CMake ----------------------------------------------------
+
+_OLD_GCC = 'CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 11'
+_ZIG = r'CMAKE_CXX_COMPILER MATCHES "/zig(\\.exe)?$"'
+
+
+def cmake_flags() -> str:
+    """CMake code that sets `LEVEL_NAMES`, and `LEVEL_FLAGS_<identifier>` to the compiler options of each level."""
+    lines = [
+        f"set(LEVEL_NAMES {' '.join(LEVELS)})",
+        *_set_flags("", {level: (f"-march={level.march}",) for level in LEVELS.values()}),
+        "",
+        "# GCC before 11, as in images with an old glibc, has the instructions but no names for the psABI's levels.",
+        f"if({_OLD_GCC})",
+        *_set_flags("  ", dict(_old_gcc_options())),
+        "endif()",
+        "",
+        "# zig is clang, but has its own names for CPUs and their features.",
+        f"if({_ZIG})",
+        *_set_flags("  ", {level: (f"-march={level.zig_march}",) for level in LEVELS.values()}),
+        "endif()",
+    ]
+    return "\n".join(lines)
+
+
+def _old_gcc_options() -> Iterator[tuple[Level, tuple[str, ...]]]:
+    """The lowest level of the architecture, then each feature by its own option."""
+    for level in LEVELS.values():
+        options = tuple(feature.gcc for feature in features_up_to(level) if feature.gcc)
+        if options:
+            yield level, (f"-march={levels_of(level.architecture)[0].march}", *options)
+
+
+def _set_flags(indent: str, options: dict[Level, tuple[str, ...]]) -> Iterator[str]:
+    for level, flags in options.items():
+        yield f"{indent}set(LEVEL_FLAGS_{level.identifier} {' '.join((*flags, *level.tuning))})"
+
+
+if __name__ == "__main__":  # for tests/cpp/CMakeLists.txt, which has no template engine
+    sys.stdout.write(f"{cmake_flags()}\n")

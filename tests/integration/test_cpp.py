@@ -7,6 +7,7 @@ compiler; `test_ctest_knows_the_same_tests` compares these with what CTest has r
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,10 +38,10 @@ TESTS = {
 @pytest.fixture(scope="session")
 def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The build directory of each preset, configured."""
-    directories = {}
+    directories, python = {}, f"-DPython3_EXECUTABLE={sys.executable}"
     for preset in TESTS:
         directories[preset] = tmp_path_factory.mktemp(preset)
-        cmake("-S", CPP, "--preset", preset, "-B", directories[preset])
+        cmake("-S", CPP, "--preset", preset, "-B", directories[preset], python)
     return directories
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from modelwheel.errors import WheelError
 from modelwheel.levels import LEVELS as ALL_LEVELS
+from modelwheel.levels import cmake_flags
 from modelwheel.packaging.sdist import unpack
 from modelwheel.packaging.template import template_directory
 from modelwheel.platforms import PLATFORMS, host_platform
@@ -283,7 +284,6 @@ def test_kernels_compile_without_warnings(tag: str, tmp_path: Path) -> None:
 
 
 def zig_flags(identifier: str) -> list[str]:
-    """As levels.cmake has them: the last ones are zig's."""
-    levels = (template_directory() / "model" / "cmake" / "levels.cmake").read_text()
-    line = levels.rpartition(f"set(LEVEL_FLAGS_{identifier} ")[2]
+    """As in levels.cmake: the last ones are zig's."""
+    line = cmake_flags().rpartition(f"set(LEVEL_FLAGS_{identifier} ")[2]
     return line.partition(")")[0].split()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from modelwheel.packaging.sdist import find_sdists
-from modelwheel.release.matrix import Job, read_job
+from modelwheel.release.matrix import WheelJob, read_job
 from modelwheel.versions import RUNTIME, RUNTIME_VERSION
 from tests.support.commands import COMMAND, Done, Modelwheel, run
 from tests.support.indexes import PASSWORD, USER, serve_index
@@ -131,7 +131,7 @@ def test_a_release_of_the_runtime(runner: Runner) -> None:
     assert written.name == f"modelwheel_runtime-{RUNTIME_VERSION}.tar.gz"
 
 
-def read_matrix(output: Path) -> list[Job]:
+def read_matrix(output: Path) -> list[WheelJob]:
     """The jobs that GitHub would start, each as it would be handed over."""
     name, _, text = output.read_text().partition("=")
     assert (name, text.count("\n")) == ("matrix", 1)

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 import typer.main
 
-from modelwheel.release.matrix import WHEEL_PLATFORMS, Job, as_matrix
+from modelwheel.platforms import WHEEL_PLATFORMS
+from modelwheel.release.matrix import WheelJob, as_matrix
 from tests.support.commands import Done, parse, run
 from tests.support.workflows import EXPRESSION, ROOT, WORKFLOWS, Step, read, steps_of, uses_of
 
 STEPS = [step for path in WORKFLOWS for step in steps_of(path)]
-JOB = Job("linux-x86_64-cp310-cp312-1", "ubuntu-24.04", "linux-x86_64", "cp310-x", "a.tar.gz")
+JOB = WheelJob("linux-x86_64-cp310-cp312-1", "ubuntu-24.04", "linux-x86_64", "cp310-x", "a.tar.gz")
 SAMPLES = {
     "BASE": "HEAD^1",
     "BUILD": "cp313-win_amd64",

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
-Libc: TypeAlias = Literal["", "glibc", "musl"]
+from ..platforms import SYSTEM_OF_TAG_WORD, SYSTEMS, Libc, architecture_of
 
 _LEGACY = {"manylinux1": "manylinux_2_5", "manylinux2010": "manylinux_2_12",
            "manylinux2014": "manylinux_2_17"}  # fmt: skip
-_ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
-_LIBC: dict[str, Libc] = {"manylinux": "glibc", "musllinux": "musl"}
-_SYSTEMS = {"manylinux": "linux", "musllinux": "linux", "macosx": "macos", "win": "windows"}
 
 _VERSIONED = re.compile(r"(manylinux|musllinux|macosx)_(\d+)_(\d+)_(\w+)")
 _PLAIN = re.compile(r"(linux|win)_(\w+)")
@@ -38,12 +34,12 @@ def parse(tag: str) -> PlatformTag | None:
     prefix, _, rest = tag.partition("_")
     name = f"{_LEGACY[prefix]}_{rest}" if prefix in _LEGACY else tag
     if found := _VERSIONED.fullmatch(name):
-        kind, major, minor, machine = found.groups()
-        system, version = _SYSTEMS[kind], (int(major), int(minor))
-        libc = _LIBC.get(kind, "")
-        return PlatformTag(tag, system, _ARCHITECTURES.get(machine, machine), libc, version)
+        word, major, minor, machine = found.groups()
+        system = SYSTEM_OF_TAG_WORD[word]
+        libc, version = SYSTEMS[system].tag_words[word], (int(major), int(minor))
+        return PlatformTag(tag, system, architecture_of(machine), libc, version)
     if found := _PLAIN.fullmatch(name):
-        kind, machine = found.groups()
-        system = _SYSTEMS.get(kind, kind)
-        return PlatformTag(tag, system, _ARCHITECTURES.get(machine, machine))
+        word, machine = found.groups()
+        system = SYSTEM_OF_TAG_WORD.get(word, "linux")
+        return PlatformTag(tag, system, architecture_of(machine))
     return None

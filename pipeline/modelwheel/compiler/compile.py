@@ -66,8 +66,8 @@ class CompileRequest:
         """The request as JSON holds it, apart from the flags, which are the worker's."""
         return {
             "triple": self.platform.triple,
-            "cpu": self.level.cpu,
-            "features": self.level.features,
+            "cpu": self.level.llvm_cpu,
+            "features": self.level.llvm_features,
             "cpp_class": self.cpp_class,
         }
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ..store.store import action_key
 from ..util.files import digest_file
+from .facts import template_facts
 
 if TYPE_CHECKING:
     import jinja2
@@ -69,9 +70,9 @@ def list_overlay(name: str) -> Iterator[tuple[PurePosixPath, Path]]:
 
 
 def template_digest(template: Template) -> str:
-    """A hash over all files of a template; part of the keys of what is made from it."""
+    """A hash over all files of a template, and the facts in them; part of the keys of what is made from it."""
     files = {str(place): digest_file(path).sha256 for place, path in template.items()}
-    return action_key("template", files=files)
+    return action_key("template", files=files, facts=template_facts())
 
 
 def render(template: Template, context: Mapping[str, object], project: Path) -> None:
@@ -140,6 +141,7 @@ def _environment(template: Template) -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(_FILTERS)
+    environment.globals.update(template_facts())
     return environment
 
 

@@ -20,29 +20,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from ..errors import EnvironmentProblemError, ModelwheelError, UsageError, WheelError
 from ..packaging.sdist import unpack
 from ..packaging.template import SOURCE_DATE_EPOCH
-from ..platforms import PLATFORMS
+from ..platforms import PLATFORMS, SYSTEM_OF_TAG_WORD, SYSTEMS, WHEEL_PLATFORMS, host_system
 from ..util.process import Completed, ProcessError, run, stream
-
-System: TypeAlias = Literal["linux", "macos", "windows"]
-"""What cibuildwheel calls a platform."""
 
 ENGINES = ("docker", "podman")
 """Container engines that cibuildwheel drives, the preferred one first."""
-
-_SYSTEMS: Mapping[str, System] = {
-    "manylinux": "linux",
-    "musllinux": "linux",
-    "macosx": "macos",
-    "win": "windows",
-}
-"""Systems by the word before the architecture in an identifier (`cp312-manylinux_x86_64`)."""
-
-_HOSTS: Mapping[str, System] = {"darwin": "macos", "win32": "windows"}
 
 _TAIL_LINES = 20
 
@@ -62,7 +48,8 @@ _STEP = re.compile(
 class Selection:
     """Which wheels are built."""
 
-    system: System
+    system: str
+    """linux, macos or windows, which cibuildwheel calls a platform."""
     identifiers: tuple[str, ...] = ()
     """Those of cibuildwheel; empty for all that the source distribution's configuration names."""
 
@@ -117,16 +104,15 @@ def select(system: str | None, identifiers: Sequence[str]) -> Selection:
             f"one run builds for one system, but {', '.join(sorted(map(str, systems)))} are asked for; "
             "call `modelwheel wheel` once for each"
         )
-    chosen = systems.pop() if systems else _HOSTS.get(sys.platform, "linux")
-    for known in _SYSTEMS.values():
-        if chosen == known:
-            return Selection(known, names)
-    raise UsageError(f"{chosen!r} is no system; name one of linux, macos, windows")
+    chosen = systems.pop() if systems else host_system()
+    if chosen in SYSTEMS:
+        return Selection(chosen, names)
+    raise UsageError(f"{chosen!r} is not a system; choose from {', '.join(SYSTEMS)}")
 
 
-def _system_of(identifier: str) -> System:
+def _system_of(identifier: str) -> str:
     python, _, platform = identifier.partition("-")
-    system = _SYSTEMS.get(platform.partition("_")[0])
+    system = SYSTEM_OF_TAG_WORD.get(platform.partition("_")[0])
     if not python or system is None:
         raise UsageError(
             f"{identifier!r} is no build identifier of cibuildwheel; they look like "
@@ -291,9 +277,10 @@ def _require_machine_code(sdist: Path, compiled: set[str], identifiers: Sequence
     """Says before anything is built what CMake would refuse after minutes."""
     if not compiled:  # the package of the shared binding holds none
         return
+    platforms = {known.cibuildwheel: known.platform for known in WHEEL_PLATFORMS.values()}
     for identifier in identifiers:
-        word, _, architecture = identifier.partition("-")[2].partition("_")
-        platform = f"{_SYSTEMS[word]}-{architecture}"
+        ending = identifier.partition("-")[2]
+        platform = platforms.get(ending, ending)
         if platform not in compiled:
             known = ", ".join(name for name in PLATFORMS if name in compiled)
             raise WheelError(

@@ -10,10 +10,11 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from ..errors import UsageError
-from ..platforms import PLATFORMS, Platform
+from ..platforms import PLATFORMS, PYTHONS, WHEEL_PLATFORMS, WheelPlatform
 from ..request import DEFAULT_BATCH_SIZES
 from ..spec import Spec
 
@@ -26,12 +27,20 @@ MAX_OUTPUT_BYTES = 1 << 20
 JOB_SECONDS = 1200.0
 """What a job should take at least before its specs are spread over two: starting one costs minutes."""
 
-PYTHON_GROUPS = {
-    "cp310-cp312": ("cp310", "cp311", "cp312"),
-    "cp313-cp314": ("cp313", "cp314", "cp314t"),
-    "py3": ("cp310", "cp311", "cp312", "cp313", "cp314"),
-}
-"""Interpreters that one job is for, by the group's name; `t` is free-threaded.
+PYTHONS_PER_JOB = 4
+"""The most interpreters that wheels of a spec are built for in one job."""
+
+
+def _python_groups() -> dict[str, tuple[str, ...]]:
+    groups = math.ceil(len(PYTHONS) / PYTHONS_PER_JOB)
+    bounds = [len(PYTHONS) * number // groups for number in range(groups + 1)]
+    parts = [PYTHONS[start:end] for start, end in pairwise(bounds)]
+    with_gil = tuple(python for python in PYTHONS if not python.endswith("t"))
+    return {**{f"{part[0]}-{part[-1]}": part for part in parts}, "py3": with_gil}
+
+
+PYTHON_GROUPS = _python_groups()
+"""Interpreters that one job is for, by the group's name (`cp310-cp313`).
 
 `py3` is for specs with shared bindings: cibuildwheel builds their one wheel with the first
 interpreter and tests it with the others.
@@ -39,40 +48,7 @@ interpreter and tests it with the others.
 
 
 @dataclass(frozen=True)
-class WheelPlatform:
-    """What wheels are built for, and the machine that builds and tests them."""
-
-    name: str
-    objects: Platform
-    """The platform that the machine code is compiled for."""
-    runner: str
-    """GitHub's label of a machine that runs these wheels."""
-    tag: str
-    """How cibuildwheel's build identifiers end (`manylinux_x86_64`)."""
-    slowness: float
-    """Seconds here for a second on Linux x86-64; only how jobs are balanced depends on it."""
-
-
-WHEEL_PLATFORMS = {
-    known.name: known
-    for known in (
-        WheelPlatform(name, PLATFORMS[objects], runner, tag, slowness)
-        for name, objects, runner, tag, slowness in (
-            ("linux-x86_64", "linux-x86_64", "ubuntu-24.04", "manylinux_x86_64", 1.0),
-            ("linux-aarch64", "linux-aarch64", "ubuntu-24.04-arm", "manylinux_aarch64", 1.0),
-            ("macos-arm64", "macos-arm64", "macos-15", "macosx_arm64", 1.0),
-            ("macos-x86_64", "macos-x86_64", "macos-15-intel", "macosx_x86_64", 2.0),
-            ("windows-amd64", "windows-amd64", "windows-2025", "win_amd64", 2.0),
-            ("musllinux-x86_64", "linux-x86_64", "ubuntu-24.04", "musllinux_x86_64", 1.0),
-            ("musllinux-aarch64", "linux-aarch64", "ubuntu-24.04-arm", "musllinux_aarch64", 1.0),
-        )
-    )
-}
-"""Every platform of wheels by name; those of musl link the objects of Linux."""
-
-
-@dataclass(frozen=True)
-class Job:
+class WheelJob:
     """One entry of the matrix; short, for there may be hundreds."""
 
     name: str
@@ -118,7 +94,7 @@ class _Cell:
 
 def plan_jobs(
     specs: Sequence[Spec], platforms: Sequence[str] = (), *, musllinux: bool = False
-) -> list[Job]:
+) -> list[WheelJob]:
     """Every job of a release: each spec's wheels of a platform and a group of Pythons are in exactly one.
 
     Specs are spread by longest-processing-time-first (R. L. Graham, SIAM J. Appl. Math. 17, 1969), which
@@ -145,7 +121,7 @@ def plan_jobs(
     return [job for cell in cells for job in _jobs(cell, cell.count_shards(seconds))]
 
 
-def as_matrix(jobs: Sequence[Job]) -> str:
+def as_matrix(jobs: Sequence[WheelJob]) -> str:
     """The jobs as the JSON, on one line, that `fromJSON` in a workflow makes a matrix of.
 
     Raises:
@@ -160,7 +136,7 @@ def as_matrix(jobs: Sequence[Job]) -> str:
     return text
 
 
-def read_job(text: str) -> Job:
+def read_job(text: str) -> WheelJob:
     """One entry of a matrix, as `toJSON(matrix)` in a workflow gives it.
 
     Raises:
@@ -169,7 +145,7 @@ def read_job(text: str) -> Job:
     from pydantic import TypeAdapter, ValidationError
 
     try:
-        return TypeAdapter(Job).validate_json(text)
+        return TypeAdapter(WheelJob).validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -222,10 +198,12 @@ def _wheel_seconds(spec: Spec, platform: WheelPlatform) -> float:
     return platform.slowness * (30.0 + levels * (3.0 + sizes))
 
 
-def _jobs(cell: _Cell, shards: int) -> Iterator[Job]:
-    build = " ".join(f"{python}-{cell.platform.tag}" for python in PYTHON_GROUPS[cell.group])
+def _jobs(cell: _Cell, shards: int) -> Iterator[WheelJob]:
+    build = " ".join(
+        f"{python}-{cell.platform.cibuildwheel}" for python in PYTHON_GROUPS[cell.group]
+    )
     for number, sdists in enumerate(_spread(cell.costs, shards), 1):
-        yield Job(
+        yield WheelJob(
             name=f"{cell.platform.name}-{cell.group}-{number}",
             runner=cell.platform.runner,
             platform=cell.platform.objects.name,

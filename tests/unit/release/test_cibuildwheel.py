@@ -13,6 +13,7 @@ import pytest
 from modelwheel.errors import EnvironmentProblemError, UsageError, WheelError
 from modelwheel.packaging.checksums import CHECKSUMS, write_checksums
 from modelwheel.packaging.runtime import build_runtime, write_project
+from modelwheel.platforms import PYTHONS
 from modelwheel.release.cibuildwheel import (
     Outcome,
     Selection,
@@ -26,7 +27,6 @@ from tests.support.commands import Modelwheel
 
 pytest.importorskip("cibuildwheel", reason="the extra `release` is not installed")
 
-PYTHONS = ("cp310", "cp311", "cp312", "cp313", "cp314", "cp314t")
 MACOS = Selection("macos", ("cp312-macosx_arm64",))
 """What needs no container engine, and stops here all the same: cibuildwheel wants a Mac for it."""
 
@@ -95,7 +95,7 @@ def test_what_is_asked_for(
 
 def test_this_machine_is_meant_by_default() -> None:
     system = {"darwin": "macos", "win32": "windows"}.get(sys.platform, "linux")
-    assert select(None, []) == Selection(system)  # type: ignore[arg-type]
+    assert select(None, []) == Selection(system)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_this_machine_is_meant_by_default() -> None:
         (None, ["cp312-win_amd64", "cp312-macosx_arm64"], "one system, but macos, windows"),
         (None, ["cp312"], "'cp312' is no build identifier of cibuildwheel"),
         (None, ["cp312-linux_x86_64"], "they look like cp312-manylinux_x86_64"),
-        ("solaris", [], "name one of linux, macos, windows"),
+        ("solaris", [], "choose from linux, macos, windows"),
     ],
 )
 def test_what_nobody_can_build(system: str | None, identifiers: list[str], sentence: str) -> None:

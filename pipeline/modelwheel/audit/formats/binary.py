@@ -9,9 +9,8 @@ import bisect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias
 
-Format: TypeAlias = Literal["ELF", "Mach-O", "PE"]
+from ...platforms import BinaryFormat
 
 POINTER = 8
 """Bytes of an address; every supported architecture has 64 bits."""
@@ -106,7 +105,7 @@ class Binary:
 
     member: str
     """Its path in the wheel."""
-    format: Format
+    format: BinaryFormat
     machine: str
     """The architecture in the words of `modelwheel.platforms` (`x86_64`), else as the format calls it."""
     libraries: tuple[str, ...]

@@ -10,30 +10,13 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from ...errors import EnvironmentProblemError
-from ...levels import LEVELS
+from ...levels import LEVELS, features_up_to
+from ...platforms import PLATFORMS, SYSTEMS
 from ..formats.binary import Binary
 from ..machine_code.code import Code, Function, Use
 from ..machine_code.levels import Place, assign, find_entries
 from ..opened import OpenedWheel
 from .finding import Finding
-
-_ADDED = {
-    "x86-64": "",
-    "x86-64-v2": "CMPXCHG16B LAHF POPCNT SSE3 SSE4_1 SSE4_2 SSSE3",
-    "x86-64-v3": "AVX AVX2 BMI1 BMI2 F16C FMA LZCNT MOVBE XSAVE",
-    "x86-64-v4": "AVX512F AVX512BW AVX512CD AVX512DQ AVX512VL",
-    "armv8-a": "",
-    # Armv8.2-A is Armv8.1-A (LSE, RDM, CRC) and more that no compiler emits unasked.
-    "armv8.2-a+fp16+dotprod": "LSE RDM CRC FP16 DOTPROD",
-}
-"""What each level adds to the one below: the psABI's table 3.1, and the Arm Architecture Reference Manual."""
-
-_EVERY_MAC = {
-    # The oldest Apple silicon, the M1, has Armv8.4-A and more; Apple's clang compiles for it by default.
-    "aarch64": "LSE RDM CRC FP16 DOTPROD FHM RCPC JSCVT FCMA FRINTTS AES SHA2 SHA3 FLAGM PAC",
-    # macOS 10.12 and later run on Penryn and later alone; clang compiles for that by default.
-    "x86_64": "SSE3 SSSE3 SSE4_1 CMPXCHG16B LAHF",
-}
 
 _OF_CLANGS_RUNTIME = frozenset({"SVE (cntd)", "MTE (stg)", "SME"})
 """In extensions with LLVM's runtime in them: the unwinder asks for the length of vectors, or clears the tags
@@ -102,17 +85,16 @@ def _check_library(wheel: OpenedWheel, binary: Binary, code: Code) -> Iterator[F
 
 
 def allowed(level: str, binary: Binary) -> frozenset[str]:
-    """CPU features that code of a level may use; of no level: of code that every CPU may run."""
-    mac = binary.format == "Mach-O"
-    features = set(_EVERY_MAC.get(binary.machine, "").split()) if mac else set()
-    if level:
-        architecture = LEVELS[level].architecture
-        for name, other in LEVELS.items():
-            if other.architecture == architecture:
-                features.update(_ADDED[name].split())
-            if name == level:
-                break
-    return frozenset(features)
+    """CPU features that code of a level may use; with no level, those of code that every CPU may run."""
+    of_system = {
+        feature
+        for platform in PLATFORMS.values()
+        if platform.architecture == binary.machine
+        and SYSTEMS[platform.system].binary_format == binary.format
+        for feature in platform.cpu_features
+    }
+    of_level = {feature.name for feature in features_up_to(LEVELS[level])} if level else set()
+    return frozenset(of_system | of_level)
 
 
 def _report(

@@ -6,24 +6,10 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from ...platforms import SYSTEMS
 from ..formats.binary import Binary, Import
 from ..opened import OpenedWheel, Role
 from .finding import Finding
-
-_LIBC = {
-    "ELF": r"lib(c|m)\.so\.6|libpthread\.so\.0|libdl\.so\.2|librt\.so\.1|ld-linux-\w[\w-]*\.so\.[12]"
-    r"|libc\.so|libc\.musl-\w+\.so\.1",
-    "Mach-O": r"/usr/lib/libSystem\.B\.dylib",
-    "PE": r"(?i:kernel32|ucrtbase|vcruntime140(_1)?|api-ms-win-crt-[\w-]+)\.dll",
-}
-"""What C needs, and so the model's library."""
-
-_EXTENSION_TOO = {
-    "ELF": r"libstdc\+\+\.so\.6|libgcc_s\.so\.1",
-    "Mach-O": r"/usr/lib/libc\+\+\.1\.dylib",
-    "PE": r"(?i:python3\d+t?)\.dll",
-}
-"""What C++ and Python need. MSVCP140.dll is missing: unlike VCRUNTIME140.dll it does not come with Python."""
 
 _PYTHON = re.compile(r"_?Py[A-Z_]\w*")
 _SEARCH_PATH = re.compile(r"(\$ORIGIN|@loader_path)(/(?!\.\.(/|$))[\w.+-]+)*/?")
@@ -89,12 +75,13 @@ def _some(names: list[str]) -> str:
 
 
 def _check_libraries(wheel: OpenedWheel, binary: Binary, role: Role) -> Iterator[Finding]:
-    allowed = _LIBC[binary.format]
+    (system,) = (one for one in SYSTEMS.values() if one.binary_format == binary.format)
+    allowed = system.libraries
     if role == "extension":
         own = rf"(@rpath/|@loader_path/(lib/)?)?(lib)?{wheel.module}\.(so|dylib|dll)"
-        allowed = f"{allowed}|{_EXTENSION_TOO[binary.format]}|{own}"
+        allowed += (*system.extension_libraries, own)
     for name in binary.libraries:
-        if not re.fullmatch(allowed, name):
+        if not any(re.fullmatch(pattern, name) for pattern in allowed):
             yield Finding(
                 binary.member,
                 f"needs {name}, which not every system has; link it statically or do without it",

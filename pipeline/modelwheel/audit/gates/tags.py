@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from ...errors import EnvironmentProblemError
-from ...platforms import PLATFORMS
+from ...platforms import PLATFORMS, SYSTEMS, extension_suffix
 from ...versions import RUNTIME
-from ..formats.binary import Binary, Format
+from ..formats.binary import Binary
 from ..opened import OpenedWheel
 from ..platform_tag import PlatformTag
 from .finding import Finding
 
-_FORMATS: dict[str, Format] = {"linux": "ELF", "macos": "Mach-O", "windows": "PE"}
 _GLIBC, _MUSL = ("libc.so.6", "ld-linux"), ("libc.so", "libc.musl-")
 
 
@@ -79,7 +78,7 @@ def _check_platform(wheel: OpenedWheel, tag: PlatformTag) -> Iterator[Finding]:
 
 
 def _check_binary(binary: Binary, tag: PlatformTag) -> Iterator[Finding]:
-    expected = _FORMATS[tag.system]
+    expected = SYSTEMS[tag.system].binary_format
     if (binary.format, binary.machine) != (expected, tag.architecture):
         yield Finding(
             binary.member,
@@ -198,16 +197,14 @@ def _check_extension(wheel: OpenedWheel, platforms: list[PlatformTag]) -> Iterat
             )
 
 
-def _suffix(abi: str, platform: PlatformTag) -> str:
-    """The file name suffix of extensions (PEP 3149; `EXTENSION_SUFFIXES` of importlib)."""
-    version = abi.removeprefix("cp")
-    if platform.system == "windows":
-        machine = "arm64" if platform.architecture == "aarch64" else "amd64"
-        return f".cp{version}-win_{machine}.pyd"
-    if platform.system == "macos":
-        return f".cpython-{version}-darwin.so"
-    libc = "musl" if platform.libc == "musl" else "gnu"
-    return f".cpython-{version}-{platform.architecture}-linux-{libc}.so"
+def _suffix(abi: str, tag: PlatformTag) -> str:
+    return extension_suffix(
+        SYSTEMS[tag.system],
+        python=abi.removeprefix("cp"),
+        architecture=tag.architecture,
+        libc=tag.libc,
+        tag=tag.name,
+    )
 
 
 def _check_shape(wheel: OpenedWheel) -> Iterator[Finding]:

@@ -6,6 +6,6 @@ Wheels for macOS and Windows show that a model links there; those of a release c
 """
 
 from .build import build_wheels
-from .targets import CROSS_TARGETS, CrossTarget, find_target
+from .targets import CROSS_TARGETS, find_target
 
-__all__ = ["CROSS_TARGETS", "CrossTarget", "build_wheels", "find_target"]
+__all__ = ["CROSS_TARGETS", "build_wheels", "find_target"]

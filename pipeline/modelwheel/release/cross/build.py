@@ -21,11 +21,12 @@ from ...packaging.backend import build_distribution
 from ...packaging.project import load_manifests
 from ...packaging.sdist import unpack
 from ...packaging.template import SOURCE_DATE_EPOCH
+from ...platforms import WheelPlatform, extension_suffix
 from ...util.process import ProcessError, run
 from ..cibuildwheel import Outcome
 from .interpreter import Interpreter, find_interpreter
 from .mach_o import hide_symbols
-from .targets import CrossTarget
+from .targets import can_build_extensions, python_platform
 
 TOOLCHAIN = Path(__file__).with_name("zig.cmake")
 
@@ -34,7 +35,7 @@ _EXTENSIONS = (".so", ".pyd", ".dylib")
 
 
 def build_wheels(
-    sdists: Sequence[Path], target: CrossTarget, python: str | None, out: Path
+    sdists: Sequence[Path], target: WheelPlatform, python: str | None, out: Path
 ) -> Iterator[Outcome]:
     """Cross-builds one wheel of each source distribution, one after the other.
 
@@ -72,7 +73,7 @@ def _require_tools() -> None:
             )
 
 
-def build_wheel(sdist: Path, target: CrossTarget, interpreter: Interpreter, out: Path) -> Path:
+def build_wheel(sdist: Path, target: WheelPlatform, interpreter: Interpreter, out: Path) -> Path:
     """Cross-builds the wheel of one source distribution into an existing directory.
 
     Raises:
@@ -88,7 +89,7 @@ def build_wheel(sdist: Path, target: CrossTarget, interpreter: Interpreter, out:
         if extension:
             environment |= extension_environment(target, interpreter, work)
         for path in project.glob(f"platforms/{target.platform}/objects/*.o"):
-            if target.system == "Darwin":
+            if target.objects.system == "macos":
                 hide_symbols(path)
         wheel = _build(project, interpreter if extension else None, environment, work)
         if target.libc:
@@ -98,7 +99,7 @@ def build_wheel(sdist: Path, target: CrossTarget, interpreter: Interpreter, out:
         return wheel.replace(out / wheel.name)
 
 
-def _has_extension(project: Path, target: CrossTarget, sdist: Path) -> bool:
+def _has_extension(project: Path, target: WheelPlatform, sdist: Path) -> bool:
     """Whether the wheel gets a Python extension; and that it can be built at all."""
     manifests = _find_manifests(project)
     if manifests and target.platform not in manifests:
@@ -108,7 +109,7 @@ def _has_extension(project: Path, target: CrossTarget, sdist: Path) -> bool:
         )
     if manifests and manifests[target.platform].model.bindings == "shared":
         return False
-    if target.soabi is None:
+    if not can_build_extensions(target):
         raise WheelError(
             f"{sdist.name} makes wheels with a Python extension, for which there are no headers of Python on "
             f"{target.platform} here: build them there, or say `package.bindings: shared` in the spec"
@@ -123,7 +124,7 @@ def _find_manifests(project: Path) -> dict[str, Manifest]:
     return {manifest.platform: manifest for manifest in load_manifests(project)}
 
 
-def build_environment(target: CrossTarget) -> dict[str, str]:
+def build_environment(target: WheelPlatform) -> dict[str, str]:
     """What CMake and the build backend are told about a target."""
     package = importlib.util.find_spec("ziglang")
     assert package is not None
@@ -135,13 +136,13 @@ def build_environment(target: CrossTarget) -> dict[str, str]:
         "CMAKE_ARGS": f"-DCMAKE_TOOLCHAIN_FILE={TOOLCHAIN}",
         "MODELWHEEL_ZIG": str(Path(package.origin).with_name("zig")),
         "MODELWHEEL_ZIG_TARGET": target.zig,
-        "MODELWHEEL_ZIG_SYSTEM": target.system,
-        "_PYTHON_HOST_PLATFORM": target.python_platform,
+        "MODELWHEEL_ZIG_SYSTEM": target.system.cmake,
+        "_PYTHON_HOST_PLATFORM": python_platform(target),
     }
 
 
 def extension_environment(
-    target: CrossTarget, interpreter: Interpreter, directory: Path
+    target: WheelPlatform, interpreter: Interpreter, directory: Path
 ) -> dict[str, str]:
     """What they are told beyond that for an extension; headers are put into an existing directory."""
     headers = interpreter.stage_headers(directory)
@@ -153,9 +154,15 @@ def extension_environment(
     }
 
 
-def module_suffix(target: CrossTarget, interpreter: Interpreter) -> str:
+def module_suffix(target: WheelPlatform, interpreter: Interpreter) -> str:
     """How the file name of an extension ends, such as `.cpython-311-x86_64-linux-gnu.so`."""
-    return f".cpython-{interpreter.digits}-{target.soabi}.so"
+    return extension_suffix(
+        target.system,
+        python=interpreter.digits,
+        architecture=target.objects.architecture,
+        libc=target.libc,
+        tag=target.cross_tag,
+    )
 
 
 def _build(
@@ -193,7 +200,7 @@ def _install_backend(project: Path, interpreter: Interpreter, directory: Path) -
     return str(python)
 
 
-def _repair(wheel: Path, target: CrossTarget, work: Path) -> Path:
+def _repair(wheel: Path, target: WheelPlatform, work: Path) -> Path:
     """Lets auditwheel judge and name a wheel for Linux; nothing is copied into it.
 
     `--plat auto`, as auditwheel knows no names of platforms but those of this machine's architecture and C library.
@@ -205,7 +212,7 @@ def _repair(wheel: Path, target: CrossTarget, work: Path) -> Path:
     options = ["--plat", "auto", "--wheel-dir", str(out)]
     if target.libc == "musl":
         options += ["--ldpaths", str(nowhere), "--exclude", "libc.so"]
-        wheel = wheel.rename(wheel.with_name(wheel.name.replace(_tag(target), target.tag)))
+        wheel = wheel.rename(wheel.with_name(wheel.name.replace(_tag(target), target.cross_tag)))
     environment = {
         **os.environ,
         "PATH": build_environment(target)["PATH"],
@@ -218,11 +225,11 @@ def _repair(wheel: Path, target: CrossTarget, work: Path) -> Path:
     return next(out.glob("*.whl"))
 
 
-def _tag(target: CrossTarget) -> str:
-    return target.python_platform.replace("-", "_")
+def _tag(target: WheelPlatform) -> str:
+    return python_platform(target).replace("-", "_")
 
 
-def require_name(wheel: Path, target: CrossTarget, interpreter: Interpreter | None) -> None:
+def require_name(wheel: Path, target: WheelPlatform, interpreter: Interpreter | None) -> None:
     """Proves that a wheel is called as what it is for, and so is the extension in it.
 
     Build backends and pybind11 ask the Python that runs them, which is one of another system: what they were
@@ -240,11 +247,11 @@ def require_name(wheel: Path, target: CrossTarget, interpreter: Interpreter | No
     expected = ("py3", "none")
     if interpreter is not None:
         expected = (f"cp{interpreter.digits.rstrip('t')}", f"cp{interpreter.digits}")
-    if any((tag.interpreter, tag.abi) != expected for tag in tags) or target.tag not in {
+    if any((tag.interpreter, tag.abi) != expected for tag in tags) or target.cross_tag not in {
         tag.platform for tag in tags
     }:
         raise WheelError(
-            f"{wheel.name} should be a wheel for {'-'.join(expected)}-{target.tag}; "
+            f"{wheel.name} should be a wheel for {'-'.join(expected)}-{target.cross_tag}; "
             "what the model calls may be newer than that system promises"
         )
     if interpreter is not None:
