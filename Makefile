@@ -1,34 +1,50 @@
-# The two commands of the README. Each sets up what it needs: a virtual environment with everything in it.
+# The two commands of the README are `make demo` and `make test`. Each installs what it needs into .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo release-demo test lint fast
+.PHONY: demo release-demo test lint unit integration
 
 # Trains a digit classifier, builds its wheel, installs that into an empty environment and compares with TensorFlow.
-demo: $(VENV)/installed
-	$(BIN)/python -m tests.demo
+demo: $(VENV)/complete
+	@$(BIN)/python -m tests.demo
 
-# Two models through a whole release: all platforms' source distributions, cibuildwheel in a container, audits, a package
-# index, a static index, pip. Needs root, podman, runc and mmdebstrap.
-release-demo: $(VENV)/installed
-	$(BIN)/python -m tests.demo.release
+# Two models through a whole release: source distributions for all platforms, cibuildwheel in a container, audits, a
+# package index, a static index, pip. Needs root, podman, runc and mmdebstrap.
+release-demo: $(VENV)/complete
+	@$(BIN)/python -m tests.demo.release
 
-# Everything: style, types, and all tests, those with TensorFlow, compilers and containers included.
-test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+# Everything: style, types and all tests, including those with TensorFlow, compilers and containers.
+test: lint unit integration
 
-# The tests that need seconds.
-fast: $(VENV)/installed
-	$(BIN)/python -m pytest -m "not slow"
-
-lint: $(VENV)/installed
+# Style and types of Python, C++, and configuration files.
+lint: $(VENV)/light
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-$(VENV)/installed: pyproject.toml
+# The tests that take seconds. They need neither TensorFlow nor a compiler.
+unit: $(VENV)/light
+	$(BIN)/python -m pytest tests/unit --numprocesses 2 --dist loadfile
+
+integration: $(VENV)/complete
+	$(BIN)/python -m pytest tests/integration --numprocesses 2 --dist loadfile
+
+# Everything but TensorFlow and scikit-learn: 1 GB, where those are 2.
+$(VENV)/light: pyproject.toml
+	@$(call check_machine,2)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable ".[compile,release]" --group dev
-	touch $@
+	$(BIN)/python -m pip install --quiet --editable ".[cross]" --group lint --group unit --group integration
+	@touch $@
+
+$(VENV)/complete: $(VENV)/light
+	@$(call check_machine,6)
+	$(BIN)/python -m pip install --quiet --editable ".[all]" --group dev
+	@touch $@
+
+# Says in one sentence what to install, before anything slow. The argument is free disk space in GB.
+define check_machine
+command -v $(PYTHON) >/dev/null || { echo "error: there is no $(PYTHON); on Debian and Ubuntu: apt install python3" >&2; exit 1; }; \
+PYTHONPATH=pipeline $(PYTHON) -B -m modelwheel.prerequisites $(1)
+endef

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from .. import extras
 from .app import app
 from .options import (
     AsJson,
@@ -40,6 +41,7 @@ def new(
     ),
 ) -> None:
     """Look at a SavedModel and write a commented spec for it."""
+    extras.require("build", "`modelwheel new`", advise="compile")
     from ..engine.new_spec import write_spec
 
     path = write_spec(name, saved_model, signature, directory)
@@ -72,6 +74,7 @@ def check(
     if spec_only:
         typer.echo(f"{len(loaded)} spec{'s' * (len(loaded) != 1)} without mistakes")
         return
+    extras.require("build", "checking models", advise="compile")
     from ..engine.check_models import check_models
     from ..store.store import Store
     from .display.tables import print_checked
@@ -165,6 +168,7 @@ def _build(
     as_json: bool,
     summary: Path | None = None,
 ) -> NoReturn:
+    extras.require("build", "compiling models", advise="compile")
     from ..engine import scheduler as builder
     from ..store.store import Store
     from .display.tables import BuildDisplay, print_results
@@ -207,6 +211,7 @@ def compile_(
 @app.command()
 def tune(specs: Specs) -> None:
     """Measure what each batch size costs here and write it to a lock file beside the spec."""
+    extras.require("build", "`modelwheel tune`", advise="compile")
     from ..engine.tune import tune_spec
     from ..store.store import Store
     from .display.tables import BuildDisplay

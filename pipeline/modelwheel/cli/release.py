@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .. import extras
 from ..errors import UsageError
 from .app import app, say_error
 from .options import AsJson, Specs, Summary, load, print_json
@@ -88,6 +89,7 @@ def _drive_cibuildwheel(
     github_job: str | None,
     out: Path,
 ) -> Iterator[Outcome]:
+    extras.require("release", "`modelwheel wheel`")
     from ..release.cibuildwheel import build_wheels, select
 
     if github_job is not None:
@@ -102,6 +104,7 @@ def _drive_cibuildwheel(
 def _cross_build(
     sdists: list[Path], tags: list[str], python: str | None, out: Path
 ) -> Iterator[Outcome]:
+    extras.require("cross", "`modelwheel wheel --cross`")
     from ..release.cross import build_wheels, find_target
 
     for target in [find_target(tag) for tag in tags]:
@@ -146,6 +149,7 @@ def report(
 
     Each wheel is installed alone; those for other Pythons and platforms are left out.
     """
+    extras.require("publish", "`modelwheel report`")
     from ..release.measure import measure_wheels
     from ..store.store import Store
     from ..wheelfile.collect import find_model_wheels
@@ -178,6 +182,7 @@ def download(
     out: Annotated[Path, typer.Option(help="Where wheels are put.")] = Path("dist"),
 ) -> None:
     """Copy the released wheels of some specs from package indexes, for a new static index."""
+    extras.require("publish", "`modelwheel download`")
     from ..index.released import download_wheels
     from ..versions import RUNTIME
 
@@ -217,6 +222,7 @@ def inspect(
         for text in contents.require_sboms().values():
             typer.echo(text.decode(errors="replace"), nl=False)
     elif replay or recompile:
+        extras.require("build", "`modelwheel inspect --replay`", advise="compile")
         from ..provenance.replay import choose_store, require_whole, trace
         from .display.tables import BuildDisplay
 
@@ -247,6 +253,7 @@ def runtime(
     ] = None,
 ) -> None:
     """Write the package that wheels without an extension of their own need."""
+    extras.require("build", "`modelwheel runtime`")
     from ..packaging.runtime import require_tag, write_runtime
     from ..store.store import Store
 
@@ -263,6 +270,7 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Judge wheels of any platform before they are released: tags, symbols, instructions, contents."""
+    extras.require("release", "`modelwheel audit`")
     from ..audit import audit_wheels, require_accepted
     from .display.tables import print_audited
 
@@ -286,6 +294,7 @@ def index(
     out: Annotated[Path, typer.Option(help="Where the site is put.")] = Path("site"),
 ) -> None:
     """Write a static package index and a catalogue page of the models in a directory."""
+    extras.require("publish", "`modelwheel index`")
     from ..index.site import write_site
 
     site = write_site([directory], out, base_url)
@@ -310,6 +319,7 @@ def publish(
 
     Credentials come from TWINE_USERNAME and TWINE_PASSWORD or from the keyring.
     """
+    extras.require("publish", "`modelwheel publish`")
     from ..index.publish import Publisher
     from .display.tables import print_publication
 

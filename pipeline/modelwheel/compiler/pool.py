@@ -13,8 +13,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-import psutil
-
 from .jobs import Flags, Job, JobResult
 from .worker_process import WorkerError, WorkerProcess
 
@@ -214,6 +212,8 @@ def available_memory(group: Path = Path("/sys/fs/cgroup")) -> int:
     Args:
         group: The directory of the control group (version 2).
     """
+    import psutil  # of the extra `build`
+
     available = int(psutil.virtual_memory().available)
     with suppress(OSError, ValueError, KeyError):  # no control group, or one without limit ("max")
         limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-import psutil
 from packaging.version import Version
 
 from ..errors import EnvironmentProblemError
@@ -153,6 +152,11 @@ def _check_disk() -> Finding:
 
 
 def _check_memory() -> Finding:
+    try:
+        import psutil
+    except ModuleNotFoundError:  # it is in the extra `build`
+        hint = "`pip install 'modelwheel[build]'`"
+        return _finding("memory", ok=False, found="unknown", remedy=hint, required=False)
     available = psutil.virtual_memory().available
     with suppress(OSError, ValueError):  # without a limit the file is absent or says "max"
         available = min(available, int(_CGROUP_LIMIT.read_text()))

@@ -157,7 +157,7 @@ def test_a_container_with_little_memory(
 
 def test_versions_are_those_of_the_package() -> None:
     project = (Path(__file__).parents[3] / "pyproject.toml").read_text()
-    assert f'compile = ["tensorflow=={TENSORFLOW_VERSION}"]' in project
+    assert f'"tensorflow=={TENSORFLOW_VERSION}"' in project
     assert f'"cmake>={CMAKE_MINIMUM}"' in project
 
 

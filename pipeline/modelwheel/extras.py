@@ -1,0 +1,68 @@
+"""The optional dependencies of commands: which are missing, and how to install them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import metadata
+
+from packaging.requirements import Requirement
+
+from .errors import EnvironmentProblemError
+
+_PROJECT = "modelwheel"
+
+_SAME_MODULES = {"tensorflow": ("tensorflow-cpu",)}
+"""Distributions that install the modules of another one."""
+
+
+def require(extra: str, purpose: str, *, advise: str | None = None) -> None:
+    """Refuses to go on without the packages of an extra.
+
+    Args:
+        extra: As pyproject.toml names it.
+        purpose: What needs it, as the subject of a sentence.
+        advise: The extra to install; by default the same.
+
+    Raises:
+        EnvironmentProblemError: Some are not installed.
+    """
+    missing = [name for name in distributions(extra) if not _is_installed(name)]
+    if missing:
+        raise EnvironmentProblemError(
+            f"{purpose} needs packages that are not installed ({', '.join(missing)}): "
+            f"pip install '{_PROJECT}[{advise or extra}]'"
+        )
+
+
+def distributions(extra: str) -> list[str]:
+    """The distributions of an extra, and of extras that it includes, on this Python and platform.
+
+    pyproject.toml is the one place that lists them: they are read from the installed metadata.
+    """
+    return sorted(set(_walk(extra)))
+
+
+def _walk(extra: str) -> Iterator[str]:
+    for text in metadata.requires(_PROJECT) or ():
+        requirement = Requirement(text)
+        marker = requirement.marker
+        if (
+            marker is None
+            or marker.evaluate({"extra": ""})
+            or not marker.evaluate({"extra": extra})
+        ):
+            continue  # of the core, or of another extra
+        if requirement.name == _PROJECT:
+            for included in requirement.extras:
+                yield from _walk(included)
+        else:
+            yield requirement.name
+
+
+def _is_installed(distribution: str) -> bool:
+    for name in (distribution, *_SAME_MODULES.get(distribution, ())):
+        with suppress(metadata.PackageNotFoundError):
+            metadata.version(name)
+            return True
+    return False
