@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 
+from modelwheel.store.garbage import list_entries
 from modelwheel.store.store import Store
 from tests.support.commands import COMMAND, Modelwheel
 
@@ -109,7 +110,7 @@ def _interrupt(spec: Path, out: Path, cache: Path, *, after: str, number: int) -
     _, rest = process.communicate(timeout=60)
     _, alive = psutil.wait_procs(family, timeout=60 if number == signal.SIGKILL else 5)
     store = Store(cache)
-    entries = store.entries()
+    entries = list_entries(store)
     damaged = [entry.key for entry in entries if store.lookup(entry.key) is None]
     done = {str(entry.note["step"]) for entry in entries}
     said = "".join(lines) + rest

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from modelwheel.store.store import Store, action_key
+from modelwheel.store.keys import action_key
+from modelwheel.store.store import Store
 
 KEY = action_key("test", input=1)
 CONTENT = {"program.json": b"{}", "objects/a.o": b"\x7fELF" * 1000, "empty": b""}
@@ -33,7 +34,12 @@ def make(directory: Path, content: Mapping[str, bytes] = CONTENT) -> Path:
 def start(script: str, *args: object) -> subprocess.Popen[str]:
     """Runs Python code in a process of its own."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    code = "import sys, pathlib\nfrom modelwheel.store.store import Store, action_key\n" + script
+    code = f"""
+import pathlib, sys
+from modelwheel.store.keys import action_key
+from modelwheel.store.store import Store
+{script}
+"""
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, args)], env=env, stdout=subprocess.PIPE, text=True
     )

@@ -28,7 +28,8 @@ from ..compiler.program import Program
 from ..compiler.reference import ARRAYS, SUMMARY, Reference
 from ..platforms import Platform
 from ..request import Request, license_texts
-from ..store.store import Record, Store
+from ..store.records import Record
+from ..store.store import Store
 from ..util.files import digest_file
 from ..versions import TENSORFLOW_VERSION
 from . import manifest, sbom, tune_lock

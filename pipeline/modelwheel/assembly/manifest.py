@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..errors import WheelError
 from ..signature import Signature
-from ..util.files import digest_tree
+from ..util.trees import digest_tree
 from ..versions import NUMPY_REQUIREMENT, RUNTIME_REQUIREMENT
 
 MANIFEST_VERSION = 3

@@ -250,12 +250,13 @@ def cache(
 
     Files that are less than a day old stay: a build that runs now may need them.
     """
+    from ..store.garbage import collect_garbage, disk_usage, list_entries
     from ..store.store import Store
 
     store = Store()
     if remove_unused is not None:
-        store.collect_garbage(remove_unused * 24 * 3600)
-    results, size = len(store.entries()), store.disk_usage()
+        collect_garbage(store, remove_unused * 24 * 3600)
+    results, size = len(list_entries(store)), disk_usage(store)
     if as_json:
         print_json({"directory": str(store.root), "results": results, "bytes": size})
     else:

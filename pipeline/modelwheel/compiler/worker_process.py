@@ -17,6 +17,7 @@ import modelwheel
 
 from .. import errors
 from ..errors import CompileError, ModelwheelError
+from ..util.groups import CREATION_FLAGS, kill_group
 from .jobs import Flags, Job, JobResult
 
 _LOG_LINES = 30
@@ -79,6 +80,7 @@ class WorkerProcess:
                 encoding="utf-8",
                 # Ctrl-C in a terminal is for the client, which then kills the whole group.
                 start_new_session=True,
+                creationflags=CREATION_FLAGS,
             )
 
     def run(self, job: Job) -> JobResult:
@@ -121,9 +123,7 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """Ends the process and all that it started, at once; it has nothing to tidy up."""
-        if self.is_alive:
-            with suppress(ProcessLookupError):  # it ended meanwhile
-                os.killpg(self._process.pid, signal.SIGKILL)
+        kill_group(self._process)
 
     def close(self) -> None:
         """Kills the process and frees what it held here."""
@@ -153,7 +153,7 @@ def explain_end(code: int, log: list[str]) -> str:
         name = f"signal {-code} ({signal.Signals(-code).name})"
     except ValueError:
         name = f"signal {-code}"
-    if code == -signal.SIGKILL:
+    if code == -9:  # SIGKILL, which Windows does not name
         return (
             f"the worker process was killed by {name}, most likely because memory ran out; "
             "free some, or let fewer steps run at once"

@@ -21,7 +21,7 @@ from packaging.version import Version
 
 from ..errors import EnvironmentProblemError
 from ..levels import cpu_level
-from ..store.store import CACHE_VARIABLE, default_root
+from ..store.disk import CACHE_VARIABLE, default_root
 from ..util.process import ProcessError, run
 from ..versions import CMAKE_MINIMUM, GIT_MINIMUM, TENSORFLOW_PYTHONS, TENSORFLOW_VERSION
 

@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias
 
 from ..request import Request, source_of
 from ..source import fetch as source
-from ..store.store import Record, Store
+from ..store.records import Record
+from ..store.store import Store
 from .steps import Step, steps_of
 
 State: TypeAlias = Literal["cached", "run"]

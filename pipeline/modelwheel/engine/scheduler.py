@@ -20,7 +20,8 @@ from ..compiler.pool import WorkerPool
 from ..errors import EnvironmentProblemError, ModelwheelError
 from ..request import Request, source_of
 from ..source import fetch as source
-from ..store.store import Record, Store
+from ..store.records import Record
+from ..store.store import Store
 from ..util.files import write_atomically
 from ..util.process import kill_all
 from ..wheelfile.reports import BENCH_SUFFIX, REPORT_SUFFIX, Report, parse_report

@@ -34,7 +34,9 @@ from ..packaging.sdist import build_sdist
 from ..packaging.template import model_template, template_digest
 from ..platforms import Platform
 from ..request import Request
-from ..store.store import Record, Store, action_key
+from ..store.keys import action_key
+from ..store.records import Record
+from ..store.store import Store
 from ..verify.selftest import require_passed, verify_wheel
 from ..wheelfile.reports import dump_report
 from ..wheelfile.wheel import open_wheel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ..util.files import digest_tree
+from ..util.trees import digest_tree
 
 CHECKSUMS = "SHA256SUMS"
 

@@ -12,7 +12,9 @@ from typing import Literal
 from ..assembly import sbom
 from ..assembly.manifest import Manifest
 from ..errors import UsageError
-from ..store.store import Record, Store, action_key
+from ..store.keys import action_key
+from ..store.records import Record
+from ..store.store import Store
 from ..util.files import write_atomically
 from ..versions import ABI_VERSION, NUMPY_REQUIREMENT, RUNTIME, RUNTIME_VERSION
 from .backend import build_distribution, build_environment

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from ..errors import SourceError, WheelError
 from ..source.archive import extract
-from ..util.files import digest_file, digest_tree
+from ..util.files import digest_file
+from ..util.trees import digest_tree
 from .backend import build_distribution
 from .checksums import CHECKSUMS, parse_checksums
 

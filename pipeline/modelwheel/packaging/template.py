@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..store.store import action_key
+from ..store.keys import action_key
 from ..util.files import digest_file
 from .facts import template_facts
 

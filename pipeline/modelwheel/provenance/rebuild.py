@@ -14,7 +14,8 @@ from ..packaging.checksums import write_checksums
 from ..packaging.project import render_project
 from ..packaging.sdist import build_sdist
 from ..platforms import host_platform
-from ..store.store import Record, Store
+from ..store.records import Record
+from ..store.store import Store
 from ..wheelfile.contents import Contents, open_contents
 from .consistency import BrokenLinkError, UncheckedLinkError, library_name, some
 

@@ -29,8 +29,9 @@ from ..request import Request, locate, make_request, source_of
 from ..source import fetch as source
 from ..spec import ArchiveSource, GitSource, Spec, find_specs, load_spec
 from ..spec.sources import is_local
-from ..store.store import Record, Store
-from ..util.files import digest_tree
+from ..store.records import Record
+from ..store.store import Store
+from ..util.trees import digest_tree
 from ..versions import TENSORFLOW_VERSION
 from ..wheelfile.contents import Contents
 from .consistency import BrokenLinkError, UncheckedLinkError, check_files, check_manifests, some

@@ -16,7 +16,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,17 +23,19 @@ from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from ..errors import SourceError
-from ..store.store import Record, Store, action_key
+from ..store.keys import action_key
+from ..store.records import Record
+from ..store.store import Store
 from ..util.files import (
     MAX_MODEL_BYTES,
     MAX_MODEL_FILES,
     FileDigest,
     UnsafePathError,
     digest_stream,
-    digest_tree,
     name_problem,
-    open_tree,
+    remove_tree,
 )
+from ..util.trees import digest_tree, open_tree
 from ..util.urls import redact
 from . import archive, git
 
@@ -242,7 +243,7 @@ def _snapshot(source: DirectorySource, store: Store) -> FetchedModel:
         _check_model(directory, files, str(source.directory))
         _require_tree(source.sha256, tree, str(source.directory))
     except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)
+        remove_tree(directory)
         raise
     for name in files:
         (directory / name).chmod(0o444)

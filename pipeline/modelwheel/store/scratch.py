@@ -1,21 +1,23 @@
-"""Temporary directories that no process leaves behind for good, not even one that was killed.
+"""Temporary directories that are removed in the end even if their process is killed.
 
-Each process has one directory below a common parent, and holds a lock beside it for as long as it
-lives. The next process to come removes the directories whose locks nobody holds.
+Each process has one directory below a common parent and holds a lock next to it until it ends. The
+next process removes the directories whose locks nobody holds.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-import shutil
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+
+from ..util.files import remove_tree
 
 
 class ScratchSpace:
@@ -50,7 +52,7 @@ class ScratchSpace:
 
 
 def _open(parent: Path) -> tuple[Path, FileLock]:
-    """A directory for this process, and a lock that shows others that it lives."""
+    """A directory for this process, and a lock that shows others that the process is alive."""
     parent.mkdir(parents=True, exist_ok=True)
     with FileLock(parent / ".lock"):
         _remove_stale(parent)
@@ -67,9 +69,10 @@ def _remove(directory: Path, lock: FileLock, owner: int) -> None:
 
 def _discard(directory: Path, lock: FileLock) -> None:
     """Removes a directory whose lock is held here, and then the lock."""
-    shutil.rmtree(directory, ignore_errors=True)
+    remove_tree(directory)
     lock.release()
-    _liveness(directory).unlink(missing_ok=True)
+    with suppress(OSError):  # Windows: another process is looking whether it can be taken
+        _liveness(directory).unlink()
 
 
 def _liveness(directory: Path) -> Path:

@@ -1,11 +1,13 @@
-"""Safe file names, hashes, and writing aside and renaming: what all modules need that touch files."""
+"""Safe file names, digests of files, and writes that are complete or absent."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
+import shutil
 import stat
+import time
 import unicodedata
 import uuid
 from collections.abc import Iterable, Iterator
@@ -22,14 +24,17 @@ MAX_COMPONENT_BYTES = 255
 
 MAX_MODEL_FILES = 10_000
 MAX_MODEL_BYTES = 4 << 30
-"""No model has more files or bytes: what claims to is a mistake or a decompression bomb."""
+"""Limits of a model: beyond them it is a mistake, or a decompression bomb."""
+
+_WAITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Seconds between attempts to rename on Windows: readers and virus scanners hold files open."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class UnsafePathError(ValueError):
-    """A file name, or what lies under it, is not fit to be stored; the message names it."""
+    """A file is not regular, or its name is not safe or portable; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +48,9 @@ class FileDigest:
 
 
 def name_problem(name: str) -> str | None:
-    """What makes `name` unfit as a relative, portable POSIX path; None if nothing does.
+    """Why `name` is not a safe, relative, portable POSIX path; None if it is one.
 
-    A name without a problem stays below whatever directory it is joined to.
+    A name without a problem stays below any directory that it is joined to.
     """
     try:
         length = len(name.encode())
@@ -75,13 +80,13 @@ def _component_problem(components: list[str]) -> str | None:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Refuses file names that are unsafe, or that cannot lie side by side on every file system.
+    """Checks that file names are safe and can exist together on every file system.
 
-    Two names clash if they, or directories on their way, differ in letter case or Unicode form
-    only, if one occurs twice, or if one is a directory of the other.
+    Two names clash if they, or their parent directories, differ only in letter case or Unicode
+    form, if one occurs twice, or if one is a parent directory of the other.
 
     Raises:
-        UnsafePathError: Names the offender.
+        UnsafePathError: The first name that is unsafe, or two that clash.
     """
     seen = NameSet()
     for name in names:
@@ -89,7 +94,7 @@ def check_names(names: Iterable[str]) -> None:
 
 
 class NameSet:
-    """File names that can lie side by side on every file system; see `check_names`."""
+    """File names that can exist together on every file system; see `check_names`."""
 
     def __init__(self) -> None:
         self._files: dict[str, str] = {}
@@ -99,7 +104,7 @@ class NameSet:
         """Adds one name.
 
         Raises:
-            UnsafePathError: It is unsafe, or clashes with one that was added before.
+            UnsafePathError: It is unsafe, or clashes with an earlier one.
         """
         if problem := name_problem(name):
             raise UnsafePathError(f"the file name {name!r} {problem}")
@@ -126,68 +131,6 @@ def _parents(name: str) -> Iterator[str]:
 
 def _fold(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
-
-
-def open_tree(directory: Path) -> Iterator[tuple[str, BinaryIO]]:
-    """Opens every file below `directory` in turn, in a fixed order; the next step closes it.
-
-    Yields the POSIX name relative to `directory` and the open file. Nothing is followed: a symbolic
-    link put in place of a file or directory while this runs is refused or passed over, never read.
-
-    Raises:
-        UnsafePathError: There is something that is neither a regular file nor a directory, or a
-            name that `check_names` refuses.
-        OSError: Something cannot be read.
-    """
-    root = Path(os.path.realpath(directory))
-    names = NameSet()
-    for folder, subdirectories, files, descriptor in os.fwalk(
-        root, onerror=_reraise, follow_symlinks=False
-    ):
-        prefix = "" if Path(folder) == root else f"{Path(folder).relative_to(root).as_posix()}/"
-        subdirectories.sort()
-        for name in subdirectories:
-            _require_kind(prefix + name, os.lstat(name, dir_fd=descriptor), directory=True)
-        for name in sorted(files):
-            _require_kind(prefix + name, os.lstat(name, dir_fd=descriptor), directory=False)
-            names.add(prefix + name)
-            with _open_regular(name, descriptor, root / prefix / name) as file:
-                yield prefix + name, file
-
-
-def _reraise(error: OSError) -> None:
-    raise error
-
-
-def _open_regular(name: str, descriptor: int, path: Path) -> BinaryIO:
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        file = os.fdopen(os.open(name, flags, dir_fd=descriptor), "rb")
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    try:
-        # Once more on what was opened: the entry may have been exchanged since it was listed.
-        _require_kind(name, os.fstat(file.fileno()), directory=False)
-    except BaseException:
-        file.close()
-        raise
-    return file
-
-
-def _require_kind(name: str, status: os.stat_result, *, directory: bool) -> None:
-    fits = stat.S_ISDIR(status.st_mode) if directory else stat.S_ISREG(status.st_mode)
-    if not fits:
-        raise UnsafePathError(f"{name!r} is {_kind(status.st_mode)}, not a regular file")
-
-
-def _kind(mode: int) -> str:
-    if stat.S_ISLNK(mode):
-        return "a symbolic link"
-    if stat.S_ISFIFO(mode):
-        return "a named pipe"
-    if stat.S_ISSOCK(mode):
-        return "a socket"
-    return "a device" if stat.S_ISBLK(mode) or stat.S_ISCHR(mode) else "a directory"
 
 
 def digest_file(path: Path) -> FileDigest:
@@ -221,37 +164,89 @@ def copy_exactly(source: BinaryIO, target: BinaryIO, size: int) -> None:
         size -= len(chunk)
 
 
-def digest_tree(directory: Path) -> dict[str, FileDigest]:
-    """The digest of every file below `directory` by name; see `open_tree` for what it refuses."""
-    return {name: digest_stream(file) for name, file in open_tree(directory)}
-
-
 def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Writes a file so that readers, and a crash at any moment, see it whole or not at all."""
+    """Writes a file so that readers, and a crash at any moment, see all of it or nothing."""
     aside = path.with_name(f".{path.name[:64]}.{uuid.uuid4().hex}")
     try:
         with aside.open("wb") as file:
             file.write(content)
             sync(file)
         aside.chmod(mode)
-        aside.replace(path)
+        replace(aside, path)
     except BaseException:
         with suppress(OSError):
-            aside.unlink()
+            remove(aside)
         raise
     sync_directory(path.parent)
 
 
 def sync(file: BinaryIO) -> None:
-    """Brings what was written to `file` to the disk."""
+    """Writes what the system has buffered of `file` to the disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def sync_directory(directory: Path) -> None:
-    """Brings renames in `directory` to the disk."""
-    descriptor = os.open(directory, os.O_RDONLY)
+    """Writes renames in `directory` to the disk.
+
+    Windows cannot open a directory for that; its file systems keep a journal of renames.
+    """
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def replace(source: Path, target: Path) -> None:
+    """Renames a file, over `target` if that exists.
+
+    Windows refuses this while another process reads `target` (then it is tried again for about two
+    seconds) and if `target` is read-only (then it is made writable first).
+
+    Raises:
+        OSError: It cannot be renamed; `target` is as before.
+    """
+    for wait in _WAITS if _is_windows() else ():
+        try:
+            source.replace(target)
+        except PermissionError:
+            _make_writable(target)
+            time.sleep(wait)
+        else:
+            return
+    source.replace(target)
+
+
+def remove(path: Path) -> None:
+    """Removes a file, also one that is read-only; nothing happens if there is none."""
+    try:
+        path.unlink(missing_ok=True)
+    except PermissionError:
+        if not _is_windows():
+            raise
+        _make_writable(path)
+        path.unlink(missing_ok=True)
+
+
+def remove_tree(directory: Path) -> None:
+    """Removes a directory with everything in it, as far as that is possible."""
+    if not _is_windows():
+        shutil.rmtree(directory, ignore_errors=True)
+        return
+    for folder, _, files in os.walk(directory):
+        for name in files:
+            with suppress(OSError):
+                remove(Path(folder, name))
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _is_windows() -> bool:
+    return os.name == "nt"
+
+
+def _make_writable(path: Path) -> None:
+    with suppress(OSError):
+        path.chmod(stat.S_IREAD | stat.S_IWRITE)

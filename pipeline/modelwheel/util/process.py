@@ -1,4 +1,4 @@
-"""The one way in which modelwheel runs other programs."""
+"""Runs subprocesses: captured or streamed, killed as a group."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import ModelwheelError
+from .groups import CREATION_FLAGS, interrupt_group, kill_group
 from .urls import redact
 
 _log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 _TAIL_LINES = 20
 _REAP_SECONDS = 5
 _TIDY_SECONDS = 60
-"""For a program that was interrupted and takes away what it started, such as a container."""
+"""For an interrupted program to remove what it started, such as a container."""
 
 _alive: set[subprocess.Popen[bytes]] = set()
 _alive_lock = threading.Lock()
@@ -33,7 +33,7 @@ class ProcessError(ModelwheelError):
 
     Attributes:
         returncode: The exit code, negative for a signal; None if it never started or timed out.
-        output: Everything it wrote to standard error, then (unless redirected) standard output.
+        output: All of its standard error, then its standard output unless that was redirected.
     """
 
     exit_code = 12
@@ -45,7 +45,7 @@ class ProcessError(ModelwheelError):
 
 
 class ProcessTimeoutError(ProcessError):
-    """A program took longer than it may and was stopped."""
+    """A program exceeded its time limit and was stopped."""
 
     exit_code = 13
 
@@ -78,14 +78,14 @@ def run(
 ) -> Completed:
     """Runs a program to its end, without a shell, and captures what it writes.
 
-    The program leads a process group of its own, which is killed as a whole if it takes longer
-    than `timeout` seconds or if the caller is interrupted.
+    The program leads its own process group, which is killed if it takes longer than `timeout`
+    seconds or if the caller is interrupted.
 
     Args:
         argv: The program and its arguments.
         cwd: The directory to run it in.
         env: Its whole environment; the caller's by default.
-        input: What it reads from standard input; nothing by default.
+        input: Its standard input; empty by default.
         timeout: Seconds.
         stdout: A binary file that receives standard output in place of `Completed.stdout`.
         check: Whether an exit code other than 0 is an error.
@@ -110,18 +110,18 @@ def stream(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Completed:
-    """Runs a program that takes minutes; each line that it writes is passed on as it comes.
+    """Runs a program that takes minutes, and passes on each line of its output at once.
 
-    If the caller is interrupted, so is the program's process group, which then has a minute to tidy up.
+    If the caller is interrupted, so is the program's process group; it has a minute to clean up.
 
     Args:
         argv: The program and its arguments.
-        on_line: Takes lines of standard output and standard error without their ends and credentials.
+        on_line: Called with each line of standard output and error, without credentials.
         cwd: The directory to run it in.
         env: Its whole environment; the caller's by default.
 
     Returns:
-        How it ended, whatever its exit code; `stdout` has the lines of both streams.
+        The result, whatever the exit code; `stdout` has the lines of both streams.
 
     Raises:
         ProcessError: It could not be started.
@@ -148,9 +148,8 @@ def stream(
 
 
 def _interrupt(process: subprocess.Popen[bytes]) -> None:
-    """As Ctrl-C does in a terminal; what does not end by that is killed."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGINT)
+    """Asks it to stop, as Ctrl-C does; kills it if it does not in time."""
+    interrupt_group(process)
     try:
         process.communicate(timeout=_TIDY_SECONDS)
     except subprocess.TimeoutExpired:
@@ -160,12 +159,12 @@ def _interrupt(process: subprocess.Popen[bytes]) -> None:
 def kill_all() -> None:
     """Kills every program started by `run` that is still running, with all its children.
 
-    For the thread that receives Ctrl-C while others wait in `run`: theirs then fail at once.
+    For the thread that receives Ctrl-C while others wait in `run`: their calls fail at once.
     """
     with _alive_lock:
         processes = tuple(_alive)
     for process in processes:
-        _kill_group(process)
+        kill_group(process)
 
 
 def _communicate(
@@ -221,6 +220,7 @@ def _start(
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
+                creationflags=CREATION_FLAGS,
             )
         except OSError as error:
             reason = error.strerror or str(error)
@@ -232,8 +232,8 @@ def _start(
 
 
 def _kill_and_reap(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """Kills the group and gives back what is left of its standard output and error."""
-    _kill_group(process)
+    """Kills the group; returns the rest of its standard output and error."""
+    kill_group(process)
     try:
         out, err = process.communicate(timeout=_REAP_SECONDS)
     except subprocess.TimeoutExpired:  # a child that left the group still holds the pipes
@@ -242,15 +242,6 @@ def _kill_and_reap(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
                 pipe.close()
         return b"", b""
     return out or b"", err
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    if process.returncode is not None:
-        return
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        process.kill()
 
 
 def _failure(shown: str, returncode: int, out: bytes, err: bytes) -> ProcessError:
@@ -271,7 +262,7 @@ def _signal_name(number: int) -> str:
 
 
 def _with_tail(message: str, out: bytes | None, err: bytes) -> str:
-    """Adds the last lines of what the program said: of standard error unless that is empty."""
+    """Adds the last lines of standard error or, if that is empty, of standard output."""
     lines = [line for line in _text(err if err.strip() else out).splitlines() if line.strip()]
     return "\n".join([f"{message}:" if lines else message, *lines[-_TAIL_LINES:]])
 
@@ -281,5 +272,11 @@ def _text(*parts: bytes | None) -> str:
 
 
 def _pasteable(command: tuple[str, ...], cwd: Path | None) -> str:
-    line = shlex.join(map(redact, command))
-    return line if cwd is None else f"cd {shlex.quote(str(cwd))} && {line}"
+    parts = tuple(map(redact, command))
+    line = _quote(parts)
+    return line if cwd is None else f"cd {_quote((str(cwd),))} && {line}"
+
+
+def _quote(parts: tuple[str, ...]) -> str:
+    """As the shell of this system reads them."""
+    return subprocess.list2cmdline(parts) if os.name == "nt" else shlex.join(parts)

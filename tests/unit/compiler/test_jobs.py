@@ -19,7 +19,7 @@ from modelwheel.compiler.jobs import Flags
 from modelwheel.compiler.reference import Reference, ReferenceRequest, default_rows
 from modelwheel.levels import LEVELS
 from modelwheel.platforms import PLATFORMS
-from modelwheel.store.store import action_key
+from modelwheel.store.keys import action_key
 
 _V3 = LEVELS["x86-64-v3"]
 

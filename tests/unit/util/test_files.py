@@ -1,24 +1,25 @@
-"""File names that are refused, and what is read of a directory."""
+"""File names that are refused, and writes that are complete or absent."""
 
 from __future__ import annotations
 
-import os
-import socket
+import errno
+import posixpath
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelwheel.util import files
 from modelwheel.util.files import (
     UnsafePathError,
     check_names,
-    digest_tree,
     name_problem,
-    open_tree,
+    remove,
+    remove_tree,
     write_atomically,
 )
+from tests.support.portability import IS_WINDOWS, behave_like_windows, both_systems
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def test_unfit_names(name: str, problem: str) -> None:
 @given(st.text(alphabet=st.sampled_from("ab./\\:\0~ \u00e9"), max_size=12))
 def test_a_fit_name_stays_below_its_directory(name: str) -> None:
     if name_problem(name) is None:
-        joined = os.path.normpath(os.path.join("/root/directory", name))  # noqa: PTH118
+        joined = posixpath.normpath(posixpath.join("/root/directory", name))
         assert joined == f"/root/directory/{name}"
 
 
@@ -73,97 +74,77 @@ def test_names_that_do_not_clash() -> None:
     check_names(["a", "b/a", "b/c/a", "ab"])
 
 
-def test_a_tree_is_read_in_full(tmp_path: Path) -> None:
-    (tmp_path / "b" / "empty").mkdir(parents=True)
-    (tmp_path / "b" / "x").write_bytes(b"1")
-    (tmp_path / "a").write_bytes(b"22")
-    assert {name: file.size for name, file in digest_tree(tmp_path).items()} == {"a": 2, "b/x": 1}
-
-
-def _add_link_to_file(directory: Path) -> None:
-    (directory / "odd").symlink_to("/etc/passwd")
-
-
-def _add_link_to_directory(directory: Path) -> None:
-    (directory / "odd").symlink_to("/etc")
-
-
-def _add_dangling_link(directory: Path) -> None:
-    (directory / "odd").symlink_to("nowhere")
-
-
-def _add_pipe(directory: Path) -> None:
-    os.mkfifo(directory / "odd")
-
-
-def _add_socket(directory: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(os.path.relpath(directory / "odd"))
-
-
-@pytest.mark.parametrize(
-    ("add", "kind"),
-    [
-        (_add_link_to_file, "symbolic link"),
-        (_add_link_to_directory, "symbolic link"),
-        (_add_dangling_link, "symbolic link"),
-        (_add_pipe, "pipe"),
-        (_add_socket, "socket"),
-    ],
-)
-def test_a_tree_holds_plain_files_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, add: object, kind: str
-) -> None:
-    monkeypatch.chdir(tmp_path)  # socket names are short
-    (tmp_path / "sub").mkdir()
-    assert callable(add)
-    add(tmp_path / "sub")
-    with pytest.raises(UnsafePathError, match=f"odd.*{kind}"):
-        digest_tree(tmp_path)
-
-
-def test_a_link_put_in_place_of_a_listed_file_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"1")
-    (tmp_path / "b").write_bytes(b"2")
-    outside = tmp_path.parent / f"{tmp_path.name}-secret"
-    outside.write_bytes(b"secret")
-    tree = open_tree(tmp_path)
-    assert next(tree)[0] == "a"
-    (tmp_path / "b").unlink()
-    (tmp_path / "b").symlink_to(outside)
-    with pytest.raises(UnsafePathError, match="symbolic link"):
-        next(tree)
-
-
-def test_a_link_or_pipe_put_there_after_the_check_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to("/etc/passwd")
-    os.mkfifo(tmp_path / "pipe")
-    descriptor = os.open(tmp_path, os.O_RDONLY)
-    try:
-        with pytest.raises(OSError, match="symbolic link"):
-            files._open_regular("link", descriptor, tmp_path / "link")
-        with pytest.raises(UnsafePathError, match="pipe"):
-            files._open_regular("pipe", descriptor, tmp_path / "pipe")
-    finally:
-        os.close(descriptor)
-
-
-def test_a_directory_exchanged_for_a_link_is_not_entered(tmp_path: Path) -> None:
-    inside, outside = tmp_path / "tree", tmp_path / "outside"
-    (inside / "sub").mkdir(parents=True)
-    outside.mkdir()
-    (outside / "secret").write_bytes(b"secret")
-    (inside / "a").write_bytes(b"1")
-    tree = open_tree(inside)
-    assert next(tree)[0] == "a"
-    (inside / "sub").rmdir()
-    (inside / "sub").symlink_to(outside)
-    assert list(tree) == []
-
-
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     write_atomically(tmp_path / "file", b"old")
     with pytest.raises(TypeError):
         write_atomically(tmp_path / "file", 5)  # type: ignore[arg-type]
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_bytes() == b"old"
+
+
+def _read_only(path: Path) -> Path:
+    path.write_bytes(b"old")
+    path.chmod(0o444)
+    return path
+
+
+@pytest.mark.usefixtures(both_systems.__name__)
+def test_read_only_files_are_replaced_and_removed(tmp_path: Path) -> None:
+    path = _read_only(tmp_path / "file")
+    write_atomically(path, b"new")
+    assert path.read_bytes() == b"new"
+    remove(_read_only(tmp_path / "other"))
+    remove(tmp_path / "missing")
+    assert [left.name for left in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.usefixtures(both_systems.__name__)
+def test_a_tree_with_read_only_files_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "tree" / "sub").mkdir(parents=True)
+    _read_only(tmp_path / "tree" / "sub" / "file")
+    remove_tree(tmp_path / "tree")
+    assert list(tmp_path.iterdir()) == []
+    remove_tree(tmp_path / "missing")
+
+
+def _refuse(monkeypatch: pytest.MonkeyPatch, times: int) -> list[Path]:
+    """Lets the next renames fail, as when another process reads the file; returns the attempts."""
+    rename, attempts = Path.replace, list[Path]()
+
+    def refusing(source: Path, target: Path) -> Path:
+        attempts.append(target)
+        if len(attempts) <= times:
+            raise PermissionError(errno.EACCES, "it is open elsewhere", str(target))
+        return rename(source, target)
+
+    monkeypatch.setattr(Path, "replace", refusing)
+    return attempts
+
+
+def test_windows_waits_for_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    behave_like_windows(monkeypatch)
+    attempts = _refuse(monkeypatch, times=3)
+    write_atomically(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert len(attempts) == 4
+
+
+def test_windows_gives_up_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    behave_like_windows(monkeypatch)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    (tmp_path / "file").write_bytes(b"old")
+    _refuse(monkeypatch, times=99)
+    with pytest.raises(PermissionError, match="open elsewhere"):
+        write_atomically(tmp_path / "file", b"new")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"old"
+
+
+@pytest.mark.skipif(IS_WINDOWS, reason="there it is tried again")
+def test_elsewhere_a_refused_rename_fails_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = _refuse(monkeypatch, times=1)
+    with pytest.raises(PermissionError):
+        write_atomically(tmp_path / "file", b"new")
+    assert len(attempts) == 1

@@ -32,6 +32,7 @@ from modelwheel.provenance.rebuild import compare_rebuilt
 from modelwheel.provenance.replay import Link, choose_store, require_whole, trace
 from modelwheel.source.fetch import tree_digest
 from modelwheel.spec import load_spec
+from modelwheel.store.garbage import list_entries
 from modelwheel.store.store import Store
 from modelwheel.util.files import FileDigest
 from modelwheel.wheelfile.contents import Contents, open_contents
@@ -374,7 +375,7 @@ def test_recompiling_uses_an_empty_store_that_vanishes() -> None:
     with choose_store(recompile=True) as store:
         (store.keep_directory() / "file").write_text("")
         root = store.root
-        assert store.entries() == []
+        assert list_entries(store) == []
     assert not root.exists()
 
 

@@ -1,0 +1,90 @@
+"""Blobs: contents under their own SHA-256, written once and verified whenever they are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from ..util.files import (
+    FileDigest,
+    digest_file,
+    digest_stream,
+    remove,
+    replace,
+    sync,
+    sync_directory,
+)
+
+
+class Blobs:
+    """The blobs below one directory; any number of processes and threads may use them at once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._verified: dict[str, tuple[int, int, int]] = {}
+
+    def path(self, sha256: str) -> Path:
+        """Where the content with this hash is, if it is there."""
+        return self._root / sha256[:2] / sha256
+
+    def all(self) -> Iterator[Path]:
+        """Every blob."""
+        return self._root.glob("??/*")
+
+    def size(self, sha256: str) -> int | None:
+        """Bytes of a blob, unverified; None if it is missing."""
+        try:
+            return self.path(sha256).stat().st_size
+        except FileNotFoundError:
+            return None
+
+    def is_sound(self, file: FileDigest) -> bool:
+        """Whether a blob has the content that its name says; hashed again only if it changed."""
+        path = self.path(file.sha256)
+        try:
+            mark = _mark(path)
+            if self._verified.get(file.sha256) == mark:
+                return True
+            sound = digest_file(path) == file
+        except FileNotFoundError:
+            return False
+        if sound:
+            self._verified[file.sha256] = mark
+        return sound
+
+    def add(self, source: BinaryIO, aside: Path) -> FileDigest:
+        """Stores the content of an open file, which is copied to the unused path `aside` first."""
+        with aside.open("wb") as target:
+            file = digest_stream(source, target)
+            path = self.path(file.sha256)
+            if self.is_sound(file):
+                with suppress(PermissionError):  # another user's, in a store that several share
+                    os.utime(path)  # young again: not collected before the record is written
+                self._verified[file.sha256] = _mark(path)
+                return file
+            sync(target)
+        aside.chmod(0o444)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            # Also over an existing blob: that may be damaged, and this one is known to be sound.
+            replace(aside, path)
+        except PermissionError:
+            # On Windows, a reader keeps its file. Then somebody else has stored the same content.
+            if not self.is_sound(file):
+                raise
+        sync_directory(path.parent)
+        return file
+
+    def discard(self, sha256: str) -> None:
+        """Removes a blob, if it is there and that is possible."""
+        with suppress(OSError):
+            remove(self.path(sha256))
+
+
+def _mark(path: Path) -> tuple[int, int, int]:
+    """Changes when a file is written to or replaced."""
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,0 +1,123 @@
+"""Reads directories that others wrote: regular files with safe names, and no link is followed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from .files import FileDigest, NameSet, UnsafePathError, digest_stream
+
+_JUNCTION = 0xA0000003
+"""IO_REPARSE_TAG_MOUNT_POINT: Windows reports a junction as a directory, not as a symbolic link."""
+
+
+def open_tree(directory: Path) -> Iterator[tuple[str, BinaryIO]]:
+    """Opens every file below `directory` in turn, in a fixed order; the next step closes it.
+
+    Yields the POSIX name relative to `directory` and the open file. No link is followed. Where the
+    system can open files relative to an open directory, this holds even if somebody exchanges files
+    or directories for links meanwhile; elsewhere (Windows) an exchanged file is refused.
+
+    Raises:
+        UnsafePathError: There is something that is neither a regular file nor a directory, or a
+            name that `check_names` refuses.
+        OSError: Something cannot be read.
+    """
+    root = Path(os.path.realpath(directory))
+    return _open_by_descriptors(root) if hasattr(os, "fwalk") else _open_by_paths(root)
+
+
+def _open_by_descriptors(root: Path) -> Iterator[tuple[str, BinaryIO]]:
+    names = NameSet()
+    for folder, subdirectories, files, descriptor in os.fwalk(
+        root, onerror=_reraise, follow_symlinks=False
+    ):
+        prefix = _prefix(Path(folder), root)
+        subdirectories.sort()
+        for name in subdirectories:
+            _require_kind(prefix + name, os.lstat(name, dir_fd=descriptor), directory=True)
+        for name in sorted(files):
+            _require_kind(prefix + name, os.lstat(name, dir_fd=descriptor), directory=False)
+            names.add(prefix + name)
+            with _open_at(descriptor, name, root / prefix / name) as file:
+                yield prefix + name, file
+
+
+def _open_by_paths(root: Path) -> Iterator[tuple[str, BinaryIO]]:
+    names = NameSet()
+    for folder, subdirectories, files in os.walk(root, onerror=_reraise, followlinks=False):
+        prefix = _prefix(Path(folder), root)
+        subdirectories.sort()
+        for name in subdirectories:
+            _require_kind(prefix + name, Path(folder, name).lstat(), directory=True)
+        for name in sorted(files):
+            names.add(prefix + name)
+            with _open_path(prefix + name, Path(folder, name)) as file:
+                yield prefix + name, file
+
+
+def _prefix(folder: Path, root: Path) -> str:
+    return "" if folder == root else f"{folder.relative_to(root).as_posix()}/"
+
+
+def _reraise(error: OSError) -> None:
+    raise error
+
+
+def _open_at(descriptor: int, name: str, path: Path) -> BinaryIO:
+    # O_NONBLOCK: opening a pipe would wait for its writer.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        file = os.fdopen(os.open(name, flags, dir_fd=descriptor), "rb")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    try:
+        # Again, on the open file: the entry may have been exchanged since it was listed.
+        _require_kind(name, os.fstat(file.fileno()), directory=False)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _open_path(name: str, path: Path) -> BinaryIO:
+    before = path.lstat()
+    _require_kind(name, before, directory=False)
+    file = path.open("rb")
+    try:
+        after = path.lstat()
+        _require_kind(name, after, directory=False)
+        # Two values of lstat: on Windows, those of fstat do not compare with them in every version.
+        if not os.path.samestat(before, after):
+            raise UnsafePathError(f"{name!r} was exchanged while it was opened")
+        _require_kind(name, os.fstat(file.fileno()), directory=False)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _require_kind(name: str, status: os.stat_result, *, directory: bool) -> None:
+    fits = stat.S_ISDIR(status.st_mode) if directory else stat.S_ISREG(status.st_mode)
+    if getattr(status, "st_reparse_tag", 0) == _JUNCTION:
+        raise UnsafePathError(f"{name!r} is a junction, not a regular file")
+    if not fits:
+        raise UnsafePathError(f"{name!r} is {_kind(status.st_mode)}, not a regular file")
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISLNK(mode):
+        return "a symbolic link"
+    if stat.S_ISFIFO(mode):
+        return "a named pipe"
+    if stat.S_ISSOCK(mode):
+        return "a socket"
+    return "a device" if stat.S_ISBLK(mode) or stat.S_ISCHR(mode) else "a directory"
+
+
+def digest_tree(directory: Path) -> dict[str, FileDigest]:
+    """The digest of every file below `directory` by name; see `open_tree` for what it refuses."""
+    return {name: digest_stream(file) for name, file in open_tree(directory)}

@@ -1,0 +1,50 @@
+"""Which modules name things that Windows does not have, and that no others do."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import modelwheel
+from tests.support.portability import POSIX_MODULES, POSIX_ONLY
+
+PACKAGE = Path(modelwheel.__file__).parent
+
+ALLOWED = {
+    # With another half for Windows:
+    "util/trees.py": {"fwalk", "dir_fd", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"},
+    "util/files.py": {"O_DIRECTORY"},
+    "util/groups.py": {"killpg", "SIGKILL"},
+    "compiler/pool.py": {"sched_getaffinity"},
+    # TensorFlow's compiler runs on Linux and macOS only:
+    "compiler/worker/__main__.py": {"resource"},
+}
+
+
+def _posix_names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.attr in POSIX_ONLY.get(node.value.id, ()):
+                yield node.attr
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            known = POSIX_ONLY.get(node.module or "", frozenset())
+            yield from (alias.name for alias in node.names if alias.name in known)
+            yield from POSIX_MODULES & {node.module}
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in POSIX_MODULES)
+        elif isinstance(node, ast.keyword) and node.arg in ("dir_fd", "preexec_fn", "pass_fds"):
+            yield node.arg
+
+
+def test_the_scan_finds_what_it_looks_for() -> None:
+    text = "import os, fcntl\nfrom os import killpg\nos.fwalk(x, dir_fd=1)\nos.walk(x)"
+    assert sorted(_posix_names(ast.parse(text))) == ["dir_fd", "fcntl", "fwalk", "killpg"]
+
+
+def test_only_these_modules_name_what_windows_lacks() -> None:
+    found = {
+        path.relative_to(PACKAGE).as_posix(): set(_posix_names(ast.parse(path.read_bytes())))
+        for path in PACKAGE.rglob("*.py")
+    }
+    assert {path: names for path, names in found.items() if names} == ALLOWED
