@@ -76,11 +76,11 @@ def test_check_tells_the_same_before_anything_is_compiled(
 ) -> None:
     specs = [built.spec("text"), built.spec("mlp")]
     code = UnsupportedModelError.exit_code
-    text, mlp = modelwheel("check", "--json", *specs, code=code).json
+    text, mlp = modelwheel("check", "--json", *specs, code=code).json["models"]
     assert {finding["code"] for finding in text["findings"]} >= {"string-tensor"}
     assert [f for f in mlp["findings"] if f["severity"] == "error"] == []
     shown = modelwheel("check", *specs, code=code).out
-    for words in ("x    │ float32 │ [batch, 4]", "│ MatMul", "vanishes in freezing", "error: "):
+    for words in ("x    │ float32 │ [batch, 4]", "│ MatMul", "removed by freezing", "error: "):
         assert words in shown
 
 
@@ -266,7 +266,7 @@ def narrowed(
     shutil.copytree(built.directory / "texts", work / "texts")
     (work / "unused_input" / "fingerprint.pb").write_bytes(b"")
     assert "inspect" in modelwheel.missing(spec)
-    options = ("--target", LOWEST, "--batch-size", "1", "--out", work / "dist")
+    options = ("--level", LOWEST, "--batch-size", "1", "--out", work / "dist")
     (result,) = modelwheel.build(spec, *options)
     return result
 

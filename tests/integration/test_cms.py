@@ -93,7 +93,7 @@ def chain(modelwheel: Modelwheel, models: Path, tmp_path_factory: pytest.TempPat
         "GIT_CONFIG_KEY_0": f"url.{work / 'repository'}.insteadOf",
         "GIT_CONFIG_VALUE_0": URL,
     }
-    results = modelwheel.build(*specs, "--target", LOWEST, "--out", work / "dist", **redirected)
+    results = modelwheel.build(*specs, "--level", LOWEST, "--out", work / "dist", **redirected)
     wheels = {result["model"].removesuffix("-1.0.0"): Path(result["wheel"]) for result in results}
     python = make_environment(work / "environment", *wheels.values())
     output = run(compile_program(python, work)).out

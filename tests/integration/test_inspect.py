@@ -149,7 +149,7 @@ def test_every_link_of_a_wheel_holds(modelwheel: Modelwheel, built: Built) -> No
 
 def test_without_the_spec_the_wheel_itself_is_checked(modelwheel: Modelwheel, built: Built) -> None:
     done = modelwheel("inspect", "--replay", built.wheel("options"))
-    assert "2 links hold, 0 are broken, 5 could not be checked here" in done.out
+    assert "2 links verified, 0 broken, 5 could not be checked here" in done.out
     assert "--spec" in done.out
 
 

@@ -1,7 +1,6 @@
 """The command `modelwheel`."""
 
-from . import author as authoring
-from . import release as releasing
+from . import author, maintenance, release  # noqa: F401 - they add their commands to the application
 from .app import app, main
 
-__all__ = ["app", "authoring", "main", "releasing"]
+__all__ = ["app", "main"]

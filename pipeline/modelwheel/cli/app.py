@@ -1,24 +1,50 @@
 """The application: what all commands share, and how the process ends.
 
-The one package that talks to a terminal and leaves the process. Heavy modules are imported inside the
-commands that need them, so that `--help` stays quick.
+Only `modelwheel.cli` writes to the terminal and ends the process. Commands import heavy modules
+inside their functions so that `--help` stays quick.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
+import textwrap
 from typing import Annotated
 
 import typer
 
-from .. import __version__
+from .. import __version__, errors
 from ..errors import EnvironmentProblemError, ModelwheelError
+from ..util import process
+
+AUTHOR, RELEASE, MAINTENANCE = "Model author", "Release", "Maintenance"
+"""The panels of `modelwheel --help`."""
+
+
+def _exit_codes() -> str:
+    """The exit codes of all error classes as a table."""
+    classes = {
+        value
+        for module in (errors, process)
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, ModelwheelError) and value.exit_code > 1
+    }
+    rows = [(0, "Success."), (1, "Internal error; `modelwheel doctor`: a tool is missing.")]
+    rows += [(each.exit_code, (each.__doc__ or "").partition("\n")[0]) for each in classes]
+    rows += [(128 + signal.SIGINT, "Interrupted by Ctrl-C."), (128 + signal.SIGTERM, "Terminated.")]
+    lines = [
+        textwrap.fill(f"{code:>5}  {text}", width=76, subsequent_indent=" " * 7)
+        for code, text in sorted(rows)
+    ]
+    return "\n".join(["Exit codes:", *lines])
+
 
 app = typer.Typer(
     name="modelwheel",
     help="Turn trained TensorFlow models into wheels of machine code.",
+    epilog=_exit_codes(),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -26,14 +52,14 @@ app = typer.Typer(
 
 
 class _InterruptedBuildError(BaseException):
-    """Ctrl-C or SIGTERM. Not a KeyboardInterrupt, which Typer would answer without a word."""
+    """Ctrl-C or SIGTERM. Not a KeyboardInterrupt, because Typer would end without a message."""
 
     def __init__(self, number: int) -> None:
         self.exit_code = 128 + number
 
 
 def main() -> None:
-    """Runs the command line; the mistakes of its user end in a sentence and an exit code."""
+    """Runs the command line; errors that a user can fix end in a sentence and an exit code."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     try:
@@ -42,29 +68,46 @@ def main() -> None:
         say_error(str(error))
         sys.exit(error.exit_code)
     except _InterruptedBuildError as interruption:
-        typer.echo("interrupted; finished steps are kept, run the command again to go on", err=True)
+        typer.echo(
+            "interrupted; finished steps are kept, run the command again to continue", err=True
+        )
         sys.exit(interruption.exit_code)
     except OSError as error:
         say_error(f"{error.filename or 'input or output'}: {error.strerror or error}")
         sys.exit(EnvironmentProblemError.exit_code)
     except Exception as error:
-        if logging.getLogger().isEnabledFor(logging.DEBUG):
+        if _log.isEnabledFor(logging.DEBUG):
             raise
         say_error(
-            f"a fault of modelwheel: {type(error).__name__}: {error}; please report what "
-            "`modelwheel --verbose ...` says"
+            f"internal error: {type(error).__name__}: {error}. This is a bug; please report it with "
+            f"the output of `modelwheel --verbose ...`{_issue_tracker()}"
         )
-        sys.exit(1)
+        sys.exit(ModelwheelError.exit_code)
 
 
 def _interrupt(number: int, _: object) -> None:
-    for again in (signal.SIGINT, signal.SIGTERM):  # tidying up takes a moment and is done once
+    for again in (signal.SIGINT, signal.SIGTERM):  # a second signal must not stop the clean-up
         signal.signal(again, signal.SIG_IGN)
     raise _InterruptedBuildError(number)
 
 
 def say_error(sentence: str) -> None:
-    typer.echo(f"{typer.style('error', fg='red', bold=True)}: {sentence}", err=True)
+    """Prints an error; the prefix is coloured on terminals that allow it (https://no-color.org)."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    prefix = "error" if plain else typer.style("error", fg="red", bold=True)
+    typer.echo(f"{prefix}: {sentence}", err=True)
+
+
+def _issue_tracker() -> str:
+    """` at URL`, if the package's metadata has the address."""
+    from importlib.metadata import PackageNotFoundError, metadata
+
+    try:
+        links = metadata("modelwheel").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        return ""
+    labels = dict(link.split(", ", 1) for link in links if ", " in link)
+    return next((f" at {url}" for label, url in labels.items() if label.lower() == "issues"), "")
 
 
 def _print_version(value: bool) -> None:
@@ -73,15 +116,27 @@ def _print_version(value: bool) -> None:
         raise typer.Exit
 
 
+_log = logging.getLogger("modelwheel")
+
+
 @app.callback()
 def _options(
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what is run.")] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", metavar="", help="Log every command that is run."),
+    ] = False,
     version: Annotated[  # noqa: ARG001 - its callback does the work
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
+            "--version",
+            "-V",
+            metavar="",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version.",
         ),
     ] = False,
 ) -> None:
-    level = logging.DEBUG if verbose else logging.WARNING
-    logging.basicConfig(level=level, format="%(name)s: %(message)s", stream=sys.stderr)
+    # Other libraries' messages, such as each lock that filelock takes, are noise here.
+    logging.basicConfig(format="%(name)s: %(message)s", stream=sys.stderr)
+    _log.setLevel(logging.DEBUG if verbose else logging.WARNING)

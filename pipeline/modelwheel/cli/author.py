@@ -1,46 +1,54 @@
-"""Commands of a model's author: from a SavedModel to a wheel for this machine."""
+"""Commands for a model's author: from a SavedModel to a wheel for this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from .. import extras
-from .app import app
+from ..errors import SpecError
+from .app import AUTHOR, RELEASE, app
 from .options import (
     AsJson,
     BatchSizes,
     ChangedSince,
     Jobs,
+    Levels,
     Platforms,
     Specs,
     Summary,
     Tag,
-    Targets,
     load,
     make_requests,
     print_json,
+    refuse_together,
+    refuse_without,
+    require_appendable,
     split,
 )
 
 if TYPE_CHECKING:
     from ..engine.steps import Goal
     from ..request import Request
+    from ..spec import Spec
 
 
-@app.command()
+@app.command(rich_help_panel=AUTHOR)
 def new(
-    name: Annotated[str, typer.Argument(help="Name of the model, e.g. `my-model`.")],
-    saved_model: Annotated[Path, typer.Option(help="The SavedModel's directory.")],
-    signature: Annotated[str, typer.Option(help="The signature to compile.")] = "serving_default",
-    directory: Annotated[Path, typer.Option("--out", help="Where to write NAME.yaml.")] = Path(
-        "model_specs"
-    ),
+    name: Annotated[str, typer.Argument(help="Name of the model, such as `my-model`.")],
+    saved_model: Annotated[Path, typer.Option(metavar="DIR", help="The SavedModel's directory.")],
+    signature: Annotated[
+        str, typer.Option(metavar="KEY", help="The signature to compile.")
+    ] = "serving_default",
+    directory: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where to write NAME.yaml.")
+    ] = Path("model_specs"),
 ) -> None:
-    """Look at a SavedModel and write a commented spec for it."""
+    """Create a commented spec from a SavedModel."""
     extras.require("build", "`modelwheel new`", advise="compile")
     from ..engine.new_spec import write_spec
 
@@ -48,31 +56,33 @@ def new(
     typer.echo(f"wrote {path}; next: modelwheel check {path}")
 
 
-@app.command()
+@app.command(rich_help_panel=AUTHOR)
 def check(
     specs: Specs,
     spec_only: Annotated[
-        bool, typer.Option("--spec-only", help="Check the files, not their models.")
+        bool, typer.Option("--spec-only", metavar="", help="Check the files, not their models.")
     ] = False,
     released_once: Annotated[
         bool,
         typer.Option(
             "--released-once",
-            help="Refuse specs that are not what the git tag NAME-VERSION of their version released.",
+            metavar="",
+            help="Fail if a spec differs from the one released under its tag NAME-VERSION.",
         ),
     ] = False,
     changed_since: ChangedSince = None,
     tag: Tag = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check specs and, before anything is compiled, the models behind them."""
-    loaded = load(specs, changed_since, tag)
-    if released_once:
-        from ..release.selection import require_released_once
+    """Validate specs and check that their models can be compiled."""
+    with _problems_as_json(as_json):
+        loaded = load(specs, changed_since, tag)
+        if released_once:
+            from ..release.selection import require_released_once
 
-        require_released_once(loaded)
+            require_released_once(loaded)
     if spec_only:
-        typer.echo(f"{len(loaded)} spec{'s' * (len(loaded) != 1)} without mistakes")
+        _print_valid(loaded, as_json)
         return
     extras.require("build", "checking models", advise="compile")
     from ..engine.check_models import check_models
@@ -81,72 +91,121 @@ def check(
 
     checked = check_models(loaded, Store())
     if as_json:
-        print_json([model.as_json() for model in checked])
+        print_json({"problems": [], "models": [model.as_json() for model in checked]})
     else:
         print_checked(checked)
     raise typer.Exit(next((model.exit_code for model in checked if model.exit_code), 0))
 
 
-@app.command()
+@contextmanager
+def _problems_as_json(wanted: bool) -> Iterator[None]:
+    """Prints the mistakes in specs as JSON, if wanted, before their error goes on."""
+    try:
+        yield
+    except SpecError as error:
+        if wanted:
+            from .display.problems import problem_rows
+
+            print_json({"problems": problem_rows(error)})
+        raise
+
+
+def _print_valid(specs: Sequence[Spec], as_json: bool) -> None:
+    from ..util.words import count
+
+    if as_json:
+        print_json({"problems": []})
+    else:
+        typer.echo(f"{count(len(specs), 'spec')} OK")
+
+
+@app.command(rich_help_panel=AUTHOR)
 def plan(
     specs: Specs,
-    target: Targets = None,
+    level: Levels = None,
     batch_size: BatchSizes = None,
     changed_since: ChangedSince = None,
     tag: Tag = None,
     as_json: AsJson = False,
     github_matrix: Annotated[
         bool,
-        typer.Option("--github-matrix", help="Print the jobs that build the wheels, for Actions."),
+        typer.Option(
+            "--github-matrix",
+            metavar="",
+            help="Print the jobs that build the wheels of a release, for GitHub Actions.",
+        ),
     ] = False,
     platform: Platforms = None,
     musllinux: Annotated[
-        bool, typer.Option("--musllinux", help="With wheels for musl in the matrix.")
+        bool,
+        typer.Option(
+            "--musllinux", metavar="", help="With --github-matrix: include musllinux wheels."
+        ),
     ] = False,
     github_output: Annotated[
-        Path | None, typer.Option(help="Append the matrix, as `matrix=JSON`, to this file too.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --github-matrix: append `matrix=JSON` to this file too.",
+        ),
     ] = None,
 ) -> None:
-    """List every step by name: what is cached, what would run."""
-    loaded = load(specs, changed_since, tag)
+    """Show the build steps and which of them are cached.
+
+    They are the steps of `modelwheel build` on this machine or, with --platform, of `modelwheel compile`.
+    """
+    ours = {"--level": level, "--batch-size": batch_size, "--json": as_json}
+    theirs = {"--musllinux": musllinux, "--github-output": github_output}
     if github_matrix:
-        from ..release.matrix import as_matrix, plan_jobs
+        reason = "it prints JSON, of the jobs for all levels and batch sizes"
+        refuse_together("--github-matrix", ours, reason)
+        require_appendable(github_output)
+        _print_matrix(load(specs, changed_since, tag), split(platform), musllinux, github_output)
+    else:
+        refuse_without("--github-matrix", theirs)
+        loaded = load(specs, changed_since, tag)
+        platforms = split(platform)
+        requests = make_requests(loaded, level, batch_size, platforms)
+        _print_plan(requests, "wheel" if platforms is None else "sdist", as_json)
 
-        text = as_matrix(plan_jobs(loaded, split(platform) or (), musllinux=musllinux))
-        typer.echo(text)
-        if github_output is not None:
-            with github_output.open("a", encoding="utf-8") as output:
-                output.write(f"matrix={text}\n")
-        return
-    from dataclasses import asdict
 
+def _print_matrix(
+    specs: Sequence[Spec], platforms: Sequence[str] | None, musllinux: bool, output: Path | None
+) -> None:
+    from ..release.matrix import as_matrix, plan_jobs
+
+    text = as_matrix(plan_jobs(specs, platforms or (), musllinux=musllinux))
+    typer.echo(text)
+    if output is not None:
+        with output.open("a", encoding="utf-8") as file:
+            file.write(f"matrix={text}\n")
+
+
+def _print_plan(requests: Sequence[Request], goal: Goal, as_json: bool) -> None:
     from ..engine.plan import plan as make_plan
     from ..store.store import Store
+    from ..util.words import count
 
     store = Store()
-    planned = [
-        step
-        for request in make_requests(loaded, target, batch_size, split(platform))
-        for step in make_plan(request, store)
-    ]
+    planned = [step for request in requests for step in make_plan(request, store, goal)]
     if as_json:
-        print_json([asdict(step) for step in planned])
+        print_json(planned)
         return
     for step in planned:
         typer.echo(f"{step.state:6}  {step.name}")
     missing = sum(step.state == "run" for step in planned)
-    typer.echo(f"{len(planned)} steps, {len(planned) - missing} cached, {missing} to run")
+    typer.echo(f"{count(len(planned), 'step')}, {len(planned) - missing} cached, {missing} to run")
 
 
-@app.command()
+@app.command(rich_help_panel=AUTHOR)
 def build(
     specs: Specs,
-    target: Targets = None,
+    level: Levels = None,
     batch_size: BatchSizes = None,
-    out: Annotated[Path, typer.Option(help="Where wheels are put.")] = Path("dist"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to put wheels.")] = Path("dist"),
     keep_work_dir: Annotated[
         Path | None,
-        typer.Option(help="Keep the files of every step that runs below this directory."),
+        typer.Option(metavar="DIR", help="Keep each step's working files under this directory."),
     ] = None,
     jobs: Jobs = None,
     changed_since: ChangedSince = None,
@@ -154,9 +213,33 @@ def build(
     summary: Summary = None,
     as_json: AsJson = False,
 ) -> None:
-    """Build and verify the wheels of some specs for this machine."""
-    requests = make_requests(load(specs, changed_since, tag), target, batch_size)
+    """Build and verify wheels for this machine."""
+    require_appendable(summary)
+    requests = make_requests(load(specs, changed_since, tag), level, batch_size)
     _build(requests, out, "wheel", keep_work_dir, jobs, as_json, summary)
+
+
+@app.command("compile", rich_help_panel=RELEASE)
+def compile_(
+    specs: Specs,
+    platform: Platforms = None,
+    level: Levels = None,
+    batch_size: BatchSizes = None,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where to put source distributions.")
+    ] = Path("dist"),
+    jobs: Jobs = None,
+    changed_since: ChangedSince = None,
+    tag: Tag = None,
+    as_json: AsJson = False,
+) -> None:
+    """Cross-compile into source distributions that build anywhere, without TensorFlow.
+
+    By default for every platform for which a spec has CPU levels.
+    """
+    loaded = load(specs, changed_since, tag)
+    requests = make_requests(loaded, level, batch_size, split(platform) or ())
+    _build(requests, out, "sdist", None, jobs, as_json)
 
 
 def _build(
@@ -171,8 +254,11 @@ def _build(
     extras.require("build", "compiling models", advise="compile")
     from ..engine import scheduler as builder
     from ..store.store import Store
-    from .display.tables import BuildDisplay, print_results
+    from .display.progress import BuildDisplay
+    from .display.tables import print_failures, print_results
 
+    if keep_work_dir is not None:
+        keep_work_dir.mkdir(parents=True, exist_ok=True)
     options = builder.BuildOptions(out, goal, keep_work_dir, jobs)
     with BuildDisplay() as display:
         results = builder.build(requests, Store(), options, display)
@@ -184,80 +270,19 @@ def _build(
         from .display.markdown import append, show_builds
 
         append(summary, show_builds(results))
+    print_failures(results)
     raise typer.Exit(builder.exit_code(results))
 
 
-@app.command("compile")
-def compile_(
-    specs: Specs,
-    platform: Platforms = None,
-    target: Targets = None,
-    batch_size: BatchSizes = None,
-    out: Annotated[Path, typer.Option(help="Where source distributions are put.")] = Path("dist"),
-    jobs: Jobs = None,
-    changed_since: ChangedSince = None,
-    tag: Tag = None,
-    as_json: AsJson = False,
-) -> None:
-    """Compile for many platforms into source distributions, from which wheels are made anywhere.
-
-    By default for all platforms for which a spec has CPU levels.
-    """
-    loaded = load(specs, changed_since, tag)
-    requests = make_requests(loaded, target, batch_size, split(platform) or ())
-    _build(requests, out, "sdist", None, jobs, as_json)
-
-
-@app.command()
+@app.command(rich_help_panel=AUTHOR)
 def tune(specs: Specs) -> None:
     """Measure what each batch size costs here and write it to a lock file beside the spec."""
     extras.require("build", "`modelwheel tune`", advise="compile")
     from ..engine.tune import tune_spec
     from ..store.store import Store
-    from .display.tables import BuildDisplay
+    from .display.progress import BuildDisplay
 
     for request in make_requests(load(specs), None, None):
         with BuildDisplay() as display:
             path = tune_spec(request, Store(), display)
         typer.echo(f"wrote {path}")
-
-
-@app.command()
-def doctor(as_json: AsJson = False) -> None:
-    """Tell what this machine has of what modelwheel needs, and how to mend what is missing."""
-    from dataclasses import asdict
-
-    from ..engine.doctor import diagnose
-    from .display.tables import print_diagnosis
-
-    findings = diagnose()
-    if as_json:
-        print_json([asdict(finding) for finding in findings])
-    else:
-        print_diagnosis(findings)
-    raise typer.Exit(any(finding.required and not finding.ok for finding in findings))
-
-
-@app.command()
-def cache(
-    remove_unused: Annotated[
-        int | None,
-        typer.Option(metavar="DAYS", min=0, help="Remove results that nothing used for so long."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Tell where finished steps are kept and how much there is, and remove what is old.
-
-    Files that are less than a day old stay: a build that runs now may need them.
-    """
-    from ..store.garbage import collect_garbage, disk_usage, list_entries
-    from ..store.store import Store
-
-    store = Store()
-    if remove_unused is not None:
-        collect_garbage(store, remove_unused * 24 * 3600)
-    results, size = len(list_entries(store)), disk_usage(store)
-    if as_json:
-        print_json({"directory": str(store.root), "results": results, "bytes": size})
-    else:
-        typer.echo(f"{results} results of steps, {size / 1e6:.1f} MB in {store.root}")

@@ -1,63 +1,119 @@
-"""Options and arguments that several commands have, and what becomes of them."""
+"""Options and arguments that several commands share, and checks of how options go together."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import UsageError
+
 if TYPE_CHECKING:
     from ..request import Request
     from ..spec import Spec
 
+
 Specs = Annotated[
-    list[str], typer.Argument(metavar="SPEC...", help="Spec files, directories of them, or globs.")
+    list[str], typer.Argument(metavar="SPEC", help="Spec files, directories of them, or globs.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Targets = Annotated[
-    list[str] | None, typer.Option("--target", help="Only this CPU level; may be repeated.")
+AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")]
+Levels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--level",
+        metavar="LEVEL",
+        help="Only this CPU level, such as x86-64-v3; may be repeated.",
+    ),
 ]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Worker processes at most.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", "-j", metavar="N", min=1, help="Maximum number of worker processes."),
+]
 BatchSizes = Annotated[
-    list[int] | None, typer.Option("--batch-size", help="Only this batch size; may be repeated.")
+    list[int] | None,
+    typer.Option("--batch-size", metavar="N", help="Only this batch size; may be repeated."),
 ]
 Platforms = Annotated[
     list[str] | None,
     typer.Option(
         "--platform",
-        help="For this platform, such as linux-aarch64; several by commas or repeated.",
+        metavar="PLATFORM",
+        help="For this platform, such as linux-aarch64; separate several by commas, or repeat.",
     ),
 ]
-Summary = Annotated[Path | None, typer.Option(help="Append a summary in Markdown to this file.")]
+Summary = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Append a summary in Markdown to this file."),
+]
 ChangedSince = Annotated[
     str | None,
-    typer.Option(
-        metavar="REF", help="Only specs that this branch changed since it left REF (git)."
-    ),
+    typer.Option(metavar="REF", help="Only specs changed since this branch left REF (git)."),
 ]
 Tag = Annotated[
     str | None, typer.Option(metavar="NAME-VERSION", help="Only the spec that this tag releases.")
 ]
 
 
+def refuse_together(option: str, others: Mapping[str, object], reason: str) -> None:
+    """Refuses options that `option` would ignore.
+
+    Args:
+        option: The name of an option that was given.
+        others: Names of options with their values; None, False and empty lists mean "not given".
+        reason: Why they contradict each other.
+
+    Raises:
+        UsageError: Any of the others was given.
+    """
+    given = [name for name, value in others.items() if value]
+    if given:
+        raise UsageError(f"{option} cannot be combined with {', '.join(given)}: {reason}")
+
+
+def refuse_without(option: str, others: Mapping[str, object]) -> None:
+    """Refuses options that have an effect only with `option`, which was not given.
+
+    Raises:
+        UsageError: Any of the others was given.
+    """
+    given = [name for name, value in others.items() if value]
+    if given:
+        verb = "has" if len(given) == 1 else "have"
+        raise UsageError(f"{', '.join(given)} {verb} an effect only with {option}; add it")
+
+
+def require_appendable(path: Path | None) -> None:
+    """Checks before anything slow that a file can be appended to.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    if path is not None:
+        try:
+            path.open("a").close()
+        except OSError as error:
+            raise UsageError(f"cannot write to {path}: {error.strerror or error}") from None
+
+
 def make_requests(
     specs: Sequence[Spec],
-    targets: Sequence[str] | None,
+    levels: Sequence[str] | None,
     batch_sizes: Sequence[int] | None,
     platforms: Sequence[str] | None = None,
 ) -> list[Request]:
+    """What to build of each spec; see `modelwheel.request.make_request`."""
     from ..request import make_request
 
-    return [make_request(spec, targets or (), batch_sizes or (), platforms) for spec in specs]
+    return [make_request(spec, levels or (), batch_sizes or (), platforms) for spec in specs]
 
 
 def load(
     patterns: Sequence[str], changed_since: str | None = None, tag: str | None = None
 ) -> list[Spec]:
-    """The specs that are meant; an empty REF or tag, as workflows pass it, is none."""
+    """The selected specs. An empty REF or tag, as workflows pass it, means "not given"."""
     from ..spec import find_specs, load_specs
 
     specs = load_specs(find_specs(patterns))
@@ -75,13 +131,14 @@ def load(
 
 
 def split(names: Sequence[str] | None) -> list[str] | None:
-    """What an option named, by commas or repeatedly; None where it was not given."""
+    """The values of an option that takes commas and repetition; None if it was not given."""
     if names is None:
         return None
     return [part.strip() for name in names for part in name.split(",") if part.strip()]
 
 
 def print_json(value: object) -> None:
+    """Prints a value of any type that `as_json` knows."""
     from ..util.records import as_json
 
     typer.echo(json.dumps(as_json(value), indent=2))

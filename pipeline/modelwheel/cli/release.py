@@ -10,23 +10,24 @@ import typer
 
 from .. import extras
 from ..errors import UsageError
-from .app import app, say_error
+from .app import RELEASE, app, say_error
 from .options import AsJson, Specs, Summary, load, print_json
 
 if TYPE_CHECKING:
     from ..release.cibuildwheel import Outcome
 
 
-@app.command()
+@app.command(rich_help_panel=RELEASE)
 def wheel(
     sdists: Annotated[
         list[Path],
         typer.Argument(
-            metavar="SDIST...", help="Source distributions of `modelwheel compile`, or directories."
+            metavar="SDIST", help="Source distributions of `modelwheel compile`, or directories."
         ),
     ],
-    platform: Annotated[
-        str | None, typer.Option(help="linux, macos or windows; this machine's by default.")
+    system: Annotated[
+        str | None,
+        typer.Option(metavar="SYSTEM", help="linux, macos or windows; this machine's by default."),
     ] = None,
     only: Annotated[
         list[str] | None,
@@ -61,15 +62,15 @@ def wheel(
 
     sdists = find_sdists(sdists)
     if cross:
-        if platform or only or github_job:
+        if system or only or github_job:
             raise UsageError(
-                "--cross is instead of cibuildwheel: leave out --platform, --only, --github-job"
+                "--cross is instead of cibuildwheel: leave out --system, --only, --github-job"
             )
         outcomes = _cross_build(sdists, cross, python, out)
     elif python:
         raise UsageError("--python goes with --cross; of cibuildwheel, --only names wheels")
     else:
-        outcomes = _drive_cibuildwheel(sdists, platform, only, github_job, out)
+        outcomes = _drive_cibuildwheel(sdists, system, only, github_job, out)
     finished = []
     for outcome in outcomes:
         finished.append(outcome)
@@ -84,7 +85,7 @@ def wheel(
 
 def _drive_cibuildwheel(
     sdists: list[Path],
-    platform: str | None,
+    system: str | None,
     only: list[str] | None,
     github_job: str | None,
     out: Path,
@@ -97,7 +98,7 @@ def _drive_cibuildwheel(
 
         job = read_job(github_job)
         sdists, only = job.pick(sdists), [job.build]
-    selection = select(platform, only or ())
+    selection = select(system, only or ())
     return build_wheels(sdists, selection, out, lambda line: typer.echo(line, err=True))
 
 
@@ -111,9 +112,9 @@ def _cross_build(
         yield from build_wheels(sdists, target, python, out)
 
 
-@app.command()
+@app.command(rich_help_panel=RELEASE)
 def verify(
-    wheels: Annotated[list[Path], typer.Argument(metavar="WHEEL...", help="Wheels to verify.")],
+    wheels: Annotated[list[Path], typer.Argument(metavar="WHEEL", help="Wheels to verify.")],
     as_json: AsJson = False,
 ) -> None:
     """Install wheels into an empty environment and compare them with TensorFlow's outputs."""
@@ -133,10 +134,10 @@ def verify(
     raise typer.Exit(errors[0].exit_code if errors else 0)
 
 
-@app.command()
+@app.command(rich_help_panel=RELEASE)
 def report(
     wheels: Annotated[
-        list[Path], typer.Argument(metavar="WHEEL...", help="Wheels, or directories of them.")
+        list[Path], typer.Argument(metavar="WHEEL", help="Wheels, or directories of them.")
     ],
     index_url: Annotated[
         str | None,
@@ -170,7 +171,7 @@ def report(
     raise typer.Exit(errors[0].exit_code if errors else 0)
 
 
-@app.command()
+@app.command(rich_help_panel=RELEASE)
 def download(
     specs: Specs,
     index_url: Annotated[
@@ -196,7 +197,7 @@ def download(
     typer.echo(f"{len(copied)} released wheel{'s' * (len(copied) != 1)} copied", err=True)
 
 
-@app.command()
+@app.command(rich_help_panel=RELEASE)
 def inspect(
     file: Annotated[Path, typer.Argument(metavar="WHEEL", help="A wheel, or a model's .tar.gz.")],
     show_sbom: Annotated[
@@ -224,7 +225,7 @@ def inspect(
     elif replay or recompile:
         extras.require("build", "`modelwheel inspect --replay`", advise="compile")
         from ..provenance.replay import choose_store, require_whole, trace
-        from .display.tables import BuildDisplay
+        from .display.progress import BuildDisplay
 
         with choose_store(recompile=recompile) as store, BuildDisplay() as display:
             links = trace(contents, store, display, spec)
@@ -239,7 +240,7 @@ def inspect(
         print_contents(contents)
 
 
-@app.command()
+@app.command(rich_help_panel=RELEASE)
 def runtime(
     out: Annotated[Path, typer.Option(help="Where the files are put.")] = Path("dist"),
     wheel: Annotated[
@@ -264,9 +265,9 @@ def runtime(
         typer.echo(f"wrote {path}")
 
 
-@app.command()
+@app.command(rich_help_panel=RELEASE)
 def audit(
-    wheels: Annotated[list[Path], typer.Argument(metavar="WHEEL...", help="Wheels of a release.")],
+    wheels: Annotated[list[Path], typer.Argument(metavar="WHEEL", help="Wheels of a release.")],
     as_json: AsJson = False,
 ) -> None:
     """Judge wheels of any platform before they are released: tags, symbols, instructions, contents."""
@@ -282,7 +283,7 @@ def audit(
     require_accepted(results)
 
 
-@app.command()
+@app.command(rich_help_panel=RELEASE)
 def index(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory of wheels.")],
     base_url: Annotated[
@@ -304,9 +305,9 @@ def index(
     typer.echo(f"wrote {site.directory}: {models}, {wheels} {where}")
 
 
-@app.command()
+@app.command(rich_help_panel=RELEASE)
 def publish(
-    files: Annotated[list[Path], typer.Argument(metavar="DIST...", help="The release's files.")],
+    files: Annotated[list[Path], typer.Argument(metavar="DIST", help="The release's files.")],
     repository_url: Annotated[str, typer.Option(help="Where the index takes uploads.")],
     index_url: Annotated[
         str | None, typer.Option(help="The index's simple API, if not `simple/` below that.")

@@ -9,7 +9,7 @@ from ..request import Request, source_of
 from ..source import fetch as source
 from ..store.records import Record
 from ..store.store import Store
-from .steps import Step, steps_of
+from .steps import Goal, Step, steps_of
 
 State: TypeAlias = Literal["cached", "run"]
 
@@ -25,14 +25,14 @@ class PlannedStep:
     """None where it depends on a result that is still missing."""
 
 
-def plan(request: Request, store: Store) -> list[PlannedStep]:
+def plan(request: Request, store: Store, goal: Goal = "wheel") -> list[PlannedStep]:
     """Every step of a request in the order of the pipeline. Fetches and runs nothing."""
     origin = source_of(request.spec)
     tree = source.known_tree(origin, store)
     state: State = "run" if tree is None else "cached"
     planned = [PlannedStep(f"{request.name}/fetch", "fetch", state, source.source_key(origin))]
     records: dict[str, Record] = {}
-    for step in steps_of(request, tree or "", source.provenance(origin, tree or "")):
+    for step in steps_of(request, tree or "", source.provenance(origin, tree or ""), goal):
         key = _key(step, store, records) if tree is not None else None
         record = store.peek(key) if key is not None else None
         if record is not None:

@@ -100,7 +100,7 @@ def test_a_plan_lists_every_step_of_this_architecture(modelwheel: Modelwheel, sp
 
 
 def test_a_plan_narrowed_by_options(modelwheel: Modelwheel, spec: Path) -> None:
-    planned = modelwheel.plan(spec, "--target", "x86-64-v3", "--batch-size", "4")
+    planned = modelwheel.plan(spec, "--level", "x86-64-v3", "--batch-size", "4")
     assert [name for name in planned if "/" in name] == ["freeze/b4", f"{HOST}/x86-64-v3/b4"]
 
 
@@ -113,10 +113,10 @@ def test_a_plan_of_several_specs(modelwheel: Modelwheel, spec: Path) -> None:
 
 def test_a_spec_is_checked_without_its_model(modelwheel: Modelwheel, spec: Path) -> None:
     (spec.parent / "model" / "saved_model.pb").unlink()
-    assert modelwheel("check", "--spec-only", spec).out == "1 spec without mistakes\n"
+    assert modelwheel("check", "--spec-only", spec).out == "1 spec OK\n"
 
 
-def test_the_cache_is_told_and_emptied(modelwheel: Modelwheel, tmp_path: Path) -> None:
+def test_the_cache_is_shown_and_emptied(modelwheel: Modelwheel, tmp_path: Path) -> None:
     with open_store(modelwheel.cache) as store:
         store.publish(KEY, make(tmp_path / "made", {"file": bytes(3000)}))
 
@@ -125,9 +125,9 @@ def test_the_cache_is_told_and_emptied(modelwheel: Modelwheel, tmp_path: Path) -
     assert modelwheel("cache", "--remove-unused", "1", "--json").json == said
     for path in modelwheel.cache.glob("*/??/*"):
         os.utime(path, (0, 0))
-    assert modelwheel("cache").out == f"1 results of steps, 0.0 MB in {modelwheel.cache}\n"
+    assert modelwheel("cache").out == f"1 cached result, 0.0 MB, in {modelwheel.cache}\n"
     done = modelwheel("cache", "--remove-unused", "1")
-    assert done.out == f"0 results of steps, 0.0 MB in {modelwheel.cache}\n"
+    assert done.out == f"0 cached results, 0.0 MB, in {modelwheel.cache}\n"
 
 
 # --- mistakes -------------------------------------------------------------------------------------
@@ -155,8 +155,8 @@ def test_a_broken_spec(modelwheel: Modelwheel, spec: Path, command: str) -> None
 
 def test_options_that_the_spec_does_not_have(modelwheel: Modelwheel, spec: Path) -> None:
     for option, value, words in (
-        ("--target", "x86-64-v5", "no target 'x86-64-v5' to build here. Did you mean 'x86-64-v3'?"),
-        ("--target", "armv8-a", "no target 'armv8-a' to build here"),
+        ("--level", "x86-64-v5", "no target 'x86-64-v5' to build here. Did you mean 'x86-64-v3'?"),
+        ("--level", "armv8-a", "no target 'armv8-a' to build here"),
         ("--batch-size", "3", "batch size 3 is not among those of this spec: 1, 4"),
     ):
         for command in ("plan", "build"):
@@ -197,8 +197,8 @@ def test_one_model_out_of_reach_does_not_keep_others_from_being_checked(
         text = SPEC.replace("tiny", name).replace("directory: model", f"directory: no-{name}")
         (spec.parent / f"{name}.yaml").write_text(text)
     done = modelwheel("check", "--json", spec.parent, code=SourceError.exit_code)
-    assert [model["model"] for model in done.json] == ["other-1.0.0", "tiny-1.0.0"]
-    assert all("there is no directory" in model["error"] for model in done.json)
+    assert [model["model"] for model in done.json["models"]] == ["other-1.0.0", "tiny-1.0.0"]
+    assert all("there is no directory" in model["error"] for model in done.json["models"])
     assert modelwheel("check", spec.parent, code=SourceError.exit_code).out.count("error:") == 2
 
 
@@ -260,7 +260,7 @@ def test_a_store_that_cannot_be_used(modelwheel: Modelwheel, spec: Path) -> None
     assert f"cannot read or write {modelwheel.cache}" in done.err
 
 
-def test_faults_of_modelwheel_itself_are_told_in_a_sentence(spec: Path, tmp_path: Path) -> None:
+def test_internal_errors_are_reported_in_a_sentence(spec: Path, tmp_path: Path) -> None:
     script = (
         "import sys, modelwheel.engine.plan\n"
         "modelwheel.engine.plan.plan = lambda *_: 1 // 0\n"
@@ -269,6 +269,6 @@ def test_faults_of_modelwheel_itself_are_told_in_a_sentence(spec: Path, tmp_path
     )
     cache, command = str(tmp_path / "cache"), (sys.executable, "-c", script)
     done = run(*command, "plan", spec, code=1, MODELWHEEL_CACHE_DIR=cache)
-    assert "a fault of modelwheel: ZeroDivisionError" in _sentence(done.err)
+    assert "internal error: ZeroDivisionError: " in _sentence(done.err)
     done = run(*command, "--verbose", "plan", spec, code=1, MODELWHEEL_CACHE_DIR=cache)
     assert "Traceback" in done.err

@@ -271,7 +271,7 @@ def visible_symbols(path: Path) -> set[str]:
     ("options", "said"),
     [
         (("--cross", "solaris"), "no wheel can be cross-built for 'solaris'"),
-        (("--cross", "win_amd64", "--platform", "windows"), "leave out --platform"),
+        (("--cross", "win_amd64", "--system", "windows"), "leave out --system"),
         (("--python", "3.12"), "--python goes with --cross"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What `modelwheel inspect` shows to people: the model card, what the file holds, and where that is from."""
+"""What `modelwheel inspect` prints: the model card, the contents of a file, and their origin."""
 
 from __future__ import annotations
 
@@ -13,36 +13,35 @@ from rich.table import Column, Table
 from ...assembly.manifest import Manifest
 from ...provenance.replay import Link
 from ...signature import Tensor
+from ...util.words import count, shape_text
 from ...wheelfile.contents import Contents
-from .tables import make_console
+from .console import OUT
 
 _STATES = {"ok": "[green]ok[/]", "broken": "[red]broken[/]", "unchecked": "[yellow]unchecked[/]"}
 
 
 def print_contents(contents: Contents) -> None:
     """Model card, manifests, bills of materials and files."""
-    console = make_console(stderr=False)
-    _print_card(console, contents.metadata.description or "")
+    _print_card(OUT, contents.metadata.description or "")
     for manifest in contents.manifests:
-        console.print(_manifest_table(manifest))
+        OUT.print(_manifest_table(manifest))
     for name, sbom in contents.sboms.items():
-        console.print(f"\n[bold]{_safe(name)}[/]")
-        console.print(_sbom_table(sbom))
-    console.print(f"\n[bold]{len(contents.files)} files[/]")
-    console.print(_file_table(contents))
+        OUT.print(f"\n[bold]{_safe(name)}[/]")
+        OUT.print(_sbom_table(sbom))
+    OUT.print(f"\n[bold]{count(len(contents.files), 'file')}[/]")
+    OUT.print(_file_table(contents))
 
 
 def print_links(links: Sequence[Link]) -> None:
-    """Every link of the chain, and how many hold."""
-    console = make_console(stderr=False)
+    """Every link of the chain from the file to the commit of the model, and how many are verified."""
     table = Table("link", "", Column("found", overflow="fold"))
     for link in links:
         table.add_row(link.name, _STATES[link.state], _safe(link.found))
-    console.print(table)
-    count = {state: sum(link.state == state for link in links) for state in _STATES}
-    console.print(
-        f"{count['ok']} links hold, {count['broken']} are broken, "
-        f"{count['unchecked']} could not be checked here"
+    OUT.print(table)
+    numbers = {state: sum(link.state == state for link in links) for state in _STATES}
+    OUT.print(
+        f"{numbers['ok']} links verified, {numbers['broken']} broken, "
+        f"{numbers['unchecked']} could not be checked here"
     )
 
 
@@ -72,7 +71,7 @@ def _summary(manifest: Manifest) -> dict[str, str]:
         "batch sizes": _batches(manifest),
         "CPU levels": ", ".join(manifest.levels),
         "size": f"weights {sizes.weights:,} + machine code {sizes.machine_code:,} bytes; "
-        f"the SavedModel had {sizes.saved_model:,}",
+        f"the SavedModel has {sizes.saved_model:,}",
         "tolerance": _tolerances(manifest),
         "compiled by": f"TensorFlow {compiler.tensorflow}, modelwheel {compiler.modelwheel}",
         "source": "\n".join(f"{key} {value}" for key, value in source.items()),
@@ -82,13 +81,9 @@ def _summary(manifest: Manifest) -> dict[str, str]:
 
 
 def _tensors(tensors: Iterable[Tensor]) -> str:
-    return "\n".join(f"{t.name}: {t.dtype} {_shape(t)}" for t in tensors)
-
-
-def _shape(tensor: Tensor) -> str:
-    k = tensor.leading_per_row
-    batch = "batch" if k == 1 else f"batch * {k}"
-    return f"[{', '.join(batch if extent is None else str(extent) for extent in tensor.shape)}]"
+    return "\n".join(
+        f"{t.name}: {t.dtype} {shape_text(t.shape, t.leading_per_row)}" for t in tensors
+    )
 
 
 def _batches(manifest: Manifest) -> str:
@@ -97,9 +92,7 @@ def _batches(manifest: Manifest) -> str:
     if not manifest.signature.batched:
         return "the shapes are fixed"
     reason = batching.no_emulation_reason
-    return (
-        f"{sizes} ({f'no others: {reason}' if reason else f'others composed, {batching.strategy}'})"
-    )
+    return f"{sizes} ({f'no others: {reason}' if reason else f'others are split into these, {batching.strategy}'})"
 
 
 def _tolerances(manifest: Manifest) -> str:
@@ -132,7 +125,7 @@ def _file_table(contents: Contents) -> Table:
 
 
 def _plain(text: str) -> str:
-    """Text without what a terminal would obey: a file that is looked at is not to be trusted yet."""
+    """Text without control characters, because the file may come from anybody and terminals obey them."""
     return "".join(
         c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
     )

@@ -1,6 +1,6 @@
 """Summaries of builds and measurements in Markdown, as GitHub shows them on a pull request's checks.
 
-Names and messages come from specs and models, which anybody may propose: all of it is escaped.
+Names and messages come from specs and models that anybody may propose, so all of it is escaped.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from pathlib import Path
 
 from ...engine.scheduler import BuildResult
 from ...release.measure import Measurement
+from ...util.words import count
 from ...wheelfile.reports import Timing
 
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 
 _LONGEST = 1000
-"""Characters of a message; what it leaves out is in the log."""
+"""Characters of a message; the log has the rest."""
 
 
 def escape(text: str) -> str:
-    """Text that Markdown shows as it is, on one line: no markup, no HTML, no end of a table's cell.
+    """Text that Markdown shows unchanged, in one line: no markup, no HTML, no end of a table cell.
 
-    Any ASCII punctuation may be escaped by a backslash (CommonMark 0.31, section 2.4). What does not
-    print, such as marks that turn the direction of writing, becomes `?`.
+    Any ASCII punctuation may be escaped by a backslash (CommonMark 0.31, section 2.4). Unprintable
+    characters, such as those that reverse the direction of writing, become `?`.
     """
     line = " ".join(text.split())
     line = line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
@@ -31,20 +32,20 @@ def escape(text: str) -> str:
 
 
 def append(file: Path, markdown: str) -> None:
-    """Adds to a summary."""
+    """Appends to a summary file."""
     with file.open("a", encoding="utf-8") as summary:
         summary.write(f"{markdown}\n")
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; a cell's lines become lines in the cell."""
+    """A table; line ends in a cell are kept."""
     lines = [header, ["---"] * len(header)]
     lines += [["<br>".join(map(escape, cell.splitlines())) for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def show_builds(results: Sequence[BuildResult]) -> str:
-    """What became of the specs; what went wrong in full sentences."""
+    """One row for each spec: the file built, or the errors in full."""
     rows = []
     for result in results:
         wrong = [f"{name}: {error}".replace("\n", " ") for name, error in result.errors]
@@ -55,9 +56,15 @@ def show_builds(results: Sequence[BuildResult]) -> str:
     return table(["model", "file", "errors"], rows)
 
 
-def show_measurements(measurements: Sequence[Measurement]) -> str:
-    """Size, error and speed of each wheel, beside those of the released version."""
-    return table(MEASURED, map(measured_cells, measurements))
+def show_measurements(measurements: Sequence[Measurement], note: str = "") -> str:
+    """Size, error and speed of each wheel, beside those of the released version.
+
+    Args:
+        measurements: A row of the table each.
+        note: A sentence below it, such as why there is no comparison.
+    """
+    text = table(MEASURED, map(measured_cells, measurements))
+    return f"{text}\n{escape(note)}\n" if note else text
 
 
 MEASURED = ("model", "wheel", "largest error", "time of a call")
@@ -65,7 +72,7 @@ MEASURED = ("model", "wheel", "largest error", "time of a call")
 
 
 def measured_cells(measurement: Measurement) -> list[str]:
-    """What a table says of one wheel, as plain text; a cell may have several lines."""
+    """One row of `MEASURED` as plain text; a cell may have several lines."""
     model, released = measurement.manifest.model, measurement.released
     name = f"{model.name} {model.version}"
     if released is not None:
@@ -89,7 +96,7 @@ def _error(measurement: Measurement) -> str:
     if worst is None:
         return ""
     share = f"{worst.absolute / worst.limit:.1%}" if worst.limit > 0 else "all"
-    where = f"{worst.level}, {worst.rows} row{'s' * (worst.rows != 1)}"
+    where = f"{worst.level}, {count(worst.rows, 'row')}"
     return f"{worst.absolute:.2g} of {worst.limit:.2g} ({share})\n{worst.output}, {where}"
 
 
@@ -100,7 +107,7 @@ def _times(measurement: Measurement) -> str:
 
 
 def _time(timing: Timing, older: Timing | None) -> str:
-    text = f"{timing.rows} row{'s' * (timing.rows != 1)}: {timing.nanoseconds / 1000:.3g} µs"
+    text = f"{count(timing.rows, 'row')}: {timing.nanoseconds / 1000:.3g} µs"
     if older is not None:
         ratio = older.nanoseconds / timing.nanoseconds
         text += f", released {older.nanoseconds / 1000:.3g} µs ({ratio:.2f} x as fast)"

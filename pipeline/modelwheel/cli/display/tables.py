@@ -1,29 +1,19 @@
-"""What commands show to people: tables, and the progress of a build.
-
-A terminal gets a live display; anything else (a log file, CI) gets one plain line for each event.
-Everything that is not a result goes to standard error.
-"""
+"""The tables that commands print."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
-from ...errors import ModelwheelError
+from ...util.words import count
+from .console import ERR, OUT
 
 if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` needs
-    from typing_extensions import Self
-
     from ...audit import Audited
-    from ...compiler.check import Finding
     from ...compiler.inspection import Inspection, OpUse, TensorInfo
     from ...engine.check_models import CheckedModel
     from ...engine.doctor import Finding as Diagnosis
@@ -33,110 +23,41 @@ if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` need
     from ...verify.selftest import Verified
     from ...wheelfile.reports import Comparison, Report
 
-_LOG_WIDTH = 120
-"""Columns of tables that go into a file, where no terminal tells."""
-
-
-def make_console(*, stderr: bool) -> Console:
-    """A console for standard output or standard error."""
-    console = Console(stderr=stderr, highlight=False, soft_wrap=True)
-    if not console.is_terminal:
-        console.width = _LOG_WIDTH
-    return console
-
-
-_out, _err = make_console(stderr=False), make_console(stderr=True)
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
-class BuildDisplay:
-    """A `modelwheel.engine.scheduler.Reporter` for people."""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._running: list[str] = []
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[running]}"),
-            console=_err,
-            transient=True,
-            disable=not _err.is_terminal,
-        )
-        self._task = self._progress.add_task("steps", total=0, running="")
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._progress.stop()
-
-    def planned(self, names: Sequence[str]) -> None:
-        with self._guard:
-            total = self._progress.tasks[0].total or 0
-            self._progress.update(self._task, total=total + len(names))
-
-    def started(self, name: str) -> None:
-        with self._guard:
-            self._running.append(name)
-            self._show()
-
-    def finished(self, name: str, seconds: float, *, cached: bool) -> None:
-        with self._guard:
-            self._done(name)
-            if not cached:
-                _err.print(f"[green]done[/]    {escape(name)} ({seconds:.1f} s)")
-
-    def failed(self, name: str, error: ModelwheelError) -> None:
-        with self._guard:
-            self._done(name)
-            _err.print(f"[red]failed[/]  {escape(name)}: {escape(str(error))}")
-
-    def findings(self, name: str, findings: Sequence[Finding]) -> None:
-        with self._guard:
-            for finding in findings:
-                if finding.severity == "warning":
-                    _err.print(f"[yellow]warning[/] {escape(name)}: {escape(str(finding))}")
-
-    def _done(self, name: str) -> None:
-        if name in self._running:
-            self._running.remove(name)
-        self._progress.advance(self._task)
-        self._show()
-
-    def _show(self) -> None:
-        self._progress.update(self._task, running=", ".join(self._running[:3]))
-
-
 def print_results(results: Sequence[BuildResult]) -> None:
-    """One block for each spec: the file, its size, a wheel's errors against TensorFlow."""
+    """One block for each built spec: the file, its size, a wheel's errors against TensorFlow."""
     for result in results:
         if result.sdist is not None:
-            _out.print(_summary(result, result.sdist))
+            OUT.print(_summary(result, result.sdist))
             platforms = ", ".join(platform.name for platform in result.request.platforms)
-            _out.print(f"{result.sdist.stat().st_size / 1000:.0f} kB, for {platforms}")
-            continue
-        if result.wheel is None:
-            _out.print(f"[red]not built[/] {escape(result.request.name)}")
-            continue
-        _out.print(_summary(result, result.wheel))
-        _out.print(_sizes(result.wheel))
-        for path in result.needed:
-            _out.print(f"It needs {escape(path.name)}, which lies beside it")
-        if result.report is not None:
-            _print_comparisons(result.report)
+            OUT.print(f"{result.sdist.stat().st_size / 1000:.0f} kB, for {platforms}")
+        elif result.wheel is not None:
+            OUT.print(_summary(result, result.wheel))
+            OUT.print(_sizes(result.wheel))
+            for path in result.needed:
+                OUT.print(f"Requires {escape(path.name)} (in the same directory)")
+            if result.report is not None:
+                _print_comparisons(result.report)
+    if any(result.wheel is not None for result in results):
+        ERR.print("For this machine; `modelwheel wheel` makes wheels to share.")
+
+
+def print_failures(results: Sequence[BuildResult]) -> None:
+    """What was not built and why: the last lines of a build, because logs are read from their end."""
+    for result in results:
+        if result.errors:
+            model = result.request.spec.model
+            reasons = [f"{step.partition('/')[2]} failed: {error}" for step, error in result.errors]
+            ERR.print(
+                f"[red]{escape(model.name)} {escape(model.version)} was not built[/]: "
+                + escape("\n  ".join(reasons))
+            )
 
 
 def _summary(result: BuildResult, file: Path) -> str:
-    return f"{escape(str(file))}  {len(result.run)} steps run, {len(result.cached)} cached"
+    return f"{escape(str(file))}  {count(len(result.run), 'step')} run, {len(result.cached)} cached"
 
 
 def _sizes(wheel: Path) -> str:
@@ -152,15 +73,11 @@ def _sizes(wheel: Path) -> str:
 
 
 def print_verified(results: Sequence[Verified]) -> None:
-    """What the verification of each wheel found."""
+    """The errors of each verified wheel."""
     for result in results:
         if result.report is not None:
-            against = (
-                "the whole reference"
-                if result.whole_reference
-                else "the sample that the wheel carries"
-            )
-            _out.print(f"{escape(result.wheel.name)} against {against}")
+            against = "the full reference" if result.whole_reference else "the sample in the wheel"
+            OUT.print(f"{escape(result.wheel.name)} against {against}")
             _print_comparisons(result.report)
 
 
@@ -169,13 +86,13 @@ def print_audited(results: Sequence[Audited]) -> None:
     for result in results:
         gates = ", ".join(result.findings)
         mark = "[green]accepted[/]" if result.accepted else "[red]refused[/]"
-        _out.print(f"{mark} {escape(result.wheel.name)} ({gates})")
+        OUT.print(f"{mark} {escape(result.wheel.name)} ({gates})")
         for gate, findings in result.findings.items():
             for finding in findings:
                 colour = "red" if finding.severity == "violation" else "cyan"
-                _out.print(f"  [{colour}]{finding.severity}[/] {gate}: {escape(str(finding))}")
+                OUT.print(f"  [{colour}]{finding.severity}[/] {gate}: {escape(str(finding))}")
         if result.error is not None:
-            _out.print(f"  [red]error[/] {escape(str(result.error))}")
+            OUT.print(f"  [red]error[/] {escape(str(result.error))}")
 
 
 def _print_comparisons(report: Report) -> None:
@@ -197,11 +114,11 @@ def _print_comparisons(report: Report) -> None:
             f"{found.limit:.2e}",
             mark,
         )
-    _out.print(table)
+    OUT.print(table)
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers with successive ones drawn together: `1-5, 7, 15-17`."""
+    """Ascending numbers as ranges: `1-5, 7, 15-17`."""
     groups: list[list[int]] = []
     for number in numbers:
         if groups and number == groups[-1][-1] + 1:
@@ -218,21 +135,21 @@ def print_measurements(measurements: Sequence[Measurement]) -> None:
     table = Table(*(Column(name, overflow="fold") for name in MEASURED), show_lines=True)
     for measurement in measurements:
         table.add_row(*map(escape, measured_cells(measurement)))
-    _out.print(table if measurements else "no wheel that this machine runs")
+    OUT.print(table if measurements else "no wheel for this machine")
 
 
 def print_checked(models: Sequence[CheckedModel]) -> None:
     """Signatures, operations and findings of every model."""
     for model in models:
-        _out.print(f"[bold]{escape(model.name)}[/]")
+        OUT.print(f"[bold]{escape(model.name)}[/]")
         if model.error is not None:
-            _out.print(f"[red]error[/]: {escape(str(model.error))}")
+            OUT.print(f"[red]error[/]: {escape(str(model.error))}")
         if model.inspection is not None:
             _print_signatures(model.inspection, model.signature_key)
             _print_ops(model.inspection, model.signature_key)
         for finding in model.findings:
             colour = _COLOURS[finding.severity]
-            _out.print(f"[{colour}]{finding.severity}[/]: {escape(str(finding))}")
+            OUT.print(f"[{colour}]{finding.severity}[/]: {escape(str(finding))}")
 
 
 def _print_signatures(inspection: Inspection, chosen_key: str) -> None:
@@ -244,7 +161,7 @@ def _print_signatures(inspection: Inspection, chosen_key: str) -> None:
             for tensor in tensors:
                 table.add_row(first, role, escape(tensor.name), tensor.dtype, _shape(tensor))
                 first = ""
-    _out.print(table)
+    OUT.print(table)
 
 
 def _shape(tensor: TensorInfo) -> str:
@@ -261,12 +178,12 @@ def _print_ops(inspection: Inspection, chosen_key: str) -> None:
         if here is None:
             unused.append(use)
             continue
-        count = str(use.count) if here.count == use.count else f"{here.count} of {use.count}"
-        table.add_row(escape(use.op), count, _support(use), _some(here.layers))
-    _out.print(table)
+        uses = str(use.count) if here.count == use.count else f"{here.count} of {use.count}"
+        table.add_row(escape(use.op), uses, _support(use), _some(here.layers))
+    OUT.print(table)
     if unused:
         names = ", ".join(f"{escape(use.op)} {use.count}" for use in unused)
-        _out.print(f"[dim]Only in functions that this signature does not use: {names}[/]")
+        OUT.print(f"[dim]Only in functions that this signature does not use: {names}[/]")
 
 
 def _some(layers: Sequence[str], limit: int = 3) -> str:
@@ -280,7 +197,7 @@ def _support(use: OpUse) -> str:
         case "compiled":
             return "yes"
         case "frozen":
-            return "vanishes in freezing"
+            return "removed by freezing"
         case "unsupported":
             return f"[red]no{types}[/]"
         case "unregistered":
@@ -288,8 +205,8 @@ def _support(use: OpUse) -> str:
 
 
 def print_diagnosis(findings: Sequence[Diagnosis]) -> None:
-    """What the doctor found."""
-    table = Table("", "", "found", "remedy")
+    """One line for each check, with a fix where one is needed."""
+    table = Table("", "", "found", "fix")
     for finding in findings:
         mark = (
             "[green]ok[/]"
@@ -299,18 +216,18 @@ def print_diagnosis(findings: Sequence[Diagnosis]) -> None:
             else "[yellow]note[/]"
         )
         table.add_row(mark, finding.name, escape(finding.found), escape(finding.remedy or ""))
-    _out.print(table)
+    OUT.print(table)
 
 
 def print_publication(plan: Plan) -> None:
-    """Every file of a release and what is to be done with it, then the names new to the index."""
+    """Every file of a release with what will be done with it, then the project names new to the index."""
     table = Table(Column("file", overflow="fold"), "version", "size", "to do", "")
     colours = {"upload": "green", "skip": "dim", "refuse": "red"}
     for file in plan.files:
         action = f"[{colours[file.action]}]{file.action}[/]"
         size = f"{file.size / 1000:.0f} kB"
         table.add_row(escape(file.name), escape(file.version), size, action, escape(file.reason))
-    _out.print(table)
-    new = len(plan.new_projects)
-    names = f": {', '.join(plan.new_projects)}" if new else ""
-    _out.print(f"{new} new project name{'s' * (new != 1)} on the index{escape(names)}")
+    OUT.print(table)
+    names = f": {', '.join(plan.new_projects)}" if plan.new_projects else ""
+    new = count(len(plan.new_projects), "new project name")
+    OUT.print(f"{new} on the index{escape(names)}")

@@ -49,14 +49,22 @@ class Problem:
         return escape_unsafe(f"{field}{shorten(self.wrong, _SENTENCE)}{remedy}")
 
 
-def spec_error(problems: Iterable[Problem], spec_count: int) -> SpecError:
+class InvalidSpecsError(SpecError):
+    """Spec files have mistakes; `problems` has each of them."""
+
+    def __init__(self, message: str, problems: Iterable[Problem]) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
+
+
+def spec_error(problems: Iterable[Problem], spec_count: int) -> InvalidSpecsError:
     """All mistakes of `spec_count` files as one error, a line each and a count at the end."""
     problems = list(problems)
     lines = [str(problem) for problem in problems[:_MAX_LINES]]
     if len(problems) > _MAX_LINES:
         lines.append(f"... and {len(problems) - _MAX_LINES} more.")
     lines.append(f"{_count(len(problems), 'problem')} in {_count(spec_count, 'spec')}.")
-    return SpecError("\n".join(lines))
+    return InvalidSpecsError("\n".join(lines), problems)
 
 
 def _count(number: int, noun: str) -> str:

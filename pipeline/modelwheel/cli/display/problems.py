@@ -1,0 +1,44 @@
+"""Mistakes in specs as JSON, for editors and the annotations of a pull request."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from ...errors import SpecError
+from ...spec.reading.problems import InvalidSpecsError, Problem, format_field
+from ...util.words import shorten
+
+_LONGEST = 300
+"""Characters of a message: a spec may hold any text, and messages quote it."""
+
+
+class Row(TypedDict):
+    """One mistake. Everything but the message is None where a mistake is not in one place of a file."""
+
+    file: str | None
+    line: int | None
+    column: int | None
+    field: str | None
+    message: str
+    hint: str | None
+
+
+def problem_rows(error: SpecError) -> list[Row]:
+    """The mistakes that an error reports, in its order."""
+    if isinstance(error, InvalidSpecsError):
+        return [_row(problem) for problem in error.problems]
+    return [
+        Row(file=None, line=None, column=None, field=None, message=line, hint=None)
+        for line in str(error).splitlines()
+    ]
+
+
+def _row(problem: Problem) -> Row:
+    return Row(
+        file=str(problem.file),
+        line=problem.position.line,
+        column=problem.position.column,
+        field=format_field(problem.field) or None,
+        message=shorten(problem.wrong, _LONGEST),
+        hint=shorten(problem.remedy, _LONGEST) or None,
+    )

@@ -1,0 +1,138 @@
+"""The progress of a build.
+
+A terminal gets a live display; anything else, such as a log file or CI, gets one plain line for each
+event. Both go to standard error, because standard output is for results.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TimeElapsedColumn,
+)
+from rich.table import Column
+from rich.text import Text
+
+from ...errors import ModelwheelError
+from .console import ERR
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from ...compiler.check import Finding
+
+_BAR_WIDTH = 20
+
+
+class Running:
+    """The first of the running steps and the number of the others, in as many columns as there are."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._first = names[0] if names else ""
+        self._others = f" (+{len(names) - 1})" if len(names) > 1 else ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        first = Text(self._first)
+        first.truncate(max(options.max_width - len(self._others), 1), overflow="ellipsis")
+        yield Text.assemble(first, self._others, no_wrap=True)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(1, max(len(self._first) + len(self._others), 1))
+
+
+class _RunningColumn(ProgressColumn):
+    """Takes the width that bar, count and time leave over."""
+
+    def __init__(self) -> None:
+        super().__init__(Column(ratio=1, no_wrap=True))
+
+    def render(self, task: Task) -> Running:
+        running: Running = task.fields["running"]
+        return running
+
+
+class BuildDisplay:
+    """A `modelwheel.engine.scheduler.Reporter` for people."""
+
+    def __init__(self, console: Console = ERR) -> None:
+        self._guard = threading.Lock()
+        self._console = console
+        self._running: list[str] = []
+        self._models: set[str] = set()
+        self._progress = Progress(
+            BarColumn(_BAR_WIDTH),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            _RunningColumn(),
+            console=console,
+            expand=True,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task("steps", total=0, running=Running([]))
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def planned(self, names: Sequence[str]) -> None:
+        with self._guard:
+            self._models.update(name.partition("/")[0] for name in names)
+            total = self._progress.tasks[0].total or 0
+            self._progress.update(self._task, total=total + len(names))
+
+    def started(self, name: str) -> None:
+        with self._guard:
+            self._running.append(name)
+            self._show()
+
+    def finished(self, name: str, seconds: float, *, cached: bool) -> None:
+        with self._guard:
+            self._done(name)
+            if not cached:
+                self._console.print(f"[green]done[/]    {escape(name)} ({seconds:.1f} s)")
+
+    def failed(self, name: str, error: ModelwheelError) -> None:
+        with self._guard:
+            self._done(name)
+            self._console.print(f"[red]failed[/]  {escape(name)}: {escape(str(error))}")
+
+    def findings(self, name: str, findings: Sequence[Finding]) -> None:
+        with self._guard:
+            for finding in findings:
+                if finding.severity == "warning":
+                    self._console.print(
+                        f"[yellow]warning[/] {escape(name)}: {escape(str(finding))}"
+                    )
+
+    def _done(self, name: str) -> None:
+        if name in self._running:
+            self._running.remove(name)
+        self._progress.advance(self._task)
+        self._show()
+
+    def _show(self) -> None:
+        names = self._running
+        if len(self._models) == 1:  # every name begins with the same model: leave it out
+            names = [name.partition("/")[2] for name in names]
+        self._progress.update(self._task, running=Running(names))

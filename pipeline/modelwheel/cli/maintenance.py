@@ -1,0 +1,50 @@
+"""Commands for this machine: its tools and its cache."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .app import MAINTENANCE, app
+from .options import AsJson, print_json
+
+
+@app.command(rich_help_panel=MAINTENANCE)
+def doctor(as_json: AsJson = False) -> None:
+    """Check this machine for everything modelwheel needs, and suggest fixes."""
+    from ..engine.doctor import diagnose
+    from .display.tables import print_diagnosis
+
+    findings = diagnose()
+    if as_json:
+        print_json(findings)
+    else:
+        print_diagnosis(findings)
+    raise typer.Exit(any(finding.required and not finding.ok for finding in findings))
+
+
+@app.command(rich_help_panel=MAINTENANCE)
+def cache(
+    remove_unused: Annotated[
+        int | None,
+        typer.Option(metavar="DAYS", min=0, help="Remove entries not used for DAYS days."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the build cache, and remove old entries.
+
+    Files that are less than a day old are kept because a running build may need them.
+    """
+    from ..store.garbage import collect_garbage, disk_usage, list_entries
+    from ..store.store import Store
+    from ..util.words import count
+
+    store = Store()
+    if remove_unused is not None:
+        collect_garbage(store, remove_unused * 24 * 3600)
+    results, size = len(list_entries(store)), disk_usage(store)
+    if as_json:
+        print_json({"directory": store.root, "results": results, "bytes": size})
+    else:
+        typer.echo(f"{count(results, 'cached result')}, {size / 1e6:.1f} MB, in {store.root}")

@@ -1,0 +1,157 @@
+"""Options are obeyed or refused, never ignored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from modelwheel.errors import EnvironmentProblemError, SpecError, UsageError
+from tests.support.commands import GROUP, Modelwheel
+
+SPEC = """\
+model: {name: tiny, version: "1.0.0"}
+source: {directory: model}
+targets: [x86-64, x86-64-v3, armv8-a]
+compilation: {batch_sizes: [1, 4]}
+"""
+
+
+@pytest.fixture
+def modelwheel(tmp_path: Path) -> Modelwheel:
+    return Modelwheel(tmp_path / "cache")
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    """A valid spec of a directory that only looks like a model."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "saved_model.pb").write_bytes(b"graph")
+    path = tmp_path / "tiny.yaml"
+    path.write_text(SPEC)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--github-matrix", "--level", "x86-64"), "cannot be combined with --level: "),
+        (("--github-matrix", "--batch-size", "1"), "cannot be combined with --batch-size: "),
+        (("--github-matrix", "--json"), "cannot be combined with --json: "),
+        (("--github-matrix", "--json", "--level", "x86-64"), "with --level, --json: "),
+        (("--musllinux",), "--musllinux has an effect only with --github-matrix"),
+        (("--github-output", "out"), "--github-output has an effect only with --github-matrix"),
+        (("--musllinux", "--github-output", "out"), "--musllinux, --github-output have an effect"),
+        (("--platform", "linux-riscv"), "--platform linux-riscv"),
+        (("--github-matrix", "--platform", "linux-riscv"), "linux-riscv"),
+        (("--github-matrix", "--github-output", "absent/out"), "cannot write to absent/out: "),
+    ],
+    ids=str,
+)
+def test_plans_refuse_what_they_would_ignore(
+    modelwheel: Modelwheel,
+    spec: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(spec.parent)
+    done = modelwheel("plan", spec, *arguments, code=UsageError.exit_code)
+    assert done.out == ""
+    assert message in done.err
+
+
+def test_a_plan_for_platforms_is_the_plan_of_compile(modelwheel: Modelwheel, spec: Path) -> None:
+    """No wheel is built and verified for another platform, so none is planned."""
+    here, there = modelwheel.plan(spec), modelwheel.plan(spec, "--platform", "linux-aarch64")
+    assert list(here)[-3:] == ["project", "wheel", "verify"]
+    assert list(there)[-4:] == [
+        "linux-aarch64/armv8-a/b1",
+        "linux-aarch64/armv8-a/b4",
+        "project",
+        "sdist",
+    ]
+    both = modelwheel.plan(spec, "--platform", "linux-aarch64,linux-x86_64")
+    assert {name.partition("/")[0] for name in both} >= {"linux-aarch64", "linux-x86_64"}
+
+
+# --- check ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [(), ("--spec-only",)])
+def test_mistakes_in_specs_as_json(
+    modelwheel: Modelwheel, spec: Path, options: tuple[str, ...]
+) -> None:
+    spec.write_text(SPEC.replace("version", "versoin").replace("[1, 4]", "[0]"))
+    done = modelwheel("check", spec, "--json", *options, code=SpecError.exit_code)
+    problems = done.json["problems"]
+    assert set(problems[0]) == {"file", "line", "column", "field", "message", "hint"}
+    places = [(each["file"], each["line"], each["field"]) for each in problems]
+    assert (str(spec), 1, "model.versoin") in places
+    assert (str(spec), 4, "compilation.batch_sizes[0]") in places
+    (misspelt,) = [each for each in problems if each["field"] == "model.versoin"]
+    assert misspelt["column"] == SPEC.index("version") + 1
+    assert "'version'" in misspelt["hint"]
+    assert done.err.startswith("error: ")
+
+
+def test_valid_specs_as_json(modelwheel: Modelwheel, spec: Path) -> None:
+    assert modelwheel("check", spec, "--json", "--spec-only").json == {"problems": []}
+
+
+def test_mistakes_without_a_place_as_json(modelwheel: Modelwheel, tmp_path: Path) -> None:
+    done = modelwheel("check", tmp_path / "no", "--json", "--spec-only", code=SpecError.exit_code)
+    (problem,) = done.json["problems"]
+    assert (problem["file"], problem["line"]) == (None, None)
+    assert str(tmp_path / "no") in problem["message"]
+
+
+def test_text_of_specs_is_escaped_in_json(modelwheel: Modelwheel, spec: Path) -> None:
+    spec.write_text(SPEC.replace("tiny", '"\\u202e\\e[31m"'))
+    done = modelwheel("check", spec, "--json", "--spec-only", code=SpecError.exit_code)
+    assert done.out.isascii()
+    assert "\x1b" not in done.out
+    assert json.loads(done.out)["problems"]
+
+
+# --- before anything slow -------------------------------------------------------------------------
+
+
+def test_a_summary_that_cannot_be_written_is_refused_first(
+    modelwheel: Modelwheel, spec: Path, tmp_path: Path
+) -> None:
+    summary = tmp_path / "absent" / "summary.md"
+    done = modelwheel("build", spec, "--summary", summary, code=UsageError.exit_code)
+    assert f"cannot write to {summary}: " in done.err
+    assert "fetch" not in done.err
+
+
+def test_a_work_directory_that_cannot_be_made_is_refused_first(
+    modelwheel: Modelwheel, spec: Path
+) -> None:
+    code = EnvironmentProblemError.exit_code
+    done = modelwheel("build", spec, "--keep-work-dir", spec / "work", code=code)
+    assert str(spec / "work") in done.err
+    assert "fetch" not in done.err
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def options_of(command: str) -> set[str]:
+    return {option for parameter in GROUP.commands[command].params for option in parameter.opts}
+
+
+def test_an_option_has_one_meaning() -> None:
+    """`--platform` is a platform of modelwheel everywhere, and a CPU level is `--level` everywhere."""
+    for name in GROUP.commands:
+        assert "--target" not in options_of(name)
+    assert {name for name in GROUP.commands if "--platform" in options_of(name)} == {
+        "plan",
+        "compile",
+    }
+    assert {name for name in GROUP.commands if "--level" in options_of(name)} == {
+        *("plan", "build", "compile"),
+    }
+    assert "--system" in options_of("wheel")

@@ -1,0 +1,69 @@
+"""The progress of a build, as terminals of different widths show it."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from modelwheel.cli.display.progress import BuildDisplay
+from modelwheel.errors import CompileError
+
+_CONTROL = re.compile(r"\x1b\[[^A-Za-z]*[A-Za-z]")
+
+STEPS = [
+    "digits-1.0.0/fetch",
+    "digits-1.0.0/linux-x86_64/x86-64/b1",
+    "digits-1.0.0/linux-x86_64/x86-64-v3/b32",
+    "digits-1.0.0/linux-x86_64/x86-64-v4/b32",
+]
+
+
+def lines_of(width: int, *, others: tuple[str, ...] = ()) -> list[str]:
+    """What a terminal shows while one of four steps is done and three are running."""
+    terminal = io.StringIO()
+    display = BuildDisplay(Console(file=terminal, force_terminal=True, width=width))
+    with display:
+        display.planned([*STEPS, *others])
+        for step in STEPS:
+            display.started(step)
+        display.finished(STEPS[0], 0.1, cached=True)
+    lines = re.split(r"[\r\n]+", _CONTROL.sub("", terminal.getvalue()))
+    return [line.rstrip() for line in lines if line.strip()]
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_bar_count_and_time_are_always_visible(width: int) -> None:
+    lines = lines_of(width)
+    for line in lines:
+        assert len(line) <= width
+        assert re.match(r"[━╸╺]{20} +\d+/\d+ 0:00:00", line), line
+    assert lines[-1].endswith(" 1/4 0:00:00 linux-x86_64/x86-64/b1 (+2)")
+
+
+def test_long_names_are_cut_before_the_number_of_other_steps() -> None:
+    assert lines_of(50)[-1].endswith(" 1/4 0:00:00 linux-x86_6… (+2)")
+
+
+def test_the_name_of_the_model_is_shown_where_there_are_several() -> None:
+    text = "\n".join(lines_of(120, others=("parity-1.0.0/fetch",)))
+    assert "digits-1.0.0/linux-x86_64/x86-64/b1 (+2)" in text
+    assert "digits-1.0.0" not in "\n".join(lines_of(120))
+
+
+def test_a_log_file_gets_a_line_for_each_event() -> None:
+    log = io.StringIO()
+    with BuildDisplay(Console(file=log, width=120)) as display:
+        display.planned(STEPS)
+        display.started(STEPS[0])
+        display.finished(STEPS[0], 0.1, cached=True)
+        display.started(STEPS[1])
+        display.finished(STEPS[1], 2.5, cached=False)
+        display.started(STEPS[2])
+        display.failed(STEPS[2], CompileError("no such [op]"))
+    assert log.getvalue().splitlines() == [
+        f"done    {STEPS[1]} (2.5 s)",
+        f"failed  {STEPS[2]}: no such [op]",
+    ]
