@@ -12,11 +12,11 @@ from modelwheel.assembly.manifest import (
     Model,
     Provenance,
     Sizes,
-    Tolerance,
     Variant,
     Verification,
 )
 from modelwheel.signature import Signature, Tensor
+from modelwheel.spec.model import Tolerance
 from modelwheel.wheelfile.reports import (
     BENCH_SUFFIX,
     REPORT_SUFFIX,

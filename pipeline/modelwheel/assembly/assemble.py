@@ -1,6 +1,6 @@
-"""From compiled variants to the files that a wheel is made from: C++, constants, manifest, reference.
+"""Assembles the files that a wheel is made from: C++, machine code, constants, reference and manifest.
 
-These files and `wheel_template/` are all that the wheel stage reads.
+Packaging reads these files and `wheel_template/`, and nothing else.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from .describe import LICENSES, Compiled, describe, platform_directory
 from .objects import loaded_bytes
 
 MANIFEST = "manifest.json"
-"""In the directory of each platform."""
+"""The manifest's name in the directory of each platform."""
 
 
 @dataclass(frozen=True)
 class Project:
-    """Everything that the wheel of one model is made from, as earlier steps left it in the store."""
+    """Results of earlier steps, in the store: everything that the wheel of one model is made from."""
 
     request: Request
     tree_sha256: str
@@ -55,7 +55,7 @@ class Project:
     store: Store
 
     def key_inputs(self) -> dict[str, Any]:
-        """What the files depend on."""
+        """Everything that the files depend on; part of the step's key."""
         request = self.request
         return {
             "modelwheel": __version__,
@@ -87,7 +87,7 @@ class Project:
         }
 
     def read(self, platform: Platform) -> Compiled:
-        """The results for one platform as values; programs in the order of `compiled`."""
+        """Reads the results for one platform; programs are in the order of `compiled`."""
         store = self.store
         reference = Reference.model_validate_json(store.read_bytes(self.reference, SUMMARY))
         return Compiled(
@@ -95,7 +95,7 @@ class Project:
                 size: FrozenSignature.model_validate_json(store.read_bytes(record, SIGNATURE))
                 for size, record in self.frozen.items()
             },
-            # Without a batch axis the spec's batch size, if any, is the extent of a fixed axis.
+            # Without a batch axis, the spec's batch size (if any) is the extent of a fixed axis.
             programs={
                 (level, size if reference.batched_inputs else 1): Program.model_validate_json(
                     store.read_bytes(record, "program.json")
@@ -121,7 +121,7 @@ def write_project_files(project: Project, model: Path, out: Path) -> None:
 
     Raises:
         UnsupportedModelError: An output's shape follows the batch in a way that cannot be described,
-            or the spec's batch rules cannot be kept.
+            or the spec's batch rules cannot be used.
         UnsupportedProgramError: A step cannot be expressed with the runtime's kernels.
     """
     from .sample import write_sample  # NumPy, which a plan does not need
@@ -132,7 +132,7 @@ def write_project_files(project: Project, model: Path, out: Path) -> None:
         _write_platform(project, platform, provenance, out)
         for platform in project.request.platforms
     ]
-    # What TensorFlow answers is the same everywhere.
+    # TensorFlow's results are the same for all platforms.
     first = described[0]
     sample = out / "python" / first.model.module / "_reference.npz"
     write_sample(project.store.path(project.reference, ARRAYS), first, sample)
@@ -143,7 +143,7 @@ def write_project_files(project: Project, model: Path, out: Path) -> None:
 
 
 def _write_manifest(described: manifest.Manifest, directory: str, out: Path) -> None:
-    """Writes the bill of materials, which names all other files, and the manifest, which names all."""
+    """Writes the bill of materials, which names all other files, and then the manifest, which names all."""
     path = f"{directory}/{sbom.SBOM_TEMPLATE}"
     _write(out / path, sbom.template(described).encode())
     digest = digest_file(out / path)
@@ -162,7 +162,7 @@ def _is_of(path: str, platform: Platform, weights: str) -> bool:
 def _write_platform(
     project: Project, platform: Platform, provenance: manifest.Provenance, out: Path
 ) -> manifest.Manifest:
-    """Writes what one platform alone has, and its constants; gives its manifest without files."""
+    """Writes the files of one platform and its constants; returns its manifest without `files`."""
     compiled, request, store = project.read(platform), project.request, project.store
     records = dict(zip(compiled.programs, project.compiled_for(platform).values(), strict=True))
     constants = collect(
@@ -177,7 +177,7 @@ def _write_platform(
         saved_model=sum(file.size for file in provenance.files),
     )
     described = describe(request, platform, compiled, provenance, sizes)
-    # Named by its content: platforms whose constants are the same, as nearly always, share one file.
+    # Named by its content, so that platforms with the same constants (nearly always all) share one file.
     weights = f"weights/{hashlib.sha256(constants.blob).hexdigest()[:16]}.bin"
     _write(out / weights, bytes(constants.blob))
     for variant in described.variants:
@@ -218,7 +218,7 @@ def _write_sources(
     programs: Mapping[tuple[str, int], Program],
     directory: Path,
 ) -> None:
-    """Writes one file of C++ for each CPU level, and one with the tables that name them."""
+    """Writes one C++ file for each CPU level, and one with the tables that refer to them."""
     states = max(map(random_states, programs.values()))
     for level in request.levels_of(platform):
         variants = [

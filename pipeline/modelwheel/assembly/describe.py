@@ -1,6 +1,6 @@
-"""What a compiled model looks like to its users: signature, batching, costs, and who it is.
+"""Makes the manifest of a compiled model: its signature, batching, costs and metadata.
 
-Everything here is a value made from values; `modelwheel.assembly.assemble` reads and writes the files.
+The functions here only compute; `modelwheel.assembly.assemble` reads and writes the files.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from ..versions import TENSORFLOW_VERSION
 from . import manifest, tune_lock
 
 LICENSES = "licenses"
-"""Where the project keeps licence texts."""
+"""The directory of licence texts in a project."""
 
-Variant: TypeAlias = tuple[str, int]
-"""CPU level and batch size; 1 where the signature has no batch axis."""
+VariantKey: TypeAlias = tuple[str, int]
+"""CPU level and batch size; the size is 1 if the signature has no batch axis."""
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """What freezing, compiling and evaluating gave for one request and platform."""
+    """The results of freezing, compiling and evaluating for one request and platform."""
 
     frozen: Mapping[int, FrozenSignature]
     """By batch size."""
-    programs: Mapping[Variant, Program]
+    programs: Mapping[VariantKey, Program]
     reference: Reference
     reference_sha256: str
-    """Of its arrays."""
+    """Hash of the reference's arrays."""
 
 
 def describe(
@@ -54,7 +54,7 @@ def describe(
 
     Raises:
         UnsupportedModelError: An output's shape follows the batch in a way that cannot be described,
-            or the spec's batch rules cannot be kept.
+            or the spec's batch rules cannot be used.
     """
     signature = describe_signature(compiled.frozen, compiled.reference)
     levels = request.levels_of(platform)
@@ -78,10 +78,10 @@ def describe(
 
 
 def describe_signature(frozen: Mapping[int, FrozenSignature], reference: Reference) -> Signature:
-    """Inputs and outputs for any number of rows, from those of each batch size.
+    """Derives the signature for any number of rows from the signatures of all batch sizes.
 
     Raises:
-        UnsupportedModelError: They cannot be described so.
+        UnsupportedModelError: A shape follows the batch in a way that cannot be described.
     """
     first = next(iter(frozen.values()))
     signature = Signature(
@@ -105,7 +105,7 @@ def _tensor(tensor: FrozenTensor, leading_per_row: int) -> Tensor:
 
 
 def _require_shapes(signature: Signature, frozen: FrozenSignature, size: int) -> None:
-    """Every tensor must have, at every batch size, the shape that the signature foretells."""
+    """Checks that every tensor has the shape that the signature predicts for this batch size."""
     for tensor, at_size in zip(
         signature.inputs + signature.outputs, frozen.inputs + frozen.outputs, strict=True
     ):
@@ -136,7 +136,7 @@ def _describe_batching(request: Request, compiled: Compiled) -> manifest.Batchin
 
 def _no_emulation_reason(spec: Spec, reference: Reference) -> str | None:
     if not reference.batched_inputs:
-        return None  # there are no rows to compose
+        return None  # there are no rows to split
     if not reference.independent:
         return reference.reason or "its rows are not independent"
     return None if spec.batching.emulate else "its spec sets batching.emulate to false"
@@ -149,7 +149,7 @@ def _require_emulation(
         reason = "its signature has no batch axis"
     if rules and reason is not None:
         raise UnsupportedModelError(
-            f"the batch rule '{rules[0]}' cannot be kept: {reason}; remove batching.rules from the spec"
+            f"the batch rule '{rules[0]}' cannot be used: {reason}; remove batching.rules from the spec"
         )
 
 
@@ -157,17 +157,17 @@ def _require_emulation(
 
 
 def platform_directory(platform: Platform) -> str:
-    """Where all that is of one platform alone lies in the project."""
+    """The directory in a project for files of one platform."""
     return f"platforms/{platform.name}"
 
 
 def object_name(platform: Platform, level: str, batch_size: int) -> str:
-    """Where a variant's machine code lies in the project."""
+    """The path of a variant's machine code in a project."""
     return f"{platform_directory(platform)}/objects/{level}_b{batch_size}.o"
 
 
 def _describe_variants(
-    spec: Spec, platform: Platform, programs: Mapping[Variant, Program]
+    spec: Spec, platform: Platform, programs: Mapping[VariantKey, Program]
 ) -> tuple[manifest.Variant, ...]:
     costs = _choose_costs(spec, programs)
     return tuple(
@@ -183,8 +183,8 @@ def _describe_variants(
     )
 
 
-def _choose_costs(spec: Spec, programs: Mapping[Variant, Program]) -> dict[Variant, float]:
-    """Measured costs where `modelwheel tune` left them for a whole level, estimates elsewhere."""
+def _choose_costs(spec: Spec, programs: Mapping[VariantKey, Program]) -> dict[VariantKey, float]:
+    """Measured costs where `modelwheel tune` has stored them for a whole level, estimates otherwise."""
     measured = tune_lock.read_costs(spec.path)
     costs = {}
     for (level, size), program in programs.items():
@@ -201,8 +201,7 @@ def _describe_verification(
     spec: Spec, signature: Signature, compiled: Compiled
 ) -> manifest.Verification:
     tolerances = {
-        output.name: manifest.Tolerance(**spec.verify.tolerance_of(output.name).model_dump())
-        for output in signature.outputs
+        output.name: spec.verify.tolerance_of(output.name) for output in signature.outputs
     }
     return manifest.Verification(
         seed=spec.verify.seed,

@@ -1,7 +1,7 @@
-"""The versioned record that joins compiling and packaging.
+"""The manifest: the versioned record that connects compiling and packaging.
 
-Everything that a wheel is made from is named here with its hash. It is written once all variants are
-compiled, read by the wheel stage instead of the spec, and ships in the wheel.
+It names everything that a wheel is made from, with hashes. It is written once all variants are compiled, is what
+packaging reads instead of the spec, and ships in the wheel.
 """
 
 from __future__ import annotations
@@ -9,22 +9,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from ..errors import WheelError
 from ..signature import Signature
+from ..spec.model import Tolerance
+from ..util.records import JsonRecord
 from ..util.trees import digest_tree
 from ..versions import NUMPY_REQUIREMENT, RUNTIME_REQUIREMENT
 
 MANIFEST_VERSION = 3
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class File(_Record):
-    """A file by its content."""
+class File(JsonRecord):
+    """A file, identified by its content."""
 
     path: str
     """Relative to the project, or to the SavedModel, with forward slashes."""
@@ -32,8 +30,8 @@ class File(_Record):
     size: int
 
 
-class Model(_Record):
-    """Who the model is."""
+class Model(JsonRecord):
+    """The model's names, version, licences and other metadata."""
 
     name: str
     identifier: str
@@ -47,7 +45,7 @@ class Model(_Record):
     license: str
     weights_license: str | None
     license_files: tuple[str, ...]
-    """Licence texts, by their path."""
+    """Paths of the licence texts."""
     urls: dict[str, str]
     keywords: tuple[str, ...]
     bindings: Literal["extension", "shared"] = "extension"
@@ -55,7 +53,7 @@ class Model(_Record):
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """What the Python package needs."""
+        """The requirements of the Python package."""
         runtime = (RUNTIME_REQUIREMENT,) if self.bindings == "shared" else ()
         return (NUMPY_REQUIREMENT, *runtime)
 
@@ -68,7 +66,7 @@ class Model(_Record):
         return " AND ".join(f"({text})" if " " in text else text for text in both)
 
 
-class Variant(_Record):
+class Variant(JsonRecord):
     """One CPU level and batch size."""
 
     level: str
@@ -78,43 +76,35 @@ class Variant(_Record):
     operations: int
     """Arithmetic operations of one run."""
     bytes_moved: int
-    """Bytes that the kernels of one run read and write."""
+    """Bytes that the kernels read and write in one run."""
     cost: float
-    """Nanoseconds of one run, estimated or (by `modelwheel tune`) measured."""
+    """Nanoseconds for one run, estimated or measured by `modelwheel tune`."""
 
 
-class Batching(_Record):
-    """How rows are composed of batch sizes."""
+class Batching(JsonRecord):
+    """How a batch of any number of rows is split into compiled batch sizes."""
 
     sizes: tuple[int, ...]
     strategy: Literal["cheapest", "smallest"]
     rules: tuple[str, ...]
     no_emulation_reason: str | None
-    """Why only compiled batch sizes can be run; None where any number of rows can."""
+    """Why only compiled batch sizes can be run; None if any number of rows can."""
 
 
-class Tolerance(_Record):
-    """How far an output may lie from TensorFlow's."""
-
-    atol: float
-    rtol: float
-    """Relative to the largest absolute value of the output."""
-
-
-class Verification(_Record):
-    """What the built wheel is held against."""
+class Verification(JsonRecord):
+    """What the built wheel is compared with."""
 
     seed: int
     ranges: dict[str, tuple[float, float]]
-    """[low, high) of the random inputs, where the spec gives them."""
+    """[low, high) of the random inputs whose range the spec sets."""
     rows: tuple[int, ...]
     tolerances: dict[str, Tolerance]
     reference_sha256: str
-    """Of the whole reference (`reference.npz`), which stays in the store; the wheel ships a sample."""
+    """Hash of the whole reference (`reference.npz`), which stays in the store; the wheel ships a sample."""
 
 
-class Compiler(_Record):
-    """What compiled the model."""
+class Compiler(JsonRecord):
+    """Versions and flags of the compiler."""
 
     tensorflow: str
     modelwheel: str
@@ -123,13 +113,13 @@ class Compiler(_Record):
     tf_xla_flags: tuple[str, ...]
 
 
-class Provenance(_Record):
+class Provenance(JsonRecord):
     """Where the model comes from."""
 
     spec_sha256: str
     source: dict[str, str]
     tree_sha256: str
-    """Over `files`; see `modelwheel.source.fetch`."""
+    """Hash over `files`; see `modelwheel.source.fetch`."""
     files: tuple[File, ...]
     """Every file of the SavedModel."""
     signature_key: str
@@ -137,8 +127,8 @@ class Provenance(_Record):
     """SHA-256 of the frozen graphs by batch size."""
 
 
-class Sizes(_Record):
-    """Bytes by part."""
+class Sizes(JsonRecord):
+    """Sizes in bytes."""
 
     weights: int
     """All distinct constants, once."""
@@ -147,7 +137,7 @@ class Sizes(_Record):
     saved_model: int
 
 
-class Manifest(_Record):
+class Manifest(JsonRecord):
     """Everything that a wheel is made from."""
 
     manifest_version: Literal[3] = 3
@@ -168,21 +158,17 @@ class Manifest(_Record):
     provenance: Provenance
     sizes: Sizes
 
-    def save(self, path: Path) -> None:
-        """Writes the manifest as JSON, the same bytes for the same value."""
-        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
-
-    @staticmethod
-    def load(path: Path) -> Manifest:
+    @classmethod
+    def load(cls, path: Path) -> Manifest:
         """Reads what `save` wrote; see `parse`."""
         return Manifest.parse(path.read_bytes(), str(path))
 
     @staticmethod
     def parse(content: bytes, origin: str) -> Manifest:
-        """The manifest with this content, which comes from a file or wheel called `origin`.
+        """Parses a manifest from a file or wheel called `origin`.
 
         Raises:
-            WheelError: Not a manifest, or one of another version.
+            WheelError: The content is not a manifest, or one of another version.
         """
         try:
             return Manifest.model_validate_json(content)
@@ -195,7 +181,7 @@ class Manifest(_Record):
             ) from None
 
     def about(self) -> dict[str, object]:
-        """What the library says about itself: the manifest without its lists of files."""
+        """The description in the library: the manifest without its lists of files."""
         return self.model_dump(
             mode="json",
             include={

@@ -1,4 +1,4 @@
-"""What is in the object files that XLA writes, whatever their format."""
+"""Reads the object files that XLA writes: ELF, Mach-O and COFF."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def loaded_bytes(path: Path) -> int:
-    """Bytes of an ELF, Mach-O or COFF object that get into memory: code and its tables, no symbols."""
+    """The bytes of an object that are loaded into memory: code and its tables, without symbols."""
     return sum(_loaded_sections(path))
 
 

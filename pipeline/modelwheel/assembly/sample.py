@@ -1,6 +1,6 @@
 """The part of a reference that ships in the wheel: a sample of every output, and no inputs.
 
-Inputs are made again from the seed; see `modelwheel.compiler.random_inputs`.
+Inputs are generated again from the seed; see `modelwheel.compiler.random_inputs`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 from .manifest import Manifest
 
 MAX_SAMPLES = 256
-"""Elements kept of each output for each number of rows."""
+"""Elements stored of each output for each number of rows."""
 
 
 def sample_indices(size: int) -> np.ndarray[Any, Any]:
-    """Which elements of a flattened output of `size` elements are kept: evenly spread ones."""
+    """Indices of the elements to store of a flattened output with `size` elements: evenly spread."""
     count = min(size, MAX_SAMPLES)
     return np.arange(count, dtype=np.int64) * size // max(count, 1)
 

@@ -1,9 +1,9 @@
-"""The bill of materials that every wheel carries (PEP 770, CycloneDX 1.6): the model and all else in it.
+"""The bill of materials in every wheel (PEP 770, CycloneDX 1.6): the model and everything else it contains.
 
 The compile stage knows everything but the C and C++ compilers. It writes a template, in which CMake
 (`wheel_template/common/cmake/sbom.cmake`) replaces `@MODEL_SBOM_...@`, so that a wheel names the compilers that
-really built it. Nothing in it depends on when or where: there is no timestamp, and the serial number is
-a UUID (version 5) over everything else.
+built it. Nothing in it depends on time or place: there is no timestamp, and the serial number is a UUID
+(version 5) over everything else.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from packageurl import PackageURL
 
 SBOM_VERSION = 2
-"""Raised when the same manifest gives another template; part of every key."""
+"""Increased when the same manifest leads to another template; part of every key."""
 
 SBOM_TEMPLATE = "sbom.cdx.json.in"
-"""In the directory of each platform."""
+"""The template's name in the directory of each platform."""
 
 PREFIX = "modelwheel:"
-"""Before the names of properties that CycloneDX itself does not have."""
+"""Prefix of the names of properties that CycloneDX does not define."""
 
 COMPILERS = {"c-compiler": "C", "cxx-compiler": "CXX"}
-"""What CMake calls the compilers of the wheel stage, by their references in the bill."""
+"""CMake's names for the languages of the compilers, by their references in the bill."""
 
 _VARIABLE = re.compile(r"@AT@(MODEL_SBOM_\w+)@AT@")
 
@@ -42,7 +42,7 @@ def template(manifest: Manifest) -> str:
     """The bill of materials of one platform's wheels, for CMake's `configure_file(... @ONLY)`.
 
     Args:
-        manifest: Complete; its `files` are all those that go into the wheels but this one.
+        manifest: The complete manifest; its `files` are all that go into the wheels except this one.
     """
     contained = [_model(manifest), _machine_code(manifest), _runtime(manifest), *_linked(manifest)]
     compilers = [_tensorflow(manifest), *_compilers()]
@@ -53,7 +53,7 @@ def runtime_template(version: str) -> str:
     """The same for the package modelwheel-runtime.
 
     Args:
-        version: The package's.
+        version: Version of the package.
     """
     description = "The Python extension that wheels of models share"
     wheel = _license(_component(RUNTIME, RUNTIME, version, description), "Apache-2.0")
@@ -72,10 +72,10 @@ def _write(
     """The text of a template.
 
     Args:
-        wheel: What all is about.
-        contained: What is in it.
-        required: What it needs besides.
-        compilers: What made it.
+        wheel: The subject of the bill.
+        contained: The parts of the wheel.
+        required: Packages that it requires.
+        compilers: The tools that made it.
     """
     from cyclonedx.model.bom import Bom, BomMetaData
     from cyclonedx.output.json import JsonV1Dot6
@@ -87,7 +87,7 @@ def _write(
     del bom["metadata"]["timestamp"]
     bom["serialNumber"] = "urn:uuid:@MODEL_SBOM_UUID@"
     text = json.dumps(bom, indent=1, sort_keys=True) + "\n"
-    # What the author of the model wrote must become neither a variable nor a directive of CMake's.
+    # Text by the author of the model must not become a variable or a directive of CMake.
     text = text.replace("@", "@AT@").replace("#", "@HASH@")
     return _VARIABLE.sub(r"@\1@", text)
 
@@ -223,7 +223,7 @@ def _runtime(manifest: Manifest) -> Component:
 
 
 def _linked(manifest: Manifest) -> list[Component]:
-    """Libraries of others, as CMake found them."""
+    """Third-party libraries, as CMake found them."""
     linked = []
     if PLATFORMS[manifest.platform].system != "windows":
         linked.append(_compiler_runtime())
@@ -293,7 +293,7 @@ def _tensorflow(manifest: Manifest) -> Component:
 
 
 def _compilers() -> list[Component]:
-    """Those of the wheel stage, and CMake, which writes some of its files."""
+    """The compilers that build the wheel, and CMake, which writes some of its files."""
     compilers = [_compiler("cmake", "CMake", "@MODEL_SBOM_CMAKE_VERSION@", "Built the wheel")]
     for ref, language in COMPILERS.items():
         name, version = (f"@MODEL_SBOM_{language}_COMPILER_{part}@" for part in ("ID", "VERSION"))
@@ -303,7 +303,7 @@ def _compilers() -> list[Component]:
 
 
 def _compiler(ref: str, name: str, version: str, description: str) -> Component:
-    """Compilers are not in the wheel: CycloneDX calls the scope of what only made it `excluded`."""
+    """Compilers are not in the wheel: CycloneDX's scope `excluded` is for what only produced it."""
     from cyclonedx.model.component import ComponentScope
 
     compiler = _component(ref, name, version, description, type_="application")

@@ -1,40 +1,40 @@
-"""Measured costs of batch sizes, kept beside the spec: `digits.yaml` has `digits.tune.json`.
+"""Measured costs of batch sizes, stored beside the spec: `digits.yaml` has `digits.tune.json`.
 
-A build never times anything: it takes these costs where they are, estimates where they are not.
+A build never times anything: it uses these costs if they exist, and estimates otherwise.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from ..errors import SpecError
 from ..util.files import write_atomically
+from ..util.records import JsonRecord
 
 _Costs: TypeAlias = dict[str, dict[int, Annotated[float, Field(gt=0, allow_inf_nan=False)]]]
 
 
-class TuneLock(BaseModel):
+class TuneLock(JsonRecord):
     """The lock file."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    JSON_INDENT: ClassVar[int | None] = 2
 
     cpu: str
-    """Where it was measured, for the reader."""
+    """The CPU it was measured on, for human readers."""
     nanoseconds: _Costs
-    """Of one run, by CPU level and batch size."""
+    """Time of one run, by CPU level and batch size."""
 
 
 def lock_path(spec: Path) -> Path:
-    """Where the costs of a spec are kept."""
+    """The lock file of a spec."""
     return spec.with_suffix(".tune.json")
 
 
 def read_costs(spec: Path) -> _Costs:
-    """Nanoseconds of one run by CPU level and batch size; empty if nothing was measured.
+    """Reads the nanoseconds of one run by CPU level and batch size; empty if nothing was measured.
 
     Raises:
         SpecError: The lock file is malformed.
@@ -53,8 +53,8 @@ def read_costs(spec: Path) -> _Costs:
 
 
 def write_costs(spec: Path, cpu: str, nanoseconds: _Costs) -> Path:
-    """Writes the lock file; gives its path."""
-    lock = TuneLock(cpu=cpu, nanoseconds=nanoseconds)
-    text = json.dumps(lock.model_dump(), indent=2, sort_keys=True)
-    write_atomically(lock_path(spec), f"{text}\n".encode())
+    """Writes the lock file, sorted so that it differs little from an older one; returns its path."""
+    ordered = {level: dict(sorted(costs.items())) for level, costs in sorted(nanoseconds.items())}
+    lock = TuneLock(cpu=cpu, nanoseconds=ordered)
+    write_atomically(lock_path(spec), lock.to_json())
     return lock_path(spec)

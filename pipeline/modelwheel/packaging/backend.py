@@ -19,11 +19,11 @@ from .template import SOURCE_DATE_EPOCH
 _SAID_LINES = 30
 
 _STEERING = re.compile(r"(C|CXX|CPP|LD|ASM)FLAGS|SKBUILD_\w+|CMAKE_(?!BUILD_PARALLEL_LEVEL$)\w+")
-"""Variables that would change what is built; only CC and CXX, which are part of the key, may."""
+"""Variables that would change the result but are not part of the key; CC and CXX are, and may be set."""
 
 
 def build_environment(bindings: str = "extension") -> dict[str, str]:
-    """What a wheel depends on besides its project: the compiler, the build tools, Python if it has an extension."""
+    """What a wheel depends on in addition to its project: compiler, build tools, and Python if it has an extension."""
     tools = {name: version(name) for name in ("cmake", "ninja", "scikit-build-core")}
     if bindings == "extension":
         tools["python"] = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
@@ -49,7 +49,7 @@ def build_wheel(project: Path, out: Path) -> Path:
         out: An existing directory for the wheel.
 
     Raises:
-        WheelError: The compiler or the build backend failed; the message ends with what it said.
+        WheelError: The compiler or the build backend failed; the message ends with its output.
     """
     return build_distribution("wheel", project, out)
 
@@ -63,12 +63,12 @@ def build_distribution(
     environment: Mapping[str, str] | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> Path:
-    """Asks the build backend of a project for a distribution.
+    """Builds a distribution with the build backend of a project.
 
     Args:
         kind: What to build.
         project: A project with a `pyproject.toml`.
-        out: An existing directory for it.
+        out: An existing directory for the distribution.
         python: The Python that runs the backend; its environment must have what the project requires.
         environment: Variables beyond those of the caller.
         settings: Settings of the backend.
@@ -95,7 +95,7 @@ def build_distribution(
         missing = builder.check_dependencies(kind) if python == sys.executable else set()
         if missing:
             names = ", ".join(sorted(" -> ".join(chain) for chain in missing))
-            raise WheelError(f"building a {kind} needs {names}; install modelwheel anew")
+            raise WheelError(f"building a {kind} needs {names}; install modelwheel again")
         return Path(builder.build(kind, out, dict(settings or {})))
     except (build.BuildException, build.BuildBackendException, ProcessError) as error:
         said = _explain(error.exception if hasattr(error, "exception") else error)
@@ -103,7 +103,7 @@ def build_distribution(
 
 
 def _explain(error: Exception) -> str:
-    """The message of an error, and what the compiler said: Ninja passes that on to standard output."""
+    """The message of an error and the compiler's output, which Ninja prints on standard output."""
     _, failed, rest = getattr(error, "output", "").partition("\nFAILED: ")
     lines = f"FAILED: {rest}".splitlines()[:_SAID_LINES] if failed else []
     return "\n".join([str(error), *lines])

@@ -15,6 +15,7 @@ from ..levels import LEVELS
 from ..platforms import PLATFORMS
 from ..signature import Tensor
 from ..util.files import digest_file
+from ..util.words import shape_text
 from .template import SOURCE_DATE_EPOCH, model_template, render
 
 MANIFEST_FILE = "manifest.json"
@@ -24,10 +25,10 @@ def render_project(project: Path) -> None:
     """Renders the template around the files of a model, into the same directory.
 
     Args:
-        project: A directory with a `manifest.json` for each platform and the files that they list.
+        project: A directory with a `manifest.json` for each platform and the files that these list.
 
     Raises:
-        WheelError: A file is missing or is not what the manifest says.
+        WheelError: A file is missing or does not match the manifest.
     """
     manifests = load_manifests(project)
     for manifest in manifests:
@@ -36,10 +37,10 @@ def render_project(project: Path) -> None:
 
 
 def load_manifests(project: Path) -> list[Manifest]:
-    """The manifests of all platforms of a project, in the order of their names.
+    """Reads the manifests of all platforms of a project, sorted by platform.
 
     Raises:
-        WheelError: There is none, or one cannot be read.
+        WheelError: There is no manifest, or one cannot be read.
     """
     paths = sorted(project.glob(f"platforms/*/{MANIFEST_FILE}"))
     if not paths:
@@ -61,7 +62,7 @@ def _require_files(manifest: Manifest, project: Path) -> None:
 
 
 def _context(manifests: Sequence[Manifest]) -> dict[str, object]:
-    manifest = manifests[0]  # what they say of the model is the same
+    manifest = manifests[0]  # the model is the same in all of them
     model = manifest.model
     return {
         **model.model_dump(mode="json"),
@@ -88,7 +89,7 @@ def _platform(manifest: Manifest) -> dict[str, object]:
 
 
 def _levels_text(manifests: Sequence[Manifest]) -> str:
-    """`x86-64, x86-64-v3`; by architecture where there are several."""
+    """`x86-64, x86-64-v3`; grouped by architecture if there are several."""
     levels = {PLATFORMS[m.platform].architecture: ", ".join(m.levels) for m in manifests}
     if len(levels) == 1:
         return next(iter(levels.values()))
@@ -101,12 +102,5 @@ def _tensor(tensor: Tensor) -> dict[str, object]:
         "c_type": tensor.c_type,
         "row_elements": tensor.row_elements,
         "row_bytes": tensor.row_bytes,
-        "shape_text": _shape_text(tensor),
+        "shape_text": shape_text(tensor.shape, tensor.leading_per_row),
     }
-
-
-def _shape_text(tensor: Tensor) -> str:
-    """`[batch, 8, 8]`; `[batch * 3, 2]` where every row gives three."""
-    k = tensor.leading_per_row
-    batch = "batch" if k == 1 else f"batch * {k}"
-    return f"[{', '.join(batch if e is None else str(e) for e in tensor.shape)}]"

@@ -1,4 +1,4 @@
-"""The package modelwheel-runtime: the Python extension for all models that have none of their own.
+"""The package modelwheel-runtime: the Python extension for all models without one of their own.
 
 Its project consists of the template's overlays `runtime/`, `common/` and `bindings/`. The major version is that of the ABI, so that a requirement such as `>=1.0,<2` says which releases serve a model.
 """
@@ -29,16 +29,17 @@ from .template import (
 )
 
 NEEDED = "needed"
-"""In source distributions: where pip finds what their wheels need; `cibuildwheel.toml.inc` knows it too."""
+"""The directory in source distributions where pip finds packages that the wheels require; also named in
+`cibuildwheel.toml.inc`."""
 
 
 def runtime_template() -> Template:
-    """The files that its project is made from."""
+    """The template of its project."""
     return combine_overlays(RUNTIME_OVERLAYS)
 
 
 def write_project(project: Path) -> None:
-    """Writes the project, which any PEP 517 frontend can build, into an existing directory."""
+    """Writes the project, for any PEP 517 frontend, into an existing directory."""
     context = {
         "distribution": RUNTIME,
         "version": RUNTIME_VERSION,
@@ -71,7 +72,7 @@ def runtime_key() -> str:
 
 
 def _sources() -> dict[str, str | int]:
-    """What its project depends on."""
+    """Everything that its project depends on."""
     return {
         "version": RUNTIME_VERSION,
         "template": template_digest(runtime_template()),
@@ -92,19 +93,19 @@ def runtime_wheel(store: Store) -> Record:
 
 
 def needed_sources(bindings: str) -> dict[str, str | int]:
-    """What a model's source distribution carries of this package; part of its key."""
+    """What the copy of this package in a model's source distribution depends on; part of its key."""
     return _sources() if bindings == "shared" else {}
 
 
 def add_needed_sources(bindings: str, project: Path) -> None:
-    """Puts what a model's wheels need into its project, so that they can be tested wherever it is built."""
+    """Adds this package to the project of a model that needs it, so that its wheels can be tested anywhere."""
     if needed_sources(bindings):
         (project / NEEDED).mkdir()
         build_runtime("sdist", project / NEEDED)
 
 
 def needed_wheels(manifest: Manifest, store: Store, directory: Path) -> list[Path]:
-    """Puts into a directory the wheels of this modelwheel that a model's wheel depends on."""
+    """Writes the wheels that a model's wheel requires, as built by this modelwheel, into a directory."""
     if manifest.model.bindings != "shared":
         return []
     record = runtime_wheel(store)
@@ -113,16 +114,16 @@ def needed_wheels(manifest: Manifest, store: Store, directory: Path) -> list[Pat
 
 
 def require_tag(tag: str) -> None:
-    """Raises UsageError unless the tag releases the package as it is."""
+    """Raises UsageError unless the tag is that of the current version."""
     expected = f"{RUNTIME}-{RUNTIME_VERSION}"
     if tag != expected:
         raise UsageError(
-            f"the tag {tag!r} is not {expected!r}; raise RUNTIME_VERSION in versions.py, or tag anew"
+            f"the tag {tag!r} is not {expected!r}; increase RUNTIME_VERSION in versions.py, or use that tag"
         )
 
 
 def write_runtime(out: Path, store: Store, *, wheel: bool) -> list[Path]:
-    """Puts the source distribution, and on request the wheel for this Python, into a directory."""
+    """Writes the source distribution, and on request the wheel for this Python, into a directory."""
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="modelwheel-runtime-") as directory:
         build_runtime("sdist", Path(directory))

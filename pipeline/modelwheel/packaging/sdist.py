@@ -1,4 +1,4 @@
-"""Model source distributions: all that the wheels of a model are made from, on every platform.
+"""Model source distributions: everything that the wheels of a model are made from, on every platform.
 
 A model source distribution is an ordinary sdist (PEP 517): `pip wheel`, `python -m build` and
 cibuildwheel build it anywhere, without TensorFlow and without this package. `SHA256SUMS` in it lists

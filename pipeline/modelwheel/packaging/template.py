@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import jinja2
 
 SOURCE_DATE_EPOCH = 315532800
-"""1980-01-01, the earliest date that a zip file can hold: nothing in a wheel depends on when it is built."""
+"""1980-01-01, the earliest date in a zip file: the bytes of a wheel do not depend on the time of the build."""
 
 MODEL_OVERLAYS: Mapping[str, tuple[str, ...]] = {
     "extension": ("common", "bindings", "model", "extension"),
@@ -105,7 +105,7 @@ def _render_file(
 
 
 def _expansions(name: str, context: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-    """The context itself, or one for each batch size or platform where the name asks for that."""
+    """The context itself, or one for each batch size or platform if the name has a placeholder for these."""
     if "__batch__" in name:
         sizes = context["batch_sizes"]
         assert isinstance(sizes, list)

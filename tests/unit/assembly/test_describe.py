@@ -1,4 +1,4 @@
-"""From what compiling gave to the manifest: signatures, batching, costs, and what cannot be kept."""
+"""From what compiling gave to the manifest: signatures, batching, costs, and what cannot be used."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_rules_are_kept_or_refused(tmp_path: Path) -> None:
         (reference(independent=False), "rows are sorted"),
         (reference(independent=False, per_row=0, batched=False), "has no batch axis"),
     ):
-        with pytest.raises(UnsupportedModelError, match=f"'7:4,4' cannot be kept: .*{reason}"):
+        with pytest.raises(UnsupportedModelError, match=f"'7:4,4' cannot be used: .*{reason}"):
             description(tmp_path, (4,), more=rules, found=found)
     with pytest.raises(UnsupportedModelError, match=r"emulate to false; remove batching\.rules"):
         description(tmp_path, more=RULES.replace("EMULATE", "false"))

@@ -167,5 +167,7 @@ def test_it_is_built_before_a_model_that_needs_it_is_verified(tmp_path: Path) ->
 
 def test_a_tag_releases_its_version_alone() -> None:
     require_tag(f"modelwheel-runtime-{RUNTIME_VERSION}")
-    with pytest.raises(UsageError, match=f"is not 'modelwheel-runtime-{RUNTIME_VERSION}'; raise"):
+    with pytest.raises(
+        UsageError, match=f"is not 'modelwheel-runtime-{RUNTIME_VERSION}'; increase"
+    ):
         require_tag("modelwheel-runtime-0.9")
