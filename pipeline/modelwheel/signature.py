@@ -6,25 +6,7 @@ import math
 
 from pydantic import BaseModel, ConfigDict
 
-from .compiler.program import ElementType
-
-_C_TYPES = {
-    ElementType.BOOL: "bool",
-    ElementType.INT8: "int8_t",
-    ElementType.INT16: "int16_t",
-    ElementType.INT32: "int32_t",
-    ElementType.INT64: "int64_t",
-    ElementType.UINT8: "uint8_t",
-    ElementType.UINT16: "uint16_t",
-    ElementType.UINT32: "uint32_t",
-    ElementType.UINT64: "uint64_t",
-    ElementType.FLOAT16: "uint16_t",
-    ElementType.FLOAT32: "float",
-    ElementType.FLOAT64: "double",
-    ElementType.COMPLEX64: "modelwheel_complex64",
-    ElementType.BFLOAT16: "uint16_t",
-    ElementType.COMPLEX128: "modelwheel_complex128",
-}
+from .dtypes import DTYPES, ElementType
 
 
 class Tensor(BaseModel):
@@ -46,12 +28,12 @@ class Tensor(BaseModel):
     @property
     def element_type(self) -> ElementType:
         """XLA's number for the dtype."""
-        return ElementType[self.dtype.upper()]
+        return DTYPES[self.dtype]
 
     @property
     def c_type(self) -> str:
         """The C type of an element; 16-bit floats are passed as their bits."""
-        return _C_TYPES[self.element_type]
+        return self.element_type.c_type
 
     @property
     def row_elements(self) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from modelwheel.compiler import program as p
+from modelwheel.dtypes import ElementType
 
-FLOAT = p.ElementType.FLOAT32
+FLOAT = ElementType.FLOAT32
 
 
 def array(
@@ -14,7 +15,7 @@ def array(
     minor_to_major: tuple[int, ...],
     allocation: int = 0,
     offset: int = 0,
-    element_type: p.ElementType = FLOAT,
+    element_type: ElementType = FLOAT,
 ) -> p.Array:
     """An array of some layout."""
     size = math.prod(shape) * element_type.item_bytes

@@ -15,7 +15,6 @@ from ..compiler.program import (
     Convolution,
     Copy,
     Dot,
-    ElementType,
     Fft,
     Kernel,
     RandomState,
@@ -25,27 +24,11 @@ from ..compiler.program import (
     TopK,
     While,
 )
+from ..dtypes import ElementType
 from ..errors import UnsupportedProgramError
 from .strides import dot_axes, in_features, pick, sort_extents
 
 _INDENT = "  "
-_CPP_TYPES = {
-    ElementType.BOOL: "bool",
-    ElementType.INT8: "std::int8_t",
-    ElementType.INT16: "std::int16_t",
-    ElementType.INT32: "std::int32_t",
-    ElementType.INT64: "std::int64_t",
-    ElementType.UINT8: "std::uint8_t",
-    ElementType.UINT16: "std::uint16_t",
-    ElementType.UINT32: "std::uint32_t",
-    ElementType.UINT64: "std::uint64_t",
-    ElementType.FLOAT16: "F16",
-    ElementType.FLOAT32: "float",
-    ElementType.FLOAT64: "double",
-    ElementType.COMPLEX64: "Complex64",
-    ElementType.BFLOAT16: "BF16",
-    ElementType.COMPLEX128: "Complex128",
-}
 
 
 @dataclass
@@ -243,7 +226,7 @@ def pointer(part: Slice) -> str:
 
 def cpp_type(array: Array) -> str:
     """The C++ element type that the hand-written kernels use."""
-    return _CPP_TYPES[array.element_type]
+    return array.element_type.kernel_type
 
 
 def braces(values: Iterable[object]) -> str:

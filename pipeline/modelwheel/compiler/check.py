@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ..dtypes import DTYPES
 from ..errors import UnsupportedModelError
 from ..spec.reading.problems import did_you_mean
 from .inspection import (
@@ -23,14 +24,11 @@ from .inspection import (
     find_shape_problem,
     show,
 )
-from .program import ElementType
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 
 STATE_REMEDY = "export a signature that takes the state as inputs and returns it as outputs"
 TABLE_REMEDY = "look values up outside of the model, or use tf.gather on a constant"
-
-_DTYPES = frozenset(element.name.lower() for element in ElementType)
 
 _CHANGES_STATE = re.compile(
     r"Assign(Add|Sub)?(VariableOp)?|Resource(Scatter|Apply|Sparse|Strided)\w+"
@@ -155,7 +153,7 @@ def _judge_tensor(role: str, tensor: TensorInfo) -> Iterator[Finding]:
             f"{name} is a string tensor, which cannot be compiled",
             "treat text outside of the model and use or export a signature of numbers",
         )
-    elif tensor.dtype not in _DTYPES:
+    elif tensor.dtype not in DTYPES:
         yield Finding(
             "error",
             "dtype",

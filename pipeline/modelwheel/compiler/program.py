@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from ..dtypes import ElementType
 
 PROGRAM_VERSION = 1
 """Raised when a field below changes its meaning; part of every compile key."""
@@ -21,50 +22,6 @@ PROGRAM_VERSION = 1
 
 class _Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ElementType(IntEnum):
-    """Element types with the numbers of XLA's PrimitiveType (xla/xla_data.proto)."""
-
-    BOOL = 1
-    INT8 = 2
-    INT16 = 3
-    INT32 = 4
-    INT64 = 5
-    UINT8 = 6
-    UINT16 = 7
-    UINT32 = 8
-    UINT64 = 9
-    FLOAT16 = 10
-    FLOAT32 = 11
-    FLOAT64 = 12
-    COMPLEX64 = 15
-    BFLOAT16 = 16
-    COMPLEX128 = 18
-
-    @property
-    def item_bytes(self) -> int:
-        """Bytes of one element."""
-        return _ITEM_BYTES[self]
-
-
-_ITEM_BYTES = {
-    ElementType.BOOL: 1,
-    ElementType.INT8: 1,
-    ElementType.INT16: 2,
-    ElementType.INT32: 4,
-    ElementType.INT64: 8,
-    ElementType.UINT8: 1,
-    ElementType.UINT16: 2,
-    ElementType.UINT32: 4,
-    ElementType.UINT64: 8,
-    ElementType.FLOAT16: 2,
-    ElementType.FLOAT32: 4,
-    ElementType.FLOAT64: 8,
-    ElementType.COMPLEX64: 8,
-    ElementType.BFLOAT16: 2,
-    ElementType.COMPLEX128: 16,
-}
 
 
 class Slice(_Value):

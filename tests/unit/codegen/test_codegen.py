@@ -21,6 +21,7 @@ from modelwheel.codegen.memory import plan_memory
 from modelwheel.codegen.sources import quote
 from modelwheel.codegen.thunks import StepWriter
 from modelwheel.compiler import program as p
+from modelwheel.dtypes import ElementType
 from modelwheel.errors import UnsupportedProgramError
 from modelwheel.levels import LEVELS
 from modelwheel.signature import Signature, Tensor
@@ -96,7 +97,7 @@ def test_loops_and_branches_are_written_as_such() -> None:
 def test_a_mixed_product_without_a_kernel_is_refused_by_name() -> None:
     (dot,) = matmul_program().thunks
     assert isinstance(dot, p.Dot)
-    lhs = dot.lhs.model_copy(update={"element_type": p.ElementType.INT32})
+    lhs = dot.lhs.model_copy(update={"element_type": ElementType.INT32})
     with pytest.raises(UnsupportedProgramError, match="int32_t by float"):
         StepWriter("b1").write((dot.model_copy(update={"lhs": lhs}),))
 

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import lief
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from ...dtypes import ELEMENT_TYPES
 from ...errors import UnsupportedProgramError
 from .. import program as p
 from .descriptors import compilation_result_class
@@ -388,12 +389,11 @@ def _slice(proto: Any) -> p.Slice:
 
 
 def _array(shape: Any, where: p.Slice) -> p.Array:
-    try:
-        element_type = p.ElementType(shape.element_type)
-    except ValueError:
+    element_type = ELEMENT_TYPES.get(shape.element_type)
+    if element_type is None:
         raise UnsupportedProgramError(
             f"XLA's element type number {shape.element_type} is not supported"
-        ) from None
+        )
     return p.Array(
         slice=where,
         element_type=element_type,
