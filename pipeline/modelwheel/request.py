@@ -6,8 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .compiler.compile import xla_flags
-from .compiler.jobs import Flags
 from .errors import SpecError, UsageError
 from .levels import LEVELS, Level
 from .platforms import PLATFORMS, Platform, host_platform
@@ -60,11 +58,6 @@ class Request:
         """The spec's batch rules, but for those whose sizes the command line left out."""
         rules = self.spec.batching.rules
         return tuple(rule for rule in rules if set(rule.sizes) <= set(self.batch_sizes))
-
-    def flags(self, level: Level) -> Flags:
-        """The compiler flags of one CPU level."""
-        tf_xla = self.spec.compilation.tf_xla_flags
-        return Flags(xla=xla_flags(level, self.spec.xla_flags()), tf_xla=tf_xla)
 
 
 def make_request(

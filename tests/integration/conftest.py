@@ -37,7 +37,7 @@ def models(once: Once) -> Path:
 @pytest.fixture(scope="session")
 def laboratory(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
     """Workers, and the models."""
-    with WorkerPool(2) as pool:
+    with WorkerPool(tmp_path_factory.mktemp("workers"), 2) as pool:
         yield Laboratory(models, tmp_path_factory.mktemp("jobs"), pool)
 
 

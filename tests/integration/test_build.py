@@ -230,7 +230,7 @@ COMPILED = [f"{HOST}/{level}/b{size}" for level in LEVELS for size in (1, 4)]
         ("\n\n", "\nverify: {seed: 1}\n", ["reference", *AT_END]),
         ("[1, 4]", "[1]", ["reference", *AT_END]),
         ("[1, 4]", "[1, 2, 4]",
-         ["freeze/b2", "reference", *(f"{HOST}/{level}/b2" for level in LEVELS), *AT_END]),
+         ["reference", "freeze/b2", *(f"{HOST}/{level}/b2" for level in LEVELS), *AT_END]),
         ("[1, 4]}", "[1, 4], xla_flags: [--xla_cpu_enable_fast_min_max=true]}",
          [*COMPILED, *AT_END]),
         ("[1, 4]}", "[1, 4], tf_xla_flags: [--tf_xla_min_cluster_size=2]}",

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from modelwheel.compiler.check import judge
+from modelwheel.compiler.check import Expected, check_signature
 from modelwheel.compiler.freeze import FrozenSignature
 from modelwheel.wheelfile.wheel import open_wheel
 from tests.support.commands import Modelwheel, run
@@ -159,7 +159,7 @@ def test_the_tool_file_of_scram_is_there(chain: Chain) -> None:
 
 
 def test_cms_defect_every_free_axis_becomes_the_batch(laboratory: Laboratory) -> None:
-    (finding,) = judge(laboratory.inspect("sequence"), "serving_default")
+    (finding,) = check_signature(laboratory.inspect("sequence"), Expected())
     assert "free axis 1 in [batch, ?, 4]" in finding.message
     frozen = FrozenSignature.load(laboratory.freeze("sequence", batch=4) / "signature.json")
     assert frozen.inputs[0].shape == (4, 6, 4)

@@ -14,9 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from modelwheel.compiler import inspection
-from modelwheel.compiler.compile import CompileRequest, xla_flags
-from modelwheel.compiler.jobs import Flags, JobResult
+from modelwheel.compiler.flags import Flags, xla_flags
+from modelwheel.compiler.jobs import CompileRequest, InspectRequest, JobResult
 from modelwheel.compiler.pool import WorkerPool
 from modelwheel.compiler.worker_process import WorkerError
 from modelwheel.errors import UnsupportedModelError
@@ -47,20 +46,22 @@ def before() -> Iterator[set[int]]:
 
 
 @contextmanager
-def _interrupted_pool(max_workers: int, memory_bytes: int | None = None) -> Iterator[WorkerPool]:
+def _interrupted_pool(
+    directory: Path, max_workers: int, memory_bytes: int | None = None
+) -> Iterator[WorkerPool]:
     """A pool that Ctrl-C ends where the block ends."""
-    with suppress(KeyboardInterrupt), WorkerPool(max_workers, memory_bytes) as pool:
+    with suppress(KeyboardInterrupt), WorkerPool(directory, max_workers, memory_bytes) as pool:
         yield pool
         raise KeyboardInterrupt
 
 
 def _inspect(pool: WorkerPool, model: Path, out: Path) -> Future[JobResult]:
     out.mkdir()
-    return pool.submit(inspection.job(model, out))
+    return pool.submit(InspectRequest().job(model, out))
 
 
 def test_a_killed_worker_costs_one_job(models: Path, tmp_path: Path, before: set[int]) -> None:
-    with WorkerPool(1) as pool:
+    with WorkerPool(tmp_path, 1) as pool:
         first = _inspect(pool, models / "mlp", tmp_path / "1")
         second = _inspect(pool, models / "mlp", tmp_path / "2")
         _wait_for(lambda: _workers(before))
@@ -68,8 +69,7 @@ def test_a_killed_worker_costs_one_job(models: Path, tmp_path: Path, before: set
         os.kill(victim.pid, signal.SIGKILL)
         with pytest.raises(WorkerError, match=r"killed by signal 9 \(SIGKILL\).*memory"):
             first.result()
-        done = second.result()
-        assert done.peak_bytes > 100_000_000
+        second.result()
         assert (tmp_path / "2" / "inspection.json").exists()
         assert victim.pid not in {worker.pid for worker in _workers(before)}
 
@@ -78,7 +78,7 @@ def test_a_killed_worker_costs_one_job(models: Path, tmp_path: Path, before: set
         with pytest.raises(UnsupportedModelError, match="no SavedModel"):
             _inspect(pool, tmp_path, tmp_path / "3").result()
         assert _workers(before) == [worker]
-        third = pool.submit(inspection.job(models / "mlp", tmp_path / "no such directory"))
+        third = pool.submit(InspectRequest().job(models / "mlp", tmp_path / "no such directory"))
         with pytest.raises(WorkerError, match="TensorFlow failed: FileNotFoundError") as caught:
             third.result()
         assert "Traceback" in caught.value.detail
@@ -94,7 +94,7 @@ def test_a_killed_worker_costs_one_job(models: Path, tmp_path: Path, before: set
 def test_an_interrupt_ends_every_worker_at_once(
     models: Path, tmp_path: Path, before: set[int]
 ) -> None:
-    with _interrupted_pool(2, 10**11) as pool:
+    with _interrupted_pool(tmp_path, 2, 10**11) as pool:
         futures = [_inspect(pool, models / "mlp", tmp_path / str(i)) for i in range(4)]
         _wait_for(lambda: len(_workers(before)) == 2)
     assert not _workers(before)
@@ -107,7 +107,7 @@ def test_an_interrupt_ends_every_worker_at_once(
 
 
 def test_short_memory_allows_one_worker(models: Path, tmp_path: Path, before: set[int]) -> None:
-    with _interrupted_pool(4, 10**9) as pool:
+    with _interrupted_pool(tmp_path, 4, 10**9) as pool:
         for i in range(3):
             _inspect(pool, models / "mlp", tmp_path / str(i))
         _wait_for(lambda: _workers(before))
@@ -119,7 +119,7 @@ def test_big_jobs_wait_for_memory(tmp_path: Path, before: set[int]) -> None:
     model.mkdir()
     with (model / "weights").open("wb") as file:
         file.truncate(10**9)  # a hole: 21 GB are expected for a model of this size
-    with _interrupted_pool(4, 30 * 10**9) as pool:
+    with _interrupted_pool(tmp_path, 4, 30 * 10**9) as pool:
         futures = [_inspect(pool, model, tmp_path / str(i)) for i in range(3)]
         _wait_for(lambda: _workers(before))
         assert [future.running() for future in futures] == [True, False, False]
@@ -127,22 +127,22 @@ def test_big_jobs_wait_for_memory(tmp_path: Path, before: set[int]) -> None:
 
 def test_a_job_starts_when_a_worker_is_free(models: Path, tmp_path: Path) -> None:
     events: list[str] = []
-    with WorkerPool(1) as pool:
+    with WorkerPool(tmp_path, 1) as pool:
         for name in ("first", "second"):
             (tmp_path / name).mkdir()
-            job = inspection.job(models / "mlp", tmp_path / name)
+            job = InspectRequest().job(models / "mlp", tmp_path / name)
             future = pool.submit(job, partial(events.append, f"{name} starts"))
             future.add_done_callback(lambda _, name=name: events.append(f"{name} ends"))  # type: ignore[misc]
     assert events == ["first starts", "first ends", "second starts", "second ends"]
 
 
 def test_other_flags_get_another_worker(models: Path, tmp_path: Path, before: set[int]) -> None:
-    request = CompileRequest(
+    request = CompileRequest.at(
         PLATFORMS["linux-x86_64"], LEVELS["x86-64"], "mw::a", Flags(xla_flags(LEVELS["x86-64"]))
     )
     out = tmp_path / "out"
     out.mkdir()
-    with _interrupted_pool(1) as pool:
+    with _interrupted_pool(tmp_path, 1) as pool:
         _inspect(pool, models / "mlp", tmp_path / "1").result()
         (first,) = _workers(before)
         pool.submit(request.job(tmp_path, out))

@@ -6,22 +6,31 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-from modelwheel.compiler import inspection
-from modelwheel.compiler.compile import CompileRequest, cpp_class, xla_flags
-from modelwheel.compiler.freeze import FreezeRequest
-from modelwheel.compiler.inspection import Inspection, Shapes
-from modelwheel.compiler.jobs import Flags, Job
+from modelwheel.compiler.flags import Flags, xla_flags
+from modelwheel.compiler.inspection import Inspection, Shape
+from modelwheel.compiler.jobs import (
+    CompileRequest,
+    FreezeRequest,
+    InspectRequest,
+    Job,
+    ReferenceRequest,
+    cpp_class,
+)
 from modelwheel.compiler.pool import WorkerPool
-from modelwheel.compiler.reference import Reference, ReferenceRequest
+from modelwheel.compiler.reference import Reference
 from modelwheel.levels import LEVELS
 from modelwheel.platforms import PLATFORMS
 
 _ROOT = Path(__file__).parents[2]
 SHARED_MODELS = _ROOT.parent / "shared" / "models"
 
-SHAPES: dict[str, Shapes] = {"sequence": {"tokens": [None, 6, 4]}, "unknown_rank": {"x": [None, 4]}}
-"""What the spec of some models has to say."""
+SHAPES: dict[str, dict[str, Shape]] = {
+    "sequence": {"tokens": (None, 6, 4)},
+    "unknown_rank": {"x": (None, 4)},
+}
+"""Shapes that the specs of some models have to fix."""
 
 FIXED = frozenset({"fixed", "tf1_loop"})
 """Models without a batch axis."""
@@ -57,13 +66,13 @@ class Laboratory:
         return path
 
     def run(self, job: Job) -> Path:
-        """Waits for a job; gives its outputs."""
+        """Waits for a job; returns the directory with its outputs."""
         self.pool.submit(job).result()
         return job.out
 
     def inspect(self, name: str) -> Inspection:
         """What is in a model."""
-        out = self.run(inspection.job(self.models / name, self.new_directory()))
+        out = self.run(InspectRequest().job(self.models / name, self.new_directory()))
         return Inspection.load(out / "inspection.json")
 
     def freeze(
@@ -72,22 +81,27 @@ class Laboratory:
         """The directory with the frozen graph."""
         batch = None if name in FIXED else batch
         shapes = SHAPES.get(name, {})
-        request = FreezeRequest("serving_default", batch, shapes, allow_pruned_inputs)
+        request = FreezeRequest(
+            signature="serving_default",
+            batch=batch,
+            shapes=shapes,
+            allow_pruned_inputs=allow_pruned_inputs,
+        )
         return self.run(request.job(self.models / name, self.new_directory()))
 
     def compile(self, name: str, frozen: Path, target: str, *flags: str) -> Path:
         """The directory with the compiled program."""
         level = LEVELS[target]
         every = Flags(xla_flags(level, flags))
-        request = CompileRequest(
-            PLATFORMS[f"linux-{level.architecture}"], level, cpp_class(name, 4, level), every
-        )
+        platform = PLATFORMS[f"linux-{level.architecture}"]
+        request = CompileRequest.at(platform, level, cpp_class(name, 4, level), every)
         return self.run(request.job(frozen, self.new_directory()))
 
-    def refer(self, name: str, **changes: object) -> tuple[Path, Reference]:
+    def refer(self, name: str, **changes: Any) -> tuple[Path, Reference]:
         """The directory with the reference, and its summary."""
         sizes = () if name in FIXED else (1, 4)
-        request = ReferenceRequest("serving_default", sizes, shapes=SHAPES.get(name, {}))
-        job = request.job(self.models / name, self.new_directory())
-        out = self.run(Job(job.kind, {**job.params, **changes}, job.inputs, job.out))
+        fields = {"signature": "serving_default", "batch_sizes": sizes}
+        shapes = {"shapes": SHAPES.get(name, {})}
+        request = ReferenceRequest.model_validate({**fields, **shapes, **changes})
+        out = self.run(request.job(self.models / name, self.new_directory()))
         return out, Reference.load(out / "reference.json")

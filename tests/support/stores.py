@@ -41,7 +41,11 @@ from modelwheel.store.store import Store
 {script}
 """
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, args)], env=env, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, *map(str, args)],
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
 
 

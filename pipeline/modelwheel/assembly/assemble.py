@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from ..codegen import (
     tables_source,
 )
 from ..codegen import Variant as EmittedVariant
+from ..compiler.flags import compiler_flags
 from ..compiler.freeze import GRAPH, SIGNATURE, FrozenSignature
 from ..compiler.program import Program
 from ..compiler.reference import ARRAYS, SUMMARY, Reference
@@ -65,7 +66,7 @@ class Project:
             "tensorflow": TENSORFLOW_VERSION,
             "spec": request.spec.spec_digest(),
             "flags": {
-                t.name: [request.flags(t).xla, request.flags(t).tf_xla] for t in request.levels
+                level.name: astuple(compiler_flags(request.spec, level)) for level in request.levels
             },
             "provenance": dict(self.provenance),
             "tree": self.tree_sha256,

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from .. import __version__
 from ..codegen import estimate_cost
+from ..compiler.flags import compiler_flags
 from ..compiler.freeze import FrozenSignature, FrozenTensor
 from ..compiler.program import Program
 from ..compiler.reference import Reference
@@ -216,7 +217,7 @@ def _describe_compiler(request: Request, levels: Iterable[Level]) -> manifest.Co
     return manifest.Compiler(
         tensorflow=TENSORFLOW_VERSION,
         modelwheel=__version__,
-        xla_flags={level.name: request.flags(level).xla for level in levels},
+        xla_flags={level.name: compiler_flags(request.spec, level).xla for level in levels},
         tf_xla_flags=request.spec.compilation.tf_xla_flags,
     )
 

@@ -91,7 +91,7 @@ def check(
 
     checked = check_models(loaded, Store())
     if as_json:
-        print_json({"problems": [], "models": [model.as_json() for model in checked]})
+        print_json({"problems": [], "models": checked})
     else:
         print_checked(checked)
     raise typer.Exit(next((model.exit_code for model in checked if model.exit_code), 0))
@@ -252,7 +252,7 @@ def _build(
     summary: Path | None = None,
 ) -> NoReturn:
     extras.require("build", "compiling models", advise="compile")
-    from ..engine import scheduler as builder
+    from ..engine import build as builder
     from ..store.store import Store
     from .display.progress import BuildDisplay
     from .display.tables import print_failures, print_results

@@ -1,34 +1,28 @@
-"""Judging an inspected SavedModel before anything is compiled: what stands in the way, and the remedy.
+"""Checks an inspected SavedModel against its spec before anything is compiled: problems and their fixes.
 
-Nothing here needs TensorFlow. Operations are judged for one signature: what only other functions of
+Nothing here needs TensorFlow. Operations are checked for one signature: what only other functions of
 the model use (training, saving, other signatures) does not count.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from ..dtypes import DTYPES
 from ..errors import UnsupportedModelError
-from ..spec.reading.problems import did_you_mean
-from .inspection import (
-    Inspection,
-    OpUse,
-    Shapes,
-    SignatureInfo,
-    TensorInfo,
-    batched_inputs,
-    find_shape_problem,
-    show,
-)
+from ..spec import BatchRule
+from ..util.words import suggest
+from .inspection import Inspection, OpUse, SignatureInfo, TensorInfo
+from .shapes import Shapes, batched_inputs, find_shape_problem, show
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 
-STATE_REMEDY = "export a signature that takes the state as inputs and returns it as outputs"
-TABLE_REMEDY = "look values up outside of the model, or use tf.gather on a constant"
+STATE_FIX = "export a signature that takes the state as inputs and returns it as outputs"
+TABLE_FIX = "look values up outside the model, or use tf.gather on a constant"
 
 _CHANGES_STATE = re.compile(
     r"Assign(Add|Sub)?(VariableOp)?|Resource(Scatter|Apply|Sparse|Strided)\w+"
@@ -40,14 +34,14 @@ _TABLE = re.compile(r"\w*(HashTable|LookupTable)\w*")
 _RANDOM = re.compile(r"Random\w+|TruncatedNormal|Multinomial|ParameterizedTruncatedNormal")
 _TF1_CONTROL_FLOW = frozenset({"Enter", "Exit", "Merge", "NextIteration", "Switch", "LoopCond"})
 
-_REMEDIES = (
+_FIXES = (
     (r"ParseExample|ParseSingle|ParseSequence|Decode(CSV|Raw|JSON|Proto)",
-     "parse the records outside of the model and use a signature that takes plain tensors"),
-    (r"Decode|Encode", "decode and encode images or sound outside of the model"),
+     "parse the records outside the model and use a signature that takes plain tensors"),
+    (r"Decode|Encode", "decode and encode images or sound outside the model"),
     (r"PyFunc|EagerPyFunc", "Python code cannot be compiled; write it with TensorFlow operations"),
     (r"Print|Summary|Write|Save|Restore|ReadFile", "remove input and output from the signature"),
     (r"String|Regex|Substr|AsString|Unicode|SentencepieceOp",
-     "treat text outside of the model and pass numbers"),
+     "treat text outside the model and pass numbers"),
     (r"Sparse|Ragged", "use dense tensors"),
 )  # fmt: skip
 
@@ -57,50 +51,62 @@ class Finding:
     """One thing that a model's author should know."""
 
     severity: Severity
-    """error: the model cannot be compiled so; warning: it can, with a difference; note: so it is."""
+    """error: the model cannot be compiled; warning: it can, but behaves differently; note: a fact."""
     code: str
-    """What kind of finding it is, for programs (`string-tensor`)."""
+    """The kind of finding, for programs (`string-tensor`)."""
     message: str
     """One sentence, without a full stop."""
-    remedy: str = ""
+    fix: str = ""
     """What to do about it, without a full stop."""
+    field: tuple[str, ...] = ()
+    """The field of the spec that is wrong, if it is one: `("verify", "ranges", "x")`."""
+    place: str = ""
+    """Where this field is: `model_specs/digits.yaml:12:5`."""
 
     def __str__(self) -> str:
-        return f"{self.message}; {self.remedy}" if self.remedy else self.message
+        place = f"{self.place}: " if self.place else ""
+        return f"{place}{self.message}; {self.fix}" if self.fix else f"{place}{self.message}"
 
 
-def judge(
-    inspection: Inspection,
-    signature_key: str,
-    shapes: Shapes | None = None,
-    batch_sizes: Sequence[int] | None = None,
-) -> list[Finding]:
-    """What is to say about compiling one signature, errors first.
+@dataclass(frozen=True)
+class Expected:
+    """What a spec says about a model's signature."""
 
-    Args:
-        inspection: What was found in the model.
-        signature_key: The signature to compile.
-        shapes: Whole shapes of inputs that the spec fixes.
-        batch_sizes: The spec's batch sizes; None if it has none.
-    """
-    signature = inspection.signature(signature_key)
+    signature: str = "serving_default"
+    """The signature to compile."""
+    shapes: Shapes = field(default_factory=dict)
+    """Whole shapes of inputs that the spec fixes."""
+    batch_sizes: Sequence[int] | None = None
+    """None if the spec has none."""
+    rules: Sequence[BatchRule] = ()
+    emulate: bool = True
+    """Whether the spec allows other batch sizes than the compiled ones."""
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """[low, high) of random inputs, by name."""
+    outputs: Collection[str] = ()
+    """Outputs that have a tolerance of their own."""
+
+
+def check_signature(inspection: Inspection, expected: Expected) -> list[Finding]:
+    """All findings about compiling one signature as the spec says, errors first."""
+    signature = inspection.signature(expected.signature)
     if signature is None:
-        return [_unknown_signature(inspection, signature_key)]
-    shapes = shapes or {}
-    uses = [use for use in inspection.ops if signature_key in use.signatures]
+        return [_unknown_signature(inspection, expected.signature)]
+    uses = [use for use in inspection.ops if signature.key in use.signatures]
     findings = [
-        *_judge_tensors(signature),
-        *_judge_shapes(signature, shapes),
-        *_judge_batch_sizes(signature, shapes, batch_sizes),
-        *_judge_ops(uses, signature_key),
-        *_judge_loading(inspection),
+        *_check_tensors(signature),
+        *_check_shapes(signature, expected.shapes),
+        *_check_batching(signature, expected),
+        *_check_verification(signature, expected),
+        *_check_ops(uses, signature.key),
+        *_check_loading(inspection),
     ]
     order = ("error", "warning", "note")
     return sorted(findings, key=lambda finding: order.index(finding.severity))
 
 
 def refuse(findings: Iterable[Finding]) -> None:
-    """Raises UnsupportedModelError with every error among the findings, a line each."""
+    """Raises UnsupportedModelError with every error among the findings, one for each line."""
     errors = [str(finding) for finding in findings if finding.severity == "error"]
     if errors:
         raise UnsupportedModelError("\n".join(errors))
@@ -124,26 +130,27 @@ def _unknown_signature(inspection: Inspection, key: str) -> Finding:
         "error",
         "unknown-signature",
         f"the model has no signature {key!r} (it has: {', '.join(keys)})",
-        f"set model.serving_key. {did_you_mean(key, keys)}",
+        f"set model.serving_key: {suggest(key, keys)}",
+        ("model", "serving_key"),
     )
 
 
 # --- inputs and outputs ---------------------------------------------------------------------------
 
 
-def _judge_tensors(signature: SignatureInfo) -> Iterator[Finding]:
+def _check_tensors(signature: SignatureInfo) -> Iterator[Finding]:
     for role, tensors in (("input", signature.inputs), ("output", signature.outputs)):
         for tensor in tensors:
-            yield from _judge_tensor(role, tensor)
+            yield from _check_tensor(role, tensor)
 
 
-def _judge_tensor(role: str, tensor: TensorInfo) -> Iterator[Finding]:
+def _check_tensor(role: str, tensor: TensorInfo) -> Iterator[Finding]:
     name = f"{role} {tensor.name!r}"
     if tensor.encoding != "dense":
         yield Finding(
             "error",
             "encoding",
-            f"{name} is a {tensor.encoding} tensor, and compiled models take dense ones only",
+            f"{name} is a {tensor.encoding} tensor, but compiled models take dense ones only",
             "export a signature with dense tensors",
         )
     elif tensor.dtype == "string":
@@ -151,33 +158,34 @@ def _judge_tensor(role: str, tensor: TensorInfo) -> Iterator[Finding]:
             "error",
             "string-tensor",
             f"{name} is a string tensor, which cannot be compiled",
-            "treat text outside of the model and use or export a signature of numbers",
+            "treat text outside the model and use or export a signature of numbers",
         )
     elif tensor.dtype not in DTYPES:
         yield Finding(
             "error",
             "dtype",
-            f"{name} has the type {tensor.dtype}, which the runtime does not have",
-            "cast it inside the model to one that it has",
+            f"{name} has the type {tensor.dtype}, which the runtime does not support",
+            "cast it inside the model to a supported type",
         )
 
 
-def _judge_shapes(signature: SignatureInfo, shapes: Shapes) -> Iterator[Finding]:
+def _check_shapes(signature: SignatureInfo, shapes: Shapes) -> Iterator[Finding]:
     names = [tensor.name for tensor in signature.inputs]
     for name in sorted(set(shapes) - set(names)):
         yield Finding(
             "error",
             "unknown-input",
-            f"the spec gives a shape to the input {name!r}, which the signature does not have",
-            did_you_mean(name, names),
+            f"inputs names {name!r}, which is not an input of the signature",
+            suggest(name, names, "its inputs are:"),
+            ("inputs", name),
         )
     for tensor in signature.inputs:
         problem = find_shape_problem(tensor, shapes.get(tensor.name))
         if problem:
-            yield Finding("error", "shape", problem, _shape_remedy(tensor))
+            yield Finding("error", "shape", problem, _shape_fix(tensor))
 
 
-def _shape_remedy(tensor: TensorInfo) -> str:
+def _shape_fix(tensor: TensorInfo) -> str:
     field = f"inputs.{tensor.name}.shape"
     if tensor.shape is None:
         return f"give its whole shape as {field} in the spec, with null for the batch on axis 0"
@@ -188,13 +196,11 @@ def _shape_remedy(tensor: TensorInfo) -> str:
     return f"fix every axis but the batch in the spec, for example {field}: [{example}]"
 
 
-def _judge_batch_sizes(
-    signature: SignatureInfo, shapes: Shapes, batch_sizes: Sequence[int] | None
-) -> Iterator[Finding]:
-    if any(find_shape_problem(t, shapes.get(t.name)) for t in signature.inputs):
+def _check_batching(signature: SignatureInfo, expected: Expected) -> Iterator[Finding]:
+    if any(find_shape_problem(t, expected.shapes.get(t.name)) for t in signature.inputs):
         return
-    batched = batched_inputs(signature, shapes)
-    fixed = [t for t in signature.inputs if t.name not in batched]
+    batched = batched_inputs(signature, expected.shapes)
+    fixed = [tensor for tensor in signature.inputs if tensor.name not in batched]
     if batched:
         for tensor in fixed:
             yield Finding(
@@ -203,27 +209,91 @@ def _judge_batch_sizes(
                 f"input {tensor.name!r} of shape {show(tensor.shape or ())} has no batch axis: "
                 "every run takes it whole",
             )
-        return
-    leading = {tensor.shape[0] for tensor in fixed if tensor.shape}
-    allowed = [[1], *([extent] for extent in leading if len(leading) == 1)]
-    if batch_sizes is not None and list(batch_sizes) not in allowed:
-        shown = ", ".join(f"{tensor.name} {show(tensor.shape or ())}" for tensor in fixed)
+    else:
+        yield _check_batch_sizes(signature.key, fixed, expected.batch_sizes)
+    if expected.rules and not (batched and expected.emulate):
+        reason = "batching.emulate is false" if batched else "its signature has no batch axis"
         yield Finding(
             "error",
+            "batch-rules",
+            f"the batch rule '{expected.rules[0]}' cannot be kept: {reason}",
+            "remove batching.rules from the spec",
+            ("batching", "rules"),
+        )
+
+
+def _check_batch_sizes(
+    key: str, inputs: Sequence[TensorInfo], batch_sizes: Sequence[int] | None
+) -> Finding:
+    """Without a batch axis, a spec may still repeat the one extent that all inputs begin with."""
+    leading = {tensor.shape[0] for tensor in inputs if tensor.shape}
+    allowed = [[1], *([extent] for extent in leading if len(leading) == 1)]
+    if batch_sizes is not None and list(batch_sizes) not in allowed:
+        shown = ", ".join(f"{tensor.name} {show(tensor.shape or ())}" for tensor in inputs)
+        return Finding(
+            "error",
             "batch-sizes",
-            f"signature {signature.key!r} has no free batch axis ({shown or 'it has no inputs'})",
+            f"signature {key!r} has no free batch axis ({shown or 'it has no inputs'})",
             "omit compilation.batch_sizes, or export the model with None as the first extent",
+            ("compilation", "batch_sizes"),
         )
-    else:
+    return Finding("note", "fixed-shape", f"signature {key!r} has fixed shapes: no batching")
+
+
+# --- verification ---------------------------------------------------------------------------------
+
+
+def _check_verification(signature: SignatureInfo, expected: Expected) -> Iterator[Finding]:
+    inputs = {tensor.name: tensor for tensor in signature.inputs}
+    outputs = [tensor.name for tensor in signature.outputs]
+    for name, bounds in expected.ranges.items():
+        if name not in inputs:
+            yield _unknown_tensor("ranges", name, "input", list(inputs))
+        elif limits := _integer_limits(inputs[name].dtype):
+            yield from _check_range(inputs[name], bounds, limits)
+    for name in expected.outputs:
+        if name not in outputs:
+            yield _unknown_tensor("outputs", name, "output", outputs)
+
+
+def _unknown_tensor(section: str, name: str, role: str, names: Sequence[str]) -> Finding:
+    return Finding(
+        "error",
+        f"unknown-{role}",
+        f"verify.{section} names {name!r}, which is not an {role} of the signature",
+        suggest(name, names, f"its {role}s are:"),
+        ("verify", section, name),
+    )
+
+
+def _check_range(
+    tensor: TensorInfo, bounds: tuple[float, float], limits: tuple[int, int]
+) -> Iterator[Finding]:
+    low, high = bounds
+    if not limits[0] <= math.floor(low) < math.ceil(high) <= limits[1] + 1:
         yield Finding(
-            "note", "fixed-shape", f"signature {signature.key!r} has fixed shapes: no batching"
+            "error",
+            "range",
+            f"verify.ranges.{tensor.name}: [{low:g}, {high:g}) is not within the range of "
+            f"{tensor.dtype}",
+            f"choose bounds from {limits[0]} to {limits[1] + 1}",
+            ("verify", "ranges", tensor.name),
         )
+
+
+def _integer_limits(dtype: str) -> tuple[int, int] | None:
+    """The smallest and largest value of an integer type (`uint8`); None for other types."""
+    match = re.fullmatch(r"(u?)int(\d+)", dtype)
+    if match is None:
+        return None
+    bits = int(match[2])
+    return (0, 2**bits - 1) if match[1] else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 # --- operations -----------------------------------------------------------------------------------
 
 
-def _judge_ops(uses: Sequence[OpUse], key: str) -> Iterator[Finding]:
+def _check_ops(uses: Sequence[OpUse], key: str) -> Iterator[Finding]:
     state = [use for use in uses if changes_state(use.op)]
     tables = [use for use in uses if _TABLE.fullmatch(use.op) and use not in state]
     if state:
@@ -231,28 +301,27 @@ def _judge_ops(uses: Sequence[OpUse], key: str) -> Iterator[Finding]:
             "error",
             "state",
             f"the signature keeps state in variables between calls: {_where(state, key)}",
-            STATE_REMEDY,
+            STATE_FIX,
         )
     if tables:
         yield Finding(
             "error",
             "lookup-table",
             f"the signature looks values up in tables: {_where(tables, key)}",
-            TABLE_REMEDY,
+            TABLE_FIX,
         )
     for use in uses:
         if use not in state and use not in tables:
-            yield from _judge_op(use, key)
-    yield from _judge_kinds(uses, key)
+            yield from _check_op(use, key)
+    yield from _check_kinds(uses, key)
 
 
-def _judge_op(use: OpUse, key: str) -> Iterator[Finding]:
+def _check_op(use: OpUse, key: str) -> Iterator[Finding]:
     if use.support == "unregistered":
         yield Finding(
             "error",
             "custom-op",
-            f"{_where([use], key)} is no operation of TensorFlow but of a custom library, "
-            "for which there is no compiler",
+            f"{_where([use], key)} comes from a custom op library, which XLA cannot compile",
             "write it with TensorFlow's own operations",
         )
     elif use.support == "unsupported":
@@ -261,11 +330,11 @@ def _judge_op(use: OpUse, key: str) -> Iterator[Finding]:
             "error",
             "unsupported-op",
             f"XLA has no {_where([use], key)}{types}",
-            remedy_for(use.op),
+            fix_for(use.op),
         )
 
 
-def _judge_kinds(uses: Sequence[OpUse], key: str) -> Iterator[Finding]:
+def _check_kinds(uses: Sequence[OpUse], key: str) -> Iterator[Finding]:
     random = [use for use in uses if _RANDOM.fullmatch(use.op)]
     if random:
         yield Finding(
@@ -282,12 +351,12 @@ def _judge_kinds(uses: Sequence[OpUse], key: str) -> Iterator[Finding]:
         )
 
 
-def remedy_for(op: str) -> str:
-    """What to do about an operation that XLA does not have."""
-    for pattern, remedy in _REMEDIES:
+def fix_for(op: str) -> str:
+    """How to do without an operation that XLA does not have."""
+    for pattern, fix in _FIXES:
         if re.match(pattern, op):
-            return remedy
-    return "replace it by other operations, or export a signature that ends before it"
+            return fix
+    return "replace it with other operations, or export a signature that ends before it"
 
 
 def _where(uses: Sequence[OpUse], key: str) -> str:
@@ -301,17 +370,18 @@ def _few(layers: Sequence[str], count: int, limit: int = 3) -> str:
     return f"{shown}, ... ({count} times)" if len(layers) > limit else shown
 
 
-def _judge_loading(inspection: Inspection) -> Iterator[Finding]:
+def _check_loading(inspection: Inspection) -> Iterator[Finding]:
     if inspection.assets:
         yield Finding(
             "note",
             "assets",
-            f"the model carries files that the compiled model does not read: "
+            f"the model contains files that the compiled model does not read: "
             f"{', '.join(inspection.assets)}",
         )
     if inspection.initializers:
         yield Finding(
             "note",
             "initializers",
-            f"loading the model runs: {', '.join(inspection.initializers)}",
+            f"the model has an initialiser ({', '.join(inspection.initializers)}); it runs once, "
+            "before freezing",
         )

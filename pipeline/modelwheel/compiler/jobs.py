@@ -1,48 +1,262 @@
-"""What the pipeline asks of worker processes, as values: the only thing that both sides share."""
+"""The jobs of worker processes: one model for each kind, shared by the client and the worker.
+
+A *request* says what is wanted and decides, with the hashes of the inputs, the key of the result.
+A *job* adds the files to read and the directory for the outputs. The client sends a `Message` as
+one line of JSON on the worker's standard input; the worker validates it and replies with one
+`Answer` that carries the same `id`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-JobKind: TypeAlias = Literal["inspect", "freeze", "compile", "reference"]
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, field_validator
+
+from ..levels import Level
+from ..platforms import Platform
+from ..util.records import JsonRecord
+from ..versions import TENSORFLOW_VERSION
+from .flags import Flags
+from .freeze import CONFIG, GRAPH, SIGNATURE
+from .inspection import INSPECTION, Shape
+from .program import PROGRAM_VERSION
+from .reference import ARRAYS, SUMMARY, default_rows
+
+KERNELS, PROGRAM, CONSTANTS = "kernels.o", "program.json", "constants.bin"
+"""What compiling leaves: an object file, the `Program` that calls its kernels, and its constants."""
+
+_AbsolutePath = Annotated[Path, AfterValidator(Path.absolute)]
+"""Client and worker have different working directories."""
 
 
-@dataclass(frozen=True)
-class Flags:
-    """Compiler flags of a worker: a process reads them once, so each set needs a process."""
-
-    xla: tuple[str, ...] = ()
-    tf_xla: tuple[str, ...] = ()
+# --- inputs ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Job:
-    """One piece of work: from some files to files in one directory, and nothing else.
+class SavedModelInput(JsonRecord):
+    """A job reads the directory of a SavedModel."""
 
-    A job may be run again at any time; half-written outputs of a failed one are the caller's to drop.
+    saved_model: _AbsolutePath
+
+
+class FrozenGraphInput(JsonRecord):
+    """A job reads a frozen graph and the tf2xla Config of its feeds and fetches."""
+
+    graph: _AbsolutePath
+    config: _AbsolutePath
+
+
+# --- requests -------------------------------------------------------------------------------------
+
+
+class JobRequest(JsonRecord):
+    """What a worker is asked for, without the files: fields are parameters and part of the key."""
+
+    VERSION: ClassVar[int]
+    """Raised when the same request leads to other files; part of every key."""
+    INPUTS: ClassVar[type[JsonRecord]]
+    OUTPUTS: ClassVar[tuple[str, ...]]
+    """The files that the job writes: all of them and no other."""
+
+    def key_inputs(self, **inputs: str) -> dict[str, Any]:
+        """Everything that the outputs depend on; `inputs` are the hashes of the input files."""
+        if set(inputs) != set(self.INPUTS.model_fields):
+            raise ValueError(f"{type(self).__name__} needs the hashes of {self.INPUTS.__name__}")
+        versions = {"version": self.VERSION, "tensorflow": TENSORFLOW_VERSION}
+        return {**versions, **inputs, **self.model_dump(mode="json")}
+
+
+class InspectRequest(JobRequest):
+    """Read a SavedModel without loading it; the output is an `Inspection`."""
+
+    VERSION = 1
+    INPUTS = SavedModelInput
+    OUTPUTS = (INSPECTION,)
+
+    def job(self, saved_model: Path, out: Path) -> InspectJob:
+        """The job for one SavedModel; outputs go into the empty directory `out`."""
+        inputs = SavedModelInput(saved_model=saved_model)
+        return InspectJob(request=self, inputs=inputs, out=out)
+
+
+class FreezeRequest(JobRequest):
+    """Freeze one signature at one batch size; the outputs are a graph and a `FrozenSignature`."""
+
+    VERSION = 1
+    INPUTS = SavedModelInput
+    OUTPUTS = (GRAPH, CONFIG, SIGNATURE)
+
+    signature: str
+    batch: int | None
+    """None for a signature without a free batch axis."""
+    shapes: Mapping[str, Shape] = {}
+    allow_pruned_inputs: bool = False
+
+    def job(self, saved_model: Path, out: Path) -> FreezeJob:
+        """The job for one SavedModel; outputs go into the empty directory `out`."""
+        inputs = SavedModelInput(saved_model=saved_model)
+        return FreezeJob(request=self, inputs=inputs, out=out)
+
+
+class CompileRequest(JobRequest):
+    """Compile one frozen graph for one CPU level of one platform."""
+
+    VERSION = 1
+    INPUTS = FrozenGraphInput
+    OUTPUTS = (KERNELS, PROGRAM, CONSTANTS)
+
+    triple: str
+    """LLVM's name of the platform."""
+    cpu: str
+    """LLVM's name of the CPU; with `features` it decides which instructions may be used."""
+    features: str
+    cpp_class: str
+    """See `cpp_class`."""
+    flags: Flags
+    """All of them; the worker must have been started with these."""
+
+    @classmethod
+    def at(cls, platform: Platform, level: Level, cpp_class: str, flags: Flags) -> CompileRequest:
+        """The request for one CPU level of one platform."""
+        return cls(
+            triple=platform.triple,
+            cpu=level.llvm_cpu,
+            features=level.llvm_features,
+            cpp_class=cpp_class,
+            flags=flags,
+        )
+
+    def key_inputs(self, **inputs: str) -> dict[str, Any]:
+        return {"program": PROGRAM_VERSION, **super().key_inputs(**inputs)}
+
+    def job(self, frozen: Path, out: Path) -> CompileJob:
+        """The job for the graph in the directory `frozen`, into the empty directory `out`."""
+        inputs = FrozenGraphInput(graph=frozen / GRAPH, config=frozen / CONFIG)
+        return CompileJob(request=self, inputs=inputs, out=out)
+
+
+class ReferenceRequest(JobRequest):
+    """Evaluate one signature with TensorFlow; the outputs are arrays and a `Reference`."""
+
+    VERSION = 1
+    INPUTS = SavedModelInput
+    OUTPUTS = (ARRAYS, SUMMARY)
+
+    signature: str
+    batch_sizes: tuple[int, ...]
+    """The compiled ones, ascending; empty for a signature without a free batch axis."""
+    rows: Annotated[tuple[int, ...], Field(validate_default=True)] = ()
+    """Numbers of rows to evaluate, the batch sizes among them; by default `default_rows`."""
+    seed: int = 0
+    ranges: Mapping[str, tuple[float, float]] = {}
+    """[low, high) of random inputs, by name; see `modelwheel.compiler.random_inputs`."""
+    shapes: Mapping[str, Shape] = {}
+
+    @field_validator("batch_sizes")
+    @classmethod
+    def _sort(cls, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(sizes))
+
+    @field_validator("rows")
+    @classmethod
+    def _complete(cls, rows: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
+        sizes = info.data.get("batch_sizes", ())
+        if not rows and sizes:
+            rows = default_rows(sizes)
+        return tuple(sorted({*rows, *sizes}))
+
+    def job(self, saved_model: Path, out: Path) -> ReferenceJob:
+        """The job for one SavedModel; outputs go into the empty directory `out`."""
+        inputs = SavedModelInput(saved_model=saved_model)
+        return ReferenceJob(request=self, inputs=inputs, out=out)
+
+
+def cpp_class(identifier: str, batch: int | None, level: Level) -> str:
+    """The class name from which XLA derives its symbols, unique among all wheels in a process.
+
+    Args:
+        identifier: The model's name as an identifier.
+        batch: The batch size; None for a signature without a batch axis.
+        level: The CPU level.
     """
+    rows = "" if batch is None else f"_b{batch}"
+    return f"mw::{identifier}{rows}_{level.identifier}"
 
-    kind: JobKind
-    params: Mapping[str, Any]
-    """What the kind needs to know, as JSON holds it."""
-    inputs: Mapping[str, Path]
-    """Files or directories that the job reads, by role."""
-    out: Path
+
+# --- jobs -----------------------------------------------------------------------------------------
+
+
+class _Job(JsonRecord):
+    """A request with its files. It may be run again after a failure, in another empty directory."""
+
+    out: _AbsolutePath
     """An existing, empty directory that receives the outputs."""
-    flags: Flags = field(default_factory=Flags)
 
-    def message(self, identity: int) -> dict[str, Any]:
-        """The job as the worker's protocol has it."""
-        return {
-            "id": identity,
-            "kind": self.kind,
-            "params": dict(self.params),
-            "inputs": {role: str(path.absolute()) for role, path in self.inputs.items()},
-            "out": str(self.out.absolute()),
-        }
+    @property
+    def flags(self) -> Flags:
+        """What the worker must have been started with."""
+        return Flags()
+
+
+class InspectJob(_Job):
+    """See `InspectRequest`."""
+
+    kind: Literal["inspect"] = "inspect"
+    request: InspectRequest
+    inputs: SavedModelInput
+
+
+class FreezeJob(_Job):
+    """See `FreezeRequest`."""
+
+    kind: Literal["freeze"] = "freeze"
+    request: FreezeRequest
+    inputs: SavedModelInput
+
+
+class CompileJob(_Job):
+    """See `CompileRequest`."""
+
+    kind: Literal["compile"] = "compile"
+    request: CompileRequest
+    inputs: FrozenGraphInput
+
+    @property
+    def flags(self) -> Flags:
+        return self.request.flags
+
+
+class ReferenceJob(_Job):
+    """See `ReferenceRequest`."""
+
+    kind: Literal["reference"] = "reference"
+    request: ReferenceRequest
+    inputs: SavedModelInput
+
+
+Job: TypeAlias = InspectJob | FreezeJob | CompileJob | ReferenceJob
+
+_JOB: TypeAdapter[Job] = TypeAdapter(Annotated[Job, Field(discriminator="kind")])
+
+
+def parse_job(content: Mapping[str, Any]) -> Job:
+    """The job in a message.
+
+    Raises:
+        pydantic.ValidationError: It is not of any kind, or a parameter or file is wrong or missing.
+    """
+    return _JOB.validate_python(content)
+
+
+def input_files(job: Job) -> Iterator[Path]:
+    """Every file that a job reads."""
+    paths: Iterator[Path] = (path for _, path in job.inputs)
+    return chain.from_iterable(
+        filter(Path.is_file, path.rglob("*")) if path.is_dir() else [path] for path in paths
+    )
 
 
 @dataclass(frozen=True)
@@ -50,5 +264,27 @@ class JobResult:
     """A job that was done."""
 
     seconds: float
-    peak_bytes: int
-    """Largest resident size of the worker up to the end of the job."""
+    """Of the job itself, without the wait for a worker."""
+
+
+# --- protocol -------------------------------------------------------------------------------------
+
+
+class Message(JsonRecord):
+    """What the client sends. The job is validated apart, so that a refusal can carry the `id`."""
+
+    id: int
+    job: Mapping[str, Any]
+
+
+class Answer(JsonRecord):
+    """What the worker replies."""
+
+    id: int
+    """Of the message."""
+    seconds: float = 0.0
+    error: str | None = None
+    """The name of the error's class in `modelwheel.errors`; None if all outputs were written."""
+    message: str = ""
+    detail: str = ""
+    """The traceback of an unexpected error."""

@@ -1,11 +1,10 @@
-"""The pool of worker processes: jobs go out in parallel, within the machine's cores and memory."""
+"""The pool of worker processes: runs jobs in parallel, within the machine's cores and memory."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,14 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from .jobs import Flags, Job, JobResult
-from .worker_process import WorkerError, WorkerProcess
+from .flags import Flags
+from .jobs import Job, JobResult, input_files
+from .worker_process import COMMAND, WorkerError, WorkerProcess
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# Measured: importing TensorFlow takes 0.55 GB, freezing or compiling 21 bytes for each byte of
-# weights on top of it.
+# Measured with TensorFlow 2.21: importing it takes 0.55 GB; freezing or compiling takes up to
+# 21 bytes for each byte of weights in addition.
 _BASE_BYTES = 1_200_000_000
 _BYTES_PER_WEIGHT_BYTE = 21
 
@@ -34,7 +34,7 @@ class _Task:
     memory: int
     """Bytes that the worker is expected to need."""
     started: Callable[[], object]
-    """Called when a worker is at hand."""
+    """Called when a worker is free."""
 
 
 @dataclass
@@ -46,29 +46,38 @@ class _Slot:
 
     @property
     def memory(self) -> int:
-        """Bytes that it is expected to hold."""
+        """Bytes that it is expected to use."""
         if self.task is not None:
             return self.task.memory
         return _BASE_BYTES if self.worker is not None else 0
 
     def has(self, flags: Flags) -> bool:
-        """Whether its worker was started with these flags and lives."""
+        """Whether its worker was started with these flags and is alive."""
         return self.worker is not None and self.worker.flags == flags and self.worker.is_alive
 
 
 class WorkerPool:
     """Runs jobs in worker processes.
 
-    A worker takes one job after another that want the same flags; an idle one with other flags is
-    replaced. A worker that dies fails the one job that it had. Leaving the `with` block waits for
-    all jobs; leaving it by an exception, Ctrl-C among them, kills every worker at once.
+    A worker runs one job after another with the same flags; an idle one with other flags is
+    replaced. If a worker dies, only the job that it was running fails. Leaving the `with` block
+    waits for all jobs; leaving it by an exception, such as Ctrl-C, kills every worker at once.
 
     Args:
-        max_workers: At most so many processes; by default one for each core.
+        directory: Where workers run and write their logs; whoever made it removes it.
+        max_workers: The maximum number of processes; by default one for each core.
         memory_bytes: What they may use together; by default what is available now.
+        command: Starts a worker.
     """
 
-    def __init__(self, max_workers: int | None = None, memory_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        max_workers: int | None = None,
+        memory_bytes: int | None = None,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
+        self._directory, self._command = directory, command
         self._memory = available_memory() if memory_bytes is None else memory_bytes
         count = min(max_workers or _cores(), max(1, self._memory // _BASE_BYTES))
         self._slots = [_Slot() for _ in range(count)]
@@ -77,7 +86,6 @@ class WorkerPool:
         self._closed = self._killed = False
         self._started = 0
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="worker")
-        self._directory = tempfile.TemporaryDirectory(prefix="modelwheel-workers-")
 
     def __enter__(self) -> Self:
         return self
@@ -97,12 +105,12 @@ class WorkerPool:
             self._kill()
 
     def submit(self, job: Job, started: Callable[[], object] = lambda: None) -> Future[JobResult]:
-        """Queues a job; calls `started`, in another thread, when it need not wait any longer.
+        """Queues a job; calls `started`, in another thread, when a worker is free.
 
-        Its future raises what the job raised: a ModelwheelError, which is a WorkerError where the
-        job failed unexpectedly or its process died.
+        The future raises what the job raised: a ModelwheelError, which is a WorkerError if the job
+        failed unexpectedly or its process died. A job that still waits can be cancelled.
         """
-        weights = sum(map(_size, job.inputs.values()))
+        weights = sum(path.stat().st_size for path in input_files(job) if path.exists())
         task = _Task(job, Future(), _BASE_BYTES + _BYTES_PER_WEIGHT_BYTE * weights, started)
         with self._changed:
             if self._closed or self._killed:
@@ -115,7 +123,7 @@ class WorkerPool:
         return (slot for slot in self._slots if slot.task is not None)
 
     def _dispatch(self) -> None:
-        """Gives waiting tasks to idle slots; the lock is held."""
+        """Assigns waiting tasks to idle slots; the caller holds the lock."""
         by_fit = sorted(self._waiting, key=lambda task: not self._is_expected(task))
         for task in by_fit:
             slot = self._choose_slot(task)
@@ -128,17 +136,20 @@ class WorkerPool:
             self._threads.submit(self._serve, slot, task)
 
     def _is_expected(self, task: _Task) -> bool:
-        """Whether an idle worker has the task's flags already."""
+        """Whether an idle worker has the task's flags."""
         return any(slot.task is None and slot.has(task.job.flags) for slot in self._slots)
 
     def _choose_slot(self, task: _Task) -> _Slot | None:
-        """An idle slot: with a worker of the same flags, else with none, else with any."""
+        """An idle slot: one with a worker of the same flags, else an empty one, else any."""
         idle = [slot for slot in self._slots if slot.task is None]
         rank = [(not slot.has(task.job.flags), slot.worker is not None) for slot in idle]
         return min(zip(rank, idle, strict=True), key=lambda pair: pair[0])[1] if idle else None
 
     def _make_room(self, task: _Task, slot: _Slot) -> bool:
-        """Whether memory allows to run the task; ends idle workers if that helps."""
+        """Whether there is memory for the task; ends idle workers if that helps.
+
+        One task always runs, however much it needs: nothing is gained by waiting.
+        """
         busy = list(self._busy())
         if busy and sum(other.memory for other in busy) + task.memory > self._memory:
             return False
@@ -163,7 +174,7 @@ class WorkerPool:
         try:
             task.started()
             result = self._worker(slot, task.job.flags).run(task.job)
-        except BaseException as error:  # noqa: BLE001 - whoever waits for the future gets it
+        except BaseException as error:  # noqa: BLE001 - the future raises it
             stopped = self._killed and isinstance(error, WorkerError)
             task.future.set_exception(WorkerError(_STOPPED) if stopped else error)
         else:
@@ -179,7 +190,7 @@ class WorkerPool:
                 if self._killed:
                     raise WorkerError(_STOPPED)
                 self._started += 1
-                slot.worker = WorkerProcess(flags, Path(self._directory.name), self._started)
+                slot.worker = WorkerProcess(flags, self._directory, self._started, self._command)
         assert slot.worker is not None
         return slot.worker
 
@@ -190,7 +201,7 @@ class WorkerPool:
             worker.close()
 
     def _kill(self) -> None:
-        """Ends every worker and with it every job that is not done."""
+        """Ends every worker and fails every job that is not done."""
         with self._changed:
             self._closed = self._killed = True
             stopped, self._waiting = self._waiting, []
@@ -203,22 +214,22 @@ class WorkerPool:
         self._threads.shutdown()
         for slot in self._slots:
             self._discard(slot)
-        self._directory.cleanup()
 
 
 def available_memory(group: Path = Path("/sys/fs/cgroup")) -> int:
-    """Bytes that new processes may use: of the machine, or less where a container is limited.
+    """Bytes that new processes may use: of the machine, or less in a container with a limit.
 
     Args:
-        group: The directory of the control group (version 2).
+        group: The directory of the control group (version 2); for the files see
+            https://docs.kernel.org/admin-guide/cgroup-v2.html#memory-interface-files
     """
     import psutil  # of the extra `build`
 
     available = int(psutil.virtual_memory().available)
-    with suppress(OSError, ValueError, KeyError):  # no control group, or one without limit ("max")
+    with suppress(OSError, ValueError, KeyError):  # no control group, or no limit ("max")
         limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
         counts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-        # Cached file contents give way when memory is needed.
+        # The kernel drops cached file contents when memory is needed.
         available = min(available, limit - used + int(counts["inactive_file"]))
     return max(available, 0)
 
@@ -228,10 +239,3 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _size(path: Path) -> int:
-    """Bytes of a file, or of all files below a directory."""
-    if path.is_dir():
-        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    return path.stat().st_size if path.exists() else 0

@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ..dtypes import ElementType
+from ..util.records import JsonRecord
 
 PROGRAM_VERSION = 1
 """Raised when a field below changes its meaning; part of every compile key."""
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Slice(_Value):
+class Slice(JsonRecord):
     """Part of an allocation, in bytes."""
 
     allocation: int
@@ -32,7 +28,7 @@ class Slice(_Value):
     size: int
 
 
-class Array(_Value):
+class Array(JsonRecord):
     """A slice seen as a dense array."""
 
     slice: Slice
@@ -60,7 +56,7 @@ class Array(_Value):
 AllocationKind = Literal["parameter", "constant", "output", "temporary", "thread_local"]
 
 
-class Allocation(_Value):
+class Allocation(JsonRecord):
     """One piece of memory that the program names; which piece it is tells who provides it."""
 
     index: int
@@ -74,7 +70,7 @@ class Allocation(_Value):
     """For a constant: the SHA-256 of its bytes, by which equal constants are found."""
 
 
-class Kernel(_Value):
+class Kernel(JsonRecord):
     """A call of one compiled function of the object file."""
 
     kind: Literal["kernel"] = "kernel"
@@ -85,7 +81,7 @@ class Kernel(_Value):
     results: tuple[Slice, ...]
 
 
-class Dot(_Value):
+class Dot(JsonRecord):
     """A matrix product (XLA's DotGeneral): batch axes, one contracted axis for each side."""
 
     kind: Literal["dot"] = "dot"
@@ -99,7 +95,7 @@ class Dot(_Value):
     rhs_contracting: tuple[int, ...]
 
 
-class Window(_Value):
+class Window(JsonRecord):
     """One spatial axis of a convolution."""
 
     size: int
@@ -111,7 +107,7 @@ class Window(_Value):
     reversed: bool
 
 
-class Axes(_Value):
+class Axes(JsonRecord):
     """Which axes of an array play which part; for a kernel, batch is its input-feature axis."""
 
     batch: int
@@ -119,7 +115,7 @@ class Axes(_Value):
     spatial: tuple[int, ...]
 
 
-class Convolution(_Value):
+class Convolution(JsonRecord):
     """A convolution with one to three spatial axes."""
 
     kind: Literal["convolution"] = "convolution"
@@ -134,7 +130,7 @@ class Convolution(_Value):
     feature_groups: int
 
 
-class Copy(_Value):
+class Copy(JsonRecord):
     """A copy between slices of the same layout."""
 
     kind: Literal["copy"] = "copy"
@@ -143,7 +139,7 @@ class Copy(_Value):
     destination: Slice
 
 
-class While(_Value):
+class While(JsonRecord):
     """A loop: `trip_count` times the body, or as long as the condition leaves true behind.
 
     XLA's runtime does not evaluate the condition of a loop with a known trip count: it is left out.
@@ -157,7 +153,7 @@ class While(_Value):
     body: tuple[Thunk, ...]
 
 
-class Conditional(_Value):
+class Conditional(JsonRecord):
     """A choice: by a one-byte predicate (true selects branch 0) or a 32-bit index (out of range: last)."""
 
     kind: Literal["conditional"] = "conditional"
@@ -166,7 +162,7 @@ class Conditional(_Value):
     branches: tuple[tuple[Thunk, ...], ...]
 
 
-class Sort(_Value):
+class Sort(JsonRecord):
     """A sort of one or several arrays along one axis by a compiled comparator."""
 
     kind: Literal["sort"] = "sort"
@@ -177,7 +173,7 @@ class Sort(_Value):
     operands: tuple[Array, ...]
 
 
-class TopK(_Value):
+class TopK(JsonRecord):
     """The k largest 32-bit floats of each row with their indices."""
 
     kind: Literal["top_k"] = "top_k"
@@ -190,7 +186,7 @@ class TopK(_Value):
     indices: Slice
 
 
-class Fft(_Value):
+class Fft(JsonRecord):
     """A discrete Fourier transform over the last axes."""
 
     kind: Literal["fft"] = "fft"
@@ -201,7 +197,7 @@ class Fft(_Value):
     output: Array
 
 
-class RandomState(_Value):
+class RandomState(JsonRecord):
     """Reads the instance's 128-bit random state and advances it by `delta`."""
 
     kind: Literal["random_state"] = "random_state"
@@ -216,8 +212,10 @@ Thunk = Annotated[
 ]
 
 
-class Program(_Value):
+class Program(JsonRecord):
     """One compiled entry computation."""
+
+    JSON_INDENT = None
 
     version: Literal[1] = 1
     triple: str
@@ -248,15 +246,6 @@ class Program(_Value):
             elif isinstance(thunk, Sort):
                 names.add(thunk.comparator)
         return tuple(sorted(names))
-
-    def save(self, path: Path) -> None:
-        """Writes the program as JSON, the same bytes for the same value."""
-        path.write_text(self.model_dump_json(exclude_defaults=False) + "\n", encoding="utf-8")
-
-    @staticmethod
-    def load(path: Path) -> Program:
-        """Reads what `save` wrote."""
-        return Program.model_validate_json(path.read_bytes())
 
 
 def walk(thunks: tuple[Thunk, ...]) -> Iterator[Thunk]:

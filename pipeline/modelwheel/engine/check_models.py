@@ -1,31 +1,35 @@
-"""`modelwheel check`: fetches models, looks at them in a worker, and judges what was found."""
+"""`modelwheel check`: fetches models, inspects them in a worker and checks them against their specs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from ..compiler import check, inspection
+from ..assembly import tune_lock
+from ..compiler import check
 from ..compiler.inspection import Inspection
+from ..compiler.jobs import InspectRequest
 from ..compiler.pool import WorkerPool
 from ..errors import ModelwheelError, UnsupportedModelError
 from ..request import make_request, source_of
 from ..source import fetch as source
 from ..spec import Spec
 from ..store.store import Store
-from .steps import InspectStep, inspection_key
+from .steps.model import InspectStep, inspection_key, read_inspection
 
 
 @dataclass(frozen=True)
 class CheckedModel:
     """What was found in one model and what follows for its spec."""
 
-    name: str
-    signature_key: str
+    model: str
+    """Name and version."""
+    signature: str
+    """The signature to compile."""
+    error: ModelwheelError | None = None
+    """Why the model could not be inspected at all."""
     inspection: Inspection | None = None
     findings: Sequence[check.Finding] = ()
-    error: ModelwheelError | None = None
-    """Why the model could not be looked at at all."""
 
     @property
     def exit_code(self) -> int:
@@ -35,41 +39,32 @@ class CheckedModel:
         refused = any(finding.severity == "error" for finding in self.findings)
         return UnsupportedModelError.exit_code if refused else 0
 
-    def as_json(self) -> dict[str, object]:
-        """Everything as JSON holds it."""
-        found = self.inspection
-        return {
-            "model": self.name,
-            "signature": self.signature_key,
-            "error": None if self.error is None else str(self.error),
-            "inspection": None if found is None else found.model_dump(mode="json"),
-            "findings": [asdict(finding) for finding in self.findings],
-        }
-
 
 def check_models(specs: Sequence[Spec], store: Store) -> list[CheckedModel]:
-    """Looks at the model of every spec; one that cannot be had does not keep it from the others."""
-    with WorkerPool() as pool:
+    """Checks the model of every spec; one that cannot be fetched does not stop the others."""
+    with store.scratch() as scratch, WorkerPool(scratch) as pool:
         return [_check(spec, store, pool) for spec in specs]
 
 
 def _check(spec: Spec, store: Store, pool: WorkerPool) -> CheckedModel:
-    request, key = make_request(spec), spec.model.serving_key
+    name, key = f"{spec.model.name}-{spec.model.version}", spec.model.serving_key
     try:
+        request = make_request(spec)
+        tune_lock.read_costs(spec.path)  # a build refuses a damaged file
         model = source.fetch(source_of(spec), store)
         found = inspect(model, store, pool)
-        findings = InspectStep(request, model.tree_sha256).judge(found)
+        findings = InspectStep(request, model.tree_sha256).check(found)
     except ModelwheelError as error:
-        return CheckedModel(request.name, key, error=error)
-    return CheckedModel(request.name, key, found, findings)
+        return CheckedModel(name, key, error)
+    return CheckedModel(name, key, None, found, findings)
 
 
 def inspect(model: source.FetchedModel, store: Store, pool: WorkerPool) -> Inspection:
-    """What is in a SavedModel; from the store if it was looked at before."""
+    """What a SavedModel holds; from the store if it was inspected before."""
     key = inspection_key(model.tree_sha256)
     record = store.lookup(key)
     if record is None:
         with store.scratch() as out:
-            pool.submit(inspection.job(model.directory, out)).result()
+            pool.submit(InspectRequest().job(model.directory, out)).result()
             record = store.publish(key, out, {"step": "inspect"})
-    return Inspection.model_validate_json(store.read_bytes(record, "inspection.json"))
+    return read_inspection(store, record)

@@ -1,4 +1,4 @@
-"""`modelwheel new`: looks at a SavedModel and writes a commented spec."""
+"""`modelwheel new`: creates a commented spec from a SavedModel."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ..compiler.inspection import Inspection, TensorInfo
 from ..compiler.pool import WorkerPool
 from ..errors import SpecError
 from ..source import fetch as source
-from ..spec.reading.problems import did_you_mean
 from ..spec.scaffold import ModelDescription, TensorDescription, scaffold_spec
 from ..store.store import Store
 from ..util.files import write_atomically
+from ..util.words import suggest
 from .check_models import inspect
 
 
 def write_spec(name: str, saved_model: Path, signature: str, directory: Path) -> Path:
-    """Writes `directory/NAME.yaml`; gives its path.
+    """Writes `directory/NAME.yaml`; returns its path.
 
     Raises:
-        SpecError: The file exists, or the name or the signature is not fit.
+        SpecError: The file exists, the name is not valid, or there is no such signature.
         SourceError: There is no SavedModel.
     """
     path = directory / f"{name}.yaml"
@@ -28,7 +28,7 @@ def write_spec(name: str, saved_model: Path, signature: str, directory: Path) ->
         raise SpecError(f"{path} exists; remove it or choose another name")
     store = Store()
     model = source.fetch(source.DirectorySource(saved_model), store)
-    with WorkerPool(1) as pool:
+    with store.scratch() as scratch, WorkerPool(scratch, 1) as pool:
         inspection = inspect(model, store, pool)
     relative = Path(os.path.relpath(saved_model, directory))
     text = scaffold_spec(name, relative, _describe(inspection, signature))
@@ -41,7 +41,7 @@ def _describe(inspection: Inspection, key: str) -> ModelDescription:
     keys = tuple(signature.key for signature in inspection.signatures)
     chosen = inspection.signature(key)
     if chosen is None:
-        raise SpecError(f"the model has no signature {key!r}. {did_you_mean(key, keys)}")
+        raise SpecError(f"the model has no signature {key!r}; {suggest(key, keys)}")
     return ModelDescription(
         signatures=keys,
         serving_key=key,

@@ -1,4 +1,4 @@
-"""What a build would do: every step by name, and whether its result is in the store already."""
+"""`modelwheel plan`: every step of a build by name, and whether its result is in the store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from ..request import Request, source_of
 from ..source import fetch as source
 from ..store.records import Record
 from ..store.store import Store
-from .steps import Goal, Step, steps_of
+from .steps import Goal, steps_of
+from .steps.base import Step
 
 State: TypeAlias = Literal["cached", "run"]
 
@@ -22,7 +23,7 @@ class PlannedStep:
     kind: str
     state: State
     key: str | None
-    """None where it depends on a result that is still missing."""
+    """None if it depends on a result that is still missing."""
 
 
 def plan(request: Request, store: Store, goal: Goal = "wheel") -> list[PlannedStep]:

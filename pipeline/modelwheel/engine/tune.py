@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import tempfile
 from pathlib import Path
 
 from ..assembly.manifest import Manifest
@@ -12,17 +11,16 @@ from ..request import Request
 from ..store.store import Store
 from ..verify.environment import InstalledWheel, install_wheel
 from ..wheelfile.wheel import open_wheel
-from .scheduler import BuildOptions, Reporter, build
+from .build import BuildOptions, Reporter, build
 
 
 def tune_spec(request: Request, store: Store, reporter: Reporter) -> Path:
-    """Writes the lock file of a spec, with every CPU level that runs here; gives its path.
+    """Writes the lock file of a spec, with every CPU level that runs here; returns its path.
 
     Raises:
         ModelwheelError: The wheel could not be built or run; the lock file is as it was.
     """
-    with tempfile.TemporaryDirectory(prefix="modelwheel-tune-") as directory:
-        work = Path(directory)
+    with store.scratch() as work:
         (result,) = build([request], store, BuildOptions(work / "dist"), reporter)
         for _, error in result.errors:
             raise error
@@ -36,7 +34,7 @@ def tune_spec(request: Request, store: Store, reporter: Reporter) -> Path:
 
 
 def _measure(installed: InstalledWheel, manifest: Manifest, level: str) -> dict[int, float]:
-    """Nanoseconds of one run by batch size, without what any call from Python costs."""
+    """Nanoseconds of one run by batch size, without the cost of a call from Python."""
     timings = _bench(installed, level)
     call = 0.0
     if manifest.signature.batched and manifest.batching.no_emulation_reason is None:

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from .. import __version__
 from ..assembly.manifest import File, Manifest
 from ..compiler.freeze import GRAPH
-from ..engine.scheduler import BuildOptions, BuildResult, Reporter, build
+from ..engine.build import BuildOptions, BuildResult, Reporter, build
 from ..engine.steps import steps_of
 from ..errors import EnvironmentProblemError, ModelwheelError, ReplayError, SpecError
 from ..request import Request, locate, make_request, source_of

@@ -35,7 +35,7 @@ compilation: {batch_sizes: [1, 4]}
 """
 
 STEPS = [
-    *("fetch", "inspect", "freeze/b1", "freeze/b4", "reference"),
+    *("fetch", "inspect", "reference", "freeze/b1", "freeze/b4"),
     *(f"{HOST}/{level}/b{size}" for level in ("x86-64", "x86-64-v3") for size in (1, 4)),
     *("project", "wheel", "verify"),
 ]

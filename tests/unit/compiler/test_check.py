@@ -1,4 +1,4 @@
-"""Judging an inspected model: every finding, from hand-made inspections."""
+"""Checking an inspected model: every finding, from hand-made inspections."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler.check import Finding, changes_state, judge, refuse, remedy_for
-from modelwheel.compiler.inspection import (
-    Inspection,
+from modelwheel.compiler.check import (
+    Expected,
+    Finding,
+    changes_state,
+    check_signature,
+    fix_for,
+    refuse,
+)
+from modelwheel.compiler.inspection import Inspection, TensorInfo
+from modelwheel.compiler.shapes import (
     Shapes,
-    TensorInfo,
     batched_inputs,
     compiled_shape,
     find_shape_problem,
@@ -63,7 +69,9 @@ def _inspection(
 
 
 def _errors(found: Inspection, shapes: Shapes | None = None) -> list[Finding]:
-    return [f for f in judge(found, "serving_default", shapes) if f.severity == "error"]
+    return [
+        f for f in check_signature(found, Expected(shapes=shapes or {})) if f.severity == "error"
+    ]
 
 
 def _only_error(found: Inspection, shapes: Shapes | None = None) -> Finding:
@@ -72,7 +80,7 @@ def _only_error(found: Inspection, shapes: Shapes | None = None) -> Finding:
 
 
 def test_a_usual_model_has_no_findings() -> None:
-    assert judge(_inspection(), "serving_default", None, [1, 4, 16]) == []
+    assert check_signature(_inspection(), Expected(batch_sizes=[1, 4, 16])) == []
 
 
 def test_an_inspection_survives_being_written(tmp_path: Path) -> None:
@@ -82,14 +90,14 @@ def test_an_inspection_survives_being_written(tmp_path: Path) -> None:
 
 
 def test_unknown_signature_names_the_nearest_and_all() -> None:
-    (finding,) = judge(_inspection(), "serving_defualt")
+    (finding,) = check_signature(_inspection(), Expected("serving_defualt"))
     assert finding.code == "unknown-signature"
     assert "'serving_defualt' (it has: serving_default)" in finding.message
-    assert "Did you mean 'serving_default'?" in finding.remedy
+    assert "did you mean 'serving_default'?" in finding.fix
 
 
 def test_a_model_without_signatures() -> None:
-    (finding,) = judge(_inspection(signatures=[]), "serving_default")
+    (finding,) = check_signature(_inspection(signatures=[]), Expected())
     assert finding.code == "no-signature"
 
 
@@ -112,7 +120,7 @@ def test_tensors_that_cannot_be_compiled(tensor: dict[str, Any], code: str, word
 
 
 @pytest.mark.parametrize(
-    ("shape", "given", "message", "remedy"),
+    ("shape", "given", "message", "fix"),
     [
         (None, None, "unknown number of axes", "give its whole shape as inputs.x.shape"),
         ([None, None, 4], None, "free axis 1 in [batch, ?, 4]", "inputs.x.shape: [null, 128, 4]"),
@@ -122,13 +130,13 @@ def test_tensors_that_cannot_be_compiled(tensor: dict[str, Any], code: str, word
     ],
 )
 def test_shapes_that_are_not_known(
-    shape: list[int | None] | None, given: list[int | None] | None, message: str, remedy: str
+    shape: list[int | None] | None, given: list[int | None] | None, message: str, fix: str
 ) -> None:
     found = _inspection(inputs=[_tensor(shape=shape)])
     finding = _only_error(found, {"x": given} if given else None)
     assert finding.code == "shape"
     assert message in finding.message
-    assert remedy in finding.remedy
+    assert fix in finding.fix
 
 
 @pytest.mark.parametrize(
@@ -142,27 +150,27 @@ def test_the_spec_fixes_shapes(shape: list[int | None] | None, given: list[int |
 def test_a_shape_for_an_input_that_is_not_there() -> None:
     finding = _only_error(_inspection(inputs=[_tensor(name="tokens")]), {"token": [None, 4]})
     assert finding.code == "unknown-input"
-    assert finding.remedy == "Did you mean 'tokens'?"
+    assert finding.fix == "did you mean 'tokens'?"
 
 
 @pytest.mark.parametrize("batch_sizes", [None, [1], [2]])
 def test_fixed_shapes_need_no_batch_sizes(batch_sizes: list[int] | None) -> None:
     found = _inspection(inputs=[_tensor(shape=[2, 4])])
-    (finding,) = judge(found, "serving_default", None, batch_sizes)
+    (finding,) = check_signature(found, Expected(batch_sizes=batch_sizes))
     assert (finding.severity, finding.code) == ("note", "fixed-shape")
 
 
 @pytest.mark.parametrize("batch_sizes", [[1, 2], [4], [2, 4]])
 def test_fixed_shapes_with_batch_sizes(batch_sizes: list[int]) -> None:
     found = _inspection(inputs=[_tensor(shape=[2, 4])])
-    (finding,) = judge(found, "serving_default", None, batch_sizes)
+    (finding,) = check_signature(found, Expected(batch_sizes=batch_sizes))
     assert (finding.severity, finding.code) == ("error", "batch-sizes")
     assert "no free batch axis (x [2, 4])" in finding.message
 
 
 def test_an_input_without_batch_beside_one_with() -> None:
     found = _inspection(inputs=[_FREE, _tensor(name="table", shape=[7, 2])])
-    (finding,) = judge(found, "serving_default", None, [1, 4])
+    (finding,) = check_signature(found, Expected(batch_sizes=[1, 4]))
     assert (finding.severity, finding.code) == ("note", "fixed-input")
     assert "'table' of shape [7, 2]" in finding.message
 
@@ -182,7 +190,7 @@ def test_operations_that_cannot_be_compiled(use: dict[str, Any], code: str, word
     finding = _only_error(_inspection(ops=[use]))
     assert finding.code == code
     assert words in finding.message
-    assert finding.remedy
+    assert finding.fix
 
 
 def test_what_the_signature_does_not_use_does_not_count() -> None:
@@ -191,7 +199,7 @@ def test_what_the_signature_does_not_use_does_not_count() -> None:
         _use("MyOp", "unregistered", signatures={"train": {"count": 1, "layers": ["a"]}}),
         _use("AssignVariableOp", signatures={}),
     ]
-    assert judge(_inspection(ops=unused), "serving_default") == []
+    assert check_signature(_inspection(ops=unused), Expected()) == []
 
 
 def test_many_layers_are_cut_short() -> None:
@@ -211,7 +219,7 @@ def test_errors_come_first_then_warnings_then_notes() -> None:
         assets=["words.txt"],
         initializers=["LookupTableImportV2"],
     )
-    findings = judge(found, "serving_default")
+    findings = check_signature(found, Expected())
     assert [(f.severity, f.code) for f in findings] == [
         ("error", "unsupported-op"),
         ("warning", "random"),
@@ -222,12 +230,12 @@ def test_errors_come_first_then_warnings_then_notes() -> None:
 
 
 def test_refusal_lists_all_errors_and_nothing_else() -> None:
-    refuse(judge(_inspection(assets=["words.txt"]), "serving_default"))
+    refuse(check_signature(_inspection(assets=["words.txt"]), Expected()))
     found = _inspection(
         inputs=[_tensor(dtype="string")], ops=[_use("StringLength", "unsupported")], assets=["a"]
     )
     with pytest.raises(UnsupportedModelError) as caught:
-        refuse(judge(found, "serving_default"))
+        refuse(check_signature(found, Expected()))
     first, second = str(caught.value).splitlines()
     assert "string tensor" in first
     assert "StringLength" in second
@@ -260,8 +268,8 @@ def test_operations_that_change_state(op: str, changes: bool) -> None:
         ("BesselJ0", "other operations"),
     ],
 )
-def test_remedies(op: str, words: str) -> None:
-    assert words in remedy_for(op)
+def test_fixes(op: str, words: str) -> None:
+    assert words in fix_for(op)
 
 
 # --- shapes ---------------------------------------------------------------------------------------
@@ -277,7 +285,7 @@ def test_every_input_gets_its_shape_at_a_batch_size() -> None:
     assert static_shapes(signature, shapes, 2) == {"x": (2, 4), "steps": (2, 5, 3), "t": (7,)}
     with pytest.raises(UnsupportedModelError, match=r"free axis 1 .*inputs\.steps\.shape"):
         static_shapes(signature, {}, 2)
-    with pytest.raises(UnsupportedModelError, match="give a batch size"):
+    with pytest.raises(UnsupportedModelError, match="pass a batch size"):
         static_shapes(signature, shapes, None)
 
 

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from modelwheel.compiler import inspection
-from modelwheel.compiler.compile import CompileRequest, cpp_class, xla_flags
-from modelwheel.compiler.freeze import FreezeRequest, FrozenSignature, FrozenTensor, c_names
-from modelwheel.compiler.jobs import Flags
-from modelwheel.compiler.reference import Reference, ReferenceRequest, default_rows
+from modelwheel.compiler.flags import Flags, xla_flags
+from modelwheel.compiler.freeze import FrozenSignature, FrozenTensor, c_names
+from modelwheel.compiler.jobs import (
+    CompileJob,
+    CompileRequest,
+    FreezeRequest,
+    InspectRequest,
+    Job,
+    JobRequest,
+    ReferenceRequest,
+    cpp_class,
+    input_files,
+    parse_job,
+)
+from modelwheel.compiler.reference import Reference, default_rows
 from modelwheel.levels import LEVELS
 from modelwheel.platforms import PLATFORMS
 from modelwheel.store.keys import action_key
@@ -68,76 +78,137 @@ def test_classes_differ_by_model_batch_size_and_level() -> None:
     assert cpp_class("digits", None, LEVELS["armv8-a"]) == "mw::digits_armv8_a"
 
 
-_FREEZE = FreezeRequest("serving_default", 4)
-_COMPILE = CompileRequest(PLATFORMS["linux-x86_64"], _V3, "mw::a", Flags(("--xla_a=1",)))
-_REFERENCE = ReferenceRequest("serving_default", (1, 4))
+_INSPECT = InspectRequest()
+_FREEZE = FreezeRequest(signature="serving_default", batch=4)
+_COMPILE = CompileRequest.at(PLATFORMS["linux-x86_64"], _V3, "mw::a", Flags(("--xla_a=1",)))
+_REFERENCE = ReferenceRequest(signature="serving_default", batch_sizes=(1, 4))
+_JOBS: list[Job] = [
+    _INSPECT.job(Path("model"), Path("out")),
+    _FREEZE.job(Path("model"), Path("out")),
+    _COMPILE.job(Path("frozen"), Path("out")),
+    _REFERENCE.job(Path("model"), Path("out")),
+]
 
 
-def _key(kind: str, inputs: dict[str, Any]) -> str:
-    return action_key(kind, **inputs)
+def _key(request: JobRequest, **inputs: str) -> str:
+    return action_key("kind", **request.key_inputs(**inputs))
+
+
+@pytest.mark.parametrize(
+    ("request_", "changes"),
+    [
+        (_FREEZE, {"signature": "other"}),
+        (_FREEZE, {"batch": 1}),
+        (_FREEZE, {"batch": None}),
+        (_FREEZE, {"shapes": {"x": (None, 4)}}),
+        (_FREEZE, {"allow_pruned_inputs": True}),
+        (_REFERENCE, {"seed": 1}),
+        (_REFERENCE, {"batch_sizes": (1, 2)}),
+        (_REFERENCE, {"rows": (1, 4, 9)}),
+        (_REFERENCE, {"ranges": {"x": (0.0, 1.0)}}),
+        (_REFERENCE, {"shapes": {"x": (None, 4)}}),
+    ],
+)
+def test_what_results_of_a_model_depend_on(request_: JobRequest, changes: dict[str, Any]) -> None:
+    changed = type(request_).model_validate({**dict(request_), **changes})
+    known = _key(request_, saved_model="tree")
+    assert _key(changed, saved_model="tree") != known
+    assert _key(request_, saved_model="other tree") != known
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda: _key("freeze", replace(_FREEZE, signature="other").key_inputs("tree")),
-        lambda: _key("freeze", replace(_FREEZE, batch=1).key_inputs("tree")),
-        lambda: _key("freeze", replace(_FREEZE, batch=None).key_inputs("tree")),
-        lambda: _key("freeze", replace(_FREEZE, shapes={"x": [None, 4]}).key_inputs("tree")),
-        lambda: _key("freeze", replace(_FREEZE, allow_pruned_inputs=True).key_inputs("tree")),
-        lambda: _key("freeze", _FREEZE.key_inputs("other tree")),
+        {"level": LEVELS["x86-64"]},
+        {"platform": PLATFORMS["macos-x86_64"]},
+        {"cpp_class": "mw::b"},
+        {"flags": Flags(("--xla_a=2",))},
+        {"flags": Flags(("--xla_a=1",), ("--tf_b",))},
     ],
 )
-def test_what_a_frozen_graph_depends_on(change: Callable[[], str]) -> None:
-    assert change() != _key("freeze", _FREEZE.key_inputs("tree"))
+def test_what_a_compiled_program_depends_on(change: dict[str, Any]) -> None:
+    whole = {
+        "platform": PLATFORMS["linux-x86_64"],
+        "level": _V3,
+        "cpp_class": "mw::a",
+        "flags": Flags(("--xla_a=1",)),
+    }
+    known = _key(_COMPILE, graph="g", config="c")
+    assert _key(CompileRequest.at(**{**whole, **change}), graph="g", config="c") != known
+    assert _key(_COMPILE, graph="other", config="c") != known
+    assert _key(_COMPILE, graph="g", config="other") != known
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda: replace(_COMPILE, level=LEVELS["x86-64"]).key_inputs("g", "c"),
-        lambda: replace(_COMPILE, platform=PLATFORMS["macos-x86_64"]).key_inputs("g", "c"),
-        lambda: replace(_COMPILE, cpp_class="mw::b").key_inputs("g", "c"),
-        lambda: replace(_COMPILE, flags=Flags(("--xla_a=2",))).key_inputs("g", "c"),
-        lambda: replace(_COMPILE, flags=Flags(("--xla_a=1",), ("--tf_b",))).key_inputs("g", "c"),
-        lambda: _COMPILE.key_inputs("other", "c"),
-        lambda: _COMPILE.key_inputs("g", "other"),
-    ],
-)
-def test_what_a_compiled_program_depends_on(change: Callable[[], dict[str, Any]]) -> None:
-    assert _key("compile", change()) != _key("compile", _COMPILE.key_inputs("g", "c"))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        replace(_REFERENCE, seed=1),
-        replace(_REFERENCE, batch_sizes=(1, 2)),
-        replace(_REFERENCE, rows=(1, 4, 9)),
-        replace(_REFERENCE, ranges={"x": (0.0, 1.0)}),
-        replace(_REFERENCE, shapes={"x": (None, 4)}),
-    ],
-)
-def test_what_a_reference_depends_on(change: ReferenceRequest) -> None:
-    assert _key("r", change.key_inputs("tree")) != _key("r", _REFERENCE.key_inputs("tree"))
+@pytest.mark.parametrize("inputs", [{}, {"graph": "g"}, {"graph": "g", "config": "c", "x": ""}])
+def test_a_key_needs_the_hash_of_every_input(inputs: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="hashes of FrozenGraphInput"):
+        _COMPILE.key_inputs(**inputs)
 
 
 def test_the_same_request_has_the_same_key_however_it_is_written() -> None:
-    one = ReferenceRequest("s", (4, 1), shapes={"a": (None, 2), "b": (3,)})
-    other = ReferenceRequest("s", (1, 4), default_rows([1, 4]), shapes={"b": [3], "a": [None, 2]})
-    assert _key("r", one.key_inputs("tree")) == _key("r", other.key_inputs("tree"))
+    one = ReferenceRequest(signature="s", batch_sizes=(4, 1), shapes={"a": (None, 2), "b": (3,)})
+    other = ReferenceRequest(
+        signature="s",
+        batch_sizes=(1, 4),
+        rows=default_rows([1, 4]),
+        shapes={"b": (3,), "a": (None, 2)},
+    )
+    assert _key(one, saved_model="tree") == _key(other, saved_model="tree")
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("job", _JOBS, ids=lambda job: job.kind)
+def test_a_job_survives_the_way_to_the_worker(job: Job) -> None:
+    assert parse_job(job.model_dump(mode="json")) == job
+    assert parse_job(json.loads(job.model_dump_json())) == job
+
+
+@pytest.mark.parametrize("job", _JOBS, ids=lambda job: job.kind)
+@pytest.mark.parametrize("field", ["request", "inputs", "out"])
+def test_a_job_without_one_of_its_parts_is_refused(job: Job, field: str) -> None:
+    content = job.model_dump(mode="json")
+    del content[field]
+    with pytest.raises(ValidationError, match=field):
+        parse_job(content)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"batch": "four"}, "batch"),
+        ({"bach": 4}, "bach"),
+        ({"shapes": {"x": ["many"]}}, "shapes"),
+        ({"signature": None}, "signature"),
+    ],
+)
+def test_wrong_parameters_are_refused(changes: dict[str, Any], words: str) -> None:
+    content = _JOBS[1].model_dump(mode="json")
+    content["request"] |= changes
+    with pytest.raises(ValidationError, match=words):
+        parse_job(content)
 
 
 def test_jobs_name_absolute_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    message = _COMPILE.job(Path("frozen"), Path("out")).message(3)
-    assert message["id"] == 3
-    assert message["out"] == str(tmp_path / "out")
-    assert message["inputs"] == {
-        "graph": str(tmp_path / "frozen" / "graph.pb"),
-        "config": str(tmp_path / "frozen" / "config.pb"),
-    }
-    assert inspection.job(Path("model"), tmp_path).message(1)["kind"] == "inspect"
+    job = _COMPILE.job(Path("frozen"), Path("out"))
+    assert isinstance(job, CompileJob)
+    assert job.out == tmp_path / "out"
+    assert job.inputs.graph == tmp_path / "frozen" / "graph.pb"
+    assert job.inputs.config == tmp_path / "frozen" / "config.pb"
+
+
+def test_only_compiling_needs_a_worker_with_flags() -> None:
+    assert [bool(job.flags.xla) for job in _JOBS] == [False, False, True, False]
+
+
+def test_the_files_that_a_job_reads(tmp_path: Path) -> None:
+    (tmp_path / "variables").mkdir()
+    files = {tmp_path / "saved_model.pb", tmp_path / "variables" / "data"}
+    for file in files:
+        file.write_bytes(b"")
+    assert set(input_files(_INSPECT.job(tmp_path, tmp_path))) == files
 
 
 def test_results_survive_being_written(tmp_path: Path) -> None:

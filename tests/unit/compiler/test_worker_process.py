@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from modelwheel.compiler import inspection
-from modelwheel.compiler.jobs import Flags
+from modelwheel.compiler.flags import Flags
+from modelwheel.compiler.jobs import Answer, InspectRequest, Job, Message
 from modelwheel.compiler.pool import available_memory
 from modelwheel.compiler.worker_process import (
+    COMMAND,
     WorkerError,
     WorkerProcess,
     explain_end,
@@ -32,7 +31,10 @@ def test_a_worker_inherits_nothing_that_steers_tensorflow() -> None:
         "TF_XLA_FLAGS": "--tf_xla_auto_jit=2",
         "XLA_FLAGS": "--xla_dump_to=/somewhere",
     }
-    environment = worker_environment(Flags(("--xla_a=1", "--xla_b"), ("--tf_c",)), inherited)
+    environment = worker_environment(
+        Flags(("--xla_a=1", "--xla_b"), ("--tf_c",)), inherited, Path("temporary")
+    )
+    assert environment["TMPDIR"] == environment["TEMP"] == environment["TMP"] == "temporary"
     assert environment["PATH"] == "/bin"
     assert environment["XLA_FLAGS"] == "--xla_a=1 --xla_b"
     assert environment["TF_XLA_FLAGS"] == "--tf_c"
@@ -85,27 +87,27 @@ def test_a_worker_that_died_before_its_job(tmp_path: Path) -> None:
     while worker.is_alive:
         time.sleep(0.01)
     with pytest.raises(WorkerError, match="killed by signal 9"):
-        worker.run(inspection.job(tmp_path, tmp_path))
+        worker.run(InspectRequest().job(tmp_path, tmp_path))
     worker.close()
 
 
-def _ask_worker(tensorflow: str, directory: Path) -> dict[str, Any]:
-    """The answer of a worker beside a package `tensorflow` with this content."""
+def _ask_worker(tensorflow: str, directory: Path, **changes: object) -> Answer:
+    """The answer of a worker that imports a module `tensorflow` with this content."""
     (directory / "tensorflow.py").write_text(tensorflow)
-    environment = worker_environment(Flags(), os.environ)
+    environment = worker_environment(Flags(), os.environ, directory)
     environment["PYTHONPATH"] = f"{directory}{os.pathsep}{environment['PYTHONPATH']}"
-    job = {"id": 7, "kind": "inspect", "params": {}, "inputs": {}, "out": str(directory)}
+    job: Job = InspectRequest().job(directory, directory)
+    message = Message(id=7, job={**job.model_dump(mode="json"), **changes})
     done = subprocess.run(
-        [sys.executable, "-m", "modelwheel.compiler.worker"],
-        input=json.dumps(job) + "\n",
+        COMMAND,
+        input=message.model_dump_json() + "\n",
         stdout=subprocess.PIPE,
         check=True,
         cwd=directory,
         env=environment,
         encoding="utf-8",
     )
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    return Answer.model_validate_json(done.stdout)
 
 
 @pytest.mark.parametrize(
@@ -119,18 +121,37 @@ def test_a_worker_refuses_any_tensorflow_but_one(
     tensorflow: str, words: str, tmp_path: Path
 ) -> None:
     answer = _ask_worker(tensorflow, tmp_path)
-    assert (answer["id"], answer["ok"], answer["error"]) == (7, False, "EnvironmentProblemError")
-    assert words in answer["message"]
-    assert "pip install modelwheel[compile]" in answer["message"]
+    assert (answer.id, answer.error) == (7, "EnvironmentProblemError")
+    assert words in answer.message
+    assert "pip install 'modelwheel[compile]'" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"kind": "inspekt"}, "inspekt"),
+        ({"request": {"signature": "serving_default"}}, "request.signature"),
+        ({"inputs": {}}, "inputs.saved_model"),
+        ({"out": None}, "out"),
+    ],
+)
+def test_a_worker_validates_jobs_on_arrival(
+    changes: dict[str, object], words: str, tmp_path: Path
+) -> None:
+    answer = _ask_worker("raise SystemExit", tmp_path, **changes)
+    assert (answer.id, answer.error) == (7, "CompileError")
+    assert "internal error: the worker does not accept the job" in answer.message
+    assert words in answer.message
+    assert "Traceback" in answer.detail
 
 
 def test_what_libraries_print_does_not_reach_the_answers(tmp_path: Path) -> None:
     noisy = "import os\nprint('hello')\nos.write(1, b'hello again')\n__version__ = '1'"
-    assert _ask_worker(noisy, tmp_path)["error"] == "EnvironmentProblemError"
+    assert _ask_worker(noisy, tmp_path).error == "EnvironmentProblemError"
 
 
 def test_the_client_and_its_requests_do_not_import_tensorflow() -> None:
-    modules = "check compile freeze inspection jobs pool reference worker_process"
+    modules = "check flags freeze inspection jobs pool reference shapes worker_process"
     code = f"""
 import importlib, sys
 for name in {modules.split()}:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ...engine.scheduler import BuildResult
+from ...engine.build import BuildResult
 from ...release.measure import Measurement
 from ...util.words import count
 from ...wheelfile.reports import Timing

@@ -64,7 +64,7 @@ class _RunningColumn(ProgressColumn):
 
 
 class BuildDisplay:
-    """A `modelwheel.engine.scheduler.Reporter` for people."""
+    """A `modelwheel.engine.build.Reporter` for people."""
 
     def __init__(self, console: Console = ERR) -> None:
         self._guard = threading.Lock()

@@ -15,9 +15,9 @@ from .console import ERR, OUT
 if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` needs
     from ...audit import Audited
     from ...compiler.inspection import Inspection, OpUse, TensorInfo
+    from ...engine.build import BuildResult
     from ...engine.check_models import CheckedModel
     from ...engine.doctor import Finding as Diagnosis
-    from ...engine.scheduler import BuildResult
     from ...index.publish import Plan
     from ...release.measure import Measurement
     from ...verify.selftest import Verified
@@ -49,7 +49,10 @@ def print_failures(results: Sequence[BuildResult]) -> None:
     for result in results:
         if result.errors:
             model = result.request.spec.model
-            reasons = [f"{step.partition('/')[2]} failed: {error}" for step, error in result.errors]
+            reasons = [
+                f"{', '.join(step.partition('/')[2] for step in steps)} failed: {message}"
+                for message, steps in result.failures()
+            ]
             ERR.print(
                 f"[red]{escape(model.name)} {escape(model.version)} was not built[/]: "
                 + escape("\n  ".join(reasons))
@@ -141,12 +144,12 @@ def print_measurements(measurements: Sequence[Measurement]) -> None:
 def print_checked(models: Sequence[CheckedModel]) -> None:
     """Signatures, operations and findings of every model."""
     for model in models:
-        OUT.print(f"[bold]{escape(model.name)}[/]")
+        OUT.print(f"[bold]{escape(model.model)}[/]")
         if model.error is not None:
             OUT.print(f"[red]error[/]: {escape(str(model.error))}")
         if model.inspection is not None:
-            _print_signatures(model.inspection, model.signature_key)
-            _print_ops(model.inspection, model.signature_key)
+            _print_signatures(model.inspection, model.signature)
+            _print_ops(model.inspection, model.signature)
         for finding in model.findings:
             colour = _COLOURS[finding.severity]
             OUT.print(f"[{colour}]{finding.severity}[/]: {escape(str(finding))}")
@@ -165,7 +168,7 @@ def _print_signatures(inspection: Inspection, chosen_key: str) -> None:
 
 
 def _shape(tensor: TensorInfo) -> str:
-    from ...compiler.inspection import show
+    from ...compiler.shapes import show
 
     return escape("unknown" if tensor.shape is None else show(tensor.shape))
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from tensorflow.compiler.tf2xla import tf2xla_pb2
 from tensorflow.python import _pywrap_tfcompile
 
 from ...errors import CompileError, UnsupportedModelError
-from ..check import remedy_for
+from ..check import fix_for
+from ..flags import Flags
+from ..jobs import KERNELS, PROGRAM, CompileJob
 from ..program import Program
 from .decode import write_program
 from .graphs import layer_name
+from .messages import without_node_markup
 
-_KERNELS = "kernels.o"
 _HEADER = "program.h"
 _METADATA = "metadata.o"
 _CONSTANTS = "constants.o"
@@ -26,33 +27,43 @@ _CONSTANTS = "constants.o"
 _PAD = "compiled shapes are fixed: export a signature that ends before it, or pads to a fixed shape"
 
 
-def run(params: Mapping[str, Any], inputs: Mapping[str, Path], out: Path) -> None:
-    """Writes `kernels.o`, `program.json` and `constants.bin`; see `modelwheel.compiler.compile`."""
+def run(job: CompileJob) -> None:
+    """Writes the kernels, the program and its constants."""
+    _require_flags(job.flags)
+    out = job.out
     with _working_in(out):
         try:
-            _compile(params, inputs)
+            _compile(job)
         except Exception as error:
-            # TensorFlow writes the objects before its own C++ header, which it cannot write for
-            # every program; it is not needed here.
+            # tfcompile writes the objects before its C++ header, which it cannot write for every
+            # program (element types). The header is not needed: an error after the objects is none.
             if not Path(_METADATA).exists():
                 raise _explained(error) from error
     write_program(out / _METADATA, out / _CONSTANTS, out)
-    _refuse_dynamic_results(Program.load(out / "program.json"), inputs["config"])
+    _refuse_dynamic_results(Program.load(out / PROGRAM), job.inputs.config)
     for name in (_HEADER, _METADATA, _CONSTANTS):
         (out / name).unlink(missing_ok=True)
 
 
-def _compile(params: Mapping[str, Any], inputs: Mapping[str, Path]) -> None:
+def _require_flags(flags: Flags) -> None:
+    """XLA has read its flags when this process started: other ones would change nothing."""
+    started = tuple(os.environ.get(name, "") for name in ("XLA_FLAGS", "TF_XLA_FLAGS"))
+    if started != (" ".join(flags.xla), " ".join(flags.tf_xla)):
+        raise RuntimeError(f"this worker was started with {started}, not with {flags}")
+
+
+def _compile(job: CompileJob) -> None:
+    request = job.request
     _pywrap_tfcompile.Compile(
-        graph=str(inputs["graph"]),
-        config=str(inputs["config"]),
-        cpp_class=params["cpp_class"],
-        target_triple=params["triple"],
-        target_cpu=params["cpu"],
-        target_features=params["features"],
+        graph=str(job.inputs.graph),
+        config=str(job.inputs.config),
+        cpp_class=request.cpp_class,
+        target_triple=request.triple,
+        target_cpu=request.cpu,
+        target_features=request.features,
         entry_point="entry",
-        # Names become part of symbols: they must be the same wherever the work is done.
-        out_function_object=_KERNELS,
+        # File names become part of symbols: they must be the same wherever the work is done.
+        out_function_object=KERNELS,
         out_header=_HEADER,
         out_metadata_object=_METADATA,
         out_constant_buffers_object=_CONSTANTS,
@@ -62,7 +73,11 @@ def _compile(params: Mapping[str, Any], inputs: Mapping[str, Path]) -> None:
 
 
 def _refuse_dynamic_results(program: Program, config: Path) -> None:
-    """XLA gives a result whose extent depends on values the room of the largest, and its extents."""
+    """Refuses results whose shape depends on values.
+
+    XLA stores such a result in a buffer for the largest shape, followed by its extents, so that its
+    slice is larger than its elements.
+    """
     fetches = tf2xla_pb2.Config.FromString(config.read_bytes()).fetch
     for result, fetch in zip(program.results, fetches, strict=True):
         if result.slice.size != result.elements * result.element_type.item_bytes:
@@ -82,11 +97,10 @@ def _working_in(directory: Path) -> Iterator[None]:
 
 
 def _explained(error: Exception) -> Exception:
-    """What tfcompile's refusal means; CompileError with its first line where it is not known."""
-    text = str(error)
+    """What tfcompile's refusal means; CompileError with its first line if it is not known."""
+    text = without_node_markup(str(error))
     unsupported = re.search(
-        r"No registered '(\w+)' OpKernel for XLA_CPU_JIT devices compatible with node "
-        r"(?:\{\{node )?([^\s}]+)",
+        r"No registered '(\w+)' OpKernel for XLA_CPU_JIT devices compatible with node ([^\s}]+)",
         text,
     )
     if unsupported:
@@ -94,7 +108,7 @@ def _explained(error: Exception) -> Exception:
         types = re.search(r"Requested Attributes: ([^)]*)\)", text)
         detail = f" with {types[1]}" if types else ""
         return UnsupportedModelError(
-            f"XLA has no {op}{detail} (node {node!r} in layer {layer_name(node)!r}); {remedy_for(op)}"
+            f"XLA has no {op}{detail} (node {node!r} in layer {layer_name(node)!r}); {fix_for(op)}"
         )
     dynamic = re.search(r"to node `(\S+)` with op (\w+) must be a compile-time constant", text)
     if dynamic:

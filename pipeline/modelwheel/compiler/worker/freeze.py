@@ -12,26 +12,28 @@ from tensorflow.compiler.tf2xla import tf2xla_pb2
 
 from ...errors import UnsupportedModelError
 from ..freeze import CONFIG, GRAPH, SIGNATURE, FrozenSignature, FrozenTensor, c_names
-from ..inspection import batched_inputs, static_shapes
+from ..jobs import FreezeJob
+from ..shapes import batched_inputs, static_shapes
 from .frozen import FrozenGraph, freeze_signature
 from .saved_model import load_signature
 
 
-def run(params: Mapping[str, Any], inputs: Mapping[str, Path], out: Path) -> None:
-    """Writes the graph, its tf2xla Config and its signature; see `modelwheel.compiler.freeze`."""
-    loaded = load_signature(inputs["saved_model"], params["signature"])
-    shapes = static_shapes(loaded.info, params["shapes"], params["batch"])
+def run(job: FreezeJob) -> None:
+    """Writes the graph, its tf2xla Config and its signature."""
+    request, out = job.request, job.out
+    loaded = load_signature(job.inputs.saved_model, request.signature)
+    shapes = static_shapes(loaded.info, request.shapes, request.batch)
     frozen = freeze_signature(loaded, shapes)
-    if frozen.pruned and not params["allow_pruned_inputs"]:
+    if frozen.pruned and not request.allow_pruned_inputs:
         raise UnsupportedModelError(
             f"no output depends on the input {' or '.join(map(repr, frozen.pruned))}; set "
             "allow_pruned_inputs: true to leave out of the compiled model what it does not use"
         )
-    batched = batched_inputs(loaded.info, params["shapes"])
+    batched = batched_inputs(loaded.info, request.shapes)
     specs = {t.name: tf.TensorSpec(shapes[t.name], t.dtype) for t in loaded.info.inputs}
     signature = FrozenSignature(
         key=loaded.info.key,
-        batch=params["batch"],
+        batch=request.batch,
         inputs=_describe({name: specs[name] for name in frozen.feeds}),
         outputs=_describe(frozen.outputs),
         batched_inputs=tuple(name for name in frozen.feeds if name in batched),

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow.python.framework import convert_to_constants
 
 from ...errors import UnsupportedModelError
-from ..check import STATE_REMEDY, TABLE_REMEDY, changes_state
+from ..check import STATE_FIX, TABLE_FIX, changes_state
 from ..freeze import c_names
 from .canonical import canonicalize
 from .graphs import Graph, layer_name, node_name
@@ -100,7 +100,7 @@ def _replace_variables(function: Any) -> Any:
 
 
 def _state_message(layer: str) -> str:
-    return f"the signature keeps state in variables between calls in {layer!r}; {STATE_REMEDY}"
+    return f"the signature keeps state in variables between calls in {layer!r}; {STATE_FIX}"
 
 
 def _add_fetches(graph_def: Any, outputs: Mapping[str, Any]) -> dict[str, str]:
@@ -138,7 +138,7 @@ def _refuse_resources(graph_def: Any, feeds: Mapping[str, str]) -> None:
             users = _users(graph_def, node.name)
             used = ", ".join(f"{user.op} in {layer_name(user.name)!r}" for user in users)
             raise UnsupportedModelError(
-                f"the signature uses a resource that is no variable: {used}; {TABLE_REMEDY}"
+                f"the signature uses a resource that is no variable: {used}; {TABLE_FIX}"
             )
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ..check import changes_state
-from ..inspection import Inspection, OpUse, SignatureUse, Support
+from ..inspection import INSPECTION, Inspection, OpUse, SignatureUse, Support
+from ..jobs import InspectJob
 from .graphs import Graph, layer_name
-from .kernels import judge_node
+from .kernels import support_of
 from .saved_model import INIT_SIGNATURE, read_meta_graph, read_signatures
 
 _NAMES_KEPT = 8
@@ -24,9 +24,9 @@ _TRIVIAL = frozenset(
 )
 
 
-def run(params: Mapping[str, Any], inputs: Mapping[str, Path], out: Path) -> None:  # noqa: ARG001
-    """Writes `inspection.json` of the SavedModel `inputs["saved_model"]`."""
-    meta_graph = read_meta_graph(inputs["saved_model"])
+def run(job: InspectJob) -> None:
+    """Writes the inspection."""
+    meta_graph = read_meta_graph(job.inputs.saved_model)
     graph = Graph(meta_graph.graph_def)
     signatures = read_signatures(meta_graph)
     needed = {s.key: _needed_nodes(graph, meta_graph.signature_def[s.key]) for s in signatures}
@@ -37,7 +37,7 @@ def run(params: Mapping[str, Any], inputs: Mapping[str, Path], out: Path) -> Non
         ops=tuple(_tabulate(graph, needed)),
         assets=tuple(sorted(asset.filename for asset in meta_graph.asset_file_def)),
         initializers=tuple(_initializers(graph, meta_graph)),
-    ).save(out / "inspection.json")
+    ).save(job.out / INSPECTION)
 
 
 @dataclass
@@ -62,7 +62,7 @@ def _tabulate(graph: Graph, needed: Mapping[str, dict[str, set[str]]]) -> Iterat
         for name, node in nodes.items():
             if node.op in graph.functions:
                 continue
-            kind = (node.op, *judge_node(node))
+            kind = (node.op, *support_of(node))
             everywhere[kind].add(function, name)
             for key, reached in needed.items():
                 if name in reached.get(function, ()):

@@ -26,7 +26,7 @@ _FROZEN = frozenset(
 )
 
 
-def judge_node(node: Any) -> tuple[Support, str]:
+def support_of(node: Any) -> tuple[Support, str]:
     """What becomes of a node, and which of its types are at fault, as `T=string`."""
     definition = op_def_registry.get(node.op)
     if definition is None:

@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from ...errors import UnsupportedModelError
-from ..inspection import batched_inputs, static_shapes
+from ..jobs import ReferenceJob, ReferenceRequest
 from ..reference import ARRAYS, SUMMARY, Reference
-from .drawn_inputs import check_ranges, draw_inputs
-from .rows import Arrays, Evaluate, Rows, find_difference, judge_rows
+from ..shapes import batched_inputs, static_shapes
+from .drawn_inputs import draw_inputs
+from .messages import without_node_markup
+from .rows import Arrays, Evaluate, Rows, check_rows, find_difference
 from .saved_model import LoadedSignature, load_signature
 
 
-def run(params: Mapping[str, Any], inputs: Mapping[str, Path], out: Path) -> None:
-    """Writes `reference.npz` and `reference.json`; see `modelwheel.compiler.reference`."""
-    loaded = load_signature(inputs["saved_model"], params["signature"])
-    check_ranges(loaded.info, params["ranges"])
-    batched = batched_inputs(loaded.info, params["shapes"])
+def run(job: ReferenceJob) -> None:
+    """Writes the arrays and the summary."""
+    request = job.request
+    loaded = load_signature(job.inputs.saved_model, request.signature)
+    batched = batched_inputs(loaded.info, request.shapes)
     if batched:
-        given, outputs, summary = _batched(loaded, batched, params)
+        given, outputs, summary = _evaluate_rows(loaded, batched, request)
     else:
-        given, outputs, summary = _fixed(loaded, params)
+        given, outputs, summary = _evaluate_once(loaded, request)
     arrays = {f"in/{name}": values for name, values in given.items()}
     for rows in summary.rows:
         arrays |= {f"out/{rows}/{name}": values for name, values in outputs[rows].items()}
     storable: dict[str, Any] = {name: _storable(values) for name, values in arrays.items()}
-    np.savez(out / ARRAYS, **storable)
-    summary.save(out / SUMMARY)
+    np.savez(job.out / ARRAYS, **storable)
+    summary.save(job.out / SUMMARY)
 
 
 _Result = tuple[Arrays, Mapping[int, Arrays], Reference]
+"""The inputs, the outputs by number of rows, and the summary."""
 
 
-def _fixed(loaded: LoadedSignature, params: Mapping[str, Any]) -> _Result:
-    shapes = static_shapes(loaded.info, params["shapes"], None)
-    given = draw_inputs(loaded.info, shapes, params["seed"], params["ranges"])
+def _evaluate_once(loaded: LoadedSignature, request: ReferenceRequest) -> _Result:
+    shapes = static_shapes(loaded.info, request.shapes, None)
+    given = draw_inputs(loaded.info, shapes, request.seed, request.ranges)
     evaluate = _evaluator(loaded)
     outputs = evaluate(given)
     _require_repeatable(evaluate, given, outputs)
@@ -54,25 +55,25 @@ def _fixed(loaded: LoadedSignature, params: Mapping[str, Any]) -> _Result:
     return given, {1: outputs}, summary
 
 
-def _batched(
-    loaded: LoadedSignature, batched: tuple[str, ...], params: Mapping[str, Any]
+def _evaluate_rows(
+    loaded: LoadedSignature, batched: tuple[str, ...], request: ReferenceRequest
 ) -> _Result:
-    sizes = params["batch_sizes"]
-    shapes = static_shapes(loaded.info, params["shapes"], max(*params["rows"], *sizes, 2))
+    sizes = request.batch_sizes
+    shapes = static_shapes(loaded.info, request.shapes, max(*request.rows, *sizes, 2))
     rows, other = (
-        Rows(draw_inputs(loaded.info, shapes, seed, params["ranges"]), frozenset(batched))
-        for seed in (params["seed"], params["seed"] + 1)
+        Rows(draw_inputs(loaded.info, shapes, seed, request.ranges), frozenset(batched))
+        for seed in (request.seed, request.seed + 1)
     )
     evaluate = _evaluator(loaded)
     outputs: dict[int, Arrays] = {size: evaluate(rows.take(slice(size)).arrays) for size in sizes}
     _require_repeatable(evaluate, rows.take(slice(sizes[-1])).arrays, outputs[sizes[-1]])
-    verdict = judge_rows(evaluate, rows, other, outputs, params["rows"])
+    verdict = check_rows(evaluate, rows, other, outputs, request.rows)
     summary = Reference(
         independent=verdict.reason is None,
         reason=verdict.reason,
         leading_per_row=verdict.leading_per_row,
         batched_inputs=batched,
-        rows=tuple(sizes if verdict.reason else sorted(outputs)),
+        rows=sizes if verdict.reason else tuple(sorted(outputs)),
     )
     return rows.arrays, outputs, summary
 
@@ -82,7 +83,7 @@ def _evaluator(loaded: LoadedSignature) -> Evaluate:
         try:
             results = loaded({name: tf.constant(values) for name, values in arrays.items()})
         except (tf.errors.OpError, ValueError) as error:
-            line = re.sub(r"\{\{[^}]*\}\}", "", str(error)).strip().splitlines()[0]
+            line = without_node_markup(str(error)).strip().splitlines()[0]
             raise UnsupportedModelError(f"TensorFlow itself fails: {line}") from error
         return {name: results[name].numpy() for name in loaded.output_names}
 
@@ -101,5 +102,5 @@ def _require_repeatable(evaluate: Evaluate, given: Arrays, before: Arrays) -> No
 
 
 def _storable(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """NumPy has no bfloat16: stored as float32, which holds every value exactly."""
+    """NumPy has no bfloat16 (kind V): it is stored as float32, which holds every value exactly."""
     return values.astype(np.float32) if values.dtype.kind == "V" else values

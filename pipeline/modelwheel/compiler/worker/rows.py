@@ -78,7 +78,7 @@ class Rows:
         )
 
 
-def judge_rows(
+def check_rows(
     evaluate: Evaluate, rows: Rows, other: Rows, outputs: dict[int, Arrays], counts: Iterable[int]
 ) -> Verdict:
     """Tests the independence of `rows`.

@@ -1,0 +1,38 @@
+"""The compiler flags of one CPU level: those of every program, the level's and the spec's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..levels import Level
+from ..spec import Spec
+
+COMMON_XLA_FLAGS = (
+    # Matrix products become thunks of the program instead of kernels: the runtime has its own.
+    "--xla_cpu_multi_thread_eigen=true",
+    # Fusions of another library would be thunks that need this library at run time.
+    "--xla_cpu_experimental_ynn_fusion_type=",
+    # Loops over little data would become one kernel whose arguments XLA orders by a hash that
+    # differs from process to process; as thunks of the program they are the same in every build.
+    "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=0",
+)
+"""XLA_FLAGS of every program. They decide the machine code: changing one changes every wheel."""
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Compiler flags of a worker: a process reads them once, so each set needs its own process."""
+
+    xla: tuple[str, ...] = ()
+    tf_xla: tuple[str, ...] = ()
+
+
+def xla_flags(level: Level, extra: Iterable[str] = ()) -> tuple[str, ...]:
+    """The XLA_FLAGS of one CPU level; `extra` are the spec's, fast-math switches among them."""
+    return (*COMMON_XLA_FLAGS, *level.xla_flags, *extra)
+
+
+def compiler_flags(spec: Spec, level: Level) -> Flags:
+    """All compiler flags of a spec at one CPU level."""
+    return Flags(xla_flags(level, spec.xla_flags()), spec.compilation.tf_xla_flags)

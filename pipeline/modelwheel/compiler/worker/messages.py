@@ -1,0 +1,23 @@
+"""What TensorFlow's error messages say, without the markup that names nodes and functions.
+
+TensorFlow writes `{{node while/Switch}}` and `{{function_node __inference_f_7}}` into messages, for
+its own front end to replace (tensorflow/core/platform/errors.h, `FormatNodeNameForError`). The
+numbered names of functions mean nothing to the author of a model.
+"""
+
+from __future__ import annotations
+
+import re
+
+_FUNCTION = re.compile(r"\{\{function_node [^{}]*\}\}\s*")
+_NODE = re.compile(r"\{\{(?:\w+ )?([^{}]*)\}\}")
+_CUT = re.compile(r"\{\{(?:function_node|node)\b[^{}]*$")
+
+
+def without_node_markup(text: str) -> str:
+    """The text with `{{node NAME}}` as NAME and without `{{function_node NAME}}`.
+
+    >>> without_node_markup("in {{function_node __inference_f_7}}{{node while/Switch}}: failed")
+    'in while/Switch: failed'
+    """
+    return _CUT.sub("", _NODE.sub(r"\1", _FUNCTION.sub("", text)))

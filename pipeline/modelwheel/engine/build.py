@@ -1,0 +1,224 @@
+"""Builds wheels or source distributions of several specs: fetches models, runs steps, delivers files."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from ..assembly import tune_lock
+from ..compiler import check
+from ..compiler.pool import WorkerPool
+from ..errors import ModelwheelError
+from ..request import Request, source_of
+from ..source import fetch as source
+from ..store.records import Record
+from ..store.store import Store
+from ..util.records import as_json
+from ..wheelfile.reports import Report, parse_report
+from . import scheduler
+from .delivery import deliver, deliver_report, writing_to
+from .scheduler import Outcome, Task, Tools, run_steps
+from .steps import Goal, steps_of
+from .steps.base import Step
+from .steps.distribution import SdistStep, VerifyStep
+from .steps.model import InspectStep, read_inspection
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Reporter(scheduler.Reporter, Protocol):
+    """Also learns what the check found."""
+
+    def findings(self, name: str, findings: Sequence[check.Finding]) -> None:
+        """What the check found in a model."""
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """How to build."""
+
+    out: Path
+    goal: Goal = "wheel"
+    keep_work_directory: Path | None = None
+    """Where the files of every step that runs are kept for inspection."""
+    max_workers: int | None = None
+    """The maximum number of worker processes; by default what cores and memory allow."""
+
+
+@dataclass
+class BuildResult:
+    """How the build of one spec ended."""
+
+    request: Request
+    wheel: Path | None = None
+    needed: tuple[Path, ...] = ()
+    """Wheels in the same directory that it depends on."""
+    sdist: Path | None = None
+    report: Report | None = None
+    outcome: Outcome = field(default_factory=Outcome)
+
+    @property
+    def errors(self) -> list[tuple[str, ModelwheelError]]:
+        """Names of failed steps with their errors, in the order in which they failed."""
+        return self.outcome.errors
+
+    @property
+    def run(self) -> list[str]:
+        """Names of the steps that ran, in the order in which they ended."""
+        return self.outcome.run
+
+    @property
+    def cached(self) -> list[str]:
+        """Names of the steps whose results were in the store."""
+        return self.outcome.cached
+
+    def failures(self) -> list[tuple[str, tuple[str, ...]]]:
+        """What failed and why, for the last lines of a build: each error once, with its steps."""
+        steps: dict[str, tuple[str, ...]] = {}
+        for name, error in self.errors:
+            steps[str(error)] = (*steps.get(str(error), ()), name)
+        return list(steps.items())
+
+
+def build(
+    requests: Iterable[Request], store: Store, options: BuildOptions, reporter: Reporter
+) -> list[BuildResult]:
+    """Builds every request as far as possible.
+
+    A failure stops only what depends on it. If this is interrupted, the store holds whole results
+    only, and the next build continues from them.
+
+    Raises:
+        EnvironmentProblemError: The output directory cannot be written.
+    """
+    with writing_to(options.out):
+        options.out.mkdir(parents=True, exist_ok=True)
+    with (
+        store.scratch() as scratch,
+        _temporary_files_in(scratch),
+        WorkerPool(scratch, options.max_workers) as pool,
+    ):
+        tools = Tools(store, pool, reporter, options.keep_work_directory)
+        builds = [_Build(request, store, options, reporter) for request in requests]
+        fetched = [one for one in builds if one.fetch()]
+        outcomes = run_steps([one.task() for one in fetched], tools)
+    for one, outcome in zip(fetched, outcomes, strict=True):
+        one.result.outcome = outcome
+    return [one.result for one in builds]
+
+
+@contextmanager
+def _temporary_files_in(directory: Path) -> Iterator[None]:
+    """Puts temporary files of this process and its children into a directory of the store.
+
+    Compilers, pip and the build backend write to the system's temporary directory otherwise, and
+    would leave their files there if the build was killed. The next process that uses the store
+    removes this one.
+    """
+    names = ("TMPDIR", "TEMP", "TMP")
+    before = {name: os.environ.get(name) for name in names}, tempfile.tempdir
+    os.environ.update(dict.fromkeys(names, str(directory)))
+    tempfile.tempdir = str(directory)
+    try:
+        yield
+    finally:
+        variables, tempfile.tempdir = before
+        for name, value in variables.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+class _Build:
+    """One request while it is built."""
+
+    def __init__(
+        self, request: Request, store: Store, options: BuildOptions, reporter: Reporter
+    ) -> None:
+        self.result = BuildResult(request)
+        self._request, self._store = request, store
+        self._options, self._reporter = options, reporter
+        self._model: source.FetchedModel | None = None
+        self._records: dict[str, Record] = {}
+
+    def fetch(self) -> bool:
+        """Fetches the model, on which all steps depend; whether that succeeded."""
+        name, start = f"{self._request.name}/fetch", time.monotonic()
+        origin = source_of(self._request.spec)
+        self._reporter.planned([name])
+        try:
+            tune_lock.read_costs(self._request.spec.path)  # a damaged file is refused before work
+            cached = source.is_at_hand(origin, self._store)
+            self._reporter.started(name)
+            self._model = source.fetch(origin, self._store)
+        except ModelwheelError as error:
+            self._reporter.failed(name, error)
+            self.result.outcome.errors.append((name, error))
+            return False
+        self._reporter.finished(name, time.monotonic() - start, cached=cached)
+        return True
+
+    def task(self) -> Task:
+        """The steps after fetching."""
+        assert self._model is not None
+        model, goal = self._model, self._options.goal
+        steps = steps_of(self._request, model.tree_sha256, model.provenance, goal)
+        self._reporter.planned([step.name for step in steps])
+        return Task(steps, model.directory, self._accept)
+
+    def _accept(self, step: Step, record: Record) -> None:
+        """Checks or delivers the result of a step."""
+        self._records[step.name] = record
+        if isinstance(step, InspectStep):
+            findings = step.check(read_inspection(self._store, record))
+            self._reporter.findings(self._request.name, findings)
+            check.refuse(findings)
+        elif isinstance(step, VerifyStep):
+            self._deliver_wheel(record)
+        elif isinstance(step, SdistStep):
+            self.result.sdist = deliver(record, self._store, self._options.out)
+
+    def _deliver_wheel(self, verified: Record) -> None:
+        """Delivers the verified wheel with its report and the wheel that it needs."""
+        name, store, out = self._request.name, self._store, self._options.out
+        if f"{name}/runtime" in self._records:
+            self.result.needed = (deliver(self._records[f"{name}/runtime"], store, out),)
+        self.result.wheel = deliver(self._records[f"{name}/wheel"], store, out)
+        self.result.report = parse_report(deliver_report(verified, store, self.result.wheel))
+
+
+def exit_code(results: Iterable[BuildResult]) -> int:
+    """0 if everything was built (wheels: and verified), else the code of the first error."""
+    for result in results:
+        for _, error in result.errors:
+            return error.exit_code
+    return 0
+
+
+def summarise(results: Iterable[BuildResult]) -> list[Mapping[str, object]]:
+    """The results in JSON-serialisable form."""
+    return [
+        {
+            "spec": str(result.request.spec.path),
+            "model": result.request.name,
+            "wheel": as_json(result.wheel),
+            "wheel_bytes": None if result.wheel is None else result.wheel.stat().st_size,
+            "needed": as_json(result.needed),
+            "sdist": as_json(result.sdist),
+            "sdist_bytes": None if result.sdist is None else result.sdist.stat().st_size,
+            "run": result.run,
+            "cached": result.cached,
+            "skipped": result.outcome.skipped,
+            "errors": [{"step": step, "message": str(error)} for step, error in result.errors],
+            "report": as_json(result.report),
+        }
+        for result in results
+    ]

@@ -1,0 +1,45 @@
+"""Delivers what a build made: wheels with their reports, and source distributions, to `--out`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..errors import EnvironmentProblemError
+from ..store.records import Record
+from ..store.store import Store
+from ..util.files import write_atomically
+from ..wheelfile.reports import BENCH_SUFFIX, REPORT_SUFFIX
+from .steps.distribution import REPORT
+
+
+def deliver(record: Record, store: Store, out: Path) -> Path:
+    """Writes the one file of a result to `out`; returns its path."""
+    (name,) = record.files
+    content = store.read_bytes(record, name)
+    with writing_to(out):
+        if not (out / name).exists() or (out / name).read_bytes() != content:
+            (out / f"{name}{BENCH_SUFFIX}").unlink(missing_ok=True)  # it timed another file
+        write_atomically(out / name, content)
+    return out / name
+
+
+def deliver_report(verified: Record, store: Store, wheel: Path) -> bytes:
+    """Writes the report of a verified wheel next to it; returns its content."""
+    content = store.read_bytes(verified, REPORT)
+    with writing_to(wheel.parent):
+        write_atomically(wheel.with_name(wheel.name + REPORT_SUFFIX), content)
+    return content
+
+
+@contextmanager
+def writing_to(path: Path) -> Iterator[None]:
+    """Turns an OSError into one sentence: which path cannot be written, and why."""
+    try:
+        yield
+    except OSError as error:
+        place = error.filename if isinstance(error.filename, str) else path
+        raise EnvironmentProblemError(
+            f"cannot write to {place}: {error.strerror or error}; fix that, or choose another directory"
+        ) from error

@@ -1,0 +1,52 @@
+"""The steps from a spec to a verified wheel, and what the result of each depends on.
+
+A step is a pure function of its inputs: its key is a hash of them, its result a record in the store.
+`modelwheel.engine.plan` asks only for keys, `modelwheel.engine.scheduler` also runs what is missing.
+In order:
+
+    inspect -> reference -----------------------------------------> project -> wheel -> verify
+            -> freeze -> compile (each platform, level, size) ---->   |          (runtime) ->
+                                                                      -> sdist
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from ...request import Request
+from .base import Step
+from .distribution import ProjectStep, RuntimeStep, SdistStep, VerifyStep, WheelStep
+from .model import CompileStep, FreezeStep, InspectStep, ReferenceStep
+
+Goal: TypeAlias = Literal["wheel", "sdist", "project"]
+"""What to build: a verified wheel for this machine, a source distribution for many machines, or only
+the files from which both are made."""
+
+
+def steps_of(
+    request: Request, tree: str, provenance: Mapping[str, str], goal: Goal = "wheel"
+) -> tuple[Step, ...]:
+    """All steps of a request, each after those that it needs.
+
+    The reference comes before freezing: a model that TensorFlow cannot evaluate is refused before
+    workers are busy compiling it.
+    """
+    shared = request.spec.package.bindings == "shared"
+    runtime = (RuntimeStep(request, tree),) if shared else ()
+    last: dict[Goal, tuple[Step, ...]] = {
+        "wheel": (WheelStep(request, tree), *runtime, VerifyStep(request, tree)),
+        "sdist": (SdistStep(request, tree),),
+        "project": (),
+    }
+    return (
+        InspectStep(request, tree),
+        ReferenceStep(request, tree),
+        *(FreezeStep(request, tree, size) for size in request.batch_sizes),
+        *(
+            CompileStep(request, tree, size, level, platform)
+            for platform, level, size in request.variants
+        ),
+        ProjectStep(request, tree, provenance),
+        *last[goal],
+    )

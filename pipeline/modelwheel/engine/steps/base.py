@@ -1,0 +1,64 @@
+"""What every step is: a pure function of its inputs, with a key, run by a worker or in this process."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from ...compiler.jobs import Job
+from ...store.records import Record
+from ...store.store import Store
+
+Records = Mapping[str, Record]
+"""Results of finished steps, by the step's name."""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """What a step has while it runs."""
+
+    store: Store
+    model: Path
+    """The SavedModel, read-only."""
+    records: Records
+
+
+class Step(abc.ABC):
+    """One step of one spec. Its key is a hash of everything that its result depends on."""
+
+    kind: ClassVar[str]
+    vital: ClassVar[bool] = False
+    """Whether no other step of the spec is worth starting after this one failed."""
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """The step's name, unique in a build."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the steps whose results it uses."""
+        return ()
+
+    @abc.abstractmethod
+    def key(self, store: Store, records: Records) -> str:
+        """The key of its result; `records` holds those of `needs`."""
+
+
+class JobStep(Step):
+    """A step that a worker process runs."""
+
+    @abc.abstractmethod
+    def job(self, workspace: Workspace, out: Path) -> Job:
+        """The job that writes the result into the empty directory `out`."""
+
+
+class LocalStep(Step):
+    """A step that runs in this process."""
+
+    @abc.abstractmethod
+    def run(self, workspace: Workspace, out: Path) -> None:
+        """Writes the result into the empty directory `out`."""

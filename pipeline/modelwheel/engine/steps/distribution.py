@@ -1,0 +1,179 @@
+"""The steps that this process runs: the project of a model, its wheel or source distribution, its test."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ...assembly.assemble import Project, write_project_files
+from ...compiler.reference import ARRAYS
+from ...levels import cpu_level
+from ...packaging.backend import build_environment, build_wheel
+from ...packaging.checksums import write_checksums
+from ...packaging.project import render_project
+from ...packaging.runtime import add_needed_sources, build_runtime, needed_sources, runtime_key
+from ...packaging.sdist import build_sdist
+from ...packaging.template import model_template, template_digest
+from ...store.keys import action_key
+from ...store.store import Store
+from ...verify.selftest import require_passed, verify_wheel
+from ...wheelfile.reports import dump_report
+from ...wheelfile.wheel import open_wheel
+from .base import LocalStep, Records, Workspace
+from .model import ModelStep, compile_name
+
+REPORT = "report.json"
+"""What a verify step puts into its result."""
+
+
+@dataclass(frozen=True)
+class ProjectStep(ModelStep, LocalStep):
+    """Writes C++, constants and the manifest: everything that a wheel is made from."""
+
+    provenance: Mapping[str, str]
+    kind = "project"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        name, request = self.request.name, self.request
+        return (
+            *(f"{name}/freeze/b{size}" for size in request.batch_sizes),
+            *(compile_name(request, *variant) for variant in request.variants),
+            f"{name}/reference",
+        )
+
+    def key(self, store: Store, records: Records) -> str:
+        return action_key(self.kind, **self._project(store, records).key_inputs())
+
+    def _project(self, store: Store, records: Records) -> Project:
+        name, request = self.request.name, self.request
+        return Project(
+            request=request,
+            tree_sha256=self.tree,
+            provenance=self.provenance,
+            frozen={size: records[f"{name}/freeze/b{size}"] for size in request.batch_sizes},
+            compiled={
+                (platform.name, level.name, size): records[
+                    compile_name(request, platform, level, size)
+                ]
+                for platform, level, size in request.variants
+            },
+            reference=records[f"{name}/reference"],
+            store=store,
+        )
+
+    def run(self, workspace: Workspace, out: Path) -> None:
+        project = self._project(workspace.store, workspace.records)
+        write_project_files(project, workspace.model, out)
+
+
+@dataclass(frozen=True)
+class _DistributionStep(ModelStep, LocalStep):
+    """Renders the wheel template around the project's files and packs the result."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (f"{self.request.name}/project",)
+
+    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
+        files = records[self.needs[0]].files
+        return action_key(
+            self.kind,
+            project={name: file.sha256 for name, file in files.items()},
+            template=template_digest(model_template(self.bindings)),
+            **self.tools(),
+        )
+
+    def run(self, workspace: Workspace, out: Path) -> None:
+        project = out.with_name(f"{out.name}-project")
+        workspace.store.materialize(workspace.records[self.needs[0]], project)
+        render_project(project)
+        self.pack(project, out)
+
+    @abc.abstractmethod
+    def tools(self) -> dict[str, Any]:
+        """What the result depends on in addition to the project and the template."""
+
+    @abc.abstractmethod
+    def pack(self, project: Path, out: Path) -> None:
+        """Builds the distribution of a rendered project."""
+
+
+@dataclass(frozen=True)
+class WheelStep(_DistributionStep):
+    """Builds the wheel for this machine and Python."""
+
+    kind = "wheel"
+
+    def tools(self) -> dict[str, Any]:
+        return {"environment": build_environment(self.bindings)}
+
+    def pack(self, project: Path, out: Path) -> None:
+        build_wheel(project, out)
+
+
+@dataclass(frozen=True)
+class RuntimeStep(ModelStep, LocalStep):
+    """Builds modelwheel-runtime, which wheels with `bindings: shared` need, for this Python."""
+
+    kind = "runtime"
+
+    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
+        return runtime_key()
+
+    def run(self, workspace: Workspace, out: Path) -> None:  # noqa: ARG002
+        build_runtime("wheel", out)
+
+
+@dataclass(frozen=True)
+class VerifyStep(ModelStep, LocalStep):
+    """Installs the wheel into an empty environment and compares it with TensorFlow's outputs."""
+
+    kind = "verify"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        name = self.request.name
+        runtime = (f"{name}/runtime",) if self.bindings == "shared" else ()
+        return (f"{name}/reference", f"{name}/wheel", *runtime)
+
+    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
+        reference, *wheels = (records[name].files for name in self.needs)
+        return action_key(
+            self.kind,
+            wheels=[{name: file.sha256 for name, file in wheel.items()} for wheel in wheels],
+            reference=reference[ARRAYS].sha256,
+            cpu=cpu_level().name,
+        )
+
+    def run(self, workspace: Workspace, out: Path) -> None:
+        reference, *records = (workspace.records[name] for name in self.needs)
+        directory = out.with_name(f"{out.name}-wheel")
+        for record in records:
+            workspace.store.materialize(record, directory)
+        wheel, *needed = (directory / name for record in records for name in record.files)
+        report = verify_wheel(open_wheel(wheel), workspace.store.path(reference, ARRAYS), needed)
+        require_passed(report, wheel.name)
+        (out / REPORT).write_bytes(dump_report(report))
+
+
+@dataclass(frozen=True)
+class SdistStep(_DistributionStep):
+    """Packs the rendered project as it is."""
+
+    kind = "sdist"
+
+    def tools(self) -> dict[str, Any]:
+        return {
+            "needed": needed_sources(self.bindings),
+            "backend": version("scikit-build-core"),
+        }
+
+    def pack(self, project: Path, out: Path) -> None:
+        add_needed_sources(self.bindings, project)
+        write_checksums(project)
+        build_sdist(project, out)

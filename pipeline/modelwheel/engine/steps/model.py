@@ -1,0 +1,204 @@
+"""The steps that workers run: inspecting, freezing, evaluating and compiling a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...compiler import check
+from ...compiler.flags import compiler_flags
+from ...compiler.freeze import CONFIG, GRAPH
+from ...compiler.inspection import INSPECTION, Inspection
+from ...compiler.jobs import (
+    CompileRequest,
+    FreezeRequest,
+    InspectRequest,
+    Job,
+    ReferenceRequest,
+    cpp_class,
+)
+from ...compiler.reference import default_rows
+from ...compiler.shapes import batched_inputs
+from ...levels import Level
+from ...platforms import Platform
+from ...request import Request
+from ...spec.reading.document import read_document
+from ...store.keys import action_key
+from ...store.records import Record
+from ...store.store import Store
+from .base import JobStep, Records, Step, Workspace
+
+
+@dataclass(frozen=True)
+class ModelStep(Step):
+    """A step of one request.
+
+    `tree` is the hash of the SavedModel's tree, with which all keys begin.
+    """
+
+    request: Request
+    tree: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.request.name}/{self.kind}"
+
+    @property
+    def bindings(self) -> str:
+        """Where the Python extension will be: `extension` or `shared`."""
+        return self.request.spec.package.bindings
+
+
+def inspection_key(tree: str) -> str:
+    """The key of the inspection of a SavedModel, given its tree hash; specs do not matter."""
+    return action_key("inspect", **InspectRequest().key_inputs(saved_model=tree))
+
+
+def read_inspection(store: Store, record: Record) -> Inspection:
+    """The inspection in the result of an `InspectStep`."""
+    return Inspection.model_validate_json(store.read_bytes(record, INSPECTION))
+
+
+@dataclass(frozen=True)
+class InspectStep(ModelStep, JobStep):
+    """Reads the SavedModel without loading it."""
+
+    kind = "inspect"
+    vital = True
+
+    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
+        return inspection_key(self.tree)
+
+    def job(self, workspace: Workspace, out: Path) -> Job:
+        return InspectRequest().job(workspace.model, out)
+
+    def check(self, found: Inspection) -> list[check.Finding]:
+        """Findings about compiling the model as the spec says."""
+        request, spec = self.request, self.request.spec
+        expected = check.Expected(
+            signature=spec.model.serving_key,
+            shapes=request.shapes,
+            batch_sizes=spec.compilation.batch_sizes,
+            rules=request.rules,
+            emulate=spec.batching.emulate,
+            ranges=spec.verify.ranges,
+            outputs=tuple(spec.verify.outputs),
+        )
+        findings = check.check_signature(found, expected)
+        return [replace(finding, place=_place(spec.path, finding.field)) for finding in findings]
+
+
+def _place(spec: Path, field: tuple[str, ...]) -> str:
+    """Where a field of a spec file is: `digits.yaml:12:5`; empty if there is no field or no file."""
+    if not field or not spec.is_file():
+        return ""
+    position = read_document(spec).position(field, of_key=True)
+    return f"{spec}:{position.line}:{position.column}"
+
+
+@dataclass(frozen=True)
+class _AfterInspect(ModelStep, JobStep):
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (f"{self.request.name}/inspect",)
+
+    def is_batched(self, store: Store, records: Records) -> bool:
+        """Whether the signature, which has passed the check, has a batch axis."""
+        found = read_inspection(store, records[self.needs[0]])
+        signature = found.signature(self.request.spec.model.serving_key)
+        return signature is not None and bool(batched_inputs(signature, self.request.shapes))
+
+
+@dataclass(frozen=True)
+class FreezeStep(_AfterInspect):
+    """Freezes the signature at one batch size."""
+
+    batch_size: int
+    kind = "freeze"
+
+    @property
+    def name(self) -> str:
+        return f"{self.request.name}/freeze/b{self.batch_size}"
+
+    def key(self, store: Store, records: Records) -> str:
+        request = self._job_request(store, records)
+        return action_key(self.kind, **request.key_inputs(saved_model=self.tree))
+
+    def job(self, workspace: Workspace, out: Path) -> Job:
+        request = self._job_request(workspace.store, workspace.records)
+        return request.job(workspace.model, out)
+
+    def _job_request(self, store: Store, records: Records) -> FreezeRequest:
+        spec = self.request.spec
+        return FreezeRequest(
+            signature=spec.model.serving_key,
+            batch=self.batch_size if self.is_batched(store, records) else None,
+            shapes=self.request.shapes,
+            allow_pruned_inputs=spec.allow_pruned_inputs,
+        )
+
+
+@dataclass(frozen=True)
+class ReferenceStep(_AfterInspect):
+    """Evaluates the signature with TensorFlow, and tests whether rows are independent."""
+
+    kind = "reference"
+    vital = True
+
+    def key(self, store: Store, records: Records) -> str:
+        request = self._job_request(store, records)
+        return action_key(self.kind, **request.key_inputs(saved_model=self.tree))
+
+    def job(self, workspace: Workspace, out: Path) -> Job:
+        request = self._job_request(workspace.store, workspace.records)
+        return request.job(workspace.model, out)
+
+    def _job_request(self, store: Store, records: Records) -> ReferenceRequest:
+        spec, sizes = self.request.spec, self.request.batch_sizes
+        batched = self.is_batched(store, records)
+        return ReferenceRequest(
+            signature=spec.model.serving_key,
+            batch_sizes=sizes if batched else (),
+            rows=(*default_rows(sizes), spec.verify.rows) if batched else (),
+            seed=spec.verify.seed,
+            ranges=dict(spec.verify.ranges),
+            shapes=self.request.shapes,
+        )
+
+
+@dataclass(frozen=True)
+class CompileStep(ModelStep, JobStep):
+    """Compiles one frozen graph for one CPU level of one platform."""
+
+    batch_size: int
+    level: Level
+    platform: Platform
+    kind = "compile"
+
+    @property
+    def name(self) -> str:
+        return compile_name(self.request, self.platform, self.level, self.batch_size)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (f"{self.request.name}/freeze/b{self.batch_size}",)
+
+    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
+        frozen = records[self.needs[0]].files
+        hashes = {"graph": frozen[GRAPH].sha256, "config": frozen[CONFIG].sha256}
+        return action_key(self.kind, **self._job_request().key_inputs(**hashes))
+
+    def job(self, workspace: Workspace, out: Path) -> Job:
+        frozen = out.with_name(f"{out.name}-inputs")
+        workspace.store.materialize(workspace.records[self.needs[0]], frozen, link=True)
+        return self._job_request().job(frozen, out)
+
+    def _job_request(self) -> CompileRequest:
+        name = cpp_class(self.request.spec.identifier, self.batch_size, self.level)
+        flags = compiler_flags(self.request.spec, self.level)
+        return CompileRequest.at(self.platform, self.level, name, flags)
+
+
+def compile_name(request: Request, platform: Platform, level: Level, size: int) -> str:
+    """The name of a compile step."""
+    return f"{request.name}/{platform.name}/{level.name}/b{size}"

@@ -1,0 +1,404 @@
+"""The scheduler with toy steps: a real store, threads in place of workers, no TensorFlow."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from modelwheel.engine.scheduler import Outcome, Task, Tools, run_steps
+from modelwheel.engine.steps.base import Step
+from modelwheel.errors import CompileError, EnvironmentProblemError, UnsupportedModelError
+from modelwheel.store.garbage import list_entries
+from modelwheel.store.records import Record
+from modelwheel.store.store import Store
+from modelwheel.util.process import ProcessError, run
+from tests.support.stores import finish, open_store, start
+from tests.support.toys import TODO, Recorder, ThreadPool, ToyJob, ToyLocal, VitalJob, toy_key
+
+_SECONDS = 30
+"""After this long, what a test waits for does not come any more."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "store") as opened:
+        yield opened
+
+
+def _run(
+    store: Store,
+    *tasks: Sequence[Step],
+    reporter: Recorder | None = None,
+    keep: Path | None = None,
+    workers: int = 2,
+    accept: Callable[[Step, Record], None] = lambda *_: None,
+) -> list[Outcome]:
+    with ThreadPool(workers) as pool:
+        tools = Tools(store, pool, reporter or Recorder(), keep)
+        return run_steps([Task(steps, store.root, accept) for steps in tasks], tools)
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.01)
+
+
+def _fail(message: str) -> Callable[[], object]:
+    def fail() -> None:
+        raise CompileError(message)
+
+    return fail
+
+
+def _text(store: Store, outcome: Outcome, name: str) -> str:
+    return store.read_bytes(outcome.records[name], "text").decode()
+
+
+def _diamond(**actions: Callable[[], object]) -> list[Step]:
+    none: Callable[[], object] = lambda: None
+    return [
+        ToyJob("top", (), actions.get("top", none)),
+        ToyJob("left", ("top",), actions.get("left", none)),
+        ToyJob("right", ("top",), actions.get("right", none)),
+        ToyLocal("bottom", ("left", "right"), actions.get("bottom", none)),
+    ]
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+def test_a_diamond_runs_every_step_once_after_what_it_needs(store: Store) -> None:
+    reporter = Recorder()
+    (outcome,) = _run(store, _diamond(), reporter=reporter)
+    assert _text(store, outcome, "bottom") == "bottom(left(top()), right(top()))"
+    assert (outcome.errors, outcome.cached, outcome.skipped) == ([], [], [])
+    assert (outcome.run[0], sorted(outcome.run[1:3]), outcome.run[3]) == (
+        *("top", ["left", "right"], "bottom"),
+    )
+
+
+def test_both_sides_of_a_diamond_run_at_the_same_time(store: Store) -> None:
+    meeting = threading.Barrier(2, timeout=_SECONDS)
+    (outcome,) = _run(store, _diamond(left=meeting.wait, right=meeting.wait))
+    assert outcome.errors == []
+
+
+def test_local_steps_run_one_at_a_time(store: Store) -> None:
+    running: list[int] = [0, 0]
+
+    def work() -> None:
+        running[0] += 1
+        running[1] = max(running)
+        time.sleep(0.02)
+        running[0] -= 1
+
+    _run(store, [ToyLocal(f"step {i}", (), work) for i in range(4)])
+    assert running == [0, 1]
+
+
+def test_a_second_run_takes_everything_from_the_store(store: Store) -> None:
+    _run(store, _diamond())
+    reporter = Recorder()
+    failing = _diamond(**dict.fromkeys(("top", "left", "right", "bottom"), _fail("ran again")))
+    (outcome,) = _run(store, failing, reporter=reporter)
+    assert (outcome.run, sorted(outcome.cached)) == ([], ["bottom", "left", "right", "top"])
+    assert reporter.of("started") == []
+    assert len(reporter.of("cached")) == 4
+
+
+def test_only_what_changed_runs_again(store: Store) -> None:
+    _run(store, [ToyJob("a"), ToyJob("b", ("a",)), ToyJob("c", ("a",))])
+    (outcome,) = _run(store, [ToyJob("a"), ToyJob("b", ("a",)), ToyJob("d", ("b",))])
+    assert (outcome.run, outcome.cached) == (["d"], ["a", "b"])
+
+
+def test_a_result_that_two_specs_share_is_made_once(store: Store) -> None:
+    made: list[str] = []
+    both = [[ToyJob("same", (), lambda: made.append("x"))] for _ in range(2)]
+    first, second = _run(store, *both)
+    assert made == ["x"]
+    assert sorted([*first.run, *second.cached, *first.cached, *second.run]) == ["same", "same"]
+    assert len(first.run) + len(second.run) == 1
+
+
+# --- events ---------------------------------------------------------------------------------------
+
+
+def test_the_order_of_events(store: Store) -> None:
+    reporter = Recorder()
+    steps = [ToyJob("a"), ToyJob("b", ("a",)), ToyLocal("c", ("b",), _fail("no"))]
+    _run(store, steps, reporter=reporter)
+    assert reporter.events == [
+        *(("started", "a"), ("finished", "a")),
+        *(("started", "b"), ("finished", "b")),
+        *(("started", "c"), ("failed", "c: no")),
+    ]
+
+
+def test_results_are_accepted_before_they_are_reported(store: Store) -> None:
+    reporter = Recorder()
+
+    def accept(step: Step, record: Record) -> None:
+        reporter.events.append(("accepted", step.name))
+        assert set(record.files) == {"text"}
+        if step.name == "b":
+            raise UnsupportedModelError("not this one")
+
+    (outcome,) = _run(
+        store, [ToyJob("a"), ToyJob("b", ("a",)), ToyJob("c", ("b",))],
+        reporter=reporter, accept=accept,
+    )  # fmt: skip
+    assert reporter.events == [
+        *(("started", "a"), ("accepted", "a"), ("finished", "a")),
+        *(("started", "b"), ("accepted", "b"), ("failed", "b: not this one")),
+    ]
+    assert (outcome.run, outcome.skipped) == (["a"], ["c"])
+
+
+# --- failures -------------------------------------------------------------------------------------
+
+
+def test_a_failure_stops_only_what_depends_on_it(store: Store) -> None:
+    steps = [
+        ToyJob("a"),
+        ToyJob("bad", ("a",), _fail("broken")),
+        ToyJob("after bad", ("bad",)),
+        ToyJob("good", ("a",)),
+        ToyJob("after good", ("good",)),
+        ToyLocal("end", ("after bad", "after good")),
+    ]
+    (outcome,) = _run(store, steps, workers=1)
+    assert [(name, str(error)) for name, error in outcome.errors] == [("bad", "broken")]
+    assert outcome.run == ["a", "good", "after good"]
+    assert outcome.skipped == ["after bad", "end"]
+
+
+def test_a_failure_does_not_touch_other_specs(store: Store) -> None:
+    first, second = _run(store, [ToyJob("x", (), _fail("broken"))], _diamond())
+    assert [name for name, _ in first.errors] == ["x"]
+    assert len(second.run) == 4
+
+
+def test_all_failures_are_reported(store: Store) -> None:
+    (outcome,) = _run(store, _diamond(left=_fail("one"), right=_fail("two")))
+    assert sorted(str(error) for _, error in outcome.errors) == ["one", "two"]
+    assert outcome.skipped == ["bottom"]
+
+
+def test_no_step_starts_after_a_vital_one_failed(store: Store) -> None:
+    """Two workers: `slow` runs beside `vital`; the others are queued when that fails."""
+    failed = threading.Event()
+
+    def wait_for_failure() -> None:
+        assert failed.wait(_SECONDS)
+        time.sleep(0.1)  # the scheduler has given up meanwhile
+
+    reporter = Recorder(on_event=lambda event, _: failed.set() if event == "failed" else None)
+    steps = [
+        VitalJob("vital", (), _fail("TensorFlow refuses it")),
+        ToyJob("slow", (), wait_for_failure),
+        *(ToyJob(f"queued {i}", ("slow",)) for i in range(3)),
+        ToyLocal("end", ("vital",)),
+    ]
+    (outcome,) = _run(store, steps, reporter=reporter)
+    assert sorted(reporter.of("started")) == ["slow", "vital"]
+    assert [name for name, _ in outcome.errors] == ["vital"]
+    # What ran already comes to its end and is kept for the next build.
+    assert outcome.run == ["slow"]
+    assert outcome.skipped == ["queued 0", "queued 1", "queued 2", "end"]
+    assert store.lookup(toy_key("slow")) is not None
+
+
+def test_queued_jobs_are_cancelled_when_a_vital_step_fails(store: Store) -> None:
+    """One worker, which is busy with the vital step until all others are queued behind it."""
+    begun = threading.Event()
+
+    def fail_when_all_are_queued() -> None:
+        begun.set()
+        _wait_until(lambda: len(TODO) == 5)
+        raise CompileError("no")
+
+    queued = [ToyJob(f"queued {i}", ("gate",), lambda: time.sleep(0.3)) for i in range(5)]
+    gate = ToyLocal("gate", (), lambda: begun.wait(_SECONDS))
+    reporter = Recorder()
+    (outcome,) = _run(
+        store, [VitalJob("vital", (), fail_when_all_are_queued), gate, *queued],
+        reporter=reporter, workers=1,
+    )  # fmt: skip
+    # The worker takes the next job at once; the others are cancelled while it runs.
+    assert len(reporter.of("started")) <= 3
+    assert len(outcome.skipped) >= 4
+    assert [name for name, _ in outcome.errors] == ["vital"]
+
+
+def test_a_vital_failure_does_not_touch_other_specs(store: Store) -> None:
+    first, second = _run(store, [VitalJob("vital", (), _fail("no")), ToyJob("x")], _diamond())
+    assert [name for name, _ in first.errors] == ["vital"]
+    assert len(second.run) == 4
+
+
+def test_a_step_that_waits_for_a_lock_gives_up_with_its_spec(store: Store) -> None:
+    other = start(
+        "store = Store(pathlib.Path(sys.argv[1]))\n"
+        "with store.lock(sys.argv[2]):\n"
+        "    print('held', flush=True)\n"
+        "    sys.stdin.read()\n",
+        store.root,
+        toy_key("locked"),
+    )
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        begun = time.monotonic()
+        steps = [ToyJob("locked"), VitalJob("vital", (), _fail("no"))]
+        (outcome,) = _run(store, steps)
+        assert time.monotonic() - begun < _SECONDS
+    finally:
+        other.kill()
+        other.communicate()
+    assert [name for name, _ in outcome.errors] == ["vital"]
+    assert outcome.skipped == ["locked"]
+
+
+def test_a_fault_of_the_program_is_not_hidden(store: Store) -> None:
+    def break_down() -> None:
+        raise KeyError("bug")
+
+    with pytest.raises(KeyError, match="bug"):
+        _run(store, [ToyJob("a", (), break_down)])
+
+
+# --- interruptions --------------------------------------------------------------------------------
+
+
+def _interrupt_at(event: str, name: str) -> Recorder:
+    """A reporter where Ctrl-C arrives, in the main thread, at one event."""
+
+    def interrupt(given: str, of: str) -> None:
+        if (given, of) == (event, name):
+            raise KeyboardInterrupt
+
+    return Recorder(on_event=interrupt)
+
+
+def test_ctrl_c_leaves_a_whole_store_and_the_next_run_continues(store: Store) -> None:
+    started: list[str] = []
+    steps = [
+        ToyJob(str(i), (str(i - 1),) if i else (), lambda: started.append("x")) for i in range(5)
+    ]
+    with pytest.raises(KeyboardInterrupt):
+        _run(store, steps, reporter=_interrupt_at("finished", "2"), workers=1)
+    time.sleep(0.1)
+    assert len(started) == 3
+    assert len(list_entries(store)) == 3
+    assert all(store.lookup(entry.key) is not None for entry in list_entries(store))
+    (outcome,) = _run(store, steps)
+    assert (outcome.cached, outcome.run) == (["0", "1", "2"], ["3", "4"])
+
+
+def test_ctrl_c_kills_the_programs_of_local_steps(store: Store) -> None:
+    pids: list[int] = []
+    begun = threading.Event()
+
+    def sleep() -> None:
+        begun.set()
+        try:
+            run(["sleep", "600"])
+        except ProcessError as error:
+            pids.append(error.returncode or 0)
+            raise
+
+    def interrupt(event: str, name: str) -> None:
+        if (event, name) == ("finished", "quick"):
+            assert begun.wait(_SECONDS)
+            time.sleep(0.2)
+            raise KeyboardInterrupt
+
+    steps = [ToyLocal("slow", (), sleep), ToyJob("quick")]
+    before = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        _run(store, steps, reporter=Recorder(on_event=interrupt))
+    assert time.monotonic() - before < _SECONDS
+    assert len(pids) == 1
+    assert list_entries(store) == [
+        entry for entry in list_entries(store) if entry.note["step"] == "quick"
+    ]
+
+
+def test_ctrl_c_ends_the_wait_for_a_lock(store: Store) -> None:
+    with store.lock(toy_key("locked")), pytest.raises(KeyboardInterrupt):
+        _run(store, [ToyJob("locked"), ToyJob("a")], reporter=_interrupt_at("finished", "a"))
+    # The thread that waited is gone: nothing was published under a lock of another build.
+    time.sleep(1)
+    assert store.lookup(toy_key("locked")) is None
+
+
+# --- other builds ---------------------------------------------------------------------------------
+
+_OTHER_BUILD = """
+store = Store(pathlib.Path(sys.argv[1]))
+key = sys.argv[2]
+with store.lock(key):
+    print("held", flush=True)
+    sys.stdin.readline()
+    made = pathlib.Path(sys.argv[3])
+    made.mkdir()
+    (made / "text").write_text("by the other build")
+    store.publish(key, made)
+store.close()
+"""
+
+
+def test_the_work_of_another_build_is_waited_for_and_used(store: Store, tmp_path: Path) -> None:
+    other = start(_OTHER_BUILD, store.root, toy_key("shared"), tmp_path / "made")
+    assert other.stdout is not None
+    assert other.stdout.readline() == "held\n"
+
+    def release(event: str, name: str) -> None:
+        if (event, name) == ("finished", "own"):
+            assert other.stdin is not None
+            other.stdin.write("go on\n")
+            other.stdin.flush()
+
+    reporter = Recorder(on_event=release)
+    (outcome,) = _run(store, [ToyJob("shared"), ToyJob("own")], reporter=reporter)
+    finish(other)
+    assert (outcome.run, outcome.cached) == (["own"], ["shared"])
+    assert _text(store, outcome, "shared") == "by the other build"
+    assert reporter.of("started") == ["own"]
+
+
+# --- kept files -----------------------------------------------------------------------------------
+
+
+def test_the_files_of_steps_are_kept_also_of_failed_ones(store: Store, tmp_path: Path) -> None:
+    keep = tmp_path / "kept"
+    steps = [ToyJob("spec/a"), ToyLocal("spec/b", ("spec/a",), _fail("no"))]
+    _run(store, steps, keep=keep)
+    assert (keep / "spec" / "a" / "out" / "text").read_text() == "spec/a()"
+    assert list((keep / "spec" / "b" / "out").iterdir()) == []
+    (keep / "spec" / "a" / "out" / "old").write_text("")
+    _run(store, steps, keep=keep)
+    assert (keep / "spec" / "a" / "out" / "old").exists()  # a cached step runs nothing
+
+
+def test_files_that_cannot_be_kept_fail_the_step(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (outcome,) = _run(store, [ToyJob("a")], keep=tmp_path / "file")
+    ((name, error),) = outcome.errors
+    assert name == "a"
+    assert isinstance(error, EnvironmentProblemError)
+    assert "cannot write to" in str(error)
+    assert "choose another directory" in str(error)
+
+
+def test_nothing_is_left_in_the_scratch_directory(store: Store, tmp_path: Path) -> None:
+    _run(store, _diamond(left=_fail("no")))
+    store.close()
+    assert [path.name for path in (tmp_path / "store" / "tmp").iterdir()] == [".lock"]
