@@ -22,6 +22,7 @@ lint: $(VENV)/light
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/python -m tests.support.lint_template
 
 # The tests that take seconds. They need neither TensorFlow nor a compiler.
 unit: $(VENV)/light

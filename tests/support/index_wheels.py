@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 
@@ -96,7 +97,8 @@ def make_manifest(name: str, text: str = "", version: str = "1.0.0") -> Manifest
 
 
 def _tensor(name: str, shape: tuple[int | None, ...], rows: int) -> Tensor:
-    return Tensor(name=name, c_name="x", dtype="float32", shape=shape, leading_per_row=rows)
+    identifier = re.sub(r"\W+", "_", name, flags=re.ASCII)
+    return Tensor(name=name, c_name=identifier, dtype="float32", shape=shape, leading_per_row=rows)
 
 
 def _variant(level: str, rows: int) -> Variant:

@@ -26,7 +26,8 @@ static void test_rule_from_text() {
   const BatchRule rule("5:2,2,2");
   CHECK(rule.getBatchSize() == 5 && rule.getSizes() == Sizes({2, 2, 2}) && rule.getLastPadding() == 1);
   CHECK(BatchRule("1:1").getLastPadding() == 0);
-  for (const char *text : {"", ":", "5", "5:", ":5", "5:2,2", "5:2,,4", "5:2,4,", "-5:5", "5: 5", "5:5x", "5:99999999999"})
+  for (const char *text :
+       {"", ":", "5", "5:", ":5", "5:2,2", "5:2,,4", "5:2,4,", "-5:5", "5: 5", "5:5x", "5:99999999999"})
     CHECK(throws("invalid batch rule '" + std::string(text) + "'", [&] { BatchRule{std::string(text)}; }));
   CHECK(throws("padding", [] { BatchRule("5:8,4"); }));
   CHECK(throws("positive", [] { BatchRule("4:0,4"); }));

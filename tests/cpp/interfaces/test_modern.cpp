@@ -85,11 +85,11 @@ void test_mistakes_are_refused() {
   std::vector<float> y(2);
   CHECK(throws("input 'x' of toy has 2 elements for 1 row(s), but 3 were given", [&] { model(x, n); }));
   CHECK(throws("input 'n' of toy has 1 elements", [&] { model(Span<const float>(x.data(), 2), n); }));
-  CHECK(throws("input 'x' of toy holds float32, but float64 was given", [&] { model.run(1, {doubles, n}, {y, y, y}); }));
+  CHECK(
+      throws("input 'x' of toy holds float32, but float64 was given", [&] { model.run(1, {doubles, n}, {y, y, y}); }));
   CHECK(throws("toy has 2 input(s), but 1 were given", [&] { model.run(1, {x}, {y}); }));
-  CHECK(throws("toy has 3 output(s), but 1 were given", [&] {
-    model.run(1, {Span<const float>(x.data(), 2), Span<const std::int32_t>(n.data(), 1)}, {y});
-  }));
+  CHECK(throws("toy has 3 output(s), but 1 were given",
+               [&] { model.run(1, {Span<const float>(x.data(), 2), Span<const std::int32_t>(n.data(), 1)}, {y}); }));
   CHECK(throws("no such level", [] { model_toy::Model("no such level"); }));
 }
 

@@ -29,7 +29,8 @@ void test_a_sound_library(const std::string &path) {
 }
 
 void test_other_generations(const std::string &abi, const std::string &shorter, const std::string &longer) {
-  CHECK(throws("was built for version 7 of modelwheel's ABI, but modelwheel-runtime 1.2.3 is for version", [&] { open(abi); }));
+  CHECK(throws("was built for version 7 of modelwheel's ABI, but modelwheel-runtime 1.2.3 is for version",
+               [&] { open(abi); }));
   CHECK(throws("pip install \"modelwheel-runtime>=7,<8\"", [&] { open(abi); }));
   CHECK(throws("offers a table of 8 bytes", [&] { open(shorter); }));
   CHECK(open(longer).struct_size > sizeof(modelwheel_api));

@@ -92,9 +92,8 @@ void test_mistakes_are_refused() {
 
   const tfaot::DoubleArrays doubles = {{1, 2}};
   const tfaot::Int32Arrays ones = {{1}};
-  CHECK(throws("'x' of model 'tfaot_model_toy' holds float32, not float64", [&] {
-    model.run<tfaot::FloatArrays, tfaot::BoolArrays, tfaot::Int64Arrays>(1, doubles, ones);
-  }));
+  CHECK(throws("'x' of model 'tfaot_model_toy' holds float32, not float64",
+               [&] { model.run<tfaot::FloatArrays, tfaot::BoolArrays, tfaot::Int64Arrays>(1, doubles, ones); }));
   CHECK(throws("'pair' of model 'tfaot_model_toy' holds int64, not int32", [&] {
     model.run<tfaot::FloatArrays, tfaot::BoolArrays, tfaot::Int32Arrays>(1, tfaot::FloatArrays{{1, 2}}, ones);
   }));

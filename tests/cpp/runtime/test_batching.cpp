@@ -116,7 +116,8 @@ void rules_are_read_as_cms_writes_them() {
 }
 
 void wrong_rules_say_what_is_wrong() {
-  for (const char *text : {"", "5", "5:", "5:2,", ":2", "0:1", "5:2,2,2,", "a:1", "5:-2", "5: 2", "99999999999999999999:1"})
+  for (const char *text :
+       {"", "5", "5:", "5:2,", ":2", "0:1", "5:2,2,2,", "a:1", "5:-2", "5: 2", "99999999999999999999:1"})
     CHECK(problem_of(text).find("ROWS:SIZE") != std::string::npos);
   CHECK(problem_of("5:3,2").find("compiled") != std::string::npos);
   CHECK(problem_of("5:4").find("sum") != std::string::npos);

@@ -1,7 +1,7 @@
 // cms_interface - code as CMSSW has it for the models test-simple and test-multi, both in one program.
 //
-// It calls what PhysicsTools/TensorFlowAOT/test/testInterface.cc of CMSSW calls, and prints every output, one row a line,
-// for the rows 0 1 2 3 / 4 5 6 7 / 8 9 10 11 of each input.
+// It calls what PhysicsTools/TensorFlowAOT/test/testInterface.cc of CMSSW calls, and prints every output, one row a
+// line, for the rows 0 1 2 3 / 4 5 6 7 / 8 9 10 11 of each input.
 #include <iomanip>
 #include <iostream>
 #include <string>

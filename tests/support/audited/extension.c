@@ -7,6 +7,8 @@
 
 void *PyModule_Create2(void *definition, int version);
 float model_tiny_sum(const float *values, size_t n);
+/* ALSO ends its own statements. */
+/* clang-format off */
 ALSO
 
 __attribute__((visibility("default"))) void *PyInit__core(void) {

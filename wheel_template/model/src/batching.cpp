@@ -19,7 +19,8 @@ constexpr std::size_t kMaxTableSize = 16384;
 std::size_t lowest_cost_per_row(const std::size_t *batch_sizes, const double *costs, std::size_t count) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < count; ++i)
-    if (costs[i] * static_cast<double>(batch_sizes[best]) <= costs[best] * static_cast<double>(batch_sizes[i])) best = i;
+    if (costs[i] * static_cast<double>(batch_sizes[best]) <= costs[best] * static_cast<double>(batch_sizes[i]))
+      best = i;
   return best;
 }
 

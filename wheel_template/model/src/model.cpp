@@ -36,7 +36,9 @@ struct modelwheel_model {
 namespace modelwheel {
 namespace {
 
-constexpr size_t aligned(size_t bytes) { return (bytes + MODELWHEEL_ALIGNMENT - 1) & ~size_t{MODELWHEEL_ALIGNMENT - 1}; }
+constexpr size_t aligned(size_t bytes) {
+  return (bytes + MODELWHEEL_ALIGNMENT - 1) & ~size_t{MODELWHEEL_ALIGNMENT - 1};
+}
 
 bool is_aligned(const void *pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % MODELWHEEL_ALIGNMENT == 0; }
 
@@ -94,8 +96,8 @@ const Level *choose_level(const char *requested, char *error, size_t error_size)
                   known);
   } else if (!cpu_supports(level->name)) {
     const Level *best = highest_supported_level();
-    std::snprintf(error, error_size, "this CPU cannot run level '%s'%s; the highest it can run here is: %s", level->name,
-                  origin, best == nullptr ? "none" : best->name);
+    std::snprintf(error, error_size, "this CPU cannot run level '%s'%s; the highest it can run here is: %s",
+                  level->name, origin, best == nullptr ? "none" : best->name);
     level = nullptr;
   }
   return level;
@@ -148,7 +150,8 @@ void seed_random_states(modelwheel_model *model) {
 
 modelwheel_status apply_defaults(modelwheel_model *model) {
   modelwheel_status status = set_batch_strategy(model, tables.strategy);
-  for (size_t i = 0; i < tables.num_rules && status == MODELWHEEL_OK; ++i) status = set_batch_rule(model, tables.rules[i]);
+  for (size_t i = 0; i < tables.num_rules && status == MODELWHEEL_OK; ++i)
+    status = set_batch_rule(model, tables.rules[i]);
   return status;
 }
 
@@ -245,7 +248,8 @@ class Composition {
 modelwheel_status check_rows(modelwheel_model *model, size_t rows) {
   if (!api.batched && rows != 1)
     return fail(model, MODELWHEEL_INVALID_ARGUMENT,
-                "%s has no batch axis and evaluates one whole input at a time, but %zu rows were given", api.name, rows);
+                "%s has no batch axis and evaluates one whole input at a time, but %zu rows were given", api.name,
+                rows);
   if (rows == 0)
     for (size_t i = 0; i < api.num_outputs; ++i)
       if (api.outputs[i].leading_per_row == 0)
@@ -347,7 +351,8 @@ modelwheel_status set_batch_rule(modelwheel_model *model, const char *text) {
   if (text == nullptr) return fail(model, MODELWHEEL_INVALID_ARGUMENT, "the batch rule is null");
   BatchRule rule;
   const RuleProblem problem = parse_rule(text, api.batch_sizes, api.num_batch_sizes, rule);
-  if (problem != nullptr) return fail(model, MODELWHEEL_INVALID_ARGUMENT, "%s, but the rule is '%.100s'", problem, text);
+  if (problem != nullptr)
+    return fail(model, MODELWHEEL_INVALID_ARGUMENT, "%s, but the rule is '%.100s'", problem, text);
   if (api.no_emulation_reason != nullptr && rule.num_sizes != 1) {
     std::free(rule.sizes);
     return fail(model, MODELWHEEL_UNSUPPORTED, "%s can run only its compiled batch sizes: %s", api.name,

@@ -79,7 +79,7 @@ struct KernelFrame {
 using Kernel = void *(const KernelFrame *frame);
 
 /// Compares elements for a sort: params holds {&a0, &b0, &a1, &b1, ...}; the other pointers may be null.
-using Comparator = void(bool *result, const void *options, const void **params, const void *buffers,
-                        const void *status, const void *profile);
+using Comparator = void(bool *result, const void *options, const void **params, const void *buffers, const void *status,
+                        const void *profile);
 
 }  // namespace modelwheel

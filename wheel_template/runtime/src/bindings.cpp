@@ -31,7 +31,8 @@ modelwheel::Library open_library(const py::str &path, const std::string &module)
     return {&modelwheel::open_library(native_path(path), module, MODELWHEEL_RUNTIME_VERSION)};
   } catch (const modelwheel::Error &error) {
     // Paths need not be Unicode, here and in what the system says of them.
-    const std::string text = "the library of " + module + ", " + py::repr(path).cast<std::string>() + ", " + error.what();
+    const std::string text =
+        "the library of " + module + ", " + py::repr(path).cast<std::string>() + ", " + error.what();
     const auto size = static_cast<py::ssize_t>(text.size());
     const auto shown = py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(text.data(), size, "backslashreplace"));
     PyErr_SetObject(PyExc_ImportError, shown.ptr());

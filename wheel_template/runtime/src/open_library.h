@@ -43,9 +43,10 @@ inline void *find_function(const NativePath &path, const std::string &name) {
 #endif
 
 /// The table of the model whose Python module is called `module`, from its library at the absolute path `path`. Throws
-/// Error with what is to be said of the library; `runtime` is this program's version. Of a library of another generation
-/// nothing is read but the two members that tell.
-inline const modelwheel_api &open_library(const NativePath &path, const std::string &module, const std::string &runtime) {
+/// Error with what is to be said of the library; `runtime` is this program's version. Of a library of another
+/// generation nothing is read but the two members that tell.
+inline const modelwheel_api &open_library(const NativePath &path, const std::string &module,
+                                          const std::string &runtime) {
   const std::string name = module + "_api";
   const auto function = reinterpret_cast<const modelwheel_api *(*)()>(find_function(path, name));
   if (function == nullptr) throw Error("has no function " + name + ", so that it is not the library of " + module);

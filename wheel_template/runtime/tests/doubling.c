@@ -77,11 +77,13 @@ static const modelwheel_tensor x = {"x/given", "x_given", MODELWHEEL_FLOAT32, 4,
 static const modelwheel_tensor y = {"y", "y", MODELWHEEL_FLOAT32, 4, 2, shape, 1, 2, 8};
 static const size_t batch_sizes[] = {1, 4};
 static const char *const levels[] = {"plain"};
+/* clang-format off */
 static const modelwheel_api api = {
     STRUCT_SIZE, ABI_VERSION, "doubling", "1.2", "{}",   1,       &x,    1,     &y,  2,   batch_sizes,    1,
     NULL,        1,           levels,     create, destroy, level, error, run,   run, set_batch_rule,
     set_batch_strategy, batch_rule,
 };
+/* clang-format on */
 
 MODELWHEEL_EXPORT const modelwheel_api *model_doubling_api(void);
 MODELWHEEL_EXPORT const modelwheel_api *model_doubling_api(void) { return &api; }

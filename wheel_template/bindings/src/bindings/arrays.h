@@ -90,7 +90,8 @@ inline py::array new_output(const modelwheel_tensor &tensor, const py::dtype &dt
   std::vector<py::ssize_t> shape(tensor.shape, tensor.shape + tensor.rank);
   if (tensor.leading_per_row != 0) shape[0] = static_cast<py::ssize_t>(rows * tensor.leading_per_row);
   void *memory = ::operator new(tensor_bytes(tensor, rows), kAlignment);
-  const py::capsule owner(memory, [](void *pointer) { ::operator delete(pointer, std::align_val_t{MODELWHEEL_ALIGNMENT}); });
+  const py::capsule owner(memory,
+                          [](void *pointer) { ::operator delete(pointer, std::align_val_t{MODELWHEEL_ALIGNMENT}); });
   return py::array(dtype, shape, memory, owner);
 }
 

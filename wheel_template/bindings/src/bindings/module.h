@@ -59,8 +59,8 @@ class Evaluator {
   /// One array for each input, in order; returns one new array for each output.
   py::tuple run(const py::tuple &arrays) {
     if (arrays.size() != api_.num_inputs)
-      throw py::type_error(std::string(api_.name) + ": expected " + std::to_string(api_.num_inputs) +
-                           " inputs, got " + std::to_string(arrays.size()));
+      throw py::type_error(std::string(api_.name) + ": expected " + std::to_string(api_.num_inputs) + " inputs, got " +
+                           std::to_string(arrays.size()));
     std::vector<py::array> inputs;
     for (std::size_t i = 0; i < api_.num_inputs; ++i) inputs.push_back(contiguous_input(api_.inputs[i], arrays[i]));
     const std::size_t rows = common_rows(inputs);
@@ -144,11 +144,12 @@ inline void register_library(py::module_ &module) {
       .def_property_readonly("name", [](const Library &self) { return self.api->name; })
       .def_property_readonly("version", [](const Library &self) { return self.api->version; })
       .def_property_readonly("about", [](const Library &self) { return self.api->about; })
-      .def_property_readonly("inputs", [](const Library &self) { return describe(self.api->inputs, self.api->num_inputs); })
+      .def_property_readonly("inputs",
+                             [](const Library &self) { return describe(self.api->inputs, self.api->num_inputs); })
       .def_property_readonly("outputs",
                              [](const Library &self) { return describe(self.api->outputs, self.api->num_outputs); })
-      .def_property_readonly("batch_sizes",
-                             [](const Library &self) { return to_tuple(self.api->batch_sizes, self.api->num_batch_sizes); })
+      .def_property_readonly(
+          "batch_sizes", [](const Library &self) { return to_tuple(self.api->batch_sizes, self.api->num_batch_sizes); })
       .def_property_readonly("batched", [](const Library &self) { return self.api->batched != 0; })
       .def_property_readonly("no_emulation_reason", [](const Library &self) { return self.api->no_emulation_reason; })
       .def_property_readonly("levels",

@@ -55,8 +55,8 @@ typedef enum modelwheel_dtype {
 
 /* One input or output. All pointers live as long as the library is loaded. */
 typedef struct modelwheel_tensor {
-  const char *name;    /* as in the SavedModel's signature */
-  const char *c_name;  /* the same as an identifier */
+  const char *name;   /* as in the SavedModel's signature */
+  const char *c_name; /* the same as an identifier */
   modelwheel_dtype dtype;
   size_t item_bytes;    /* bytes of one element */
   size_t rank;          /* number of axes */

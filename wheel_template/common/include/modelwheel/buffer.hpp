@@ -118,8 +118,7 @@ class AlignedVector {
     std::copy(other.begin(), other.end(), begin());
   }
 
-  AlignedVector(AlignedVector &&other) noexcept
-      : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+  AlignedVector(AlignedVector &&other) noexcept : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
 
   AlignedVector &operator=(AlignedVector other) noexcept {
     std::swap(data_, other.data_);

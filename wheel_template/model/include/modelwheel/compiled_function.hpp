@@ -86,7 +86,7 @@ class CompiledFunction {
   void *arg_data(std::size_t index) { return args_[index]; }
   const void *arg_data(std::size_t index) const { return args_[index]; }
 
-  /// Makes Run read an argument from the caller's memory, of any alignment, until it is set again. Nothing writes to it.
+  /// Makes Run read an argument from the caller's memory, of any alignment, until it is set again. It is not written.
   void set_arg_data(std::size_t index, const void *data) { args_[index] = const_cast<void *>(data); }
 
   int num_args() const { return static_cast<int>(api_->num_inputs); }

@@ -1,6 +1,6 @@
 /* modelwheel/types.h - the C and C++ types of elements, as the headers of models spell them.
  *
- * 16-bit floats (float16, bfloat16) have no plain type in either language: they are passed as their bits, in uint16_t. */
+ * 16-bit floats (float16, bfloat16) have no plain type in either language: they are passed as their bits (uint16_t). */
 #ifndef MODELWHEEL_TYPES_H
 #define MODELWHEEL_TYPES_H
 

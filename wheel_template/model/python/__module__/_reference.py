@@ -143,7 +143,8 @@ def from_model(spec: TensorSpec, array: NDArray[Any]) -> NDArray[Any]:
     """Converts an array of the model to the element type of a reference."""
     if not _is_bfloat16(spec):
         return array
-    return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    bits = np.asarray(array.astype(np.uint32) << np.uint32(16), np.uint32)
+    return bits.view(np.float32)
 
 
 def _read_output(file: Mapping[str, NDArray[Any]], rows: int, name: str) -> Expected:

@@ -48,7 +48,8 @@ class BatchRule {
   static std::size_t readNumber(const std::string &rule, std::size_t &place, char separator) {
     const std::size_t end = std::min(rule.find(separator, place), rule.size());
     const std::string digits = rule.substr(place, end - place);
-    const bool valid = !digits.empty() && digits.size() <= 9 && digits.find_first_not_of("0123456789") == std::string::npos;
+    const bool valid =
+        !digits.empty() && digits.size() <= 9 && digits.find_first_not_of("0123456789") == std::string::npos;
     if (!valid || (separator == ':' && end == rule.size())) invalid("it must read like '5:2,2,2'", rule);
     place = end + 1;
     return std::stoul(digits);
@@ -94,8 +95,7 @@ class BatchStrategy {
   /// Throws Exception if there is none.
   const BatchRule &getRule(std::size_t batchSize) const {
     const auto found = rules_.find(batchSize);
-    if (found == rules_.end())
-      throw Exception("there is no batch rule for batch size " + std::to_string(batchSize));
+    if (found == rules_.end()) throw Exception("there is no batch rule for batch size " + std::to_string(batchSize));
     return found->second;
   }
 

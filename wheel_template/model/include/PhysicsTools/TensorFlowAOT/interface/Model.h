@@ -73,7 +73,9 @@ class Model {
   }
 
   /// Rows that an input or output has where `rows` rows of the batch are run.
-  std::size_t argRows(std::size_t argIndex, std::size_t rows) const { return wrapper_->argHasBatch(argIndex) ? rows : 1; }
+  std::size_t argRows(std::size_t argIndex, std::size_t rows) const {
+    return wrapper_->argHasBatch(argIndex) ? rows : 1;
+  }
   std::size_t resultRows(std::size_t resultIndex, std::size_t rows) const {
     return wrapper_->resultHasBatch(resultIndex) ? rows : 1;
   }
