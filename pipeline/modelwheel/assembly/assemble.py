@@ -15,6 +15,7 @@ from typing import Any
 from .. import __version__
 from ..codegen import (
     EMITTER_VERSION,
+    CompiledVariant,
     Constants,
     ModelTables,
     collect,
@@ -22,7 +23,6 @@ from ..codegen import (
     random_states,
     tables_source,
 )
-from ..codegen import Variant as EmittedVariant
 from ..compiler.flags import compiler_flags
 from ..compiler.freeze import GRAPH, SIGNATURE, FrozenSignature
 from ..compiler.program import Program
@@ -223,7 +223,7 @@ def _write_sources(
     states = max(map(random_states, programs.values()))
     for level in request.levels_of(platform):
         variants = [
-            EmittedVariant(v.batch_size, programs[v.level, v.batch_size], v.cost)
+            CompiledVariant(v.batch_size, programs[v.level, v.batch_size], v.cost)
             for v in described.variants
             if v.level == level.name
         ]

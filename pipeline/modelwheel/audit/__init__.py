@@ -12,10 +12,10 @@ from pathlib import Path
 
 from ..errors import AuditError, EnvironmentProblemError, ModelwheelError
 from .gates import build_paths, completeness, conventions, instructions, size, symbols, tags
-from .gates.finding import Finding, Gate
+from .gates.finding import Gate, GateFinding
 from .opened import open_wheel
 
-__all__ = ["GATES", "Audited", "Finding", "audit_wheels", "require_accepted"]
+__all__ = ["GATES", "Audited", "GateFinding", "audit_wheels", "require_accepted"]
 
 GATES: dict[str, Gate] = {
     "tags": tags.check,
@@ -34,7 +34,7 @@ class Audited:
     """What all gates say about one wheel."""
 
     wheel: Path
-    findings: dict[str, tuple[Finding, ...]]
+    findings: dict[str, tuple[GateFinding, ...]]
     """By the name of the gate; only of gates that were asked."""
     error: ModelwheelError | None = None
     """Why it could not be judged to the end."""
@@ -70,7 +70,7 @@ def audit_wheels(wheels: Iterable[Path]) -> list[Audited]:
 
 
 def _audit(path: Path) -> Audited:
-    findings: dict[str, tuple[Finding, ...]] = {}
+    findings: dict[str, tuple[GateFinding, ...]] = {}
     try:
         wheel = open_wheel(path)
         for name, gate in GATES.items():

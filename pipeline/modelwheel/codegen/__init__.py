@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from .constants import Constants, collect
 from .cost import estimate_cost
-from .sources import ModelTables, Variant, level_source, random_states, tables_source
+from .sources import CompiledVariant, ModelTables, level_source, random_states, tables_source
 
 EMITTER_VERSION = 1
 """Raised when the same program is emitted differently; part of every wheel key."""
 
 __all__ = [
     "EMITTER_VERSION",
+    "CompiledVariant",
     "Constants",
     "ModelTables",
-    "Variant",
     "collect",
     "estimate_cost",
     "level_source",

@@ -20,7 +20,7 @@ _FUNCTION_HEAD = (
 
 
 @dataclass(frozen=True)
-class Variant:
+class CompiledVariant:
     """One compiled program and what its use costs."""
 
     batch_size: int
@@ -49,7 +49,7 @@ def random_states(program: Program) -> int:
 
 
 def level_source(
-    level: Level, variants: Sequence[Variant], constants: Mapping[str, int], states: int
+    level: Level, variants: Sequence[CompiledVariant], constants: Mapping[str, int], states: int
 ) -> str:
     """The C++ file of one CPU level.
 
@@ -82,7 +82,7 @@ def level_source(
     )
 
 
-def _declarations(variants: Iterable[Variant]) -> str:
+def _declarations(variants: Iterable[CompiledVariant]) -> str:
     kernels: set[str] = set()
     comparators: set[str] = set()
     for variant in variants:
@@ -97,7 +97,7 @@ def _declarations(variants: Iterable[Variant]) -> str:
 
 
 def _variant_function(
-    variant: Variant, constants: Mapping[str, int], states: int
+    variant: CompiledVariant, constants: Mapping[str, int], states: int
 ) -> tuple[str, set[str]]:
     program, suffix = variant.program, f"b{variant.batch_size}"
     memory = plan_memory(program, constants, states)

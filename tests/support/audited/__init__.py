@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from modelwheel.assembly.manifest import Sizes
-from modelwheel.audit import GATES, Finding
+from modelwheel.audit import GATES, GateFinding
 from modelwheel.audit.opened import open_wheel
 from tests.support.commands import run
 from tests.support.index_wheels import make_manifest
@@ -216,7 +216,7 @@ def rename(wheel: Path, name: str) -> Path:
     return Path(shutil.copy(wheel, wheel.with_name(name)))
 
 
-def ask(gate: str, wheel: Path) -> list[Finding]:
+def ask(gate: str, wheel: Path) -> list[GateFinding]:
     """What one gate says."""
     return list(GATES[gate](open_wheel(wheel)))
 

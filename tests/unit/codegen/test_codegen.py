@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelwheel.codegen import (
+    CompiledVariant,
     ModelTables,
-    Variant,
     collect,
     estimate_cost,
     level_source,
@@ -74,7 +74,10 @@ def test_random_states_come_first_in_the_arena() -> None:
 
 
 def test_the_level_file_names_every_variant() -> None:
-    variants = [Variant(1, matmul_program(1), 10.0), Variant(4, matmul_program(4), 30.5)]
+    variants = [
+        CompiledVariant(1, matmul_program(1), 10.0),
+        CompiledVariant(4, matmul_program(4), 30.5),
+    ]
     text = level_source(V3, variants, {"ab" * 32: 0}, states=0)
     assert "namespace modelwheel::x86_64_v3 {" in text
     assert "dot<float>(b4_dot_0, as<const float>(a0), as<const float>(a1), as<float>(a2)" in text

@@ -1,4 +1,4 @@
-// src/program.h - what the generated files tell the runtime, and what they may call.
+// src/program.h - the tables that the generated files hand to the runtime, and what these files may call.
 //
 // Each CPU level has one generated file, program_LEVEL.cpp, with one straight-line function for each batch
 // size. Those functions call XLA's compiled kernels and the hand-written ones under kernels/.
@@ -10,9 +10,6 @@
 #include "modelwheel/abi.h"
 
 namespace modelwheel {
-
-// `modelwheel audit` finds the code of each level through Level and Variant, in finished libraries: whoever changes
-// their members changes pipeline/modelwheel/audit/machine_code/levels.py as well.
 
 /// One batch size compiled for one CPU level.
 struct Variant {
@@ -34,6 +31,14 @@ struct Level {
   const char *name;
   const Variant *variants;
 };
+
+// `modelwheel audit` finds the code of each level in finished libraries by reading these two structs from their bytes.
+// pipeline/modelwheel/audit/machine_code/levels.py has the same numbers; a test compares them with these lines.
+static_assert(offsetof(Level, name) == 0, "see audit/machine_code/levels.py");
+static_assert(offsetof(Level, variants) == 8, "see audit/machine_code/levels.py");
+static_assert(offsetof(Variant, batch_size) == 0, "see audit/machine_code/levels.py");
+static_assert(offsetof(Variant, run) == 40, "see audit/machine_code/levels.py");
+static_assert(sizeof(Variant) == 48, "see audit/machine_code/levels.py");
 
 /// Model-specific data that is not part of the public table.
 struct Tables {

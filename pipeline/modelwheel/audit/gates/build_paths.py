@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..opened import OpenedWheel
-from .finding import Finding
+from .finding import GateFinding
 
 _PLACES = (
     "home", "root", "tmp", "work", "project", "build", "builds", "github", "__w", "Users", "Volumes",
@@ -23,7 +23,7 @@ _POSIX = rb"(?<![\w.$}\]-])/(?:" + "|".join(map(re.escape, _PLACES)).encode() + 
 _WINDOWS = rb"(?<![A-Za-z])[A-Za-z]:[\\/]{1,2}(?:Users|a|b|_work|Temp)" + _REST
 
 
-def check(wheel: OpenedWheel) -> Iterator[Finding]:
+def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
     """Looks at every file, whatever it is."""
     chosen = _data_repository(wheel)
     pattern = re.compile(b"|".join((_POSIX, _WINDOWS, *_own_places())))
@@ -32,13 +32,13 @@ def check(wheel: OpenedWheel) -> Iterator[Finding]:
         found = {match[0].decode(errors="replace") for match in pattern.finditer(content)}
         leaked = sorted(path for path in found if not _is_part(path, chosen))
         if leaked:
-            yield Finding(
+            yield GateFinding(
                 name,
                 f"names a directory of the machine that built it ({leaked[0]!r}); compile with "
                 "-ffile-prefix-map and write relative paths",
             )
         elif found:
-            yield Finding(
+            yield GateFinding(
                 name, f"names a data repository that only one machine has ({chosen!r})", "note"
             )
 

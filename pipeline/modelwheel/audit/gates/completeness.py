@@ -6,44 +6,46 @@ from collections.abc import Iterator
 
 from ...errors import WheelError
 from ..opened import OpenedWheel
-from .finding import Finding
+from .finding import GateFinding
 
 _CYCLONEDX = "CycloneDX"
 
 
-def check(wheel: OpenedWheel) -> Iterator[Finding]:
+def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
     """Model card, licences, bill of materials, and the hashes of all files."""
     metadata, place = wheel.contents.metadata, f"{wheel.dist_info}/METADATA"
     if not (metadata.description or "").strip():
-        yield Finding(place, "has no model card (README) for the page of the package index")
+        yield GateFinding(place, "has no model card (README) for the page of the package index")
     if not metadata.license_expression:
-        yield Finding(place, "has no License-Expression; set `license` in the spec")
+        yield GateFinding(place, "has no License-Expression; set `license` in the spec")
     files = wheel.contents.files
     if not metadata.license_files:
-        yield Finding(place, "names no licence file; set `license-files` in pyproject.toml")
+        yield GateFinding(place, "names no licence file; set `license-files` in pyproject.toml")
     for name in metadata.license_files or ():
         text = f"{wheel.dist_info}/licenses/{name}"
         if text not in files:
-            yield Finding(text, "is missing, though METADATA names it; build the wheel again")
+            yield GateFinding(text, "is missing, though METADATA names it; build the wheel again")
     if wheel.manifest is not None:
         yield from _check_bill(wheel)
     yield from _check_record(wheel)
 
 
-def _check_bill(wheel: OpenedWheel) -> Iterator[Finding]:
+def _check_bill(wheel: OpenedWheel) -> Iterator[GateFinding]:
     bills = wheel.contents.sboms
     if not any(bill.get("bomFormat") == _CYCLONEDX for bill in bills.values()):
-        yield Finding(
+        yield GateFinding(
             f"{wheel.dist_info}/sboms",
             "holds no CycloneDX bill of materials (PEP 770); build the wheel from a model source "
             "distribution of this modelwheel",
         )
 
 
-def _check_record(wheel: OpenedWheel) -> Iterator[Finding]:
+def _check_record(wheel: OpenedWheel) -> Iterator[GateFinding]:
     place = f"{wheel.dist_info}/RECORD"
     try:
         for mismatch in wheel.contents.mismatches():
-            yield Finding(mismatch.file, f"{mismatch.problem}; build or download the wheel again")
+            yield GateFinding(
+                mismatch.file, f"{mismatch.problem}; build or download the wheel again"
+            )
     except WheelError as error:
-        yield Finding(place, str(error))
+        yield GateFinding(place, str(error))

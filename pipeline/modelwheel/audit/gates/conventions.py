@@ -9,10 +9,10 @@ from contextlib import redirect_stdout
 
 from ...errors import EnvironmentProblemError
 from ..opened import OpenedWheel
-from .finding import Finding
+from .finding import GateFinding
 
 
-def check(wheel: OpenedWheel) -> Iterator[Finding]:
+def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
     """Both tools, with nothing left out."""
     yield from _check_with_twine(wheel)
     yield from _check_contents(wheel)
@@ -27,7 +27,7 @@ class _Messages(logging.Handler):
         self.texts.append(" ".join(record.getMessage().split()))
 
 
-def _check_with_twine(wheel: OpenedWheel) -> Iterator[Finding]:
+def _check_with_twine(wheel: OpenedWheel) -> Iterator[GateFinding]:
     from twine.commands.check import check as twine_check
     from twine.exceptions import TwineException
 
@@ -43,10 +43,10 @@ def _check_with_twine(wheel: OpenedWheel) -> Iterator[Finding]:
         logger.removeHandler(messages)
         logger.propagate = propagates
     if failed:
-        yield Finding(f"{wheel.dist_info}/METADATA", f"twine check: {' '.join(messages.texts)}")
+        yield GateFinding(f"{wheel.dist_info}/METADATA", f"twine check: {' '.join(messages.texts)}")
 
 
-def _check_contents(wheel: OpenedWheel) -> Iterator[Finding]:
+def _check_contents(wheel: OpenedWheel) -> Iterator[GateFinding]:
     try:
         from check_wheel_contents.checker import WheelChecker
         from check_wheel_contents.contents import WheelContents
@@ -58,10 +58,10 @@ def _check_contents(wheel: OpenedWheel) -> Iterator[Finding]:
     try:
         failed = WheelChecker().check_contents(WheelContents.from_wheel(wheel.path))
     except WheelValidationError as error:
-        yield Finding(wheel.name, f"check-wheel-contents: {error}")
+        yield GateFinding(wheel.name, f"check-wheel-contents: {error}")
         return
     for one in failed:
         files = ", ".join(one.args[:3])
-        yield Finding(
+        yield GateFinding(
             files or wheel.name, f"check-wheel-contents: {one.check.name}: {one.check.value}"
         )

@@ -13,7 +13,7 @@ Severity: TypeAlias = Literal["violation", "note"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class GateFinding:
     """One thing that is wrong, or that could not be judged."""
 
     file: str
@@ -26,5 +26,5 @@ class Finding:
         return f"{self.file}: {self.text}"
 
 
-Gate: TypeAlias = "Callable[[OpenedWheel], Iterator[Finding]]"
+Gate: TypeAlias = "Callable[[OpenedWheel], Iterator[GateFinding]]"
 """Judges one aspect of a wheel; gives nothing if all is well."""

@@ -16,7 +16,7 @@ from ..formats.binary import Binary
 from ..machine_code.code import Code, Function, Use
 from ..machine_code.levels import Place, assign, find_entries
 from ..opened import OpenedWheel
-from .finding import Finding
+from .finding import GateFinding
 
 _OF_CLANGS_RUNTIME = frozenset({"SVE (cntd)", "MTE (stg)", "SME"})
 """In extensions with LLVM's runtime in them: the unwinder asks for the length of vectors, or clears the tags
@@ -26,7 +26,7 @@ _MOST = 5
 """Functions of one binary that are told apart; the others are counted."""
 
 
-def check(wheel: OpenedWheel) -> Iterator[Finding]:
+def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
     """The model's library by its levels; the extension at the baseline."""
     for binary in wheel.binaries:
         role = wheel.role(binary)
@@ -34,7 +34,7 @@ def check(wheel: OpenedWheel) -> Iterator[Finding]:
             continue
         decoder = _decoder(binary.machine)
         if decoder is None:
-            yield Finding(
+            yield GateFinding(
                 binary.member, f"is for {binary.machine}, which cannot be disassembled here", "note"
             )
             continue
@@ -67,7 +67,7 @@ def _decoder(machine: str) -> ModuleType | None:
     return None
 
 
-def _check_library(wheel: OpenedWheel, binary: Binary, code: Code) -> Iterator[Finding]:
+def _check_library(wheel: OpenedWheel, binary: Binary, code: Code) -> Iterator[GateFinding]:
     manifest = wheel.manifest
     if manifest is None:
         return
@@ -75,7 +75,7 @@ def _check_library(wheel: OpenedWheel, binary: Binary, code: Code) -> Iterator[F
     entries = find_entries(binary.image, levels, sizes)
     for level in levels:
         if sum(entry.level == level for entry in entries) != len(sizes):
-            yield Finding(
+            yield GateFinding(
                 binary.member,
                 f"has no table of the code for {level}, though the manifest names that level; its "
                 "instructions cannot be judged: build it with this modelwheel",
@@ -99,7 +99,7 @@ def allowed(level: str, binary: Binary) -> frozenset[str]:
 
 def _report(
     binary: Binary, code: Code, places: dict[int, Place], also: frozenset[str] = frozenset()
-) -> Iterator[Finding]:
+) -> Iterator[GateFinding]:
     wrong = [
         (function, place, use, features)
         for function in code.functions
@@ -110,9 +110,9 @@ def _report(
     ]
     for function, place, use, features in wrong[:_MOST]:
         text = _sentence(code, function, place, use, features)
-        yield Finding(binary.member, text)
+        yield GateFinding(binary.member, text)
     if len(wrong) > _MOST:
-        yield Finding(binary.member, f"holds {len(wrong) - _MOST} more such functions")
+        yield GateFinding(binary.member, f"holds {len(wrong) - _MOST} more such functions")
 
 
 def _has_alternative(function: Function, features: frozenset[str]) -> bool:

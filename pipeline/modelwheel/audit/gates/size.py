@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..opened import OpenedWheel
-from .finding import Finding
+from .finding import GateFinding
 
 RUNTIME_BUDGET = 600_000
 """Bytes for everything but weights and XLA's machine code: kernels at each level, binding, headers, Python."""
@@ -14,21 +14,21 @@ INDEX_LIMIT = 95 << 20
 """PyPI takes 100 MiB in a file; the rest is kept for the next version."""
 
 
-def check(wheel: OpenedWheel) -> Iterator[Finding]:
+def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
     """The file against its budget and the limit."""
     size = wheel.path.stat().st_size
     budget = RUNTIME_BUDGET
     if wheel.manifest is not None:
         budget += wheel.manifest.sizes.weights + wheel.manifest.sizes.machine_code
     if size > INDEX_LIMIT:
-        yield Finding(
+        yield GateFinding(
             wheel.name,
             f"has {size / 2**20:.1f} MiB, more than the {INDEX_LIMIT >> 20} MiB that leave room below "
             f"PyPI's limit of 100: {_parts(wheel)}; compile fewer CPU levels and batch sizes, or "
             "make the model smaller",
         )
     if size > budget:
-        yield Finding(
+        yield GateFinding(
             wheel.name,
             f"has {_kilobytes(size)}, but weights, machine code and {_kilobytes(RUNTIME_BUDGET)} for "
             f"the runtime make {_kilobytes(budget)}: {_parts(wheel)}; strip what is built, and pack "

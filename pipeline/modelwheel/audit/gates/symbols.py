@@ -9,22 +9,22 @@ from pathlib import PurePosixPath
 from ...platforms import SYSTEMS
 from ..formats.binary import Binary, Import
 from ..opened import OpenedWheel, Role
-from .finding import Finding
+from .finding import GateFinding
 
 _PYTHON = re.compile(r"_?Py[A-Z_]\w*")
 _SEARCH_PATH = re.compile(r"(\$ORIGIN|@loader_path)(/(?!\.\.(/|$))[\w.+-]+)*/?")
 
 
-def check(wheel: OpenedWheel) -> Iterator[Finding]:
+def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
     """Exports, imports, needed libraries, search paths, hardening."""
     for name in wheel.contents.files:
         if any(part.endswith((".libs", ".dylibs")) for part in PurePosixPath(name).parts[:-1]):
-            yield Finding(name, "was grafted into the wheel by its repair; link it statically")
+            yield GateFinding(name, "was grafted into the wheel by its repair; link it statically")
     offered = frozenset[str]().union(*(b.exports for b in wheel.binaries_of("library")))
     for binary in wheel.binaries:
         role = wheel.role(binary)
         if role == "other":
-            yield Finding(
+            yield GateFinding(
                 binary.member,
                 "is neither the model's library nor its extension; nothing else may be packed",
             )
@@ -33,7 +33,7 @@ def check(wheel: OpenedWheel) -> Iterator[Finding]:
         yield from _check_libraries(wheel, binary, role)
         yield from _check_imports(binary, role, offered)
         yield from (
-            Finding(
+            GateFinding(
                 binary.member,
                 f"looks for libraries in {path or 'the current directory'!r}; only places beside "
                 "it ($ORIGIN, @loader_path) are the same on every machine",
@@ -41,22 +41,22 @@ def check(wheel: OpenedWheel) -> Iterator[Finding]:
             for path in binary.search_paths
             if not _SEARCH_PATH.fullmatch(path)
         )
-        yield from (Finding(binary.member, weakness) for weakness in binary.weaknesses)
+        yield from (GateFinding(binary.member, weakness) for weakness in binary.weaknesses)
 
 
-def _check_exports(wheel: OpenedWheel, binary: Binary, role: Role) -> Iterator[Finding]:
+def _check_exports(wheel: OpenedWheel, binary: Binary, role: Role) -> Iterator[GateFinding]:
     expected = frozenset({"PyInit__core"})
     if role == "library":
         expected = _declared(wheel)
     surplus, missing = sorted(binary.exports - expected), sorted(expected - binary.exports)
     if surplus:
-        yield Finding(
+        yield GateFinding(
             binary.member,
             f"exports {_some(surplus)}, which could clash with other libraries of the process; "
             "link it with the list of exported symbols (library.cmake, extension.cmake)",
         )
     if missing:
-        yield Finding(binary.member, f"does not export {_some(missing)}; build the wheel again")
+        yield GateFinding(binary.member, f"does not export {_some(missing)}; build the wheel again")
 
 
 def _declared(wheel: OpenedWheel) -> frozenset[str]:
@@ -74,7 +74,7 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")
 
 
-def _check_libraries(wheel: OpenedWheel, binary: Binary, role: Role) -> Iterator[Finding]:
+def _check_libraries(wheel: OpenedWheel, binary: Binary, role: Role) -> Iterator[GateFinding]:
     (system,) = (one for one in SYSTEMS.values() if one.binary_format == binary.format)
     allowed = system.libraries
     if role == "extension":
@@ -82,16 +82,16 @@ def _check_libraries(wheel: OpenedWheel, binary: Binary, role: Role) -> Iterator
         allowed += (*system.extension_libraries, own)
     for name in binary.libraries:
         if not any(re.fullmatch(pattern, name) for pattern in allowed):
-            yield Finding(
+            yield GateFinding(
                 binary.member,
                 f"needs {name}, which not every system has; link it statically or do without it",
             )
 
 
-def _check_imports(binary: Binary, role: Role, offered: frozenset[str]) -> Iterator[Finding]:
+def _check_imports(binary: Binary, role: Role, offered: frozenset[str]) -> Iterator[GateFinding]:
     unknown = sorted({i.name for i in binary.imports if not _is_found(i, binary, role, offered)})
     if unknown:
-        yield Finding(
+        yield GateFinding(
             binary.member,
             f"needs {_some(unknown)}, which no library that it names defines; link what defines "
             "them, and all of it with -Wl,--no-undefined",

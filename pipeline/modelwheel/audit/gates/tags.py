@@ -12,18 +12,18 @@ from ...versions import RUNTIME
 from ..formats.binary import Binary
 from ..opened import OpenedWheel
 from ..platform_tag import PlatformTag
-from .finding import Finding
+from .finding import GateFinding
 
 _GLIBC, _MUSL = ("libc.so.6", "ld-linux"), ("libc.so", "libc.musl-")
 
 
-def check(wheel: OpenedWheel) -> Iterator[Finding]:
+def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
     """Tags against metadata, manifest, module suffix and binaries."""
     yield from _check_metadata(wheel)
     known = [tag for tag in wheel.platforms if tag is not None]
     if len(known) != len(wheel.platforms):
         names = ", ".join(sorted({tag.platform for tag in wheel.tags}))
-        yield Finding(
+        yield GateFinding(
             wheel.name, f"has a platform tag that modelwheel does not build for ({names})"
         )
     for tag in _strictest(known):
@@ -32,17 +32,19 @@ def check(wheel: OpenedWheel) -> Iterator[Finding]:
     yield from _check_shape(wheel)
 
 
-def _check_metadata(wheel: OpenedWheel) -> Iterator[Finding]:
+def _check_metadata(wheel: OpenedWheel) -> Iterator[GateFinding]:
     place = f"{wheel.dist_info}/WHEEL"
     told, named = set(wheel.wheel_metadata.get_all("Tag", [])), {str(tag) for tag in wheel.tags}
     if told != named:
-        yield Finding(
+        yield GateFinding(
             place,
             f"has the tags {_list(told)}, the file name {_list(named)}; rename wheels with "
             "`python -m wheel tags`, which changes both",
         )
     if wheel.wheel_metadata.get("Root-Is-Purelib", "").strip().lower() != "false":
-        yield Finding(place, "does not say `Root-Is-Purelib: false`, though it holds machine code")
+        yield GateFinding(
+            place, "does not say `Root-Is-Purelib: false`, though it holds machine code"
+        )
 
 
 def _list(names: set[str]) -> str:
@@ -57,9 +59,9 @@ def _strictest(tags: list[PlatformTag]) -> Iterator[PlatformTag]:
         yield min(same, key=lambda tag: (tag.version, tag.name))
 
 
-def _check_platform(wheel: OpenedWheel, tag: PlatformTag) -> Iterator[Finding]:
+def _check_platform(wheel: OpenedWheel, tag: PlatformTag) -> Iterator[GateFinding]:
     if tag.system == "linux" and not tag.libc:
-        yield Finding(
+        yield GateFinding(
             wheel.name,
             f"its tag {tag.name} promises nothing about the C library: package indexes refuse it; "
             "run `auditwheel repair` on it, as `modelwheel wheel` does",
@@ -68,7 +70,7 @@ def _check_platform(wheel: OpenedWheel, tag: PlatformTag) -> Iterator[Finding]:
     if wheel.manifest is not None:
         made = PLATFORMS.get(wheel.manifest.platform)
         if made is None or (made.system, made.architecture) != (tag.system, tag.architecture):
-            yield Finding(
+            yield GateFinding(
                 f"{wheel.module}/_manifest.json",
                 f"holds machine code for {wheel.manifest.platform}, but the wheel is tagged "
                 f"{tag.name}; build it for the platform of its objects",
@@ -77,10 +79,10 @@ def _check_platform(wheel: OpenedWheel, tag: PlatformTag) -> Iterator[Finding]:
         yield from _check_binary(binary, tag)
 
 
-def _check_binary(binary: Binary, tag: PlatformTag) -> Iterator[Finding]:
+def _check_binary(binary: Binary, tag: PlatformTag) -> Iterator[GateFinding]:
     expected = SYSTEMS[tag.system].binary_format
     if (binary.format, binary.machine) != (expected, tag.architecture):
-        yield Finding(
+        yield GateFinding(
             binary.member,
             f"is {binary.format} for {binary.machine}, but the wheel is tagged {tag.name}, which "
             f"wants {expected} for {tag.architecture}; give the compiler that target",
@@ -91,14 +93,14 @@ def _check_binary(binary: Binary, tag: PlatformTag) -> Iterator[Finding]:
         yield from _check_libc(binary, tag)
 
 
-def _check_macos(binary: Binary, tag: PlatformTag) -> Iterator[Finding]:
+def _check_macos(binary: Binary, tag: PlatformTag) -> Iterator[GateFinding]:
     wanted, promised = binary.minimum_system[:2], tag.version
     if not wanted:
-        yield Finding(
+        yield GateFinding(
             binary.member, "does not tell the oldest macOS that it runs on; link it with -target"
         )
     elif wanted > promised:
-        yield Finding(
+        yield GateFinding(
             binary.member,
             f"needs macOS {_dotted(wanted)}, but the wheel is tagged {tag.name}; build it with "
             f"MACOSX_DEPLOYMENT_TARGET={_dotted(promised)}",
@@ -109,11 +111,11 @@ def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-def _check_libc(binary: Binary, tag: PlatformTag) -> Iterator[Finding]:
+def _check_libc(binary: Binary, tag: PlatformTag) -> Iterator[GateFinding]:
     foreign = _MUSL if tag.libc == "glibc" else _GLIBC
     for name in binary.libraries:
         if name in foreign or name.startswith(foreign[1]):
-            yield Finding(
+            yield GateFinding(
                 binary.member,
                 f"needs {name}, which systems with {tag.libc} lack, but the wheel is tagged "
                 f"{tag.name}; compile it for {tag.libc}",
@@ -121,16 +123,16 @@ def _check_libc(binary: Binary, tag: PlatformTag) -> Iterator[Finding]:
     if tag.libc == "glibc":
         yield from _check_versions(binary, tag)
     elif any(found.version.startswith("GLIBC_") for found in binary.imports):
-        yield Finding(
+        yield GateFinding(
             binary.member, "needs symbols of glibc, which musl lacks; compile it for musl"
         )
 
 
-def _check_versions(binary: Binary, tag: PlatformTag) -> Iterator[Finding]:
+def _check_versions(binary: Binary, tag: PlatformTag) -> Iterator[GateFinding]:
     """Symbol versions against those of the policy that auditwheel has for the tag."""
     policy = _policy(tag)
     if policy is None:
-        yield Finding(
+        yield GateFinding(
             binary.member, f"auditwheel knows no policy for {tag.name}: not judged", "note"
         )
         return
@@ -141,7 +143,7 @@ def _check_versions(binary: Binary, tag: PlatformTag) -> Iterator[Finding]:
             beyond[found.version].append(found.name)
     for version, names in sorted(beyond.items()):
         some = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
-        yield Finding(
+        yield GateFinding(
             binary.member,
             f"needs {version} ({some}), which {tag.name} does not promise; link it in an older "
             "image or with zig, or let `auditwheel repair` choose the tag",
@@ -165,23 +167,23 @@ def _policy(tag: PlatformTag) -> dict[str, frozenset[str]] | None:
         return None
 
 
-def _check_extension(wheel: OpenedWheel, platforms: list[PlatformTag]) -> Iterator[Finding]:
+def _check_extension(wheel: OpenedWheel, platforms: list[PlatformTag]) -> Iterator[GateFinding]:
     extensions = wheel.binaries_of("extension")
     if not wheel.needs_extension:
         for binary in extensions:
-            yield Finding(
+            yield GateFinding(
                 binary.member,
                 "is made for one Python, but the wheel is tagged py3-none; leave it out, or name "
                 "the Python in the tag",
             )
         return
     if len(extensions) != 1:
-        yield Finding(
+        yield GateFinding(
             wheel.name, f"holds {len(extensions)} extensions _core instead of one for its Python"
         )
     for tag in wheel.tags:
         if tag.abi.removesuffix("t") != tag.interpreter:
-            yield Finding(
+            yield GateFinding(
                 wheel.name, f"has the tag {tag}, whose interpreter and ABI do not belong together"
             )
     expected = {
@@ -190,7 +192,7 @@ def _check_extension(wheel: OpenedWheel, platforms: list[PlatformTag]) -> Iterat
     for binary in extensions:
         name = PurePosixPath(binary.member).name
         if name not in expected:
-            yield Finding(
+            yield GateFinding(
                 binary.member,
                 f"is a module that this wheel's Python does not find: it looks for "
                 f"{_list(expected)}; set PYTHON_MODULE_EXTENSION",
@@ -207,11 +209,11 @@ def _suffix(abi: str, tag: PlatformTag) -> str:
     )
 
 
-def _check_shape(wheel: OpenedWheel) -> Iterator[Finding]:
+def _check_shape(wheel: OpenedWheel) -> Iterator[GateFinding]:
     if wheel.distribution == RUNTIME:
         return
     if not wheel.binaries_of("library"):
-        yield Finding(wheel.name, f"holds no library of {wheel.module}; build it again")
+        yield GateFinding(wheel.name, f"holds no library of {wheel.module}; build it again")
     required = {r.name for r in wheel.contents.metadata.requires_dist or ()}
     if wheel.needs_extension == (RUNTIME in required):
         what = (
@@ -219,4 +221,6 @@ def _check_shape(wheel: OpenedWheel) -> Iterator[Finding]:
             if wheel.needs_extension
             else f"has no extension and does not require {RUNTIME}, which has it"
         )
-        yield Finding(f"{wheel.dist_info}/METADATA", f"{what}; see package.bindings in the spec")
+        yield GateFinding(
+            f"{wheel.dist_info}/METADATA", f"{what}; see package.bindings in the spec"
+        )

@@ -10,14 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..formats.binary import POINTER, Image
+from ..formats.binary import Image
 from .code import Code
 
-_LEVEL_VARIANTS = POINTER
-"""Offset of `Level::variants`, behind `Level::name`."""
+LAYOUT = {
+    "offsetof(Level, name)": 0,
+    "offsetof(Level, variants)": 8,
+    "offsetof(Variant, batch_size)": 0,
+    "offsetof(Variant, run)": 40,
+    "sizeof(Variant)": 48,
+}
+"""Bytes; `program.h` has a static assertion for each, and a test compares the two."""
 
-_VARIANT_SIZE, _VARIANT_RUN = 48, 40
-"""`sizeof(Variant)` and the offset of `Variant::run`; `Variant::batch_size` comes first."""
+_SIZE_BYTES = 8
+"""`sizeof(std::size_t)`: every supported architecture has 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +40,9 @@ class Entry:
 def find_entries(image: Image, levels: Sequence[str], batch_sizes: Sequence[int]) -> list[Entry]:
     """The functions of every level; those of a level are missing if its table is not found."""
     entries = []
+    to_variants = LAYOUT["offsetof(Level, variants)"] - LAYOUT["offsetof(Level, name)"]
     for slot, target in image.pointers.items():
-        variants = image.pointers.get(slot + _LEVEL_VARIANTS)
+        variants = image.pointers.get(slot + to_variants)
         level = image.text(target)
         if level is not None and level in levels and variants is not None:
             found = list(_read_variants(image, level, variants, batch_sizes))
@@ -47,10 +54,11 @@ def _read_variants(
     image: Image, level: str, address: int, batch_sizes: Sequence[int]
 ) -> Iterator[Entry]:
     for index, size in enumerate(sorted(batch_sizes)):
-        start = address + index * _VARIANT_SIZE
-        slot = start + _VARIANT_RUN
+        start = address + index * LAYOUT["sizeof(Variant)"]
+        stored = image.read(start + LAYOUT["offsetof(Variant, batch_size)"], _SIZE_BYTES)
+        slot = start + LAYOUT["offsetof(Variant, run)"]
         run = image.pointers.get(slot)
-        if int.from_bytes(image.read(start, 8), "little") == size and run and image.is_code(run):
+        if int.from_bytes(stored, "little") == size and run and image.is_code(run):
             yield Entry(level, size, slot, run)
 
 
