@@ -14,7 +14,7 @@ from .app import RELEASE, app, say_error
 from .options import AsJson, Specs, Summary, load, print_json
 
 if TYPE_CHECKING:
-    from ..release.cibuildwheel import Outcome
+    from ..release.outcome import Outcome
 
 
 @app.command(rich_help_panel=RELEASE)
@@ -79,7 +79,7 @@ def wheel(
         for path in outcome.wheels if not as_json else ():
             typer.echo(path)
     if as_json:
-        print_json([outcome.as_json() for outcome in finished])
+        print_json(finished)
     raise typer.Exit(next((o.error.exit_code for o in finished if o.error is not None), 0))
 
 

@@ -1,7 +1,7 @@
-"""From model source distributions to the wheels of a release: drives cibuildwheel, judges each wheel.
+"""Builds the wheels of a release from model source distributions with cibuildwheel, and audits each wheel.
 
-What is built and how is written once, in the `[tool.cibuildwheel]` table that every source distribution
-carries; its caller's CIBW_* environment variables (images, container engine, ...) take precedence over it.
+The `[tool.cibuildwheel]` table in every source distribution says what is built and how. CIBW_* environment
+variables of the caller (images, container engine, ...) take precedence over it.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ..errors import EnvironmentProblemError, ModelwheelError, UsageError, WheelError
 from ..packaging.sdist import unpack
 from ..packaging.template import SOURCE_DATE_EPOCH
 from ..platforms import PLATFORMS, SYSTEM_OF_TAG_WORD, SYSTEMS, WHEEL_PLATFORMS, host_system
-from ..util.process import Completed, ProcessError, run, stream
-
-ENGINES = ("docker", "podman")
-"""Container engines that cibuildwheel drives, the preferred one first."""
+from ..util.process import Completed, run, stream
+from .containers import find_engine
+from .outcome import Outcome, record_outcome
 
 _TAIL_LINES = 20
 
@@ -46,63 +45,43 @@ _STEP = re.compile(
 
 @dataclass(frozen=True)
 class Selection:
-    """Which wheels are built."""
+    """The wheels to build."""
 
     system: str
     """linux, macos or windows, which cibuildwheel calls a platform."""
     identifiers: tuple[str, ...] = ()
-    """Those of cibuildwheel; empty for all that the source distribution's configuration names."""
+    """Build identifiers of cibuildwheel; empty for all that the source distribution's configuration selects."""
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The command line of cibuildwheel."""
+        """Command-line options of cibuildwheel."""
         archs = ("--archs", "all") if self.identifiers else ()
         return ("--platform", self.system, *archs)
 
     @property
     def environment(self) -> dict[str, str]:
-        """What only environment variables can say: cibuildwheel takes no more than one `--only`."""
+        """Environment variables of cibuildwheel; its option `--only` takes a single identifier."""
         if not self.identifiers:
             return {}
         return {"CIBW_BUILD": " ".join(self.identifiers), "CIBW_SKIP": ""}
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one source distribution."""
-
-    sdist: Path
-    wheels: tuple[Path, ...]
-    """Empty if it failed."""
-    seconds: float
-    error: ModelwheelError | None = None
-
-    def as_json(self) -> dict[str, object]:
-        """For machines."""
-        return {
-            "sdist": str(self.sdist),
-            "wheels": [str(wheel) for wheel in self.wheels],
-            "seconds": round(self.seconds, 1),
-            "error": None if self.error is None else str(self.error),
-        }
-
-
 def select(system: str | None, identifiers: Sequence[str]) -> Selection:
-    """Understands what a user asks for.
+    """Returns the selection that the options of a command stand for.
 
     Args:
-        system: linux, macos or windows; that of the identifiers, or of this machine, by default.
+        system: linux, macos or windows; by default that of the identifiers, or else this machine's.
         identifiers: Build identifiers of cibuildwheel; each may name several, separated by blanks.
 
     Raises:
-        UsageError: They are for several systems, or for another than `system`.
+        UsageError: The identifiers are for several systems, or not for `system`.
     """
     names = tuple(dict.fromkeys(name for text in identifiers for name in text.split()))
     systems = {_system_of(name) for name in names} | ({system} if system else set())
     if len(systems) > 1:
         raise UsageError(
-            f"one run builds for one system, but {', '.join(sorted(map(str, systems)))} are asked for; "
-            "call `modelwheel wheel` once for each"
+            f"one run builds for one system, not for {', '.join(sorted(map(str, systems)))}; "
+            "run `modelwheel wheel` once for each"
         )
     chosen = systems.pop() if systems else host_system()
     if chosen in SYSTEMS:
@@ -115,8 +94,8 @@ def _system_of(identifier: str) -> str:
     system = SYSTEM_OF_TAG_WORD.get(platform.partition("_")[0])
     if not python or system is None:
         raise UsageError(
-            f"{identifier!r} is no build identifier of cibuildwheel; they look like "
-            "cp312-manylinux_x86_64 (`cibuildwheel --print-build-identifiers SDIST` lists all)"
+            f"{identifier!r} is not a build identifier of cibuildwheel; an example is "
+            "cp312-manylinux_x86_64 (`cibuildwheel --print-build-identifiers SDIST` lists all of them)"
         )
     return system
 
@@ -124,18 +103,18 @@ def _system_of(identifier: str) -> str:
 def build_wheels(
     sdists: Sequence[Path], selection: Selection, out: Path, report: Callable[[str], None]
 ) -> Iterator[Outcome]:
-    """Builds, repairs, audits and tests wheels of each source distribution, one after the other.
+    """Builds, repairs, audits and tests the wheels of each source distribution, one after the other.
 
-    One that fails leaves nothing behind in `out` and does not keep the others from being built.
+    A failure leaves nothing in `out`, and the other source distributions are still built.
 
     Args:
-        sdists: Files that `modelwheel compile` or `modelwheel runtime` made.
-        selection: Which of their wheels.
-        out: Where wheels are put when they are whole; made if missing.
-        report: Takes each line of cibuildwheel's output.
+        sdists: Files made by `modelwheel compile` or `modelwheel runtime`.
+        selection: The wheels to build.
+        out: The directory for finished wheels; created if missing.
+        report: Called with each line of cibuildwheel's output.
 
     Raises:
-        EnvironmentProblemError: cibuildwheel or the container engine is missing or does not work.
+        EnvironmentProblemError: cibuildwheel is missing, or no container engine works.
     """
     require_cibuildwheel()
     environment = {**os.environ, **selection.environment, **_settings()}
@@ -143,77 +122,35 @@ def build_wheels(
         environment["CIBW_CONTAINER_ENGINE"] = find_engine(environment)
     out.mkdir(parents=True, exist_ok=True)
     for sdist in sdists:
-        start = time.monotonic()
-        try:
-            wheels = _build(sdist.absolute(), selection, out, environment, report)
-        except ModelwheelError as error:
-            yield Outcome(sdist, (), time.monotonic() - start, error)
-        else:
-            yield Outcome(sdist, wheels, time.monotonic() - start)
+        build = partial(_build, sdist.absolute(), selection, out, environment, report)
+        yield record_outcome(sdist, build)
 
 
 def require_cibuildwheel() -> None:
-    """Makes sure that cibuildwheel is there.
+    """Checks that cibuildwheel is installed.
 
     Raises:
         EnvironmentProblemError: It is not.
     """
     if importlib.util.find_spec("cibuildwheel") is None:
         raise EnvironmentProblemError(
-            "building the wheels of a release needs cibuildwheel, which is not installed: "
+            "building the wheels of a release requires cibuildwheel, which is not installed: "
             'pip install "modelwheel[release]" (Python 3.11 or newer)'
         )
 
 
 def _settings() -> dict[str, str]:
-    """What is set for every build unless the caller did."""
+    """Environment variables for every build; the caller's own values take precedence."""
     audit = (sys.executable, "-m", "modelwheel", "audit")
     quoted = subprocess.list2cmdline(audit) if sys.platform == "win32" else shlex.join(audit)
     settings = {
         "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH),
-        "CIBW_AUDIT_COMMAND": f"{quoted} {{wheel}}",  # runs here, on the repaired wheel, before its tests
+        "CIBW_AUDIT_COMMAND": f"{quoted} {{wheel}}",  # runs outside of the container, on the repaired wheel, before its tests
         "CIBW_AUDIT_REQUIRES": "",
-        # Quicker than pip, and needs nothing of a code host; the images of manylinux have it.
+        # Faster than pip, and downloads nothing from a code host; the images of manylinux include uv.
         "CIBW_BUILD_FRONTEND": "build[uv]",
     }
     return {name: value for name, value in settings.items() if name not in os.environ}
-
-
-def find_engine(environment: Mapping[str, str]) -> str:
-    """The container engine: what CIBW_CONTAINER_ENGINE says, else the first one that works.
-
-    Raises:
-        EnvironmentProblemError: There is none, or it does not answer.
-    """
-    chosen = environment.get("CIBW_CONTAINER_ENGINE")
-    candidates = [chosen] if chosen else [name for name in ENGINES if shutil.which(name)]
-    problems = []
-    for candidate in candidates:
-        name = candidate.partition(";")[0].removeprefix("name:").strip()
-        problem = _engine_problem(name, environment)
-        if problem is None:
-            return candidate
-        problems.append(f"{name}: {problem}")
-    if problems:
-        raise EnvironmentProblemError(
-            "wheels for Linux are built in containers, but the engine does not work here "
-            f"({'; '.join(problems)}); mend that, or name another in CIBW_CONTAINER_ENGINE"
-        )
-    raise EnvironmentProblemError(
-        f"wheels for Linux are built in containers, but neither {' nor '.join(ENGINES)} is installed; "
-        "install one, or build without containers: modelwheel wheel --cross"
-    )
-
-
-def _engine_problem(name: str, environment: Mapping[str, str]) -> str | None:
-    try:
-        answer = run([name, "version"], env=environment, check=False)
-    except ProcessError:
-        return "it is not installed"
-    if answer.returncode == 0:
-        return None
-    said = answer.stderr.decode(errors="replace").strip()
-    return said.rpartition("\n")[2] or f"`{name} version` fails without a word"
 
 
 def _build(
@@ -242,11 +179,11 @@ def _cibuildwheel(*arguments: str | Path) -> tuple[str | Path, ...]:
 def find_identifiers(
     sdist: Path, selection: Selection, environment: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """What cibuildwheel would build of a source distribution.
+    """The build identifiers that cibuildwheel selects for a source distribution.
 
     Raises:
-        UsageError: An identifier of the selection does not exist.
-        WheelError: There is nothing to build, or the configuration is wrong.
+        UsageError: An identifier in the selection does not exist.
+        WheelError: Nothing is selected, or the configuration is invalid.
     """
     command = _cibuildwheel(*selection.options, "--print-build-identifiers", sdist)
     done = run(command, env=environment, check=False)
@@ -257,8 +194,8 @@ def find_identifiers(
         raise UsageError(_unknown_identifier(min(unknown), sdist, selection, environment))
     if not found:
         raise WheelError(
-            f"{sdist.name}: no wheel is selected for {selection.system}; look at CIBW_BUILD, CIBW_SKIP and "
-            "CIBW_ARCHS, and at [tool.cibuildwheel] in its pyproject.toml"
+            f"{sdist.name}: no wheel is selected for {selection.system}; check CIBW_BUILD, CIBW_SKIP and "
+            "CIBW_ARCHS, and [tool.cibuildwheel] in its pyproject.toml"
         )
     return found
 
@@ -274,8 +211,8 @@ def _unknown_identifier(
 
 
 def _require_machine_code(sdist: Path, compiled: set[str], identifiers: Sequence[str]) -> None:
-    """Says before anything is built what CMake would refuse after minutes."""
-    if not compiled:  # the package of the shared binding holds none
+    """Raises at once the error that CMake would report minutes later, in a container."""
+    if not compiled:  # modelwheel-runtime has no machine code
         return
     platforms = {known.cibuildwheel: known.platform for known in WHEEL_PLATFORMS.values()}
     for identifier in identifiers:
@@ -284,14 +221,14 @@ def _require_machine_code(sdist: Path, compiled: set[str], identifiers: Sequence
         if platform not in compiled:
             known = ", ".join(name for name in PLATFORMS if name in compiled)
             raise WheelError(
-                f"{sdist.name} has no machine code for {platform}, which {identifier} needs; it was compiled "
-                f"for {known} (modelwheel compile --platform ...)"
+                f"{sdist.name} has no machine code for {platform}, which {identifier} requires; it was compiled "
+                f"for {known}. Compile it again with `modelwheel compile --platform {platform}`"
             )
 
 
 @contextmanager
 def _aside(out: Path) -> Iterator[Path]:
-    """A directory beside what is to be in `out`, on the same file system."""
+    """A temporary directory in `out`, from where files can be moved without copying."""
     directory = Path(tempfile.mkdtemp(prefix=".building-", dir=out))
     try:
         yield directory
@@ -300,7 +237,7 @@ def _aside(out: Path) -> Iterator[Path]:
 
 
 def _failure(sdist: Path, done: Completed) -> ModelwheelError:
-    """What went wrong, by the last headings in cibuildwheel's output, and the end of it."""
+    """The error for a failed run: the step that failed, from cibuildwheel's last heading, and the last lines."""
     text = _COLOUR.sub("", f"{done.text}\n{done.stderr.decode(errors='replace')}")
     lines = [line.rstrip() for line in text.splitlines()]
     identifier, step = "", ""
@@ -312,10 +249,10 @@ def _failure(sdist: Path, done: Completed) -> ModelwheelError:
     said = "\n".join([line for line in lines if line][-_TAIL_LINES:])
     if step.startswith(_STARTING):
         return EnvironmentProblemError(
-            f"cannot start the container image {step.removeprefix(_STARTING)}; pull it, or name another in "
-            f"CIBW_MANYLINUX_X86_64_IMAGE or the like:\n{said}"
+            f"cannot start the container image {step.removeprefix(_STARTING)}; pull it, or set another image "
+            f"in CIBW_MANYLINUX_X86_64_IMAGE or the variable for your platform:\n{said}"
         )
     if done.returncode == _AUDIT_REFUSED:
-        return WheelError(f"{sdist.name}: the audit refuses the wheel {identifier}:\n{said}")
+        return WheelError(f"{sdist.name}: the audit rejected the wheel {identifier}:\n{said}")
     what = f"{identifier}: {step[:1].lower()}{step[1:]}" if step else "cibuildwheel"
     return WheelError(f"{sdist.name}: {what} failed:\n{said}")

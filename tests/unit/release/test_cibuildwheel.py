@@ -15,14 +15,14 @@ from modelwheel.packaging.checksums import CHECKSUMS, write_checksums
 from modelwheel.packaging.runtime import build_runtime, write_project
 from modelwheel.platforms import PYTHONS
 from modelwheel.release.cibuildwheel import (
-    Outcome,
     Selection,
     build_wheels,
-    find_engine,
     find_identifiers,
     require_cibuildwheel,
     select,
 )
+from modelwheel.release.outcome import Outcome
+from modelwheel.util.records import as_json
 from tests.support.commands import Modelwheel
 
 pytest.importorskip("cibuildwheel", reason="the extra `release` is not installed")
@@ -101,10 +101,14 @@ def test_this_machine_is_meant_by_default() -> None:
 @pytest.mark.parametrize(
     ("system", "identifiers", "sentence"),
     [
-        ("macos", ["cp312-win_amd64"], "one system, but macos, windows are asked for"),
-        (None, ["cp312-win_amd64", "cp312-macosx_arm64"], "one system, but macos, windows"),
-        (None, ["cp312"], "'cp312' is no build identifier of cibuildwheel"),
-        (None, ["cp312-linux_x86_64"], "they look like cp312-manylinux_x86_64"),
+        ("macos", ["cp312-win_amd64"], "builds for one system, not for macos, windows"),
+        (
+            None,
+            ["cp312-win_amd64", "cp312-macosx_arm64"],
+            "builds for one system, not for macos, windows",
+        ),
+        (None, ["cp312"], "'cp312' is not a build identifier of cibuildwheel"),
+        (None, ["cp312-linux_x86_64"], "an example is cp312-manylinux_x86_64"),
         ("solaris", [], "choose from linux, macos, windows"),
     ],
 )
@@ -145,7 +149,7 @@ def test_an_identifier_that_does_not_exist(runtime: Path) -> None:
 
 
 def test_nothing_is_selected(runtime: Path) -> None:
-    with pytest.raises(WheelError, match="no wheel is selected for linux; look at CIBW_BUILD"):
+    with pytest.raises(WheelError, match="no wheel is selected for linux; check CIBW_BUILD"):
         find_identifiers(runtime, select("linux", []), {**os.environ, "CIBW_SKIP": "*"})
 
 
@@ -168,8 +172,9 @@ def test_machine_code_for_another_platform(project: Path, tmp_path: Path) -> Non
     selection = select(None, ["cp312-macosx_x86_64"])
     ((outcome,), said) = build([pack(project)], selection, tmp_path / "out")
     assert str(outcome.error) == (
-        "model_a-1.0.0.tar.gz has no machine code for macos-x86_64, which cp312-macosx_x86_64 needs; it "
-        "was compiled for linux-x86_64, macos-arm64 (modelwheel compile --platform ...)"
+        "model_a-1.0.0.tar.gz has no machine code for macos-x86_64, which cp312-macosx_x86_64 requires; "
+        "it was compiled for linux-x86_64, macos-arm64. Compile it again with "
+        "`modelwheel compile --platform macos-x86_64`"
     )
     assert said == ""
 
@@ -183,7 +188,7 @@ def test_each_failure_is_its_own(project: Path, tmp_path: Path) -> None:
     assert "Traceback" not in second
     assert second.startswith("model_a-1.0.0.tar.gz: ")
     assert "cibuildwheel version" in said
-    assert [outcome.as_json()["wheels"] for outcome in outcomes] == [[], []]
+    assert [outcome["wheels"] for outcome in as_json(outcomes)] == [[], []]
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="here the build would begin")
@@ -202,32 +207,6 @@ def test_settings_of_the_caller_stay_in_force(
 
 
 # --- what this machine lacks ----------------------------------------------------------------------
-
-
-def test_no_container_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EnvironmentProblemError, match="neither docker nor podman is installed"):
-        find_engine(os.environ)
-    with pytest.raises(EnvironmentProblemError, match="podman: it is not installed"):
-        find_engine({**os.environ, "CIBW_CONTAINER_ENGINE": "podman; create_args: --network=host"})
-
-
-@pytest.mark.parametrize("works", [(), ("podman",), ("docker", "podman")])
-def test_the_first_engine_that_works(
-    works: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("docker", "podman"):
-        code = 0 if name in works else 1
-        script = f"#!/bin/sh\necho no daemon for {name} >&2\nexit {code}\n"
-        (tmp_path / name).write_text(script)
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    if works:
-        assert find_engine(os.environ) == works[0]
-        return
-    sentence = "docker: no daemon for docker; podman: no daemon for podman"
-    with pytest.raises(EnvironmentProblemError, match=sentence):
-        find_engine(os.environ)
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

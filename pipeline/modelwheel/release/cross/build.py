@@ -7,8 +7,8 @@ import os
 import sys
 import sysconfig
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -16,14 +16,14 @@ from packaging.utils import parse_wheel_filename
 
 from ...assembly.manifest import Manifest
 from ...audit import audit_wheels
-from ...errors import AuditError, EnvironmentProblemError, ModelwheelError, WheelError
+from ...errors import AuditError, EnvironmentProblemError, WheelError
 from ...packaging.backend import build_distribution
 from ...packaging.project import load_manifests
 from ...packaging.sdist import unpack
 from ...packaging.template import SOURCE_DATE_EPOCH
 from ...platforms import WheelPlatform, extension_suffix
 from ...util.process import ProcessError, run
-from ..cibuildwheel import Outcome
+from ..outcome import Outcome, record_outcome
 from .interpreter import Interpreter, find_interpreter
 from .mach_o import hide_symbols
 from .targets import can_build_extensions, python_platform
@@ -55,13 +55,13 @@ def build_wheels(
     interpreter = find_interpreter(python)
     out.mkdir(parents=True, exist_ok=True)
     for sdist in sdists:
-        start = time.monotonic()
-        try:
-            wheel = build_wheel(sdist, target, interpreter, out)
-        except ModelwheelError as error:
-            yield Outcome(sdist, (), time.monotonic() - start, error)
-        else:
-            yield Outcome(sdist, (wheel,), time.monotonic() - start)
+        yield record_outcome(sdist, partial(_build_wheels, sdist, target, interpreter, out))
+
+
+def _build_wheels(
+    sdist: Path, target: WheelPlatform, interpreter: Interpreter, out: Path
+) -> tuple[Path, ...]:
+    return (build_wheel(sdist, target, interpreter, out),)
 
 
 def _require_tools() -> None:

@@ -1,0 +1,56 @@
+"""The container engine, which cibuildwheel builds Linux wheels in."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+
+from ..errors import EnvironmentProblemError
+from ..util.process import ProcessError, ProcessTimeoutError, run
+
+ENGINES = ("docker", "podman")
+"""The engines that cibuildwheel supports, the preferred one first."""
+
+_ANSWER_SECONDS = 20.0
+"""A daemon that is being started by its socket takes a few seconds to answer."""
+
+
+def find_engine(environment: Mapping[str, str]) -> str:
+    """Returns the container engine: the value of CIBW_CONTAINER_ENGINE, or else the first engine that works.
+
+    Raises:
+        EnvironmentProblemError: No engine is installed, or none answers.
+    """
+    chosen = environment.get("CIBW_CONTAINER_ENGINE")
+    candidates = [chosen] if chosen else [name for name in ENGINES if shutil.which(name)]
+    problems = []
+    for candidate in candidates:
+        # cibuildwheel also takes options of the engine: "docker; create_args: --gpus all".
+        name = candidate.partition(";")[0].removeprefix("name:").strip()
+        problem = _find_problem(name, environment)
+        if problem is None:
+            return candidate
+        problems.append(f"{name}: {problem}")
+    if problems:
+        raise EnvironmentProblemError(
+            "wheels for Linux are built in containers, but the container engine does not work "
+            f"({'; '.join(problems)}). Fix it, or name another one in CIBW_CONTAINER_ENGINE"
+        )
+    raise EnvironmentProblemError(
+        f"wheels for Linux are built in containers, but neither {' nor '.join(ENGINES)} is installed. "
+        "Install one of them, or build without containers: modelwheel wheel --cross"
+    )
+
+
+def _find_problem(name: str, environment: Mapping[str, str]) -> str | None:
+    """Why an engine does not work. `version` asks the daemon too, so that an installed client alone is not enough."""
+    try:
+        answer = run([name, "version"], env=environment, check=False, timeout=_ANSWER_SECONDS)
+    except ProcessTimeoutError:
+        return f"`{name} version` does not answer"
+    except ProcessError:
+        return "it is not installed"
+    if answer.returncode == 0:
+        return None
+    said = answer.stderr.decode(errors="replace").strip()
+    return said.rpartition("\n")[2] or f"`{name} version` fails with no output"

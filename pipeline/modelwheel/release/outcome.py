@@ -1,0 +1,33 @@
+"""The result of building the wheels of one source distribution."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import ModelwheelError
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The wheels of one source distribution, or why there are none."""
+
+    sdist: Path
+    wheels: tuple[Path, ...]
+    """Empty if the build failed."""
+    seconds: float
+    error: ModelwheelError | None = None
+
+
+def record_outcome(sdist: Path, build: Callable[[], tuple[Path, ...]]) -> Outcome:
+    """Builds the wheels of a source distribution; an error becomes part of the outcome."""
+    start = time.monotonic()
+    wheels: tuple[Path, ...] = ()
+    error = None
+    try:
+        wheels = build()
+    except ModelwheelError as caught:
+        error = caught
+    return Outcome(sdist, wheels, round(time.monotonic() - start, 1), error)
