@@ -1,6 +1,6 @@
-"""From specs to the jobs that build a release's wheels: platforms x groups of Pythons x shards of specs.
+"""Plans the jobs that build the wheels of a release: platforms x groups of Pythons x shards of specs.
 
-The result is what GitHub's `strategy.matrix` takes. It follows from the specs alone: no model is fetched.
+The result is the value of GitHub's `strategy.matrix`. It depends on the specs alone; no model is fetched.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import heapq
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,15 +17,17 @@ from ..errors import UsageError
 from ..platforms import PLATFORMS, PYTHONS, WHEEL_PLATFORMS, WheelPlatform
 from ..request import DEFAULT_BATCH_SIZES
 from ..spec import Spec
+from ..util.records import as_json
+from ..util.words import count, suggest
 
 MAX_JOBS = 250
-"""A matrix may have 256 jobs; a few are left for jobs that are added by hand."""
+"""GitHub's limit for a matrix is 256 jobs; a few are left for jobs that a workflow adds by hand."""
 
 MAX_OUTPUT_BYTES = 1 << 20
-"""What the outputs of a job may have in all; GitHub counts characters of UTF-16, two bytes each."""
+"""GitHub's limit for all outputs of a job; it counts UTF-16, two bytes for each character."""
 
 JOB_SECONDS = 1200.0
-"""What a job should take at least before its specs are spread over two: starting one costs minutes."""
+"""The specs of a platform are divided among several jobs only above this: starting a job takes minutes."""
 
 PYTHONS_PER_JOB = 4
 """The most interpreters that wheels of a spec are built for in one job."""
@@ -49,23 +51,23 @@ interpreter and tests it with the others.
 
 @dataclass(frozen=True)
 class WheelJob:
-    """One entry of the matrix; short, for there may be hundreds."""
+    """One entry of the matrix. The names are short because there may be hundreds of entries."""
 
     name: str
-    """Unique; names the job and its artifacts."""
+    """The unique name of the job and its artifacts."""
     runner: str
     platform: str
-    """One of PLATFORMS: which machine code of the source distributions is used."""
+    """The platform whose machine code in the source distributions is used."""
     build: str
-    """cibuildwheel's identifiers, separated by blanks."""
+    """Build identifiers of cibuildwheel, separated by blanks."""
     sdists: str
     """File names of model source distributions, separated by blanks."""
 
     def pick(self, sdists: Sequence[Path]) -> list[Path]:
-        """Those source distributions among these files that the job builds.
+        """The source distributions that the job builds, among some files.
 
         Raises:
-            UsageError: One is not there.
+            UsageError: One is missing.
         """
         files = {file.name: file for file in sdists}
         wanted = self.sdists.split()
@@ -73,47 +75,47 @@ class WheelJob:
         if missing:
             raise UsageError(
                 f"{missing[0]}, which the job {self.name} builds, is not among the "
-                f"{len(files)} source distributions given"
+                f"{count(len(files), 'source distribution')} given; pass all files of `modelwheel compile`"
             )
         return [files[name] for name in wanted]
 
 
 @dataclass(frozen=True)
 class _Cell:
-    """The specs that are built for one platform by one group of Pythons, with what each costs."""
+    """The specs that are built for one platform and one group of Pythons."""
 
     platform: WheelPlatform
     group: str
     costs: Mapping[str, float]
-    """Seconds by source distribution."""
+    """Estimated seconds by source distribution."""
 
     def count_shards(self, seconds: float) -> int:
-        """How many jobs of so many seconds it fills; no more than it has specs."""
+        """The number of jobs, each of about this many seconds; at most the number of specs."""
         return min(math.ceil(sum(self.costs.values()) / seconds), len(self.costs))
 
 
 def plan_jobs(
     specs: Sequence[Spec], platforms: Sequence[str] = (), *, musllinux: bool = False
 ) -> list[WheelJob]:
-    """Every job of a release: each spec's wheels of a platform and a group of Pythons are in exactly one.
+    """Returns the jobs of a release. Each spec's wheels for a platform and a group of Pythons belong to exactly one job.
 
-    Specs are spread by longest-processing-time-first (R. L. Graham, SIAM J. Appl. Math. 17, 1969), which
-    is never worse than 4/3 of the best balance.
+    Specs are distributed by the longest-processing-time-first rule, whose longest job takes at most 4/3 of the optimum
+    (R. L. Graham, Bounds on Multiprocessing Timing Anomalies, SIAM J. Appl. Math. 17, 1969).
 
     Args:
-        specs: What is to be released.
-        platforms: Only these; by default all for which a spec has CPU levels.
-        musllinux: Wheels for musl as well, wherever there are some for Linux.
+        specs: The specs to release.
+        platforms: Names of platforms; by default all for which a spec has CPU levels.
+        musllinux: Whether to build musllinux wheels as well.
 
     Raises:
-        UsageError: A platform is not known, or nothing is left to build.
+        UsageError: A platform is unknown, or there is nothing to build.
     """
     wanted = _wanted_platforms(platforms, musllinux=musllinux)
     cells = [cell for platform in wanted for cell in _cells(platform, specs)]
     if not cells:
         raise UsageError(
-            "there is nothing to build: no spec has CPU levels of the platforms asked for "
-            f"({', '.join(platform.name for platform in wanted)})"
+            "there is nothing to build: no spec has CPU levels of "
+            f"{' or '.join(platform.name for platform in wanted)}; check `targets` in the specs"
         )
     seconds = JOB_SECONDS
     while sum(cell.count_shards(seconds) for cell in cells) > MAX_JOBS:
@@ -122,25 +124,25 @@ def plan_jobs(
 
 
 def as_matrix(jobs: Sequence[WheelJob]) -> str:
-    """The jobs as the JSON, on one line, that `fromJSON` in a workflow makes a matrix of.
+    """The matrix as JSON on one line, for `fromJSON` in a workflow.
 
     Raises:
-        UsageError: It is longer than GitHub takes.
+        UsageError: It exceeds GitHub's limit.
     """
-    text = json.dumps({"include": [asdict(job) for job in jobs]}, separators=(",", ":"))
+    text = json.dumps({"include": as_json(jobs)}, separators=(",", ":"))
     if 2 * len(text) > MAX_OUTPUT_BYTES:
         raise UsageError(
-            f"the matrix has {len(text)} characters, GitHub takes {MAX_OUTPUT_BYTES // 2}; "
-            "release fewer specs at once"
+            f"the matrix has {len(text)} characters; GitHub's limit is {MAX_OUTPUT_BYTES // 2}. "
+            "Release fewer specs at once"
         )
     return text
 
 
 def read_job(text: str) -> WheelJob:
-    """One entry of a matrix, as `toJSON(matrix)` in a workflow gives it.
+    """Parses one entry of a matrix, the value of `toJSON(matrix)` in a workflow.
 
     Raises:
-        UsageError: It is none.
+        UsageError: The text is something else.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -150,7 +152,9 @@ def read_job(text: str) -> WheelJob:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         said = f"{where}: {first['msg']}" if where else first["msg"]
-        raise UsageError(f"this is no job of `modelwheel plan --github-matrix`: {said}") from None
+        raise UsageError(
+            f"this is not a job of `modelwheel plan --github-matrix`: {said}"
+        ) from None
 
 
 def python_groups(spec: Spec) -> tuple[str, ...]:
@@ -167,7 +171,7 @@ def sdist_name(spec: Spec) -> str:
 def _wanted_platforms(names: Sequence[str], *, musllinux: bool) -> list[WheelPlatform]:
     for name in names:
         if name not in PLATFORMS:
-            raise UsageError(f"there is no platform {name!r} (known: {', '.join(PLATFORMS)})")
+            raise UsageError(f"unknown platform {name!r}; {suggest(name, PLATFORMS)}")
     return [
         platform
         for platform in WHEEL_PLATFORMS.values()
@@ -188,13 +192,12 @@ def _cells(platform: WheelPlatform, specs: Sequence[Spec]) -> Iterator[_Cell]:
 
 
 def _wheel_seconds(spec: Spec, platform: WheelPlatform) -> float:
-    """About what one wheel takes, tests included; 0 where the spec has no level of the platform."""
+    """A rough estimate for building and testing one wheel; 0 if the spec has no level of the platform."""
     levels = len(spec.resolve_levels(platform.objects.architecture))
     if not levels:
         return 0.0
     sizes = len(spec.compilation.batch_sizes or DEFAULT_BATCH_SIZES)
-    # An environment, the binding and the tests; then the runtime for each level, with a program for
-    # each of its batch sizes.
+    # Environment, binding and tests; then the runtime for each level, and a program for each of its batch sizes.
     return platform.slowness * (30.0 + levels * (3.0 + sizes))
 
 
@@ -213,7 +216,7 @@ def _jobs(cell: _Cell, shards: int) -> Iterator[WheelJob]:
 
 
 def _spread(costs: Mapping[str, float], shards: int) -> list[list[str]]:
-    """Names in `shards` lists of about the same cost, none of them empty."""
+    """Divides the names into `shards` lists of about the same cost, none of them empty."""
     loads = [(0.0, shard) for shard in range(shards)]
     spread: list[list[str]] = [[] for _ in range(shards)]
     for name in sorted(costs, key=lambda name: (-costs[name], name)):

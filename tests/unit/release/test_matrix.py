@@ -153,7 +153,7 @@ def test_five_hundred_specs_fit_into_an_output() -> None:
     text = as_matrix(plan_jobs(specs))
     assert len(text.encode("utf-16")) < MAX_OUTPUT_BYTES
     assert "\n" not in text
-    with pytest.raises(UsageError, match="release fewer specs at once"):
+    with pytest.raises(UsageError, match="Release fewer specs at once"):
         as_matrix(plan_jobs([make_spec(f"{'a-long-name-' * 4}{i}") for i in range(2000)]))
 
 
@@ -172,7 +172,7 @@ def test_cibuildwheel_knows_every_identifier() -> None:
 
 
 def test_a_platform_that_is_not_known() -> None:
-    with pytest.raises(UsageError, match="no platform 'linux-riscv64'"):
+    with pytest.raises(UsageError, match=r"unknown platform 'linux-riscv64'; "):
         plan_jobs(make_specs(1), ["linux-riscv64"])
 
 
@@ -191,7 +191,7 @@ def test_a_job_finds_its_source_distributions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"name": 1}', "null"])
 def test_what_is_no_job(text: str) -> None:
-    with pytest.raises(UsageError, match="this is no job of") as caught:
+    with pytest.raises(UsageError, match="this is not a job of") as caught:
         read_job(text)
     assert "\n" not in str(caught.value)
 

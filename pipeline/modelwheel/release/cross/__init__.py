@@ -1,8 +1,8 @@
-"""Wheels for other systems, cross-built on this machine with PyPI's `ziglang` as compiler: no container, no emulator.
+"""Cross-builds wheels for other systems with the compiler of PyPI's `ziglang`, without containers or emulators.
 
-Linux wheels, for glibc from 2.17 and for musl, are of the quality of a release: auditwheel gives them their tag.
-Wheels for macOS and Windows show that a model links there; those of a release come from these systems themselves
-(`modelwheel wheel` without `--cross`), where they can be run.
+Linux wheels, for glibc from 2.17 on and for musl, are fit for release: auditwheel checks and tags them. Wheels for
+macOS and Windows only show that a model links there. Build those of a release on these systems
+(`modelwheel wheel` without `--cross`), where they can be tested.
 """
 
 from .build import build_wheels

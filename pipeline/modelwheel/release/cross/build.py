@@ -1,4 +1,4 @@
-"""From a source distribution to a wheel for another system: environment of the build, repair, audit."""
+"""Builds a source distribution into a wheel for another system: build environment, repair, audit."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def build_wheels(
 ) -> Iterator[Outcome]:
     """Cross-builds one wheel of each source distribution, one after the other.
 
-    One that fails leaves nothing behind in `out` and does not keep the others from being built.
+    A failure leaves nothing in `out`, and the other source distributions are still built.
 
     Args:
-        sdists: Files that `modelwheel compile` or `modelwheel runtime` made.
-        target: The system that wheels are for.
-        python: The version of Python that extensions are for (`3.12`); the one that runs this by default.
-        out: Where wheels are put when they are whole; made if missing.
+        sdists: Files made by `modelwheel compile` or `modelwheel runtime`.
+        target: What the wheels are for.
+        python: The version of Python that extensions are for (`3.12`); by default the one that runs modelwheel.
+        out: The directory for finished wheels; created if missing.
 
     Raises:
         EnvironmentProblemError: zig, auditwheel or that Python is missing.
-        UsageError: `python` is no version.
+        UsageError: `python` is not a version.
     """
     _require_tools()
     interpreter = find_interpreter(python)
@@ -68,7 +68,7 @@ def _require_tools() -> None:
     for tool in _TOOLS:
         if importlib.util.find_spec(tool) is None:
             raise EnvironmentProblemError(
-                f"cross-building a wheel needs {tool}, which is not installed: "
+                f"cross-building a wheel requires {tool}, which is not installed: "
                 'pip install "modelwheel[release]"'
             )
 
@@ -77,9 +77,10 @@ def build_wheel(sdist: Path, target: WheelPlatform, interpreter: Interpreter, ou
     """Cross-builds the wheel of one source distribution into an existing directory.
 
     Raises:
-        AuditError: A gate of `modelwheel audit` refuses the wheel.
-        EnvironmentProblemError: There are no headers for that Python.
-        WheelError: There is no machine code for that system, a tool failed, or the wheel is not what it should be.
+        AuditError: A gate of `modelwheel audit` rejects the wheel.
+        EnvironmentProblemError: The headers of that Python are missing.
+        WheelError: The source distribution has no machine code for that platform, a tool failed, or the wheel has the
+            wrong name.
     """
     with tempfile.TemporaryDirectory(prefix=".building-", dir=out.absolute()) as scratch:
         work = Path(scratch)
@@ -100,32 +101,32 @@ def build_wheel(sdist: Path, target: WheelPlatform, interpreter: Interpreter, ou
 
 
 def _has_extension(project: Path, target: WheelPlatform, sdist: Path) -> bool:
-    """Whether the wheel gets a Python extension; and that it can be built at all."""
+    """Whether the wheel has a Python extension; raises if it cannot be cross-built."""
     manifests = _find_manifests(project)
     if manifests and target.platform not in manifests:
         raise WheelError(
             f"{sdist.name} has no machine code for {target.platform}; it was compiled for "
-            f"{', '.join(manifests)} (modelwheel compile --platform ...)"
+            f"{', '.join(manifests)}. Compile it again with `modelwheel compile --platform {target.platform}`"
         )
     if manifests and manifests[target.platform].model.bindings == "shared":
         return False
     if not can_build_extensions(target):
         raise WheelError(
-            f"{sdist.name} makes wheels with a Python extension, for which there are no headers of Python on "
-            f"{target.platform} here: build them there, or say `package.bindings: shared` in the spec"
+            f"{sdist.name} makes wheels with a Python extension, and this machine has no headers of Python for "
+            f"{target.platform}. Build them there, or set `package.bindings: shared` in the spec"
         )
     return True
 
 
 def _find_manifests(project: Path) -> dict[str, Manifest]:
-    """By platform; none in the package of the shared binding."""
+    """Manifests by platform; modelwheel-runtime has none."""
     if not (project / "platforms").is_dir():
         return {}
     return {manifest.platform: manifest for manifest in load_manifests(project)}
 
 
 def build_environment(target: WheelPlatform) -> dict[str, str]:
-    """What CMake and the build backend are told about a target."""
+    """Environment variables that make CMake and the build backend build for another platform."""
     package = importlib.util.find_spec("ziglang")
     assert package is not None
     assert package.origin is not None
@@ -144,7 +145,7 @@ def build_environment(target: WheelPlatform) -> dict[str, str]:
 def extension_environment(
     target: WheelPlatform, interpreter: Interpreter, directory: Path
 ) -> dict[str, str]:
-    """What they are told beyond that for an extension; headers are put into an existing directory."""
+    """Additional variables for a Python extension; copies the headers into an existing directory."""
     headers = interpreter.stage_headers(directory)
     suffix = module_suffix(target, interpreter)
     return {
@@ -155,7 +156,7 @@ def extension_environment(
 
 
 def module_suffix(target: WheelPlatform, interpreter: Interpreter) -> str:
-    """How the file name of an extension ends, such as `.cpython-311-x86_64-linux-gnu.so`."""
+    """The file name suffix of an extension, such as `.cpython-311-x86_64-linux-gnu.so`."""
     return extension_suffix(
         target.system,
         python=interpreter.digits,
@@ -179,33 +180,34 @@ def _build(
         out,
         python=python,
         environment=environment,
-        settings={"install.strip": "false"},  # the toolchain file has the linker do it
+        settings={"install.strip": "false"},  # the linker strips; see zig.cmake
     )
 
 
 def _install_backend(project: Path, interpreter: Interpreter, directory: Path) -> str:
-    """An environment of another Python with what the project's build needs."""
+    """Creates a virtual environment of another Python with the build requirements of a project."""
     import build
 
     required = sorted(build.ProjectBuilder(project).build_system_requires)
-    python = directory / "bin" / "python"
+    windows = sys.platform == "win32"
+    python = directory / ("Scripts/python.exe" if windows else "bin/python")
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
     try:
         run([interpreter.executable, "-m", "venv", "--without-pip", directory])
         run([*pip, "--python", python, "install", "--no-compile", *required])
     except ProcessError as error:
         raise EnvironmentProblemError(
-            f"cannot make an environment with Python {interpreter.name} to build in: {error}"
+            f"cannot create a build environment with Python {interpreter.name}: {error}"
         ) from error
     return str(python)
 
 
 def _repair(wheel: Path, target: WheelPlatform, work: Path) -> Path:
-    """Lets auditwheel judge and name a wheel for Linux; nothing is copied into it.
+    """Has auditwheel check a Linux wheel and choose its platform tag; nothing is copied into the wheel.
 
-    `--plat auto`, as auditwheel knows no names of platforms but those of this machine's architecture and C library.
-    Which library a wheel is for it takes from the file name. musl's it would look for here, and find the linker
-    script of glibc or copy Debian's musl into the wheel: it is shown an empty directory and told to do without.
+    The option is `--plat auto` because auditwheel accepts explicit platforms only for this machine's architecture and C
+    library. It takes the C library of a wheel from the file name. For musl it would search this machine, and find
+    glibc's linker script or copy Debian's musl into the wheel, so it gets an empty search path and leaves libc.so out.
     """
     out, nowhere = work / "repaired", work / "nowhere"
     nowhere.mkdir()
@@ -221,7 +223,7 @@ def _repair(wheel: Path, target: WheelPlatform, work: Path) -> Path:
     try:
         run([sys.executable, "-m", "auditwheel", "repair", *options, wheel], env=environment)
     except ProcessError as error:
-        raise WheelError(f"auditwheel refuses {wheel.name}: {error}") from error
+        raise WheelError(f"auditwheel rejects {wheel.name}: {error}") from error
     return next(out.glob("*.whl"))
 
 
@@ -230,18 +232,18 @@ def _tag(target: WheelPlatform) -> str:
 
 
 def require_name(wheel: Path, target: WheelPlatform, interpreter: Interpreter | None) -> None:
-    """Proves that a wheel is called as what it is for, and so is the extension in it.
+    """Checks that the names of a wheel and of the extension in it are right for the target.
 
-    Build backends and pybind11 ask the Python that runs them, which is one of another system: what they were
-    told must have reached them.
+    By default build backends and pybind11 ask the Python that runs them, which belongs to this system. This shows that
+    our environment variables took effect.
 
     Args:
         wheel: The wheel.
-        target: The system that it is for.
-        interpreter: The Python that its extension is for; None if it has none.
+        target: What it is for.
+        interpreter: The Python that its extension is for; None without an extension.
 
     Raises:
-        WheelError: A name is another.
+        WheelError: A name is wrong.
     """
     tags = parse_wheel_filename(wheel.name)[3]
     expected = ("py3", "none")
@@ -252,7 +254,7 @@ def require_name(wheel: Path, target: WheelPlatform, interpreter: Interpreter | 
     }:
         raise WheelError(
             f"{wheel.name} should be a wheel for {'-'.join(expected)}-{target.cross_tag}; "
-            "what the model calls may be newer than that system promises"
+            "it may call functions that this platform tag does not guarantee"
         )
     if interpreter is not None:
         _require_module(wheel, module_suffix(target, interpreter))
@@ -267,8 +269,8 @@ def _require_module(wheel: Path, suffix: str) -> None:
         ]
     if len(modules) != 1 or not modules[0].endswith(f"/_core{suffix}"):
         raise WheelError(
-            f"{wheel.name} should have the extension _core{suffix}, but has "
-            f"{', '.join(modules) or 'none'}; Python there would not find it"
+            f"{wheel.name} must contain the extension _core{suffix}, but contains "
+            f"{', '.join(modules) or 'none'}; Python would not find it"
         )
 
 
@@ -278,4 +280,4 @@ def _require_accepted(wheel: Path) -> None:
         found = [one for findings in result.findings.values() for one in findings]
         reasons = [str(one) for one in found if one.severity == "violation"]
         reasons += [] if result.error is None else [str(result.error)]
-        raise AuditError("\n".join([f"{wheel.name} is not fit for release:", *reasons]))
+        raise AuditError("\n".join([f"{wheel.name} failed the audit:", *reasons]))

@@ -1,4 +1,4 @@
-"""The Python that a wheel is for: found on this machine, which must have that version with its headers."""
+"""Finds the Python that an extension is for. This machine must have that version, with its headers."""
 
 from __future__ import annotations
 
@@ -29,48 +29,49 @@ _VERSION = re.compile(r"3\.(\d{2})t?")
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A CPython of this machine."""
+    """A CPython on this machine."""
 
     executable: str
     version: str
     """`3.11`."""
     flags: str
-    """`t` where it is free-threaded."""
+    """`t` if it is free-threaded."""
     include: str
-    """The directory of `Python.h`, if that is installed."""
+    """The directory for `Python.h`, which need not be installed."""
     multiarch: str
-    """Where Debian and its kin keep what depends on the architecture (`x86_64-linux-gnu`)."""
+    """The directory in which Debian and Ubuntu keep architecture-dependent files (`x86_64-linux-gnu`)."""
 
     @property
     def name(self) -> str:
-        """As a user asks for it: `3.11`, `3.13t`."""
+        """What users write: `3.11`, `3.13t`."""
         return self.version + self.flags
 
     @property
     def digits(self) -> str:
-        """`311` or `313t`: as in tags of wheels and names of extensions."""
+        """The version in wheel tags and names of extensions: `311`, `313t`."""
         return self.name.replace(".", "")
 
     @property
     def is_this(self) -> bool:
-        """Whether it is the one that runs modelwheel, whose packages can be used."""
+        """Whether it runs modelwheel; then its installed packages can be used."""
         return self.executable == sys.executable
 
     def stage_headers(self, directory: Path) -> Path:
-        """Copies the headers, so that they can be used for another architecture; gives their directory.
+        """Copies the headers so that they can be used for another architecture; returns their directory.
 
-        Debian's `pyconfig.h` includes that of the architecture that is compiled for, from a directory
-        that a cross compiler does not search and that only has this machine's. Both have 64-bit pointers
-        and longs and are little endian, so that this machine's takes its place.
+        Debian's `pyconfig.h` includes a second one from a directory named after the architecture, which a cross
+        compiler does not search. It is replaced by this machine's: all supported architectures of Linux are little
+        endian with 64-bit pointers and longs, so nothing in it differs.
 
         Raises:
-            EnvironmentProblemError: There are none.
+            EnvironmentProblemError: The headers are not installed.
         """
         include = Path(self.include)
         if not (include / "Python.h").is_file():
             raise EnvironmentProblemError(
-                f"a wheel with an extension needs the headers of Python {self.name}, but there is no "
-                f"{include / 'Python.h'}; install them (Debian and Ubuntu: `apt install python{self.name}-dev`)"
+                f"a wheel with an extension requires the headers of Python {self.name}, but "
+                f"{include / 'Python.h'} does not exist; install them (Debian and Ubuntu: "
+                f"`apt install python{self.name}-dev`)"
             )
         staged = directory / include.name
         shutil.copytree(include, staged)
@@ -84,18 +85,18 @@ def find_interpreter(version: str | None) -> Interpreter:
     """Finds a CPython by its version; by default the one that runs modelwheel.
 
     Raises:
-        UsageError: That is no version.
-        EnvironmentProblemError: There is none on `PATH`.
+        UsageError: This is not a version.
+        EnvironmentProblemError: No such Python is on `PATH`.
     """
     this = _probe(sys.executable)
     if version is None or version == this.name:
         return this
     if not _VERSION.fullmatch(version):
-        raise UsageError(f"{version!r} is no version of Python; write it like 3.12 or 3.13t")
+        raise UsageError(f"{version!r} is not a version of Python; examples are 3.12 and 3.13t")
     for program in _programs(version):
         try:
             found = _probe(program)
-        except ProcessError:  # pyenv puts programs of all versions on PATH, and most refuse to run
+        except ProcessError:  # pyenv puts programs for all versions on PATH, and most of them fail
             continue
         if found.name == version:
             return found

@@ -1,5 +1,7 @@
-"""Hides symbols in Mach-O objects. zig's linker for macOS takes no list of exported symbols: all that an object does not
-hide would be visible in the library.
+"""Hides symbols in Mach-O objects.
+
+zig's linker for macOS accepts no list of exported symbols, so a library would export every symbol that its objects do
+not hide.
 """
 
 from __future__ import annotations
@@ -7,7 +9,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-# struct symtab_command and struct nlist_64 of <mach-o/loader.h> and <mach-o/nlist.h>.
+# Offsets and flags of mach_header_64 and symtab_command (<mach-o/loader.h>) and of nlist_64 (<mach-o/nlist.h>).
 _HEADER_BYTES = 32
 _NUMBER_OF_COMMANDS = 16
 _LC_SYMTAB = 0x2
@@ -18,7 +20,7 @@ _N_UNDF = 0x0
 
 
 def hide_symbols(path: Path) -> None:
-    """Makes every symbol that a 64-bit little-endian object defines private to what it is linked into."""
+    """Marks every symbol defined by a 64-bit little-endian object as private external, in place."""
     content = bytearray(path.read_bytes())
     for offset in _symbols(content):
         kind = content[offset + _N_TYPE]
@@ -29,7 +31,7 @@ def hide_symbols(path: Path) -> None:
 
 
 def _symbols(content: bytearray) -> range:
-    """Where the entries of the symbol table begin."""
+    """The offsets of the symbol table's entries."""
     (commands,) = struct.unpack_from("<I", content, _NUMBER_OF_COMMANDS)
     offset = _HEADER_BYTES
     for _ in range(commands):

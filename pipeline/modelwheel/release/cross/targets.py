@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...errors import UsageError
 from ...platforms import WHEEL_PLATFORMS, WheelPlatform
-from ...spec.reading.problems import did_you_mean
+from ...util.words import suggest
 
 CROSS_TARGETS = {known.cross_tag: known for known in WHEEL_PLATFORMS.values()}
 """Every platform of wheels by the platform tag of cross-built wheels."""
@@ -18,7 +18,7 @@ def find_target(tag: str) -> WheelPlatform:
     """
     if tag in CROSS_TARGETS:
         return CROSS_TARGETS[tag]
-    raise UsageError(f"no wheel can be cross-built for {tag!r}. {did_you_mean(tag, CROSS_TARGETS)}")
+    raise UsageError(f"cannot cross-build for {tag!r}; {suggest(tag, CROSS_TARGETS)}")
 
 
 def can_build_extensions(target: WheelPlatform) -> bool:

@@ -1,9 +1,10 @@
-# zig.cmake - CMake toolchain: PyPI's `ziglang` as C and C++ compiler for other systems. Part of modelwheel, not of the
-# source distributions that it builds. What it needs comes through the environment, which CMake's own checks inherit:
-#   MODELWHEEL_ZIG            the program
-#   MODELWHEEL_ZIG_TARGET     what zig calls the target, such as x86_64-linux-gnu.2.17
+# zig.cmake - CMake toolchain file that uses PyPI's `ziglang` as C and C++ compiler for other systems. It belongs to
+# modelwheel, not to the source distributions. Its parameters are environment variables, because CMake's own checks run
+# in projects that inherit those alone:
+#   MODELWHEEL_ZIG            path of the program
+#   MODELWHEEL_ZIG_TARGET     zig's name of the target, such as x86_64-linux-gnu.2.17
 #   MODELWHEEL_ZIG_SYSTEM     CMake's name of the system: Linux, Darwin or Windows
-#   MODELWHEEL_ZIG_SUFFIX     how names of Python extensions end there; empty if none is built
+#   MODELWHEEL_ZIG_SUFFIX     file name suffix of Python extensions; empty if none is built
 set(CMAKE_SYSTEM_NAME "$ENV{MODELWHEEL_ZIG_SYSTEM}")
 string(REGEX REPLACE "-.*" "" CMAKE_SYSTEM_PROCESSOR "$ENV{MODELWHEEL_ZIG_TARGET}")
 set(CMAKE_C_COMPILER "$ENV{MODELWHEEL_ZIG}" cc)
@@ -11,18 +12,18 @@ set(CMAKE_CXX_COMPILER "$ENV{MODELWHEEL_ZIG}" c++)
 set(CMAKE_C_COMPILER_TARGET "$ENV{MODELWHEEL_ZIG_TARGET}")
 set(CMAKE_CXX_COMPILER_TARGET "$ENV{MODELWHEEL_ZIG_TARGET}")
 
-# Programs that strip may not know the format, and would break the signature of code for macOS: the linker does it.
+# The linker strips: `strip` may not know the format, and would invalidate the code signature that macOS requires.
 set(CMAKE_STRIP "" CACHE FILEPATH "")
 set(CMAKE_SHARED_LINKER_FLAGS_INIT -s)
 set(CMAKE_MODULE_LINKER_FLAGS_INIT -s)
 
-# Libraries of the building machine are of no use; its programs are.
+# Use programs of this machine, but not its libraries.
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 
-# Linking in a configure check would make zig build its C and C++ libraries for each set of flags.
+# A configure check that links would make zig build its C and C++ libraries for each set of flags, which takes minutes.
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
 
-# What FindPython and pybind11 would ask of the Python that runs the build.
+# FindPython and pybind11 would ask the Python that runs the build for these.
 if(NOT "$ENV{MODELWHEEL_ZIG_SUFFIX}" STREQUAL "")
   set(PYTHON_MODULE_EXTENSION "$ENV{MODELWHEEL_ZIG_SUFFIX}" CACHE INTERNAL "")
   set(PYTHON_MODULE_DEBUG_POSTFIX "" CACHE INTERNAL "")
