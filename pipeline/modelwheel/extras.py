@@ -27,12 +27,17 @@ def require(extra: str, purpose: str, *, advise: str | None = None) -> None:
     Raises:
         EnvironmentProblemError: Some are not installed.
     """
-    missing = [name for name in distributions(extra) if not _is_installed(name)]
-    if missing:
+    names = missing(extra)
+    if names:
         raise EnvironmentProblemError(
-            f"{purpose} needs packages that are not installed ({', '.join(missing)}): "
+            f"{purpose} needs packages that are not installed ({', '.join(names)}): "
             f"pip install '{_PROJECT}[{advise or extra}]'"
         )
+
+
+def missing(extra: str) -> list[str]:
+    """The distributions of an extra that are not installed."""
+    return [name for name in distributions(extra) if not _is_installed(name)]
 
 
 def distributions(extra: str) -> list[str]:

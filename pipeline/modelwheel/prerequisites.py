@@ -3,7 +3,7 @@
     PYTHONPATH=pipeline python3 -m modelwheel.prerequisites [GB of free disk space]
 
 `make` runs this with the system's bare Python, so it imports the standard library only. `modelwheel
-doctor` and `modelwheel build` use the same functions.
+doctor`, `modelwheel build` and others use the same functions.
 """
 
 from __future__ import annotations
@@ -34,14 +34,33 @@ int main() {
 """
 _TIMEOUT = 60.0
 
+BUILD_BYTES = 10**9
+"""Disk space for a build: with 60 MB of weights it takes half of that, in copies and build trees."""
+
+_VSWHERE = "Microsoft Visual Studio/Installer/vswhere.exe"
+"""The program that finds Visual Studio, below `%ProgramFiles(x86)%` since version 15.2."""
+
+_XCODE, _PYTHON_ORG = "xcode-select --install", "install Python from python.org"
+
 
 @dataclass(frozen=True)
 class Missing:
-    """Something that this machine lacks."""
+    """Something that this machine lacks, and how to get it on each system."""
 
     what: str
-    package: str | None
-    """The package that has it on Debian and Ubuntu."""
+    debian: str | None = None
+    """The package of Debian and Ubuntu; for other systems what to do."""
+    macos: str | None = None
+    windows: str | None = None
+
+    @property
+    def fix(self) -> str | None:
+        """What to do on this system."""
+        if sys.platform == "darwin":
+            return self.macos
+        if sys.platform == "win32":
+            return self.windows
+        return self.debian and f"on Debian and Ubuntu: apt install {self.debian}"
 
 
 def find_missing(free_bytes: int = 0, directory: Path | None = None) -> list[Missing]:
@@ -65,7 +84,10 @@ def find_missing(free_bytes: int = 0, directory: Path | None = None) -> list[Mis
 def explain(missing: Sequence[Missing]) -> str:
     """One sentence: what is missing and what to install."""
     sentence = f"this machine lacks {_join([each.what for each in missing])}"
-    packages = [each.package for each in missing if each.package]
+    if sys.platform in ("darwin", "win32"):
+        fixes = list(dict.fromkeys(each.fix for each in missing if each.fix))
+        return f"{sentence}; {_join(fixes)}" if fixes else sentence
+    packages = [each.debian for each in missing if each.debian]
     if packages:
         sentence += f"; on Debian and Ubuntu: apt install {' '.join(packages)}"
     return sentence
@@ -76,14 +98,14 @@ def check_python() -> Missing | None:
     if sys.version_info[:2] >= PYTHON_MINIMUM:
         return None
     wanted = ".".join(map(str, PYTHON_MINIMUM))
-    return Missing(f"Python {wanted} or newer ({sys.executable} is {_PYTHON})", None)
+    return Missing(f"Python {wanted} or newer ({sys.executable} is {_PYTHON})")
 
 
 def check_venv() -> Missing | None:
     """The parts of the standard library that Debian packages separately."""
     if all(importlib.util.find_spec(name) is not None for name in ("ensurepip", "venv")):
         return None
-    return Missing("Python's venv module", f"{_PYTHON}-venv")
+    return Missing("Python's venv module", f"{_PYTHON}-venv", _PYTHON_ORG, _PYTHON_ORG)
 
 
 def headers() -> Path:
@@ -95,14 +117,14 @@ def check_headers() -> Missing | None:
     """Python's headers."""
     if headers().is_file():
         return None
-    return Missing(f"Python's headers ({headers()})", f"{_PYTHON}-dev")
+    return Missing(f"Python's headers ({headers()})", f"{_PYTHON}-dev", _PYTHON_ORG, _PYTHON_ORG)
 
 
 def check_compiler() -> Missing | None:
     """A compiler that compiles and links a small C++17 program."""
     if sys.platform == "win32" and not os.environ.get("CXX"):
-        return None  # CMake finds Visual Studio, whose compiler is not on PATH
-    compiler = shlex.split(os.environ.get("CXX") or "c++")
+        return None if has_visual_studio() else _no_compiler("Visual Studio")
+    compiler = compiler_command()
     with tempfile.TemporaryDirectory() as directory:
         program = str(Path(directory, "a.out"))
         try:
@@ -114,15 +136,47 @@ def check_compiler() -> Missing | None:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired):
-            return Missing(f"a C++17 compiler ({compiler[0]})", "g++")
+            return _no_compiler(compiler[0])
     if done.returncode == 0:
         return None
-    return Missing(f"a C++17 compiler ({compiler[0]} cannot compile a small program)", "g++")
+    return _no_compiler(f"{compiler[0]} cannot compile and link a small program")
+
+
+def compiler_command() -> list[str]:
+    """The C++ compiler of this environment, with the options that CXX may have."""
+    return shlex.split(os.environ.get("CXX") or "c++")
+
+
+def has_visual_studio() -> bool:
+    """Whether CMake would find a C++ compiler on Windows. Usually it is not on PATH."""
+    if shutil.which("cl"):
+        return True
+    vswhere = Path(os.environ.get("PROGRAMFILES(X86)", "C:/Program Files (x86)"), _VSWHERE)
+    tools = "Microsoft.VisualStudio.Component.VC.Tools.x86.x64"
+    options = ("-products", "*", "-requires", tools, "-property", "installationPath")
+    try:
+        found = subprocess.run(
+            [vswhere, *options], capture_output=True, timeout=_TIMEOUT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return bool(found.stdout.strip())
+
+
+def _no_compiler(detail: str) -> Missing:
+    return Missing(
+        f"a C++17 compiler ({detail})",
+        "g++",
+        _XCODE,
+        "install the Build Tools for Visual Studio with the workload for C++",
+    )
 
 
 def check_git() -> Missing | None:
     """The program git."""
-    return None if shutil.which("git") else Missing("git", "git")
+    if shutil.which("git"):
+        return None
+    return Missing("git", "git", _XCODE, "install git from git-scm.com")
 
 
 def check_disk(free_bytes: int, directory: Path) -> Missing | None:
@@ -132,7 +186,7 @@ def check_disk(free_bytes: int, directory: Path) -> Missing | None:
     if free >= free_bytes:
         return None
     wanted, found = (f"{size / 1e9:.1f} GB" for size in (free_bytes, free))
-    return Missing(f"{wanted} of free disk space in {existing} (there are {found})", None)
+    return Missing(f"{wanted} of free disk space in {existing} (it has {found})")
 
 
 def _join(parts: Sequence[str]) -> str:

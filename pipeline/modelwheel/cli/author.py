@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -253,15 +254,17 @@ def _build(
 ) -> NoReturn:
     extras.require("build", "compiling models", advise="compile")
     from ..engine import build as builder
+    from ..engine.requirements import require_for_build
     from ..store.store import Store
     from .display.progress import BuildDisplay
     from .display.tables import print_failures, print_results
 
     if keep_work_dir is not None:
         keep_work_dir.mkdir(parents=True, exist_ok=True)
-    options = builder.BuildOptions(out, goal, keep_work_dir, jobs)
+    store, options = Store(), builder.BuildOptions(out, goal, keep_work_dir, jobs)
+    require_for_build(requests, store, goal, out)
     with BuildDisplay() as display:
-        results = builder.build(requests, Store(), options, display)
+        results = builder.build(requests, store, options, display)
     if as_json:
         print_json(builder.summarise(results))
     else:
@@ -278,11 +281,14 @@ def _build(
 def tune(specs: Specs) -> None:
     """Measure what each batch size costs here and write it to a lock file beside the spec."""
     extras.require("build", "`modelwheel tune`", advise="compile")
+    from ..engine.requirements import require_for_build
     from ..engine.tune import tune_spec
     from ..store.store import Store
     from .display.progress import BuildDisplay
 
-    for request in make_requests(load(specs), None, None):
+    store, requests = Store(), make_requests(load(specs), None, None)
+    require_for_build(requests, store, "wheel", Path(tempfile.gettempdir()))
+    for request in requests:
         with BuildDisplay() as display:
-            path = tune_spec(request, Store(), display)
+            path = tune_spec(request, store, display)
         typer.echo(f"wrote {path}")

@@ -91,6 +91,7 @@ def _drive_cibuildwheel(
     out: Path,
 ) -> Iterator[Outcome]:
     extras.require("release", "`modelwheel wheel`")
+    from ..engine.requirements import require_compiler
     from ..release.cibuildwheel import build_wheels, select
 
     if github_job is not None:
@@ -99,6 +100,8 @@ def _drive_cibuildwheel(
         job = read_job(github_job)
         sdists, only = job.pick(sdists), [job.build]
     selection = select(system, only or ())
+    if selection.system != "linux":  # there it runs in containers that have a compiler
+        require_compiler(headers=False)  # cibuildwheel brings Pythons with headers
     return build_wheels(sdists, selection, out, lambda line: typer.echo(line, err=True))
 
 
@@ -106,8 +109,10 @@ def _cross_build(
     sdists: list[Path], tags: list[str], python: str | None, out: Path
 ) -> Iterator[Outcome]:
     extras.require("cross", "`modelwheel wheel --cross`")
+    from ..engine.requirements import require_disk
     from ..release.cross import build_wheels, find_target
 
+    require_disk(out)  # zig is the compiler, and brings headers of its own
     for target in [find_target(tag) for tag in tags]:
         yield from build_wheels(sdists, target, python, out)
 
@@ -255,12 +260,14 @@ def runtime(
 ) -> None:
     """Write the package that wheels without an extension of their own need."""
     extras.require("build", "`modelwheel runtime`")
+    from ..engine.requirements import require_compiler
     from ..packaging.runtime import require_tag, write_runtime
     from ..store.store import Store
 
     if tag:
         require_tag(tag)
-
+    if wheel:
+        require_compiler(headers=True)
     for path in write_runtime(out, Store(), wheel=wheel):
         typer.echo(f"wrote {path}")
 

@@ -1,15 +1,11 @@
-"""Looks over this machine: what modelwheel needs, what was found, how to mend what is missing."""
+"""`modelwheel doctor`: everything modelwheel needs on this machine, what was found, and fixes."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
-import shlex
 import shutil
 import sys
-import sysconfig
-import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -19,81 +15,63 @@ from pathlib import Path
 
 from packaging.version import Version
 
+from .. import extras, prerequisites
 from ..errors import EnvironmentProblemError
 from ..levels import cpu_level
+from ..prerequisites import BUILD_BYTES, Missing
 from ..store.disk import CACHE_VARIABLE, default_root
 from ..util.process import ProcessError, run
+from ..util.words import count, first_few
 from ..versions import CMAKE_MINIMUM, GIT_MINIMUM, TENSORFLOW_PYTHONS, TENSORFLOW_VERSION
 
 _TIMEOUT = 20.0
-_DISK_BYTES = 2 << 30
+
 _MEMORY_BYTES = 2 << 30  # TensorFlow's import takes 0.6 GB; the rest is for a model of 60 MB
 
-_RELEASE_TOOLS = ("cibuildwheel", "ziglang", "auditwheel", "capstone", "check-wheel-contents")
-
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
-
-# Uses what the wheel's own sources use: a C++17 compiler that can compile this and link it, can
-# compile those.
-_PROGRAM = b"""
-#include <cstdint>
-#include <optional>
-int main() {
-  if constexpr (sizeof(std::int64_t) == 8) return std::optional<int>{0}.value_or(1);
-}
-"""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     ok: bool
     found: str
     """What is there, in a few words."""
-    remedy: str | None
-    """How to mend it; None if there is nothing to mend."""
+    fix: str | None
+    """What to do; None if it is in order."""
     required: bool
-    """Whether modelwheel can do nothing useful without it."""
+    """Whether no wheel can be built here without it."""
 
 
 def diagnose() -> list[Finding]:
-    """Looks at everything at once, without importing TensorFlow; takes well under a second."""
+    """Makes all checks at once. They do not import TensorFlow and take well under a second."""
     with ThreadPoolExecutor(len(_CHECKS)) as pool:
         return [finding.result() for finding in [pool.submit(check) for check in _CHECKS]]
 
 
 def _check_python() -> Finding:
-    found = f"CPython {sys.version.split()[0]} ({sys.executable})"
-    lowest, highest = TENSORFLOW_PYTHONS
-    ok = lowest <= sys.version_info[:2] <= highest
-    remedy = (
-        f"TensorFlow {TENSORFLOW_VERSION} has wheels for CPython {_dotted(lowest)} to "
-        f"{_dotted(highest)}: compile with one of them"
+    lowest, highest = map(_dotted, TENSORFLOW_PYTHONS)
+    version = _dotted(sys.version_info[:2])
+    return _finding(
+        "Python",
+        TENSORFLOW_PYTHONS[0] <= sys.version_info[:2] <= TENSORFLOW_PYTHONS[1],
+        f"CPython {sys.version.split()[0]} ({sys.executable})",
+        f"TensorFlow {TENSORFLOW_VERSION} has no wheels for CPython {version}: to compile models, "
+        f"install modelwheel with CPython {lowest} to {highest}",
+        required=False,
     )
-    return _finding("Python", ok, found, remedy, required=False)
 
 
 def _check_headers() -> Finding:
-    header = Path(sysconfig.get_path("include")) / "Python.h"
-    version = _dotted(sys.version_info[:2])
-    return _finding(
-        "Python headers",
-        header.is_file(),
-        str(header) if header.is_file() else f"no {header}",
-        f"install them (Debian and Ubuntu: `apt install python{version}-dev`)",
+    return _prerequisite(
+        "Python headers", prerequisites.check_headers(), str(prerequisites.headers())
     )
 
 
 def _check_venv() -> Finding:
-    ok = importlib.util.find_spec("ensurepip") is not None
-    return _finding(
-        "Python venv",
-        ok,
-        "ensurepip is there" if ok else "no ensurepip",
-        f"install it (Debian and Ubuntu: `apt install python{_dotted(sys.version_info[:2])}-venv`)",
-    )
+    return _prerequisite("Python venv", prerequisites.check_venv(), "ensurepip is installed")
 
 
 def _check_tensorflow() -> Finding:
@@ -102,52 +80,70 @@ def _check_tensorflow() -> Finding:
         "TensorFlow",
         found == TENSORFLOW_VERSION,
         found or "not installed",
-        f"`pip install 'modelwheel[compile]'` installs TensorFlow {TENSORFLOW_VERSION}; only "
-        "compiling needs it",
+        f"to compile models, install TensorFlow {TENSORFLOW_VERSION}: "
+        "`pip install 'modelwheel[compile]'`",
         required=False,
     )
 
 
 def _check_compiler() -> Finding:
-    compiler = shlex.split(os.environ.get("CXX") or "c++")
-    remedy = "install a C++17 compiler (Debian and Ubuntu: `apt install g++`) or set CXX to one"
-    with tempfile.TemporaryDirectory() as directory:
-        output = str(Path(directory) / "a.out")
-        try:
-            banner = run([*compiler, "--version"], timeout=_TIMEOUT).text
-            run(
-                [*compiler, "-std=c++17", "-x", "c++", "-", "-o", output],
-                input=_PROGRAM,
-                timeout=_TIMEOUT,
-            )
-        except ProcessError as error:
-            return _finding("C++ compiler", ok=False, found=_first_line(str(error)), remedy=remedy)
-    return _finding("C++ compiler", ok=True, found=_first_line(banner), remedy=remedy)
+    return _prerequisite("C++ compiler", prerequisites.check_compiler(), _compiler_banner())
+
+
+def _compiler_banner() -> str:
+    try:
+        banner = run([*prerequisites.compiler_command(), "--version"], timeout=_TIMEOUT).text
+    except ProcessError:  # Visual Studio's compiler is not on PATH, for example
+        return "found"
+    return banner.partition("\n")[0].strip()
 
 
 def _check_cmake() -> Finding:
-    return _tool("CMake", ["cmake", "--version"], CMAKE_MINIMUM, "pip install cmake", wheel="cmake")
+    return _package("CMake", "cmake", CMAKE_MINIMUM)
 
 
 def _check_ninja() -> Finding:
-    return _tool("Ninja", ["ninja", "--version"], "1.5", "pip install ninja", wheel="ninja")
+    return _package("Ninja", "ninja", "1.5")
+
+
+def _check_build_tools() -> Finding:
+    return _extra("build tools", "build", "building wheels", required=True)
+
+
+def _check_release_tools() -> Finding:
+    return _extra("release tools", "release", "`modelwheel wheel` and `audit`", required=False)
+
+
+def _check_cross_tools() -> Finding:
+    return _extra("cross-building", "cross", "`modelwheel wheel --cross`", required=False)
 
 
 def _check_git() -> Finding:
-    return _tool("git", ["git", "--version"], GIT_MINIMUM, "apt install git", required=False)
+    path = shutil.which("git")
+    missing = prerequisites.check_git()
+    if missing is not None or path is None:
+        return _prerequisite("git", missing, "", required=False)
+    try:
+        number = re.search(r"\d+(\.\d+)+", run([path, "--version"], timeout=_TIMEOUT).text)
+    except ProcessError as error:
+        return _finding("git", ok=False, found=str(error), fix="reinstall git", required=False)
+    version = number[0] if number else "unknown version"
+    ok = number is not None and Version(version) >= Version(GIT_MINIMUM)
+    fix = f"install git {GIT_MINIMUM} or newer"
+    return _finding("git", ok, f"{version} ({path})", fix, required=False)
 
 
 def _check_disk() -> Finding:
     root = default_root()
     existing = next(path for path in (root, *root.parents) if path.exists())
-    free = shutil.disk_usage(existing).free
-    writable = os.access(existing, os.W_OK)
-    found = f"{_gigabytes(free)} free in {root}" if writable else f"{existing} is not writable"
+    if not os.access(existing, os.W_OK):
+        fix = f"correct its permissions, or set {CACHE_VARIABLE} to another directory"
+        return _finding("disk", ok=False, found=f"{existing} is not writable", fix=fix)
     return _finding(
         "disk",
-        writable and free >= _DISK_BYTES,
-        found,
-        f"free {_gigabytes(_DISK_BYTES)} there, or set {CACHE_VARIABLE} to a directory elsewhere",
+        prerequisites.check_disk(BUILD_BYTES, root) is None,
+        f"{_gigabytes(shutil.disk_usage(existing).free)} free in {root}",
+        f"free {_gigabytes(BUILD_BYTES)} there, or set {CACHE_VARIABLE} to another directory",
     )
 
 
@@ -156,7 +152,7 @@ def _check_memory() -> Finding:
         import psutil
     except ModuleNotFoundError:  # it is in the extra `build`
         hint = "`pip install 'modelwheel[build]'`"
-        return _finding("memory", ok=False, found="unknown", remedy=hint, required=False)
+        return _finding("memory", ok=False, found="unknown", fix=hint, required=False)
     available = psutil.virtual_memory().available
     with suppress(OSError, ValueError):  # without a limit the file is absent or says "max"
         available = min(available, int(_CGROUP_LIMIT.read_text()))
@@ -164,7 +160,7 @@ def _check_memory() -> Finding:
         "memory",
         available >= _MEMORY_BYTES,
         f"{_gigabytes(available)} available",
-        f"compiling takes 1 GB and more: free {_gigabytes(_MEMORY_BYTES)}",
+        f"compiling takes 1 GB or more: free {_gigabytes(_MEMORY_BYTES)}",
         required=False,
     )
 
@@ -177,73 +173,73 @@ def _check_cpu() -> Finding:
     return _finding("CPU level", ok, found, "use a machine with one of these architectures")
 
 
-def _check_release_tools() -> Finding:
-    versions = {name: _installed(name) for name in _RELEASE_TOOLS}
-    missing = [name for name, version in versions.items() if version is None]
-    found = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
-    return _finding(
-        "release tools",
-        not missing,
-        f"not installed: {', '.join(missing)}" if missing else found,
-        "`pip install 'modelwheel[release]'`; only `wheel` and `audit` need them",
-        required=False,
-    )
-
-
 def _check_containers() -> Finding:
-    engine = os.environ.get("CIBW_CONTAINER_ENGINE", "docker").partition(";")[0].strip()
-    path = shutil.which(engine) or shutil.which("podman")
-    return _finding(
-        "containers",
-        path is not None,
-        path or f"neither {engine} nor podman",
-        "install podman or docker; only `wheel` for Linux needs one, and `wheel --cross` none",
-        required=False,
-    )
+    from ..release.containers import find_engine
+
+    try:
+        engine, problem = find_engine(os.environ), None
+    except EnvironmentProblemError as error:
+        engine, problem = "none that works", str(error)
+    fix = problem or ""
+    return _finding("containers", problem is None, engine, fix, required=False)
 
 
 _CHECKS: Sequence[Callable[[], Finding]] = (
     _check_python,
     _check_headers,
     _check_venv,
-    _check_tensorflow,
     _check_compiler,
+    _check_build_tools,
     _check_cmake,
     _check_ninja,
-    _check_git,
     _check_disk,
     _check_memory,
     _check_cpu,
+    _check_git,
+    _check_tensorflow,
     _check_release_tools,
+    _check_cross_tools,
     _check_containers,
 )
 
 
-def _tool(
-    name: str,
-    argv: list[str],
-    minimum: str,
-    install: str,
-    *,
-    wheel: str | None = None,
-    required: bool = True,
+def _prerequisite(
+    name: str, missing: Missing | None, found: str, *, required: bool = True
 ) -> Finding:
-    """Judges a program by its version: that of its wheel if installed, else that on PATH."""
-    version = _installed(wheel) if wheel else None
-    found = f"{version} (Python package)"
-    if version is None:
-        try:
-            said = re.search(r"\d+(\.\d+)+", run(argv, timeout=_TIMEOUT).text)
-            version = said and said[0]
-            found = f"{version} ({shutil.which(argv[0])})"
-        except ProcessError as error:
-            found = _first_line(str(error))
-    ok = version is not None and Version(version) >= Version(minimum)
-    return _finding(name, ok, found, f"install {minimum} or newer (`{install}`)", required=required)
+    if missing is None:
+        return Finding(name, ok=True, found=found, fix=None, required=required)
+    return Finding(
+        name,
+        ok=False,
+        found=f"no {missing.what.removeprefix('a ')}",
+        fix=missing.fix,
+        required=required,
+    )
 
 
-def _finding(name: str, ok: bool, found: str, remedy: str, *, required: bool = True) -> Finding:
-    return Finding(name, ok, found, None if ok else remedy, required)
+def _package(name: str, distribution: str, minimum: str) -> Finding:
+    """A tool from its Python package: scikit-build-core prefers it to the one on PATH."""
+    version = _installed(distribution)
+    on_path = shutil.which(distribution)
+    ignored = f"; {on_path} is not used" if on_path else ""
+    return _finding(
+        name,
+        version is not None and Version(version) >= Version(minimum),
+        f"{version} (Python package)" if version else f"no Python package{ignored}",
+        f"install {minimum} or newer: `pip install '{distribution}>={minimum}'`",
+    )
+
+
+def _extra(name: str, extra: str, purpose: str, *, required: bool) -> Finding:
+    names = extras.distributions(extra)
+    missing = extras.missing(extra)
+    found = f"not installed: {first_few(missing)}" if missing else count(len(names), "package")
+    fix = f"for {purpose}: `pip install 'modelwheel[{extra}]'`"
+    return _finding(name, not missing, found, fix, required=required)
+
+
+def _finding(name: str, ok: bool, found: str, fix: str, *, required: bool = True) -> Finding:
+    return Finding(name, ok, found, None if ok else fix, required)
 
 
 def _installed(distribution: str) -> str | None:
@@ -254,14 +250,9 @@ def _installed(distribution: str) -> str | None:
         return None
 
 
-def _first_line(text: str) -> str:
-    lines = text.splitlines()
-    return lines[0] if lines else ""
-
-
 def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
 def _gigabytes(size: int) -> str:
-    return f"{size / (1 << 30):.1f} GB"
+    return f"{size / 1e9:.1f} GB"

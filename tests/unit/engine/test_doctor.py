@@ -15,7 +15,7 @@ from modelwheel.engine import doctor
 from modelwheel.engine.doctor import Finding, diagnose
 from modelwheel.errors import EnvironmentProblemError
 from modelwheel.levels import LEVELS, cpu_level
-from modelwheel.versions import CMAKE_MINIMUM, TENSORFLOW_VERSION
+from modelwheel.versions import CMAKE_MINIMUM, TENSORFLOW_PYTHONS, TENSORFLOW_VERSION
 
 NEHALEM = (
     "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush mmx fxsr sse "
@@ -25,8 +25,9 @@ HASWELL = f"{NEHALEM} movbe xsave avx f16c fma abm bmi1 avx2 bmi2"
 SKYLAKE_SERVER = f"{HASWELL} avx512f avx512dq avx512cd avx512bw avx512vl"
 
 
-def finding(name: str) -> Finding:
-    (found,) = [found for found in diagnose() if found.name == name]
+def finding(check: str) -> Finding:
+    """The result of one check alone; `diagnose` makes them all."""
+    found: Finding = getattr(doctor, f"_check_{check}")()
     return found
 
 
@@ -50,34 +51,35 @@ assert not [name for name in sys.modules if name.startswith("tensorflow")]
         "Python",
         "Python headers",
         "Python venv",
-        "TensorFlow",
         "C++ compiler",
+        "build tools",
         "CMake",
         "Ninja",
-        "git",
         "disk",
         "memory",
         "CPU level",
+        "git",
+        "TensorFlow",
         "release tools",
+        "cross-building",
         "containers",
     ]
 
 
-def test_only_what_is_wrong_has_a_remedy() -> None:
+def test_only_what_is_wrong_has_a_fix() -> None:
     for found in diagnose():
         assert found.found
-        assert found.ok == (found.remedy is None)
+        assert found.ok == (found.fix is None)
 
 
 def test_a_bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("CXX", raising=False)
-    compiler, git = finding("C++ compiler"), finding("git")
+    compiler, git = finding("compiler"), finding("git")
     assert not compiler.ok
     assert compiler.required
-    assert "cannot start `c++ --version`" in compiler.found
-    assert compiler.remedy is not None
-    assert "apt install g++" in compiler.remedy
+    assert compiler.found == "no C++17 compiler (c++)"
+    assert compiler.fix == "on Debian and Ubuntu: apt install g++"
     assert not git.ok
     assert not git.required  # needed by git sources alone
 
@@ -85,13 +87,13 @@ def test_a_bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_compiler_that_cannot_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "cxx", 'test "$1" = --version || { echo "no libstdc++" >&2; exit 1; }')
     monkeypatch.setenv("CXX", str(tmp_path / "cxx"))
-    assert not finding("C++ compiler").ok
-    assert "failed with exit code 1" in finding("C++ compiler").found
+    assert not finding("compiler").ok
+    assert "cxx cannot compile and link a small program" in finding("compiler").found
 
 
 def test_cxx_may_hold_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "c++ -O1")
-    assert finding("C++ compiler").ok
+    assert finding("compiler").ok
 
 
 @pytest.mark.parametrize(
@@ -110,17 +112,53 @@ def test_old_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, *
     assert finding("git").ok == ok
 
 
-def test_cmake_of_the_system_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program(tmp_path, "cmake", "echo cmake version 3.24.9")
+def test_cmake_of_the_system_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, "cmake", "echo cmake version 4.0")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(doctor, "_installed", lambda _: None)
-    assert finding("CMake") == Finding(
+    assert finding("cmake") == Finding(
         "CMake",
         ok=False,
-        found=f"3.24.9 ({tmp_path}/cmake)",
-        remedy="install 3.25 or newer (`pip install cmake`)",
+        found=f"no Python package; {tmp_path}/cmake is not used",
+        fix="install 3.25 or newer: `pip install 'cmake>=3.25'`",
         required=True,
     )
+
+
+def test_cmake_of_the_environment_needs_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert finding("cmake").ok
+    assert finding("ninja").ok
+
+
+def test_a_python_that_tensorflow_has_no_wheels_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert TENSORFLOW_PYTHONS[1] < (3, 14)
+    monkeypatch.setattr(sys, "version_info", (3, 14, 0))
+    fix = finding("python").fix
+    assert fix is not None
+    assert fix.startswith(f"TensorFlow {TENSORFLOW_VERSION} has no wheels for CPython 3.14: ")
+
+
+def test_missing_packages_of_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modelwheel.extras._is_installed", lambda name: name != "capstone")
+    assert finding("build_tools").ok
+    found = finding("release_tools")
+    assert (found.ok, found.found) == (False, "not installed: capstone")
+    assert found.fix is not None
+    assert found.fix.endswith("`pip install 'modelwheel[release]'`")
+
+
+def test_a_container_engine_that_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, "docker", "echo 'Cannot connect to the Docker daemon' >&2; exit 1")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    monkeypatch.delenv("CIBW_CONTAINER_ENGINE", raising=False)
+    monkeypatch.setattr("modelwheel.release.containers.ENGINES", ("docker",))
+    found = finding("containers")
+    assert not found.ok
+    assert found.fix is not None
+    assert "Cannot connect to the Docker daemon" in found.fix
 
 
 def test_another_tensorflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,15 +168,15 @@ def test_another_tensorflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "Metadata-Version: 2.1\nName: tensorflow\nVersion: 2.19.0\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = finding("TensorFlow")
+    found = finding("tensorflow")
     assert (found.ok, found.found, found.required) == (False, "2.19.0", False)
-    assert found.remedy is not None
-    assert "pip install 'modelwheel[compile]'" in found.remedy
+    assert found.fix is not None
+    assert "pip install 'modelwheel[compile]'" in found.fix
 
 
 def test_a_small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MODELWHEEL_CACHE_DIR", str(tmp_path / "not" / "there"))
-    monkeypatch.setattr(doctor, "_DISK_BYTES", 1 << 60)
+    monkeypatch.setattr(doctor, "BUILD_BYTES", 1 << 60)
     found = finding("disk")
     assert not found.ok
     assert found.found.endswith(f"free in {tmp_path}/not/there")
@@ -190,7 +228,7 @@ def test_levels_of_other_architectures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "s390x")
     with pytest.raises(EnvironmentProblemError, match="s390x"):
         cpu_level()
-    assert not finding("CPU level").ok
+    assert not finding("cpu").ok
 
 
 def test_the_c_library_sees_the_same_level() -> None:

@@ -218,8 +218,15 @@ def print_diagnosis(findings: Sequence[Diagnosis]) -> None:
             if finding.required
             else "[yellow]note[/]"
         )
-        table.add_row(mark, finding.name, escape(finding.found), escape(finding.remedy or ""))
+        table.add_row(mark, finding.name, escape(finding.found), escape(finding.fix or ""))
     OUT.print(table)
+    required = [finding.name for finding in findings if finding.required and not finding.ok]
+    optional = [finding.name for finding in findings if not finding.required and not finding.ok]
+    OUT.print(
+        f"Not ready to build wheels: {', '.join(required)}" if required else "Ready to build wheels"
+    )
+    if optional:
+        OUT.print(f"Not ready for everything: {', '.join(optional)}")
 
 
 def print_publication(plan: Plan) -> None:

@@ -1,0 +1,86 @@
+"""What the steps of a build need on this machine: checked before anything slow."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from .. import prerequisites
+from ..errors import EnvironmentProblemError, ModelwheelError
+from ..prerequisites import Missing
+from ..request import Request
+from ..store.store import Store
+from .plan import PlannedStep, plan
+from .steps import Goal
+
+
+def require_for_build(requests: Sequence[Request], store: Store, goal: Goal, out: Path) -> None:
+    """Checks that this machine has what the steps of a build that would run need.
+
+    Whatever is in the store already needs nothing: a cached build works on any machine.
+
+    Raises:
+        EnvironmentProblemError: Something is missing; one sentence says what to install.
+    """
+    if goal == "wheel" and not _finds_compiler():
+        # There is no plan without it, because the keys of wheels contain the compiler's version.
+        require_compiler(headers=True)
+    steps = [
+        (step.kind, request.spec.package.bindings)
+        for request in requests
+        for step in _steps_to_run(request, store, goal)
+    ]
+    if any(kind in ("wheel", "runtime") for kind, _ in steps):
+        # A wheel with shared bindings has no extension of its own, but the runtime has one.
+        extensions = {("wheel", "extension"), ("runtime", "shared")}
+        require_compiler(headers=not extensions.isdisjoint(steps))
+    if steps:
+        require_disk(store.root, out)
+
+
+def require_compiler(*, headers: bool) -> None:
+    """Checks that wheels can be built and verified here.
+
+    Args:
+        headers: Whether these wheels have a Python extension.
+
+    Raises:
+        EnvironmentProblemError: They cannot.
+    """
+    checks = [prerequisites.check_venv, prerequisites.check_compiler]
+    if headers:
+        checks.insert(1, prerequisites.check_headers)
+    _refuse([check() for check in checks])
+
+
+def require_disk(*directories: Path) -> None:
+    """Checks that there is space for a build.
+
+    Raises:
+        EnvironmentProblemError: There is not.
+    """
+    found = [
+        prerequisites.check_disk(prerequisites.BUILD_BYTES, each.absolute()) for each in directories
+    ]
+    _refuse(list(dict.fromkeys(found)))
+
+
+def _refuse(found: Sequence[Missing | None]) -> None:
+    missing = [each for each in found if each is not None]
+    if missing:
+        raise EnvironmentProblemError(prerequisites.explain(missing))
+
+
+def _finds_compiler() -> bool:
+    if sys.platform == "win32" and not os.environ.get("CXX"):
+        return prerequisites.has_visual_studio()
+    return shutil.which(prerequisites.compiler_command()[0]) is not None
+
+
+def _steps_to_run(request: Request, store: Store, goal: Goal) -> Iterator[PlannedStep]:
+    with suppress(ModelwheelError):  # the build reports it, and goes on with other specs
+        yield from (step for step in plan(request, store, goal) if step.state == "run")
