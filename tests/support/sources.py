@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from modelwheel.errors import SourceError
-from modelwheel.source.fetch import Source, fetch
+from modelwheel.source.fetch import fetch
+from modelwheel.spec.sources import AnySource, ArchiveSource, DirectorySource, GitSource
 from modelwheel.store.store import Store
 
 MODEL = {
@@ -40,7 +41,22 @@ def read(directory: Path) -> dict[str, bytes]:
     return {path.relative_to(directory).as_posix(): path.read_bytes() for path in found}
 
 
-def refusal(source: Source, store: Store, timeout: float = 60) -> str:
+def git_source(git: str, commit: str, path: str = ".", sha256: str | None = None) -> GitSource:
+    """A source with any address, also one that no spec may have."""
+    return GitSource.model_construct(git=git, commit=commit, path=path or ".", sha256=sha256)
+
+
+def archive_source(archive: str, sha256: str, path: str = ".") -> ArchiveSource:
+    """As `git_source`."""
+    return ArchiveSource.model_construct(archive=archive, sha256=sha256, path=path or ".")
+
+
+def directory_source(directory: Path, sha256: str | None = None) -> DirectorySource:
+    """As `git_source`."""
+    return DirectorySource.model_construct(directory=str(directory), sha256=sha256)
+
+
+def refusal(source: AnySource, store: Store, timeout: float = 60) -> str:
     with pytest.raises(SourceError) as caught:
         fetch(source, store, timeout)
     assert "Traceback" not in str(caught.value)

@@ -28,7 +28,7 @@ from ..compiler.freeze import GRAPH, SIGNATURE, FrozenSignature
 from ..compiler.program import Program
 from ..compiler.reference import ARRAYS, SUMMARY, Reference
 from ..platforms import Platform
-from ..request import Request, license_texts
+from ..request import Request
 from ..store.records import Record
 from ..store.store import Store
 from ..util.files import digest_file
@@ -72,7 +72,7 @@ class Project:
             "tree": self.tree_sha256,
             "costs": tune_lock.read_costs(request.spec.path),
             "licenses": {
-                name: digest_file(path).sha256 for name, path in license_texts(request.spec).items()
+                name: digest_file(path).sha256 for name, path in request.spec.license_texts.items()
             },
             "frozen": {str(size): _hashes(record) for size, record in self.frozen.items()},
             "compiled": [[*variant, _hashes(record)] for variant, record in self.compiled.items()],
@@ -206,7 +206,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _copy_licenses(request: Request, directory: Path) -> None:
-    for name, path in license_texts(request.spec).items():
+    for name, path in request.spec.license_texts.items():
         directory.mkdir(exist_ok=True)
         shutil.copyfile(path, directory / name)
 

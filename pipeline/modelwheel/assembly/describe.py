@@ -19,7 +19,7 @@ from ..compiler.reference import Reference
 from ..errors import UnsupportedModelError
 from ..levels import Level
 from ..platforms import Platform
-from ..request import Request, license_texts
+from ..request import Request
 from ..signature import Signature, Tensor
 from ..spec import BatchRule, Spec
 from ..versions import TENSORFLOW_VERSION
@@ -237,7 +237,7 @@ def _describe_model(spec: Spec) -> manifest.Model:
         summary=summary,
         license=package.license,
         weights_license=package.weights_license,
-        license_files=tuple(str(Path(LICENSES, name)) for name in license_texts(spec)),
+        license_files=tuple(str(Path(LICENSES, name)) for name in spec.license_texts),
         urls=dict(package.urls),
         keywords=package.keywords,
         bindings=package.bindings,

@@ -15,7 +15,7 @@ from ..assembly import tune_lock
 from ..compiler import check
 from ..compiler.pool import WorkerPool
 from ..errors import ModelwheelError
-from ..request import Request, source_of
+from ..request import Request
 from ..source import fetch as source
 from ..store.records import Record
 from ..store.store import Store
@@ -152,7 +152,7 @@ class _Build:
     def fetch(self) -> bool:
         """Fetches the model, on which all steps depend; whether that succeeded."""
         name, start = f"{self._request.name}/fetch", time.monotonic()
-        origin = source_of(self._request.spec)
+        origin = self._request.spec.origin
         self._reporter.planned([name])
         try:
             tune_lock.read_costs(self._request.spec.path)  # a damaged file is refused before work

@@ -11,7 +11,7 @@ from ..compiler.inspection import Inspection
 from ..compiler.jobs import InspectRequest
 from ..compiler.pool import WorkerPool
 from ..errors import ModelwheelError, UnsupportedModelError
-from ..request import make_request, source_of
+from ..request import make_request
 from ..source import fetch as source
 from ..spec import Spec
 from ..store.store import Store
@@ -51,7 +51,7 @@ def _check(spec: Spec, store: Store, pool: WorkerPool) -> CheckedModel:
     try:
         request = make_request(spec)
         tune_lock.read_costs(spec.path)  # a build refuses a damaged file
-        model = source.fetch(source_of(spec), store)
+        model = source.fetch(spec.origin, store)
         found = inspect(model, store, pool)
         findings = InspectStep(request, model.tree_sha256).check(found)
     except ModelwheelError as error:

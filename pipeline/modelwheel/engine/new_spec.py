@@ -9,6 +9,7 @@ from ..compiler.inspection import Inspection, TensorInfo
 from ..compiler.pool import WorkerPool
 from ..errors import SpecError
 from ..source import fetch as source
+from ..spec import DirectorySource
 from ..spec.scaffold import ModelDescription, TensorDescription, scaffold_spec
 from ..store.store import Store
 from ..util.files import write_atomically
@@ -27,7 +28,7 @@ def write_spec(name: str, saved_model: Path, signature: str, directory: Path) ->
     if path.exists():
         raise SpecError(f"{path} exists; remove it or choose another name")
     store = Store()
-    model = source.fetch(source.DirectorySource(saved_model), store)
+    model = source.fetch(DirectorySource.at(saved_model), store)
     with store.scratch() as scratch, WorkerPool(scratch, 1) as pool:
         inspection = inspect(model, store, pool)
     relative = Path(os.path.relpath(saved_model, directory))

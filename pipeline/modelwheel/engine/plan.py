@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ..request import Request, source_of
+from ..request import Request
 from ..source import fetch as source
 from ..store.records import Record
 from ..store.store import Store
@@ -28,12 +28,12 @@ class PlannedStep:
 
 def plan(request: Request, store: Store, goal: Goal = "wheel") -> list[PlannedStep]:
     """Every step of a request in the order of the pipeline. Fetches and runs nothing."""
-    origin = source_of(request.spec)
+    origin = request.spec.origin
     tree = source.known_tree(origin, store)
     state: State = "run" if tree is None else "cached"
     planned = [PlannedStep(f"{request.name}/fetch", "fetch", state, source.source_key(origin))]
     records: dict[str, Record] = {}
-    for step in steps_of(request, tree or "", source.provenance(origin, tree or ""), goal):
+    for step in steps_of(request, tree or "", origin.provenance(tree or ""), goal):
         key = _key(step, store, records) if tree is not None else None
         record = store.peek(key) if key is not None else None
         if record is not None:

@@ -13,7 +13,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -25,10 +25,10 @@ from ..compiler.freeze import GRAPH
 from ..engine.build import BuildOptions, BuildResult, Reporter, build
 from ..engine.steps import steps_of
 from ..errors import EnvironmentProblemError, ModelwheelError, ReplayError, SpecError
-from ..request import Request, locate, make_request, source_of
+from ..request import Request, make_request
 from ..source import fetch as source
 from ..spec import ArchiveSource, GitSource, Spec, find_specs, load_spec
-from ..spec.sources import is_local
+from ..spec.sources import AnySource, is_local
 from ..store.records import Record
 from ..store.store import Store
 from ..util.trees import digest_tree
@@ -140,10 +140,10 @@ class _Chain:
     def check_model(self) -> str:
         """What the source holds under its pin is the model that was compiled."""
         origin = self._contents.manifests[0].provenance
-        where = _recorded(origin.source) if self._spec is None else source_of(self._spec)
-        if not isinstance(where, source.ArchiveSource):
+        where = _recorded(origin.source) if self._spec is None else self._spec.origin
+        if not isinstance(where, ArchiveSource):
             # Without the spec's own pin of the tree: what differs is named here, file by file.
-            where = replace(where, sha256=None)
+            where = where.model_copy(update={"sha256": None})
         model = source.fetch(where, self._store)
         _require_tree(model.directory, origin.files)
         if dict(model.provenance) != origin.source:
@@ -248,17 +248,17 @@ def _search(digest: str) -> Spec | None:
     return None
 
 
-def _recorded(origin: Mapping[str, str]) -> source.Source:
+def _recorded(origin: Mapping[str, str]) -> AnySource:
     """The source that a manifest names; as careful with it as with a spec's."""
     place = {"path": origin.get("path") or "."}
     url = origin.get("url", "")
     try:
         if origin.get("kind") == "archive":
             given = {"archive": url, "sha256": origin.get("sha256"), **place}
-            return locate(ArchiveSource.model_validate(given), Path())
+            return ArchiveSource.model_validate(given)
         if origin.get("kind") == "git" and not is_local(url):
             given = {"git": url, "commit": origin.get("commit"), **place}
-            return locate(GitSource.model_validate(given), Path())
+            return GitSource.model_validate(given)
     except ValidationError as error:
         first = error.errors()[0]
         raise BrokenLinkError(f"the manifest's source cannot be used: {first['msg']}") from None

@@ -15,14 +15,12 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
-from urllib.parse import urlsplit
 
 from ..errors import SourceError
+from ..spec.sources import AnySource, ArchiveSource, DirectorySource, GitSource
 from ..store.keys import action_key
 from ..store.records import Record
 from ..store.store import Store
@@ -32,7 +30,6 @@ from ..util.files import (
     FileDigest,
     UnsafePathError,
     digest_stream,
-    name_problem,
     remove_tree,
 )
 from ..util.trees import digest_tree, open_tree
@@ -42,81 +39,8 @@ from . import archive, git
 FETCH_TIMEOUT = 900.0
 """Seconds that one download may take."""
 
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _LFS_POINTER_MAX_BYTES = 1024
-
-
-@dataclass(frozen=True)
-class GitSource:
-    """A directory of one commit of a git repository.
-
-    Raises:
-        SourceError: A pin or the path is malformed.
-    """
-
-    url: str
-    """Whatever `git fetch` takes: https, ssh, git or file URL, `host:path`, local path."""
-    commit: str
-    """The full commit id."""
-    path: str = ""
-    """POSIX path of the SavedModel in the repository; empty for its root."""
-    sha256: str | None = None
-    """The tree hash, if pinned."""
-    written: str = ""
-    """The address as the spec has it, if that is a relative path: what ships must not tell where it
-    led on this machine."""
-
-    def __post_init__(self) -> None:
-        if not _COMMIT.fullmatch(self.commit):
-            raise SourceError(
-                f"{self.commit!r} is not a full commit id (40 lower-case hexadecimal digits): "
-                "branches, tags and short ids can change; `git rev-parse` tells the full one"
-            )
-        object.__setattr__(self, "path", _checked_path(self.path))
-        _check_sha256(self.sha256)
-
-
-@dataclass(frozen=True)
-class ArchiveSource:
-    """A directory in an archive (.tar.gz, .tar.xz, .zip).
-
-    Raises:
-        SourceError: The URL, a pin or the path is malformed.
-    """
-
-    url: str
-    """An https, http or file URL."""
-    sha256: str
-    """SHA-256 of the archive itself."""
-    path: str = ""
-    """POSIX path of the SavedModel in the archive; empty for its root."""
-
-    def __post_init__(self) -> None:
-        _check_url(self.url)
-        object.__setattr__(self, "path", _checked_path(self.path))
-        _check_sha256(self.sha256)
-
-
-@dataclass(frozen=True)
-class DirectorySource:
-    """A directory of this machine.
-
-    Raises:
-        SourceError: The pin is malformed.
-    """
-
-    directory: Path
-    sha256: str | None = None
-    """The tree hash, if pinned."""
-
-    def __post_init__(self) -> None:
-        _check_sha256(self.sha256)
-
-
-Source: TypeAlias = GitSource | ArchiveSource | DirectorySource
 
 
 @dataclass(frozen=True)
@@ -135,7 +59,7 @@ class FetchedModel:
     """Where it comes from, without credentials and without paths of this machine."""
 
 
-def fetch(source: Source, store: Store, timeout: float = FETCH_TIMEOUT) -> FetchedModel:
+def fetch(source: AnySource, store: Store, timeout: float = FETCH_TIMEOUT) -> FetchedModel:
     """Fetches a model, or takes it from the store, and verifies it.
 
     A local directory is read anew each time, and copied while it is hashed: what changes in it
@@ -158,38 +82,38 @@ def fetch(source: Source, store: Store, timeout: float = FETCH_TIMEOUT) -> Fetch
     tree = tree_digest(record.files)
     commit = source.commit if isinstance(source, GitSource) else None
     if isinstance(source, GitSource):
-        _require_tree(source.sha256, tree, _describe(source))
+        _require_tree(source.sha256, tree, str(source))
     directory = store.keep_directory()
     store.materialize(record, directory, link=True)
-    return FetchedModel(key, directory, tree, commit, provenance(source, tree))
+    return FetchedModel(key, directory, tree, commit, source.provenance(tree))
 
 
-def source_key(source: Source) -> str:
+def source_key(source: AnySource) -> str:
     """The key of a source in the store, without fetching it; a local directory is hashed.
 
     Raises:
         SourceError: A local directory cannot be read, or holds what no model may hold.
     """
     if isinstance(source, GitSource):
-        url = redact(source.url)
-        return action_key("source-git", url=url, commit=source.commit, path=source.path)
+        url, path = redact(source.address), source.subdirectory
+        return action_key("source-git", url=url, commit=source.commit, path=path)
     if isinstance(source, ArchiveSource):
-        return action_key("source-archive", sha256=source.sha256, path=source.path)
-    return _directory_key(tree_sha256(source.directory))
+        return action_key("source-archive", sha256=source.sha256, path=source.subdirectory)
+    return _directory_key(tree_sha256(source.location))
 
 
-def known_tree(source: Source, store: Store) -> str | None:
+def known_tree(source: AnySource, store: Store) -> str | None:
     """The tree hash of a source as far as it is known without fetching.
 
     That of a local directory is computed; that of anything else is known if it was fetched before.
     """
     if isinstance(source, DirectorySource):
-        return tree_sha256(source.directory)
+        return tree_sha256(source.location)
     record = store.peek(source_key(source))
     return None if record is None else tree_digest(record.files)
 
 
-def is_at_hand(source: Source, store: Store) -> bool:
+def is_at_hand(source: AnySource, store: Store) -> bool:
     """Whether `fetch` has nothing to download."""
     return isinstance(source, DirectorySource) or store.contains(source_key(source))
 
@@ -219,35 +143,37 @@ def tree_digest(files: Mapping[str, FileDigest]) -> str:
 
 
 def _download(source: GitSource | ArchiveSource, store: Store, key: str, timeout: float) -> Record:
-    shown = _describe(source)
+    shown = str(source)
     with store.scratch() as scratch, store.disk_errors(scratch):
         directory = scratch / "model"
         directory.mkdir()
         if isinstance(source, GitSource):
-            git.fetch_tree(source.url, source.commit, source.path, directory, scratch, timeout)
+            git.fetch_tree(
+                source.address, source.commit, source.subdirectory, directory, scratch, timeout
+            )
         else:
             file = scratch / "archive"
-            archive.download(source.url, source.sha256, file, timeout)
-            archive.extract(file, source.path, directory, redact(source.url))
+            archive.download(source.archive, source.sha256, file, timeout)
+            archive.extract(file, source.subdirectory, directory, redact(source.archive))
         files = digest_tree(directory)
         _check_model(directory, files, shown)
-        return store.publish(key, directory, provenance(source, tree_digest(files)))
+        return store.publish(key, directory, source.provenance(tree_digest(files)))
 
 
 def _snapshot(source: DirectorySource, store: Store) -> FetchedModel:
-    _require_directory(source.directory)
+    _require_directory(source.location)
     directory = store.keep_directory()
     try:
-        files = _copy_tree(source.directory, directory, store)
+        files = _copy_tree(source.location, directory, store)
         tree = tree_digest(files)
-        _check_model(directory, files, str(source.directory))
-        _require_tree(source.sha256, tree, str(source.directory))
+        _check_model(directory, files, str(source.location))
+        _require_tree(source.sha256, tree, str(source.location))
     except BaseException:
         remove_tree(directory)
         raise
     for name in files:
         (directory / name).chmod(0o444)
-    return FetchedModel(_directory_key(tree), directory, tree, None, provenance(source, tree))
+    return FetchedModel(_directory_key(tree), directory, tree, None, source.provenance(tree))
 
 
 def _copy_tree(source: Path, target: Path, store: Store) -> dict[str, FileDigest]:
@@ -327,50 +253,9 @@ def _directory_key(tree: str) -> str:
     return action_key("source-directory", tree_sha256=tree)
 
 
-def provenance(source: Source, tree: str) -> dict[str, str]:
-    """Where a model with this tree hash comes from, without credentials and local paths."""
-    if isinstance(source, DirectorySource):
-        return {"kind": "directory", "tree_sha256": tree}
-    place = {"path": source.path, "tree_sha256": tree}
-    if isinstance(source, GitSource):
-        url = redact(source.written or source.url)
-        return {"kind": "git", "url": url, **place, "commit": source.commit}
-    return {"kind": "archive", "url": redact(source.url), **place, "sha256": source.sha256}
-
-
-def _describe(source: GitSource | ArchiveSource) -> str:
-    commit = f" at {source.commit}" if isinstance(source, GitSource) else ""
-    return f"{redact(source.url)}{commit}" + (f", {source.path!r}" if source.path else "")
-
-
 def _refusal(directory: Path, error: UnsafePathError) -> SourceError:
     return SourceError(f"{directory} is refused: {error}; a model holds plain files only")
 
 
 def _unreadable(error: OSError) -> SourceError:
     return SourceError(f"cannot read {error.filename}: {error.strerror}; mend its permissions")
-
-
-def _check_url(url: str) -> None:
-    try:
-        usable = urlsplit(url).scheme in archive.SCHEMES
-    except ValueError:
-        usable = False
-    if not usable:
-        known = ", ".join(archive.SCHEMES)
-        raise SourceError(f"{redact(url)!r} is no URL that an archive can come from; use {known}")
-
-
-def _checked_path(path: str) -> str:
-    """A path in a repository or archive without the `./` or `/` that people put around it."""
-    plain = path.removeprefix("./").rstrip("/") if path != "/" else path
-    if plain in {"", "."}:
-        return ""
-    if problem := name_problem(plain):
-        raise SourceError(f"the path {path!r} {problem}; write it relative to the root")
-    return plain
-
-
-def _check_sha256(sha256: str | None) -> None:
-    if sha256 is not None and not _SHA256.fullmatch(sha256):
-        raise SourceError(f"{sha256!r} is not a SHA-256 (64 lower-case hexadecimal digits)")

@@ -118,6 +118,6 @@ class Batching(Section):
             if missing:
                 sizes = ", ".join(map(str, missing))
                 wrong = f"'{rule}' uses {sizes}, but only {compiled} will be compiled"
-                remedy = "Use those, or extend compilation.batch_sizes"
-                found.append(Mistake(wrong, remedy, ("rules", index)))
+                hint = "Use those, or extend compilation.batch_sizes"
+                found.append(Mistake(wrong, hint, ("rules", index)))
         return found

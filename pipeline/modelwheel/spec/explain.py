@@ -11,10 +11,11 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from ..util.words import nearest_word, shorten, suggest
 from .fields import Mistake
 from .model import Spec
 from .reading.document import Document
-from .reading.problems import KeyPath, Problem, did_you_mean, format_field, nearest_word, shorten
+from .reading.problems import KeyPath, Problem, format_field
 from .sources import SOURCE_KINDS, source_tag
 
 _TAGS = {source_tag(kind): section for kind, section in SOURCE_KINDS.items()}
@@ -45,7 +46,7 @@ def _problems(detail: ErrorDetails, document: Document) -> Iterator[Problem]:
     for found in _mistakes(detail, document):
         at = (*path, *found.at)
         position = document.position(at, of_key=of_key)
-        yield Problem(document.path, position, at, found.wrong, found.remedy)
+        yield Problem(document.path, position, at, found.wrong, found.hint)
 
 
 def _key_path(detail: ErrorDetails) -> KeyPath:
@@ -169,7 +170,7 @@ def _unknown_key(detail: ErrorDetails) -> Mistake:
     key = str(_key_path(detail)[-1])
     if key in _places():
         return Mistake("unknown key here", f"It belongs at {' or '.join(_places()[key])}")
-    return Mistake("unknown key", did_you_mean(key, section.model_fields if section else ()))
+    return Mistake("unknown key", suggest(key, section.model_fields if section else ()))
 
 
 def _meant_key(detail: ErrorDetails) -> str | None:

@@ -27,13 +27,13 @@ class Mistake(NamedTuple):
     """What a validator has found: `at` leads from the validated value to the part that is wrong."""
 
     wrong: str
-    remedy: str = ""
+    hint: str = ""
     at: KeyPath = ()
 
 
-def mistake(wrong: str, remedy: str = "", at: KeyPath = ()) -> PydanticCustomError:
+def mistake(wrong: str, hint: str = "", at: KeyPath = ()) -> PydanticCustomError:
     """The exception by which a validator reports one mistake."""
-    return mistakes([Mistake(wrong, remedy, at)])
+    return mistakes([Mistake(wrong, hint, at)])
 
 
 def mistakes(found: Iterable[Mistake]) -> PydanticCustomError:

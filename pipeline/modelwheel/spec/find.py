@@ -1,4 +1,4 @@
-"""From what a command line names to spec files: files, directories of specs, globs."""
+"""Finds the spec files that a command line names: files, directories, patterns."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..errors import SpecError
-from .reading.problems import did_you_mean
+from ..util.words import suggest
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+_LOOKED_FOR = ", ".join(f"*{suffix}" for suffix in _SUFFIXES)
+_CREATE = "`modelwheel new` creates one"
 _NO_SPECS = ("schema.json", ".tune.json")
 
 
 def find_specs(patterns: Sequence[str]) -> list[Path]:
-    """The spec files that some patterns name, each pattern's in alphabetical order.
+    """The spec files that match some patterns, sorted by name within each pattern.
 
     Raises:
-        SpecError: A pattern names none.
+        SpecError: A pattern matches none.
     """
     return [path for pattern in patterns for path in _find(pattern)]
 
@@ -31,7 +33,9 @@ def _find(pattern: str) -> Iterable[Path]:
     candidates = path.iterdir() if path.is_dir() else map(Path, matches)
     found = sorted(candidate for candidate in candidates if _is_spec(candidate))
     if not found:
-        raise SpecError(f"there is no spec {pattern!r}. {_hint(path)}")
+        if path.is_dir():
+            raise SpecError(f"no specs in {pattern} (looked for {_LOOKED_FOR}); {_CREATE}")
+        raise SpecError(f"no spec {pattern!r}; {_hint(path)}")
     return found
 
 
@@ -42,4 +46,4 @@ def _is_spec(path: Path) -> bool:
 def _hint(path: Path) -> str:
     parent = path.parent if path.parent.is_dir() else Path()
     names = sorted(p.name for p in parent.iterdir() if _is_spec(p))
-    return did_you_mean(path.name, names) if names else "`modelwheel new` writes one"
+    return suggest(path.name, names) if names else _CREATE

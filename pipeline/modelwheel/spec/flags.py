@@ -41,8 +41,8 @@ def _check_flag(flag: str) -> str:
 def _check_xla_flag(flag: str) -> str:
     _check_flag(flag)
     if not flag.startswith("--xla_"):
-        remedy = "Move it to tf_xla_flags" if flag.startswith("--tf_") else ""
-        raise mistake(f"{flag_name(flag)} is no flag of XLA: those begin with xla_", remedy)
+        hint = "Move it to tf_xla_flags" if flag.startswith("--tf_") else ""
+        raise mistake(f"{flag_name(flag)} is no flag of XLA: those begin with xla_", hint)
     return flag
 
 

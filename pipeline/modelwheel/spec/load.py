@@ -13,24 +13,28 @@ from .reading.document import Document, read_document
 from .reading.problems import Problem, spec_error
 
 
-def load_spec(path: Path) -> Spec:
-    """Read and check one spec file (YAML, or JSON if its name ends in `.json`).
+def load_spec(path: Path, *, with_files: bool = True) -> Spec:
+    """Reads and checks one spec file (YAML, or JSON if its name ends in `.json`).
+
+    Args:
+        path: The file.
+        with_files: Whether the files that it names must exist.
 
     Raises:
         SpecError: The file has mistakes; the message lists them all.
     """
-    spec, problems = _read(path)
+    spec, problems = _read(path, with_files=with_files)
     if spec is None:
         raise spec_error(problems, 1)
     return spec
 
 
 def load_specs(paths: Iterable[Path]) -> list[Spec]:
-    """Read and check several spec files, each once, in the given order.
+    """Reads and checks several spec files, each once, in the given order.
 
     Raises:
         SpecError: Any file has mistakes, or two of them would make the same wheel or C++ class;
-            the message lists all of it.
+            the message lists all mistakes.
     """
     files: dict[Path, Path] = {}
     for path in paths:
@@ -48,16 +52,17 @@ def load_specs(paths: Iterable[Path]) -> list[Spec]:
     return specs
 
 
-def _read(path: Path) -> tuple[Spec | None, list[Problem]]:
+def _read(path: Path, *, with_files: bool = True) -> tuple[Spec | None, list[Problem]]:
     document = read_document(path)
-    spec, problems = _validate(document)
+    spec, problems = _validate(document, with_files=with_files)
     problems = sorted([*document.problems, *problems], key=lambda problem: problem.position)
     return (None if problems else spec), problems
 
 
-def _validate(document: Document) -> tuple[Spec | None, list[Problem]]:
+def _validate(document: Document, *, with_files: bool) -> tuple[Spec | None, list[Problem]]:
+    context = {"path": document.path, "with_files": with_files}
     try:
-        return Spec.model_validate(document.values, context={"path": document.path}), []
+        return Spec.model_validate(document.values, context=context), []
     except ValidationError as error:
         return None, explain(error, document)
 

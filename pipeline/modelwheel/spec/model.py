@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from ..levels import LEVELS, Level, default_levels
+from ..util.words import nearest_word, suggest
 from .batching import MAX_BATCH_SIZE, Batching
 from .fields import (
     GivenName,
@@ -45,16 +46,15 @@ from .names import (
     to_distribution,
     to_identifier,
 )
-from .reading.problems import did_you_mean, nearest_word
-from .sources import Source, check_url
+from .sources import AnySource, DirectorySource, Source, check_url
 
 
 def _check_version(version: str) -> str:
     try:
         return str(Version(version))
     except InvalidVersion:
-        remedy = 'Write it like "1.2.0" or "2.0rc1" (PEP 440)'
-        raise mistake(f"'{version}' is not a version", remedy) from None
+        hint = 'Write it like "1.2.0" or "2.0rc1" (PEP 440)'
+        raise mistake(f"'{version}' is not a version", hint) from None
 
 
 class ModelSection(Section):
@@ -130,8 +130,8 @@ def _check_license(expression: str) -> str:
     except InvalidLicenseExpression:
         nearest = nearest_word(expression, _COMMON_LICENSES)
         meant = f" (did you mean '{nearest}'?)" if nearest else ""
-        remedy = f"Use one from spdx.org/licenses or LicenseRef-NAME{meant}"
-        raise mistake(f"'{expression}' is not an SPDX licence expression", remedy) from None
+        hint = f"Use one from spdx.org/licenses or LicenseRef-NAME{meant}"
+        raise mistake(f"'{expression}' is not an SPDX licence expression", hint) from None
 
 
 def _check_keyword(keyword: str) -> str:
@@ -175,6 +175,29 @@ class PackageSection(Section):
         description="An extension for each Python in wheels of its own, or one wheel for all Pythons "
         "that shares the extension of the package modelwheel-runtime with other models.",
     )
+
+    @field_validator("license_files")
+    @classmethod
+    def _check_license_files(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if info.context is not None and info.context.get("with_files"):
+            directory = info.context["path"].absolute().parent
+            if found := list(_find_unusable_files(directory, names)):
+                raise mistakes(found)
+        return names
+
+
+def _find_unusable_files(directory: Path, names: Sequence[str]) -> Iterator[Mistake]:
+    """Files that are missing, or that would overwrite each other in one directory of the wheel."""
+    seen: dict[str, str] = {}
+    for index, name in enumerate(names):
+        path = directory / name
+        if not path.is_file():
+            wrong = f"there is no file '{name}' in the directory of the spec"
+            yield Mistake(wrong, "Add the file or correct the path", (index,))
+        if seen.setdefault(path.name, name) != name:
+            wrong = f"'{seen[path.name]}' and '{name}' have the same file name"
+            hint = "Rename one: the wheel keeps both in one directory"
+            yield Mistake(wrong, hint, (index,))
 
 
 _Bound = Annotated[StrictFloat, Field(ge=0)]
@@ -254,7 +277,7 @@ class InputSection(Section):
 
 def _check_target(name: str) -> str:
     if name not in LEVELS:
-        raise mistake(f"'{name}' is not a known CPU level", did_you_mean(name, LEVELS))
+        raise mistake(f"'{name}' is not a known CPU level", suggest(name, LEVELS))
     return name
 
 
@@ -352,6 +375,18 @@ class Spec(Section):
     def directory(self) -> Path:
         """The directory that the spec's paths are relative to, absolute."""
         return self._path.absolute().parent
+
+    @property
+    def origin(self) -> AnySource:
+        """Where the model comes from, with paths below the spec's directory."""
+        own = DirectorySource(directory=self.model.saved_model)
+        return (self.source or own).resolve(self.directory)
+
+    @property
+    def license_texts(self) -> dict[str, Path]:
+        """The licence texts by the names that they have in the wheel."""
+        paths = (self.directory / name for name in self.package.license_files)
+        return {path.name: path for path in paths}
 
     @property
     def identifier(self) -> str:

@@ -1,4 +1,4 @@
-"""Names that become a distribution, a module, a class, a header and a symbol: hostile until checked."""
+"""Names of models, which become names of a distribution, a module, a class, a header and symbols."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def check_model_name(name: str) -> str:
     """
     if not re.fullmatch(NAME_PATTERN, name):
         wrong = (
-            "must be lower-case letters, digits, - and _, begin with a letter, at most 63 of them"
+            "may contain only lower-case letters, digits, '-' and '_', must start with a letter, and "
+            "may be at most 63 characters long"
         )
         raise mistake(wrong, _propose(name))
     if re.search(r"[_-]{2}|[_-]$", name):

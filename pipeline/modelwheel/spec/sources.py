@@ -1,6 +1,6 @@
 """Where a model comes from: a commit of a git repository, an archive, or a directory; all pinned.
 
-What can change under its name (a branch, a tag, a short commit) is refused.
+Names whose content can change (branches, tags, short commits) are refused.
 """
 
 from __future__ import annotations
@@ -8,19 +8,33 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, StrictStr, Tag
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    PrivateAttr,
+    StrictStr,
+    Tag,
+)
 
+from ..util.urls import redact
+from ..util.words import nearest_word
 from .fields import LocalPath, RelativePath, Section, Sha256, check_local_path, mistake, one_line
-from .reading.problems import nearest_word
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 COMMIT_PATTERN = r"^([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$"
 
 _SECRET = re.compile(r"token|secret|passw|signature|credential|api[_-]?key|^sig$", re.IGNORECASE)
+_MAX_SCHEME_LENGTH = 20
+
 _SCP = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9.-]*:(?!/?-)[^\s:]+")
-_NO_CREDENTIALS = "Remove them; git's credential helpers or ~/.netrc are their place"
+_NO_CREDENTIALS = "Remove them; keep them in git's credential helpers or ~/.netrc"
 
 
 def check_url(url: str, schemes: tuple[str, ...]) -> str:
@@ -33,9 +47,9 @@ def check_url(url: str, schemes: tuple[str, ...]) -> str:
     """
     parts = _split(url)
     if parts.scheme not in schemes:
-        allowed = ", ".join(f"{scheme}://" for scheme in schemes)
-        remedy = "Use https instead" if parts.scheme == "http" else f"Allowed: {allowed}"
-        raise mistake("the URL must not begin like this", remedy)
+        allowed = " or ".join(f"{scheme}://" for scheme in schemes)
+        shown = parts.scheme if len(parts.scheme) < _MAX_SCHEME_LENGTH else "..."
+        raise mistake(f"unsupported URL scheme '{shown}://'", f"Use {allowed}")
     names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
     user_allowed = parts.scheme == "ssh"
     if parts.password is not None or (parts.username is not None and not user_allowed):
@@ -86,24 +100,36 @@ def _check_git_address(address: str) -> str:
 
 def _check_archive_address(address: str) -> str:
     if "://" not in address:
-        remedy = "Write file:///absolute/path for an archive on this machine"
-        raise mistake("this is not a URL", remedy)
+        hint = "Write file:///absolute/path for an archive on this machine"
+        raise mistake("this is not a URL", hint)
     return check_url(address, ("https", "file"))
 
 
 def _check_commit(commit: str) -> str:
     if re.fullmatch(COMMIT_PATTERN, commit):
         return commit.lower()
-    remedy = "Pin the full 40-digit commit: git rev-parse HEAD"
+    hint = "Pin the full 40-digit commit: git rev-parse HEAD"
     if re.fullmatch(r"[0-9a-fA-F]{4,63}", commit):
-        raise mistake(f"'{commit}' is a shortened commit, which may become ambiguous", remedy)
-    raise mistake(f"'{commit}' is a branch or a tag, which may move", remedy)
+        raise mistake(f"'{commit}' is a shortened commit, which may become ambiguous", hint)
+    raise mistake(f"'{commit}' is a branch or a tag, which may move", hint)
 
 
 _Address = Annotated[StrictStr, Field(min_length=1, max_length=2048), AfterValidator(one_line)]
 
 
-class GitSource(Section):
+class _ModelSource(Section):
+    """What all kinds of sources have in common."""
+
+    _directory: Path = PrivateAttr(default=Path())
+
+    def resolve(self, directory: Path) -> Self:
+        """The same source, with its relative paths below `directory`: that of the spec."""
+        resolved = self.model_copy()
+        resolved._directory = directory
+        return resolved
+
+
+class GitSource(_ModelSource):
     """A directory of a git repository at one commit."""
 
     git: Annotated[_Address, AfterValidator(_check_git_address)] = Field(
@@ -117,19 +143,38 @@ class GitSource(Section):
         json_schema_extra={"pattern": COMMIT_PATTERN},
     )
     path: RelativePath = Field(
-        default=".", description="Where in the repository the SavedModel lies."
+        default=".", description="Directory of the SavedModel in the repository."
     )
     sha256: Sha256 | None = Field(
         default=None,
         description="SHA-256 of the directory's tree: names and content of all its files.",
     )
 
-    def address(self, directory: Path) -> str:
-        """What to give to git; a plain path is resolved against the spec's directory."""
-        return str(directory / self.git) if is_local(self.git) else self.git
+    @property
+    def address(self) -> str:
+        """The repository as git takes it."""
+        return str(self._directory / self.git) if is_local(self.git) else self.git
+
+    @property
+    def subdirectory(self) -> str:
+        """`path`, but empty for the root of the repository."""
+        return _subdirectory(self.path)
+
+    def provenance(self, tree_sha256: str) -> dict[str, str]:
+        """Where a model with this tree hash comes from, without credentials and local paths."""
+        return {
+            "kind": "git",
+            "url": redact(self.git),
+            "path": self.subdirectory,
+            "tree_sha256": tree_sha256,
+            "commit": self.commit,
+        }
+
+    def __str__(self) -> str:
+        return f"{redact(self.address)} at {self.commit}{_shown(self.subdirectory)}"
 
 
-class ArchiveSource(Section):
+class ArchiveSource(_ModelSource):
     """A directory of a downloaded archive."""
 
     archive: Annotated[_Address, AfterValidator(_check_archive_address)] = Field(
@@ -139,10 +184,30 @@ class ArchiveSource(Section):
     sha256: Sha256 = Field(
         description="SHA-256 of the archive file.", examples=["0123456789abcdef" * 4]
     )
-    path: RelativePath = Field(default=".", description="Where in the archive the SavedModel lies.")
+    path: RelativePath = Field(
+        default=".", description="Directory of the SavedModel in the archive."
+    )
+
+    @property
+    def subdirectory(self) -> str:
+        """`path`, but empty for the root of the archive."""
+        return _subdirectory(self.path)
+
+    def provenance(self, tree_sha256: str) -> dict[str, str]:
+        """Where a model with this tree hash comes from, without credentials."""
+        return {
+            "kind": "archive",
+            "url": redact(self.archive),
+            "path": self.subdirectory,
+            "tree_sha256": tree_sha256,
+            "sha256": self.sha256,
+        }
+
+    def __str__(self) -> str:
+        return f"{redact(self.archive)}{_shown(self.subdirectory)}"
 
 
-class DirectorySource(Section):
+class DirectorySource(_ModelSource):
     """A directory on this machine."""
 
     directory: LocalPath = Field(
@@ -154,13 +219,41 @@ class DirectorySource(Section):
         description="SHA-256 of the directory's tree: names and content of all its files.",
     )
 
+    @classmethod
+    def at(cls, directory: Path) -> DirectorySource:
+        """A directory that does not come from a spec, so that its spelling is free."""
+        return cls.model_construct(directory=str(directory))
+
+    @property
+    def location(self) -> Path:
+        """The directory, with the spec's directory before a relative path."""
+        return self._directory / self.directory
+
+    def provenance(self, tree_sha256: str) -> dict[str, str]:
+        """The tree hash alone: the path means nothing on other machines."""
+        return {"kind": "directory", "tree_sha256": tree_sha256}
+
+    def __str__(self) -> str:
+        return str(self.location)
+
+
+AnySource: TypeAlias = GitSource | ArchiveSource | DirectorySource
+
+
+def _subdirectory(path: str) -> str:
+    return "" if path == "." else path
+
+
+def _shown(subdirectory: str) -> str:
+    return f", {subdirectory!r}" if subdirectory else ""
+
 
 SOURCE_KINDS: Mapping[str, type[Section]] = {
     "git": GitSource,
     "archive": ArchiveSource,
     "directory": DirectorySource,
 }
-"""The key that tells the kind of a source, and its class."""
+"""The key that decides the kind of a source, and its class."""
 
 
 def source_tag(kind: str) -> str:
@@ -176,11 +269,12 @@ def _kind_of(value: Any) -> str | None:
 
 
 def _check_kind(value: Any) -> Any:
-    kinds = ", ".join(SOURCE_KINDS)
+    *others, last = SOURCE_KINDS
+    kinds = f"{', '.join(others)} or {last}"
     if isinstance(value, tuple(SOURCE_KINDS.values())):
         return value
     if not isinstance(value, Mapping):
-        raise mistake("must be a mapping", f"Begin it with one of {kinds}")
+        raise mistake("must be a mapping", f"Begin it with {kinds}")
     found = [kind for kind in SOURCE_KINDS if kind in value]
     if len(found) > 1:
         wrong = f"has {' and '.join(found)}, but a model comes from one place"
@@ -188,7 +282,7 @@ def _check_kind(value: Any) -> Any:
     if not found:
         near = [(key, nearest_word(str(key), SOURCE_KINDS)) for key in value]
         typos = [f"Did you mean '{kind}' by '{key}'?" for key, kind in near if kind]
-        raise mistake(f"says none of {kinds}", typos[0] if typos else "Add one of them")
+        raise mistake(f"needs one of {kinds}", typos[0] if typos else "")
     return value
 
 

@@ -43,7 +43,7 @@ def spec(tmp_path: Path) -> Path:
         (("--musllinux",), "--musllinux has an effect only with --github-matrix"),
         (("--github-output", "out"), "--github-output has an effect only with --github-matrix"),
         (("--musllinux", "--github-output", "out"), "--musllinux, --github-output have an effect"),
-        (("--platform", "linux-riscv"), "--platform linux-riscv"),
+        (("--platform", "linux-riscv"), "--platform: unknown platform 'linux-riscv'; choose from"),
         (("--github-matrix", "--platform", "linux-riscv"), "linux-riscv"),
         (("--github-matrix", "--github-output", "absent/out"), "cannot write to absent/out: "),
     ],

@@ -23,9 +23,19 @@ from hypothesis import strategies as st
 
 from modelwheel.errors import SourceError
 from modelwheel.source import archive
-from modelwheel.source.fetch import ArchiveSource, fetch, source_key
+from modelwheel.source.fetch import fetch, source_key
+from modelwheel.spec.sources import ArchiveSource
 from modelwheel.store.store import Store
-from tests.support.sources import MODEL, TREE, Handler, closed_port, read, refusal, serve
+from tests.support.sources import (
+    MODEL,
+    TREE,
+    Handler,
+    archive_source,
+    closed_port,
+    read,
+    refusal,
+    serve,
+)
 
 REGULAR = {f"pack/model/{name}": content for name, content in MODEL.items()}
 
@@ -80,7 +90,7 @@ def zip_(*extra: tuple[str | zipfile.ZipInfo, bytes]) -> bytes:
 
 
 def pinned(url: str, content: bytes, path: str = "pack/model") -> ArchiveSource:
-    return ArchiveSource(url, sha256(content).hexdigest(), path)
+    return archive_source(url, sha256(content).hexdigest(), path)
 
 
 def local(tmp_path: Path, content: bytes, path: str = "pack/model") -> ArchiveSource:
@@ -115,7 +125,7 @@ def test_an_archive_arrives_over_http(
         "tree_sha256": TREE,
     }
     # The server is gone: what was fetched once is not fetched again, wherever it came from.
-    moved = ArchiveSource("https://example.org/elsewhere", source.sha256, source.path)
+    moved = archive_source("https://example.org/elsewhere", source.sha256, source.path)
     assert read(fetch(moved, Store(store.root)).directory) == MODEL
 
 
@@ -253,10 +263,6 @@ def test_credentials_reach_no_message_log_or_file(
     url = f"http://canary:canary@127.0.0.1:{closed_port()}/x?canary"
     message += refusal(pinned(url, b""), store)
     message += refusal(pinned("http://canary:canary@host:port/x?canary", b""), store)
-    for url in ("sftp://canary:canary@host/x?canary", "http://canary@[::bad/x?canary", "canary"):
-        with pytest.raises(SourceError, match="use https, http, file") as caught:
-            ArchiveSource(url, "0" * 64)
-        message += str(caught.value) if "/" in url else ""
     assert "canary" not in message + caplog.text
     assert not any(b"canary" in content for content in read(store.root).values())
 

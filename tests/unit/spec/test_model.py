@@ -161,7 +161,7 @@ def test_addresses_of_repositories(address: str) -> None:
     assert isinstance(spec.source, GitSource)
     is_path = address in ("../data", "/srv/my data")
     resolved = str(Path("/specs") / address) if is_path else address
-    assert spec.source.address(Path("/specs")) == resolved
+    assert spec.source.resolve(Path("/specs")).address == resolved
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_an_address_is_refused_or_harmless_to_git(address: str) -> None:
     if not is_refused(source={"git": address, "commit": COMMIT}):
         source = make(source={"git": address, "commit": COMMIT}).source
         assert isinstance(source, GitSource)
-        resolved = source.address(Path("/specs"))
+        resolved = source.resolve(Path("/specs")).address
         assert not resolved.startswith("-")
         assert re.match(r"/|https://[^-]|ssh://[^-]|file://|[\w.-]+@[^-]", resolved)
 

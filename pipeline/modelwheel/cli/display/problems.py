@@ -40,5 +40,5 @@ def _row(problem: Problem) -> Row:
         column=problem.position.column,
         field=format_field(problem.field) or None,
         message=shorten(problem.wrong, _LONGEST),
-        hint=shorten(problem.remedy, _LONGEST) or None,
+        hint=shorten(problem.hint, _LONGEST) or None,
     )

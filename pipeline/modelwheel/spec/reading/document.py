@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .problems import KeyPath, Position, Problem, nearest_word
+from ...util.words import nearest_word
+from .problems import KeyPath, Position, Problem
 from .text import find_unsafe_character
 
 MAX_BYTES = 256 * 1024
@@ -17,9 +18,9 @@ MAX_DEPTH = 32
 class UnreadableError(Exception):
     """Reading ends here: a mistake after which nothing in the file can be trusted."""
 
-    def __init__(self, position: Position, at: KeyPath, wrong: str, remedy: str = "") -> None:
+    def __init__(self, position: Position, at: KeyPath, wrong: str, hint: str = "") -> None:
         super().__init__(wrong)
-        self.position, self.at, self.wrong, self.remedy = position, at, wrong, remedy
+        self.position, self.at, self.wrong, self.hint = position, at, wrong, hint
 
 
 @dataclass
@@ -50,14 +51,14 @@ class Document:
         """Whether the value or one that contains it has been reported as unreadable."""
         return any(at[:length] in self.unreadable for length in range(len(at) + 1))
 
-    def note(self, position: Position, at: KeyPath, wrong: str, remedy: str = "") -> None:
+    def note(self, position: Position, at: KeyPath, wrong: str, hint: str = "") -> None:
         """Note a mistake of the document itself; the value is still judged as it stands."""
-        self.problems.append(Problem(self.path, position, at, wrong, remedy))
+        self.problems.append(Problem(self.path, position, at, wrong, hint))
 
-    def report(self, position: Position, at: KeyPath, wrong: str, remedy: str = "") -> None:
+    def report(self, position: Position, at: KeyPath, wrong: str, hint: str = "") -> None:
         """Note a mistake that leaves no value to judge; one report for each value is enough."""
         if not self.is_unreadable(at):
-            self.note(position, at, wrong, remedy)
+            self.note(position, at, wrong, hint)
             self.unreadable.add(at)
 
     def check_depth(self, position: Position, at: KeyPath) -> None:
@@ -108,7 +109,7 @@ def read_document(path: Path) -> Document:
 
             yaml_reader.read_into(document, text)
     except UnreadableError as error:
-        document.report(error.position, error.at, error.wrong, error.remedy)
+        document.report(error.position, error.at, error.wrong, error.hint)
         document.unreadable.add(())
     return document
 
@@ -149,8 +150,8 @@ def _decode(content: bytes) -> str:
     except UnicodeDecodeError as error:
         before = content[: error.start].decode("utf-8-sig")
         wrong = f"the byte 0x{content[error.start]:02x} is not valid UTF-8"
-        remedy = "Save the file as UTF-8"
-        raise UnreadableError(_place(before, len(before)), (), wrong, remedy) from None
+        hint = "Save the file as UTF-8"
+        raise UnreadableError(_place(before, len(before)), (), wrong, hint) from None
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     unsafe = find_unsafe_character(text)
     if unsafe is not None:

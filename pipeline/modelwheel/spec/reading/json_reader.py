@@ -1,4 +1,9 @@
-"""JSON (RFC 8259) with the place of every key and value, which the standard library does not keep."""
+r"""JSON (RFC 8259) with the position of every key and value, which the standard library does not keep.
+
+The YAML reader cannot take its place, although JSON is nearly YAML: `json.dumps` writes characters
+beyond U+FFFF as two escapes (`\ud83d\ude00`), which YAML refuses; PyYAML without libyaml refuses
+tabs between values; and trailing commas and comments, which no other JSON tool reads, would pass.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +56,8 @@ class _Reader:
             self.line += 1
         return Position(self.line + 1, self.index - self.line_starts[self.line] + 1)
 
-    def error(self, wrong: str, remedy: str = "") -> UnreadableError:
-        return UnreadableError(self.position(), (), f"is not valid JSON: {wrong}", remedy)
+    def error(self, wrong: str, hint: str = "") -> UnreadableError:
+        return UnreadableError(self.position(), (), f"is not valid JSON: {wrong}", hint)
 
     def skip_space(self) -> None:
         match = _SPACE.match(self.text, self.index)

@@ -1,8 +1,7 @@
-"""How a mistake in a spec is placed and worded: `file:line:column: field.path: what. remedy`."""
+"""How a mistake in a spec is reported: `file:line:column: field.path: what is wrong. Fix`."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,15 +9,15 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from ...errors import SpecError
+from ...util.words import count, shorten
 from .text import escape_unsafe
 
 KeyPath: TypeAlias = tuple[str | int, ...]
-"""The way from the top of a document to a value: keys of mappings and indices of lists."""
-
+"""The path from the top of a document to a value: keys of mappings and indices of lists."""
 
 _SENTENCE = 300
 _MAX_LINES = 100
-"""What a spec can make us print is bounded, whatever it holds."""
+"""A spec may be hostile: these limit what it can make us print."""
 
 
 class Position(NamedTuple):
@@ -30,23 +29,27 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake: where it is, what is wrong and how to mend it."""
+    """One mistake: where it is, what is wrong and how to fix it."""
 
     file: Path
     position: Position
     field: KeyPath
     wrong: str
-    remedy: str = ""
+    hint: str = ""
+    """How to fix it, as a sentence of its own."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hint", f"{self.hint[:1].upper()}{self.hint[1:]}")
 
     def __str__(self) -> str:
         place = escape_unsafe(f"{self.file}:{self.position.line}:{self.position.column}")
         return f"{place}: {self.sentence()}"
 
     def sentence(self) -> str:
-        """The problem in one line without its place, fit for a terminal."""
+        """The problem in one line without its place, safe for a terminal."""
         field = f"{format_field(self.field)}: " if self.field else ""
-        remedy = f". {shorten(self.remedy, _SENTENCE)}" if self.remedy else ""
-        return escape_unsafe(f"{field}{shorten(self.wrong, _SENTENCE)}{remedy}")
+        hint = f". {shorten(self.hint, _SENTENCE)}" if self.hint else ""
+        return escape_unsafe(f"{field}{shorten(self.wrong, _SENTENCE)}{hint}")
 
 
 class InvalidSpecsError(SpecError):
@@ -63,12 +66,8 @@ def spec_error(problems: Iterable[Problem], spec_count: int) -> InvalidSpecsErro
     lines = [str(problem) for problem in problems[:_MAX_LINES]]
     if len(problems) > _MAX_LINES:
         lines.append(f"... and {len(problems) - _MAX_LINES} more.")
-    lines.append(f"{_count(len(problems), 'problem')} in {_count(spec_count, 'spec')}.")
+    lines.append(f"{count(len(problems), 'problem')} in {count(spec_count, 'spec')}.")
     return InvalidSpecsError("\n".join(lines), problems)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def format_field(path: KeyPath) -> str:
@@ -82,29 +81,3 @@ def format_field(path: KeyPath) -> str:
         else:
             text += f'["{shorten(part)}"]'
     return text
-
-
-def shorten(text: str, limit: int = 60) -> str:
-    """The text itself, or its beginning, fit to stand inside one line of a message."""
-    line = " ".join(text.split())
-    return line if len(line) <= limit else f"{line[: limit - 3]}..."
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`Did you mean 'x'?` for the nearest known word, or a list of them when none is near."""
-    known = list(known)
-    nearest = nearest_word(word, known)
-    if nearest is not None:
-        return f"Did you mean '{nearest}'?"
-    return f"Known here: {', '.join(known)}"
-
-
-def nearest_word(word: str, known: Iterable[str]) -> str | None:
-    """The known word that `word` most probably stands for; None when none is near."""
-    by_folded = {_fold(entry): entry for entry in known}
-    matches = difflib.get_close_matches(_fold(word), by_folded, n=1)
-    return by_folded[matches[0]] if matches else None
-
-
-def _fold(word: str) -> str:
-    return word.lower().replace("-", "_")

@@ -61,7 +61,7 @@ _SYNTAX = (
     ("expected ',' or ']'", "the list is not closed", "Add `]` or the missing comma"),
     ("expected ',' or '}'", "the mapping is not closed", "Add `}` or the missing comma"),
 )
-"""PyYAML's words for common slips, and ours with the remedy."""
+"""PyYAML's words for common slips, and ours with the hint."""
 
 
 def read_into(document: Document, text: str) -> None:
@@ -92,9 +92,9 @@ def _syntax_error(error: yaml.YAMLError) -> UnreadableError:
     if "unexpected end of stream" in problem:
         mark = getattr(error, "context_mark", None) or mark  # where the quotation began
     position = Position(mark.line + 1, mark.column + 1) if mark else Position(1, 1)
-    for theirs, ours, remedy in _SYNTAX:
+    for theirs, ours, hint in _SYNTAX:
         if theirs in problem:
-            return UnreadableError(position, (), f"is not valid YAML: {ours}", remedy)
+            return UnreadableError(position, (), f"is not valid YAML: {ours}", hint)
     return UnreadableError(position, (), f"is not valid YAML: {problem}")
 
 
@@ -110,8 +110,8 @@ class _Reader:
             if isinstance(event, DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    remedy = "Keep one document to a file, without a second `---`"
-                    raise UnreadableError(_start(event), (), "a second YAML document", remedy)
+                    hint = "Keep one document to a file, without a second `---`"
+                    raise UnreadableError(_start(event), (), "a second YAML document", hint)
             elif isinstance(event, NodeEvent):
                 root = self._node(event, ())
         if documents == 0:
