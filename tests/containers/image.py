@@ -17,41 +17,36 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import requests
 from filelock import FileLock
+
+from tests.containers import apt
+from tests.containers.apt import UnavailableError
 
 PYTHONS = ("cp311", "cp313")
 """The interpreters in it, as cibuildwheel calls them."""
 
 _RECIPE = Path(__file__).parent
 _CERTIFICATES = "/etc/ssl/certs"
-_DEBIAN, _UBUNTU = "http://deb.debian.org/debian", "http://archive.ubuntu.com/ubuntu"
+_KEY = "ubuntu-archive-key.asc"
+"""Ubuntu's archive key of 2012, which signs 18.04: Debian does not ship it."""
 
-_KEYRING = (
-    f"{_UBUNTU}/pool/main/u/ubuntu-keyring/ubuntu-keyring_2018.09.18.1~18.04.2_all.deb",
-    "5d8609563fb3074026b254d7d5248f90d393c7dbafcac48916f333bf3c90fed9",
-)
 _SOURCES = (
     (
-        f"{_DEBIAN}/pool/main/p/python3.11/python3.11_3.11.2.orig.tar.gz",
+        "pool/main/p/python3.11/python3.11_3.11.2.orig.tar.gz",
         "2411c74bda5bbcfcddaf4531f66d1adc73f247f529aee981b029513aefdbf849",
     ),
     (
-        f"{_DEBIAN}/pool/main/p/python3.13/python3.13_3.13.5.orig.tar.xz",
+        "pool/main/p/python3.13/python3.13_3.13.5.orig.tar.xz",
         "93e583f243454e6e9e4588ca2c2662206ad961659863277afcdb96801647d640",
     ),
 )
-"""CPython's own releases, which Debian stores unchanged, with their SHA-256."""
+"""CPython's own releases, which Debian's archive stores unchanged, with their SHA-256."""
 
 _PACKAGES = (
     *("base-files", "base-passwd", "bash", "coreutils", "dash", "debianutils", "diffutils"),
     *("findutils", "grep", "gzip", "libc-bin", "mawk", "sed", "tar", "util-linux", "xz-utils"),
     *("g++-8", "make", "libffi-dev", "libssl-dev", "zlib1g-dev"),
 )
-
-
-class UnavailableError(Exception):
-    """Containers cannot run here, or the archives cannot be reached; the message says why."""
 
 
 def environment() -> dict[str, str]:
@@ -96,17 +91,18 @@ def _require_machine(environment: Mapping[str, str]) -> None:
 
 def _recipe_digest() -> str:
     """Changes with everything that the image is made from."""
-    files = ("Containerfile", "install.sh", "requirements.txt")
+    files = ("Containerfile", "install.sh", "requirements.txt", _KEY)
     parts = [(_RECIPE / name).read_text() for name in files]
-    return hashlib.sha256(repr([parts, _PACKAGES, _SOURCES, _KEYRING]).encode()).hexdigest()
+    return hashlib.sha256(repr([parts, _PACKAGES, _SOURCES]).encode()).hexdigest()
 
 
 def _make(image: str, directory: Path, environment: Mapping[str, str]) -> None:
     context = directory / "context"
     shutil.copytree(_RECIPE, context)
-    for url, sha256 in _SOURCES:
-        _fetch(url, sha256, context / url.rpartition("/")[2])
-    _make_root(context / "root.tar", directory)
+    mirror = apt.debian()[0].uri
+    for path, sha256 in _SOURCES:
+        apt.fetch(f"{mirror.rstrip('/')}/{path}", sha256, context / path.rpartition("/")[2])
+    _make_root(context / "root.tar")
     mount = f"--volume={_CERTIFICATES}:{_CERTIFICATES}:ro"
     done = subprocess.run(
         ["podman", "build", "--layers=false", "--network=host", mount, "--tag", image, context],
@@ -121,30 +117,17 @@ def _make(image: str, directory: Path, environment: Mapping[str, str]) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def _make_root(target: Path, directory: Path) -> None:
+def _make_root(target: Path) -> None:
     """Unpacks Ubuntu's packages, whose signatures are checked, into a tar file; configures none."""
-    package = directory / "keyring.deb"
-    _fetch(*_KEYRING, package)
-    subprocess.run(["dpkg-deb", "--extract", package, directory / "keyring"], check=True)
-    suites = (f"deb {_UBUNTU} {suite} main universe" for suite in ("bionic", "bionic-updates"))
-    keyring = directory / "keyring/usr/share/keyrings/ubuntu-archive-keyring.gpg"
-    packages = f"--include={','.join(_PACKAGES)}"
-    command = ["mmdebstrap", "--variant=extract", packages, f"--keyring={keyring}"]
+    options = [*apt.options(), f"--keyring={_RECIPE / _KEY}", "--components=main,universe"]
+    command = ["mmdebstrap", "--variant=extract", f"--include={','.join(_PACKAGES)}", *options]
+    # Without a mirror in apt's configuration, mmdebstrap knows Ubuntu's.
+    mirrors = [str(archive) for archive in apt.configured("bionic")]
     done = subprocess.run(
-        [*command, "bionic", target, *suites], capture_output=True, text=True, check=False
+        [*command, "bionic", target, *mirrors], capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         raise UnavailableError(f"cannot get Ubuntu's packages: {done.stderr.strip()}")
-
-
-def _fetch(url: str, sha256: str, target: Path) -> None:
-    try:
-        response = requests.get(url, timeout=60)
-        response.raise_for_status()
-    except requests.RequestException as error:
-        raise UnavailableError(f"cannot get {url}: {error}") from error
-    assert hashlib.sha256(response.content).hexdigest() == sha256, f"{url} is another file"
-    target.write_bytes(response.content)
 
 
 def main() -> None:
