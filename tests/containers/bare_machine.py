@@ -39,7 +39,9 @@ exec chroot "$root" /usr/bin/env -i "$@"
 
 def readme_packages() -> list[str]:
     """What README has the reader install."""
-    found = re.search(r"^sudo apt install (.+)$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    found = re.search(
+        r"^sudo apt install (.+)$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE
+    )
     assert found is not None, "README names no packages"
     return found[1].split()
 
@@ -57,10 +59,9 @@ def make_root(directory: Path, packages: Sequence[str]) -> None:
             raise UnavailableError(f"{tool} is not installed")
     archives = apt.debian()
     options = ("--variant=minbase", f"--include={','.join(packages)}", *apt.options())
-    command = ["mmdebstrap", "--mode=root", *options, archives[0].suite, directory]
-    done = subprocess.run(
-        [*command, *map(str, archives)], capture_output=True, text=True, check=False
-    )
+    command = ["mmdebstrap", "--mode=root", *options, archives[0].suite, str(directory)]
+    command += [str(archive) for archive in archives]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise UnavailableError(f"cannot make a Debian: {done.stderr.strip()[-2000:]}")
 

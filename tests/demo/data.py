@@ -40,11 +40,11 @@ def commit_saved_model(name: str) -> str:
 
 
 def pin_spec(name: str) -> Path:
-    """Copies a shipped spec with its pin set to this machine's training."""
+    """Copies a spec of the demonstration with its pin set to this machine's training."""
     commit = commit_saved_model(name)
-    text = (REPOSITORY / "model_specs" / f"{name}.yaml").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "specs" / f"{name}.yaml").read_text(encoding="utf-8")
     text, count = re.subn(r"(?m)^(  commit:) .*$", rf'\1 "{commit}"', text)
-    assert count == 1, f"model_specs/{name}.yaml must have one commit"
+    assert count == 1, f"{name}.yaml must have one commit"
     spec = SPECS / f"{name}.yaml"
     spec.parent.mkdir(parents=True, exist_ok=True)
     spec.write_text(text, encoding="utf-8")

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.containers import image
+from tests.containers.apt import UnavailableError
 from tests.demo.data import WORK, console, pin_spec, run, say
 from tests.demo.train import held_out
 from tests.support.indexes import PASSWORD, USER, Index, serve_index
@@ -160,5 +161,5 @@ def _last_line(text: str) -> str:
 if __name__ == "__main__":
     try:
         main()
-    except image.UnavailableError as problem:
+    except UnavailableError as problem:
         sys.exit(f"the release needs containers: {problem}")

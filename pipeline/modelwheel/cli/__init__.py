@@ -1,6 +1,11 @@
 """The command `modelwheel`."""
 
-from . import author, maintenance, release  # noqa: F401 - they add their commands to the application
+from . import (  # noqa: F401 - they add their commands to the application
+    author,
+    configuration,
+    maintenance,
+    release,
+)
 from .app import app, main
 
 __all__ = ["app", "main"]

