@@ -1,8 +1,8 @@
 """Reads `modelwheel.toml`, which holds the addresses that an organisation's commands share.
 
     [index]
-    url = "https://pypi.org/simple/"                  # the simple API that wheels are installed from
-    upload = "https://upload.pypi.org/legacy/"        # where `modelwheel publish` uploads
+    url = "https://index.example.org/simple/"               # the simple API that wheels are installed from
+    upload = "https://index.example.org/upload/"     # where `modelwheel publish` uploads
     site = "https://models.example.org/simple/"       # the simple API of the static site
 
 The file is committed beside the specs because GitHub does not pass repository variables to pull

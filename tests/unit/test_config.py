@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from modelwheel.config import (
     require_address,
 )
 from modelwheel.errors import UsageError
+from tests.support.commands import COMMAND
 
 URL = "https://example.org/simple/"
 
@@ -109,3 +112,21 @@ def test_options_override_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert require_address("url", None, "--index-url") == URL
     with pytest.raises(UsageError, match=r"--repository-url URL, or set `upload` in section"):
         require_address("upload", "", "--repository-url")
+
+
+def test_the_command_shows_addresses_and_hands_them_to_workflows(tmp_path: Path) -> None:
+    """An empty option, as workflows pass where a variable is not set, overrides nothing."""
+    address = "https://index.example.org/simple/"
+    (tmp_path / FILE_NAME).write_text(f'[index]\nurl = "{address}"\n')
+    output = tmp_path / "output"
+    override = "https://override.example.org/simple/"
+    options = ("--index-url", "", "--site-url", override, "--github-output", str(output))
+    done = subprocess.run(
+        [*COMMAND, "config", "--json", *options],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == {"url": address, "upload": None, "site": override}
+    assert output.read_text() == f"url={address}\nupload=\nsite={override}\n"

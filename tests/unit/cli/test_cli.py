@@ -22,7 +22,7 @@ from tests.support.commands import GROUP, Modelwheel, run
 from tests.support.stores import KEY, make, open_store
 
 COMMANDS = (
-    *("new", "check", "plan", "build", "compile", "tune", "doctor", "cache"),
+    *("new", "check", "plan", "build", "compile", "tune", "doctor", "cache", "config"),
     *("wheel", "verify", "report", "download", "inspect", "runtime", "audit", "index", "publish"),
 )
 HOST = host_platform().name
