@@ -1,14 +1,15 @@
-"""Gates that every wheel of a release must pass; `modelwheel audit`, cibuildwheel's `audit-command`.
+"""The release rules of `modelwheel audit`, which cibuildwheel runs as its `audit-command` on every wheel.
 
-Each gate is a module with a function `check` that gives findings about an opened wheel. A wheel of any platform
-can be judged on any machine: nothing is installed or run.
+Each rule is a gate: a module with a function `check` that yields findings about an opened wheel. Nothing is installed
+or run, so wheels of every platform can be checked on any machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from ..errors import AuditError, EnvironmentProblemError, ModelwheelError
 from .gates import build_paths, completeness, conventions, instructions, size, symbols, tags
@@ -26,64 +27,60 @@ GATES: dict[str, Gate] = {
     "conventions": conventions.check,
     "completeness": completeness.check,
 }
-"""Every gate by its name, in the order in which they judge."""
+"""Every gate by its name, in the order in which they run."""
 
 
 @dataclass(frozen=True)
 class Audited:
-    """What all gates say about one wheel."""
+    """The findings of all gates about one wheel."""
+
+    JSON_FIELDS: ClassVar = ("wheel", "accepted", "error", "gates", "findings")
 
     wheel: Path
-    findings: dict[str, tuple[GateFinding, ...]]
-    """By the name of the gate; only of gates that were asked."""
+    gates: tuple[str, ...]
+    """The gates that ran to their end."""
+    findings: tuple[GateFinding, ...]
     error: ModelwheelError | None = None
-    """Why it could not be judged to the end."""
+    """Why the wheel could not be checked further."""
 
     @property
     def accepted(self) -> bool:
-        """Whether all gates were asked and none found a violation."""
-        found = (finding for findings in self.findings.values() for finding in findings)
-        return self.error is None and all(finding.severity == "note" for finding in found)
+        """Whether all gates ran and none found a violation."""
+        return self.error is None and not self.violations
 
-    def as_json(self) -> dict[str, object]:
-        """Everything as JSON holds it."""
-        return {
-            "wheel": str(self.wheel),
-            "accepted": self.accepted,
-            "error": None if self.error is None else str(self.error),
-            "gates": list(self.findings),
-            "findings": [
-                {"gate": gate, **asdict(finding)}
-                for gate, findings in self.findings.items()
-                for finding in findings
-            ],
-        }
+    @property
+    def violations(self) -> tuple[GateFinding, ...]:
+        """The findings that keep the wheel from being released."""
+        return tuple(found for found in self.findings if found.severity == "violation")
 
 
 def audit_wheels(wheels: Iterable[Path]) -> list[Audited]:
-    """Asks every gate about every wheel; what is wrong with one does not keep it from the others.
+    """Runs every gate on every wheel; a wheel that cannot be read does not stop the others from being checked.
 
     Raises:
-        EnvironmentProblemError: A tool that a gate needs is missing.
+        EnvironmentProblemError: A tool that a gate requires is missing.
     """
     return [_audit(wheel) for wheel in wheels]
 
 
 def _audit(path: Path) -> Audited:
-    findings: dict[str, tuple[GateFinding, ...]] = {}
+    gates: list[str] = []
+    findings: list[GateFinding] = []
+    problem = None
     try:
         wheel = open_wheel(path)
         for name, gate in GATES.items():
-            findings[name] = tuple(gate(wheel))
+            findings += [replace(finding, gate=name) for finding in gate(wheel)]
+            gates.append(name)
     except EnvironmentProblemError:
         raise
     except ModelwheelError as error:
-        return Audited(path, findings, error)
-    return Audited(path, findings)
+        problem = error
+    return Audited(path, tuple(gates), tuple(findings), problem)
 
 
 def require_accepted(results: Iterable[Audited]) -> None:
-    """Raises AuditError, naming the wheels, if a gate refused any."""
-    refused = [result.wheel.name for result in results if not result.accepted]
-    if refused:
-        raise AuditError(f"not fit for release: {', '.join(refused)}")
+    """Raises AuditError, naming the wheels, if any was rejected."""
+    rejected = [result.wheel.name for result in results if not result.accepted]
+    if rejected:
+        raise AuditError(f"failed the audit: {', '.join(rejected)}")

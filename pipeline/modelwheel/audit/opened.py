@@ -1,4 +1,4 @@
-"""A wheel as the gates see it: its name, metadata and files, and its binaries parsed."""
+"""What the gates need to know of a wheel: its name, metadata and files, and its parsed binaries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .platform_tag import PlatformTag
 Role: TypeAlias = Literal["library", "extension", "other"]
 
 _MAGIC = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ")
-"""First bytes of ELF, of Mach-O for one or several architectures, and of PE."""
+"""The first bytes of ELF, of Mach-O (64 and 32 bits, several architectures), and of PE."""
 
 _LIBRARY = re.compile(r"(model_\w+)/(lib/lib\1\.(so|dylib)|\1\.dll)")
 _EXTENSION = re.compile(r"\w+/_core\.[^/]+\.(so|pyd)")
@@ -34,73 +34,73 @@ _EXTENSION = re.compile(r"\w+/_core\.[^/]+\.(so|pyd)")
 
 @dataclass(frozen=True)
 class OpenedWheel:
-    """See `open_wheel`."""
+    """A wheel that gates can check; made by `open_wheel`."""
 
     wheel: Wheel
     contents: Contents
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The wheel file."""
         return self.wheel.path
 
     @property
     def name(self) -> str:
-        """The name of the file."""
+        """The file name."""
         return self.wheel.name
 
     @property
     def distribution(self) -> str:
-        """Normalised as in PEP 503."""
+        """The name of the distribution, normalised (PEP 503)."""
         return self.wheel.distribution
 
     @property
     def version(self) -> str:
-        """As in the file name."""
+        """The version in the file name."""
         return str(self.wheel.version)
 
     @property
     def tags(self) -> frozenset[Tag]:
-        """Those of the file name."""
+        """The tags in the file name."""
         return self.wheel.tags
 
     @cached_property
     def platforms(self) -> list[PlatformTag | None]:
-        """What its platform tags promise; None for those that are not known."""
+        """The parsed platform tags; None for an unknown one."""
         return [platform_tag.parse(name) for name in sorted({tag.platform for tag in self.tags})]
 
     @property
     def needs_extension(self) -> bool:
-        """Whether it is made for one Python, not for `py3`."""
+        """Whether the wheel is for one Python, not for `py3`."""
         return not all(tag.interpreter == "py3" for tag in self.tags)
 
     @cached_property
     def manifest(self) -> Manifest | None:
-        """That of its model; None for the runtime package, which has no model.
+        """The manifest of the model; None for modelwheel-runtime, which has no model.
 
         Raises:
-            WheelError: There is none, or it cannot be read.
+            WheelError: The manifest is missing or invalid.
         """
         return None if self.distribution == RUNTIME else self.wheel.manifest
 
     @property
     def module(self) -> str:
-        """The Python package in it."""
+        """The name of the Python package."""
         return "modelwheel_runtime" if self.manifest is None else self.manifest.model.module
 
     @property
     def dist_info(self) -> str:
-        """Its directory of metadata."""
+        """The directory of the metadata (`model_a-1.0.dist-info`)."""
         return self.wheel.dist_info
 
     @cached_property
     def wheel_metadata(self) -> Message:
-        """The file `WHEEL`."""
+        """The content of the file `WHEEL`."""
         return self.wheel.wheel_metadata
 
     @cached_property
     def compressed_sizes(self) -> dict[str, int]:
-        """Bytes that each file takes in the wheel."""
+        """The compressed size of each file, in bytes."""
         return {name: member.compressed for name, member in self.wheel.members.items()}
 
     def read(self, name: str) -> bytes:
@@ -108,7 +108,7 @@ class OpenedWheel:
         return self.wheel.read(name)
 
     def role(self, binary: Binary) -> Role:
-        """What a binary is there for."""
+        """The purpose of a binary, from its place in the wheel."""
         if _LIBRARY.fullmatch(binary.member) and binary.member.startswith(f"{self.module}/"):
             return "library"
         if _EXTENSION.fullmatch(binary.member) and binary.member.startswith(f"{self.module}/"):
@@ -116,7 +116,7 @@ class OpenedWheel:
         return "other"
 
     def binaries_of(self, role: Role) -> list[Binary]:
-        """Binaries that are there for something."""
+        """The binaries with some purpose."""
         return [binary for binary in self.binaries if self.role(binary) == role]
 
     @cached_property
@@ -124,7 +124,7 @@ class OpenedWheel:
         """Every ELF, Mach-O and PE file.
 
         Raises:
-            WheelError: One cannot be parsed.
+            WheelError: A file cannot be parsed.
         """
         return tuple(self._binaries())
 
@@ -135,7 +135,7 @@ class OpenedWheel:
                 yield from self._parse(name, start + file.read())
 
     def _parse(self, member: str, content: bytes) -> Iterator[Binary]:
-        lief.logging.disable()  # it writes to standard output
+        lief.logging.disable()  # LIEF logs to standard output
         if content.startswith(b"\x7fELF"):
             parsed = lief.ELF.parse(content)
             found = [] if parsed is None else [elf.read(member, parsed)]

@@ -1,4 +1,4 @@
-"""The platform tags of wheels (PEP 425, 600, 656) as what they promise."""
+"""Parses the platform tags of wheels (PEP 425, 600, 656)."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _PLAIN = re.compile(r"(linux|win)_(\w+)")
 
 @dataclass(frozen=True)
 class PlatformTag:
-    """Where a wheel may be installed."""
+    """The systems on which a wheel may be installed."""
 
     name: str
     system: str
     """`linux`, `macos` or `windows`, as in `modelwheel.platforms`."""
     architecture: str
-    """`x86_64` or `aarch64`, as in `modelwheel.platforms`; else as in the tag."""
+    """As in `modelwheel.platforms`; an unknown one as in the tag."""
     libc: Libc = ""
-    """Of Linux; empty for `linux_...`, which promises nothing."""
+    """The C library of Linux; empty for `linux_...`, which guarantees nothing."""
     version: tuple[int, ...] = ()
-    """The oldest version of the C library, or of macOS."""
+    """The oldest supported version of the C library or of macOS."""
 
 
 def parse(tag: str) -> PlatformTag | None:
-    """What a tag promises; None for one that no wheel of modelwheel has."""
+    """Parses a tag; None if no wheel of modelwheel can have it."""
     prefix, _, rest = tag.partition("_")
     name = f"{_LEGACY[prefix]}_{rest}" if prefix in _LEGACY else tag
     if found := _VERSIONED.fullmatch(name):

@@ -284,7 +284,7 @@ def audit(
 
     results = audit_wheels(wheels)
     if as_json:
-        print_json([result.as_json() for result in results])
+        print_json(results)
     else:
         print_audited(results)
     require_accepted(results)

@@ -1,6 +1,6 @@
-"""One view of shared objects, whatever their format: what they need and offer, and their code.
+"""A view of shared libraries that is independent of their format: imports, exports and code.
 
-`elf.py`, `macho.py` and `pe.py` fill it from what LIEF parses; no gate knows a format.
+`elf.py`, `macho.py` and `pe.py` create it from the result of LIEF; gates do not depend on formats.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from functools import cached_property
 from ...platforms import BinaryFormat
 
 POINTER = 8
-"""Bytes of an address; every supported architecture has 64 bits."""
+"""The size of an address, in bytes; every supported architecture has 64 bits."""
 
 
 @dataclass(frozen=True)
 class Import:
-    """A symbol that another file must define."""
+    """A symbol that another library must define."""
 
     name: str
-    """Without the underscore that Mach-O puts before the names of C."""
+    """The name in C, without the underscore that Mach-O prepends."""
     library: str = ""
-    """The file that defines it, where the format tells."""
+    """The library that defines it, if the format says so."""
     version: str = ""
-    """ELF's symbol version, such as `GLIBC_2.17`."""
+    """The symbol version of ELF, such as `GLIBC_2.17`."""
     weak: bool = False
-    """Whether the file can be loaded without it."""
+    """Whether the library can be loaded without it."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """Some bytes of a loaded image."""
+    """A contiguous part of a loaded image."""
 
     address: int
     content: bytes
@@ -40,37 +40,37 @@ class Section:
 
     @property
     def end(self) -> int:
-        """The address behind the last byte."""
+        """The address after the last byte."""
         return self.address + len(self.content)
 
 
 @dataclass(frozen=True)
 class Image:
-    """What a loader would put into memory, at the addresses that the file itself uses."""
+    """The content of memory after loading, at the addresses in the file."""
 
     sections: tuple[Section, ...]
-    """Ascending, none empty."""
+    """In ascending order; none is empty."""
     functions: dict[int, int]
-    """Known functions: address and size, which is 0 where only the beginning is known."""
+    """Sizes of the known functions by address; 0 if only the start is known."""
     pointers: dict[int, int]
-    """Words of data that hold an address of this image when loaded, and that address."""
+    """Addresses in this image that data refers to, by the place of the reference."""
     linkage: tuple[range, ...]
-    """Tables of such words, each used by itself and never indexed (`.got`)."""
+    """Tables of such references that are only used one by one and never indexed (`.got`)."""
     names: dict[int, str]
-    """Whatever the file calls an address."""
+    """Names of addresses, if the file has any."""
     entries: dict[int, str]
-    """Functions that others find by name, with that name, or that the loader calls, with none."""
+    """Addresses that are called from outside: exported functions by name; the loader's entry has an empty name."""
     data: tuple[range, ...] = ()
-    """Tables among the code, ascending, where the format tells."""
+    """Data tables inside code, in ascending order, if the format says so."""
 
     def section_of(self, address: int) -> Section | None:
-        """The section with this address."""
+        """The section that contains an address."""
         index = bisect.bisect_right(self._starts, address) - 1
         found = self.sections[index] if index >= 0 else None
         return found if found is not None and address < found.end else None
 
     def read(self, address: int, size: int) -> bytes:
-        """Some bytes; fewer where a section ends."""
+        """Bytes at an address; fewer at the end of a section."""
         section = self.section_of(address)
         if section is None:
             return b""
@@ -78,7 +78,7 @@ class Image:
         return section.content[offset : offset + size]
 
     def text(self, address: int) -> str | None:
-        """The zero-terminated text at an address; None if there is none."""
+        """The zero-terminated ASCII text at an address; None if there is none."""
         content, zero, _ = self.read(address, 256).partition(b"\0")
         try:
             return content.decode("ascii") if zero else None
@@ -86,12 +86,12 @@ class Image:
             return None
 
     def is_code(self, address: int) -> bool:
-        """Whether it lies in an executable section."""
+        """Whether an address is in an executable section."""
         section = self.section_of(address)
         return section is not None and section.executable
 
     def is_linkage(self, address: int) -> bool:
-        """Whether it lies in a table of `linkage`."""
+        """Whether an address is in a table of `linkage`."""
         return any(address in table for table in self.linkage)
 
     @cached_property
@@ -101,26 +101,26 @@ class Image:
 
 @dataclass(frozen=True)
 class Binary:
-    """A shared object: a library or a Python extension."""
+    """A shared library or a Python extension."""
 
     member: str
-    """Its path in the wheel."""
+    """The path in the wheel."""
     format: BinaryFormat
     machine: str
-    """The architecture in the words of `modelwheel.platforms` (`x86_64`), else as the format calls it."""
+    """The architecture as in `modelwheel.platforms` (`x86_64`), or the format's own name of an unknown one."""
     libraries: tuple[str, ...]
-    """Shared libraries that it needs."""
+    """The shared libraries that it requires."""
     search_paths: tuple[str, ...]
-    """Where those are looked for first, as ELF's RUNPATH and Mach-O's LC_RPATH tell."""
+    """Directories that are searched for them first: ELF's RUNPATH and Mach-O's LC_RPATH."""
     exports: frozenset[str]
     imports: tuple[Import, ...]
     weaknesses: tuple[str, ...]
-    """What makes it easier to attack or impossible to load, each as `has ...; remedy`."""
+    """Properties that make it vulnerable or impossible to load, each as `has ...; fix`."""
     minimum_system: tuple[int, ...]
-    """The oldest macOS that it runs on; empty for other systems."""
+    """The oldest supported macOS; empty on other systems."""
     load_image: Callable[[], Image]
 
     @cached_property
     def image(self) -> Image:
-        """Its code and data."""
+        """The code and data in memory."""
         return self.load_image()

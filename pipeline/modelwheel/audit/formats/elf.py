@@ -1,4 +1,4 @@
-"""ELF shared objects (Linux) as a `modelwheel.audit.formats.binary.Binary`."""
+"""Reads ELF shared libraries (Linux) into a `Binary`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BINDING = lief.ELF.Symbol.BINDING
 
 
 def read(member: str, binary: lief.ELF.Binary) -> Binary:
-    """What an ELF file needs, offers and holds."""
+    """Converts a parsed ELF file."""
     return Binary(
         member=member,
         format="ELF",
@@ -41,7 +41,7 @@ def _search_paths(binary: lief.ELF.Binary) -> Iterator[str]:
 
 
 def _exported(binary: lief.ELF.Binary) -> list[lief.ELF.Symbol]:
-    """Every kind of symbol; LIEF's own `exported` and `imported` are of functions and objects alone."""
+    """Exported symbols of every kind; LIEF's own `exported_symbols` has only functions and objects."""
     visible = (lief.ELF.Symbol.VISIBILITY.DEFAULT, lief.ELF.Symbol.VISIBILITY.PROTECTED)
     return [
         symbol
@@ -69,9 +69,9 @@ def _imports(binary: lief.ELF.Binary) -> Iterator[Import]:
 def _weaknesses(binary: lief.ELF.Binary) -> Iterator[str]:
     stack = binary.get(_SEGMENT.TYPE.GNU_STACK)
     if stack is None or stack.has(_SEGMENT.FLAGS.X):
-        yield "asks for an executable stack; link it with -Wl,-z,noexecstack"
+        yield "requires an executable stack; link it with -Wl,-z,noexecstack"
     if binary.get(_SEGMENT.TYPE.GNU_RELRO) is None:
-        yield "leaves its relocated tables writable; link it with -Wl,-z,relro"
+        yield "has writable relocation tables (no RELRO); link it with -Wl,-z,relro"
     if not _binds_at_once(binary):
         yield "binds functions lazily, through writable tables; link it with -Wl,-z,now"
     if binary.has(_TAG.TEXTREL):
@@ -117,7 +117,7 @@ def _image(binary: lief.ELF.Binary) -> Image:
 
 
 def _functions(binary: lief.ELF.Binary) -> dict[int, int]:
-    """From the unwind tables, which every function of a compiler has, and from symbols, if any."""
+    """Functions from the unwind tables, which compilers write for every function, and from symbols, if any."""
     sizes: dict[int, int] = {}
     for function in binary.functions:
         sizes[function.address] = max(function.size, sizes.get(function.address, 0))
@@ -138,7 +138,7 @@ def _pointers(binary: lief.ELF.Binary, image: Image) -> Iterator[tuple[int, int]
             target = relocation.symbol.value and relocation.symbol.value + relocation.addend
         elif relocation.encoding == lief.ELF.Relocation.ENCODING.RELA:
             target = relocation.addend
-        else:  # REL and RELR keep the addend in the word itself
+        else:  # REL and RELR store the addend in the relocated word
             target = int.from_bytes(image.read(relocation.address, POINTER), "little")
         if target and image.section_of(target) is not None:
             yield relocation.address, target

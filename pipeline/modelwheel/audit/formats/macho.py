@@ -1,4 +1,4 @@
-"""Mach-O shared objects (macOS) as a `modelwheel.audit.formats.binary.Binary`."""
+"""Reads Mach-O shared libraries (macOS) into a `Binary`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _WRITE, _EXECUTE = 2, 4
 """VM_PROT_WRITE and VM_PROT_EXECUTE of mach/vm_prot.h."""
 
 _OF_THE_LINKER = ("__mh_dylib_header", "___dso_handle")
-"""Symbols that every image has for itself; zig's linker lists them as exports."""
+"""Symbols that every image has; zig's linker exports them by mistake."""
 
 _LINKAGE = ("__got", "__auth_got", "__la_symbol_ptr")
 
 
 def read(member: str, file: lief.MachO.FatBinary) -> list[Binary]:
-    """What a Mach-O file needs, offers and holds, for each architecture in it."""
+    """Converts a parsed Mach-O file: one binary for each architecture in it."""
     return [_read(member, file, index) for index in range(file.size)]
 
 
@@ -53,7 +53,7 @@ def _libraries(binary: lief.MachO.Binary) -> Iterator[str]:
 
 
 def _exported(binary: lief.MachO.Binary) -> Iterator[lief.MachO.Symbol]:
-    """From the export trie: symbols alone may be external and yet not exported."""
+    """Exported symbols from the export trie; external symbols need not be exported."""
     for command in (binary.dyld_info, binary.dyld_exports_trie):
         for export in command.exports if command is not None else ():
             if export.symbol is not None and export.symbol.name not in _OF_THE_LINKER:
@@ -71,12 +71,12 @@ def _imports(binary: lief.MachO.Binary) -> Iterator[Import]:
 
 def _weaknesses(binary: lief.MachO.Binary) -> Iterator[str]:
     if lief.MachO.Header.FLAGS.ALLOW_STACK_EXECUTION in binary.header.flags_list:
-        yield "asks for an executable stack; link it without -allow_stack_execute"
+        yield "requires an executable stack; link it without -allow_stack_execute"
     writable = _WRITE | _EXECUTE
     if any(segment.init_protection & writable == writable for segment in binary.segments):
         yield "has memory that is writable and executable; link it without -segprot"
     if binary.header.cpu_type == _CPU.ARM64 and not binary.has_code_signature:
-        yield "is not signed, so that no Mac with Apple silicon loads it; run codesign -s - on it"
+        yield "is not signed, so Macs with Apple silicon do not load it; run codesign -s - on it"
 
 
 def _minimum_system(binary: lief.MachO.Binary) -> tuple[int, ...]:
@@ -86,7 +86,7 @@ def _minimum_system(binary: lief.MachO.Binary) -> tuple[int, ...]:
 
 
 def _load(file: lief.MachO.FatBinary, index: int) -> Image:
-    """The file is held, as LIEF frees what is in it together with it."""
+    """Loads the image. LIEF frees a binary together with its file, so the file is passed and kept alive."""
     binary = file.at(index)
     assert binary is not None
     return _image(binary)
@@ -95,7 +95,9 @@ def _load(file: lief.MachO.FatBinary, index: int) -> Image:
 def _image(binary: lief.MachO.Binary) -> Image:
     sections = sorted(binary.sections, key=lambda section: section.virtual_address)
     code = lief.MachO.Section.FLAGS
-    sections = [s for s in sections if s.size and len(s.content) == s.size]  # no zero-fill
+    sections = [
+        s for s in sections if s.size and len(s.content) == s.size
+    ]  # without zero-filled sections
     found = tuple(
         Section(
             s.virtual_address,
@@ -118,18 +120,18 @@ def _image(binary: lief.MachO.Binary) -> Image:
 
 
 def _defined(binary: lief.MachO.Binary) -> Iterator[lief.MachO.Symbol]:
-    """Symbols of this file, without those for debuggers (N_STAB of mach-o/nlist.h)."""
+    """Symbols defined in this file, except those for debuggers (N_STAB of mach-o/nlist.h)."""
     return (s for s in binary.symbols if s.value and s.name and not s.raw_type & 0xE0)
 
 
 def _functions(binary: lief.MachO.Binary, image: Image) -> Iterator[tuple[int, int]]:
-    """LC_FUNCTION_STARTS, where the linker writes it, the unwind tables, and symbols."""
+    """Function starts from LC_FUNCTION_STARTS, if the linker writes it, the unwind tables, and symbols."""
     addresses = {f.address for f in binary.functions} | set(image.names)
     return ((address, 0) for address in addresses if image.is_code(address))
 
 
 def _data_in_code(binary: lief.MachO.Binary) -> Iterator[range]:
-    """Jump tables, which compilers put behind the functions that use them."""
+    """Jump tables (LC_DATA_IN_CODE), which compilers place after the functions that use them."""
     if binary.data_in_code is not None:
         for entry in sorted(binary.data_in_code.entries, key=lambda entry: entry.offset):
             start = binary.offset_to_virtual_address(entry.offset)

@@ -1,4 +1,4 @@
-"""PE shared objects (Windows) as a `modelwheel.audit.formats.binary.Binary`."""
+"""Reads PE shared libraries (Windows) into a `Binary`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECTION = lief.PE.Section.CHARACTERISTICS
 
 
 def read(member: str, binary: lief.PE.Binary) -> Binary:
-    """What a PE file needs, offers and holds."""
+    """Converts a parsed PE file."""
     return Binary(
         member=member,
         format="PE",
@@ -53,9 +53,9 @@ def _weaknesses(binary: lief.PE.Binary) -> Iterator[str]:
     flags = lief.PE.OptionalHeader.DLL_CHARACTERISTICS
     header = binary.optional_header
     if not header.has(flags.NX_COMPAT):
-        yield "asks for executable data; link it with /NXCOMPAT"
+        yield "allows executable data; link it with /NXCOMPAT"
     if not header.has(flags.DYNAMIC_BASE):
-        yield "is loaded at a fixed address; link it with /DYNAMICBASE"
+        yield "requires a fixed address; link it with /DYNAMICBASE"
     for section in binary.sections:
         if section.has_characteristic(_SECTION.MEM_WRITE) and section.has_characteristic(
             _SECTION.MEM_EXECUTE
@@ -83,7 +83,7 @@ def _image(binary: lief.PE.Binary) -> Image:
 
 
 def _functions(binary: lief.PE.Binary, base: int) -> dict[int, int]:
-    """From the unwind table; functions that call nothing and save nothing need no entry."""
+    """Functions from the unwind table (.pdata), in which leaf functions may be missing."""
     functions = {base + f.address: 0 for f in binary.functions}
     for entry in binary.exceptions:
         if isinstance(entry, lief.PE.RuntimeFunctionX64):

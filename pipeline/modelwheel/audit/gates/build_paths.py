@@ -1,4 +1,4 @@
-"""Gate: no file names a directory of the machine that built it."""
+"""Gate: no file contains a path of the machine that built it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _PLACES = (
     "home", "root", "tmp", "work", "project", "build", "builds", "github", "__w", "Users", "Volumes",
     "private/tmp", "private/var", "var/folders", "var/tmp", "mnt", "opt/_internal",
 )  # fmt: skip
-"""Where build directories lie: of people, of CI services, of cibuildwheel and its containers."""
+"""The first directories of build paths: of people, of CI services, of cibuildwheel and its containers."""
 
 _REST = rb"[\\/]+[\w.+-][^\0\s\"'<>]{2,200}"
-"""What follows: the beginning of a name, and whatever a path may have."""
+"""The rest of a path: a name of at least two characters, and whatever may follow in a path."""
 
 _POSIX = rb"(?<![\w.$}\]-])/(?:" + "|".join(map(re.escape, _PLACES)).encode() + rb")" + _REST
 _WINDOWS = rb"(?<![A-Za-z])[A-Za-z]:[\\/]{1,2}(?:Users|a|b|_work|Temp)" + _REST
 
 
 def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
-    """Looks at every file, whatever it is."""
+    """Searches every file, whatever its format."""
     chosen = _data_repository(wheel)
     pattern = re.compile(b"|".join((_POSIX, _WINDOWS, *_own_places())))
     for name in wheel.contents.files:
@@ -34,22 +34,24 @@ def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
         if leaked:
             yield GateFinding(
                 name,
-                f"names a directory of the machine that built it ({leaked[0]!r}); compile with "
+                f"contains a path of the machine that built it ({leaked[0]!r}); compile with "
                 "-ffile-prefix-map and write relative paths",
             )
         elif found:
             yield GateFinding(
-                name, f"names a data repository that only one machine has ({chosen!r})", "note"
+                name,
+                f"names a data repository that only exists on one machine ({chosen!r})",
+                "note",
             )
 
 
 def _is_part(path: str, chosen: str) -> bool:
-    """Whether a path is the chosen place, cut off, or with a commit or file behind."""
+    """Whether a path is the beginning of the chosen one, or continues it with a commit or file."""
     return bool(chosen.strip("/")) and (chosen.startswith(path) or path.startswith(chosen))
 
 
 def _own_places() -> list[bytes]:
-    """Directories of this machine, which may have built the wheel, as patterns."""
+    """Patterns for directories of this machine, which may have built the wheel."""
     places = sorted({str(Path.home()), tempfile.gettempdir(), str(Path.cwd())})
     return [
         rb"(?<![\w.$}\]-])" + re.escape(place.encode()) + _REST
@@ -59,7 +61,7 @@ def _own_places() -> list[bytes]:
 
 
 def _data_repository(wheel: OpenedWheel) -> str:
-    """The place of the model that the spec names, which the manifest repeats on purpose."""
+    """The local path of the model in the spec, which the manifest repeats on purpose; empty if it has a URL."""
     if wheel.manifest is None:
         return ""
     source = wheel.manifest.provenance.source

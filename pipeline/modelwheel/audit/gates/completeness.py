@@ -1,4 +1,4 @@
-"""Gate: a wheel holds all that it should, and every file is the one that RECORD lists."""
+"""Gate: the wheel is complete, and its files have the hashes in RECORD."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _CYCLONEDX = "CycloneDX"
 
 
 def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
-    """Model card, licences, bill of materials, and the hashes of all files."""
+    """Checks the model card, licences, SBOM, and the hashes of all files."""
     metadata, place = wheel.contents.metadata, f"{wheel.dist_info}/METADATA"
     if not (metadata.description or "").strip():
-        yield GateFinding(place, "has no model card (README) for the page of the package index")
+        yield GateFinding(place, "has no description (README), which the package index shows")
     if not metadata.license_expression:
         yield GateFinding(place, "has no License-Expression; set `license` in the spec")
     files = wheel.contents.files
     if not metadata.license_files:
-        yield GateFinding(place, "names no licence file; set `license-files` in pyproject.toml")
+        yield GateFinding(place, "lists no licence file; set `license-files` in pyproject.toml")
     for name in metadata.license_files or ():
         text = f"{wheel.dist_info}/licenses/{name}"
         if text not in files:
-            yield GateFinding(text, "is missing, though METADATA names it; build the wheel again")
+            yield GateFinding(text, "is missing, although METADATA lists it; build the wheel again")
     if wheel.manifest is not None:
         yield from _check_bill(wheel)
     yield from _check_record(wheel)
@@ -35,8 +35,8 @@ def _check_bill(wheel: OpenedWheel) -> Iterator[GateFinding]:
     if not any(bill.get("bomFormat") == _CYCLONEDX for bill in bills.values()):
         yield GateFinding(
             f"{wheel.dist_info}/sboms",
-            "holds no CycloneDX bill of materials (PEP 770); build the wheel from a model source "
-            "distribution of this modelwheel",
+            "contains no CycloneDX SBOM (PEP 770); build the wheel from a source distribution "
+            "of this version of modelwheel",
         )
 
 

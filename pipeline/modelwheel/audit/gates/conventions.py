@@ -1,4 +1,4 @@
-"""Gate: what `twine check --strict` and check-wheel-contents ask of any wheel."""
+"""Gate: `twine check --strict` and check-wheel-contents accept the wheel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .finding import GateFinding
 
 
 def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
-    """Both tools, with nothing left out."""
+    """Runs both tools with all their checks."""
     yield from _check_with_twine(wheel)
     yield from _check_contents(wheel)
 
@@ -53,7 +53,7 @@ def _check_contents(wheel: OpenedWheel) -> Iterator[GateFinding]:
         from check_wheel_contents.errors import WheelValidationError
     except ImportError:
         raise EnvironmentProblemError(
-            'auditing wheels needs check-wheel-contents: pip install "modelwheel[release]"'
+            'auditing wheels requires check-wheel-contents: pip install "modelwheel[release]"'
         ) from None
     try:
         failed = WheelChecker().check_contents(WheelContents.from_wheel(wheel.path))

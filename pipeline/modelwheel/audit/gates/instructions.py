@@ -1,7 +1,9 @@
-"""Gate: no CPU meets an instruction that it lacks.
+"""Gate: no CPU runs an instruction that it does not have.
 
-Code that only the entries of a CPU level lead to may use what that level has; everything else keeps to what
-every CPU of the platform has. What leads where is read from the machine code itself (`levels.py`).
+Code that is reachable only through the entries of a CPU level may use the features of that level. All other code may
+use only what every CPU of the platform has. Reachability is computed from the machine code itself (`levels.py`), and
+not from the objects that went into the library: only the finished wheel shows what the linker merged, what came from
+the compiler's own libraries, and whether a lower level can call a function that was compiled for a higher one.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from types import ModuleType
 from ...errors import EnvironmentProblemError
 from ...levels import LEVELS, features_up_to
 from ...platforms import PLATFORMS, SYSTEMS
+from ...util.words import count
 from ..formats.binary import Binary
 from ..machine_code.code import Code, Function, Use
 from ..machine_code.levels import Place, assign, find_entries
@@ -19,15 +22,15 @@ from ..opened import OpenedWheel
 from .finding import GateFinding
 
 _OF_CLANGS_RUNTIME = frozenset({"SVE (cntd)", "MTE (stg)", "SME"})
-"""In extensions with LLVM's runtime in them: the unwinder asks for the length of vectors, or clears the tags
-of a frame, where the tables of that frame say so; `__arm_za_disable` asks first whether there is SME."""
+"""Allowed in extensions, which may contain LLVM's runtime: its unwinder reads the vector length or clears memory tags only
+for frames whose tables say that they use them, and `__arm_za_disable` checks for SME first."""
 
 _MOST = 5
-"""Functions of one binary that are told apart; the others are counted."""
+"""Functions of a binary that are reported one by one; the rest are counted."""
 
 
 def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
-    """The model's library by its levels; the extension at the baseline."""
+    """Checks the library level by level, and the extension against the baseline."""
     for binary in wheel.binaries:
         role = wheel.role(binary)
         if role == "other":
@@ -35,7 +38,9 @@ def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
         decoder = _decoder(binary.machine)
         if decoder is None:
             yield GateFinding(
-                binary.member, f"is for {binary.machine}, which cannot be disassembled here", "note"
+                binary.member,
+                f"was not checked: it is for {binary.machine}, which modelwheel cannot disassemble",
+                "note",
             )
             continue
         code = Code(binary.image, decoder.decode, decoder.ALIGNMENT)
@@ -61,7 +66,7 @@ def _decoder(machine: str) -> ModuleType | None:
             return aarch64
     except ImportError as error:
         raise EnvironmentProblemError(
-            f"auditing machine code for {machine} needs {error.name}: "
+            f"auditing machine code for {machine} requires {error.name}: "
             'pip install "modelwheel[release]" on an x86-64 machine'
         ) from None
     return None
@@ -77,8 +82,8 @@ def _check_library(wheel: OpenedWheel, binary: Binary, code: Code) -> Iterator[G
         if sum(entry.level == level for entry in entries) != len(sizes):
             yield GateFinding(
                 binary.member,
-                f"has no table of the code for {level}, though the manifest names that level; its "
-                "instructions cannot be judged: build it with this modelwheel",
+                f"has no dispatch table for {level}, although the manifest lists that level, so its "
+                "instructions cannot be checked; build the wheel with this version of modelwheel",
             )
             return
     yield from _report(binary, code, assign(code, entries, levels, f"{wheel.module}_"))
@@ -112,11 +117,13 @@ def _report(
         text = _sentence(code, function, place, use, features)
         yield GateFinding(binary.member, text)
     if len(wrong) > _MOST:
-        yield GateFinding(binary.member, f"holds {len(wrong) - _MOST} more such functions")
+        yield GateFinding(
+            binary.member, f"contains {count(len(wrong) - _MOST, 'more such function')}"
+        )
 
 
 def _has_alternative(function: Function, features: frozenset[str]) -> bool:
-    """Whether it is one of libgcc's functions that ask for LSE atomics and else use exclusive loads."""
+    """Whether it is one of libgcc's outline atomics, which check for LSE and otherwise use exclusive loads."""
     return features == {"LSE"} and function.block.loads_exclusively
 
 
@@ -124,20 +131,22 @@ def _sentence(
     code: Code, function: Function, place: Place | None, use: Use, features: frozenset[str]
 ) -> str:
     name, needed = _name(code, function.address), " and ".join(sorted(features))
-    count = "an instruction" if use.count == 1 else f"{use.count} instructions"
+    instructions = count(use.count, "instruction")
     if "unknown encoding" in features:
-        what = f"holds {count} that no decoder knows, first at {use.address:#x} ({use.text})"
-        return f"{name} {what}: data among the code, or newer than every level; {_MEND}"
-    what = f"holds {count} beyond that ({needed}), first at {use.address:#x}: {use.text}"
-    return f"{name} {_why(code, place)} but {what}; {_MEND}"
+        what = (
+            f"contains {instructions} that no decoder knows, first at {use.address:#x} ({use.text})"
+        )
+        return f"{name} {what}: data in the code, or newer than every level; {_FIX}"
+    what = f"has {instructions} beyond that ({needed}), first at {use.address:#x}: {use.text}"
+    return f"{name} {_why(code, place)} but {what}; {_FIX}"
 
 
-_MEND = "compile what it comes from for its level (cmake/levels.cmake)"
+_FIX = "compile its source for the right level (cmake/levels.cmake)"
 
 
 def _why(code: Code, place: Place | None) -> str:
     if place is None:
-        return "belongs to no CPU level, as nothing refers to it,"
+        return "is unreachable, so it must run on every CPU,"
     level = f"the level {place.level}" if place.level else "every CPU"
     through = [_name(code, address) for address in place.route[:-1]][-3:]
     return f"runs on {level}" + (f" (called by {' from '.join(through[::-1])})" if through else "")

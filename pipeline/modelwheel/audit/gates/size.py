@@ -1,4 +1,4 @@
-"""Gate: a wheel is not larger than what is in it explains, nor than a package index takes."""
+"""Gate: the wheel is no larger than its model explains, and small enough for PyPI."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from ..opened import OpenedWheel
 from .finding import GateFinding
 
 RUNTIME_BUDGET = 600_000
-"""Bytes for everything but weights and XLA's machine code: kernels at each level, binding, headers, Python."""
+"""Bytes for everything except weights and XLA's machine code: kernels for each level, binding, headers, Python."""
 
 INDEX_LIMIT = 95 << 20
-"""PyPI takes 100 MiB in a file; the rest is kept for the next version."""
+"""PyPI's default limit is 100 MiB for each file; the margin is for growth in the next version."""
 
 
 def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
-    """The file against its budget and the limit."""
+    """Compares the size of the file with its budget and the limit."""
     size = wheel.path.stat().st_size
     budget = RUNTIME_BUDGET
     if wheel.manifest is not None:
@@ -23,16 +23,16 @@ def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
     if size > INDEX_LIMIT:
         yield GateFinding(
             wheel.name,
-            f"has {size / 2**20:.1f} MiB, more than the {INDEX_LIMIT >> 20} MiB that leave room below "
-            f"PyPI's limit of 100: {_parts(wheel)}; compile fewer CPU levels and batch sizes, or "
+            f"is {size / 2**20:.1f} MiB; the limit is {INDEX_LIMIT >> 20} MiB, which leaves a margin below "
+            f"PyPI's 100 MiB: {_parts(wheel)}; compile fewer CPU levels and batch sizes, or "
             "make the model smaller",
         )
     if size > budget:
         yield GateFinding(
             wheel.name,
-            f"has {_kilobytes(size)}, but weights, machine code and {_kilobytes(RUNTIME_BUDGET)} for "
-            f"the runtime make {_kilobytes(budget)}: {_parts(wheel)}; strip what is built, and pack "
-            "nothing else",
+            f"is {_kilobytes(size)}, but weights, machine code and {_kilobytes(RUNTIME_BUDGET)} for "
+            f"the runtime add up to {_kilobytes(budget)}: {_parts(wheel)}; strip the binaries, and "
+            "remove files that do not belong in the wheel",
         )
 
 
@@ -42,7 +42,7 @@ def _parts(wheel: OpenedWheel) -> str:
     if wheel.manifest is not None:
         sizes = wheel.manifest.sizes
         parts.append(
-            f"before compression its weights have {_kilobytes(sizes.weights)}, its machine code "
+            f"uncompressed weights {_kilobytes(sizes.weights)}, uncompressed machine code "
             f"{_kilobytes(sizes.machine_code)}"
         )
     return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""Gate: binaries offer their interface alone, need what every system has, and are hardened."""
+"""Gate: binaries export only their interface, need only what every system has, and are hardened."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from ...platforms import SYSTEMS
+from ...util.words import first_few
 from ..formats.binary import Binary, Import
 from ..opened import OpenedWheel, Role
 from .finding import GateFinding
@@ -16,17 +17,17 @@ _SEARCH_PATH = re.compile(r"(\$ORIGIN|@loader_path)(/(?!\.\.(/|$))[\w.+-]+)*/?")
 
 
 def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
-    """Exports, imports, needed libraries, search paths, hardening."""
+    """Checks exports, imports, required libraries, search paths and hardening."""
     for name in wheel.contents.files:
         if any(part.endswith((".libs", ".dylibs")) for part in PurePosixPath(name).parts[:-1]):
-            yield GateFinding(name, "was grafted into the wheel by its repair; link it statically")
+            yield GateFinding(name, "was copied into the wheel by the repair; link it statically")
     offered = frozenset[str]().union(*(b.exports for b in wheel.binaries_of("library")))
     for binary in wheel.binaries:
         role = wheel.role(binary)
         if role == "other":
             yield GateFinding(
                 binary.member,
-                "is neither the model's library nor its extension; nothing else may be packed",
+                "is neither the model's library nor its extension; remove it",
             )
             continue
         yield from _check_exports(wheel, binary, role)
@@ -35,8 +36,8 @@ def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
         yield from (
             GateFinding(
                 binary.member,
-                f"looks for libraries in {path or 'the current directory'!r}; only places beside "
-                "it ($ORIGIN, @loader_path) are the same on every machine",
+                f"searches {path or 'the current directory'!r} for libraries; use paths relative to "
+                "the file ($ORIGIN, @loader_path)",
             )
             for path in binary.search_paths
             if not _SEARCH_PATH.fullmatch(path)
@@ -52,11 +53,13 @@ def _check_exports(wheel: OpenedWheel, binary: Binary, role: Role) -> Iterator[G
     if surplus:
         yield GateFinding(
             binary.member,
-            f"exports {_some(surplus)}, which could clash with other libraries of the process; "
+            f"exports {first_few(surplus)}, which may collide with other libraries in the process; "
             "link it with the list of exported symbols (library.cmake, extension.cmake)",
         )
     if missing:
-        yield GateFinding(binary.member, f"does not export {_some(missing)}; build the wheel again")
+        yield GateFinding(
+            binary.member, f"does not export {first_few(missing)}; build the wheel again"
+        )
 
 
 def _declared(wheel: OpenedWheel) -> frozenset[str]:
@@ -69,11 +72,6 @@ def _declared(wheel: OpenedWheel) -> frozenset[str]:
     return frozenset(re.findall(pattern, text, re.MULTILINE))
 
 
-def _some(names: list[str]) -> str:
-    more = len(names) - 3
-    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")
-
-
 def _check_libraries(wheel: OpenedWheel, binary: Binary, role: Role) -> Iterator[GateFinding]:
     (system,) = (one for one in SYSTEMS.values() if one.binary_format == binary.format)
     allowed = system.libraries
@@ -84,7 +82,7 @@ def _check_libraries(wheel: OpenedWheel, binary: Binary, role: Role) -> Iterator
         if not any(re.fullmatch(pattern, name) for pattern in allowed):
             yield GateFinding(
                 binary.member,
-                f"needs {name}, which not every system has; link it statically or do without it",
+                f"requires {name}, which not every system has; link it statically, or avoid it",
             )
 
 
@@ -93,17 +91,17 @@ def _check_imports(binary: Binary, role: Role, offered: frozenset[str]) -> Itera
     if unknown:
         yield GateFinding(
             binary.member,
-            f"needs {_some(unknown)}, which no library that it names defines; link what defines "
-            "them, and all of it with -Wl,--no-undefined",
+            f"requires {first_few(unknown)}, which none of its libraries defines; link the library that "
+            "does, and use -Wl,--no-undefined",
         )
 
 
 def _is_found(found: Import, binary: Binary, role: Role, offered: frozenset[str]) -> bool:
-    """Whether the loader finds a symbol, as far as the format tells where it looks."""
+    """Whether the loader will find a symbol, as far as the format says where it looks."""
     if found.weak or found.library or found.name in offered:
         return True
     if role == "extension" and _PYTHON.fullmatch(found.name):
         return True
-    # musl's libc has no symbol versions: what is not C++ may come from there.
+    # musl's libc has no symbol versions, so any symbol that is not C++ may be from there.
     musl = any(name == "libc.so" or name.startswith("libc.musl") for name in binary.libraries)
     return musl and not found.name.startswith("_Z")

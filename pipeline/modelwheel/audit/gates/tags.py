@@ -1,4 +1,4 @@
-"""Gate: the file name, the metadata and the binaries of a wheel speak of the same platform and Python."""
+"""Gate: file name, metadata and binaries agree on the platform and the Python."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from ..platform_tag import PlatformTag
 from .finding import GateFinding
 
 _GLIBC, _MUSL = ("libc.so.6", "ld-linux"), ("libc.so", "libc.musl-")
+"""The name, and the beginning of the name, of libraries that only one C library has."""
 
 
 def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
-    """Tags against metadata, manifest, module suffix and binaries."""
+    """Compares the tags with metadata, manifest, extension suffix and binaries."""
     yield from _check_metadata(wheel)
     known = [tag for tag in wheel.platforms if tag is not None]
     if len(known) != len(wheel.platforms):
         names = ", ".join(sorted({tag.platform for tag in wheel.tags}))
         yield GateFinding(
-            wheel.name, f"has a platform tag that modelwheel does not build for ({names})"
+            wheel.name, f"has a platform tag that modelwheel does not support ({names})"
         )
     for tag in _strictest(known):
         yield from _check_platform(wheel, tag)
@@ -34,16 +35,16 @@ def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
 
 def _check_metadata(wheel: OpenedWheel) -> Iterator[GateFinding]:
     place = f"{wheel.dist_info}/WHEEL"
-    told, named = set(wheel.wheel_metadata.get_all("Tag", [])), {str(tag) for tag in wheel.tags}
-    if told != named:
+    written, named = set(wheel.wheel_metadata.get_all("Tag", [])), {str(tag) for tag in wheel.tags}
+    if written != named:
         yield GateFinding(
             place,
-            f"has the tags {_list(told)}, the file name {_list(named)}; rename wheels with "
+            f"has the tags {_list(written)}, but the file name has {_list(named)}; rename wheels with "
             "`python -m wheel tags`, which changes both",
         )
     if wheel.wheel_metadata.get("Root-Is-Purelib", "").strip().lower() != "false":
         yield GateFinding(
-            place, "does not say `Root-Is-Purelib: false`, though it holds machine code"
+            place, "must have `Root-Is-Purelib: false`, as the wheel contains machine code"
         )
 
 
@@ -52,7 +53,7 @@ def _list(names: set[str]) -> str:
 
 
 def _strictest(tags: list[PlatformTag]) -> Iterator[PlatformTag]:
-    """One of each kind: `manylinux_2_17` and `manylinux2014` are the same."""
+    """The strictest tag of each kind: a wheel may have `manylinux_2_17` and its alias `manylinux2014`."""
     kinds = {(tag.system, tag.architecture, tag.libc) for tag in tags}
     for kind in sorted(kinds):
         same = (tag for tag in tags if (tag.system, tag.architecture, tag.libc) == kind)
@@ -63,8 +64,8 @@ def _check_platform(wheel: OpenedWheel, tag: PlatformTag) -> Iterator[GateFindin
     if tag.system == "linux" and not tag.libc:
         yield GateFinding(
             wheel.name,
-            f"its tag {tag.name} promises nothing about the C library: package indexes refuse it; "
-            "run `auditwheel repair` on it, as `modelwheel wheel` does",
+            f"has the tag {tag.name}, which guarantees nothing about the C library and which PyPI "
+            "rejects; run `auditwheel repair`, as `modelwheel wheel` does",
             "note",
         )
     if wheel.manifest is not None:
@@ -72,8 +73,8 @@ def _check_platform(wheel: OpenedWheel, tag: PlatformTag) -> Iterator[GateFindin
         if made is None or (made.system, made.architecture) != (tag.system, tag.architecture):
             yield GateFinding(
                 f"{wheel.module}/_manifest.json",
-                f"holds machine code for {wheel.manifest.platform}, but the wheel is tagged "
-                f"{tag.name}; build it for the platform of its objects",
+                f"is for {wheel.manifest.platform}, but the wheel has the tag "
+                f"{tag.name}; build the wheel for the platform of its machine code",
             )
     for binary in wheel.binaries:
         yield from _check_binary(binary, tag)
@@ -84,8 +85,8 @@ def _check_binary(binary: Binary, tag: PlatformTag) -> Iterator[GateFinding]:
     if (binary.format, binary.machine) != (expected, tag.architecture):
         yield GateFinding(
             binary.member,
-            f"is {binary.format} for {binary.machine}, but the wheel is tagged {tag.name}, which "
-            f"wants {expected} for {tag.architecture}; give the compiler that target",
+            f"is {binary.format} for {binary.machine}, but the wheel has the tag {tag.name}, which "
+            f"requires {expected} for {tag.architecture}; compile it for that target",
         )
     elif tag.system == "macos":
         yield from _check_macos(binary, tag)
@@ -97,12 +98,12 @@ def _check_macos(binary: Binary, tag: PlatformTag) -> Iterator[GateFinding]:
     wanted, promised = binary.minimum_system[:2], tag.version
     if not wanted:
         yield GateFinding(
-            binary.member, "does not tell the oldest macOS that it runs on; link it with -target"
+            binary.member, "does not declare the oldest macOS that it runs on; link it with -target"
         )
     elif wanted > promised:
         yield GateFinding(
             binary.member,
-            f"needs macOS {_dotted(wanted)}, but the wheel is tagged {tag.name}; build it with "
+            f"requires macOS {_dotted(wanted)}, but the wheel has the tag {tag.name}; build it with "
             f"MACOSX_DEPLOYMENT_TARGET={_dotted(promised)}",
         )
 
@@ -117,23 +118,24 @@ def _check_libc(binary: Binary, tag: PlatformTag) -> Iterator[GateFinding]:
         if name in foreign or name.startswith(foreign[1]):
             yield GateFinding(
                 binary.member,
-                f"needs {name}, which systems with {tag.libc} lack, but the wheel is tagged "
+                f"requires {name}, which systems with {tag.libc} do not have, but the wheel has the tag "
                 f"{tag.name}; compile it for {tag.libc}",
             )
     if tag.libc == "glibc":
         yield from _check_versions(binary, tag)
     elif any(found.version.startswith("GLIBC_") for found in binary.imports):
         yield GateFinding(
-            binary.member, "needs symbols of glibc, which musl lacks; compile it for musl"
+            binary.member,
+            "requires symbols of glibc, which musl does not have; compile it for musl",
         )
 
 
 def _check_versions(binary: Binary, tag: PlatformTag) -> Iterator[GateFinding]:
-    """Symbol versions against those of the policy that auditwheel has for the tag."""
+    """Compares symbol versions with auditwheel's policy for the tag."""
     policy = _policy(tag)
     if policy is None:
         yield GateFinding(
-            binary.member, f"auditwheel knows no policy for {tag.name}: not judged", "note"
+            binary.member, f"was not checked, as auditwheel has no policy for {tag.name}", "note"
         )
         return
     beyond: dict[str, list[str]] = defaultdict(list)
@@ -145,20 +147,20 @@ def _check_versions(binary: Binary, tag: PlatformTag) -> Iterator[GateFinding]:
         some = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
         yield GateFinding(
             binary.member,
-            f"needs {version} ({some}), which {tag.name} does not promise; link it in an older "
+            f"requires {version} ({some}), which {tag.name} does not guarantee; link it in an older "
             "image or with zig, or let `auditwheel repair` choose the tag",
         )
 
 
 def _policy(tag: PlatformTag) -> dict[str, frozenset[str]] | None:
-    """Allowed versions by their kind (`GLIBC`)."""
+    """The allowed symbol versions by kind (`GLIBC`); None if auditwheel has no such policy."""
     try:
         from auditwheel.architecture import Architecture
         from auditwheel.libc import Libc
         from auditwheel.policy import WheelPolicies
     except ImportError:
         raise EnvironmentProblemError(
-            'auditing manylinux wheels needs auditwheel: pip install "modelwheel[release]"'
+            'auditing manylinux wheels requires auditwheel: pip install "modelwheel[release]"'
         ) from None
     policies = WheelPolicies(libc=Libc.GLIBC, arch=Architecture(tag.architecture))
     try:
@@ -173,18 +175,18 @@ def _check_extension(wheel: OpenedWheel, platforms: list[PlatformTag]) -> Iterat
         for binary in extensions:
             yield GateFinding(
                 binary.member,
-                "is made for one Python, but the wheel is tagged py3-none; leave it out, or name "
-                "the Python in the tag",
+                "is for one version of Python, but the wheel has the tag py3-none; remove it, or "
+                "put the version into the tag",
             )
         return
     if len(extensions) != 1:
         yield GateFinding(
-            wheel.name, f"holds {len(extensions)} extensions _core instead of one for its Python"
+            wheel.name, f"contains {len(extensions)} extensions _core instead of one for its Python"
         )
     for tag in wheel.tags:
         if tag.abi.removesuffix("t") != tag.interpreter:
             yield GateFinding(
-                wheel.name, f"has the tag {tag}, whose interpreter and ABI do not belong together"
+                wheel.name, f"has the tag {tag}, whose interpreter and ABI do not match"
             )
     expected = {
         f"_core{_suffix(tag.abi, platform)}" for tag in wheel.tags for platform in platforms
@@ -194,7 +196,7 @@ def _check_extension(wheel: OpenedWheel, platforms: list[PlatformTag]) -> Iterat
         if name not in expected:
             yield GateFinding(
                 binary.member,
-                f"is a module that this wheel's Python does not find: it looks for "
+                f"has a name that this wheel's Python does not import: it looks for "
                 f"{_list(expected)}; set PYTHON_MODULE_EXTENSION",
             )
 
@@ -213,13 +215,15 @@ def _check_shape(wheel: OpenedWheel) -> Iterator[GateFinding]:
     if wheel.distribution == RUNTIME:
         return
     if not wheel.binaries_of("library"):
-        yield GateFinding(wheel.name, f"holds no library of {wheel.module}; build it again")
+        yield GateFinding(
+            wheel.name, f"does not contain the library of {wheel.module}; build the wheel again"
+        )
     required = {r.name for r in wheel.contents.metadata.requires_dist or ()}
     if wheel.needs_extension == (RUNTIME in required):
         what = (
-            f"requires {RUNTIME} beside its own extension"
+            f"requires {RUNTIME} in addition to its own extension"
             if wheel.needs_extension
-            else f"has no extension and does not require {RUNTIME}, which has it"
+            else f"does not require {RUNTIME}, although the wheel has no extension"
         )
         yield GateFinding(
             f"{wheel.dist_info}/METADATA", f"{what}; see package.bindings in the spec"

@@ -1,8 +1,8 @@
-"""AArch64 machine code: what each instruction needs beyond Armv8-A, and what it refers to.
+"""AArch64 machine code: the features beyond Armv8-A that each instruction needs, and the addresses it refers to.
 
-Capstone decodes. Its instruction groups are not used: it gives none for LSE, FP16 or SVE. What an
-instruction needs is told from its mnemonic and operands instead, by the Arm Architecture Reference
-Manual (DDI 0487): the mnemonics of Armv8.0-A are all listed here, and what is not listed is beyond it.
+Capstone disassembles, but its instruction groups do not cover LSE, FP16 and SVE. Features are derived from mnemonic and
+operands instead, following the Arm Architecture Reference Manual (DDI 0487): all mnemonics of Armv8.0-A are listed
+here, and any other mnemonic is beyond it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import capstone
 from .code import Block, Use
 
 ALIGNMENT = 4
-"""Bytes of every instruction."""
+"""The size of every instruction, in bytes."""
 
 UNKNOWN = "unknown encoding"
-"""What is not known: data among the code, or an instruction newer than the decoder."""
+"""Stands for data in the code, or an instruction newer than the decoder."""
 
 _BASE_MNEMONICS = """
 abs adc adcs add addhn addhn2 addp adds addv adr adrp and ands asr at b bfc bfi bfxil bic bics bif
@@ -56,7 +56,7 @@ autia1716 autiasp autiaz autib1716 autibsp autibz bti csdb dgh esb pacia1716 pac
 pacib1716 pacibsp pacibz psb tsb xpaclri
 """
 _HINTS = frozenset(_HINT_MNEMONICS.split())
-"""In the space of `hint`: where they are not known they do nothing, by definition (DDI 0487, C6.2, HINT)."""
+"""Encodings of HINT: CPUs that do not know them run them as NOP, by definition (DDI 0487, C6.2)."""
 
 _BEYOND = (
     (r"(cas|swp)(a|l|al)?[bhp]?$|casp(a|l|al)?$", "LSE"),
@@ -82,7 +82,7 @@ _BEYOND = (
     (r"(st|stz|ld)2?gm?$|stgp$|irg$|gmi$|addg$|subg$|subps?$", "MTE"),
     (r"smst(art|op)$|(add|rd)s[vp]l$", "SME"),
 )
-"""What is beyond Armv8.0-A, by mnemonic: for the sentence, and for the levels and platforms that have it."""
+"""Features beyond Armv8.0-A by patterns of mnemonics; the first match counts. Levels and platforms use the same names."""
 
 _SCALABLE = re.compile(r"\b(z\d|p\d+(/|\.|,|\b))")
 _MATRIX = re.compile(r"\bza\b|\bza\[")
@@ -100,7 +100,7 @@ def _needs_by_mnemonic(mnemonic: str) -> str:
 
 
 def needs(mnemonic: str, operands: str) -> str:
-    """The extension that an instruction belongs to; empty for Armv8.0-A itself."""
+    """The feature that an instruction needs; empty for Armv8.0-A itself."""
     if _MATRIX.search(operands):
         return "SME"
     if _SCALABLE.search(operands):
@@ -119,7 +119,7 @@ _ADDRESS = re.compile(r"#(0x[0-9a-f]+|\d+)$")
 _ADDED = re.compile(r"x\d+, (x\d+), #(0x[0-9a-f]+|\d+)$")
 _LOADED = re.compile(r"x\d+, \[(x\d+)(?:, #(0x[0-9a-f]+|\d+))?\]$")
 _READING = ("st", "c", "t", "b")
-"""Beginnings of mnemonics that do not write their first operand: stores, comparisons, branches."""
+"""Prefixes of mnemonics that do not write to their first operand: stores, comparisons, branches."""
 
 _ENDS = frozenset(("b", "br", "ret", "eret", "brk", "udf", "hlt"))
 _CALLS = frozenset(("bl", "blr"))
@@ -127,10 +127,10 @@ _NEEDS = cache(needs)
 
 
 class _Addresses:
-    """Addresses that code puts together: a page by `adrp`, what is added to it by `add` or `ldr`.
+    """Addresses that code computes from a page (`adrp`) and an offset (`add` or `ldr`).
 
-    Compilers write the one soon before the other. As blocks may be laid out in another order than they run,
-    everything that is ever added to a register is also combined with every page that it ever gets.
+    Compilers usually emit one right after the other. Basic blocks may be laid out in another order than they run, so
+    every offset that is added to a register is also combined with every page that the register ever holds.
     """
 
     def __init__(self) -> None:
@@ -140,7 +140,7 @@ class _Addresses:
         self._offsets: dict[str, set[int]] = defaultdict(set)
 
     def see(self, mnemonic: str, operands: str) -> None:
-        """Takes note of one instruction."""
+        """Records one instruction."""
         if mnemonic == "adrp":
             register, _, page = operands.partition(", ")
             self._held[register] = int(page[1:], 0)
@@ -159,14 +159,14 @@ class _Addresses:
                 self.certain.add(self._held[found[1]] + offset)
 
     def candidates(self) -> Iterator[int]:
-        """All combinations."""
+        """All combinations of pages and offsets."""
         for register, pages in self._pages.items():
             for page in pages:
                 yield from (page + offset for offset in self._offsets[register])
 
 
 def decode(content: bytes, address: int) -> Block:
-    """What code that lies at an address needs and refers to."""
+    """Decodes code: the features it needs and the addresses it refers to."""
     block, addresses, last = Block(), _Addresses(), ""
     for position, mnemonic, operands in _disassemble(content, address):
         need = _NEEDS(mnemonic, operands) if mnemonic else UNKNOWN
@@ -200,14 +200,14 @@ def _address(operands: str) -> int:
 
 
 _ADDSVL, _ADDSVL_MASK = 0x04205800, 0xFFE0F800
-"""ADDSVL, of SME, which Capstone 5 does not know."""
+"""Encoding and mask of ADDSVL (SME), which Capstone 5 does not know."""
 
 _WINDOW = 1 << 16
-"""Bytes that are disassembled at a time, as the rest is copied after whatever is no instruction."""
+"""Bytes disassembled at a time: after an unknown instruction Capstone starts again with a copy of the rest."""
 
 
 def _disassemble(content: bytes, address: int) -> Iterator[tuple[int, str, str]]:
-    """Address, mnemonic and operands of every instruction; no mnemonic for what is none."""
+    """Address, mnemonic and operands of every word; an empty mnemonic where it is not an instruction."""
     disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
     offset = 0
     while offset < len(content):

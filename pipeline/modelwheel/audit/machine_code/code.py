@@ -1,10 +1,10 @@
-"""The functions of a binary and what they refer to, so that one can tell what leads where.
+"""The call graph of a binary, from its machine code.
 
-No symbols are needed, which wheels do not have. Functions are delimited by the unwind tables (ELF's
-`.eh_frame_hdr`, PE's `.pdata`) and Mach-O's function starts; between these, by what is called. An edge leads
-from a function to every function that it jumps to, calls or takes the address of. Where that cannot be told
-exactly there is an edge too many. What has none leading to it is judged as if every CPU could run it. Tables of
-offsets to functions, which need no relocations, are not seen; compilers use them for the labels of one function.
+Wheels have no symbols, so functions are delimited by the unwind tables (ELF's `.eh_frame_hdr`, PE's `.pdata`) and
+Mach-O's function starts, and between these by the targets of calls. An edge connects a function with every function
+that it jumps to, calls or takes the address of. Wherever this is uncertain the graph has an edge too many, never one too
+few. Unreachable functions are checked as if every CPU could run them. Tables of offsets to functions, which need no
+relocations, are not recognised; compilers use them only for labels inside one function.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ class Use:
     """Instructions of one function that need the same CPU features."""
 
     address: int
-    """Of the first."""
+    """The address of the first one."""
     text: str
-    """The first, disassembled."""
+    """The first one, disassembled."""
     count: int = 1
 
 
 @dataclass
 class Block:
-    """What decoding some code told."""
+    """The result of decoding a piece of code."""
 
     uses: dict[frozenset[str], Use] = field(default_factory=dict)
-    """By the features that they need beyond what every CPU of the architecture has."""
+    """Instructions by the features that they need beyond the architecture's baseline."""
     jumps: set[int] = field(default_factory=set)
-    """Where it jumps to, mostly within itself."""
+    """Targets of jumps, mostly within the piece itself."""
     references: set[int] = field(default_factory=set)
-    """What it calls, and every other address that it names: of functions or data."""
+    """Targets of calls, and all other addresses in its instructions, of functions or data."""
     candidates: set[int] = field(default_factory=set)
-    """Addresses that it may put together, in some order of its instructions."""
+    """Addresses that it may compute, depending on the order in which its instructions run."""
     jumps_indirectly: bool = False
-    """Whether it jumps to where a table or register tells."""
+    """Whether it has jumps through a table or register."""
     loads_exclusively: bool = False
-    """Whether it has the atomic operations that every Arm CPU has."""
+    """Whether it has exclusive loads, the atomic operations of every Arm CPU."""
     falls_through: bool = False
-    """Whether what lies behind may be run after its last instruction."""
+    """Whether execution may continue after its last instruction."""
     calls_last: bool = False
-    """Whether that last instruction is a call, which need not return."""
+    """Whether the last instruction is a call, which need not return."""
 
     def append(self, other: Block) -> None:
-        """Takes in what lies behind, with some data between."""
+        """Adds the piece that follows, after some data in between."""
         for features, use in other.uses.items():
             found = self.uses.setdefault(features, Use(use.address, use.text, 0))
             found.count += use.count
@@ -64,22 +64,22 @@ class Block:
 
 
 Decode = Callable[[bytes, int], Block]
-"""Decodes code that lies at some address."""
+"""Decodes code, given its bytes and its address."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """Code that is entered at its beginning or, by jumps alone, somewhere within."""
+    """Code that is entered only at its beginning, except by jumps from within."""
 
     address: int
     end: int
     whole: bool
-    """Whether it is known to end here; else it may go on behind."""
+    """Whether its end is known; otherwise it may continue after `end`."""
     block: Block
 
 
 class Code:
-    """All functions of an image."""
+    """The functions of an image, and the edges between them."""
 
     def __init__(self, image: Image, decode: Decode, alignment: int) -> None:
         self.image = image
@@ -90,13 +90,13 @@ class Code:
         self._edges = {f.address: tuple(self._successors(f)) for f in self.functions}
 
     def function_at(self, address: int) -> Function | None:
-        """The function with this address."""
+        """The function that contains an address."""
         index = bisect.bisect_right(self._addresses, address) - 1
         found = self.functions[index] if index >= 0 else None
         return found if found is not None and address < found.end else None
 
     def reach(self, roots: Iterable[int]) -> dict[int, int | None]:
-        """Functions that these addresses lead to, each with the one that it was reached from."""
+        """The functions reachable from some addresses, each with the function that it was reached from."""
         reached: dict[int, int | None] = {}
         queue: deque[tuple[int, int | None]] = deque((root, None) for root in roots)
         while queue:
@@ -109,7 +109,7 @@ class Code:
         return reached
 
     def named_pointers(self) -> frozenset[int]:
-        """Words of linkage tables that some function names; nothing else uses them."""
+        """The linkage-table entries that functions refer to; nothing else uses such entries."""
         return frozenset(
             address
             for function in self.functions
@@ -130,7 +130,7 @@ class Code:
 
 
 def _divide(image: Image, decode: Decode, alignment: int) -> list[Function]:
-    """Functions of all code, ascending."""
+    """Divides all code into functions, in ascending order."""
     functions = [
         Function(start, end, whole=True, block=_decode(image, decode, start, end))
         for section in image.sections
@@ -154,7 +154,7 @@ def _divide(image: Image, decode: Decode, alignment: int) -> list[Function]:
 
 
 def _decode(image: Image, decode: Decode, start: int, end: int) -> Block:
-    """Decodes the code of a function, without tables of data within."""
+    """Decodes the code of a function, leaving out data tables inside."""
     block, position = Block(), start
     for table in (table for table in image.data if start < table.stop and table.start < end):
         if position < table.start:
@@ -166,7 +166,7 @@ def _decode(image: Image, decode: Decode, start: int, end: int) -> Block:
 
 
 def _pieces(image: Image, section: Section) -> Iterator[tuple[int, int]]:
-    """Known functions, and what lies between them."""
+    """The known functions of a section, and the gaps between them."""
     starts = sorted(a for a in image.functions if section.address <= a < section.end)
     position = section.address
     for index, start in enumerate(starts):
@@ -183,9 +183,9 @@ def _pieces(image: Image, section: Section) -> Iterator[tuple[int, int]]:
 def _split(
     function: Function, image: Image, decode: Decode, entries: list[int]
 ) -> Iterator[Function]:
-    """Divides what may be several functions where other code enters it.
+    """Splits a piece that may be several functions at the addresses where other code enters it.
 
-    It stays whole where it jumps by a table, whose targets are not known.
+    A piece with jumps through a table is not split, as the targets are unknown.
     """
     inside = entries[
         bisect.bisect_right(entries, function.address) : bisect.bisect_left(entries, function.end)

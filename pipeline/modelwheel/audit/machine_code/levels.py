@@ -1,8 +1,8 @@
-"""Which CPU level each function of a model's library runs at, read from the library's own dispatch tables.
+"""Assigns the functions of a model's library to CPU levels, from the library's own dispatch tables.
 
-`modelwheel::Level` and `modelwheel::Variant` (`src/program.h`) say which function runs each level and batch
-size. Whatever code only these functions lead to belongs to the level; whatever anything else leads to as well
-must run on lower levels too. So it does not matter how functions are called, or whether they have names.
+`modelwheel::Level` and `modelwheel::Variant` (`src/program.h`) name the function that runs each level and batch size.
+Code that is reachable from the functions of one level only belongs to that level; code that is also reachable from
+elsewhere must run on lower levels too. Names of functions are not needed, and wheels have none.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Entry:
     level: str
     batch_size: int
     slot: int
-    """Where the pointer to it lies."""
+    """The address of the pointer to it."""
     address: int
 
 
 def find_entries(image: Image, levels: Sequence[str], batch_sizes: Sequence[int]) -> list[Entry]:
-    """The functions of every level; those of a level are missing if its table is not found."""
+    """Finds the functions of every level; a level without a complete table has none."""
     entries = []
     to_variants = LAYOUT["offsetof(Level, variants)"] - LAYOUT["offsetof(Level, name)"]
     for slot, target in image.pointers.items():
@@ -64,24 +64,24 @@ def _read_variants(
 
 @dataclass(frozen=True)
 class Place:
-    """Why a function may run on some level."""
+    """The level that a function runs on, and why."""
 
     level: str
-    """The lowest; empty for code that every CPU may run."""
+    """The lowest such level; empty for code that every CPU may run."""
     route: tuple[int, ...]
-    """From where it is entered down to the function itself."""
+    """Addresses of functions: the entry, the functions called in between, and the function itself."""
 
 
 def assign(
     code: Code, entries: Sequence[Entry], levels: Sequence[str], prefix: str
 ) -> dict[int, Place]:
-    """The lowest level that runs each function, by the function's address.
+    """Returns the lowest level that runs each reachable function, by the function's address.
 
     Args:
-        code: All functions.
-        entries: Where levels are entered.
-        levels: Lowest first.
-        prefix: Of the names of the interface; that nothing else is exported is another gate's matter.
+        code: The functions of the library.
+        entries: The entries of all levels.
+        levels: The names of the levels, lowest first.
+        prefix: The prefix of exported functions; another gate checks that nothing else is exported.
     """
     image = code.image
     apart = {entry.slot for entry in entries} | code.named_pointers()

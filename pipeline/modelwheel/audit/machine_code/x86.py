@@ -1,7 +1,7 @@
-"""x86-64 machine code: which CPU features each instruction needs, and what it refers to.
+"""x86-64 machine code: the CPU features that each instruction needs, and the addresses it refers to.
 
-iced-x86 knows the CPUID features of every instruction form. Capstone's groups would not do: it gives none to
-FMA, POPCNT, LZCNT, VNNI, VBMI or half of AVX-512, so that these would pass for the baseline.
+iced-x86 knows the CPUID features of every instruction form. Capstone's groups are not enough: FMA, POPCNT, LZCNT, VNNI,
+VBMI and half of AVX-512 have none, so they would pass for the baseline.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ import iced_x86 as iced
 from .code import Block, Use
 
 ALIGNMENT = 1
-"""Instructions lie anywhere."""
+"""Instructions may start at any byte."""
 
 UNKNOWN = frozenset({"unknown encoding"})
-"""What no decoder knows: data among the code, or an instruction newer than the decoder (APX, AVX10)."""
+"""Stands for data in the code, or an instruction newer than the decoder (APX, AVX10)."""
 
 _BASELINE_NAMES = """
 INTEL8086 INTEL8086_ONLY INTEL186 INTEL286 INTEL386 INTEL486 X64 FPU FPU287 FPU387 CMOV CX8 MMX SSE SSE2
 FXSR CLFSH CPUID TSC SYSCALL PAUSE MULTIBYTENOP
 """
 _BASELINE = frozenset(_BASELINE_NAMES.split())
-"""What every x86-64 CPU has (psABI, table 3.1), in iced's words."""
+"""Features of every x86-64 CPU (psABI, table 3.1), in iced's names."""
 
 _HARMLESS = {
-    "TZCNT": "older CPUs run it as BSF; compilers write it for both, where the operand is not zero",
-    "XGETBV": "cpu_level.cpp asks for it after CPUID has told that it is there",
-    "ENDBR64": "older CPUs run it as a no-operation, as Intel reserved it for that",
+    "TZCNT": "older CPUs run it as BSF; compilers emit it where both are the same: the operand is not zero",
+    "XGETBV": "cpu_level.cpp uses it after CPUID has reported OSXSAVE",
+    "ENDBR64": "older CPUs run it as a NOP; Intel had reserved the encoding",
 }
-"""Instructions that a baseline CPU may meet, each with the reason."""
+"""Instructions beyond the baseline that are allowed everywhere, each with the reason."""
 
 _LEVEL_2_ONLY = frozenset({iced.Code.LAHF, iced.Code.SAHF})
-"""In 64-bit code they came later than their 8086 originals, for which iced takes them."""
+"""The first 64-bit CPUs lacked them in 64-bit code; iced reports them as 8086 instructions."""
 
 _FEATURES = {value: name for name, value in vars(iced.CpuidFeature).items() if name.isupper()}
 _MNEMONICS = {value: name for name, value in vars(iced.Mnemonic).items() if name.isupper()}
@@ -50,12 +50,12 @@ _CALLS = (iced.FlowControl.CALL, iced.FlowControl.INDIRECT_CALL)
 _PADDING = frozenset(
     code for name, code in vars(iced.Code).items() if name.startswith(("NOP", "INT3"))
 ) | {iced.Code.ADD_RM8_R8}
-"""What lies between functions; zeros read as an addition, with which no function ends."""
+"""Padding between functions. Zero bytes decode as `add [rax], al`, with which no function ends."""
 
 
 @cache
 def _needs(code: int) -> frozenset[str]:
-    """Features beyond the baseline that one form of an instruction needs."""
+    """The features beyond the baseline that one instruction form needs."""
     if code == iced.Code.INVALID:
         return UNKNOWN
     if code in _LEVEL_2_ONLY:
@@ -67,14 +67,14 @@ def _needs(code: int) -> frozenset[str]:
 
 
 def decode(content: bytes, address: int) -> Block:
-    """What code that lies at an address needs and refers to."""
+    """Decodes code: the features it needs and the addresses it refers to."""
     block, last = Block(), None
     for instruction in iced.Decoder(64, content, ip=address):
         code = instruction.code
         if features := _needs(code):
             start = instruction.ip - address
             if code == iced.Code.INVALID and not content[start:].strip(b"\0"):
-                break  # half an instruction of the zeros behind a function
+                break  # the zero bytes after a function end in half an instruction
             if features in block.uses:
                 block.uses[features].count += 1
             else:

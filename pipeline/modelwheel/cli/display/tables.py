@@ -87,13 +87,12 @@ def print_verified(results: Sequence[Verified]) -> None:
 def print_audited(results: Sequence[Audited]) -> None:
     """A line for each wheel, then one for each finding."""
     for result in results:
-        gates = ", ".join(result.findings)
+        gates = ", ".join(result.gates)
         mark = "[green]accepted[/]" if result.accepted else "[red]refused[/]"
         OUT.print(f"{mark} {escape(result.wheel.name)} ({gates})")
-        for gate, findings in result.findings.items():
-            for finding in findings:
-                colour = "red" if finding.severity == "violation" else "cyan"
-                OUT.print(f"  [{colour}]{finding.severity}[/] {gate}: {escape(str(finding))}")
+        for finding in result.findings:
+            colour = "red" if finding.severity == "violation" else "cyan"
+            OUT.print(f"  [{colour}]{finding.severity}[/] {finding.gate}: {escape(str(finding))}")
         if result.error is not None:
             OUT.print(f"  [red]error[/] {escape(str(result.error))}")
 

@@ -277,7 +277,6 @@ def _require_module(wheel: Path, suffix: str) -> None:
 def _require_accepted(wheel: Path) -> None:
     (result,) = audit_wheels([wheel])
     if not result.accepted:
-        found = [one for findings in result.findings.values() for one in findings]
-        reasons = [str(one) for one in found if one.severity == "violation"]
+        reasons = [str(finding) for finding in result.violations]
         reasons += [] if result.error is None else [str(result.error)]
         raise AuditError("\n".join([f"{wheel.name} failed the audit:", *reasons]))
