@@ -12,13 +12,11 @@ from tests.support.portability import POSIX_MODULES, POSIX_ONLY
 PACKAGE = Path(modelwheel.__file__).parent
 
 ALLOWED = {
-    # With another half for Windows:
+    # Each has another half for Windows.
     "util/trees.py": {"fwalk", "dir_fd", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"},
     "util/files.py": {"O_DIRECTORY"},
     "util/groups.py": {"killpg", "SIGKILL"},
     "compiler/pool.py": {"sched_getaffinity"},
-    # TensorFlow's compiler runs on Linux and macOS only:
-    "compiler/worker/__main__.py": {"resource"},
 }
 
 

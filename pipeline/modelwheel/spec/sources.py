@@ -106,9 +106,11 @@ def _check_archive_address(address: str) -> str:
 
 
 def _check_commit(commit: str) -> str:
-    if re.fullmatch(COMMIT_PATTERN, commit):
-        return commit.lower()
     hint = "Pin the full 40-digit commit: git rev-parse HEAD"
+    if re.fullmatch(COMMIT_PATTERN, commit):
+        if not commit.strip("0"):  # git's own name for "no commit"
+            raise mistake("the commit is a placeholder of zeros, which no repository has", hint)
+        return commit.lower()
     if re.fullmatch(r"[0-9a-fA-F]{4,63}", commit):
         raise mistake(f"'{commit}' is a shortened commit, which may become ambiguous", hint)
     raise mistake(f"'{commit}' is a branch or a tag, which may move", hint)

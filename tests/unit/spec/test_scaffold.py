@@ -123,7 +123,9 @@ def test_no_model_breaks_its_scaffold(
 
 
 def test_a_bad_name_is_refused() -> None:
-    with pytest.raises(SpecError, match=r"name: must be lower-case .* Did you mean 'jet-tagger'\?"):
+    with pytest.raises(
+        SpecError, match=r"name: may contain only lower-case .* Did you mean 'jet-tagger'\?"
+    ):
         scaffold_spec("Jet Tagger", Path("/data"), describe(IMAGE))
 
 
