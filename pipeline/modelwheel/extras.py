@@ -1,12 +1,12 @@
-"""The optional dependencies of commands: which are missing, and how to install them."""
+"""The optional dependencies of commands: which are missing, and how to install them.
+
+Every command line imports this module, so it imports what reads metadata in its functions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib import metadata
-
-from packaging.requirements import Requirement
 
 from .errors import EnvironmentProblemError
 
@@ -49,6 +49,10 @@ def distributions(extra: str) -> list[str]:
 
 
 def _walk(extra: str) -> Iterator[str]:
+    from importlib import metadata
+
+    from packaging.requirements import Requirement
+
     for text in metadata.requires(_PROJECT) or ():
         requirement = Requirement(text)
         marker = requirement.marker
@@ -66,6 +70,8 @@ def _walk(extra: str) -> Iterator[str]:
 
 
 def _is_installed(distribution: str) -> bool:
+    from importlib import metadata
+
     for name in (distribution, *_SAME_MODULES.get(distribution, ())):
         with suppress(metadata.PackageNotFoundError):
             metadata.version(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -281,6 +280,8 @@ def _build(
 def tune(specs: Specs) -> None:
     """Measure what each batch size costs here and write it to a lock file beside the spec."""
     extras.require("build", "`modelwheel tune`", advise="compile")
+    import tempfile
+
     from ..engine.requirements import require_for_build
     from ..engine.tune import tune_spec
     from ..store.store import Store

@@ -8,11 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ...engine.build import BuildResult
-from ...release.measure import Measurement
 from ...util.words import count
-from ...wheelfile.reports import Timing
+
+if TYPE_CHECKING:  # types alone: commands that print other tables should not wait for these
+    from ...engine.build import BuildResult
+    from ...release.measure import Measurement
+    from ...wheelfile.reports import Timing
 
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 
@@ -48,12 +51,20 @@ def show_builds(results: Sequence[BuildResult]) -> str:
     """One row for each spec: the file built, or the errors in full."""
     rows = []
     for result in results:
-        wrong = [f"{name}: {error}".replace("\n", " ") for name, error in result.errors]
+        wrong = [line.replace("\n", " ") for line in failure_lines(result)]
         built = result.wheel or result.sdist
         rows.append([result.request.name, built.name if built else "not built", "\n".join(wrong)])
     if not rows:
         return "No spec has changed.\n"
     return table(["model", "file", "errors"], rows)
+
+
+def failure_lines(result: BuildResult) -> list[str]:
+    """`reference failed: why`, one for each reason; steps that failed for the same reason share it."""
+    return [
+        f"{', '.join(step.partition('/')[2] for step in steps)} failed: {message}"
+        for message, steps in result.failures()
+    ]
 
 
 def show_measurements(measurements: Sequence[Measurement], note: str = "") -> str:

@@ -11,6 +11,7 @@ from rich.table import Column, Table
 
 from ...util.words import count
 from .console import ERR, OUT
+from .markdown import MEASURED, failure_lines, measured_cells
 
 if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` needs
     from ...audit import Audited
@@ -49,13 +50,9 @@ def print_failures(results: Sequence[BuildResult]) -> None:
     for result in results:
         if result.errors:
             model = result.request.spec.model
-            reasons = [
-                f"{', '.join(step.partition('/')[2] for step in steps)} failed: {message}"
-                for message, steps in result.failures()
-            ]
             ERR.print(
                 f"[red]{escape(model.name)} {escape(model.version)} was not built[/]: "
-                + escape("\n  ".join(reasons))
+                + escape("\n  ".join(failure_lines(result)))
             )
 
 
@@ -132,8 +129,6 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 def print_measurements(measurements: Sequence[Measurement]) -> None:
     """Size, error and speed of each wheel, beside those of the released version."""
-    from .markdown import MEASURED, measured_cells
-
     table = Table(*(Column(name, overflow="fold") for name in MEASURED), show_lines=True)
     for measurement in measurements:
         table.add_row(*map(escape, measured_cells(measurement)))

@@ -1,0 +1,101 @@
+"""The tables and the last lines that commands print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from modelwheel.cli.display.markdown import show_builds, show_measurements
+from modelwheel.cli.display.tables import (
+    print_diagnosis,
+    print_failures,
+    print_measurements,
+    print_results,
+)
+from modelwheel.engine.build import BuildResult
+from modelwheel.engine.doctor import Finding
+from modelwheel.errors import CompileError
+from modelwheel.request import make_request
+from modelwheel.spec import load_spec
+
+
+@pytest.fixture
+def failed(tmp_path: Path) -> BuildResult:
+    (tmp_path / "dtln.yaml").write_text(
+        'model: {name: dtln, version: "1.0.0"}\nsource: {directory: model}\n'
+    )
+    result = BuildResult(make_request(load_spec(tmp_path / "dtln.yaml")))
+    result.errors.append(("dtln-1.0.0/reference", CompileError("shapes [1] and [2]")))
+    return result
+
+
+def test_a_failure_is_one_line(failed: BuildResult, capsys: pytest.CaptureFixture[str]) -> None:
+    print_failures([failed])
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == "dtln 1.0.0 was not built: reference failed: shapes [1] and [2]\n"
+
+
+def test_several_failures_are_one_block(
+    failed: BuildResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for step in ("dtln-1.0.0/linux-x86_64/x86-64/b1", "dtln-1.0.0/linux-x86_64/x86-64/b4"):
+        failed.errors.append((step, CompileError("no such op")))
+    print_failures([failed])
+    assert capsys.readouterr().err.splitlines() == [
+        "dtln 1.0.0 was not built: reference failed: shapes [1] and [2]",
+        "  linux-x86_64/x86-64/b1, linux-x86_64/x86-64/b4 failed: no such op",
+    ]
+
+
+def test_failures_in_the_summary(failed: BuildResult) -> None:
+    assert r"reference failed\: shapes \[1\] and \[2\]" in show_builds([failed])
+    assert "not built" in show_builds([failed])
+
+
+def test_what_failed_is_not_among_the_results(
+    failed: BuildResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_results([failed])
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "")
+
+
+def test_what_a_build_is_for(
+    failed: BuildResult,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("modelwheel.cli.display.tables._sizes", lambda _: "sizes")
+    failed.wheel = tmp_path / "model_dtln-1.0.0-py3-none-any.whl"
+    failed.needed = (tmp_path / "modelwheel_runtime-1.0.0.whl",)
+    print_results([failed])
+    shown = capsys.readouterr()
+    assert "Requires modelwheel_runtime-1.0.0.whl (in the same directory)\n" in shown.out
+    assert shown.err == "For this machine; `modelwheel wheel` makes wheels to share.\n"
+
+
+def test_the_last_lines_of_a_diagnosis(capsys: pytest.CaptureFixture[str]) -> None:
+    fine = Finding("disk", ok=True, found="9 GB", fix=None, required=True)
+    compiler = Finding("C++ compiler", ok=False, found="none", fix="install", required=True)
+    engine = Finding("containers", ok=False, found="none", fix="install", required=False)
+    print_diagnosis([fine])
+    assert capsys.readouterr().out.splitlines()[-1] == "Ready to build wheels"
+    print_diagnosis([fine, compiler, engine])
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "Not ready to build wheels: C++ compiler",
+        "Not ready for everything: containers",
+    ]
+
+
+def test_nothing_to_measure(capsys: pytest.CaptureFixture[str]) -> None:
+    print_measurements([])
+    assert capsys.readouterr().out == "no wheel for this machine\n"
+
+
+def test_why_nothing_is_compared() -> None:
+    assert show_measurements([], note="not compared: no index is configured").endswith(
+        "\nnot compared\\: no index is configured\n"
+    )
