@@ -283,6 +283,10 @@ def test_types_that_tensorflows_header_lacks_compile_all_the_same(laboratory: La
     ("name", "words"),
     [
         ("bessel", r"no BesselJ0 \(node '.*/BesselJ0' in layer 'special/bessel/bessel_j0'\)"),
+        (
+            "bessel_loop",
+            r"no BesselJ0 \(node 'while/bessel_j0/BesselJ0' in layer 'while/bessel_j0'\)",
+        ),
         ("counted", r"result of Range \(node .* depends on the values of inputs"),
         ("selected", "shape of output 'y' depends on the values of inputs"),
         ("text", "no Identity with T=DT_STRING"),
@@ -364,6 +368,13 @@ def test_fixed_shapes_are_evaluated_once(laboratory: Laboratory) -> None:
     with np.load(directory / "reference.npz") as arrays:
         assert arrays["in/x"].shape == (2, 4)
         assert arrays["out/1/y"].shape == (2, 8)
+
+
+def test_what_tensorflow_says_is_shown_without_its_markup(laboratory: Laboratory) -> None:
+    with pytest.raises(UnsupportedModelError) as caught:
+        laboratory.refer("gather", ranges={"index": [100, 101]})
+    assert re.fullmatch(r"TensorFlow itself fails: indices\[0\] = 100 .*", str(caught.value))
+    assert "{{" not in str(caught.value)
 
 
 def test_outputs_that_differ_from_call_to_call_are_refused(laboratory: Laboratory) -> None:

@@ -192,6 +192,32 @@ def bessel(directory: Path) -> None:
     _save(directory, m, run, x=_spec([None, 4]))
 
 
+def bessel_loop(directory: Path) -> None:
+    """An operation that XLA does not have in the body of a loop, a function of its own."""
+    m = _Model()
+
+    def run(x: Any) -> dict[str, Any]:
+        y, _ = tf.while_loop(
+            lambda y, turn: (tf.reduce_max(tf.abs(y)) > 0.1) & (turn < 20),
+            lambda y, turn: (0.5 * tf.math.special.bessel_j0(y), turn + 1),
+            (x, 0),
+        )
+        return {"y": y}
+
+    _save(directory, m, run, x=_spec([None, 4]))
+
+
+def gather(directory: Path) -> None:
+    """A look-up by an index, which TensorFlow refuses if it is too large."""
+    m = _Model()
+    _save(
+        directory,
+        m,
+        lambda index: {"y": tf.gather(m.hidden, index)},
+        index=_spec([None], tf.int32),
+    )
+
+
 def table(directory: Path) -> None:
     """A lookup table."""
     m = _Model()
@@ -399,6 +425,8 @@ MODELS: tuple[Callable[[Path], None], ...] = (
     sequence,
     names,
     bessel,
+    bessel_loop,
+    gather,
     table,
     counted,
     selected,

@@ -143,12 +143,12 @@ class WorkerProcess:
         try:
             answer = Answer.model_validate_json(reply)
         except ValidationError as error:
-            self.kill()
+            self._kill_and_wait()
             raise WorkerError(
                 "internal error: the worker sent no valid answer", str(error)
             ) from None
         if answer.id != expected:
-            self.kill()
+            self._kill_and_wait()
             raise WorkerError(f"internal error: the worker answered {answer.id}, not {expected}")
         return answer
 
@@ -161,10 +161,14 @@ class WorkerProcess:
         """Ends the process and everything that it started, at once; it has nothing to clean up."""
         kill_group(self._process)
 
-    def close(self) -> None:
-        """Kills the process and closes its pipes."""
+    def _kill_and_wait(self) -> None:
+        """Kills the process; afterwards it is not alive."""
         self.kill()
         self._process.wait()
+
+    def close(self) -> None:
+        """Kills the process and closes its pipes."""
+        self._kill_and_wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with suppress(OSError):  # input that was not sent cannot be flushed

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ..assembly import tune_lock
 from ..compiler import check
 from ..compiler.pool import WorkerPool
+from ..compiler.worker_process import COMMAND
 from ..errors import ModelwheelError
 from ..request import Request
 from ..source import fetch as source
@@ -28,9 +29,6 @@ from .steps import Goal, steps_of
 from .steps.base import Step
 from .steps.distribution import SdistStep, VerifyStep
 from .steps.model import InspectStep, read_inspection
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Reporter(scheduler.Reporter, Protocol):
@@ -50,6 +48,8 @@ class BuildOptions:
     """Where the files of every step that runs are kept for inspection."""
     max_workers: int | None = None
     """The maximum number of worker processes; by default what cores and memory allow."""
+    worker: Sequence[str] = COMMAND
+    """The command that starts a worker process."""
 
 
 @dataclass
@@ -103,7 +103,7 @@ def build(
     with (
         store.scratch() as scratch,
         _temporary_files_in(scratch),
-        WorkerPool(scratch, options.max_workers) as pool,
+        WorkerPool(scratch, options.max_workers, command=options.worker) as pool,
     ):
         tools = Tools(store, pool, reporter, options.keep_work_directory)
         builds = [_Build(request, store, options, reporter) for request in requests]

@@ -26,6 +26,7 @@ from modelwheel.compiler.shapes import (
     static_shapes,
 )
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.spec import BatchRule
 
 _FREE: dict[str, Any] = {"name": "x", "dtype": "float32", "shape": [None, 4]}
 
@@ -304,3 +305,109 @@ def test_shapes_of_scalars_and_the_spec() -> None:
     batch = TensorInfo(name="x", dtype="float32", shape=(None, 4))
     assert compiled_shape(batch, {"x": [2, 4]}) == (2, 4)
     assert show((None, None, 3)) == "[batch, ?, 3]"
+
+
+# --- what the spec says ---------------------------------------------------------------------------
+
+
+def _only(found: Inspection, expected: Expected) -> Finding:
+    """The only error."""
+    (error,) = [f for f in check_signature(found, expected) if f.severity == "error"]
+    return error
+
+
+@pytest.mark.parametrize(
+    ("expected", "text", "field"),
+    [
+        (
+            Expected(ranges={"bar": (0, 1)}),
+            (
+                "verify.ranges names 'bar', which is not an input of the signature; "
+                "its inputs are: count, image"
+            ),
+            ("verify", "ranges", "bar"),
+        ),
+        (
+            Expected(ranges={"imagee": (0, 1)}),
+            (
+                "verify.ranges names 'imagee', which is not an input of the signature; "
+                "did you mean 'image'?"
+            ),
+            ("verify", "ranges", "imagee"),
+        ),
+        (
+            Expected(outputs=["nope"]),
+            (
+                "verify.outputs names 'nope', which is not an output of the signature; "
+                "its outputs are: score"
+            ),
+            ("verify", "outputs", "nope"),
+        ),
+        (
+            Expected(shapes={"other": [None, 4]}),
+            (
+                "inputs names 'other', which is not an input of the signature; "
+                "its inputs are: count, image"
+            ),
+            ("inputs", "other"),
+        ),
+        (
+            Expected(ranges={"count": (0, 300)}),
+            (
+                "verify.ranges.count: [0, 300) is not within the range of uint8; "
+                "choose bounds from 0 to 256"
+            ),
+            ("verify", "ranges", "count"),
+        ),
+        (
+            Expected(rules=[BatchRule.parse("5:4,1")], emulate=False),
+            (
+                "the batch rule '5:4,1' cannot be kept: batching.emulate is false; "
+                "remove batching.rules from the spec"
+            ),
+            ("batching", "rules"),
+        ),
+    ],
+)
+def test_what_does_not_fit_the_signature(
+    expected: Expected, text: str, field: tuple[str, ...]
+) -> None:
+    inputs = [_tensor(name="count", dtype="uint8"), _tensor(name="image")]
+    finding = _only(_inspection(inputs=inputs, outputs=[_tensor(name="score")]), expected)
+    assert str(finding) == text
+    assert finding.field == field
+
+
+def test_what_fits_the_signature() -> None:
+    inputs = [_tensor(name="count", dtype="uint8"), _tensor(name="image")]
+    expected = Expected(
+        ranges={"count": (0, 256), "image": (-1e9, 1e9)},
+        outputs=["x"],
+        rules=[BatchRule.parse("5:4,1")],
+    )
+    assert check_signature(_inspection(inputs=inputs), expected) == []
+
+
+def test_batch_rules_need_a_batch_axis() -> None:
+    found = _inspection(inputs=[_tensor(shape=[2, 4])])
+    finding = _only(found, Expected(rules=[BatchRule.parse("3:1,1,1")]))
+    assert finding.code == "batch-rules"
+    assert "its signature has no batch axis" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bounds", "fits"),
+    [
+        ("int8", (-128, 128), True),
+        ("int8", (-129, 0), False),
+        ("uint16", (0, 65536), True),
+        ("uint16", (-1, 5), False),
+        ("int32", (0, 1e12), False),
+        ("int64", (0, 1e12), True),
+        ("float16", (0, 1e12), True),
+        ("bool", (0, 2), True),
+    ],
+)
+def test_ranges_of_integers(dtype: str, bounds: tuple[float, float], fits: bool) -> None:
+    found = _inspection(inputs=[_tensor(dtype=dtype)])
+    assert (check_signature(found, Expected(ranges={"x": bounds})) == []) == fits

@@ -24,6 +24,9 @@ _HEADER = "program.h"
 _METADATA = "metadata.o"
 _CONSTANTS = "constants.o"
 
+_NODE = r"[\w.>/\\-]+"
+"""The name of a node, as tensorflow/core/framework/node_def_util.cc allows it."""
+
 _PAD = "compiled shapes are fixed: export a signature that ends before it, or pads to a fixed shape"
 
 
@@ -100,7 +103,7 @@ def _explained(error: Exception) -> Exception:
     """What tfcompile's refusal means; CompileError with its first line if it is not known."""
     text = without_node_markup(str(error))
     unsupported = re.search(
-        r"No registered '(\w+)' OpKernel for XLA_CPU_JIT devices compatible with node ([^\s}]+)",
+        rf"No registered '(\w+)' OpKernel for XLA_CPU_JIT devices compatible with node ({_NODE})",
         text,
     )
     if unsupported:
@@ -110,7 +113,7 @@ def _explained(error: Exception) -> Exception:
         return UnsupportedModelError(
             f"XLA has no {op}{detail} (node {node!r} in layer {layer_name(node)!r}); {fix_for(op)}"
         )
-    dynamic = re.search(r"to node `(\S+)` with op (\w+) must be a compile-time constant", text)
+    dynamic = re.search(rf"to node `({_NODE})` with op (\w+) must be a compile-time constant", text)
     if dynamic:
         node, op = dynamic.groups()
         return UnsupportedModelError(

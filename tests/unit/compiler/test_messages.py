@@ -1,0 +1,37 @@
+"""TensorFlow's messages without its markup of nodes and functions."""
+
+from __future__ import annotations
+
+import pytest
+
+from modelwheel.compiler.worker.messages import without_node_markup
+
+_UNSUPPORTED = "No registered 'Switch' OpKernel for XLA_CPU_JIT devices compatible with node"
+_EAGER = "{{function_node __wrapped__MatMul_device_/job:localhost/replica:0/device:CPU:0}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("Graph execution error:\nat while/Switch", "Graph execution error:\nat while/Switch"),
+        (f"{_EAGER} In[0]: [4,4] [Op:MatMul]", "In[0]: [4,4] [Op:MatMul]"),
+        (
+            f"{_UNSUPPORTED} {{{{node {{{{function_node __inference_f_7}}}}while/Switch}}}}",
+            f"{_UNSUPPORTED} while/Switch",
+        ),
+        (
+            f"{_UNSUPPORTED} {{{{function_node __inference_f_7}}}}{{{{node while/Switch}}}}\n",
+            f"{_UNSUPPORTED} while/Switch\n",
+        ),
+        ("6 values\n\t [[{{node model/Reshape}}]]", "6 values\n\t [[model/Reshape]]"),
+        ("{{function_node __a_1}} {{node a}}, {{function_node __b}} {{node b}}", "a, b"),
+        (
+            f"{_UNSUPPORTED} {{{{node while/bessel_j0/BesselJ0}}}})while/bessel_j0/BesselJ0",
+            f"{_UNSUPPORTED} while/bessel_j0/BesselJ0)while/bessel_j0/BesselJ0",
+        ),
+        ("cut short {{function_node __inference_serving_def", "cut short "),
+        ('a set {1, 2} and JSON {"a": {"b": 1}}', 'a set {1, 2} and JSON {"a": {"b": 1}}'),
+    ],
+)
+def test_markup_is_removed(text: str, plain: str) -> None:
+    assert without_node_markup(text) == plain
