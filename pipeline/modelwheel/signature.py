@@ -15,19 +15,19 @@ class Tensor(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
-    """As in the SavedModel's signature."""
+    """The name in the SavedModel's signature."""
     c_name: str
-    """The same as a C identifier."""
+    """The name as a C identifier."""
     dtype: str
-    """NumPy's name of the element type (`float32`)."""
+    """The name of the element type (`float32`)."""
     shape: tuple[int | None, ...]
-    """Extents; None on axis 0 where it grows with the batch."""
+    """The extents; None for axis 0 if it grows with the batch."""
     leading_per_row: int
-    """Extent of axis 0 for each row of the batch; 0 where the tensor does not grow with the batch."""
+    """The extent of axis 0 for each row of the batch; 0 if the tensor does not grow with the batch."""
 
     @property
     def element_type(self) -> ElementType:
-        """XLA's number for the dtype."""
+        """The row of the dtype."""
         return DTYPES[self.dtype]
 
     @property
@@ -37,24 +37,24 @@ class Tensor(BaseModel):
 
     @property
     def row_elements(self) -> int:
-        """Elements for each row; of the whole tensor where it does not grow with the batch."""
+        """The number of elements for each row; in the whole tensor if it does not grow with the batch."""
         if self.leading_per_row:
             return self.leading_per_row * math.prod(self.trailing_shape)
         return math.prod(self.trailing_shape, start=self.shape[0] or 0) if self.shape else 1
 
     @property
     def trailing_shape(self) -> tuple[int, ...]:
-        """Extents of all axes but the first."""
+        """The extents of all axes except the first."""
         return tuple(extent for extent in self.shape[1:] if extent is not None)
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of `row_elements` elements."""
+        """The size of `row_elements` elements, in bytes."""
         return self.row_elements * self.element_type.item_bytes
 
 
 class Signature(BaseModel):
-    """What a compiled model takes and gives back, in calling order."""
+    """The inputs and outputs of a compiled model, in calling order."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

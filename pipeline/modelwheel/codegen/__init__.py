@@ -1,6 +1,6 @@
-"""From programs to what a wheel is compiled from: generated C++ and one blob of constants.
+"""Generates the C++ of a wheel, and one file with all constants, from compiled programs.
 
-Generated code is tables and straight-line calls; everything with logic is hand-written in
+Generated code consists of tables and straight-line calls. Everything with logic is hand-written, in
 `wheel_template/model/src/`.
 """
 
@@ -11,7 +11,7 @@ from .cost import estimate_cost
 from .sources import CompiledVariant, ModelTables, level_source, random_states, tables_source
 
 EMITTER_VERSION = 1
-"""Raised when the same program is emitted differently; part of every wheel key."""
+"""Increased when the same program is written differently; part of every wheel's key in the store."""
 
 __all__ = [
     "EMITTER_VERSION",

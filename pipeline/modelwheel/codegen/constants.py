@@ -1,4 +1,4 @@
-"""One read-only blob for the constants of all variants, each distinct content once."""
+"""Collects the constants of all variants in one read-only file, each distinct content once."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 from ..compiler.program import Allocation, Program, slices, walk
 
 ALIGNMENT = 64
-"""Kernels expect every constant at a multiple of this many bytes (XLA's CPU alignment)."""
+"""Bytes. XLA's kernels may assume that buffers have up to this alignment (xla/backends/cpu/alignment.h)."""
 
 
 @dataclass
 class Constants:
-    """The blob under construction: `add` returns where a constant lies."""
+    """The file of constants under construction."""
 
     blob: bytearray = field(default_factory=bytearray)
     offsets: dict[str, int] = field(default_factory=dict)
-    """Offset in the blob by the SHA-256 of the content."""
+    """Offsets in `blob` by the SHA-256 of the content."""
 
     def add(self, digest: str, content: bytes) -> int:
-        """The offset of a constant in the blob, appended unless equal content is there already."""
+        """Returns the offset of a constant, appending it unless equal content is there already."""
         if digest not in self.offsets:
             self.blob.extend(bytes(-len(self.blob) % ALIGNMENT))
             self.offsets[digest] = len(self.blob)
@@ -30,7 +30,7 @@ class Constants:
 
 
 def collect(variants: Iterable[tuple[Program, Path]]) -> Constants:
-    """Gathers the constants that any step reads, from programs and their `constants.bin` files."""
+    """Collects the constants that the programs use, from their `constants.bin` files."""
     constants = Constants()
     for program, path in variants:
         content = path.read_bytes()
@@ -43,7 +43,7 @@ def collect(variants: Iterable[tuple[Program, Path]]) -> Constants:
 
 
 def used_constants(program: Program) -> list[Allocation]:
-    """The constant allocations that are not empty and that some step or result refers to."""
+    """The constants that some thunk or result refers to, except empty ones."""
     used = used_allocations(program)
     return [
         allocation
@@ -53,7 +53,7 @@ def used_constants(program: Program) -> list[Allocation]:
 
 
 def used_allocations(program: Program) -> frozenset[int]:
-    """Indices of all allocations that some step or result refers to."""
+    """The indices of all allocations that some thunk or result refers to."""
     used = {part.allocation for thunk in walk(program.thunks) for part in slices(thunk)}
     used.update(result.slice.allocation for result in program.results)
     return frozenset(used)

@@ -1,7 +1,8 @@
-"""Where every allocation of a program lies at run time.
+"""Plans where every allocation of a program is in memory at run time.
 
-Parameters and outputs are the caller's buffers where that is possible, constants lie in the weights,
-and the rest gets a fixed place in the instance's arena:
+XLA assigns all values of a program to a set of allocations (xla/service/buffer_assignment.h). Parameters and outputs
+are the caller's buffers where possible, constants are in the weights, and all others have fixed offsets in the arena of
+an instance:
 
     random states | temporaries | staging of inputs | staging of outputs | scratch of kernels
 """
@@ -16,11 +17,12 @@ from ..compiler.program import Allocation, Program
 from .constants import ALIGNMENT, used_allocations
 
 RANDOM_STATE_BYTES = 16
+"""The state of XLA's generator has 128 bits (xla/backends/cpu/runtime/rng_state_lib.h)."""
 
 
 @dataclass(frozen=True)
 class ResultCopy:
-    """A result that XLA leaves elsewhere than in the caller's buffer."""
+    """A result that the program does not write into the caller's buffer itself."""
 
     output: int
     allocation: int
@@ -30,25 +32,28 @@ class ResultCopy:
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory of one variant."""
+    """The memory plan of one variant."""
 
     pointers: Mapping[int, str]
-    """C++ expression for the start of each allocation that is used, by its index."""
+    """C++ expressions for the addresses of the allocations in use, by index."""
     result_copies: tuple[ResultCopy, ...]
-    """To be made after the last step."""
+    """Copies to make after the last thunk."""
     input_staging: tuple[int, ...]
+    """Offsets in the arena for copies of inputs whose buffers are not aligned."""
     output_staging: tuple[int, ...]
+    """The same for outputs."""
     scratch: int
-    """Offset in the arena of the kernels' scratch, which ends the arena."""
+    """The offset of the kernels' scratch memory, the last part of the arena."""
 
 
 def plan_memory(program: Program, constants: Mapping[str, int], random_states: int) -> Memory:
-    """Gives every allocation its place.
+    """Plans the memory of a program.
 
     Args:
         program: The program of one variant.
-        constants: Offset among the weights by SHA-256.
-        random_states: Number of random states at the head of the arena.
+        constants: Offsets in the weights by SHA-256.
+        random_states: The number of random states at the start of the arena. All variants of a
+            model have the same number.
     """
     arena = _Arena()
     arena.reserve(random_states * RANDOM_STATE_BYTES)
@@ -76,7 +81,7 @@ def plan_memory(program: Program, constants: Mapping[str, int], random_states: i
 
 
 class _Arena:
-    """Hands out aligned places one after the other."""
+    """Reserves aligned memory, one piece after the other."""
 
     def __init__(self) -> None:
         self._end = 0
@@ -88,7 +93,7 @@ class _Arena:
 
 
 def _direct_outputs(program: Program) -> dict[int, int]:
-    """Output number by allocation, for results that fill an output allocation of their own."""
+    """The numbers of outputs by allocation, for results that are alone in an output allocation and fill it."""
     owners = Counter(result.slice.allocation for result in program.results)
     return {
         result.slice.allocation: number

@@ -1,4 +1,4 @@
-"""Arrays with XLA layouts as the few strides that the hand-written kernels take."""
+"""Converts arrays with XLA layouts into the few strides that the hand-written kernels take."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ..errors import UnsupportedProgramError
 
 @dataclass(frozen=True)
 class Axis:
-    """Several axes of an array seen as one: `size` elements, `stride` elements apart."""
+    """One or several axes of an array as one: `size` elements, `stride` elements apart."""
 
     size: int
     stride: int
 
 
 def merge(array: Array, axes: Sequence[int]) -> Axis:
-    """Merges axes, given from the slowest varying to the fastest, into one.
+    """Merges axes into one; they are given from the slowest varying to the fastest.
 
     Raises:
-        UnsupportedProgramError: They do not lie in memory like one axis.
+        UnsupportedProgramError: No single stride leads through all their elements.
     """
     strides = array.strides
     wide = [axis for axis in axes if array.shape[axis] != 1]
@@ -32,7 +32,7 @@ def merge(array: Array, axes: Sequence[int]) -> Axis:
         if strides[outer] != strides[inner] * array.shape[inner]:
             raise UnsupportedProgramError(
                 f"axes {tuple(axes)} of an array of shape {array.shape} with layout "
-                f"{array.minor_to_major} cannot be seen as one"
+                f"{array.minor_to_major} cannot be merged"
             )
     size = 1
     for axis in wide:
@@ -53,7 +53,8 @@ class DotAxes:
 
 
 def dot_axes(dot: Dot) -> DotAxes:
-    """The axes of a dot; XLA's result axes are batch, free axes of lhs, free axes of rhs."""
+    """The axes of a dot. The result has the batch axes first, then the free axes of lhs, then those of rhs (DotGeneral in
+    https://openxla.org/xla/operation_semantics)."""
     lhs_free = _free_axes(dot.lhs, dot.lhs_batch, dot.lhs_contracting)
     rhs_free = _free_axes(dot.rhs, dot.rhs_batch, dot.rhs_contracting)
     batch, m = len(dot.lhs_batch), len(lhs_free)
@@ -83,17 +84,17 @@ def _free_axes(array: Array, *taken: Sequence[int]) -> list[int]:
 
 
 def pick(values: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
-    """The values at some axes."""
+    """The values of some axes."""
     return tuple(values[axis] for axis in axes)
 
 
 def in_features(convolution: Convolution) -> int:
-    """Features of a convolution's input, over all groups."""
+    """The input features of a convolution, over all groups."""
     return convolution.input.shape[convolution.input_axes.feature]
 
 
 def sort_extents(sort: Sort) -> tuple[int, int, int]:
-    """(outer, size, inner) of a sort: extents around the sorted axis, in order of memory."""
+    """(outer, size, inner) of a sort: the extents before, of and after the sorted axis, in the order of memory."""
     first = sort.operands[0]
     if any(operand.minor_to_major != first.minor_to_major for operand in sort.operands):
         raise UnsupportedProgramError("a sort over arrays of different layouts is not supported")

@@ -1,7 +1,8 @@
-"""Thunks as lines of C++: one call for each, loops and branches around them.
+"""Writes thunks as C++: a call for each of them, with loops and branches around the calls.
 
-The lines are the body of a variant's function. Shapes become `static constexpr` tables before it, so
-that the calls stay short and the scratch memory of every kernel is known when the file is compiled.
+XLA's CPU backend compiles a module into thunks (xla/backends/cpu/runtime/thunk.h lists their kinds). Its own runtime
+interprets them; here they become the body of one function for each variant. Shapes become `constexpr` tables before
+the function, so the compiler knows the size of the kernels' scratch memory.
 """
 
 from __future__ import annotations
@@ -32,25 +33,26 @@ _INDENT = "  "
 
 
 @dataclass
-class StepWriter:
-    """Writes the steps of one variant and gathers what they need."""
+class ThunkWriter:
+    """Writes the thunks of one variant, and collects the tables, headers and scratch memory that they need."""
 
     prefix: str
-    """Goes before the names of the tables: they must differ between the variants of a file."""
+    """The prefix of the tables' names, different for every variant in a file."""
     tables: list[str] = field(default_factory=list)
     headers: set[str] = field(default_factory=set)
     scratch: list[str] = field(default_factory=list)
-    """Constant expressions for the scratch bytes of the kernels."""
+    """C++ constant expressions for the bytes of scratch memory that each kernel needs."""
     random_states: int = 0
+    """The number of thunks written so far that draw random numbers."""
 
     def write(self, thunks: Iterable[Thunk], depth: int = 1) -> list[str]:
-        """The lines for some thunks in order."""
+        """Returns the lines for some thunks, in order."""
         lines: list[str] = []
         for thunk in thunks:
-            lines.extend(_INDENT * depth + line for line in self._step(thunk))
+            lines.extend(_INDENT * depth + line for line in self._thunk(thunk))
         return lines
 
-    def _step(self, thunk: Thunk) -> Iterator[str]:
+    def _thunk(self, thunk: Thunk) -> Iterator[str]:
         match thunk:
             case Kernel():
                 yield self._kernel(thunk)
@@ -138,7 +140,9 @@ class StepWriter:
         return f"convolution<{element}>({table}, {operands}, scratch);"
 
     def _while(self, loop: While) -> Iterator[str]:
-        if loop.condition_value is None:
+        if (
+            loop.condition_value is None
+        ):  # a known trip count: XLA does not evaluate the condition either
             yield f"for (std::int64_t trip = 0; trip < {loop.trip_count}; ++trip) {{"
             yield from self.write(loop.body)
             yield "}"
@@ -220,17 +224,17 @@ class StepWriter:
 
 
 def pointer(part: Slice) -> str:
-    """The C++ expression for the start of a slice; `aN` is the start of allocation N."""
+    """A C++ expression for the start of a slice; `aN` is the start of allocation N."""
     return f"a{part.allocation} + {part.offset}" if part.offset else f"a{part.allocation}"
 
 
 def cpp_type(array: Array) -> str:
-    """The C++ element type that the hand-written kernels use."""
+    """The C++ type that the hand-written kernels use for an element."""
     return array.element_type.kernel_type
 
 
 def braces(values: Iterable[object]) -> str:
-    """`{1, 2, 3}`."""
+    """A C++ initialiser: `{1, 2, 3}`."""
     return "{" + ", ".join(map(str, values)) + "}"
 
 
@@ -241,7 +245,7 @@ def _operands(arrays: Sequence[Array]) -> str:
 
 
 def _spatial(values: Sequence[int], fill: int = 1) -> str:
-    """Three spatial extents; missing ones are `fill`."""
+    """An initialiser for three spatial axes; missing ones are `fill`."""
     return braces([*values, *[fill] * (3 - len(values))])
 
 

@@ -19,7 +19,7 @@ from modelwheel.codegen import (
 )
 from modelwheel.codegen.memory import plan_memory
 from modelwheel.codegen.sources import quote
-from modelwheel.codegen.thunks import StepWriter
+from modelwheel.codegen.thunks import ThunkWriter
 from modelwheel.compiler import program as p
 from modelwheel.dtypes import ElementType
 from modelwheel.errors import UnsupportedProgramError
@@ -92,7 +92,7 @@ def test_loops_and_branches_are_written_as_such() -> None:
         operations=0, trip_count=None, condition=(copy,), condition_value=flag, body=(copy,)
     )
     choice = p.Conditional(operations=0, index=flag, branches=((copy,), ()))
-    lines = "\n".join(StepWriter("b1").write((endless, choice)))
+    lines = "\n".join(ThunkWriter("b1").write((endless, choice)))
     assert "if (*(a3 + 8) == 0) break;" in lines
     assert "switch (branch_of(a3 + 8, 1, 2)) {" in lines
 
@@ -102,7 +102,7 @@ def test_a_mixed_product_without_a_kernel_is_refused_by_name() -> None:
     assert isinstance(dot, p.Dot)
     lhs = dot.lhs.model_copy(update={"element_type": ElementType.INT32})
     with pytest.raises(UnsupportedProgramError, match="int32_t by float"):
-        StepWriter("b1").write((dot.model_copy(update={"lhs": lhs}),))
+        ThunkWriter("b1").write((dot.model_copy(update={"lhs": lhs}),))
 
 
 def test_larger_batches_cost_more_but_less_for_each_row() -> None:
