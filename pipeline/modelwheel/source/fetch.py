@@ -1,9 +1,9 @@
-"""Brings a model to this machine as pinned: from a git commit, an archive or a local directory.
+"""Fetches a pinned model from a git commit, an archive or a local directory.
 
 The *tree hash* that a spec may pin is a SHA-256 over one line for every file, sorted by the bytes of
 its path: `<sha256> <size> <path>` and a line feed, with the file's SHA-256 in lower-case
 hexadecimal, its size in bytes as a decimal number, and its path relative to the model's directory
-with `/` between components. Empty directories, permissions and times do not count. In a shell:
+with `/` between components. Empty directories, permissions and times have no effect. In a shell:
 
     cd saved_model
     find . -type f -printf '%P\\n' | LC_ALL=C sort | while IFS= read -r name; do
@@ -25,8 +25,6 @@ from ..store.keys import action_key
 from ..store.records import Record
 from ..store.store import Store
 from ..util.files import (
-    MAX_MODEL_BYTES,
-    MAX_MODEL_FILES,
     FileDigest,
     UnsafePathError,
     digest_stream,
@@ -34,7 +32,10 @@ from ..util.files import (
 )
 from ..util.trees import digest_tree, open_tree
 from ..util.urls import redact
-from . import archive, git
+from .archive import extract
+from .download import download
+from .git import fetch_tree
+from .rules import MAX_MODEL_BYTES, MAX_MODEL_FILES
 
 FETCH_TIMEOUT = 900.0
 """Seconds that one download may take."""
@@ -45,12 +46,12 @@ _LFS_POINTER_MAX_BYTES = 1024
 
 @dataclass(frozen=True)
 class FetchedModel:
-    """A verified SavedModel that nobody changes any more."""
+    """A verified SavedModel that does not change any more."""
 
     key: str
-    """Stands for its origin and content in the keys of later steps; `source_key` foretells it."""
+    """Its origin and content in the keys of later steps; the same as `source_key` returns."""
     directory: Path
-    """The SavedModel, read-only; it goes when this process ends or the store is closed."""
+    """The SavedModel, read-only; removed when this process ends or the store is closed."""
     tree_sha256: str
     """The tree hash; see the module's description."""
     commit: str | None
@@ -62,8 +63,8 @@ class FetchedModel:
 def fetch(source: AnySource, store: Store, timeout: float = FETCH_TIMEOUT) -> FetchedModel:
     """Fetches a model, or takes it from the store, and verifies it.
 
-    A local directory is read anew each time, and copied while it is hashed: what changes in it
-    later has no effect on the model given back.
+    A local directory is read each time, and copied while it is hashed: later changes in it do not
+    affect the result.
 
     Args:
         source: What to fetch.
@@ -92,7 +93,7 @@ def source_key(source: AnySource) -> str:
     """The key of a source in the store, without fetching it; a local directory is hashed.
 
     Raises:
-        SourceError: A local directory cannot be read, or holds what no model may hold.
+        SourceError: A local directory cannot be read, or contains anything but regular files.
     """
     if isinstance(source, GitSource):
         url, path = redact(source.address), source.subdirectory
@@ -103,9 +104,9 @@ def source_key(source: AnySource) -> str:
 
 
 def known_tree(source: AnySource, store: Store) -> str | None:
-    """The tree hash of a source as far as it is known without fetching.
+    """The tree hash of a source if it is known without fetching, else None.
 
-    That of a local directory is computed; that of anything else is known if it was fetched before.
+    That of a local directory is computed; any other is known if the source was fetched before.
     """
     if isinstance(source, DirectorySource):
         return tree_sha256(source.location)
@@ -122,7 +123,7 @@ def tree_sha256(directory: Path) -> str:
     """The tree hash of a directory, as described above.
 
     Raises:
-        SourceError: It cannot be read, or holds anything but regular files with portable names.
+        SourceError: It cannot be read, or contains anything but regular files with portable names.
     """
     _require_directory(directory)
     try:
@@ -148,13 +149,13 @@ def _download(source: GitSource | ArchiveSource, store: Store, key: str, timeout
         directory = scratch / "model"
         directory.mkdir()
         if isinstance(source, GitSource):
-            git.fetch_tree(
+            fetch_tree(
                 source.address, source.commit, source.subdirectory, directory, scratch, timeout
             )
         else:
             file = scratch / "archive"
-            archive.download(source.archive, source.sha256, file, timeout)
-            archive.extract(file, source.subdirectory, directory, redact(source.archive))
+            download(source.archive, source.sha256, file, timeout)
+            extract(file, source.subdirectory, directory, redact(source.archive))
         files = digest_tree(directory)
         _check_model(directory, files, shown)
         return store.publish(key, directory, source.provenance(tree_digest(files)))
@@ -193,7 +194,7 @@ def _copy_tree(source: Path, target: Path, store: Store) -> dict[str, FileDigest
             raise _refusal(source, error) from None
         except OSError as error:
             if error.filename is None or str(error.filename).startswith(str(target)):
-                raise  # the store's fault
+                raise  # not the source but the store
             raise _unreadable(error) from error
     return files
 
@@ -201,7 +202,7 @@ def _copy_tree(source: Path, target: Path, store: Store) -> dict[str, FileDigest
 def _check_size(count: int, total: int, source: Path) -> None:
     if count > MAX_MODEL_FILES or total > MAX_MODEL_BYTES:
         raise SourceError(
-            f"{source} holds more than {MAX_MODEL_FILES} files or {MAX_MODEL_BYTES} bytes; "
+            f"{source} has more than {MAX_MODEL_FILES} files or {MAX_MODEL_BYTES} bytes; "
             "name the directory of the SavedModel itself"
         )
 
@@ -213,7 +214,7 @@ def _check_model(directory: Path, files: Mapping[str, FileDigest], shown: str) -
                 if opened.read(len(_LFS_POINTER)) == _LFS_POINTER:
                     raise SourceError(
                         f"{shown}: {name!r} is a Git LFS pointer, not the file itself; pin an "
-                        "archive or a directory that holds the real files (`git lfs pull`)"
+                        "archive or a directory that has the real files (`git lfs pull`)"
                     )
     if "saved_model.pb" not in files:
         raise SourceError(f"{shown} is not a SavedModel: {_what_is_there(files)}")
@@ -254,8 +255,8 @@ def _directory_key(tree: str) -> str:
 
 
 def _refusal(directory: Path, error: UnsafePathError) -> SourceError:
-    return SourceError(f"{directory} is refused: {error}; a model holds plain files only")
+    return SourceError(f"{directory} is refused: {error}; a model has regular files only")
 
 
 def _unreadable(error: OSError) -> SourceError:
-    return SourceError(f"cannot read {error.filename}: {error.strerror}; mend its permissions")
+    return SourceError(f"cannot read {error.filename}: {error.strerror}; correct its permissions")

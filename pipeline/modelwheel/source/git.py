@@ -6,18 +6,18 @@ attributes or submodules; files are read as plain objects.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import SourceError
-from ..util.files import MAX_MODEL_BYTES, MAX_MODEL_FILES, NameSet, UnsafePathError, copy_exactly
+from ..util.files import NameSet, UnsafePathError, copy_exactly
 from ..util.process import Completed, ProcessError, ProcessTimeoutError, run
 from ..util.urls import redact
+from .rules import MAX_MODEL_BYTES, MAX_MODEL_FILES, suggest_directory
 
 _OPTIONS = (
     ("protocol.version", "2"),  # lets any commit be asked for by its id
@@ -28,7 +28,7 @@ _OPTIONS = (
     ("http.lowSpeedTime", "60"),
 )
 
-# Set inside git hooks, these would point our commands at the repository they run in.
+# Git sets these in hooks; they would direct our commands to the repository of the hook.
 FOREIGN = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
@@ -46,7 +46,7 @@ FOREIGN = (
 _REASONS = (
     (
         r"not our ref|couldn't find remote ref",
-        "{url} has no commit {commit}; push it, or pin a commit that is there",
+        "{url} has no commit {commit}; push it, or pin a commit that it has",
     ),
     (
         r"transport '.*' not allowed",
@@ -91,7 +91,7 @@ class _Entry:
 
 
 class _Unsuitable(Exception):  # noqa: N818 - not an error: asks for the other way to fetch
-    """The server does not give out single commits."""
+    """The server does not serve single commits."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ class _Repository:
         """Fetches from the remote.
 
         Raises:
-            SourceError: For reasons that another way of fetching would meet too.
-            _Unsuitable: For any other.
+            SourceError: For reasons that would stop another way of fetching, too.
+            _Unsuitable: For any other reason.
         """
         try:
             self.git("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", *args)
@@ -172,11 +172,11 @@ def fetch_tree(
     """Writes the files below `path` of one commit into `directory`.
 
     Only that commit, without history, and only the files below `path` are transferred, unless the
-    server does not give out single commits: then all its branches and tags are.
+    server does not serve single commits: then all its branches and tags are.
 
     Args:
-        url: As `git fetch` takes it; the user's own git configuration (credentials, `insteadOf`)
-            holds.
+        url: As `git fetch` takes it; the user's git configuration (credentials, `insteadOf`)
+            applies.
         commit: The full commit id.
         path: A relative POSIX path; empty for the whole tree.
         directory: An empty directory.
@@ -184,8 +184,8 @@ def fetch_tree(
         timeout: Seconds that each git command may take.
 
     Raises:
-        SourceError: The commit or the path is not there, the host cannot be reached, or the tree
-            holds something else than regular files.
+        SourceError: The commit or the path does not exist, the host cannot be reached, or the tree
+            contains anything but regular files.
     """
     try:
         repository, entries = _fetch(url, commit, path, scratch, timeout)
@@ -219,17 +219,17 @@ def _fetch_branches(repository: _Repository) -> None:
 
 
 def _list_files(repository: _Repository, path: str) -> list[_Entry]:
-    """What lies below `path`, all of it regular files with safe names."""
+    """The files below `path`, after a check that they are regular and have safe names."""
     if not repository.has_commit():
         raise SourceError(
             f"{redact(repository.url)} has no commit {repository.commit} (is it a tag object, or on "
-            "no branch?); push it, or pin a commit that is there"
+            "no branch?); push it, or pin a commit that it has"
         )
     tree = f"{repository.commit}:{path}"
     _require_directory(repository, tree, path)
     entries = _list_tree(repository, tree)
     if len(entries) > MAX_MODEL_FILES:
-        raise SourceError(f"{_place(repository, path)} holds more than {MAX_MODEL_FILES} files")
+        raise SourceError(f"{_place(repository, path)} has more than {MAX_MODEL_FILES} files")
     names = NameSet()
     try:
         for entry in entries:
@@ -248,10 +248,12 @@ def _require_directory(repository: _Repository, tree: str, path: str) -> None:
         there = _directories(repository)
         raise SourceError(
             f"{redact(repository.url)} has no directory {path!r} in commit {repository.commit}; "
-            f"{suggest(path, there)}"
+            f"{suggest_directory(path, there)}"
         ) from None
     if kind != "tree":
-        raise SourceError(f"{_place(repository, path)} is a file; name the directory it lies in")
+        raise SourceError(
+            f"{_place(repository, path)} is a file; name the directory that contains it"
+        )
 
 
 def _directories(repository: _Repository) -> list[str]:
@@ -287,7 +289,7 @@ def _write_files(
     ids = "".join(f"{entry.object_id}\n" for entry in entries).encode()
     sizes = repository.git("cat-file", "--batch-check=%(objectsize)", content=ids).text.split()
     if sum(map(int, sizes)) > MAX_MODEL_BYTES:
-        raise SourceError(f"{redact(repository.url)} holds more than {MAX_MODEL_BYTES} bytes there")
+        raise SourceError(f"{redact(repository.url)} has more than {MAX_MODEL_BYTES} bytes there")
     contents = scratch / "contents"
     with contents.open("w+b") as file:
         repository.git("cat-file", "--batch", content=ids, stdout=file)
@@ -300,15 +302,6 @@ def _write_files(
                 copy_exactly(file, copy, size)
             file.read(1)  # LF
     contents.unlink()
-
-
-def suggest(path: str, there: Iterable[str]) -> str:
-    """What to write in place of a directory that does not exist: the nearest of those there are."""
-    names = sorted(there)
-    near = difflib.get_close_matches(path, names, n=3, cutoff=0.5) or names[:5]
-    if not near:
-        return "it has no directories: leave the path out"
-    return "did you mean " + " or ".join(map(repr, near)) + "?"
 
 
 def _place(repository: _Repository, path: str) -> str:

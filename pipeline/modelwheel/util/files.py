@@ -22,10 +22,6 @@ CHUNK = 1 << 20
 MAX_NAME_BYTES = 1024
 MAX_COMPONENT_BYTES = 255
 
-MAX_MODEL_FILES = 10_000
-MAX_MODEL_BYTES = 4 << 30
-"""Limits of a model: beyond them it is a mistake, or a decompression bomb."""
-
 _WAITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds between attempts to rename on Windows: readers and virus scanners hold files open."""
 

@@ -1,0 +1,103 @@
+"""Downloads a file and verifies its SHA-256."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from ..errors import SourceError
+from ..util.files import CHUNK, digest_file
+from ..util.urls import redact
+from .rules import MAX_MODEL_BYTES
+
+if TYPE_CHECKING:
+    import requests
+
+ATTEMPTS = 4
+FIRST_WAIT = 1.0
+"""Seconds before the second attempt."""
+
+_READ_TIMEOUT = 60.0
+
+_HINTS = {
+    401: "provide credentials, for example in ~/.netrc",
+    403: "provide credentials that may read it, for example in ~/.netrc",
+    404: "correct the URL",
+    410: "correct the URL",
+}
+"""By HTTP status."""
+
+
+def download(url: str, sha256: str, target: Path, timeout: float) -> None:
+    """Downloads `url` (https, http or file) to the file `target` and verifies it.
+
+    Raises:
+        SourceError: The host cannot be reached or refuses, or the SHA-256 is another.
+    """
+    with target.open("wb") as file:
+        if urlsplit(url).scheme == "file":
+            _copy_local(url, file)
+        else:
+            _download(url, file, timeout)
+    found = digest_file(target).sha256
+    if found != sha256:
+        raise SourceError(
+            f"{redact(url)}: expected SHA-256 {sha256}, got {found}: the data changed, the "
+            "download was damaged, or the pin is wrong"
+        )
+
+
+def _copy_local(url: str, target: BinaryIO) -> None:
+    path = Path(url2pathname(urlsplit(url).path))
+    try:
+        source = path.open("rb")
+    except OSError as error:
+        raise SourceError(f"cannot read {path}: {error.strerror}; correct the URL") from error
+    with source:
+        shutil.copyfileobj(source, target, CHUNK)
+
+
+def _download(url: str, target: BinaryIO, timeout: float) -> None:
+    import requests
+
+    from ..util.http import Patience, Reader, explain
+
+    deadline = time.monotonic() + timeout
+
+    def write(response: requests.Response) -> None:
+        if not response.ok:
+            hint = _HINTS.get(response.status_code, "try again later")
+            raise SourceError(
+                f"cannot download {redact(url)}: HTTP status {response.status_code}; {hint}"
+            )
+        target.seek(0)  # a connection that broke on the way may have left a beginning
+        target.truncate()
+        for chunk in response.iter_content(CHUNK):
+            _check_limits(url, target.tell() + len(chunk), deadline, timeout)
+            target.write(chunk)
+
+    patience = Patience(ATTEMPTS, FIRST_WAIT, longest_wait=_READ_TIMEOUT)
+    try:
+        with Reader(replace(patience, timeout=min(timeout, _READ_TIMEOUT))) as reader:
+            reader.read(url, write)
+    except requests.RequestException as error:
+        # The messages of requests repeat the URL with its credentials.
+        raise SourceError(
+            f"cannot download {redact(url)}: {explain(error)}; check the URL and the network, "
+            "then run again"
+        ) from None
+
+
+def _check_limits(url: str, size: int, deadline: float, timeout: float) -> None:
+    if size > MAX_MODEL_BYTES:
+        raise SourceError(f"{redact(url)} is larger than {MAX_MODEL_BYTES} bytes")
+    if time.monotonic() > deadline:
+        raise SourceError(
+            f"downloading {redact(url)} took longer than {timeout:g} s; check the network and the "
+            "host, then run again"
+        )
