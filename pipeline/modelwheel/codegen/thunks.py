@@ -169,7 +169,7 @@ class ThunkWriter:
         item_bytes = [operand.element_type.item_bytes for operand in sort.operands]
         table = self._table(
             "Sort",
-            [outer, size, inner, len(item_bytes), braces(item_bytes), _cpp_bool(sort.stable)],
+            [outer, size, inner, len(item_bytes), braces(item_bytes)],
         )
         self._needs("sort.h", f"sort_scratch({table})")
         operands = braces([pointer(operand.slice) for operand in sort.operands])

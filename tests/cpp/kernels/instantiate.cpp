@@ -45,7 +45,6 @@ void keep_everything() {
   keep(sort<2>);
   keep(sort_scratch);
   keep(top_k<float>);
-  keep(top_k<std::int32_t>);
   keep(top_k_scratch);
   keep(get_and_update_state);
 }

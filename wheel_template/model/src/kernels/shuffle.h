@@ -86,17 +86,4 @@ MODELWHEEL_INLINE Part<T> sum_of_parts(Vector<T> v) {
   return sum;
 }
 
-/// The sum of each of kPart<T> vectors.
-template <class T>
-MODELWHEEL_INLINE Part<T> sums_of(const Vector<T> (&vectors)[kPart<T>]) {
-  Part<T> square[kPart<T>];
-  MODELWHEEL_UNROLL
-  for (int i = 0; i < kPart<T>; ++i) square[i] = sum_of_parts<T>(vectors[i]);
-  transpose_square<T>(square);
-  Part<T> sum = square[0];
-  MODELWHEEL_UNROLL
-  for (int i = 1; i < kPart<T>; ++i) sum += square[i];
-  return sum;
-}
-
 }  // namespace modelwheel::MODELWHEEL_LEVEL

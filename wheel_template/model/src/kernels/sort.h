@@ -13,18 +13,16 @@ using SortComparator = void(bool *result, const void *options, const void **para
 
 inline constexpr int kMaxSortOperands = 16;
 
-/// Arrays of shape [outer, size, inner], contiguous, that are sorted along the middle axis by what the comparator
-/// says of their elements at one place.
+/// Contiguous arrays of shape [outer, size, inner], which are sorted together along the middle axis: the comparator
+/// sees the elements of all arrays at one place. The sort is stable, whether XLA asks for that or not.
 struct Sort {
   std::int64_t outer, size, inner;
   int operands;
   /// Size of an element of each operand: 1, 2, 4, 8 or 16 bytes.
   std::size_t item_bytes[kMaxSortOperands];
-  /// Keep the order of equal elements. The merge sort does in any case.
-  bool stable;
 };
 
-/// The elements that are sorted together: one line of each operand.
+/// One line along the middle axis of each operand.
 class SortLine {
  public:
   SortLine(const Sort &sort, SortComparator *comparator, char *const *operands, std::int64_t offset)
@@ -79,7 +77,7 @@ inline const std::int64_t *sorted_indices(const SortLine &line, std::int64_t siz
   return from;
 }
 
-/// Brings one operand of a line into order.
+/// Reorders one operand of a line.
 template <int Bytes>
 void permute(const SortLine &line, int operand, const std::int64_t *order, std::int64_t size, char *copy) {
   for (std::int64_t i = 0; i < size; ++i) std::memcpy(copy + i * Bytes, line.item(operand, order[i]), Bytes);
@@ -93,7 +91,7 @@ constexpr std::size_t sort_scratch(const Sort &s) {
   return 2 * scratch_bytes<std::int64_t>(s.size) + scratch_bytes<char>(s.size * static_cast<std::int64_t>(largest));
 }
 
-/// Brings the operands of a line into order.
+/// Reorders all operands of a line.
 inline void permute_all(const Sort &s, const SortLine &line, const std::int64_t *order, char *copy) {
   for (int operand = 0; operand < s.operands; ++operand) {
     switch (s.item_bytes[operand]) {

@@ -16,10 +16,6 @@ inline std::uint32_t total_order(float value) {
   const std::uint32_t bits = bits_as<std::uint32_t>(value);
   return bits >> 31 != 0 ? ~bits : bits | 0x80000000U;
 }
-inline std::uint32_t total_order(F16 value) { return total_order(bits_as<float>(std::uint32_t{value.bits} << 16)); }
-inline std::uint32_t total_order(BF16 value) { return total_order(bits_as<float>(std::uint32_t{value.bits} << 16)); }
-inline std::uint32_t total_order(std::int32_t value) { return static_cast<std::uint32_t>(value) ^ 0x80000000U; }
-inline std::uint32_t total_order(std::uint32_t value) { return value; }
 
 /// Moves the element at the top of a heap down to where it belongs; parents are larger than their children.
 inline void sift_down(std::uint64_t *heap, std::int64_t size) {
