@@ -38,14 +38,14 @@ def main() -> None:
 
 
 def build_wheel(spec: Path) -> Path:
-    """Runs the pipeline; gives the wheel."""
+    """Runs the pipeline; returns the wheel."""
     run(sys.executable, "-m", "modelwheel", "build", spec, "--out", WHEELS)
     (wheel,) = WHEELS.glob("model_digits-*.whl")
     return wheel
 
 
 def install(wheel: Path) -> Path:
-    """Installs the wheel, and what it depends on, into a new environment; gives its interpreter."""
+    """Installs the wheel, and what it depends on, into a new environment; returns its interpreter."""
     say("installing it into an empty environment")
     venv.EnvBuilder(clear=True, with_pip=False, symlinks=True).create(ENVIRONMENT)
     python = ENVIRONMENT / "bin" / "python"

@@ -23,7 +23,7 @@ def saved_model(name: str) -> Path:
 
 
 def commit_saved_model(name: str) -> str:
-    """Trains a model once and commits it to the data repository; gives the commit."""
+    """Trains a model once and commits it to the data repository; returns the commit."""
     if not (DATA / ".git").is_dir():
         DATA.mkdir(parents=True, exist_ok=True)
         git("init", "--quiet", "--initial-branch=main")
@@ -52,12 +52,12 @@ def pin_spec(name: str) -> Path:
 
 
 def say(what: str) -> None:
-    """Tells what is going on."""
+    """Reports progress."""
     console.print(f"[bold]demo:[/bold] {what}", highlight=False)
 
 
 def git(*arguments: str) -> str:
-    """Runs git in the data repository; gives what it prints."""
+    """Runs git in the data repository; returns what it prints."""
     return run("git", "-C", DATA, *arguments, capture=True).strip()
 
 
@@ -67,14 +67,18 @@ def run(
     quiet: bool = False,
     env: dict[str, str] | None = None,
 ) -> str:
-    """Runs a command; its failure ends the demonstration."""
+    """Runs a command. If it fails, the demonstration ends with what the command said, and its exit code."""
     done = subprocess.run(
         command,
-        check=True,
+        check=False,
         text=True,
         cwd=REPOSITORY,
         env=env,
         stdout=subprocess.PIPE if capture or quiet else None,
-        stderr=subprocess.DEVNULL if quiet else None,
+        stderr=subprocess.PIPE if quiet else None,
     )
+    if done.returncode != 0:
+        if quiet:
+            sys.stderr.write(done.stderr)
+        sys.exit(done.returncode)
     return done.stdout or ""

@@ -32,6 +32,10 @@ def test_schemas() -> None:
         run(tool("check-jsonschema"), "--builtin-schema", schema, *files)
 
 
+def test_pre_commit_reads_its_configuration() -> None:
+    run(tool("pre-commit"), "validate-config", ROOT / ".pre-commit-config.yaml")
+
+
 ACCEPTED_BY_US = {
     # Only a workflow of the default branch may deploy to Pages; a unit test holds it to its conditions.
     "dangerous-triggers": [".github/workflows/site.yml"],

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer.main
+import yaml
 
 from modelwheel.release.matrix import WheelJob, as_matrix
 from tests.support.commands import parse
@@ -178,3 +179,20 @@ def test_all_of_our_commands_are_looked_at() -> None:
     ours = [step for step in STEPS if step.run.startswith("modelwheel ")]
     assert len(ours) >= 12
     assert {step.workflow for step in ours} == {path.name for path in WORKFLOWS}
+
+
+# --- pre-commit -----------------------------------------------------------------------------------
+
+
+def test_pre_commit_runs_what_exists() -> None:
+    """Each hook calls a tool of `make lint`, or a command of ours that its parser accepts."""
+    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    tools = {*re.findall(r"\$\(BIN\)/(\w+)", (ROOT / "Makefile").read_text()), "modelwheel"}
+    for hook in local["hooks"]:
+        program, *arguments = hook["entry"].split()
+        assert program.removeprefix(".venv/bin/") in tools
+        match arguments:
+            case ["-m", module]:
+                assert (ROOT / f"{module.replace('.', '/')}.py").is_file()
+            case _ if program.endswith("modelwheel"):
+                parse([*arguments, "model_specs"])
