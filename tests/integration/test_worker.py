@@ -93,7 +93,7 @@ def test_names_and_types_of_a_signature(laboratory: Laboratory) -> None:
     [
         ({}, "there is no SavedModel in this directory"),
         ({"saved_model.pbtxt": b""}, "saved_model.pbtxt is the text form"),
-        ({"saved_model.pb": b"\xff\xff\xff"}, "damaged or no SavedModel"),
+        ({"saved_model.pb": b"\xff\xff\xff"}, "damaged or not a SavedModel"),
         ({"saved_model.pb": b""}, "has 0 graphs"),
     ],
 )
@@ -216,8 +216,8 @@ def test_unused_inputs_are_refused_unless_the_spec_allows_them(laboratory: Labor
     ("name", "words"),
     [
         ("counter", "keeps state in variables between calls in 'AssignAddVariableOp'"),
-        ("table", "a resource that is no variable: LookupTableFindV2 in 'None_Lookup'"),
-        ("custom_op", "ExperimentRelu, which is not TensorFlow's"),
+        ("table", "a resource that is not a variable: LookupTableFindV2 in 'None_Lookup'"),
+        ("custom_op", "operation ExperimentRelu comes from a custom op library"),
         ("needs_keras", "import tf_keras"),
     ],
 )

@@ -34,6 +34,8 @@ class Interruption:
     """Steps whose results are in the store."""
     survivors: list[str]
     """Processes of the build that were still alive after a while."""
+    temporary: list[str]
+    """What it left in the system's directory for temporary files."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,15 @@ def become_another_user() -> tuple[str, ...]:
 
 def _interrupt(spec: Path, out: Path, cache: Path, *, after: str, number: int) -> Interruption:
     """Starts a build and sends a signal to its process group once a step is done."""
+    temporary = cache.with_name(f"temporary files {number}")
+    temporary.mkdir()
     process = subprocess.Popen(
         [*COMMAND, "build", spec, "--out", out],
-        env={**os.environ, "MODELWHEEL_CACHE_DIR": str(cache)},
+        env={
+            **os.environ,
+            "MODELWHEEL_CACHE_DIR": str(cache),
+            **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary)),
+        },
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         encoding="utf-8",
@@ -115,7 +123,13 @@ def _interrupt(spec: Path, out: Path, cache: Path, *, after: str, number: int) -
     done = {str(entry.note["step"]) for entry in entries}
     said = "".join(lines) + rest
     return Interruption(
-        process.returncode, said, _names(out), damaged, done, [str(p) for p in alive]
+        process.returncode,
+        said,
+        _names(out),
+        damaged,
+        done,
+        [str(p) for p in alive],
+        _names(temporary),
     )
 
 

@@ -1,6 +1,6 @@
-"""What XLA emitted for one target and batch size, as typed values.
+"""What XLA emitted for one CPU level and batch size, as typed values.
 
-A program is a sequence of thunks (XLA's word for one step of a compiled module) over a fixed set of
+A program is a sequence of thunks (XLA's word for one operation of a compiled module) on a fixed set of
 memory allocations. It is decoded once, by the compile worker, from the compiler's own protocol
 buffer; every later stage reads these values and needs neither TensorFlow nor protobuf.
 """
@@ -57,7 +57,7 @@ AllocationKind = Literal["parameter", "constant", "output", "temporary", "thread
 
 
 class Allocation(JsonRecord):
-    """One piece of memory that the program names; which piece it is tells who provides it."""
+    """One piece of memory that the program uses; `kind` says who provides it."""
 
     index: int
     size: int
@@ -67,7 +67,7 @@ class Allocation(JsonRecord):
     constant_offset: int | None = None
     """For a constant: where its bytes begin in `constants.bin`."""
     sha256: str | None = None
-    """For a constant: the SHA-256 of its bytes, by which equal constants are found."""
+    """For a constant: the SHA-256 of its bytes, to find equal constants."""
 
 
 class Kernel(JsonRecord):
@@ -108,7 +108,7 @@ class Window(JsonRecord):
 
 
 class Axes(JsonRecord):
-    """Which axes of an array play which part; for a kernel, batch is its input-feature axis."""
+    """The role of each axis of an array; the batch of a kernel is its input-feature axis."""
 
     batch: int
     feature: int
@@ -140,9 +140,9 @@ class Copy(JsonRecord):
 
 
 class While(JsonRecord):
-    """A loop: `trip_count` times the body, or as long as the condition leaves true behind.
+    """A loop: runs the body `trip_count` times, or as long as the condition writes true.
 
-    XLA's runtime does not evaluate the condition of a loop with a known trip count: it is left out.
+    XLA's runtime does not evaluate the condition of a loop with a known trip count: it is omitted.
     """
 
     kind: Literal["while"] = "while"
@@ -224,12 +224,12 @@ class Program(JsonRecord):
     parameters: tuple[Array, ...]
     """By parameter number; each slice is a whole allocation."""
     results: tuple[Array, ...]
-    """In fetch order; where XLA leaves each of them."""
+    """In fetch order: where XLA writes each of them."""
     thunks: tuple[Thunk, ...]
 
     @property
     def operations(self) -> int:
-        """Arithmetic operations of one run, loops counted by their known trip count."""
+        """Arithmetic operations of one run; loops count by their trip count, or once if it is unknown."""
         return sum(thunk.operations for thunk in self.thunks)
 
     @property

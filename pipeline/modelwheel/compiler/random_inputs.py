@@ -1,7 +1,8 @@
-"""Random inputs of a signature: the same values for the same seed, on every machine and for ever.
+"""Random inputs of a signature: the same values for the same seed on every machine and in every version.
 
-They are made from raw PCG64 bits, which NumPy promises not to change (NEP 19), so that a wheel need
-not carry the inputs of its self-test: `_selftest.py` in the wheel follows the same recipe.
+They are computed from raw PCG64 bits, which NumPy promises not to change (NEP 19), so that a wheel need
+not contain the inputs of its self-test: `_selftest.py` in the wheel uses the same recipe. Changing it
+breaks the self-test of released wheels.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ def random_input(
 
     Args:
         seed: Not negative.
-        name: The input's name; each input gets values of its own.
+        name: The input's name; each input has different values.
         shape: Extents.
-        dtype: NumPy's name of the element type. `bfloat16` gives its bits as uint16.
+        dtype: NumPy's name of the element type. Values of `bfloat16` are returned as bits, in uint16.
         bounds: [low, high); by default floats have unit variance around 0, integers are 0 or 1.
     """
     count = math.prod(shape)

@@ -27,7 +27,7 @@ from .delivery import deliver, deliver_report, writing_to
 from .scheduler import Outcome, Task, Tools, run_steps
 from .steps import Goal, steps_of
 from .steps.base import Step
-from .steps.distribution import SdistStep, VerifyStep
+from .steps.distribution import REPORT, SdistStep, VerifyStep
 from .steps.model import InspectStep, read_inspection
 
 
@@ -192,7 +192,9 @@ class _Build:
         if f"{name}/runtime" in self._records:
             self.result.needed = (deliver(self._records[f"{name}/runtime"], store, out),)
         self.result.wheel = deliver(self._records[f"{name}/wheel"], store, out)
-        self.result.report = parse_report(deliver_report(verified, store, self.result.wheel))
+        report = store.read_bytes(verified, REPORT)
+        deliver_report(report, self.result.wheel)
+        self.result.report = parse_report(report)
 
 
 def exit_code(results: Iterable[BuildResult]) -> int:

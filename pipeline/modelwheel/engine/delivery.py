@@ -11,7 +11,6 @@ from ..store.records import Record
 from ..store.store import Store
 from ..util.files import write_atomically
 from ..wheelfile.reports import BENCH_SUFFIX, REPORT_SUFFIX
-from .steps.distribution import REPORT
 
 
 def deliver(record: Record, store: Store, out: Path) -> Path:
@@ -25,12 +24,10 @@ def deliver(record: Record, store: Store, out: Path) -> Path:
     return out / name
 
 
-def deliver_report(verified: Record, store: Store, wheel: Path) -> bytes:
-    """Writes the report of a verified wheel next to it; returns its content."""
-    content = store.read_bytes(verified, REPORT)
+def deliver_report(content: bytes, wheel: Path) -> None:
+    """Writes the report of a verified wheel next to it."""
     with writing_to(wheel.parent):
         write_atomically(wheel.with_name(wheel.name + REPORT_SUFFIX), content)
-    return content
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""The side of modelwheel that imports TensorFlow: a process that is given jobs as lines of JSON."""
+"""The part of modelwheel that imports TensorFlow: a process that reads jobs as lines of JSON."""

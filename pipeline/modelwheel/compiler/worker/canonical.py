@@ -1,8 +1,9 @@
-"""The one form of a frozen graph: the same model gives the same bytes in every process.
+"""The canonical form of a frozen graph: the same model leads to the same bytes in every process.
 
-TensorFlow numbers functions and captured variables as it meets them, lists functions in the order of
-a hash table, and keeps traces of where and how a graph was made. All that goes, and with it whatever
-no output depends on.
+TensorFlow numbers functions and captured variables in the order in which a process creates them, lists
+functions in the order of a hash table, and keeps traces of where and how a graph was made. All this
+is removed, together with everything that no output depends on. The bytes are part of the keys of
+compile steps, and XLA derives names from them: a change here changes the machine code of every wheel.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from typing import Any
 from .graphs import GRAPH, Graph, is_control, node_name
 
 _TF1_CONTROL_FLOW = frozenset({"Enter", "Switch"})
-# Case, If and While stay what they are; all other attributes with an underscore are hints.
+# It keeps Case, If and While functional; every other attribute that begins with _ is only a hint.
 _KEPT_HINT = "_lower_using_switch_merge"
 _NUMBERS = re.compile(r"\d+(_\d+)*")
 
 
 def canonicalize(graph_def: Any, fetches: Iterable[str]) -> None:
-    """Brings a frozen graph into its canonical form, in place.
+    """Converts a frozen graph to its canonical form, in place.
 
     Args:
         graph_def: The GraphDef; its nodes have no side effects that matter.
         fetches: Names of the nodes whose values are wanted.
     """
     if not _has_tf1_control_flow(graph_def):
-        # Frames and branches of TensorFlow 1 are made of control edges; elsewhere they only order
-        # side effects, of which there are none.
+        # Loops and branches of TensorFlow 1 rely on control edges; elsewhere these only order side
+        # effects, of which there are none.
         _drop_control_edges(graph_def)
     fetches = list(fetches)
     _prune(graph_def, Graph(graph_def).reach(fetches, control=True))
@@ -69,7 +70,7 @@ def _prune(graph_def: Any, reached: dict[str, set[str]]) -> None:
 
 
 def _keep(items: Any, wanted: Callable[[Any], bool]) -> None:
-    """Drops what is not wanted from a repeated field, without copying what stays."""
+    """Deletes unwanted items of a repeated field in place: copies of weights would double memory."""
     for index in range(len(items) - 1, -1, -1):
         if not wanted(items[index]):
             del items[index]
@@ -81,7 +82,7 @@ def _strip(graph_def: Any) -> None:
             node.ClearField("device")
             node.ClearField("experimental_debug_info")
             _drop_hints(node.attr)
-            if "config_proto" in node.attr:  # of calls: devices of the machine that traced them
+            if "config_proto" in node.attr:  # of calls: the devices of the machine that traced them
                 node.attr["config_proto"].s = b""
     for function in graph_def.library.function:
         function.attr.clear()
@@ -98,7 +99,7 @@ def _drop_hints(attributes: Any) -> None:
 
 
 def _sort(nodes: Any, tensors: Iterable[str]) -> None:
-    """Puts nodes into the order in which the computation of `tensors` comes to their ends."""
+    """Sorts nodes topologically: each after those that it reads, in the order `tensors` need them."""
     by_name = {node.name: node for node in nodes}
     position: dict[str, int] = {}
     seen: set[str] = set()
@@ -107,7 +108,7 @@ def _sort(nodes: Any, tensors: Iterable[str]) -> None:
         name, done = waiting.pop()
         if done:
             position[name] = len(position)
-        elif name in by_name and name not in seen:  # else: an argument of a function
+        elif name in by_name and name not in seen:  # otherwise an argument of a function
             seen.add(name)
             waiting.append((name, True))
             waiting += [(node_name(tensor), False) for tensor in reversed(by_name[name].input)]
@@ -115,7 +116,7 @@ def _sort(nodes: Any, tensors: Iterable[str]) -> None:
 
 
 def _rename_nodes(graph_def: Any) -> None:
-    """Captured variables are named by a counter of the process; here by their order in the graph."""
+    """Renames captured variables, named by a counter of the process, by their order in the graph."""
     taken = {node.name for node in graph_def.node}
     names: dict[str, str] = {}
     for node in graph_def.node:
@@ -139,7 +140,7 @@ def _renamed(tensor: str, names: dict[str, str]) -> str:
 
 
 def _rename_functions(graph_def: Any) -> None:
-    """Functions are named and sorted by the order in which the graph comes to them."""
+    """Names and sorts functions by the order in which the graph, walked breadth-first, calls them."""
     graph = Graph(graph_def)
     order: dict[str, str] = {}
     bodies = [GRAPH]

@@ -1,9 +1,11 @@
-"""From what tfcompile leaves behind to a `Program` and one file of constants.
+"""Converts what tfcompile leaves behind to a `Program` and one file of constants.
 
-tfcompile writes two side objects. `*_metadata.o` holds one serialised `xla.cpu.CompilationResultProto`
-in its only read-only section; `*_constants.o` holds every constant, each behind a 64-byte head that
-begins with its length. Field meanings are those of XLA's `thunk.proto` and `buffer_assignment.proto`
-as of the pinned TensorFlow; whatever is not known here fails by name instead of being guessed.
+tfcompile (tensorflow/compiler/aot/compile.cc) writes two objects besides the kernels. `*_metadata.o`
+holds one serialised `xla.cpu.CompilationResultProto` (xla/service/cpu/executable.proto) in its only
+read-only section. `*_constants.o` holds every constant, each behind a 64-byte head that begins with
+its length (tensorflow/compiler/aot/embedded_constant_buffers.cc). The fields are those of
+xla/backends/cpu/runtime/thunk.proto and xla/service/hlo.proto (BufferAssignmentProto) as of the pinned
+TensorFlow; anything unknown is refused by name instead of being guessed.
 """
 
 from __future__ import annotations
@@ -27,9 +29,9 @@ _READ_ONLY_SECTIONS = (".rodata", "__const", ".rdata")
 _CONSTANT_SUFFIX = "_constant_buffer_contents"
 _CONSTANT_HEAD_BYTES = 64
 CONSTANT_ALIGNMENT = 64
-"""Constants lie at multiples of this many bytes in `constants.bin` (XLA's own alignment)."""
+"""Constants begin at multiples of this many bytes in `constants.bin`: XLA's kernels rely on it."""
 
-_OBJECT_FILES_ARE_KERNELS = 2  # xla.cpu.CompilationResultProto.ObjFileKind
+_OBJECT_FILES_ARE_KERNELS = 2  # ObjFileKind.KERNELS of xla.cpu.CompilationResultProto
 _FFT_TYPES: tuple[Literal["fft", "ifft", "rfft", "irfft"], ...] = ("fft", "ifft", "rfft", "irfft")
 """By the number of xla.FftType."""
 
@@ -43,7 +45,7 @@ def write_program(metadata_object: Path, constants_object: Path, out: Path) -> N
         out: An existing directory.
 
     Raises:
-        UnsupportedProgramError: The result holds something that the runtime does not know.
+        UnsupportedProgramError: The result holds something that the runtime does not support.
     """
     result = compilation_result_class().FromString(_read_only_section(metadata_object))
     _refuse_unknown_fields(result)
@@ -53,7 +55,7 @@ def write_program(metadata_object: Path, constants_object: Path, out: Path) -> N
 
 
 def decode(result: Any, constants: Sequence[bytes]) -> tuple[p.Program, bytes]:
-    """The program of a `CompilationResultProto`, and its constants laid out in one blob."""
+    """The program of a `CompilationResultProto`, and its constants in one blob."""
     if result.obj_files_kind != _OBJECT_FILES_ARE_KERNELS:
         raise UnsupportedProgramError(
             f"XLA compiled to object files of kind {result.obj_files_kind} instead of kernels; "
@@ -83,7 +85,7 @@ def _parse(path: Path) -> Any:
 
 
 def _read_only_section(path: Path) -> bytes:
-    binary = _parse(path)  # LIEF's sections and symbols live only as long as this
+    binary = _parse(path)  # must outlive its sections and symbols, which LIEF does not copy
     sections = [
         section
         for section in binary.sections
@@ -98,7 +100,7 @@ def _read_only_section(path: Path) -> bytes:
 
 
 def _read_constants(path: Path) -> list[bytes]:
-    """The constants in the order of their numbers; an object without any has no section."""
+    """The constants in the order of their numbers; an object without constants has no section."""
     binary = _parse(path)
     offsets: dict[int, int] = {}
     for symbol in binary.symbols:
@@ -134,7 +136,7 @@ def _decode_allocations(
             )
         offset = digest = None
         if proto.is_constant and proto.size:
-            # The i-th symbol is the i-th constant that is not empty.
+            # The i-th symbol is the i-th constant that is not empty: empty ones are not written.
             content = remaining.pop() if remaining else b""
             if len(content) != proto.size:
                 raise UnsupportedProgramError(
@@ -166,7 +168,7 @@ def _allocation_kind(proto: Any) -> p.AllocationKind:
         return "constant"
     if proto.is_thread_local:
         return "thread_local"
-    # The table of the result tuple is live at the end too, but it is no result: nobody reads it.
+    # The table of the result tuple is live at the end too, but it is not a result: nobody reads it.
     return "output" if proto.maybe_live_out and not proto.is_tuple else "temporary"
 
 
@@ -213,14 +215,14 @@ class _ThunkDecoder:
         thunks: list[p.Thunk] = []
         for thunk in proto.thunks:
             kind = thunk.WhichOneof("impl")
-            if kind == "call_thunk":  # a call is its callee in place
+            if kind == "call_thunk":  # replaced by the thunks that it calls
                 thunks.extend(self.sequence(thunk.call_thunk.called_sequence))
                 continue
             decoder = self._decoders().get(kind)
             if decoder is None:
                 raise UnsupportedProgramError(
                     f"XLA emitted a thunk of kind {thunk.kind!r} for {thunk.info.op_name!r}, "
-                    "which the runtime does not know"
+                    "which the runtime does not support"
                 )
             thunks.append(decoder(thunk, getattr(thunk, kind)))
         return tuple(thunks)
@@ -403,7 +405,7 @@ def _array(shape: Any, where: p.Slice) -> p.Array:
 
 
 def _refuse_unknown_fields(message: Any) -> None:
-    """A field that the schema does not name would be ignored silently; another version wrote it."""
+    """Refuses fields that the schema does not name: protobuf would silently ignore them."""
     if len(UnknownFieldSet(message)):
         raise UnsupportedProgramError(
             f"XLA's {message.DESCRIPTOR.full_name} has a field that its schema does not name; "

@@ -1,8 +1,9 @@
 """The schema of XLA's compilation result, taken from TensorFlow's own library.
 
-TensorFlow's wheel has no Python module for these messages, but every C++ message class carries its
-serialised `FileDescriptorProto` (google/protobuf/descriptor.proto) in the library's read-only data.
-Reading them there gives the exact schema of the installed version instead of a copy that may differ.
+TensorFlow's wheel has no Python module for these messages, but protobuf's C++ generator embeds the
+serialised `FileDescriptorProto` (google/protobuf/descriptor.proto) of every file in the library's
+read-only data. Reading it there yields the exact schema of the installed version, not a copy that may
+differ.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ ROOT_FILE = "xla/service/cpu/executable.proto"
 ROOT_MESSAGE = "xla.cpu.CompilationResultProto"
 
 _WELL_KNOWN = (any_pb2, duration_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)
-# Field 1 (name) with a one-byte length, as every descriptor begins.
+# Every descriptor begins with field 1 (name); the length of the name fits into one byte.
 _FILE_HEAD = re.compile(rb"\n([\x08-\x7f])(xla/[\w./-]+\.proto)")
-# Wire types of FileDescriptorProto's fields: lengths (2) but for the two repeated int32 and the enum.
+# Wire type of each field of FileDescriptorProto: 2 (length-delimited) except for the two repeated
+# int32 and the enum, which are varints (0).
 _WIRE_TYPES = {1: 2, 2: 2, 3: 2, 4: 2, 5: 2, 6: 2, 7: 2, 8: 2, 9: 2, 10: 0, 11: 0, 12: 2, 14: 0}
 
 
@@ -42,7 +44,7 @@ def compilation_result_class() -> type[Any]:
     """The message class of `xla.cpu.CompilationResultProto`.
 
     Raises:
-        UnsupportedProgramError: The installed TensorFlow does not carry the schema.
+        UnsupportedProgramError: The installed TensorFlow does not contain the schema.
     """
     files = _embedded_files(_framework_library())
     for module in _WELL_KNOWN:
@@ -78,7 +80,7 @@ def _embedded_files(library: Path) -> dict[str, descriptor_pb2.FileDescriptorPro
 
 
 def _end_of_message(data: mmap.mmap, position: int) -> int:
-    """Where the descriptor that begins at `position` ends: its fields are written in ascending order."""
+    """Where the descriptor at `position` ends: a message has no length, but its fields ascend."""
     last = 0
     while True:
         tag, after = _varint(data, position)

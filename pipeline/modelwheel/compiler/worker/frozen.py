@@ -1,4 +1,4 @@
-"""From a loaded signature to a graph without variables, of fixed shapes, in canonical form."""
+"""Converts a loaded signature to a graph without variables, of fixed shapes, in canonical form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .saved_model import LoadedSignature
 
 StaticShapes = Mapping[str, tuple[int, ...]]
 
-# Without this, freezing lowers a switch of more than two branches to nodes that XLA does not take.
+# Without this, freezing lowers a switch with more than two branches to nodes that XLA refuses.
 convert_to_constants._CONTROL_FLOW_OPS.update({"Case", "StatelessCase"})
 
 
@@ -40,7 +40,7 @@ def freeze_signature(loaded: LoadedSignature, shapes: StaticShapes) -> FrozenGra
     """Replaces variables by constants, drops what no output needs, and fixes the inputs' shapes.
 
     Raises:
-        UnsupportedModelError: Something of the signature cannot be put into such a graph.
+        UnsupportedModelError: Such a graph cannot hold something that the signature uses.
     """
     names, function = _input_function(loaded, shapes)
     nodes = {name: t.op.name for name, t in zip(names, function.inputs, strict=False)}
@@ -64,9 +64,9 @@ def freeze_signature(loaded: LoadedSignature, shapes: StaticShapes) -> FrozenGra
 
 
 def _input_function(loaded: LoadedSignature, shapes: StaticShapes) -> tuple[list[str], Any]:
-    """A function of the inputs, and their names in its order."""
+    """A function of the inputs, and the names of its arguments."""
     if loaded.is_tf1:
-        # Called from another function, such a graph would stay an opaque call.
+        # Such a graph cannot be inlined into another function.
         return list(loaded.function._arg_keywords), loaded.function
     specs = [
         tf.TensorSpec(shapes[tensor.name], tensor.dtype, f"arg_{name}")
@@ -83,8 +83,9 @@ def _input_function(loaded: LoadedSignature, shapes: StaticShapes) -> tuple[list
 def _replace_variables(function: Any) -> Any:
     """The function's graph, calls inlined, with constants for variables.
 
-    These are the steps of convert_variables_to_constants_v2 but for the last, which would make a
-    function of the graph again and copies all weights several times.
+    These are the steps of convert_variables_to_constants_v2
+    (tensorflow/python/framework/convert_to_constants.py) without the last one, which would convert
+    the graph to a function again and copy all weights several times.
     """
     try:
         data = convert_to_constants._FunctionConverterDataInEager(
@@ -104,7 +105,7 @@ def _state_message(layer: str) -> str:
 
 
 def _add_fetches(graph_def: Any, outputs: Mapping[str, Any]) -> dict[str, str]:
-    """Gives every output a node of its own, also one that is an input or another output too."""
+    """Adds a node for every output: one tensor may be several outputs, or an input too."""
     taken = {node.name for node in graph_def.node}
     fetches = {}
     for (name, tensor), c_name in zip(outputs.items(), c_names(outputs), strict=True):
@@ -124,7 +125,7 @@ def _fix_shapes(graph_def: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
 
 
 def _refuse_state(graph_def: Any, fetches: Mapping[str, str]) -> None:
-    """What changes variables may hang on outputs by control edges alone, which are dropped later."""
+    """Looks along control edges too, which may be all that links an assignment to an output."""
     graph = Graph(graph_def)
     for function, names in graph.reach(fetches.values(), control=True).items():
         for name in sorted(names):
@@ -138,12 +139,12 @@ def _refuse_resources(graph_def: Any, feeds: Mapping[str, str]) -> None:
             users = _users(graph_def, node.name)
             used = ", ".join(f"{user.op} in {layer_name(user.name)!r}" for user in users)
             raise UnsupportedModelError(
-                f"the signature uses a resource that is no variable: {used}; {TABLE_FIX}"
+                f"the signature uses a resource that is not a variable: {used}; {TABLE_FIX}"
             )
 
 
 def _users(graph_def: Any, name: str) -> list[Any]:
-    """The nodes that read a node, through identities; nodes stand behind what they read."""
+    """The nodes that read a node, through identities; nodes are sorted after what they read."""
     names, users = {name}, []
     for node in graph_def.node:
         if names.isdisjoint(map(node_name, node.input)):
@@ -158,7 +159,7 @@ def _users(graph_def: Any, name: str) -> list[Any]:
 def _output_specs(
     graph_def: Any, feeds: Iterable[str], fetches: Mapping[str, str]
 ) -> dict[str, tf.TensorSpec]:
-    """Types and shapes; where control flow hides a shape, an evaluation shows it."""
+    """Types and shapes; a shape that control flow hides is found by evaluating zeros."""
     with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
         tf.import_graph_def(graph_def, name="")
         given = [graph.get_tensor_by_name(f"{node}:0") for node in feeds]

@@ -1,4 +1,4 @@
-"""Walking a GraphDef with its library of functions."""
+"""Walks a GraphDef with its library of functions (tensorflow/core/framework/graph.proto)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 GRAPH = ""
-"""Stands for the graph itself where functions are named."""
+"""The name of the graph itself among the functions."""
 
 _CALLS = frozenset({"StatefulPartitionedCall", "PartitionedCall", "Func"})
 
@@ -29,7 +29,7 @@ class Graph:
 
         Args:
             tensors: Names of nodes or tensors of the graph itself.
-            control: Whether to follow control edges too: then also what runs for its side effects.
+            control: Whether to follow control edges too, which lead to what runs for its side effects.
         """
         reached: dict[str, set[str]] = {}
         waiting = [(GRAPH, tensor) for tensor in tensors]
@@ -37,7 +37,7 @@ class Graph:
             function, tensor = waiting.pop()
             name = node_name(tensor)
             known = reached.setdefault(function, set())
-            if name in known or name not in self.nodes[function]:  # the latter: an argument
+            if name in known or name not in self.nodes[function]:  # known, or an argument
                 continue
             known.add(name)
             node = self.nodes[function][name]
@@ -51,7 +51,7 @@ class Graph:
         return reached
 
     def called(self, node: Any) -> Iterator[str]:
-        """Names of the functions that a node refers to, always in the same order."""
+        """Names of the functions that a node refers to, in a fixed order."""
         if node.op in self.functions:
             yield node.op
         for _, attribute in sorted(node.attr.items()):
@@ -76,7 +76,11 @@ def node_name(tensor: str) -> str:
 
 
 def layer_name(node: str) -> str:
-    """The layer that a node belongs to: its name without calls in front and the operation behind."""
+    """The layer of a node: its name without leading calls and without the operation at the end.
+
+    >>> layer_name("StatefulPartitionedCall/model/dense/MatMul")
+    'model/dense'
+    """
     parts = node.split("/")
     while len(parts) > 1 and parts[0].rstrip("_0123456789") in _CALLS:
         del parts[0]

@@ -1,4 +1,4 @@
-"""The job `inspect`: what is in a SavedModel, found without loading or running it."""
+"""The job `inspect`: reads what a SavedModel holds, without loading or running it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _tabulate(graph: Graph, needed: Mapping[str, dict[str, set[str]]]) -> Iterat
 
 
 def _needed_nodes(graph: Graph, definition: Any) -> dict[str, set[str]]:
-    """The nodes that a signature's outputs depend on, and those that change variables on the way."""
+    """The nodes that a signature's outputs depend on, and those that run with them and change state."""
     tensors = list(_tensor_names(definition.outputs.values()))
     needed = graph.reach(tensors, control=False)
     for function, names in graph.reach(tensors, control=True).items():
@@ -103,7 +103,7 @@ def _tensor_names(infos: Iterable[Any]) -> Iterator[str]:
 
 
 def _initializers(graph: Graph, meta_graph: Any) -> list[str]:
-    """Operations that loading runs, other than constants and calls."""
+    """Operations that run on loading, except constants and calls."""
     nodes = list(_tensor_names(meta_graph.signature_def[INIT_SIGNATURE].outputs.values()))
     for collection in ("saved_model_main_op", "legacy_init_op"):
         nodes += meta_graph.collection_def[collection].node_list.value

@@ -1,4 +1,4 @@
-"""Which operations XLA can compile for CPUs, as the installed TensorFlow registers them."""
+"""Which operations XLA can compile for CPUs, according to the installed TensorFlow."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..inspection import Support
 
 _XLA_CPU = "XLA_CPU_JIT"
 
-# What convert_variables_to_constants_v2 replaces, and TensorFlow 1's control flow, which tfcompile
-# turns into functional control flow before it looks for kernels.
+# What freezing replaces (see `frozen.py`), and the control flow of TensorFlow 1, which tfcompile
+# converts to functional control flow before it looks for kernels.
 _FROZEN = frozenset(
     {
         *("VarHandleOp", "ReadVariableOp", "Variable", "VariableV2"),
@@ -27,7 +27,7 @@ _FROZEN = frozenset(
 
 
 def support_of(node: Any) -> tuple[Support, str]:
-    """What becomes of a node, and which of its types are at fault, as `T=string`."""
+    """Whether XLA supports a node, and which of its types it does not accept, as `T=string`."""
     definition = op_def_registry.get(node.op)
     if definition is None:
         return "unregistered", ""
@@ -47,7 +47,7 @@ def support_of(node: Any) -> tuple[Support, str]:
 
 
 def _types(node: Any, definition: Any) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The node's attributes that are types; what a SavedModel omits is the default."""
+    """The node's attributes that are types; SavedModels omit those with their default value."""
     for attribute in definition.attr:
         if attribute.type not in ("type", "list(type)"):
             continue
@@ -68,8 +68,8 @@ def _faults(
 
 @cache
 def _xla_kernels() -> dict[str, list[dict[str, frozenset[int]]]]:
-    """For every operation the type constraints of each of its kernels."""
-    # The kernels are registered when XLA is used first.
+    """The type constraints of every kernel, by operation."""
+    # TensorFlow registers XLA's kernels when it is used for the first time.
     tf.function(lambda x: x + 1, jit_compile=True)(tf.zeros([]))
     found: dict[str, list[dict[str, frozenset[int]]]] = defaultdict(list)
     for kernel in kernels.get_all_registered_kernels().kernel:

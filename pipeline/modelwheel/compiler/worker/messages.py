@@ -1,7 +1,7 @@
 """What TensorFlow's error messages say, without the markup that names nodes and functions.
 
 TensorFlow writes `{{node while/Switch}}` and `{{function_node __inference_f_7}}` into messages, for
-its own front end to replace (tensorflow/core/platform/errors.h, `FormatNodeNameForError`). The
+its own front end to replace (xla/tsl/platform/errors.h, `FormatNodeNameForError`). The
 numbered names of functions mean nothing to the author of a model.
 """
 

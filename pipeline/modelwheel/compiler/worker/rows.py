@@ -1,7 +1,7 @@
-"""Whether the rows of a batch are independent, shown by evaluations on random rows.
+"""Tests whether the rows of a batch are independent, by evaluating random rows.
 
-Running 7 rows as 4 + 4 with one row of padding is right only if a row of every output depends on the
-same row of the inputs alone. That is tested, not assumed: a row's result must stay the same when
+Running 7 rows as 4 + 4 with one row of padding is valid only if each row of every output depends on
+the same row of the inputs alone. This is tested, not assumed: the result of a row must not change when
 other rows are replaced, when rows are permuted, when there are fewer rows, and when it is alone.
 """
 
@@ -18,18 +18,18 @@ from ...errors import UnsupportedModelError
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 Evaluate = Callable[[Arrays], Arrays]
-"""Raises UnsupportedModelError where TensorFlow refuses the inputs."""
+"""Raises UnsupportedModelError if TensorFlow refuses the inputs."""
 
 _TOLERANCE = 1e-4
 """Relative to the largest output: TensorFlow's own kernels for other batch sizes differ by 1e-6."""
 
 _TIES = 1000
-"""One in so many elements of an integer or boolean output may differ: a value on the boundary that
-rounds the other way for another batch size. Outputs with fewer elements must be equal."""
+"""One in this many elements of an integer or boolean output may differ: a value on a boundary that
+is rounded the other way at another batch size. Outputs with fewer elements must be equal."""
 
 
 class _DependentError(Exception):
-    """A row depends on others; the message says how that showed."""
+    """A row depends on others; the message says what changed."""
 
 
 @dataclass(frozen=True)
@@ -37,21 +37,21 @@ class Verdict:
     """What the evaluations showed."""
 
     leading_per_row: dict[str, int]
-    """For every output the extent of axis 0 for each row; 0 where it does not grow so."""
+    """For every output, the extent of axis 0 for each row; 0 if it is not proportional to the rows."""
     reason: str | None
     """Why rows are not independent, as a sentence; None if they are."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Random rows: all batched inputs share axis 0, the others are whole."""
+    """Random rows: axis 0 of every batched input; the other inputs are the same for all rows."""
 
     arrays: Arrays
     batched: frozenset[str]
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return next(len(self.arrays[name]) for name in self.batched)
 
     def take(self, index: Any) -> Rows:
@@ -63,7 +63,7 @@ class Rows:
         return self._map(pick)
 
     def replace(self, mask: np.ndarray[Any, Any], other: Rows) -> Rows:
-        """The same rows but where `mask` is set: those are `other`'s."""
+        """The same rows, except that those in `mask` are taken from `other`."""
 
         def merge(name: str) -> np.ndarray[Any, Any]:
             merged: np.ndarray[Any, Any] = self.arrays[name].copy()
@@ -87,8 +87,7 @@ def check_rows(
         evaluate: The model.
         rows: At least two rows.
         other: As many other rows.
-        outputs: What is known already, by the number of rows from the first; what is evaluated for
-            `counts` is added.
+        outputs: Known outputs of the first rows, by their number; those for `counts` are added.
         counts: Other numbers of rows to evaluate.
     """
     leading = _leading_per_row(outputs)
@@ -133,7 +132,7 @@ def _evaluate(evaluate: Evaluate, rows: Rows, what: str) -> Arrays:
 
 
 def _leading_per_row(outputs: Mapping[int, Arrays]) -> dict[str, int]:
-    """Extents of axis 0 for each row, 0 where they are not in proportion to the rows."""
+    """Extents of axis 0 for each row; 0 if they are not proportional to the number of rows."""
     found = {}
     for name in next(iter(outputs.values())):
         extents = {n: np.shape(arrays[name])[:1] for n, arrays in outputs.items()}
@@ -155,7 +154,7 @@ def _refuse_constant_extents(leading: Mapping[str, int], outputs: Mapping[int, A
 
 @dataclass(frozen=True)
 class _Test:
-    """Compares rows of outputs with the same rows of one evaluation of all."""
+    """Compares rows of outputs with the same rows of an evaluation of all rows."""
 
     whole: Arrays
     leading: Mapping[str, int]
@@ -171,7 +170,7 @@ class _Test:
         return selected
 
     def compare(self, outputs: Arrays, indices: Iterable[int], circumstance: str) -> None:
-        """Raises if `outputs` differ from what the rows `indices` gave among all."""
+        """Raises if `outputs` differ from those of the rows `indices` in the evaluation of all rows."""
         for name, expected in self.select(self.whole, indices).items():
             difference = find_difference(outputs[name], expected, self.whole[name])
             if difference:
@@ -183,12 +182,12 @@ class _Test:
 def find_difference(
     given: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], scale: np.ndarray[Any, Any]
 ) -> str | None:
-    """How two arrays differ by more than the order of sums can explain; None if they do not.
+    """How two arrays differ by more than the order of summation explains; None if they do not.
 
     Args:
         given: One array.
         expected: The other.
-        scale: Values whose largest sets the scale.
+        scale: The largest of these values is the scale of the tolerance.
     """
     if given.shape != expected.shape:
         return f"its shape is {list(given.shape)} instead of {list(expected.shape)}"
@@ -197,7 +196,7 @@ def find_difference(
         if different > given.size // _TIES:
             return f"{different} of {given.size} elements"
         return None
-    # Four units in the last place: for 16-bit floats that is more than the general tolerance.
+    # For 16-bit floats, four units in the last place are more than the general tolerance.
     precision = ml_dtypes.finfo(given.dtype)  # type: ignore[no-untyped-call]
     relative = max(_TOLERANCE, 4 * float(precision.eps))
     given, expected, scale = (_widen(array) for array in (given, expected, scale))

@@ -1,4 +1,7 @@
-"""Reading a SavedModel: as a message, without running anything, and as functions that can be called."""
+"""Reads a SavedModel: as a message, without running anything, and as functions to call.
+
+The format is described in tensorflow/core/protobuf/saved_model.proto and meta_graph.proto.
+"""
 
 from __future__ import annotations
 
@@ -22,24 +25,24 @@ _SERVE = "serve"
 
 
 def read_meta_graph(directory: Path) -> Any:
-    """The MetaGraphDef that is served, parsed and not run.
+    """The MetaGraphDef for serving, parsed but not run.
 
     Raises:
-        UnsupportedModelError: There is no SavedModel, or no single graph to take.
+        UnsupportedModelError: There is no SavedModel, or not exactly one graph for serving.
     """
     path = directory / "saved_model.pb"
     if not path.is_file():
         hint = (
             "saved_model.pbtxt is the text form; load it and save it again"
             if (directory / "saved_model.pbtxt").is_file()
-            else "give the directory that holds saved_model.pb"
+            else "name the directory that holds saved_model.pb"
         )
         raise UnsupportedModelError(f"there is no SavedModel in this directory; {hint}")
     try:
         graphs = saved_model_pb2.SavedModel.FromString(path.read_bytes()).meta_graphs
     except DecodeError:
         raise UnsupportedModelError(
-            "saved_model.pb is damaged or no SavedModel; export or fetch the model again"
+            "saved_model.pb is damaged or not a SavedModel; export or fetch the model again"
         ) from None
     served = [graph for graph in graphs if _SERVE in graph.meta_info_def.tags]
     if len(served or graphs) != 1:
@@ -91,13 +94,13 @@ class LoadedSignature:
     function: Any
     """TensorFlow's ConcreteFunction."""
     keywords: Mapping[str, str]
-    """The function's keyword for each input: TensorFlow changes names that are no identifiers."""
+    """The function's keyword for each input: TensorFlow changes names that are not identifiers."""
     model: Any
     """Keeps the variables alive."""
 
     @property
     def is_tf1(self) -> bool:
-        """Whether the model holds one graph, as TensorFlow 1 saves it, instead of functions."""
+        """Whether the model is one graph, as TensorFlow 1 saves it, instead of functions."""
         return isinstance(self.function, wrap_function.WrappedFunction)
 
     @property
@@ -112,7 +115,7 @@ class LoadedSignature:
 
 
 def load_signature(directory: Path, key: str) -> LoadedSignature:
-    """Loads a model, which runs its initialisers, and takes one signature.
+    """Loads a model, which runs its initialisers, and returns one signature.
 
     Raises:
         UnsupportedModelError: It cannot be loaded, or has no such signature.
@@ -136,13 +139,13 @@ def load_signature(directory: Path, key: str) -> LoadedSignature:
 
 
 def _explain(error: Exception) -> str | None:
-    """What a failure to load means; None where it is not known."""
+    """What a failure to load means; None if it is not known."""
     text = str(error)
     unregistered = re.search(r"Op type not registered '(\w+)'", text)
     if unregistered:
         return (
-            f"the model has the operation {unregistered[1]}, which is not TensorFlow's but a custom "
-            "library's; write it with TensorFlow's own operations"
+            f"the operation {unregistered[1]} comes from a custom op library, which XLA cannot compile; "
+            "write it with TensorFlow's own operations"
         )
     if isinstance(error, AttributeError) and "_UserObject" in text:
         return (
