@@ -1,4 +1,4 @@
-"""The errors that modelwheel raises, sorted by who has to act, each with its exit code.
+"""The errors that modelwheel raises, sorted by who must act, each with its exit code.
 
 Every module raises; only `modelwheel.cli` prints an error and leaves the process.
 """
@@ -9,19 +9,19 @@ from typing import ClassVar
 
 
 class ModelwheelError(Exception):
-    """Base class: the message is one clear sentence for the person who can mend it."""
+    """Base class: the message is one clear sentence for the person who can fix it."""
 
     exit_code: ClassVar[int] = 1
 
 
 class UsageError(ModelwheelError):
-    """A command was given a value that it cannot take."""
+    """A command was given an invalid value."""
 
     exit_code = 2
 
 
 class SpecError(ModelwheelError):
-    """A spec file is wrong; the message lists every mistake with its place and remedy."""
+    """A spec file is wrong; the message lists every mistake with its place and a fix."""
 
     exit_code = 3
 
@@ -33,19 +33,19 @@ class SourceError(ModelwheelError):
 
 
 class UnsupportedModelError(ModelwheelError):
-    """The model cannot be compiled: an operation, a type or a shape stands in the way."""
+    """The model cannot be compiled: an operation, a type or a shape is not supported."""
 
     exit_code = 5
 
 
 class CompileError(ModelwheelError):
-    """TensorFlow's compiler refused the graph or died."""
+    """TensorFlow's compiler refused the graph or crashed."""
 
     exit_code = 6
 
 
 class UnsupportedProgramError(ModelwheelError):
-    """XLA emitted something that the runtime does not know: another version or a new thunk kind."""
+    """XLA emitted something that the runtime does not know, such as a new kind of thunk."""
 
     exit_code = 7
 
@@ -63,30 +63,30 @@ class VerifyError(ModelwheelError):
 
 
 class StoreError(ModelwheelError):
-    """The artifact store cannot be read or written."""
+    """The store cannot be read or written."""
 
     exit_code = 10
 
 
 class EnvironmentProblemError(ModelwheelError):
-    """Something that modelwheel needs on this machine is missing or unsuitable."""
+    """This machine lacks something that modelwheel needs, or has an unsuitable version."""
 
     exit_code = 11
 
 
 class PublishError(ModelwheelError):
-    """A release cannot go to the package index, or the index does not hold what was uploaded."""
+    """A release cannot be uploaded, or the index does not serve what was uploaded."""
 
     exit_code = 14
 
 
 class ReplayError(ModelwheelError):
-    """A wheel or source distribution does not follow from the sources that it names."""
+    """A wheel or source distribution cannot be reproduced from the sources that it names."""
 
     exit_code = 15
 
 
 class AuditError(ModelwheelError):
-    """A wheel is not fit for release: a gate of `modelwheel audit` refuses it."""
+    """A gate of `modelwheel audit` refuses a wheel for release."""
 
     exit_code = 16

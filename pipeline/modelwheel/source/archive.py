@@ -176,7 +176,7 @@ def _extract_members(members: Iterator[Member], path: str, directory: Path, show
         count, total = count + 1, total + member.size
         if count > MAX_MODEL_FILES or total > MAX_MODEL_BYTES:
             raise UnsafePathError(
-                f"it holds more than {MAX_MODEL_FILES} files or {MAX_MODEL_BYTES} bytes"
+                f"it has more than {MAX_MODEL_FILES} files or {MAX_MODEL_BYTES} bytes"
             )
         name = _plain_name(member)
         if not name:

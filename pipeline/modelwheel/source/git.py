@@ -1,6 +1,6 @@
 """Fetches one directory of one commit of a git repository, with the system's git.
 
-Nothing of the repository is run or interpreted: there is no checkout, so no hooks, filters,
+Nothing in the repository is run or interpreted: there is no checkout, and so no hooks, filters,
 attributes or submodules; files are read as plain objects.
 """
 

@@ -1,4 +1,4 @@
-"""What holds for models from every kind of source: their limits, and help with wrong paths."""
+"""Common to all kinds of sources: the limits of a model, and suggestions for wrong paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specs: what a model is, where it comes from and how it becomes a wheel."""
+"""Specs: a model's name, its source, and how it becomes a wheel."""
 
 from __future__ import annotations
 

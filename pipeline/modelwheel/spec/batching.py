@@ -1,4 +1,4 @@
-"""How a batch is put together from compiled batch sizes: rules, and the strategy without one.
+"""How a batch is split into compiled batch sizes: by rules, or by a strategy.
 
 Rules have the form and the meaning of CMSSW's `tfaot::BatchRule` (PhysicsTools/TensorFlowAOT).
 """
@@ -28,7 +28,7 @@ _MAX_RULE_LENGTH = 4096
 
 @dataclass(frozen=True)
 class BatchRule:
-    """`batch` rows are computed by runs of compiled `sizes`; the last run is padded if need be."""
+    """`batch` rows are computed in runs of compiled `sizes`; the last run is padded if needed."""
 
     batch: int
     sizes: tuple[int, ...]
@@ -41,11 +41,11 @@ class BatchRule:
         if self.padding < 0:
             raise ValueError(f"'{self}': the sizes add up to {sum(self.sizes)} only. Add another")
         if self.padding >= self.sizes[-1]:
-            raise ValueError(f"'{self}': the last size would hold nothing but padding. Remove it")
+            raise ValueError(f"'{self}': the last size would be padding only. Remove it")
 
     @property
     def padding(self) -> int:
-        """Rows of the last run that hold no data."""
+        """Rows of the last run that are padding."""
         return sum(self.sizes) - self.batch
 
     @classmethod
@@ -90,27 +90,27 @@ _Rule = Annotated[
 
 
 class Batching(Section):
-    """What happens to a number of rows that has not been compiled."""
+    """How batch sizes that have not been compiled are computed."""
 
     rules: Annotated[tuple[_Rule, ...], Field(max_length=1024), AfterValidator(_one_rule_each)] = (
         Field(
             default=(),
-            description="Compositions for given numbers of rows, such as `5:2,2,2` (CMS form).",
+            description="Sizes of the runs for a given number of rows, such as `5:2,2,2` (CMS form).",
             examples=[["5:2,2,2"]],
         )
     )
     strategy: Literal["cheapest", "smallest"] = Field(
         default="cheapest",
-        description="Without a rule: the composition of least cost, or the CMS default "
+        description="Without a rule: the runs of least total cost, or the CMS default "
         "(`smallest`: the size itself if compiled, else the smallest size repeated).",
     )
     emulate: StrictBool = Field(
         default=True,
-        description="Compose other numbers of rows at all; false refuses them at run time.",
+        description="Accept other batch sizes and split them; false refuses them at run time.",
     )
 
     def find_uncompiled(self, batch_sizes: Collection[int]) -> list[Mistake]:
-        """Which rules use sizes that are not among the compiled ones."""
+        """A mistake for each rule that uses a size that is not compiled."""
         compiled = ", ".join(map(str, sorted(batch_sizes)))
         found = []
         for index, rule in enumerate(self.rules):

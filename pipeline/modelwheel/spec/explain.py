@@ -1,4 +1,4 @@
-"""Pydantic's validation errors as plain sentences at their place in the document."""
+"""Turns pydantic's validation errors into plain sentences with their place in the document."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .sources import SOURCE_KINDS, source_tag
 
 _TAGS = {source_tag(kind): section for kind, section in SOURCE_KINDS.items()}
 _KEY = "[key]"
-"""How pydantic marks an error that is about a key of a mapping, not about its value."""
+"""Pydantic's mark for an error in a key of a mapping, not in its value."""
 
 
 def explain(error: ValidationError, document: Document) -> list[Problem]:
-    """Every mistake in the order of the file, but for what the document's own problems explain."""
+    """Every mistake in the order of the file, without those that the document has reported."""
     details = error.errors(include_url=False)
     misspelt = {
         (*_key_path(detail)[:-1], meant)
@@ -50,7 +50,7 @@ def _problems(detail: ErrorDetails, document: Document) -> Iterator[Problem]:
 
 
 def _key_path(detail: ErrorDetails) -> KeyPath:
-    """Pydantic's location without its marks, which a spec may hold as keys elsewhere."""
+    """Pydantic's location without its marks, which may also occur as keys of a spec."""
     path = detail["loc"]
     if path[:1] == ("source",) and path[1:2] and path[1] in _TAGS:
         path = path[:1] + path[2:]
@@ -70,7 +70,7 @@ def _mistakes(detail: ErrorDetails, document: Document) -> tuple[Mistake, ...]:
     if kind == "missing":
         return (_missing(detail),)
     if kind == "too_short" and len(detail["input"]) >= context["min_length"]:
-        return ()  # pydantic counts sound items only; the others have their own reports
+        return ()  # pydantic counts valid items only; the others have their own reports
     if kind == "extra_forbidden":
         return (_unknown_key(detail),)
     text = document.texts.get(_key_path(detail))

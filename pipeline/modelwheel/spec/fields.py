@@ -1,4 +1,4 @@
-"""The building blocks of a spec's fields: the base class, the text types, the report of a mistake."""
+"""Building blocks of a spec's fields: the base class, types of text, and mistakes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _H = TypeVar("_H", bound=Hashable)
 
 
 class Mistake(NamedTuple):
-    """What a validator has found: `at` leads from the validated value to the part that is wrong."""
+    """What a validator has found; `at` is the path from the validated value to the wrong part."""
 
     wrong: str
     hint: str = ""
@@ -59,7 +59,7 @@ class Section(BaseModel):
 
 
 def find_repeats(values: Iterable[Hashable], wrong: str) -> list[Mistake]:
-    """A mistake for each value that occurs earlier as well; `wrong` shows it as `{}`."""
+    """A mistake for each value that occurs before; `wrong` has `{}` in place of the value."""
     seen: set[Hashable] = set()
     found = []
     for index, value in enumerate(values):
@@ -70,7 +70,7 @@ def find_repeats(values: Iterable[Hashable], wrong: str) -> list[Mistake]:
 
 
 def unique(values: tuple[_H, ...]) -> tuple[_H, ...]:
-    """Refuse a list that holds the same value twice."""
+    """Refuses a list with repeated values."""
     if found := find_repeats(values, "{} is listed twice"):
         raise mistakes(found)
     return values
@@ -85,7 +85,7 @@ def _safe(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Refuse text that would break a line of metadata or of a command."""
+    """Refuses text that would break a line of metadata or of a command."""
     if "\n" in text or "\t" in text:
         raise mistake("must be a single line without tabs", "Write it in one line")
     return _safe(text)
@@ -101,7 +101,7 @@ Line = Annotated[
     StringConstraints(strip_whitespace=True, min_length=1, max_length=512),
     AfterValidator(one_line),
 ]
-"""Free text of one line, as wheel metadata demands for a summary."""
+"""Free text of one line, as wheel metadata requires for a summary."""
 
 Label = Annotated[
     StrictStr,
@@ -113,7 +113,7 @@ Label = Annotated[
 GivenName = Annotated[
     StrictStr, StringConstraints(min_length=1, max_length=256), AfterValidator(one_line)
 ]
-"""The name of a signature, an input or an output, exactly as the model gives it."""
+"""The name of a signature, an input or an output, exactly as in the model."""
 
 
 def _sha256(text: str) -> str:
@@ -134,15 +134,15 @@ Sha256 = Annotated[
 def check_relative_path(text: str) -> str:
     """A path below some directory in its shortest form, with `/` between its parts.
 
-    Whatever it is joined to, the result stays inside that directory (symbolic links aside).
+    Joined to a directory, it stays inside that directory (symbolic links aside).
     """
     if "\\" in text:
         raise mistake("the path contains a backslash", "Separate directories by `/`")
     if text.startswith("/") or re.match(r"[A-Za-z]:", text):
-        raise mistake("the path must be relative", "Leave out what comes before the directory")
+        raise mistake("the path must be relative", "Remove the part before the directory")
     parts = [part for part in text.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise mistake("the path contains `..`", "Name a place below the directory")
+        raise mistake("the path contains `..`", "Use a path below the directory")
     if any(part.startswith(("-", ":", "~")) for part in parts):
         raise mistake("a part of the path begins with `-`, `:` or `~`", "Rename it")
     return "/".join(parts) or "."
@@ -158,7 +158,7 @@ RelativePath = Annotated[
 
 
 def check_local_path(text: str) -> str:
-    """Refuse a path that would mean different things to different tools."""
+    """Refuses a path that tools interpret differently."""
     if "\\" in text:
         raise mistake("the path contains a backslash", "Separate directories by `/`")
     if text.startswith("~"):

@@ -1,4 +1,4 @@
-"""Flags for XLA: those that a spec may set, those that the pipeline owns, and fast arithmetic."""
+"""Flags for XLA: those that a spec may set, those that it must not, and fast arithmetic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OWNED = {
     "xla_cpu_experimental_ynn": "makes steps that the runtime does not know",
     "xla_cpu_use_xnnpack": "makes steps that the runtime does not know",
     "xla_cpu_use_thunk_runtime": "decides what the compiler emits",
-    "xla_cpu_max_isa": "is what a CPU level decides; use `targets`",
+    "xla_cpu_max_isa": "depends on the CPU level; use `targets`",
     "xla_dump": "writes files while compiling; use --keep-work-dir",
 }
 """Beginnings of the names of flags that a spec must not set, and why."""
@@ -42,7 +42,7 @@ def _check_xla_flag(flag: str) -> str:
     _check_flag(flag)
     if not flag.startswith("--xla_"):
         hint = "Move it to tf_xla_flags" if flag.startswith("--tf_") else ""
-        raise mistake(f"{flag_name(flag)} is no flag of XLA: those begin with xla_", hint)
+        raise mistake(f"{flag_name(flag)} is not a flag of XLA: those begin with xla_", hint)
     return flag
 
 
@@ -95,7 +95,7 @@ class FastMath(Section):
     def xla_flags(self) -> tuple[str, ...]:
         """Every flag of XLA that relaxes arithmetic on CPUs, each set explicitly.
 
-        What XLA takes as their defaults changed between versions and is not relied upon.
+        XLA's defaults changed between versions, so none is relied on.
         """
         values = {
             "xla_cpu_enable_fast_math": self.enable,

@@ -1,4 +1,4 @@
-"""Reading specs: one file or many, with every mistake of all of them in a single error."""
+"""Reads specs, one file or many, and reports every mistake of all of them in one error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The spec of a model as typed values. Every field, its meaning and its default stand here once."""
+"""The spec of a model as typed values: every field with its meaning and its default."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _check_version(version: str) -> str:
 
 
 class ModelSection(Section):
-    """The model itself: who it is and which of its signatures is compiled."""
+    """The model: its name, its version and the signature to compile."""
 
     name: Annotated[StrictStr, AfterValidator(check_model_name)] = Field(
         description="Name of the model: of the wheel model-NAME, the module model_NAME and the "
@@ -87,7 +87,7 @@ _BatchSize = Annotated[StrictInt, Field(ge=1, le=MAX_BATCH_SIZE)]
 
 
 class CompilationSection(Section):
-    """What the compiler is asked for."""
+    """What to compile."""
 
     batch_sizes: (
         Annotated[
@@ -96,7 +96,7 @@ class CompilationSection(Section):
         | None
     ) = Field(
         default=None,
-        description="Numbers of rows that get code of their own, in any order. "
+        description="Batch sizes to compile, in any order. Other sizes are split into these. "
         "Omitted: decided by the model's signature.",
         examples=[[1, 2, 4]],
         json_schema_extra={"uniqueItems": True},
@@ -147,7 +147,7 @@ _WebAddress = Annotated[
 
 
 class PackageSection(Section):
-    """What the wheel says about itself."""
+    """Metadata of the wheel."""
 
     license: License = Field(
         default="Apache-2.0", description="Licence of the generated code, as an SPDX expression."
@@ -169,11 +169,11 @@ class PackageSection(Section):
         tuple[Annotated[Line, Field(max_length=64), AfterValidator(_check_keyword)], ...],
         Field(max_length=32),
         AfterValidator(unique),
-    ] = Field(default=(), description="Words to be found by.")
+    ] = Field(default=(), description="Keywords for searches.")
     bindings: Literal["extension", "shared"] = Field(
         default="extension",
-        description="An extension for each Python in wheels of its own, or one wheel for all Pythons "
-        "that shares the extension of the package modelwheel-runtime with other models.",
+        description="`extension`: a wheel with an extension module for each Python. `shared`: one wheel for "
+        "all Pythons, which uses the extension module of the package modelwheel-runtime.",
     )
 
     @field_validator("license_files")
@@ -213,7 +213,7 @@ class Tolerance(Section):
 
 
 class OutputTolerance(Section):
-    """The tolerance of one output; what is left out is as for all outputs."""
+    """The tolerance of one output; omitted parts are those of `tolerance`."""
 
     atol: _Bound | None = Field(
         default=None, description="Absolute part, in the unit of the output."
@@ -265,7 +265,7 @@ def _check_shape(shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
 
 
 class InputSection(Section):
-    """What is known of an input beyond the model's signature."""
+    """What the model's signature leaves open about an input."""
 
     shape: Annotated[
         tuple[_Axis | None, ...], Field(max_length=8), AfterValidator(_check_shape)
@@ -287,7 +287,7 @@ _TargetName = Annotated[
 
 
 class Spec(Section):
-    """Everything that decides how one model becomes a wheel."""
+    """Everything that determines how one model becomes a wheel."""
 
     model: ModelSection = Field(description="The model: name, version, signature.")
     compilation: CompilationSection = Field(
@@ -300,12 +300,12 @@ class Spec(Section):
         Annotated[tuple[_TargetName, ...], Field(min_length=1), AfterValidator(unique)] | None
     ) = Field(
         default=None,
-        description="CPU levels to compile for; omitted: all of each architecture that is built for, but those for special arithmetic.",
+        description="CPU levels to compile for; omitted: all of each architecture, without those for special arithmetic.",
         examples=[["x86-64", "x86-64-v3"]],
         json_schema_extra={"uniqueItems": True},
     )
     batching: Batching = Field(
-        default_factory=Batching, description="How other numbers of rows are computed."
+        default_factory=Batching, description="How other batch sizes are computed."
     )
     package: PackageSection = Field(
         default_factory=PackageSection, description="Licences and other metadata of the wheel."
@@ -326,7 +326,7 @@ class Spec(Section):
     _path: Path = PrivateAttr(default=Path("spec.yaml"))
 
     def model_post_init(self, context: Any) -> None:
-        """Take the file's path from the validation context, `{"path": Path}`."""
+        """Takes the file's path from the validation context, `{"path": Path}`."""
         if isinstance(context, Mapping) and "path" in context:
             self._path = context["path"]
 
@@ -335,7 +335,7 @@ class Spec(Section):
     def _check_one_place(cls, source: Source | None, info: ValidationInfo) -> Source | None:
         model = info.data.get("model")
         if source is not None and model is not None and "saved_model" in model.model_fields_set:
-            wrong = "both source and model.saved_model say where the model is"
+            wrong = "both source and model.saved_model name a place of the model"
             raise mistake(wrong, "Keep one; `path` in source leads to the SavedModel's directory")
         return source
 
@@ -368,7 +368,7 @@ class Spec(Section):
 
     @property
     def path(self) -> Path:
-        """The file that the spec was read from, as it was named."""
+        """The file that the spec was read from, as the caller named it."""
         return self._path
 
     @property
@@ -404,20 +404,20 @@ class Spec(Section):
         return f"model_{self.identifier}"
 
     def resolve_levels(self, architecture: str) -> tuple[Level, ...]:
-        """The CPU levels of an architecture to compile for, lowest first; may be none."""
+        """The CPU levels of an architecture to compile for, lowest first; may be empty."""
         if self.targets is None:
             return default_levels(architecture)
         chosen = (LEVELS[name] for name in self.targets)
         return tuple(level for level in chosen if level.architecture == architecture)
 
     def xla_flags(self) -> tuple[str, ...]:
-        """The spec's share of XLA_FLAGS: arithmetic, each switch set once, then the extra flags."""
+        """The spec's part of XLA_FLAGS: switches for arithmetic, each set once, then the extra flags."""
         extra = self.compilation.xla_flags
         names = {flag_name(flag) for flag in extra}
         arithmetic = self.fast_math.xla_flags()
         return (*(flag for flag in arithmetic if flag_name(flag) not in names), *extra)
 
     def spec_digest(self) -> str:
-        """SHA-256 of what the spec says, however and wherever it is written."""
+        """SHA-256 of the spec's values; comments, layout and the place of the file have no effect."""
         content = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(content.encode()).hexdigest()

@@ -45,10 +45,10 @@ _RESERVED = {
 
 
 def check_model_name(name: str) -> str:
-    """The name itself, if it can name a distribution, a module and C, C++ and Python identifiers.
+    """The name itself, if it is valid as the name of a distribution, a module and an identifier of C, C++ and Python.
 
     Raises:
-        PydanticCustomError: It cannot; says why and proposes a name that can.
+        PydanticCustomError: It is not valid; the message says why and proposes another name.
     """
     if not re.fullmatch(NAME_PATTERN, name):
         wrong = (
@@ -64,8 +64,8 @@ def check_model_name(name: str) -> str:
     if identifier in _WINDOWS_DEVICES:
         raise mistake(f"'{name}' is a device on Windows, not a file", f"Try '{name}-model'")
     if re.search(r"_bs\d+$", identifier):
-        wrong = f"'{name}' ends like the class for one batch size"
-        raise mistake(wrong, "Leave out the number at the end")
+        wrong = f"'{name}' ends like the name of the class for one batch size"
+        raise mistake(wrong, "Remove the number at the end")
     return name
 
 
@@ -90,10 +90,10 @@ def to_distribution(name: str) -> str:
 
 
 def check_namespace(namespace: str) -> str:
-    """The C++ namespace itself, such as `tfaot_model` or `cms::models`, if it can be one.
+    """The C++ namespace itself, such as `tfaot_model` or `cms::models`, if it is valid.
 
     Raises:
-        PydanticCustomError: It cannot; says why.
+        PydanticCustomError: It is not valid; the message says why.
     """
     if not re.fullmatch(NAMESPACE_PATTERN, namespace) or "__" in namespace:
         wrong = f"'{namespace}' is not a C++ namespace that a program may define"

@@ -1,4 +1,4 @@
-"""The commented spec that `modelwheel new` writes for a model it has looked at."""
+"""Writes the commented spec of `modelwheel new`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TensorDescription:
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """What a SavedModel's signatures say, in plain values."""
+    """The signatures of a SavedModel, as plain values."""
 
     signatures: tuple[str, ...]
     serving_key: str
@@ -53,11 +53,11 @@ def scaffold_spec(name: str, saved_model: Path, model: ModelDescription) -> str:
 
     Args:
         name: The model's name.
-        saved_model: The SavedModel's directory, relative to where the spec will lie.
+        saved_model: The SavedModel's directory, relative to the directory of the spec.
         model: The signature `model.serving_key` and the names of all signatures.
 
     Raises:
-        SpecError: The name, the path or the signature's name cannot stand in a spec.
+        SpecError: The name, the path or the signature's name is not allowed in a spec.
     """
     _check_values(name, str(saved_model), model.serving_key)
     sections = [
@@ -115,12 +115,10 @@ def _shape(tensor: TensorDescription, free: str = "?") -> str:
 
 def _compilation_section(model: ModelDescription) -> str:
     if not any(tensor.has_free_batch for tensor in model.inputs):
-        return (
-            "# No input has a free first axis: the model is compiled for the batch that it has.\n"
-        )
+        return "# No input has a free first axis: the model is compiled for its fixed batch size.\n"
     lines = [
         "compilation:",
-        "  # Numbers of rows that get code of their own; others are composed of these.",
+        "  # Batch sizes to compile. Other sizes are split into these.",
         f"  batch_sizes: {list(SUGGESTED_BATCH_SIZES)}",
     ]
     return "\n".join(lines) + "\n"
@@ -131,8 +129,8 @@ def _inputs_section(model: ModelDescription) -> str:
     if not free:
         return ""
     lines = [
-        "# To fill in: these inputs have free axes besides the batch, and machine code needs to know",
-        "# their lengths. Put a number for each `?`, then remove the `# ` before these lines.",
+        "# To fill in: these inputs have free axes in addition to the batch; machine code needs their",
+        "# lengths. Replace each `?` by a number, then remove the `# ` in front of these lines.",
         "# inputs:",
     ]
     for tensor in free:
@@ -158,7 +156,7 @@ verify:
 
 
 def _scalar(text: str) -> str:
-    """The text as a YAML scalar in one line, quoted unless it is plainly a word or a path."""
+    """The text as a YAML scalar in one line, quoted unless it is a simple word or path."""
     if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*|\.{0,2}(/[A-Za-z0-9_.-]+)+", text) and (
         text.lower() not in ("true", "false", "null")
     ):

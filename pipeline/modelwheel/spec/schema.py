@@ -1,4 +1,4 @@
-"""The JSON Schema of specs, for editors: `python -m modelwheel.spec.schema` writes it anew."""
+"""The JSON Schema of specs, for editors: `python -m modelwheel.spec.schema` writes it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..util.files import write_atomically
 from .model import Spec
 
 SCHEMA_FILE = Path(__file__).parents[3] / "model_specs" / "schema.json"
-"""Where the schema lies in a checkout of the project."""
+"""The schema in a checkout of the project."""
 
 
 def spec_schema() -> dict[str, Any]:
     """The schema (draft 2020-12) of what `load_spec` accepts, derived from the models.
 
-    It knows types, keys, limits and patterns; conditions between fields are `load_spec`'s alone.
+    It has types, keys, limits and patterns; only `load_spec` checks conditions between fields.
     """
     schema = _polish(Spec.model_json_schema())
     return {
@@ -33,7 +33,7 @@ def schema_text() -> str:
 
 
 def write_schema(path: Path = SCHEMA_FILE) -> None:
-    """Store the schema, whole or not at all."""
+    """Writes the schema atomically."""
     write_atomically(path, schema_text().encode())
 
 

@@ -38,9 +38,9 @@ _NO_CREDENTIALS = "Remove them; keep them in git's credential helpers or ~/.netr
 
 
 def check_url(url: str, schemes: tuple[str, ...]) -> str:
-    """A URL of one of the schemes, with a host where it needs one and without credentials.
+    """A URL of one of the schemes, with a host if it needs one, and without credentials.
 
-    Messages never repeat the URL: it may hold a secret.
+    Messages never repeat the URL, which may contain a secret.
 
     Raises:
         PydanticCustomError: It is not such a URL.
@@ -120,7 +120,7 @@ _Address = Annotated[StrictStr, Field(min_length=1, max_length=2048), AfterValid
 
 
 class _ModelSource(Section):
-    """What all kinds of sources have in common."""
+    """Common to all kinds of sources."""
 
     _directory: Path = PrivateAttr(default=Path())
 
@@ -223,7 +223,7 @@ class DirectorySource(_ModelSource):
 
     @classmethod
     def at(cls, directory: Path) -> DirectorySource:
-        """A directory that does not come from a spec, so that its spelling is free."""
+        """A directory that the caller names, without the checks of a spec."""
         return cls.model_construct(directory=str(directory))
 
     @property
@@ -259,7 +259,7 @@ SOURCE_KINDS: Mapping[str, type[Section]] = {
 
 
 def source_tag(kind: str) -> str:
-    """How validation errors mark the kind of source they are about; never a key of a spec."""
+    """How validation errors mark the kind of a source; never a key of a spec."""
     return f"<{kind}>"
 
 
@@ -279,7 +279,7 @@ def _check_kind(value: Any) -> Any:
         raise mistake("must be a mapping", f"Begin it with {kinds}")
     found = [kind for kind in SOURCE_KINDS if kind in value]
     if len(found) > 1:
-        wrong = f"has {' and '.join(found)}, but a model comes from one place"
+        wrong = f"has {' and '.join(found)}, but a model has one source"
         raise mistake(wrong, "Keep one of them")
     if not found:
         near = [(key, nearest_word(str(key), SOURCE_KINDS)) for key in value]

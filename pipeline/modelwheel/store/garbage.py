@@ -1,4 +1,4 @@
-"""What a store holds, and the removal of what nothing has used for long."""
+"""Lists the content of a store, and removes what has not been used for long."""
 
 from __future__ import annotations
 

@@ -17,12 +17,14 @@ _POLL_SECONDS = 0.5
 
 
 def acquire(path: Path, what: str, given_up: Callable[[], bool]) -> FileLock:
-    """Takes a lock that ends with its holder, however that ends; waits while another holds it.
+    """Takes a lock; waits while another process has it.
+
+    The system releases the lock when its process ends, even if that is killed.
 
     Args:
         path: The lock's file; its directory exists.
         what: Named in the log while this waits.
-        given_up: Asked now and then while this waits.
+        given_up: Called repeatedly while this waits.
 
     Raises:
         StoreError: `given_up` returned True.

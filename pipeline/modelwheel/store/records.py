@@ -57,6 +57,6 @@ def parse(key: str, content: bytes) -> Record:
         raise ValueError("it has another version or key")
     check_names(body["files"])
     if not all(_SHA256.fullmatch(file["sha256"]) for file in body["files"].values()):
-        raise ValueError("it holds a hash that is not a SHA-256")
+        raise ValueError("a hash is not a SHA-256")
     files = {name: FileDigest(**file) for name, file in body["files"].items()}
     return Record(key, files, body["note"])

@@ -1,7 +1,7 @@
 """Temporary directories that are removed in the end even if their process is killed.
 
-Each process has one directory below a common parent and holds a lock next to it until it ends. The
-next process removes the directories whose locks nobody holds.
+Each process has one directory below a common parent and keeps a lock next to it until it ends. The
+next process removes the directories whose locks are free.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _remove(directory: Path, lock: FileLock, owner: int) -> None:
 
 
 def _discard(directory: Path, lock: FileLock) -> None:
-    """Removes a directory whose lock is held here, and then the lock."""
+    """Removes a directory whose lock this process has, and then the lock."""
     remove_tree(directory)
     lock.release()
     with suppress(OSError):  # Windows: another process is looking whether it can be taken
@@ -80,7 +80,7 @@ def _liveness(directory: Path) -> Path:
 
 
 def _remove_stale(parent: Path) -> None:
-    """Removes the directories of processes that hold no lock any more."""
+    """Removes the directories of processes that have ended."""
     names = {path.name.removesuffix(".lock") for path in parent.glob("process-*")}
     for directory in (parent / name for name in names):
         lock = FileLock(_liveness(directory))

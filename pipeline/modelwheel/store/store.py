@@ -1,6 +1,6 @@
 """The content-addressed store of finished work, so that nothing unchanged is done twice.
 
-It has two levels, as Bazel's remote cache: `blobs/ab/<sha256>` holds contents under their own hash;
+It has two levels, as Bazel's remote cache: `blobs/ab/<sha256>` has contents under their own hash;
 `actions/ab/<key>.json` lists the files of each finished action, under the hash of all its inputs.
 Everything is written aside and renamed, and a record after its blobs, so that writers may race and
 may be killed at any moment. Every byte is verified when it is read: damage is a miss, never a wrong
@@ -95,7 +95,7 @@ class Store:
         Publishing the same again, also from several processes at once, is harmless.
 
         Raises:
-            StoreError: Also if the directory holds anything but regular files and directories.
+            StoreError: Also if the directory contains anything but regular files and directories.
         """
         try:
             with self.disk_errors(self.root), self.scratch() as scratch:
@@ -144,7 +144,7 @@ class Store:
                     remove(aside)
 
     def path(self, record: Record, name: str) -> Path:
-        """The read-only file in the store that holds the content of `name`, verified.
+        """The read-only file in the store with the content of `name`, verified.
 
         Raises:
             StoreError: Also if the blob was damaged since it was looked up.
@@ -198,13 +198,13 @@ class Store:
 
     @contextmanager
     def lock(self, key: str, given_up: Callable[[], bool] = lambda: False) -> Iterator[None]:
-        """Holds the lock of `key`; waits while another process holds it.
+        """Has the lock of `key` until it exits; waits while another process has it.
 
-        A lock ends with its holder, however that ends. Look the key up again under the lock.
+        The system releases a lock when its process ends. Look the key up again under the lock.
 
         Args:
             key: The key.
-            given_up: Asked now and then while this waits; if it returns True, a StoreError is raised.
+            given_up: Called repeatedly while this waits; if it returns True, a StoreError is raised.
         """
         path = self.root / "locks" / f"{key}.lock"
         with self.disk_errors(path):

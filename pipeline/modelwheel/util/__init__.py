@@ -1,1 +1,1 @@
-"""What every room uses: files, processes, text."""
+"""Used by all packages: files, processes, HTTP, JSON, text."""

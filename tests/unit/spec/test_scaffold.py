@@ -48,7 +48,7 @@ model:
   # description: What the model does.
 
 compilation:
-  # Numbers of rows that get code of their own; others are composed of these.
+  # Batch sizes to compile. Other sizes are split into these.
   batch_sizes: [1, 4, 16]
 
 # To fill in: these inputs have free axes besides the batch, and machine code needs to know

@@ -16,7 +16,7 @@ MAX_DEPTH = 32
 
 
 class UnreadableError(Exception):
-    """Reading ends here: a mistake after which nothing in the file can be trusted."""
+    """A mistake after which the rest of the file cannot be understood."""
 
     def __init__(self, position: Position, at: KeyPath, wrong: str, hint: str = "") -> None:
         super().__init__(wrong)
@@ -25,22 +25,22 @@ class UnreadableError(Exception):
 
 @dataclass
 class Document:
-    """The content of one file; a reader fills it in, everyone else only looks."""
+    """The content of one file. Only its reader changes it."""
 
     path: Path
     values: dict[str, Any] = field(default_factory=dict)
     keys: dict[KeyPath, Position] = field(default_factory=dict)
-    """Where the key of each mapping entry stands."""
+    """The position of the key of each mapping entry."""
     nodes: dict[KeyPath, Position] = field(default_factory=dict)
-    """Where each value begins."""
+    """The position of each value."""
     texts: dict[KeyPath, str] = field(default_factory=dict)
     """How each number, boolean or null was written (`1.10` for the number 1.1)."""
     problems: list[Problem] = field(default_factory=list)
     unreadable: set[KeyPath] = field(default_factory=set)
-    """Values that a reported problem has made meaningless: not worth a second report."""
+    """Values with a reported problem: further reports about them would not help."""
 
     def position(self, at: KeyPath, *, of_key: bool = False) -> Position:
-        """Where a value (or its key) stands; that of the nearest parent if it does not exist."""
+        """The position of a value or its key, or of the nearest parent that exists."""
         while at and at not in self.nodes:
             at = at[:-1]
         if of_key and at in self.keys:
@@ -52,27 +52,27 @@ class Document:
         return any(at[:length] in self.unreadable for length in range(len(at) + 1))
 
     def note(self, position: Position, at: KeyPath, wrong: str, hint: str = "") -> None:
-        """Note a mistake of the document itself; the value is still judged as it stands."""
+        """Notes a mistake of the document; the value is still checked as it is."""
         self.problems.append(Problem(self.path, position, at, wrong, hint))
 
     def report(self, position: Position, at: KeyPath, wrong: str, hint: str = "") -> None:
-        """Note a mistake that leaves no value to judge; one report for each value is enough."""
+        """Notes a mistake that leaves no value to check; only the first for each value is kept."""
         if not self.is_unreadable(at):
             self.note(position, at, wrong, hint)
             self.unreadable.add(at)
 
     def check_depth(self, position: Position, at: KeyPath) -> None:
-        """Refuse what is nested too deeply to be a spec.
+        """Refuses values that are nested too deeply for a spec.
 
         Raises:
-            UnreadableError: `at` lies deeper than `MAX_DEPTH`.
+            UnreadableError: `at` is deeper than `MAX_DEPTH`.
         """
         if len(at) > MAX_DEPTH:
             wrong = f"nested more than {MAX_DEPTH} levels deep"
-            raise UnreadableError(position, (), wrong, "No spec needs that; flatten it")
+            raise UnreadableError(position, (), wrong, "No spec needs that: flatten it")
 
     def add_text(self, position: Position, at: KeyPath, text: str) -> str:
-        """A piece of text as read, its escapes resolved, checked for unsafe characters."""
+        """Checks text, with its escapes resolved, for unsafe characters; returns it."""
         unsafe = find_unsafe_character(text)
         if unsafe is not None:
             wrong = f"the text contains the character {unsafe[1]}, which cannot be shown safely"
@@ -82,7 +82,7 @@ class Document:
     def add_entry(
         self, mapping: dict[str, Any], at: KeyPath, position: Position, value: Any
     ) -> None:
-        """Put a value under the last key of `at`; a repeated key is noted, its first value kept."""
+        """Stores a value under the last key of `at`; a repeated key is noted and its value dropped."""
         key = str(at[-1])
         if key not in mapping:
             mapping[key] = value
@@ -92,10 +92,10 @@ class Document:
 
 
 def read_document(path: Path) -> Document:
-    """Read a YAML or JSON file (`.json`) as data, never as a program.
+    """Reads a YAML or JSON file (`.json`) as data, never as a program.
 
-    Every mistake lands in `problems`; a file that cannot be read at all has no values and is
-    wholly `unreadable`. Nothing is raised.
+    Nothing is raised: every mistake is added to `problems`. A file that cannot be read has no values
+    and is `unreadable` as a whole.
     """
     document = Document(path)
     try:
@@ -119,7 +119,7 @@ _START = Position(1, 1)
 
 def _read_bytes(path: Path) -> bytes:
     try:
-        # Opening a named pipe would wait for a writer, hence the look at what it is.
+        # Opening a named pipe would wait for a writer.
         if not stat.S_ISREG(path.stat().st_mode):
             raise UnreadableError(_START, (), "is not a file", "Give the path of a spec file")
         with path.open("rb") as file:
@@ -131,7 +131,7 @@ def _read_bytes(path: Path) -> bytes:
         raise UnreadableError(_START, (), f"cannot be read: {reason}") from None
     if len(content) > MAX_BYTES:
         wrong = f"the file is larger than {MAX_BYTES // 1024} KiB"
-        raise UnreadableError(_START, (), wrong, "A spec holds a few lines; is this another file?")
+        raise UnreadableError(_START, (), wrong, "A spec has a few lines; is this another file?")
     return content
 
 

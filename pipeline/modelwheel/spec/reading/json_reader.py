@@ -20,7 +20,7 @@ _MAX_NUMBER_LENGTH = 40
 
 
 def read_into(document: Document, text: str) -> None:
-    """Fill `document` from JSON text.
+    """Fills `document` from JSON text.
 
     Raises:
         UnreadableError: The text is not JSON, or not an object.
@@ -49,7 +49,7 @@ class _Reader:
         self.line = 0
 
     def position(self) -> Position:
-        """Where the next character stands; reading only ever moves forward."""
+        """The position of the next character; reading only moves forward."""
         while self.line + 1 < len(self.line_starts) and (
             self.line_starts[self.line + 1] <= self.index
         ):
@@ -104,7 +104,7 @@ class _Reader:
         return items
 
     def _closes(self, bracket: str, *, first: bool) -> bool:
-        """Whether the collection ends here; otherwise stand at its next entry."""
+        """Whether the collection ends here; if not, moves to its next entry."""
         if self._next_is(bracket):
             self.index += 1
             return True
@@ -113,7 +113,7 @@ class _Reader:
                 raise self.error(f"a comma or `{bracket}` is expected here")
             self.index += 1
             if self._next_is(bracket):
-                raise self.error("a comma stands before the closing bracket", "Remove it")
+                raise self.error("there is a comma before the closing bracket", "Remove it")
         return False
 
     def _next_is(self, character: str) -> bool:

@@ -1,4 +1,4 @@
-"""Which characters a spec may hold: readable ones, in the order in which they are shown."""
+"""The characters that a spec may contain: visible ones, shown in the order of the file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 _UNSAFE = re.compile(
     "["
-    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, but for tab and newline
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters except tab and newline
     "\u2028\u2029"  # line and paragraph separators: some tools count them as lines, others do not
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # reorder what a reviewer sees (CVE-2021-42574)
     "\ud800-\udfff\ufeff\ufffe\uffff"  # halves of surrogate pairs, byte order mark, non-characters
@@ -21,5 +21,5 @@ def find_unsafe_character(text: str) -> tuple[int, str] | None:
 
 
 def escape_unsafe(text: str) -> str:
-    """The text with `<U+202E>` in place of each character that must not reach a terminal."""
+    """The text with each character that a terminal must not receive written as `<U+202E>`."""
     return _UNSAFE.sub(lambda match: f"<U+{ord(match.group()):04X}>", text)

@@ -1,7 +1,7 @@
-"""YAML as this project reads it: a document of plain values without YAML's surprises.
+"""YAML as a document of plain values, without YAML's surprises.
 
-PyYAML's parser delivers events with their places; what they mean is decided here by the core schema
-of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema), so that `no` and `on` stay text.
+PyYAML's parser delivers events with their positions; they are interpreted here by the core schema of
+YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema), so that `no` and `on` stay text.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ _SYNTAX = (
     ("mapping values are not allowed", "a second colon in one line", "Quote the text around it"),
     (r"character '\t'", "a tab indents the line", "Indent with spaces"),
     ("expected <block end>", "the indentation does not fit the lines above", "Align it with them"),
-    ("could not find expected ':'", "a key stands without its colon", "Write `key: value`"),
+    ("could not find expected ':'", "a key has no colon", "Write `key: value`"),
     ("unexpected end of stream", "a quotation mark is not closed", "Add the closing one"),
     ("expected ',' or ']'", "the list is not closed", "Add `]` or the missing comma"),
     ("expected ',' or '}'", "the mapping is not closed", "Add `}` or the missing comma"),
 )
-"""PyYAML's words for common slips, and ours with the hint."""
+"""PyYAML's messages for common slips, and ours with a hint."""
 
 
 def read_into(document: Document, text: str) -> None:
-    """Fill `document` from YAML text.
+    """Fills `document` from YAML text.
 
     Raises:
         UnreadableError: The text is not YAML, or not one document that is a mapping.
@@ -122,7 +122,7 @@ class _Reader:
         self.document.values = root
 
     def _node(self, event: Event, at: KeyPath) -> Any:
-        """The value of a node whose first event has been taken from the stream."""
+        """The value of a node; its first event has been taken from the stream."""
         position = _start(event)
         self.document.nodes.setdefault(at, position)
         if isinstance(event, AliasEvent):
@@ -201,7 +201,7 @@ class _Reader:
 
 
 def _resolve(text: str) -> _Scalar:
-    """What an unquoted word means: null, a boolean, a number or else text."""
+    """The value of an unquoted word: null, a boolean, a number or else text."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
@@ -213,5 +213,5 @@ def _resolve(text: str) -> _Scalar:
 
 def _start(event: Event) -> Position:
     mark = event.start_mark
-    assert mark is not None  # both parsers set it; only events made by hand lack it
+    assert mark is not None  # both parsers set it
     return Position(mark.line + 1, mark.column + 1)
