@@ -1,4 +1,4 @@
-# cmake/platform.cmake - chooses the machine code: that of the system and processor that is built for.
+# cmake/platform.cmake - chooses the machine code for the system and processor that this build is for.
 
 if(WIN32)
   set(system windows)
@@ -14,7 +14,8 @@ if(APPLE AND CMAKE_OSX_ARCHITECTURES)
 endif()
 string(TOLOWER "${processor}" processor)
 
-# Platforms are called as their users call them: macos-arm64 but linux-aarch64, windows-amd64 but linux-x86_64.
+# Platforms have the names that are usual on each system: macos-arm64 but linux-aarch64, windows-amd64 but linux-x86_64.
+# pipeline/modelwheel/resources/platforms.toml has the same alternatives; a test compares them.
 if(processor MATCHES "^(x86_64|amd64)$")
   set(names x86_64 amd64)
 elseif(processor MATCHES "^(aarch64|arm64)$")

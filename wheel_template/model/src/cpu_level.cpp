@@ -1,9 +1,11 @@
-// src/cpu_level.cpp - the CPU levels: x86-64's by cpuid, Arm's by what the operating system tells.
+// src/cpu_level.cpp - detects the CPU levels: on x86-64 with CPUID, on Arm by asking the operating system.
 //
-// Feature lists are those of the x86-64 psABI (https://gitlab.com/x86-psABIs/x86-64-ABI), table 3.1; register
-// layouts those of Intel's Software Developer's Manual, volume 2A, CPUID. The operating system must also save
-// the wider registers, which XGETBV tells. Arm's are the bits of AT_HWCAP that Linux documents in
-// Documentation/arch/arm64/elf_hwcaps.rst; their numbers are part of its interface.
+// The features of each level are those of the x86-64 psABI (https://gitlab.com/x86-psABIs/x86-64-ABI), table 3.1; for
+// the bits see CPUID in Intel's Software Developer's Manual, volume 2A. A CPU with AVX is not enough: the operating
+// system must also save the wider registers, which XGETBV reports. On Arm the features are bits of AT_HWCAP, whose
+// numbers are part of Linux's interface (Documentation/arch/arm64/elf_hwcaps.rst).
+//
+// The names are those of the rows in pipeline/modelwheel/resources/levels.toml; a test compares them.
 #include "cpu_level.h"
 
 #include <cstdint>
@@ -40,7 +42,7 @@ constexpr std::uint32_t bit(int n) { return std::uint32_t{1} << n; }
 
 bool all(std::uint32_t value, std::uint32_t mask) { return (value & mask) == mask; }
 
-/// 1 to 4 for the levels x86-64 to x86-64-v4.
+/// 1 to 4, for the levels x86-64 to x86-64-v4.
 int x86_64_level() {
   const Registers basic = cpuid(1), extended = cpuid(7), amd = cpuid(0x80000001);
   constexpr std::uint32_t sse3 = bit(0), ssse3 = bit(9), fma = bit(12), cx16 = bit(13), sse41 = bit(19),
@@ -49,6 +51,7 @@ int x86_64_level() {
   if (!all(basic.c, sse3 | ssse3 | cx16 | sse41 | sse42 | popcnt) || !all(amd.c, bit(0) /* lahf */)) return 1;
 
   constexpr std::uint32_t bmi1 = bit(3), avx2 = bit(5), bmi2 = bit(8);
+  // XCR0: bits 1 and 2 are SSE and AVX state, bits 5 to 7 the mask registers and the upper parts of ZMM.
   constexpr std::uint64_t ymm_state = 0x06, zmm_state = 0xe6;
   if (!all(basic.c, fma | movbe | osxsave | avx | f16c) || !all(extended.b, bmi1 | avx2 | bmi2) ||
       !all(amd.c, bit(5) /* lzcnt */))
@@ -62,16 +65,16 @@ int x86_64_level() {
 
 #elif defined(__aarch64__)
 
-/// Armv8.2-A with its optional arithmetic on float16 and dot products of int8.
+/// Whether the CPU has Armv8.2-A with the optional arithmetic on float16 and dot products of int8.
 bool has_armv8_2_a_fp16_dotprod() {
 #if defined(__linux__)
   constexpr auto bit = [](int n) { return 1UL << n; };
-  // What Armv8.1-A and Armv8.2-A oblige a CPU to have (CRC32, LSE atomics, rounding doubling multiply), then
-  // scalar float16, vectors of float16, dot products.
+  // CRC32, LSE atomics and rounding doubling multiply, which are mandatory in Armv8.2-A; then scalar float16, vectors
+  // of float16, dot products.
   constexpr unsigned long needed = bit(7) | bit(8) | bit(12) | bit(9) | bit(10) | bit(20);
   return (getauxval(AT_HWCAP) & needed) == needed;
 #elif defined(__APPLE__)
-  return true;  // all of Apple's CPUs that run macOS
+  return true;  // every Arm CPU that runs macOS has them
 #else
   return false;
 #endif

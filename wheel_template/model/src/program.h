@@ -1,7 +1,7 @@
 // src/program.h - the tables that the generated files hand to the runtime, and what these files may call.
 //
-// Each CPU level has one generated file, program_LEVEL.cpp, with one straight-line function for each batch
-// size. Those functions call XLA's compiled kernels and the hand-written ones under kernels/.
+// Each CPU level has one generated file, program_LEVEL.cpp, with one straight-line function for each batch size. These
+// functions call XLA's compiled kernels, and the hand-written ones in kernels/.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ struct Variant {
   std::size_t batch_size;
   /// Bytes of working memory: random states, temporaries, kernel scratch, staging copies.
   std::size_t arena_bytes;
-  /// Where in the arena each input is copied to when the caller's buffer cannot be used in place.
+  /// Offset in the arena for each input, to which it is copied if the caller's buffer cannot be used in place.
   const std::size_t *input_staging;
-  /// Likewise for each output.
+  /// The same for each output.
   const std::size_t *output_staging;
   /// Estimated or measured cost of one run, in nanoseconds; only ratios matter.
   double cost;
@@ -44,11 +44,11 @@ static_assert(sizeof(Variant) == 48, "see audit/machine_code/levels.py");
 struct Tables {
   /// As many as modelwheel_api::num_levels, lowest first.
   const Level *levels;
-  /// Number of 128-bit random states at the head of the arena, one for each thunk that draws one.
+  /// Number of 128-bit random states at the start of the arena, one for each thunk that draws random numbers.
   std::size_t random_states;
   /// "cheapest" or "smallest".
   const char *strategy;
-  /// Batch rules that the spec sets, in the form of modelwheel_api::set_batch_rule.
+  /// The batch rules of the spec, in the form of modelwheel_api::set_batch_rule.
   const char *const *rules;
   std::size_t num_rules;
 };
@@ -56,10 +56,10 @@ struct Tables {
 extern const Tables tables;
 extern const modelwheel_api api;
 
-/// Every constant of every variant, once; see weights.c.
+/// All constants of all variants, each distinct one once; see weights.c.
 extern "C" const char modelwheel_weights[];
 
-/// Initial value of every random state (xla/service/cpu/runtime: RngState).
+/// Initial value of every random state (XLA's RngState, in xla/backends/cpu/runtime).
 inline constexpr std::uint64_t kInitialRandomState = 0x7012395;
 
 // --- the calling convention of XLA's kernels (xla/backends/cpu/runtime/kernel_c_api.h) --------------------

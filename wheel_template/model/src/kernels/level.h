@@ -1,9 +1,9 @@
 // src/kernels/level.h - the CPU level that a file is compiled for: its namespace and its vectors.
 //
-// The kernels are header-only. One generated file for each level includes them, compiled with that level's
-// instructions, and all levels end up in one library. Every function therefore lives in a namespace of its level:
-// an inline function that two levels shared would be merged by the linker, and a baseline CPU might then run the
-// copy made for AVX-512. For the same reason nothing here uses templates or inline functions of namespace std.
+// The kernels are header-only. One generated file for each level includes them and is compiled with the instructions
+// of that level; all levels are linked into one library. Therefore every function is in the namespace of its level: the
+// linker would merge an inline function that two levels share, and a baseline CPU might then run the copy for AVX-512.
+// For the same reason no kernel uses templates or inline functions of namespace std.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,16 @@
 #error "Define MODELWHEEL_LEVEL as the level's identifier, such as -DMODELWHEEL_LEVEL=x86_64_v3."
 #endif
 
-/// For the few-instruction helpers whose arguments are vectors: a call would spill them.
+/// For small helpers with vector arguments, which a call would spill to memory.
 #define MODELWHEEL_INLINE __attribute__((always_inline)) inline
-/// For the large loops: one copy each, however many calls the generated code makes.
+/// For large loops: one copy of each, even if the generated code has many calls.
 #define MODELWHEEL_NOINLINE __attribute__((noinline)) inline
-/// Before a loop whose bounds are constants and whose body indexes an array of vectors: keeps it in registers.
+/// Before a loop with constant bounds that indexes an array of vectors: unrolled, the array stays in registers.
 #define MODELWHEEL_UNROLL _Pragma("GCC unroll 16")
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// Bytes of the widest vector that the level computes with.
+/// Bytes of the widest vector that the level uses; levels.toml has the same numbers, which a test compares.
 #if defined(__AVX512F__)
 inline constexpr int kVectorBytes = 64;
 #elif defined(__AVX__)
@@ -38,11 +38,11 @@ inline constexpr int kVectorRegisters = 32;
 inline constexpr int kVectorRegisters = 16;
 #endif
 
-/// Elements of type T in a widest vector.
+/// The number of elements of type T in a vector.
 template <class T>
 inline constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
 
-/// A vector of `Lanes` elements, and the same type with the alignment of an element, to read and write memory.
+/// A vector of `Lanes` elements, and the same type with the alignment of one element, for reading and writing memory.
 template <class T, int Lanes>
 struct VectorTypes {
   typedef T value __attribute__((vector_size(Lanes * sizeof(T))));
@@ -62,13 +62,13 @@ MODELWHEEL_INLINE void store(T *to, Vector<T, Lanes> value) {
   *reinterpret_cast<typename VectorTypes<T, Lanes>::memory *>(to) = value;
 }
 
-/// All lanes the same. Subtracting zero is what compilers fold; adding it is not, as -0 + 0 is +0.
+/// A vector with all lanes equal. Compilers can remove the subtraction of zero, but not an addition: -0 + 0 is +0.
 template <class T, int Lanes = kLanes<T>>
 MODELWHEEL_INLINE Vector<T, Lanes> splat(T value) {
   return value - Vector<T, Lanes>{};
 }
 
-/// Makes the compiler load a vector once for all its uses; GCC would rather read memory again for each of a few.
+/// Makes the compiler load a vector once; GCC would otherwise read memory again for each of a few uses.
 template <class V>
 MODELWHEEL_INLINE void keep_in_register([[maybe_unused]] V &vector) {
 #if defined(__AVX512F__)
@@ -96,13 +96,13 @@ constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b
 /// a / b rounded down; for b > 0.
 constexpr std::int64_t divide_down(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -divide_up(-a, b); }
 
-/// Bytes taken by `count` elements when the next piece of scratch memory is to start 64-byte aligned.
+/// The bytes of `count` elements, rounded up so that the next piece of scratch memory is 64-byte aligned.
 template <class T>
 constexpr std::size_t scratch_bytes(std::int64_t count) {
   return (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64;
 }
 
-/// Hands out scratch memory piece by piece, each 64-byte aligned.
+/// Divides scratch memory into pieces, each 64-byte aligned.
 class Scratch {
  public:
   explicit Scratch(void *memory) : next_(static_cast<char *>(memory)) {}
