@@ -51,8 +51,8 @@ compilation:
   # Batch sizes to compile. Other sizes are split into these.
   batch_sizes: [1, 4, 16]
 
-# To fill in: these inputs have free axes besides the batch, and machine code needs to know
-# their lengths. Put a number for each `?`, then remove the `# ` before these lines.
+# To fill in: these inputs have free axes in addition to the batch; machine code needs their
+# lengths. Replace each `?` by a number, then remove the `# ` in front of these lines.
 # inputs:
 #   tokens: {shape: [null, ?]}
 
