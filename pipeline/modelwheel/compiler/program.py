@@ -16,7 +16,7 @@ from pydantic import Field
 from ..dtypes import ElementType
 from ..util.records import JsonRecord
 
-PROGRAM_VERSION = 1
+PROGRAM_VERSION = 2
 """Raised when a field below changes its meaning; part of every compile key."""
 
 
@@ -163,12 +163,14 @@ class Conditional(JsonRecord):
 
 
 class Sort(JsonRecord):
-    """A sort of one or several arrays along one axis by a compiled comparator."""
+    """A sort of one or several arrays along one axis by a compiled comparator.
+
+    The runtime always sorts stably, so that XLA's `is_stable` does not matter.
+    """
 
     kind: Literal["sort"] = "sort"
     operations: int
     comparator: str
-    stable: bool
     axis: int
     operands: tuple[Array, ...]
 

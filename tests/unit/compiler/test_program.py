@@ -85,5 +85,5 @@ def test_a_column_major_weight_is_told_by_its_layout_alone() -> None:
 
 def test_a_sort_is_seen_in_order_of_memory() -> None:
     operand = array((2, 3, 4), minor_to_major=(0, 2, 1))
-    sort = p.Sort(operations=0, comparator="c", stable=True, axis=2, operands=(operand,))
+    sort = p.Sort(operations=0, comparator="c", axis=2, operands=(operand,))
     assert sort_extents(sort) == (3, 4, 2)

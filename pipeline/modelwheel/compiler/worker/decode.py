@@ -339,7 +339,6 @@ class _ThunkDecoder:
         return p.Sort(
             operations=sum(o.elements for o in operands) * max(length.bit_length(), 1),
             comparator=s.comparator_name,
-            stable=s.is_stable,
             axis=axis,
             operands=operands,
         )
