@@ -10,6 +10,7 @@ from ..compiler import check
 from ..compiler.inspection import Inspection
 from ..compiler.jobs import InspectRequest
 from ..compiler.pool import WorkerPool
+from ..compiler.worker_process import COMMAND
 from ..errors import ModelwheelError, UnsupportedModelError
 from ..request import make_request
 from ..source import fetch as source
@@ -40,9 +41,17 @@ class CheckedModel:
         return UnsupportedModelError.exit_code if refused else 0
 
 
-def check_models(specs: Sequence[Spec], store: Store) -> list[CheckedModel]:
-    """Checks the model of every spec; one that cannot be fetched does not stop the others."""
-    with store.scratch() as scratch, WorkerPool(scratch) as pool:
+def check_models(
+    specs: Sequence[Spec], store: Store, worker: Sequence[str] = COMMAND
+) -> list[CheckedModel]:
+    """Checks the model of every spec; one that cannot be fetched does not stop the others.
+
+    Args:
+        specs: The specs.
+        store: Keeps models and inspections.
+        worker: The command that starts a worker process.
+    """
+    with store.scratch() as scratch, WorkerPool(scratch, command=worker) as pool:
         return [_check(spec, store, pool) for spec in specs]
 
 

@@ -1,0 +1,71 @@
+"""`modelwheel check` with a worker that needs no TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from modelwheel.engine.check_models import check_models
+from modelwheel.errors import SourceError, SpecError, UnsupportedModelError
+from modelwheel.spec import load_spec
+from modelwheel.store.store import Store
+from modelwheel.util.records import as_json
+from tests.support.stores import open_store
+from tests.support.toy_worker import COMMAND, inspection
+
+_SPEC = """
+model: {name: NAME, version: "1.0.0", saved_model: ./model}
+compilation: {batch_sizes: [1, 4]}
+targets: [x86-64, armv8-a]
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "store") as opened:
+        yield opened
+
+
+def _write(directory: Path, name: str, more: str = "", behaviour: str = "") -> Path:
+    model = directory / "model"
+    model.mkdir(parents=True)
+    (model / "saved_model.pb").write_bytes(b"toy")
+    (model / "behaviour").write_text(behaviour)
+    path = directory / f"{name}.yaml"
+    path.write_text(_SPEC.replace("NAME", name) + more)
+    return path
+
+
+def test_findings_of_several_models(tmp_path: Path, store: Store) -> None:
+    good = _write(tmp_path / "a", "good")
+    wrong = _write(tmp_path / "b", "wrong", "verify: {ranges: {bar: [0.0, 1.0]}}")
+    refused = _write(tmp_path / "c", "refused", behaviour="refuse saved_model.pb is damaged")
+    gone = _write(tmp_path / "d", "gone")
+    (tmp_path / "d" / "model" / "saved_model.pb").unlink()
+    costs = _write(tmp_path / "e", "costs")
+    costs.with_name("costs.tune.json").write_text("{}")
+    specs = [load_spec(path) for path in (good, wrong, refused, gone, costs)]
+    checked = check_models(specs, store, COMMAND)
+    assert [model.exit_code for model in checked] == [
+        *(0, UnsupportedModelError.exit_code, UnsupportedModelError.exit_code),
+        *(SourceError.exit_code, SpecError.exit_code),
+    ]
+    assert [model.model for model in checked] == [f"{spec.model.name}-1.0.0" for spec in specs]
+    assert checked[0].inspection == inspection()
+    (finding,) = checked[1].findings
+    assert str(finding).startswith(f"{wrong}:")
+    assert str(checked[2].error) == "saved_model.pb is damaged"
+    shown = as_json(checked)
+    assert list(shown[0]) == ["model", "signature", "error", "inspection", "findings"]
+    assert shown[0]["inspection"]["signatures"][0]["key"] == "serving_default"
+    assert shown[1]["findings"][0]["field"] == ["verify", "ranges", "bar"]
+    assert shown[2]["error"] == "saved_model.pb is damaged"
+
+
+def test_a_model_is_inspected_once(tmp_path: Path, store: Store) -> None:
+    spec = load_spec(_write(tmp_path, "once"))
+    first = check_models([spec], store, COMMAND)
+    # No worker can be started: the inspection is in the store.
+    assert check_models([spec], store, ("no such program",)) == first
