@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from modelwheel.packaging.sdist import find_sdists
 from modelwheel.release.matrix import WheelJob, read_job
 from modelwheel.versions import RUNTIME, RUNTIME_VERSION
+from modelwheel.wheelfile.collect import SDIST, find_distributions
 from tests.support.commands import COMMAND, Done, Modelwheel, run
 from tests.support.indexes import PASSWORD, USER, serve_index
 from tests.support.repositories import Repository, isolate_git
@@ -102,12 +102,14 @@ def test_a_release(runner: Runner, sdist: Path, built: Built, tmp_path: Path) ->
         runner.do(step, {"SPECS": "model_specs", "PLATFORMS": "", "TAG": "mlp-1.0.0"})
     jobs = read_matrix(runner.files["GITHUB_OUTPUT"])
     assert {job.sdists for job in jobs} == {sdist.name}
-    assert jobs[0].pick(find_sdists([runner.checkout / "sdists"]))
+    assert jobs[0].pick(find_distributions([runner.checkout / "sdists"], (SDIST,)))
 
     dist = runner.checkout / "dist"
     dist.mkdir()
-    for file in (built.wheel("mlp"), runner.checkout / "sdists" / sdist.name):
-        shutil.copy(file, dist)
+    shutil.copy(runner.checkout / "sdists" / sdist.name, dist)
+    # In place of a wheel that cibuildwheel repaired: indexes take no linux_* tags.
+    repaired = built.wheel("mlp").name.replace("-linux_", "-manylinux_2_28_")
+    shutil.copy(built.wheel("mlp"), dist / repaired)
     with serve_index(tmp_path / "index") as index:
         urls = {"REPOSITORY_URL": index.url, "INDEX_URL": f"{index.url}simple/", "SITE_URL": ""}
         (plan,) = commands("release.yml", "plan")
@@ -120,7 +122,7 @@ def test_a_release(runner: Runner, sdist: Path, built: Built, tmp_path: Path) ->
         for step in commands("site.yml", "write"):
             runner.do(step, urls)
     site = runner.checkout / "site"
-    assert (site / built.wheel("mlp").name).read_bytes() == built.wheel("mlp").read_bytes()
+    assert (site / repaired).read_bytes() == built.wheel("mlp").read_bytes()
     assert "model-mlp" in (site / "simple" / "index.html").read_text()
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from modelwheel.assembly.manifest import (
@@ -105,6 +108,16 @@ def _variant(level: str, rows: int) -> Variant:
     return Variant(level=level, batch_size=rows, object="o", operations=1, bytes_moved=1, cost=1.0)
 
 
+def make_record(files: Mapping[str, str], stem: str) -> str:
+    """RECORD for these files, as installers verify it."""
+    lines = []
+    for name, text in files.items():
+        digest = hashlib.sha256(text.encode()).digest()
+        code = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+        lines.append(f"{name},sha256={code},{len(text.encode())}")
+    return "\n".join([*lines, f"{stem}.dist-info/RECORD,,", ""])
+
+
 def make_wheel(
     directory: Path,
     name: str,
@@ -113,26 +126,28 @@ def make_wheel(
     version: str = "1.0.0",
     project: str = "",
     tag: str = "py3-none-any",
+    requires: Sequence[str] = (),
+    manifest: Manifest | None = None,
 ) -> Path:
     """A wheel that pip installs; `project` is what METADATA and the file name call it."""
     project = project or f"model_{name.replace('-', '_')}"
     stem = f"{project}-{version}"
-    manifest = make_manifest(name, text, version).model_dump_json()
+    content = (manifest or make_manifest(name, text, version)).model_dump_json()
+    requirements = "".join(f"Requires-Dist: {requirement}\n" for requirement in requires)
     module = f"model_{name.replace('-', '_')}"
     files = {
         f"{module}/__init__.py": f"NAME = {name!r}\n",
-        f"{module}/_manifest.json": manifest,
+        f"{module}/_manifest.json": content,
         f"{module}/lib/lib{module}.so": "\0" * 5000,
         f"{stem}.dist-info/METADATA": (
             f"Metadata-Version: 2.4\nName: {project}\nVersion: {version}\n"
-            "Requires-Python: <99,>=3.10\n\n# A model\n"
+            f"Requires-Python: <99,>=3.10\n{requirements}\n# A model\n"
         ),
         f"{stem}.dist-info/WHEEL": (
             "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         ),
     }
-    record = f"{stem}.dist-info/RECORD"
-    files[record] = "".join(f"{file},,\n" for file in [*files, record])
+    files[f"{stem}.dist-info/RECORD"] = make_record(files, stem)
     path = directory / f"{stem}-{tag}.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for file, content in files.items():

@@ -1,20 +1,36 @@
-"""Commands of a release: wheels of all platforms, their inspection, the index."""
+"""Commands of a release: wheels of all platforms, their checks, and package indexes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .. import extras
-from ..errors import UsageError
+from ..config import FILE_NAME, find_address, require_address
+from ..errors import ModelwheelError, UsageError
 from .app import RELEASE, app, say_error
-from .options import AsJson, Specs, Summary, load, print_json
+from .options import (
+    AsJson,
+    Specs,
+    Summary,
+    load,
+    print_json,
+    refuse_together,
+    refuse_without,
+    require_appendable,
+)
 
 if TYPE_CHECKING:
     from ..release.outcome import Outcome
+    from ..wheelfile.contents import Contents
+
+Wheels = Annotated[
+    list[Path], typer.Argument(metavar="WHEEL", help="Wheels, or directories of them.")
+]
+Out = typer.Option(metavar="DIR", help="Where to write the files.")
 
 
 @app.command(rich_help_panel=RELEASE)
@@ -33,44 +49,48 @@ def wheel(
         list[str] | None,
         typer.Option(
             metavar="IDENTIFIER",
-            help="Only this wheel, as cibuildwheel calls it: cp312-manylinux_x86_64; may be repeated.",
+            help="Only this build identifier of cibuildwheel, such as cp312-manylinux_x86_64; "
+            "may be repeated.",
         ),
     ] = None,
     github_job: Annotated[
         str | None,
-        typer.Option(metavar="JSON", help="Only what this job of `plan --github-matrix` is for."),
+        typer.Option(metavar="JSON", help="Only this job of `modelwheel plan --github-matrix`."),
     ] = None,
     cross: Annotated[
         list[str] | None,
         typer.Option(
             metavar="TAG",
-            help="Instead for this platform tag with zig: manylinux_2_17_aarch64; may be repeated.",
+            help="Cross-build for this platform tag with zig instead of cibuildwheel, such as "
+            "manylinux_2_17_aarch64; may be repeated.",
         ),
     ] = None,
     python: Annotated[
         str | None,
-        typer.Option(metavar="VERSION", help="With --cross: for this Python, such as 3.12."),
+        typer.Option(metavar="VERSION", help="With --cross: the Python to build for, as 3.12."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where wheels are put.")] = Path("wheelhouse"),
+    out: Annotated[Path, Out] = Path("wheelhouse"),
     as_json: AsJson = False,
 ) -> None:
-    """Make the wheels of a release with cibuildwheel: built, repaired, audited and tested.
+    """Build the wheels of a release with cibuildwheel: build, repair, audit and test.
 
-    CIBW_* environment variables (images, container engine, ...) are those of cibuildwheel.
+    cibuildwheel reads its CIBW_* environment variables (images, container engine, ...).
     """
-    from ..packaging.sdist import find_sdists
+    from ..wheelfile.collect import SDIST, find_distributions
 
-    sdists = find_sdists(sdists)
     if cross:
-        if system or only or github_job:
-            raise UsageError(
-                "--cross is instead of cibuildwheel: leave out --system, --only, --github-job"
-            )
-        outcomes = _cross_build(sdists, cross, python, out)
-    elif python:
-        raise UsageError("--python goes with --cross; of cibuildwheel, --only names wheels")
+        others = {"--system": system, "--only": only, "--github-job": github_job}
+        refuse_together("--cross", others, "they select builds of cibuildwheel")
     else:
-        outcomes = _drive_cibuildwheel(sdists, system, only, github_job, out)
+        refuse_without("--cross", {"--python": python})
+    if github_job:
+        others = {"--system": system, "--only": only}
+        refuse_together("--github-job", others, "the job names the wheels to build")
+    found = find_distributions(sdists, (SDIST,))
+    if cross:
+        outcomes = _cross_build(found, cross, python, out)
+    else:
+        outcomes = _drive_cibuildwheel(found, system, only, github_job, out)
     finished = []
     for outcome in outcomes:
         finished.append(outcome)
@@ -94,7 +114,7 @@ def _drive_cibuildwheel(
     from ..engine.requirements import require_compiler
     from ..release.cibuildwheel import build_wheels, select
 
-    if github_job is not None:
+    if github_job:
         from ..release.matrix import read_job
 
         job = read_job(github_job)
@@ -118,10 +138,7 @@ def _cross_build(
 
 
 @app.command(rich_help_panel=RELEASE)
-def verify(
-    wheels: Annotated[list[Path], typer.Argument(metavar="WHEEL", help="Wheels to verify.")],
-    as_json: AsJson = False,
-) -> None:
+def verify(wheels: Wheels, as_json: AsJson = False) -> None:
     """Install wheels into an empty environment and compare them with TensorFlow's outputs."""
     from ..store.store import Store
     from ..verify.selftest import verify_wheels
@@ -133,27 +150,26 @@ def verify(
         print_json(verified)
     else:
         print_verified(verified)
-    errors = [result.error for result in verified if result.error is not None]
-    for error in errors:
-        say_error(str(error))
-    raise typer.Exit(errors[0].exit_code if errors else 0)
+    _exit_with(result.error for result in verified)
 
 
 @app.command(rich_help_panel=RELEASE)
 def report(
-    wheels: Annotated[
-        list[Path], typer.Argument(metavar="WHEEL", help="Wheels, or directories of them.")
-    ],
+    wheels: Wheels,
     index_url: Annotated[
         str | None,
-        typer.Option(help="Compare with the newest version on this index (its simple API)."),
+        typer.Option(
+            metavar="URL",
+            help="Compare with the newest version on this index (its simple API); by default "
+            f"`url` in {FILE_NAME}.",
+        ),
     ] = None,
     summary: Summary = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure size, error and speed of wheels and write that beside them, for the catalogue.
+    """Measure size, error and speed of wheels; the results are stored beside each wheel.
 
-    Each wheel is installed alone; those for other Pythons and platforms are left out.
+    Each wheel is installed alone. Wheels for other Pythons and platforms are skipped.
     """
     extras.require("publish", "`modelwheel report`")
     from ..release.measure import measure_wheels
@@ -161,104 +177,163 @@ def report(
     from ..wheelfile.collect import find_model_wheels
     from .display.tables import print_measurements
 
-    measured = measure_wheels(find_model_wheels(wheels), Store(), index_url or None)
+    require_appendable(summary)
+    found = find_model_wheels(wheels, may_be_empty=True)
+    measured = measure_wheels(found, Store(), find_address("url", index_url))
+    reasons = "; ".join(dict.fromkeys(m.not_compared for m in measured if m.not_compared))
     if as_json:
         print_json(measured)
     else:
         print_measurements(measured)
+        if reasons:
+            typer.echo(reasons)
     if summary is not None and measured:
         from .display.markdown import append, show_measurements
 
-        append(summary, show_measurements(measured))
-    errors = [measurement.error for measurement in measured if measurement.error is not None]
-    for error in errors:
-        say_error(str(error))
-    raise typer.Exit(errors[0].exit_code if errors else 0)
+        append(summary, show_measurements(measured, reasons))
+    _exit_with(measurement.error for measurement in measured)
 
 
 @app.command(rich_help_panel=RELEASE)
 def download(
     specs: Specs,
     index_url: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
-            help="The simple API of an index; may be repeated, the first that has a wheel counts."
+            metavar="URL",
+            help="The simple API of an index; may be repeated: the first that has a wheel is used. "
+            f"By default `site`, then `url` in {FILE_NAME}.",
         ),
-    ],
-    out: Annotated[Path, typer.Option(help="Where wheels are put.")] = Path("dist"),
+    ] = None,
+    out: Annotated[Path, Out] = Path("dist"),
 ) -> None:
-    """Copy the released wheels of some specs from package indexes, for a new static index."""
+    """Download the released wheels of specs from package indexes, for a new static index."""
     extras.require("publish", "`modelwheel download`")
     from ..index.released import download_wheels
+    from ..util.words import count
     from ..versions import RUNTIME
 
     loaded = load(specs)
     projects = {spec.distribution for spec in loaded}
     if any(spec.package.bindings == "shared" for spec in loaded):
         projects.add(RUNTIME)
-    copied = download_wheels(projects, [url for url in index_url if url], out)
+    copied = download_wheels(projects, _index_urls(index_url or ()), out)
     for name in copied:
         typer.echo(out / name)
-    typer.echo(f"{len(copied)} released wheel{'s' * (len(copied) != 1)} copied", err=True)
+    typer.echo(f"{count(len(copied), 'released wheel')} downloaded", err=True)
+
+
+def _index_urls(given: Sequence[str]) -> list[str]:
+    """The indexes to read; an empty URL, as workflows pass it, means "not given"."""
+    urls = [url for url in given if url]
+    if not urls:
+        urls = [url for url in (find_address("site", None), find_address("url", None)) if url]
+    return urls or [require_address("url", None, "--index-url")]
 
 
 @app.command(rich_help_panel=RELEASE)
 def inspect(
-    file: Annotated[Path, typer.Argument(metavar="WHEEL", help="A wheel, or a model's .tar.gz.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE",
+            help="Wheels, source distributions (.tar.gz) of models, or directories of them.",
+        ),
+    ],
     show_sbom: Annotated[
-        bool, typer.Option("--sbom", help="Print the bill of materials as it lies there.")
+        bool, typer.Option("--sbom", metavar="", help="Print the embedded SBOM unchanged.")
     ] = False,
     replay: Annotated[
-        bool, typer.Option("--replay", help="Trace every hash back to the commit of the model.")
+        bool,
+        typer.Option(
+            "--replay", metavar="", help="Trace every hash back to the commit of the model."
+        ),
     ] = False,
     spec: Annotated[
-        Path | None, typer.Option(help="The spec; by default the one of model_specs/ that fits.")
+        Path | None,
+        typer.Option(
+            metavar="SPEC",
+            help="With --replay: the spec; by default the one in model_specs/ with the same digest.",
+        ),
     ] = None,
     recompile: Annotated[
-        bool, typer.Option("--recompile", help="With --replay: take nothing from the store.")
+        bool,
+        typer.Option(
+            "--recompile",
+            metavar="",
+            help="With --replay: rebuild everything, ignoring the cache.",
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is in a wheel or source distribution: model card, manifest, SBOM, files, origin."""
+    """Show the contents of wheels and source distributions: model card, manifest, SBOM, files, origin.
+
+    With --json, one file is an object, and several files are a list of objects.
+    """
+    from ..wheelfile.collect import find_distributions
     from ..wheelfile.contents import open_contents
-    from .display.contents import print_contents, print_links
 
-    contents = open_contents(file)
     if show_sbom:
-        for text in contents.require_sboms().values():
+        others = {"--replay": replay, "--spec": spec, "--recompile": recompile, "--json": as_json}
+        refuse_together("--sbom", others, "it prints the SBOM and nothing else")
+    if not replay:
+        refuse_without("--replay", {"--spec": spec, "--recompile": recompile})
+    found = find_distributions(files)
+    if show_sbom and len(found) > 1:
+        raise UsageError(f"--sbom prints the SBOM of one file, but there are {len(found)}")
+    opened = [open_contents(path) for path in found]
+    if show_sbom:
+        for text in opened[0].require_sboms().values():
             typer.echo(text.decode(errors="replace"), nl=False)
-    elif replay or recompile:
-        extras.require("build", "`modelwheel inspect --replay`", advise="compile")
-        from ..provenance.replay import choose_store, require_whole, trace
-        from .display.progress import BuildDisplay
+    elif replay:
+        _replay(opened, spec, recompile=recompile, as_json=as_json)
+    elif as_json:
+        _print_one_or_all([contents.summary() for contents in opened])
+    else:
+        from .display.contents import print_contents
 
+        for contents in opened:
+            print_contents(contents)
+
+
+def _replay(opened: list[Contents], spec: Path | None, *, recompile: bool, as_json: bool) -> None:
+    extras.require("build", "`modelwheel inspect --replay`", advise="compile")
+    from ..provenance.replay import choose_store, require_whole, trace
+    from .display.contents import print_links
+    from .display.progress import BuildDisplay
+
+    results = []
+    for contents in opened:
         with choose_store(recompile=recompile) as store, BuildDisplay() as display:
             links = trace(contents, store, display, spec)
-        if as_json:
-            print_json({"file": str(file), "replay": links})
-        else:
+        results.append((contents.path, links))
+        if not as_json:
+            if len(opened) > 1:
+                typer.echo(contents.path)
             print_links(links)
-        require_whole(links, file.name)
-    elif as_json:
-        print_json(contents.summary())
-    else:
-        print_contents(contents)
+    if as_json:
+        _print_one_or_all([{"file": path, "replay": links} for path, links in results])
+    require_whole(results)
+
+
+def _print_one_or_all(values: Sequence[object]) -> None:
+    print_json(values[0] if len(values) == 1 else values)
 
 
 @app.command(rich_help_panel=RELEASE)
 def runtime(
-    out: Annotated[Path, typer.Option(help="Where the files are put.")] = Path("dist"),
+    out: Annotated[Path, Out] = Path("dist"),
     wheel: Annotated[
-        bool, typer.Option("--wheel", help="The wheel for this Python as well.")
+        bool, typer.Option("--wheel", metavar="", help="Build the wheel for this Python, too.")
     ] = False,
     tag: Annotated[
         str | None,
         typer.Option(
-            metavar="modelwheel-runtime-VERSION", help="Refuse unless this is its version."
+            metavar="modelwheel-runtime-VERSION", help="Fail unless this tag names its version."
         ),
     ] = None,
 ) -> None:
-    """Write the package that wheels without an extension of their own need."""
+    """Build modelwheel-runtime, which wheels with `bindings: shared` depend on."""
     extras.require("build", "`modelwheel runtime`")
     from ..engine.requirements import require_compiler
     from ..packaging.runtime import require_tag, write_runtime
@@ -273,16 +348,14 @@ def runtime(
 
 
 @app.command(rich_help_panel=RELEASE)
-def audit(
-    wheels: Annotated[list[Path], typer.Argument(metavar="WHEEL", help="Wheels of a release.")],
-    as_json: AsJson = False,
-) -> None:
-    """Judge wheels of any platform before they are released: tags, symbols, instructions, contents."""
+def audit(wheels: Wheels, as_json: AsJson = False) -> None:
+    """Check wheels against the release rules: tags, symbols, instructions, contents."""
     extras.require("release", "`modelwheel audit`")
     from ..audit import audit_wheels, require_accepted
+    from ..wheelfile.collect import find_wheels
     from .display.tables import print_audited
 
-    results = audit_wheels(wheels)
+    results = audit_wheels(find_wheels(wheels))
     if as_json:
         print_json(results)
     else:
@@ -292,58 +365,105 @@ def audit(
 
 @app.command(rich_help_panel=RELEASE)
 def index(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory of wheels.")],
+    wheels: Wheels,
     base_url: Annotated[
         str | None,
         typer.Option(
-            help="Where the site is served and the wheels lie; without it they are copied."
+            metavar="URL",
+            help="Where the site and the wheels will be served. Without it the wheels are copied into the "
+            "site, and all links are relative.",
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where the site is put.")] = Path("site"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the site.")] = Path(
+        "site"
+    ),
 ) -> None:
-    """Write a static package index and a catalogue page of the models in a directory."""
+    """Write a static package index with a catalogue page of the models."""
     extras.require("publish", "`modelwheel index`")
     from ..index.site import write_site
+    from ..util.words import count
 
-    site = write_site([directory], out, base_url)
-    wheels = f"{site.wheels} wheel{'s' * (site.wheels != 1)}"
-    where = "copied" if site.copied else "to be served beside it"
-    models = f"{site.projects} model{'s' * (site.projects != 1)}"
-    typer.echo(f"wrote {site.directory}: {models}, {wheels} {where}")
+    site = write_site(wheels, out, base_url or None, find_address("site", None))
+    where = "copied" if site.copied else "to be served at the same address"
+    numbers = f"{count(site.projects, 'model')}, {count(site.wheels, 'wheel')}"
+    typer.echo(f"wrote {site.directory}: {numbers} {where}")
 
 
 @app.command(rich_help_panel=RELEASE)
 def publish(
-    files: Annotated[list[Path], typer.Argument(metavar="DIST", help="The release's files.")],
-    repository_url: Annotated[str, typer.Option(help="Where the index takes uploads.")],
-    index_url: Annotated[
-        str | None, typer.Option(help="The index's simple API, if not `simple/` below that.")
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DIST", help="Wheels and source distributions, or directories of them."
+        ),
+    ],
+    repository_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help=f"Where the index takes uploads; by default `upload` in {FILE_NAME}.",
+        ),
     ] = None,
-    max_size: Annotated[float, typer.Option(help="MiB that the index takes in a file.")] = 100.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Plan, upload nothing.")] = False,
+    index_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="The index's simple API; by default `simple/` below --repository-url, or `url` in "
+            f"{FILE_NAME} if `upload` comes from there.",
+        ),
+    ] = None,
+    max_size: Annotated[
+        float,
+        typer.Option(metavar="MIB", min=0, help="Largest file the index accepts, in MiB."),
+    ] = 100.0,
+    any_index: Annotated[
+        bool,
+        typer.Option(
+            "--any-index",
+            metavar="",
+            help="Also upload wheels with `linux_*` tags, which PyPI and most other indexes refuse.",
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Show what would be uploaded.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Upload wheels to a package index and prove that they arrived; run again, it goes on.
+    """Upload to a package index, then download and compare. Safe to repeat after a failure.
 
     Credentials come from TWINE_USERNAME and TWINE_PASSWORD or from the keyring.
     """
     extras.require("publish", "`modelwheel publish`")
+    from ..index.plan import Rules
     from ..index.publish import Publisher
+    from ..util import records
+    from ..wheelfile.collect import find_distributions
     from .display.tables import print_publication
 
+    # `url` belongs to `upload`: files must not be compared with another index than they go to.
+    if not index_url and not repository_url:
+        index_url = find_address("url", None)
     with Publisher(
-        repository_url,
-        index_url=index_url,
-        max_bytes=int(max_size * 2**20),
+        require_address("upload", repository_url, "--repository-url"),
+        index_url=index_url or None,
+        rules=Rules(int(max_size * 2**20), any_index),
         report=lambda line: typer.echo(line, err=True),
     ) as publisher:
-        planned = publisher.plan(files)
+        planned = publisher.plan(find_distributions(files))
         if not as_json:
             print_publication(planned)
         stops = dry_run or any(file.action == "refuse" for file in planned.files)
         uploaded = [] if stops else publisher.publish(planned)
     if as_json:
-        print_json({**planned.as_json(), "uploaded": uploaded, "verified": not stops})
+        print_json({**records.as_json(planned), "uploaded": uploaded, "verified": not stops})
     planned.require_acceptable()
     if not as_json and not stops:
         typer.echo(f"{len(uploaded)} uploaded, {len(planned.files)} compared with the index")
+
+
+def _exit_with(errors: Iterator[ModelwheelError | None]) -> None:
+    """Prints all errors and ends with the exit code of the first."""
+    found = [error for error in errors if error is not None]
+    for error in found:
+        say_error(str(error))
+    raise typer.Exit(found[0].exit_code if found else 0)

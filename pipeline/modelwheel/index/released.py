@@ -1,9 +1,9 @@
-"""What package indexes hold of released models, and copies of it: nothing is taken that is not as promised."""
+"""Finds and downloads released wheels on package indexes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +13,11 @@ from packaging.version import Version
 
 from ..errors import PublishError
 from ..util.files import digest_file
+from ..util.http import Patience
 from ..util.urls import redact
 from ..wheelfile.reports import COMPANIONS
-from .client import IndexedFile, PackageIndex, Patience
+from .client import IndexedFile, PackageIndex
+from .plan import KEEPS_VERSIONS
 
 
 @dataclass(frozen=True)
@@ -29,25 +31,20 @@ class ReleasedWheel:
     file: IndexedFile
 
 
-@contextmanager
-def open_index(url: str) -> Iterator[PackageIndex]:
-    """The simple API of an index, asked without credentials."""
-    index = PackageIndex(url, Patience(attempts=4, timeout=60), "", lambda: None)
-    try:
-        yield index
-    finally:
-        index.close()
+def open_index(url: str) -> PackageIndex:
+    """The simple API of an index, read without credentials."""
+    return PackageIndex(url, Patience(attempts=4, timeout=60))
 
 
 def list_wheels(index: PackageIndex, project: str) -> list[ReleasedWheel]:
-    """The wheels of a project in the order of their versions; what is misnamed is left out.
+    """The wheels of a project, sorted by version; files with invalid names are skipped.
 
     Raises:
-        PublishError: The index cannot be asked.
+        PublishError: The index cannot be read.
     """
     found = []
     for name, file in (index.files(project) or {}).items():
-        if "/" in name or "\\" in name:
+        if "/" in name or "\\" in name:  # would be written outside the directory
             continue
         try:
             owner, version, _, tags = parse_wheel_filename(name)
@@ -75,18 +72,18 @@ def is_installable(tags: frozenset[Tag]) -> bool:
 
 
 def download_wheels(projects: Collection[str], index_urls: Sequence[str], out: Path) -> list[str]:
-    """Copies every released wheel of some projects, with what was measured where that is beside it.
+    """Downloads every released wheel of some projects, and the measurements stored beside it.
 
     Args:
         projects: Names of distributions.
-        index_urls: Simple APIs; what an earlier one has is not taken from a later one.
-        out: A directory; wheels that are there already stay.
+        index_urls: Simple APIs. The first that has a wheel is used.
+        out: A directory. Wheels in it are kept.
 
     Returns:
-        The names of the wheels that were copied.
+        The names of the downloaded wheels.
 
     Raises:
-        PublishError: An index fails, or has other bytes for a file than another one or `out`.
+        PublishError: An index cannot be read, or two of them, or one and `out`, differ in a file.
     """
     out.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -105,8 +102,7 @@ def _copy(index: PackageIndex, wheel: ReleasedWheel, out: Path) -> bool:
     if target.exists():
         if wheel.file.sha256 not in (None, digest_file(target).sha256):
             raise PublishError(
-                f"{target} is not the file that {redact(index.url)} has under this name; a released "
-                "version is never changed: give the model a new version"
+                f"{target} differs from the file of this name on {redact(index.url)}; {KEEPS_VERSIONS}"
             )
         return False
     aside = out / f".{wheel.name}.part"

@@ -7,7 +7,6 @@ every other file, as `sha256sum --check` reads it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from ..errors import SourceError, WheelError
@@ -29,23 +28,6 @@ def build_sdist(project: Path, out: Path) -> Path:
         WheelError: The build backend failed.
     """
     return build_distribution("sdist", project, out)
-
-
-def find_sdists(paths: Iterable[Path]) -> list[Path]:
-    """These files, and the source distributions in these directories.
-
-    Raises:
-        WheelError: A directory has no source distribution.
-    """
-    found = []
-    for path in paths:
-        there = sorted(path.glob("*.tar.gz")) if path.is_dir() else [path]
-        if not there:
-            raise WheelError(
-                f"{path} has no source distributions (.tar.gz); `modelwheel compile` makes them"
-            )
-        found += there
-    return found
 
 
 def unpack(sdist: Path, directory: Path) -> Path:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,12 +89,16 @@ def trace(
     return chain.links
 
 
-def require_whole(links: Sequence[Link], name: str) -> None:
-    """Raises ReplayError, naming them, if any links are broken."""
-    broken = [link for link in links if link.state == "broken"]
-    if broken:
-        said = "; ".join(f"{link.name}: {link.found}" for link in broken)
-        raise ReplayError(f"{name} does not follow from its sources: {said}")
+def require_whole(results: Iterable[tuple[Path, Sequence[Link]]]) -> None:
+    """Raises ReplayError, naming every file and link, if any links are broken."""
+    sentences = []
+    for path, links in results:
+        broken = [f"{link.name}: {link.found}" for link in links if link.state == "broken"]
+        if broken:
+            said = "; ".join(broken)
+            sentences.append(f"{path.name} does not follow from its sources: {said}")
+    if sentences:
+        raise ReplayError("\n".join(sentences))
 
 
 class _Chain:

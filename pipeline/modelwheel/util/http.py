@@ -34,7 +34,7 @@ RETRIED = frozenset({408, 425, 429, *range(500, 600)})
 UNCHANGED = {"Accept-Encoding": "identity"}
 """For files: some servers declare a .tar.gz as "encoded as gzip", and it would be unpacked."""
 
-_REFUSED_ATTEMPTS = 3
+UNREACHABLE_ATTEMPTS = 3
 """A host that refuses connections, or whose name is unknown, is rarely back within minutes."""
 
 _BROKEN = (exceptions.ChunkedEncodingError, exceptions.ConnectionError)
@@ -162,6 +162,11 @@ def explain(error: requests.RequestException) -> str:
     return f"the request is not possible ({type(error).__name__})"
 
 
+def is_unreachable(error: requests.RequestException) -> bool:
+    """Whether there was no connection at all: the host refused it, or its name is unknown."""
+    return isinstance(_cause(error), causes.NewConnectionError)
+
+
 def _cause(error: Exception | None) -> Exception | None:
     """The failure inside the exceptions that requests and urllib3 wrap around it."""
     if isinstance(error, causes.MaxRetryError):
@@ -197,7 +202,7 @@ class _PatientRetry(Retry):
     ) -> Self:
         last = isinstance(error, causes.SSLError) or (
             isinstance(error, causes.NewConnectionError)
-            and len(self.history) + 1 >= _REFUSED_ATTEMPTS
+            and len(self.history) + 1 >= UNREACHABLE_ATTEMPTS
         )
         # Without any left, urllib3 raises what it raises after the last attempt.
         retries = self.new(total=0) if last else self

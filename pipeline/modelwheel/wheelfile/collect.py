@@ -21,23 +21,22 @@ _IGNORED = (*COMPANIONS, "SHA256SUMS")
 
 
 def find_wheels(paths: Iterable[Path]) -> list[Path]:
-    """The wheels among these files and in these directories.
-
-    Raises:
-        UsageError: A path does not exist, is something else, or a directory has no wheels.
-    """
+    """The wheels among these files and in these directories; see `find_distributions`."""
     return find_distributions(paths, (WHEEL,))
 
 
-def find_model_wheels(paths: Iterable[Path]) -> list[Path]:
-    """As `find_wheels`, without the runtime package, which directories of a release may hold."""
-    wheels = find_wheels(paths)
+def find_model_wheels(paths: Iterable[Path], *, may_be_empty: bool = False) -> list[Path]:
+    """Like `find_wheels`, without wheels of the runtime package."""
+    wheels = find_distributions(paths, (WHEEL,), may_be_empty=may_be_empty)
     runtime = f"{RUNTIME.replace('-', '_')}-"
     return [path for path in wheels if not path.name.startswith(runtime)]
 
 
 def find_distributions(
-    paths: Iterable[Path], endings: Sequence[str] = (WHEEL, SDIST)
+    paths: Iterable[Path],
+    endings: Sequence[str] = (WHEEL, SDIST),
+    *,
+    may_be_empty: bool = False,
 ) -> list[Path]:
     """The wheels and source distributions among these files and in these directories.
 
@@ -46,16 +45,18 @@ def find_distributions(
     Args:
         paths: Files and directories.
         endings: The kinds that the caller takes.
+        may_be_empty: Whether directories without such files are accepted.
 
     Raises:
-        UsageError: A path does not exist, is something else, or a directory has none of them.
+        UsageError: A path does not exist, is something else, or a directory has none of them, or
+            nothing is left.
     """
     kinds = " or ".join(endings)
     found: dict[Path, None] = {}
     for path in paths:
         if path.is_dir():
             inside = sorted(file for file in path.iterdir() if _is_one(file, endings))
-            if not inside:
+            if not inside and not may_be_empty:
                 raise UsageError(f"{path}: the directory has no {kinds} files")
             found.update(dict.fromkeys(inside))
         elif not path.exists():
@@ -64,7 +65,7 @@ def find_distributions(
             found[path] = None
         elif not path.name.endswith(_IGNORED):
             raise UsageError(f"{path}: not a {kinds} file or a directory of them")
-    if not found:
+    if not found and not may_be_empty:
         raise UsageError(f"no {kinds} files were given")
     return list(found)
 

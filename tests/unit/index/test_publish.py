@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
@@ -16,9 +17,10 @@ import keyring
 import keyring.backend
 import pytest
 
-from modelwheel.errors import PublishError
-from modelwheel.index.client import Patience
-from modelwheel.index.publish import Plan, Publisher
+from modelwheel.errors import ModelwheelError, PublishError, UsageError
+from modelwheel.index.plan import Plan, Rules
+from modelwheel.index.publish import Publisher
+from modelwheel.util.http import Patience
 from tests.support.indexes import (
     PASSWORD,
     USER,
@@ -72,8 +74,8 @@ def wheels(tmp_path: Path) -> list[Path]:
     return [make_wheel(tmp_path / "dist", name) for name in ("model-a", "model-b")]
 
 
-def plan(url: str, files: list[Path], **options: int) -> Plan:
-    with Publisher(url, patience=QUICK, **options) as publisher:  # type: ignore[arg-type]
+def plan(url: str, files: list[Path], rules: Rules | None = None) -> Plan:
+    with Publisher(url, patience=QUICK, rules=rules) as publisher:
         return publisher.plan(files)
 
 
@@ -139,7 +141,7 @@ def test_changed_bytes_are_refused(index: Index, wheels: list[Path], canary: lis
     make_wheel(wheels[0].parent, "model-a", content="changed = True\n")
     done = run(*wheels, "--repository-url", index.url)
     assert done.returncode == PublishError.exit_code
-    assert "is there with other bytes; a published version is never changed" in done.stderr
+    assert "on the index with different contents; a published version never changes" in done.stderr
     assert index.release() == before  # of the other wheel, nothing is uploaded either
 
 
@@ -150,7 +152,7 @@ def test_a_file_that_appears_between_plan_and_upload_is_not_overwritten(
         planned = publisher.plan(wheels)
         make_wheel(index.directory, "model-a", content="somebody else's\n")
         before = index.release()
-        with pytest.raises(PublishError, match="with other bytes"):
+        with pytest.raises(PublishError, match="with different contents"):
             publisher.publish(planned)
     assert index.release() == before
 
@@ -161,7 +163,7 @@ def test_a_wrong_password_is_one_sentence(
     monkeypatch.setenv("TWINE_PASSWORD", f"{PASSWORD}-mistyped")
     done = run(*wheels, "--repository-url", index.url)
     assert done.returncode == PublishError.exit_code
-    assert "refuses the user or the password (403); set TWINE_USERNAME" in done.stderr
+    assert "rejects the user name or password (403): set TWINE_USERNAME" in done.stderr
     assert index.release() == {}
 
 
@@ -207,7 +209,10 @@ def test_the_keyring_is_asked(
 def test_a_password_in_the_address_is_refused_unseen(wheels: list[Path]) -> None:
     done = run(*wheels, "--repository-url", f"http://{USER}:{PASSWORD}@127.0.0.1:1/")
     assert done.returncode == PublishError.exit_code
-    assert "http://***@127.0.0.1:1/: credentials do not belong into an address" in done.stderr
+    assert (
+        "--repository-url http://***@127.0.0.1:1/: an address must not contain credentials"
+        in done.stderr
+    )
 
 
 def test_an_index_that_wants_a_password_for_reading(
@@ -217,7 +222,7 @@ def test_an_index_that_wants_a_password_for_reading(
         assert publish(private.url, wheels, canary) == [path.name for path in wheels]
         assert private.release() == contents(wheels)
         monkeypatch.delenv("TWINE_PASSWORD")
-        assert "may not be read (401)" in refusal(private.url, wheels, canary)
+        assert "access denied (401)" in refusal(private.url, wheels, canary)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +245,7 @@ def test_retry_after_is_honoured_within_a_limit(
 ) -> None:
     with serve_faulty(index, Faults(uploads=["429"])) as url:
         publish(url, wheels, canary)
-    assert f"{wheels[0].name}: the index answered 429; asking again in 0.2 s" in canary
+    assert f"{wheels[0].name}: the index answered 429; attempt 2 of 4 in 0.2 s" in canary
     patience = Patience(first_wait=1, longest_wait=60)
     assert [patience.wait(attempt) for attempt in (0, 1, 2, 9)] == [1, 2, 4, 60]
     assert [patience.wait(0, said) for said in ("7", "3600", "soon", "-5")] == [7, 60, 1, 1]
@@ -284,7 +289,7 @@ def test_an_index_that_serves_other_bytes_is_found_out(
     index: Index, wheels: list[Path], canary: list[str]
 ) -> None:
     with serve_faulty(index, Faults(downloads=["corrupt"])) as url:
-        assert "the index serves bytes with SHA-256" in refusal(url, wheels, canary)
+        assert "the index serves SHA-256" in refusal(url, wheels, canary)
 
 
 def test_a_final_refusal_is_not_repeated(
@@ -293,7 +298,7 @@ def test_a_final_refusal_is_not_repeated(
     faults = Faults(uploads=["413"])
     with serve_faulty(index, faults) as url:
         said = refusal(url, wheels, canary)
-    assert said == f"the index does not take {wheels[0].name}: 413 because ***"
+    assert said == f"the index rejects {wheels[0].name}: 413 because ***"
     assert faults.posts == 1
 
 
@@ -303,7 +308,7 @@ def test_other_hosts_are_neither_asked_nor_sent_to(
     faults = Faults(uploads=["302"], pages=["302"])  # an index may point at a larger one
     with serve_faulty(index, faults) as url:
         assert plan(url, wheels[:1]).new_projects == ("model-a",)
-        assert "sends uploads elsewhere (302)" in refusal(url, wheels, canary)
+        assert "redirects uploads (302)" in refusal(url, wheels, canary)
     assert index.release() == {}
 
 
@@ -329,20 +334,63 @@ def test_source_distributions_come_last(
 
 @pytest.mark.parametrize("url", ["http://[", "ftp://host/", "here", "--here", ""])
 def test_malformed_addresses_are_refused(wheels: list[Path], url: str) -> None:
-    with pytest.raises(PublishError, match=r"address|repository"):
+    with pytest.raises(PublishError, match=r"URL|repository"):
         plan(url, wheels)
 
 
 def test_an_index_that_is_not_there(wheels: list[Path], canary: list[str]) -> None:
     said = refusal("http://127.0.0.1:1/", wheels, canary)
-    assert said.startswith("cannot ask http://127.0.0.1:1/simple/model-a/: the connection")
+    assert said.startswith(
+        "cannot read http://127.0.0.1:1/simple/model-a/: the host refused the connection"
+    )
+
+
+def test_a_dead_index_is_given_up_quickly(wheels: list[Path]) -> None:
+    """With the waits of the command: seven attempts would take more than a minute."""
+    began = time.monotonic()
+    with (
+        Publisher("http://127.0.0.1:1/") as publisher,
+        pytest.raises(PublishError, match="refused the connection"),
+    ):
+        publisher.plan(wheels)
+    assert time.monotonic() - began < 10
+
+
+def test_a_dead_upload_host_is_given_up_quickly(
+    index: Index, wheels: list[Path], canary: list[str]
+) -> None:
+    patience = Patience(first_wait=0.01)
+    with (
+        Publisher(
+            "http://127.0.0.1:1/",
+            index_url=f"{index.url}simple/",
+            patience=patience,
+            report=canary.append,
+        ) as publisher,
+        pytest.raises(PublishError, match=r"refused the connection \(3 attempts\)"),
+    ):
+        publisher.publish(publisher.plan(wheels))
+
+
+def test_wheels_for_this_machine_only_are_refused(index: Index, wheels: list[Path]) -> None:
+    native = wheels[0].rename(wheels[0].with_name("model_a-1.0-py3-none-linux_x86_64.whl"))
+    (refused,) = plan(index.url, [native]).files
+    assert refused.action == "refuse"
+    assert "for this machine only; `modelwheel wheel` makes wheels to share" in refused.reason
+    done = run(native, "--repository-url", index.url)
+    assert done.returncode == PublishError.exit_code
+    assert index.release() == {}
+    (allowed,) = plan(index.url, [native], Rules(any_index=True)).files
+    assert allowed.action == "upload"
 
 
 def test_files_above_the_limit_are_refused_before_anything_is_sent(
     index: Index, wheels: list[Path]
 ) -> None:
-    planned = plan(index.url, wheels, max_bytes=100)
-    with pytest.raises(PublishError, match=r"model_a.*takes 0\.0; compile fewer(.|\n)*model_b"):
+    planned = plan(index.url, wheels, Rules(max_bytes=100))
+    with pytest.raises(
+        PublishError, match=r"model_a.*accepts 0\.0 MiB: compile fewer(.|\n)*model_b"
+    ):
         planned.require_acceptable()
 
 
@@ -354,12 +402,12 @@ def test_what_is_no_distribution_is_refused(index: Index, tmp_path: Path) -> Non
     note = tmp_path / "README.md"
     note.write_text("")
     for path, said in (
-        (liar, "says in its metadata that it is model-a 1.0"),
-        (broken, "is not a wheel or source distribution"),
+        (liar, "contains model-a 1.0"),
+        (broken, "is not a valid wheel"),
         (note, "is not a wheel or source distribution"),
-        (tmp_path / "absent.whl", "is not a file"),
+        (tmp_path / "absent-1-py3-none-any.whl", "cannot read .*: No such file"),
     ):
-        with pytest.raises(PublishError, match=said):
+        with pytest.raises(ModelwheelError, match=said):
             plan(index.url, [path])
-    with pytest.raises(PublishError, match="is given twice"):
+    with pytest.raises(UsageError, match="is given twice"):
         plan(index.url, [liar, liar])

@@ -7,10 +7,16 @@ import json
 import os
 import subprocess
 import sys
+import venv
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
@@ -20,7 +26,15 @@ from modelwheel.cli import app
 from modelwheel.errors import UsageError, WheelError
 from modelwheel.index.site import write_site
 from modelwheel.wheelfile.reports import REPORT_SUFFIX
-from tests.support.index_wheels import COMMIT, TREE, add_measurements, make_wheel, make_wheels
+from tests.support.index_wheels import (
+    COMMIT,
+    TREE,
+    add_measurements,
+    make_manifest,
+    make_wheel,
+    make_wheels,
+)
+from tests.support.indexes import make_wheel as make_module
 from tests.support.site_server import serve
 
 HOSTILE = """<script>alert(1)</script>"'><img src=x onerror=alert(2)>&amp;{{ 7 * 7 }}`"""
@@ -199,7 +213,13 @@ def test_catalogue_tells_what_there_is_to_know(wheels: Path, tmp_path: Path) -> 
     expected += ["[batch, 8, 8, 1] input", "[batch * 3, 2]", "[batch, 10] output"]
     expected += ["x86-64-v3", "Apache-2.0", "CC-BY-4.0", COMMIT, TREE, "weights 2.0 KiB"]
     expected += ["machine code 1000 B", "library 4.9 KiB", "within tolerance 3 comparisons"]
-    expected += ["2.5e-06 of 1e-05", "16 µs", "8 µs", "not measured", "and any number composed"]
+    expected += [
+        "2.5e-06 of 1e-05",
+        "16 µs",
+        "8 µs",
+        "not measured",
+        "other sizes are split into these",
+    ]
     assert [phrase for phrase in expected if phrase not in text] == []
 
 
@@ -359,3 +379,139 @@ def test_pip_refuses_a_wheel_that_was_exchanged(wheels: Path, tmp_path: Path) ->
         )
     assert done.returncode != 0
     assert "DO NOT MATCH THE HASHES" in done.stderr
+
+
+# --- installing ------------------------------------------------------------------------------------
+
+RUNTIME = "modelwheel_runtime"
+
+
+def install_codes(site: Path) -> list[str]:
+    """What a reader of the page would copy, block by block."""
+    parser = _Codes()
+    parser.feed((site / "index.html").read_text(encoding="utf-8"))
+    return parser.codes
+
+
+class _Codes(HTMLParser):
+    """The texts of the elements `code` that have an attribute for their placeholder."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.codes: list[str] = []
+        self._inside = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "code" and "data-placeholder" in dict(attrs):
+            self._inside = True
+            self.codes.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = self._inside and tag != "code"
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.codes[-1] += data
+
+
+def make_default_index(directory: Path) -> Path:
+    """A simple index with a NumPy, in place of the one that pip is configured with."""
+    wheels = directory / "numpy"
+    wheels.mkdir(parents=True)
+    path = make_module(wheels, "numpy", "2.0")
+    (wheels / "index.html").write_text(f'<a href="{path.name}">{path.name}</a>')
+    return directory
+
+
+def paste(code: str, directory: Path, default_index: str) -> Path:
+    """Runs lines in a shell whose pip is that of a new, empty environment; returns its interpreter."""
+    environment = directory / "environment"
+    venv.EnvBuilder(with_pip=True, symlinks=True).create(environment)
+    settings = {name: text for name, text in os.environ.items() if not name.startswith("PIP_")}
+    settings |= {
+        "PATH": f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_INDEX_URL": default_index,
+        "PIP_NO_CACHE_DIR": "1",
+    }
+    done = subprocess.run(
+        ["sh", "-e"], input=code, env=settings, cwd=directory, capture_output=True, text=True, check=False
+    )  # fmt: skip
+    assert done.returncode == 0, f"{code}\n{done.stdout}{done.stderr}"
+    return environment / "bin" / "python"
+
+
+def test_pasted_install_lines_work_in_an_empty_environment(tmp_path: Path) -> None:
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    needed = ["numpy>=1.26", "modelwheel-runtime<2,>=1.0"]
+    make_wheel(wheels, "digits", requires=needed)
+    make_wheel(wheels, "digits", project=RUNTIME, version="1.1", requires=needed[:1])
+    site = write_site([wheels], tmp_path / "site").directory
+    default = make_default_index(tmp_path / "default")
+    with serve(site) as ours, serve(default) as theirs:
+        site = write_site([wheels], tmp_path / "site", None, f"{ours.url}simple/").directory
+        code = install_codes(site)[0]
+        assert code.splitlines()[1].endswith("'modelwheel-runtime<2,>=1.0' model-digits")
+        python = paste(code, tmp_path, theirs.url)
+        assert not any("digits" in path for path in theirs.requests)
+        assert not any("modelwheel" in path for path in theirs.requests)
+        assert not any("numpy" in path for path in ours.requests)
+    script = "import numpy, model_digits; print(model_digits.NAME)"
+    done = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "digits\n"
+
+
+def test_requirements_with_hashes_install(tmp_path: Path) -> None:
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    needed = ["numpy>=1.26", "modelwheel-runtime<2,>=1.0"]
+    make_wheel(wheels, "digits", requires=needed)
+    make_wheel(wheels, "digits", " of Windows", requires=needed, tag="cp39-cp39-win32")
+    for version in ("1.1", "2.0"):
+        make_wheel(wheels, "digits", project=RUNTIME, version=version, requires=needed[:1])
+    default = make_default_index(tmp_path / "default")
+    site = tmp_path / "site"
+    write_site([wheels], site)
+    with serve(site) as ours, serve(default) as theirs:
+        write_site([wheels], site, None, f"{ours.url}simple/")
+        text = install_codes(site)[2]
+        assert text.count("--hash") == 3
+        (tmp_path / "requirements.txt").write_text(text)
+        first = text.splitlines()[0].removeprefix("# first: ")
+        paste(f"{first}\npip install -r requirements.txt\n", tmp_path, theirs.url)
+        # Any other file under this name is refused.
+        (tmp_path / "requirements.txt").write_text(text.replace("sha256:", "sha256:00"))
+        with pytest.raises(AssertionError, match="hash"):
+            paste("pip install --force-reinstall -r requirements.txt\n", tmp_path, theirs.url)
+
+
+def test_configuration_for_uv(tmp_path: Path) -> None:
+    make_wheel(tmp_path, "digits", requires=["numpy>=1.26", "modelwheel-runtime<2,>=1.0"])
+    make_wheel(tmp_path, "digits", project=RUNTIME)
+    site = write_site([tmp_path], tmp_path / "site", "https://example.org/").directory
+    project = tomllib.loads(f"[project]\n{install_codes(site)[1]}")
+    assert project["project"]["dependencies"][0] == "model-digits==1.0.0"
+    index = {"name": "models", "url": "https://example.org/simple/", "explicit": True}
+    assert project["tool"]["uv"]["index"] == [index]
+    assert set(project["tool"]["uv"]["sources"]) == {"model-digits", "modelwheel-runtime"}
+
+
+def test_a_model_without_requirements_has_one_line(tmp_path: Path) -> None:
+    make_wheel(tmp_path, "digits")
+    site = write_site([tmp_path], tmp_path / "site", "https://example.org/").directory
+    expected = "pip install --index-url https://example.org/simple/ model-digits"
+    assert install_codes(site)[0] == expected
+
+
+def test_models_of_fixed_shape_claim_no_other_sizes(tmp_path: Path) -> None:
+    manifest = make_manifest("fixed")
+    tensors = [
+        tuple(t.model_copy(update={"shape": (1, *t.shape[1:]), "leading_per_row": 0}) for t in side)
+        for side in (manifest.signature.inputs, manifest.signature.outputs)
+    ]
+    signature = manifest.signature.model_copy(update={"inputs": tensors[0], "outputs": tensors[1]})
+    make_wheel(tmp_path, "fixed", manifest=manifest.model_copy(update={"signature": signature}))
+    text = Page(write_site([tmp_path], tmp_path / "site").directory / "index.html").text
+    assert "fixed shape" in text
+    assert "split into" not in text

@@ -10,7 +10,7 @@ import pytest
 
 from modelwheel.errors import WheelError
 from modelwheel.packaging.checksums import CHECKSUMS, write_checksums
-from modelwheel.packaging.sdist import find_sdists, unpack
+from modelwheel.packaging.sdist import unpack
 
 
 @pytest.fixture
@@ -35,16 +35,6 @@ def refuse(sdist: Path, directory: Path) -> str:
     with pytest.raises(WheelError) as caught:
         unpack(sdist, directory)
     return str(caught.value)
-
-
-def test_a_directory_stands_for_what_it_holds(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    for name in ("b.tar.gz", "a.tar.gz", "a.whl", "empty/c"):
-        (tmp_path / name).touch()
-    other = Path("other.tar.gz")
-    assert find_sdists([other, tmp_path]) == [other, tmp_path / "a.tar.gz", tmp_path / "b.tar.gz"]
-    with pytest.raises(WheelError, match=r"empty has no source distributions \(\.tar\.gz\)"):
-        find_sdists([tmp_path / "empty"])
 
 
 def test_a_whole_one_is_unpacked(project: Path, tmp_path: Path) -> None:

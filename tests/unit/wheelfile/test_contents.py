@@ -366,9 +366,10 @@ def test_a_spec_is_found_by_its_digest(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_broken_links_make_an_error_that_names_them() -> None:
     ok, unknown = Link("a", "ok", "fine"), Link("b", "unchecked", "who knows")
-    require_whole([ok, unknown], "x.whl")
+    path = Path("x.whl")
+    require_whole([(path, [ok, unknown])])
     with pytest.raises(ReplayError, match=r"x\.whl does not follow from its sources: c: wrong"):
-        require_whole([ok, unknown, Link("c", "broken", "wrong")], "x.whl")
+        require_whole([(path, [ok, unknown, Link("c", "broken", "wrong")])])
 
 
 def test_recompiling_uses_an_empty_store_that_vanishes() -> None:

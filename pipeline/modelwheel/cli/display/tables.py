@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` need
     from ...engine.build import BuildResult
     from ...engine.check_models import CheckedModel
     from ...engine.doctor import Finding as Diagnosis
-    from ...index.publish import Plan
+    from ...index.plan import Plan
     from ...release.measure import Measurement
     from ...verify.selftest import Verified
     from ...wheelfile.reports import Comparison, Report

@@ -1,8 +1,7 @@
-"""The catalogue: one static page that shows every model of the index."""
+"""The catalogue: a static page that shows every model of the index."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -11,14 +10,16 @@ from urllib.parse import quote, urlsplit
 
 from ...assembly.manifest import Manifest
 from ...signature import Tensor
+from ...util.words import count, shape_text
 from ...wheelfile.reports import Comparison
+from .install import install_texts
 from .rendering import render
-from .wheels import ModelWheel
+from .wheels import IndexedWheel, ModelWheel
 
 ASSETS = ("catalogue.css", "catalogue.js")
 
 PLACEHOLDER_URL = "INDEX-URL/"
-"""In install lines where the site's address is not known; the script puts the page's own there."""
+"""In install texts if the site's address is not known; the script replaces it with the page's own."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +44,22 @@ class Part:
     """In percent."""
 
 
-def render_catalogue(wheels: Sequence[ModelWheel], base_url: str | None) -> dict[str, bytes]:
+def render_catalogue(
+    wheels: Sequence[IndexedWheel], base_url: str | None, index_url: str | None = None
+) -> dict[str, bytes]:
     """The page and its assets by their path in the site.
 
     Args:
-        wheels: Sorted by project and version; the newest version of each project is shown.
-        base_url: Where the site is served, ending with a slash, if it is known.
+        wheels: The whole index, sorted by project and version. The newest version of each model is
+            shown.
+        base_url: Where wheels are served, ending with a slash; None for relative links.
+        index_url: The simple API for the install texts; None if it is not known.
     """
+    models = [wheel for wheel in wheels if isinstance(wheel, ModelWheel)]
+    address = index_url or f"{base_url or PLACEHOLDER_URL}simple/"
     cards = [
-        _card(list(group), base_url)
-        for _, group in groupby(wheels, key=lambda wheel: wheel.project)
+        _card(list(group), wheels, base_url or "", address)
+        for _, group in groupby(models, key=lambda wheel: wheel.project)
     ]
     static = Path(__file__).with_name("static")
     return {
@@ -61,23 +68,24 @@ def render_catalogue(wheels: Sequence[ModelWheel], base_url: str | None) -> dict
     }
 
 
-def _card(releases: Sequence[ModelWheel], base_url: str | None) -> dict[str, object]:
+def _card(
+    releases: Sequence[ModelWheel], index: Sequence[IndexedWheel], base_url: str, index_url: str
+) -> dict[str, object]:
     newest = releases[-1].version
     wheels = [wheel for wheel in releases if wheel.version == newest]
     manifest = wheels[0].manifest
-    index_url = shlex.quote(f"{base_url or PLACEHOLDER_URL}simple/")
     comparisons = [c for wheel in wheels if wheel.report for c in wheel.report.comparisons]
     return {
         "id": wheels[0].project,
         "version": str(newest),
         "older": sorted({w.version for w in releases if w.version < newest}, reverse=True),
         "model": manifest.model,
-        "install": f"pip install --index-url {index_url} {wheels[0].project}",
+        "install": install_texts(wheels, index, index_url),
         "tensors": _tensors(manifest),
         "sizes": manifest.batching.sizes,
-        "no_emulation_reason": manifest.batching.no_emulation_reason,
+        "batching": _batching_text(manifest),
         "levels": list(dict.fromkeys(level for w in wheels for level in w.manifest.levels)),
-        "files": [_file(wheel, base_url or "") for wheel in wheels],
+        "files": [_file(wheel, base_url) for wheel in wheels],
         "passed": _passed(wheels),
         "errors": _error_bars(comparisons),
         "compared": len(comparisons),
@@ -93,8 +101,17 @@ def _card(releases: Sequence[ModelWheel], base_url: str | None) -> dict[str, obj
     }
 
 
+def _batching_text(manifest: Manifest) -> str:
+    if not manifest.signature.batched:
+        return "fixed shape"
+    reason = manifest.batching.no_emulation_reason
+    if reason is not None:
+        return f"only these: {reason}"
+    return "other sizes are split into these"
+
+
 def web_address(text: str) -> str | None:
-    """The text where it is safe as the target of a link: an address of the web; else None."""
+    """The text if it is an http(s) address and so safe as the target of a link; otherwise None."""
     try:
         parts = urlsplit(text)
     except ValueError:
@@ -105,13 +122,9 @@ def web_address(text: str) -> str | None:
 def _tensors(manifest: Manifest) -> list[tuple[str, Tensor, str]]:
     signature = manifest.signature
     both = [("input", t) for t in signature.inputs] + [("output", t) for t in signature.outputs]
-    return [(kind, tensor, _shape_text(tensor)) for kind, tensor in both]
-
-
-def _shape_text(tensor: Tensor) -> str:
-    k = tensor.leading_per_row
-    batch = "batch" if k == 1 else f"batch * {k}"
-    return f"[{', '.join(batch if e is None else str(e) for e in tensor.shape)}]"
+    return [
+        (kind, tensor, shape_text(tensor.shape, tensor.leading_per_row)) for kind, tensor in both
+    ]
 
 
 def _file(wheel: ModelWheel, base_url: str) -> dict[str, object]:
@@ -129,7 +142,7 @@ def _file(wheel: ModelWheel, base_url: str) -> dict[str, object]:
 
 
 def _parts(wheel: ModelWheel) -> list[Part]:
-    """Weights, machine code and runtime; linking may pack them closer than they are counted."""
+    """Weights, machine code and runtime. The linker may merge sections, so the sum can be too large."""
     sizes = wheel.sizes
     named = {
         "weights": sizes.weights,
@@ -144,13 +157,13 @@ def _parts(wheel: ModelWheel) -> list[Part]:
 
 
 def _passed(wheels: Iterable[ModelWheel]) -> bool | None:
-    """Whether all that was verified agreed with TensorFlow; None where nothing was."""
+    """Whether all verified wheels agree with TensorFlow; None if none was verified."""
     verdicts = [wheel.report.passed for wheel in wheels if wheel.report]
     return all(verdicts) if verdicts else None
 
 
 def _error_bars(comparisons: Sequence[Comparison]) -> list[Bar]:
-    """For each output and level its worst error, as a share of what is allowed."""
+    """The worst error of each output and level, as a share of the allowed error."""
     worst: dict[tuple[str, str], Comparison] = {}
     for comparison in comparisons:
         key = (comparison.output, comparison.level)
@@ -169,7 +182,7 @@ def _share(comparison: Comparison) -> float:
 
 
 def _time_bars(wheels: Iterable[ModelWheel]) -> list[Bar]:
-    """For each number of rows the time of one row; the slowest fills the plot."""
+    """The time of one row for each number of rows, relative to the slowest."""
     timed = [
         (wheel, timing, timing.nanoseconds / 1000 / max(timing.rows, 1))
         for wheel in wheels
@@ -178,7 +191,7 @@ def _time_bars(wheels: Iterable[ModelWheel]) -> list[Bar]:
     slowest = max((micros for _, _, micros in timed), default=0.0) or 1.0
     return [
         Bar(
-            (f"{timing.rows} row{'s' * (timing.rows != 1)}", f"{timing.level}, {wheel.platform}"),
+            (count(timing.rows, "row"), f"{timing.level}, {wheel.platform}"),
             _percent(micros / slowest),
             f"{micros:.3g} µs",
         )

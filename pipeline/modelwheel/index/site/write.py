@@ -38,7 +38,9 @@ class Site:
     """Whether the wheels are in the site; otherwise they have to be served at its address."""
 
 
-def write_site(paths: Sequence[Path], out: Path, base_url: str | None = None) -> Site:
+def write_site(
+    paths: Sequence[Path], out: Path, base_url: str | None = None, index_url: str | None = None
+) -> Site:
     """Writes the index and the catalogue of wheels; the same wheels give the same bytes.
 
     Args:
@@ -47,17 +49,21 @@ def write_site(paths: Sequence[Path], out: Path, base_url: str | None = None) ->
         out: The directory of the site; an older site is replaced.
         base_url: Where the site and the wheels will be served. Without it links are relative and
             the wheels are copied into the site.
+        index_url: The simple API that install texts show; by default that of `base_url`.
 
     Raises:
         UsageError: There are no wheels, or the address or `out` is unsuitable.
         WheelError: A wheel is damaged.
     """
-    address = _checked_address(base_url) if base_url is not None else None
+    address = None if base_url is None else _checked_address(base_url, "--base-url")
+    if address is None and index_url is not None:
+        index_url = _checked_address(index_url, "the address of the site")
     found = find_wheels(paths)
     _require_replaceable(out, found)
     wheels = read_wheels(found)
     models = [wheel for wheel in wheels if isinstance(wheel, ModelWheel)]
-    files = render_simple(wheels, address) | render_catalogue(models, address)
+    files = render_simple(wheels, address)
+    files |= render_catalogue(wheels, address, None if address else index_url)
     files[".nojekyll"] = b""  # GitHub Pages would otherwise run the files through Jekyll
     out.parent.mkdir(parents=True, exist_ok=True)
     aside = out.with_name(f".{out.name}.{uuid.uuid4().hex}")
@@ -70,7 +76,7 @@ def write_site(paths: Sequence[Path], out: Path, base_url: str | None = None) ->
     return Site(out, projects, len(wheels), copied=address is None)
 
 
-def _checked_address(url: str) -> str:
+def _checked_address(url: str, name: str) -> str:
     """The address with a slash at its end."""
     try:
         parts = urlsplit(url)
@@ -79,10 +85,10 @@ def _checked_address(url: str) -> str:
     except ValueError:
         usable, secret = False, False
     if secret:
-        raise UsageError("--base-url has a user name or password, which the page would show")
+        raise UsageError(f"{name} has a user name or password, which the page would show")
     if not usable or not _ADDRESS.fullmatch(url):
         raise UsageError(
-            f"--base-url {url!r} is not a plain http or https address; "
+            f"{name} {url!r} is not a plain http or https address; "
             "remove query, fragment, quotes and spaces"
         )
     return url.rstrip("/") + "/"

@@ -42,7 +42,7 @@ const plain = /^[\w.~:/%@+,=[\]-]+$/.test(here); // else it would need quoting i
 for (const install of document.querySelectorAll(".install")) {
   const [code, button] = install.children;
   if (plain) {
-    code.textContent = code.textContent.replace(code.dataset.placeholder, () => here);
+    code.textContent = code.textContent.replaceAll(code.dataset.placeholder, () => here);
   }
   button.addEventListener("click", () => copy(code, button));
   button.hidden = false;

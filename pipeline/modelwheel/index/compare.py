@@ -1,0 +1,75 @@
+"""Compares what an index serves with what was sent to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from ..errors import PublishError
+from ..util.http import Patience
+from ..util.urls import redact
+from .client import IndexedFile, PackageIndex
+from .plan import KEEPS_VERSIONS, PlannedFile
+
+
+def is_listed(index: PackageIndex, file: PlannedFile) -> bool:
+    """Whether the index lists a file.
+
+    Raises:
+        PublishError: It does, with different contents.
+    """
+    found = _find(index, file)
+    if found is None:
+        return False
+    if (found.sha256 or index.sha256(found)) != file.sha256:
+        raise PublishError(f"{file.name} is on the index with different contents; {KEEPS_VERSIONS}")
+    return True
+
+
+def compare(
+    index: PackageIndex,
+    files: Iterable[PlannedFile],
+    patience: Patience,
+    report: Callable[[str], None],
+) -> None:
+    """Downloads every file of a release and compares it with the local one.
+
+    Raises:
+        PublishError: A file is not listed, or not served as it was sent.
+    """
+    for file in files:
+        report(f"comparing {file.name}")
+        served = index.sha256(_wait_for(index, file, patience, report))
+        if served != file.sha256:
+            raise PublishError(
+                f"{file.name}: the index serves SHA-256 {served}, but {file.sha256} was sent; "
+                "withdraw the file and report this to the operator of the index"
+            )
+
+
+def _wait_for(
+    index: PackageIndex, file: PlannedFile, patience: Patience, report: Callable[[str], None]
+) -> IndexedFile:
+    """A file as its project's page lists it; caches may delay that after the upload."""
+    for attempt in range(patience.attempts):
+        found = _find(index, file)
+        if found is not None:
+            break
+        if attempt + 1 < patience.attempts:
+            seconds = patience.wait(attempt)
+            report(f"{file.name} is not listed yet; asking again in {seconds:.3g} s")
+            time.sleep(seconds)
+    else:
+        raise PublishError(
+            f"{file.name} was uploaded, but {redact(index.url)} does not list it; run the same "
+            "command again later, or pass the right --index-url"
+        )
+    if found.sha256 not in (None, file.sha256):
+        raise PublishError(
+            f"{file.name}: the index lists SHA-256 {found.sha256}, but {file.sha256} was sent"
+        )
+    return found
+
+
+def _find(index: PackageIndex, file: PlannedFile) -> IndexedFile | None:
+    return (index.files(file.project) or {}).get(file.name)

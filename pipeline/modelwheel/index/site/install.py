@@ -1,0 +1,115 @@
+"""The texts with which a model is installed from the index: for pip, for uv, and with hashes.
+
+An index of modelwheel serves models and the runtime package alone, so every other requirement has to
+come from the reader's default index. `--extra-index-url` would do that in one line, but pip then takes
+each name from whichever index has the newest version: anybody could publish a model's name elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from .wheels import IndexedWheel
+
+_INDEX_NAME = "models"
+
+
+@dataclass(frozen=True)
+class Install:
+    """Texts to paste."""
+
+    pip: str
+    """Lines for a shell."""
+    uv: str
+    """A part of pyproject.toml."""
+    requirements: str
+    """A requirements file with the hashes of all wheels."""
+
+
+def install_texts(
+    release: Sequence[IndexedWheel], index: Sequence[IndexedWheel], index_url: str
+) -> Install:
+    """The texts for one release.
+
+    Args:
+        release: All wheels of one version.
+        index: All wheels of the index.
+        index_url: Its simple API.
+    """
+    project, version = release[0].project, str(release[0].version)
+    here = {wheel.project for wheel in index}
+    required = list(dict.fromkeys(r for wheel in release for r in wheel.requires))
+    ours = [r for r in required if canonicalize_name(r.name) in here]
+    others = [str(r) for r in required if canonicalize_name(r.name) not in here]
+    return Install(
+        pip="\n".join(_pip_lines(project, ours, others, index_url)),
+        uv=_uv_text(project, version, ours, index_url),
+        requirements="\n".join(_requirement_lines(release, index, ours, others, index_url)),
+    )
+
+
+def _pip_lines(
+    project: str, ours: Sequence[Requirement], others: Sequence[str], index_url: str
+) -> Iterator[str]:
+    if others:
+        yield f"pip install {shlex.join(others)}"
+    yield f"pip install --index-url {shlex.join([index_url, *map(str, ours), project])}"
+
+
+def _uv_text(project: str, version: str, ours: Sequence[Requirement], index_url: str) -> str:
+    # uv takes sources for direct dependencies alone, so what a model needs from the index is one.
+    direct = [f"{project}=={version}", *map(str, ours)]
+    names = [project, *(canonicalize_name(requirement.name) for requirement in ours)]
+    source = f"{{ index = {json.dumps(_INDEX_NAME)} }}"
+    return "\n".join(
+        [
+            f"dependencies = {json.dumps(direct)}  # in [project]",
+            "",
+            "[[tool.uv.index]]",
+            f"name = {json.dumps(_INDEX_NAME)}",
+            f"url = {json.dumps(index_url)}",
+            "explicit = true",
+            "",
+            "[tool.uv.sources]",
+            *(f"{name} = {source}" for name in names),
+        ]
+    )
+
+
+def _requirement_lines(
+    release: Sequence[IndexedWheel],
+    index: Sequence[IndexedWheel],
+    ours: Sequence[Requirement],
+    others: Sequence[str],
+    index_url: str,
+) -> Iterator[str]:
+    if others:  # one file has one index, and hashes for all packages or for none
+        yield f"# first: pip install {shlex.join(others)}"
+    yield f"--index-url {index_url}"
+    yield from _pinned(release)
+    for requirement in ours:
+        yield from _pinned(_newest(requirement, index))
+
+
+def _newest(requirement: Requirement, index: Sequence[IndexedWheel]) -> list[IndexedWheel]:
+    fitting = [
+        wheel
+        for wheel in index
+        if wheel.project == canonicalize_name(requirement.name)
+        and requirement.specifier.contains(wheel.version, prereleases=True)
+    ]
+    newest = max((wheel.version for wheel in fitting), default=None)
+    return [wheel for wheel in fitting if wheel.version == newest]
+
+
+def _pinned(wheels: Sequence[IndexedWheel]) -> Iterator[str]:
+    if wheels:
+        hashes = sorted({wheel.sha256 for wheel in wheels})
+        yield f"{wheels[0].project}=={wheels[0].version} \\"
+        yield " \\\n".join(f"    --hash=sha256:{sha256}" for sha256 in hashes)

@@ -1,0 +1,144 @@
+"""The reader of wheels: what it reads, and what it refuses with one sentence."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from modelwheel.errors import WheelError
+from modelwheel.wheelfile.sizes import read_sizes
+from modelwheel.wheelfile.wheel import MAX_TEXT, open_wheel, parse_name
+from tests.support.index_wheels import make_manifest, make_wheel
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    return make_wheel(tmp_path, "digits")
+
+
+def _read(path: Path, member: str | None) -> None:
+    opened = open_wheel(path)
+    if member is not None:
+        opened.read(member)
+
+
+def refusal(path: Path, member: str | None = None) -> str:
+    with pytest.raises(WheelError) as caught:
+        _read(path, member)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def add(wheel: Path, name: str, content: bytes = b"", method: int = zipfile.ZIP_STORED) -> None:
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr(zipfile.ZipInfo(name), content, method)
+
+
+def test_what_is_read(wheel: Path) -> None:
+    opened = open_wheel(wheel)
+    assert (opened.distribution, str(opened.version)) == ("model-digits", "1.0.0")
+    assert {str(tag) for tag in opened.tags} == {"py3-none-any"}
+    assert opened.dist_info == "model_digits-1.0.0.dist-info"
+    assert opened.metadata.name == "model_digits"
+    assert opened.wheel_metadata["Generator"] == "tests"
+    assert opened.manifest == make_manifest("digits")
+    assert opened.read("model_digits/__init__.py") == b"NAME = 'digits'\n"
+    assert opened.members["model_digits/lib/libmodel_digits.so"].size == 5000
+    assert {name for name, _ in opened.open_members()} == set(opened.members)
+    sizes = read_sizes(opened)
+    assert (sizes.library, sizes.weights, sizes.runtime) == (5000, 2000, 2000)
+    opened.require_own_name()
+
+
+@pytest.mark.parametrize(
+    "name", ["a.whl", "model.zip", "a-1-py3-none.whl", "a-one-py3-none-any.whl"]
+)
+def test_names_that_are_not_wheels(tmp_path: Path, name: str) -> None:
+    with pytest.raises(WheelError, match="restore the name that it was built with"):
+        parse_name(tmp_path / name)
+
+
+def test_files_that_are_not_archives(tmp_path: Path, wheel: Path) -> None:
+    path = tmp_path / "model_a-1-py3-none-any.whl"
+    assert "cannot read" in refusal(path)
+    path.mkdir()
+    assert "cannot read" in refusal(path)
+    path.rmdir()
+    for content in (b"", b"PK but no more", wheel.read_bytes()[:-30]):
+        path.write_bytes(content)
+        assert f"{path} is not a valid wheel (" in refusal(path)
+        assert refusal(path).endswith("Download or build it again.")
+
+
+def test_a_damaged_member(wheel: Path) -> None:
+    content = wheel.read_bytes()
+    wheel.write_bytes(content.replace(b"NAME = 'digits'", b"NAME = 'DIGITS'"))
+    assert "CRC" in refusal(wheel, "model_digits/__init__.py")
+
+
+def test_a_compressed_member_that_is_cut(wheel: Path) -> None:
+    add(wheel, "model_digits/more", b"0123456789abcdef" * 100, zipfile.ZIP_DEFLATED)
+    with zipfile.ZipFile(wheel) as archive:
+        info = archive.getinfo("model_digits/more")
+    content = bytearray(wheel.read_bytes())
+    begin = info.header_offset + 30 + len(info.filename)
+    content[begin : begin + info.compress_size] = b"\xff" * info.compress_size
+    wheel.write_bytes(content)
+    assert "is not a valid wheel" in refusal(wheel, "model_digits/more")
+
+
+def test_features_of_zip_that_installers_lack(wheel: Path) -> None:
+    whole = wheel.read_bytes()
+    add(wheel, "model_digits/more", b"text", zipfile.ZIP_BZIP2)
+    assert "model_digits/more uses zip compression method 12" in refusal(wheel)
+    # Bit 0 of the flags, in the central directory's record of the first member.
+    at = whole.index(b"PK\x01\x02") + 8
+    flags = struct.unpack_from("<H", whole, at)[0] | 1
+    wheel.write_bytes(whole[:at] + struct.pack("<H", flags) + whole[at + 2 :])
+    assert "model_digits/__init__.py is encrypted" in refusal(wheel)
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../other.py", "model_digits/../../other.py"])
+def test_names_that_lead_out_of_the_wheel(wheel: Path, name: str) -> None:
+    add(wheel, name)
+    assert "leads out of it" in refusal(wheel)
+
+
+def test_a_name_that_occurs_twice(wheel: Path) -> None:
+    with pytest.warns(UserWarning, match="Duplicate"):
+        add(wheel, "model_digits/__init__.py", b"NAME = 'other'\n")
+    assert "contains model_digits/__init__.py twice" in refusal(wheel)
+
+
+def test_two_metadata_directories(wheel: Path) -> None:
+    add(wheel, "other-1.0.dist-info/METADATA")
+    with pytest.raises(WheelError, match=r"2 \.dist-info directories instead of one"):
+        open_wheel(wheel).metadata  # noqa: B018 - reading it checks it
+
+
+def test_wheels_of_something_else(tmp_path: Path) -> None:
+    path = tmp_path / "other-1-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("other-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: other\n")
+    opened = open_wheel(path)
+    with pytest.raises(WheelError, match="has no model manifest; it was not built by modelwheel"):
+        opened.manifest  # noqa: B018 - reading it checks it
+    with pytest.raises(WheelError, match=r"METADATA: .*version"):
+        opened.metadata  # noqa: B018 - reading it checks it
+    with pytest.raises(WheelError, match="it has no other/lib"):
+        opened.read("other/lib")
+
+
+def test_a_renamed_wheel(wheel: Path) -> None:
+    renamed = wheel.rename(wheel.with_name("model_digits-2.0.0-py3-none-any.whl"))
+    with pytest.raises(WheelError, match=r"contains model_digits 1\.0\.0; restore the file name"):
+        open_wheel(renamed).require_own_name()
+
+
+def test_texts_of_any_size_are_not_read(wheel: Path) -> None:
+    add(wheel, "model_digits/huge", bytes(MAX_TEXT + 1), zipfile.ZIP_DEFLATED)
+    with pytest.raises(WheelError, match=r"huge has 67108865 bytes; at most 67108864 are read"):
+        open_wheel(wheel).read_text("model_digits/huge")
