@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.tags import parse_tag
 
-from modelwheel.errors import PublishError
+from modelwheel.errors import PublishError, UsageError
 from modelwheel.index.released import (
     download_wheels,
     find_newest,
@@ -86,14 +86,14 @@ def test_two_indexes_that_disagree(served: Served, tmp_path: Path) -> None:
     make_wheel(other, "digits", " with other bytes")
     with serve(write_site([other], tmp_path / "liar").directory) as liar:
         urls = [f"{server.url}simple/" for server in (served, liar)]
-        with pytest.raises(PublishError, match="a released version is never changed"):
+        with pytest.raises(PublishError, match="a published version never changes"):
             download_wheels(["model-digits"], urls, tmp_path / "copies")
 
 
 def test_bytes_that_are_not_what_the_index_says(site: Path, served: Served, tmp_path: Path) -> None:
     name = "model_digits-1.0.0-py3-none-any.whl"
     (site / name).write_bytes((site / name).read_bytes()[::-1])
-    with pytest.raises(PublishError, match="and the index says"):
+    with pytest.raises(PublishError, match="but the index states"):
         download_wheels(["model-digits"], [f"{served.url}simple/"], tmp_path / "copies")
     assert list((tmp_path / "copies").iterdir()) == []
 
@@ -153,6 +153,6 @@ def test_the_command_copies_the_models_of_specs(served: Served, tmp_path: Path) 
     urls = ("--index-url", f"{served.url}simple/", "--index-url", "")
     done = modelwheel("download", spec, *urls, "--out", out)
     assert done.out == f"{out / 'model_digits-1.0.0-py3-none-any.whl'}\n"
-    assert done.err == "1 released wheel copied\n"
-    done = modelwheel("download", spec, "--index-url", "", "--out", tmp_path / "none")
-    assert (done.out, done.err) == ("", "0 released wheels copied\n")
+    assert done.err == "1 released wheel downloaded\n"
+    done = modelwheel("download", spec, "--index-url", "", code=UsageError.exit_code)
+    assert "pass --index-url URL" in done.err
