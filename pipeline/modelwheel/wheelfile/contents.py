@@ -10,8 +10,6 @@ import base64
 import csv
 import io
 import json
-import tarfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -21,8 +19,9 @@ from typing import IO, Any, Literal, TypeAlias
 from packaging.metadata import Metadata
 
 from ..assembly.manifest import Manifest
-from ..errors import WheelError
+from ..errors import SourceError, WheelError
 from ..packaging.checksums import CHECKSUMS, parse_checksums
+from ..source.archive import DAMAGE, read_members
 from ..util.files import FileDigest, digest_stream
 from .wheel import (
     MANIFEST,
@@ -218,12 +217,12 @@ def open_contents(path: Path) -> Contents:
     if path.name.endswith(".tar.gz"):
         try:
             return _read(path, "sdist", _sdist_files(path))
-        except OSError as error:
-            raise WheelError(f"cannot read {path}: {error.strerror or error}") from None
-        except (tarfile.TarError, zlib.error, EOFError) as error:
+        except (SourceError, *DAMAGE) as error:  # before OSError, of which some are subclasses
             raise WheelError(
                 f"{path} is not a valid source distribution ({error}). Download or build it again."
             ) from None
+        except OSError as error:
+            raise WheelError(f"cannot read {path}: {error.strerror or error}") from None
     raise WheelError(f"{path} is neither a wheel (.whl) nor a source distribution (.tar.gz)")
 
 
@@ -249,18 +248,18 @@ def _wheel_files(wheel: Wheel) -> Iterator[tuple[str, IO[bytes]]]:
 
 def _sdist_files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     seen: set[str] = set()
-    with tarfile.open(path) as archive:
-        for member in archive:
+    with path.open("rb") as archive:
+        for member in read_members(archive, path.name):
             name = "/".join(PurePosixPath(member.name).parts[1:])
-            file = archive.extractfile(member) if member.isfile() else None
-            if file is None:
+            if member.kind != "file":
                 continue
             if name in seen:
                 raise WheelError(f"{path} contains {name} twice. Build it again.")
             seen.add(name)
             if _is_text(name, "sdist"):
                 require_text_size(path, name, member.size)
-            yield name, file
+            with member.open() as file:
+                yield name, file
 
 
 _TEXTS: dict[Kind, tuple[str, ...]] = {
