@@ -59,7 +59,7 @@ def scaffold_spec(name: str, saved_model: Path, model: ModelDescription) -> str:
     Raises:
         SpecError: The name, the path or the signature's name is not allowed in a spec.
     """
-    _check_values(name, str(saved_model), model.serving_key)
+    _check_values(name, saved_model.as_posix(), model.serving_key)
     sections = [
         "# yaml-language-server: $schema=schema.json",
         _model_section(name, saved_model, model),
@@ -87,7 +87,7 @@ def _model_section(name: str, saved_model: Path, model: ModelDescription) -> str
         "model:",
         f"  name: {name}  # the wheel is called model-{name.replace('_', '-')}",
         '  version: "1.0.0"',
-        f"  saved_model: {_scalar(str(saved_model))}  # relative to this file",
+        f"  saved_model: {_scalar(saved_model.as_posix())}  # relative to this file",
         f"  serving_key: {_scalar(model.serving_key)}{choice}",
         *_tensor_comments("inputs", model.inputs),
         *_tensor_comments("outputs", model.outputs),

@@ -176,4 +176,4 @@ def test_credentials_reach_no_message_log_or_file(
 
 def test_a_local_archive_that_is_not_there(tmp_path: Path, store: Store) -> None:
     source = pinned((tmp_path / "nowhere").as_uri(), b"")
-    assert f"cannot read {tmp_path}/nowhere: No such file" in refusal(source, store)
+    assert f"cannot read {tmp_path / 'nowhere'}: No such file" in refusal(source, store)

@@ -13,7 +13,10 @@ import pytest
 from modelwheel.errors import SourceError
 from modelwheel.source.fetch import fetch, source_key, tree_sha256
 from modelwheel.store.store import Store
+from tests.support.portability import IS_WINDOWS, both_systems
 from tests.support.sources import MODEL, POINTER, TREE, directory_source, read, refusal, write
+
+pytestmark = pytest.mark.usefixtures(both_systems.__name__)
 
 
 @pytest.fixture
@@ -91,6 +94,7 @@ def make_empty(directory: Path) -> Path:
     return directory
 
 
+@pytest.mark.skipif(IS_WINDOWS, reason="Windows has no permissions of this kind")
 def test_an_unreadable_file_is_named() -> None:
     with tempfile.TemporaryDirectory() as place:  # where another user may look
         Path(place).chmod(0o777)

@@ -206,7 +206,7 @@ def test_an_address_is_refused_or_harmless_to_git(address: str) -> None:
         assert isinstance(source, GitSource)
         resolved = source.resolve(Path("/specs")).address
         assert not resolved.startswith("-")
-        assert re.match(r"/|https://[^-]|ssh://[^-]|file://|[\w.-]+@[^-]", resolved)
+        assert re.match(r"[/\\]|https://[^-]|ssh://[^-]|file://|[\w.-]+@[^-]", resolved)
 
 
 @pytest.mark.parametrize("address", ["a.zip", "ssh://example.org/a", "http://example.org/a", "a:b"])

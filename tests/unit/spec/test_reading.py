@@ -188,17 +188,22 @@ def test_a_missing_file_is_named_with_the_nearest_one(tmp_path: Path) -> None:
     document = read_document(tmp_path / "digit.yaml")
     assert sentences(document) == [
         f"digit.yaml:1:1: there is no such file. Did you mean '{tmp_path / 'digits.yaml'}'?".replace(
-            f"{tmp_path}/", ""
+            f"{tmp_path}{os.sep}", ""
         )
     ]
 
 
 def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
+    assert read_document(tmp_path).problems[0].wrong == "is not a file"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes in directories")
+def test_a_named_pipe_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")  # opening it would wait for a writer forever
-    for name in (".", "pipe.yaml"):
-        assert read_document(tmp_path / name).problems[0].wrong == "is not a file"
+    assert read_document(tmp_path / "pipe.yaml").problems[0].wrong == "is not a file"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows calls this a missing file")
 def test_an_unreadable_file_says_why(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     problem = read_document(tmp_path / "file" / "spec.yaml").problems[0]
