@@ -332,10 +332,15 @@ def test_ctrl_c_kills_the_programs_of_local_steps(store: Store) -> None:
 
 
 def test_ctrl_c_ends_the_wait_for_a_lock(store: Store) -> None:
-    with store.lock(toy_key("locked")), pytest.raises(KeyboardInterrupt):
-        _run(store, [ToyJob("locked"), ToyJob("a")], reporter=_interrupt_at("finished", "a"))
-    # The thread that waited is gone: nothing was published under a lock of another build.
-    time.sleep(1)
+    def waits() -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if thread.name.startswith("job")]
+
+    _wait_until(lambda: not waits())  # of earlier tests
+    reporter = _interrupt_at("finished", "a")
+    with store.lock(toy_key("locked")):
+        with pytest.raises(KeyboardInterrupt):
+            _run(store, [ToyJob("locked"), ToyJob("a")], reporter=reporter)
+        _wait_until(lambda: not waits())
     assert store.lookup(toy_key("locked")) is None
 
 
