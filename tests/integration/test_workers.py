@@ -1,4 +1,7 @@
-"""The pool: what it does when workers die, when it is interrupted, and when memory is short."""
+"""The pool with real workers: one that dies costs one job, and an interrupt ends all of them.
+
+`tests/unit/compiler/test_pool.py` has the rest, with workers that need no TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,15 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 
-from modelwheel.compiler.flags import Flags, xla_flags
-from modelwheel.compiler.jobs import CompileRequest, InspectRequest, JobResult
+from modelwheel.compiler.jobs import InspectRequest, JobResult
 from modelwheel.compiler.pool import WorkerPool
 from modelwheel.compiler.worker_process import WorkerError
 from modelwheel.errors import UnsupportedModelError
-from modelwheel.levels import LEVELS
-from modelwheel.platforms import PLATFORMS
 
 pytestmark = pytest.mark.slow
 
@@ -104,49 +103,3 @@ def test_an_interrupt_ends_every_worker_at_once(
             future.result()
     with pytest.raises(RuntimeError, match="closed"):
         _inspect(pool, models / "mlp", tmp_path / "late")
-
-
-def test_short_memory_allows_one_worker(models: Path, tmp_path: Path, before: set[int]) -> None:
-    with _interrupted_pool(tmp_path, 4, 10**9) as pool:
-        for i in range(3):
-            _inspect(pool, models / "mlp", tmp_path / str(i))
-        _wait_for(lambda: _workers(before))
-        assert len(_workers(before)) == 1
-
-
-def test_big_jobs_wait_for_memory(tmp_path: Path, before: set[int]) -> None:
-    model = tmp_path / "model"
-    model.mkdir()
-    with (model / "weights").open("wb") as file:
-        file.truncate(10**9)  # a hole: 21 GB are expected for a model of this size
-    with _interrupted_pool(tmp_path, 4, 30 * 10**9) as pool:
-        futures = [_inspect(pool, model, tmp_path / str(i)) for i in range(3)]
-        _wait_for(lambda: _workers(before))
-        assert [future.running() for future in futures] == [True, False, False]
-
-
-def test_a_job_starts_when_a_worker_is_free(models: Path, tmp_path: Path) -> None:
-    events: list[str] = []
-    with WorkerPool(tmp_path, 1) as pool:
-        for name in ("first", "second"):
-            (tmp_path / name).mkdir()
-            job = InspectRequest().job(models / "mlp", tmp_path / name)
-            future = pool.submit(job, partial(events.append, f"{name} starts"))
-            future.add_done_callback(lambda _, name=name: events.append(f"{name} ends"))  # type: ignore[misc]
-    assert events == ["first starts", "first ends", "second starts", "second ends"]
-
-
-def test_other_flags_get_another_worker(models: Path, tmp_path: Path, before: set[int]) -> None:
-    request = CompileRequest.at(
-        PLATFORMS["linux-x86_64"], LEVELS["x86-64"], "mw::a", Flags(xla_flags(LEVELS["x86-64"]))
-    )
-    out = tmp_path / "out"
-    out.mkdir()
-    with _interrupted_pool(tmp_path, 1) as pool:
-        _inspect(pool, models / "mlp", tmp_path / "1").result()
-        (first,) = _workers(before)
-        pool.submit(request.job(tmp_path, out))
-        _wait_for(lambda: first not in _workers(before) and _workers(before))
-        (second,) = _workers(before)
-        # Between fork and exec it still has the environment of this process.
-        _wait_for(lambda: second.environ().get("XLA_FLAGS") == " ".join(request.flags.xla))

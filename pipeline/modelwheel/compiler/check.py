@@ -188,7 +188,7 @@ def _check_shapes(signature: SignatureInfo, shapes: Shapes) -> Iterator[Finding]
 def _shape_fix(tensor: TensorInfo) -> str:
     field = f"inputs.{tensor.name}.shape"
     if tensor.shape is None:
-        return f"give its whole shape as {field} in the spec, with null for the batch on axis 0"
+        return f"set {field} in the spec to the full shape, with null for the batch on axis 0"
     example = ", ".join(
         "null" if extent is None and not axis else "128" if extent is None else str(extent)
         for axis, extent in enumerate(tensor.shape)
@@ -207,7 +207,7 @@ def _check_batching(signature: SignatureInfo, expected: Expected) -> Iterator[Fi
                 "note",
                 "fixed-input",
                 f"input {tensor.name!r} of shape {show(tensor.shape or ())} has no batch axis: "
-                "every run takes it whole",
+                "it is the same for all rows",
             )
     else:
         yield _check_batch_sizes(signature.key, fixed, expected.batch_sizes)

@@ -123,7 +123,7 @@ def test_tensors_that_cannot_be_compiled(tensor: dict[str, Any], code: str, word
 @pytest.mark.parametrize(
     ("shape", "given", "message", "fix"),
     [
-        (None, None, "unknown number of axes", "give its whole shape as inputs.x.shape"),
+        (None, None, "unknown number of axes", "set inputs.x.shape in the spec to the full shape"),
         ([None, None, 4], None, "free axis 1 in [batch, ?, 4]", "inputs.x.shape: [null, 128, 4]"),
         ([None, None], [None, None], "only axis 0 may be free", "inputs.x.shape"),
         ([None, 4], [None, 5], "[batch, 5], but the model declares [batch, 4]", "inputs.x.shape"),

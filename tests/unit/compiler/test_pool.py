@@ -162,6 +162,22 @@ def test_short_memory_allows_one_worker(tmp_path: Path, directory: Path) -> None
         assert len(_children() - before) == 1
 
 
+def test_big_jobs_wait_for_memory(tmp_path: Path, directory: Path) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    with (model / "weights").open("wb") as file:
+        file.truncate(10**9)  # a hole: 21 GB are expected for a model of this size
+    events: list[str] = []
+    with WorkerPool(directory, 4, 30 * 10**9, COMMAND) as pool:
+        for number in range(3):
+            out = tmp_path / str(number)
+            out.mkdir()
+            job = InspectRequest().job(model, out)
+            future = pool.submit(job, partial(events.append, "starts"))
+            future.add_done_callback(lambda _: events.append("ends"))
+    assert events == ["starts", "ends"] * 3
+
+
 def test_started_is_called_when_a_worker_is_free(jobs: _Jobs) -> None:
     events: list[str] = []
     for name in ("first", "second"):
