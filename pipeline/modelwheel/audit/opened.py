@@ -136,6 +136,7 @@ class OpenedWheel:
 
     def _parse(self, member: str, content: bytes) -> Iterator[Binary]:
         lief.logging.disable()  # LIEF logs to standard output
+        # LIEF's general parser would guess the format, and reads no .pdata of PE unless it is asked to.
         if content.startswith(b"\x7fELF"):
             parsed = lief.ELF.parse(content)
             found = [] if parsed is None else [elf.read(member, parsed)]

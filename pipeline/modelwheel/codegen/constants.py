@@ -23,6 +23,7 @@ class Constants:
     def add(self, digest: str, content: bytes) -> int:
         """Returns the offset of a constant, appending it unless equal content is there already."""
         if digest not in self.offsets:
+            # Padding goes before a constant, not after it, so the file has no bytes after the last one.
             self.blob.extend(bytes(-len(self.blob) % ALIGNMENT))
             self.offsets[digest] = len(self.blob)
             self.blob.extend(content)
@@ -31,6 +32,7 @@ class Constants:
 
 def collect(variants: Iterable[tuple[Program, Path]]) -> Constants:
     """Collects the constants that the programs use, from their `constants.bin` files."""
+    # Every program of a model comes with its own copy of the weights, so constants are shared by content.
     constants = Constants()
     for program, path in variants:
         content = path.read_bytes()

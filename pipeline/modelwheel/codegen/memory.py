@@ -55,6 +55,8 @@ def plan_memory(program: Program, constants: Mapping[str, int], random_states: i
         random_states: The number of random states at the start of the arena. All variants of a
             model have the same number.
     """
+    # The order of these calls is the layout in the docstring of this module. The runtime relies on it only for the random
+    # states, which are at the start of the arena (seed_random_states in model.cpp).
     arena = _Arena()
     arena.reserve(random_states * RANDOM_STATE_BYTES)
     direct = _direct_outputs(program)
@@ -63,6 +65,7 @@ def plan_memory(program: Program, constants: Mapping[str, int], random_states: i
     for allocation in program.allocations:
         if allocation.index not in used:
             continue
+        # An empty constant has no content, hence no hash; it gets an address in the arena, which is never read.
         if allocation.kind == "parameter":
             pointers[allocation.index] = f"input(in[{allocation.parameter}])"
         elif allocation.kind == "constant" and allocation.sha256:
@@ -87,13 +90,14 @@ class _Arena:
         self._end = 0
 
     def reserve(self, size: int) -> int:
-        start = -(-self._end // ALIGNMENT) * ALIGNMENT
+        start = -(-self._end // ALIGNMENT) * ALIGNMENT  # rounded up
         self._end = start + size
         return start
 
 
 def _direct_outputs(program: Program) -> dict[int, int]:
     """The numbers of outputs by allocation, for results that are alone in an output allocation and fill it."""
+    # XLA may let two results share an allocation, or return a parameter: then only a copy can fill the caller's buffers.
     owners = Counter(result.slice.allocation for result in program.results)
     return {
         result.slice.allocation: number

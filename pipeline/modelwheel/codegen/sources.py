@@ -65,6 +65,7 @@ def level_source(
         text, needed = _variant_function(variant, constants, states)
         functions.append(text)
         headers |= needed
+    # Only the kernels in use are included: the others would cost compile time, and every level compiles its own copies.
     includes = "".join(f'#include "kernels/{header}"\n' for header in sorted(headers))
     rows = ",\n".join(
         f"    {{{v.batch_size}, arena_bytes_b{v.batch_size}, input_staging_b{v.batch_size}, "
@@ -103,6 +104,8 @@ def _variant_function(
     memory = plan_memory(program, constants, states)
     writer = ThunkWriter(prefix=suffix)
     calls = writer.write(program.thunks)
+    # Kernels run one after the other, so they share one piece of scratch memory, as large as the largest need. The sizes
+    # are constant expressions that only the C++ compiler can evaluate: they depend on the vectors of the level.
     scratch = "0"
     for size in dict.fromkeys(writer.scratch):
         scratch = f"larger({scratch}, {size})"
@@ -134,6 +137,7 @@ def _size_table(name: str, sizes: Sequence[int]) -> str:
 def tables_source(model: ModelTables, levels: Sequence[Level], states: int) -> str:
     """Generates the C++ file with the model's names, tensors, batch sizes and levels."""
     inputs, outputs = model.signature.inputs, model.signature.outputs
+    # Each level's table is in another translation unit, compiled with other instructions: here it is only declared.
     declarations = "".join(
         f"namespace {level.identifier} {{ extern const Variant variants[]; }}\n" for level in levels
     )

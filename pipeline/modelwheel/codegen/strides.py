@@ -25,6 +25,7 @@ def merge(array: Array, axes: Sequence[int]) -> Axis:
         UnsupportedProgramError: No single stride leads through all their elements.
     """
     strides = array.strides
+    # An axis of extent 1 may have any stride: its index is always 0.
     wide = [axis for axis in axes if array.shape[axis] != 1]
     if not wide:
         return Axis(1, 1)
@@ -98,6 +99,7 @@ def sort_extents(sort: Sort) -> tuple[int, int, int]:
     first = sort.operands[0]
     if any(operand.minor_to_major != first.minor_to_major for operand in sort.operands):
         raise UnsupportedProgramError("a sort over arrays of different layouts is not supported")
+    # The kernel walks memory, not axes: what varies slower than the sorted axis is outer, what varies faster is inner.
     outer = inner = 1
     seen = False
     for axis in reversed(first.minor_to_major):

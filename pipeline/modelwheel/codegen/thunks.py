@@ -80,6 +80,7 @@ class ThunkWriter:
         arguments = ", ".join(
             f"{{{pointer(part)}, {part.size}}}" for part in kernel.arguments + kernel.results
         )
+        # XLA divides large kernels into work groups for its thread pool; here they run one after the other.
         groups = "" if kernel.workgroups == (1, 1, 1) else f", {braces(kernel.workgroups)}"
         return f"if (!call({kernel.symbol}, {{{arguments}}}{groups})) return false;"
 
@@ -89,6 +90,7 @@ class ThunkWriter:
         values = [axis.size for axis in (batch, m, n, k)]
         values += [axis.stride for axis in axes.lhs + axes.rhs + axes.out]
         lhs, rhs, out = (cpp_type(array) for array in (dot.lhs, dot.rhs, dot.out))
+        # The result may have another type than the factors (float for bfloat16), but the kernels have one type for both.
         if lhs != rhs:
             raise UnsupportedProgramError(f"a matrix product of {lhs} by {rhs} is not supported")
         types = lhs if lhs == out else f"{lhs}, {out}"
@@ -165,6 +167,7 @@ class ThunkWriter:
         yield "}"
 
     def _sort(self, sort: Sort) -> str:
+        # The comparator is machine code of the model and knows the element types; moving elements needs their sizes only.
         outer, size, inner = sort_extents(sort)
         item_bytes = [operand.element_type.item_bytes for operand in sort.operands]
         table = self._table(
@@ -184,6 +187,7 @@ class ThunkWriter:
         )
 
     def _fft(self, fft: Fft) -> str:
+        # `lengths` are those of the real side: the last axis of the complex side has only n / 2 + 1 elements.
         real = fft.input if fft.fft_type == "rfft" else fft.output
         rank = len(fft.lengths)
         batch = real.elements
@@ -208,6 +212,7 @@ class ThunkWriter:
         return f"fft<{element}>({table}, {pointer(fft.input.slice)}, {pointer(fft.output.slice)}, scratch);"
 
     def _random_state(self, draw: RandomState) -> str:
+        # Every thunk has a state of its own, as in XLA, where it is a member of the thunk (RngGetAndUpdateStateThunk).
         number = self.random_states
         self.random_states += 1
         self.headers.add("rng.h")

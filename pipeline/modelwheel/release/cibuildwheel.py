@@ -55,6 +55,7 @@ class Selection:
     @property
     def options(self) -> tuple[str, ...]:
         """Command-line options of cibuildwheel."""
+        # Identifiers may be for architectures that this machine emulates; without them cibuildwheel builds for its own.
         archs = ("--archs", "all") if self.identifiers else ()
         return ("--platform", self.system, *archs)
 
@@ -164,6 +165,7 @@ def _build(
         project = unpack(sdist, Path(directory))
         compiled = {path.name for path in project.glob("platforms/*")}
     _require_machine_code(sdist, compiled, find_identifiers(sdist, selection, environment))
+    # Wheels appear in `out` all together, after the last one has passed its tests.
     with _aside(out) as finished:
         command = _cibuildwheel(*selection.options, "--output-dir", finished, sdist)
         done = stream(command, report, env=environment)
@@ -185,6 +187,7 @@ def find_identifiers(
         UsageError: An identifier in the selection does not exist.
         WheelError: Nothing is selected, or the configuration is invalid.
     """
+    # cibuildwheel ignores an identifier that does not exist if there is another one: a typo would go unnoticed.
     command = _cibuildwheel(*selection.options, "--print-build-identifiers", sdist)
     done = run(command, env=environment, check=False)
     found = tuple(done.text.split())
@@ -241,6 +244,7 @@ def _failure(sdist: Path, done: Completed) -> ModelwheelError:
     text = _COLOUR.sub("", f"{done.text}\n{done.stderr.decode(errors='replace')}")
     lines = [line.rstrip() for line in text.splitlines()]
     identifier, step = "", ""
+    # cibuildwheel has no machine-readable log; its headings are "Building X wheel" and "Step...".
     for line in lines:
         if heading := _BUILDING.fullmatch(line):
             identifier = heading[1]

@@ -117,6 +117,7 @@ def plan_jobs(
             "there is nothing to build: no spec has CPU levels of "
             f"{' or '.join(platform.name for platform in wanted)}; check `targets` in the specs"
         )
+    # Longer jobs until they fit into the limit. Shards are rounded up, so there is no closed form.
     seconds = JOB_SECONDS
     while sum(cell.count_shards(seconds) for cell in cells) > MAX_JOBS:
         seconds *= 1.05
@@ -217,6 +218,8 @@ def _jobs(cell: _Cell, shards: int) -> Iterator[WheelJob]:
 
 def _spread(costs: Mapping[str, float], shards: int) -> list[list[str]]:
     """Divides the names into `shards` lists of about the same cost, none of them empty."""
+    # A heap of (load, shard): the next longest spec goes to the shard with the smallest load. Ties are broken by name, so
+    # the order of the specs does not matter.
     loads = [(0.0, shard) for shard in range(shards)]
     spread: list[list[str]] = [[] for _ in range(shards)]
     for name in sorted(costs, key=lambda name: (-costs[name], name)):

@@ -51,6 +51,7 @@ def _exported(binary: lief.ELF.Binary) -> list[lief.ELF.Symbol]:
 
 
 def _imports(binary: lief.ELF.Binary) -> Iterator[Import]:
+    # A symbol itself only has a version; which library defines it follows from the table of required versions.
     libraries = {
         str(version.name): str(requirement.name)
         for requirement in binary.symbols_version_requirement
@@ -97,7 +98,7 @@ def _image(binary: lief.ELF.Binary) -> Image:
         for section in binary.sections
         if section.has(_SECTION.FLAGS.ALLOC)
         and not section.has(_SECTION.FLAGS.TLS)
-        and section.type != _SECTION.TYPE.NOBITS
+        and section.type != _SECTION.TYPE.NOBITS  # .bss has no bytes in the file
         and section.size
     ]
     sections.sort(key=lambda section: section.virtual_address)

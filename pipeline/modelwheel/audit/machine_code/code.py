@@ -124,7 +124,9 @@ class Code:
                 yield target
             elif target in image.pointers and image.is_linkage(target):
                 yield image.pointers[target]
+        # Candidates are guesses, and most are not addresses of code; only starts of functions are taken seriously.
         yield from (target for target in block.candidates if target in self._starts)
+        # A function that ends in a call ends there because the callee does not return (abort, a throw).
         if block.falls_through and not (function.whole and block.calls_last):
             yield function.end
 
@@ -137,6 +139,8 @@ def _divide(image: Image, decode: Decode, alignment: int) -> list[Function]:
         if section.executable
         for start, end in _pieces(image, section)
     ]
+    # Functions with a known size are trusted. The rest is split at every address that something else refers to; this
+    # needs the references of all pieces, so the code is decoded before it is split, and split pieces again.
     sized = {address for address, size in image.functions.items() if size}
     named = {target for f in functions for target in f.block.references}
     named.update(image.pointers.values(), image.entries)

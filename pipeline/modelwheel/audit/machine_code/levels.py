@@ -42,6 +42,7 @@ def find_entries(image: Image, levels: Sequence[str], batch_sizes: Sequence[int]
     entries = []
     to_variants = LAYOUT["offsetof(Level, variants)"] - LAYOUT["offsetof(Level, name)"]
     for slot, target in image.pointers.items():
+        # A `Level` is any pair of adjacent pointers of which the first leads to the name of a level.
         variants = image.pointers.get(slot + to_variants)
         level = image.text(target)
         if level is not None and level in levels and variants is not None:
@@ -83,6 +84,9 @@ def assign(
         levels: The names of the levels, lowest first.
         prefix: The prefix of exported functions; another gate checks that nothing else is exported.
     """
+    # The order matters: `_add` keeps the first level that reaches a function. First comes everything that does not go
+    # through a dispatch table: exported functions, and pointers in data other than the entries and linkage tables (a
+    # linkage table only forwards calls, which the graph follows by themselves).
     image = code.image
     apart = {entry.slot for entry in entries} | code.named_pointers()
     roots = [t for slot, t in image.pointers.items() if slot not in apart and image.is_code(t)]

@@ -80,6 +80,7 @@ def decode(content: bytes, address: int) -> Block:
             else:
                 text = _text(instruction, content[start : start + 8])
                 block.uses[features] = Use(instruction.ip, text)
+        # Position-independent code names every address relative to the instruction pointer, so no other operand matters.
         flow = instruction.flow_control
         if instruction.is_ip_rel_memory_operand:
             block.references.add(instruction.ip_rel_memory_address)

@@ -32,6 +32,7 @@ TOOLCHAIN = Path(__file__).with_name("zig.cmake")
 
 _TOOLS = ("auditwheel", "ziglang")
 _EXTENSIONS = (".so", ".pyd", ".dylib")
+"""File name suffixes of Python extensions, and of libraries on macOS."""
 
 
 def build_wheels(
@@ -93,6 +94,7 @@ def build_wheel(sdist: Path, target: WheelPlatform, interpreter: Interpreter, ou
             if target.objects.system == "macos":
                 hide_symbols(path)
         wheel = _build(project, interpreter if extension else None, environment, work)
+        # auditwheel knows Linux alone. Elsewhere the tag comes from the build environment.
         if target.libc:
             wheel = _repair(wheel, target, work)
         require_name(wheel, target, interpreter if extension else None)
@@ -138,7 +140,9 @@ def build_environment(target: WheelPlatform) -> dict[str, str]:
         "MODELWHEEL_ZIG": str(Path(package.origin).with_name("zig")),
         "MODELWHEEL_ZIG_TARGET": target.zig,
         "MODELWHEEL_ZIG_SYSTEM": target.system.cmake,
-        "_PYTHON_HOST_PLATFORM": python_platform(target),
+        "_PYTHON_HOST_PLATFORM": python_platform(
+            target
+        ),  # CPython's own variable for cross-building (sysconfig)
     }
 
 
