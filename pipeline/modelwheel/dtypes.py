@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 class ElementType(IntEnum):
     """An element type; its value is the number in XLA's PrimitiveType (xla/xla_data.proto).
 
-    `modelwheel_dtype` of `modelwheel/abi.h` has the same names and numbers. A new type needs a row here, and in C++ a
-    line each in `abi.h`, `dtype_of` and `dtype_name` of `buffer.hpp`, and `numpy_kind` of `arrays.h`; tests compare them.
+    `modelwheel_dtype` of `modelwheel/abi.h` has the same names and numbers. A new type needs a row here,
+    and in C++ a line each in `abi.h`, `dtype_of` and `dtype_name` of `buffer.hpp`, and `numpy_kind` of
+    `arrays.h`; tests compare them.
     """
 
     item_bytes: int

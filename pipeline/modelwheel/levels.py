@@ -81,7 +81,8 @@ def default_levels(architecture: str) -> tuple[Level, ...]:
 
 
 def features_up_to(level: Level) -> tuple[Feature, ...]:
-    """What a level has beyond the lowest one of its architecture: its own features and those of the levels below."""
+    """What a level has beyond the lowest one of its architecture: its own features and those of the levels
+    below."""
     levels = levels_of(level.architecture)
     below = levels[: levels.index(level) + 1]
     return tuple(feature for one in below for feature in one.features)

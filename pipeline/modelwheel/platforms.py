@@ -1,7 +1,7 @@
 """What models are compiled, packed and audited for: the rows of `resources/platforms.toml`.
 
-A *platform* is an operating system on an architecture: what an object file is made for. A wheel is for one of them and,
-on Linux, for one C library.
+A *platform* is an operating system on an architecture: what an object file is made for. A wheel is for one
+of them and, on Linux, for one C library.
 """
 
 from __future__ import annotations

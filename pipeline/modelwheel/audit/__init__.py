@@ -1,7 +1,7 @@
 """The release rules of `modelwheel audit`, which cibuildwheel runs as its `audit-command` on every wheel.
 
-Each rule is a gate: a module with a function `check` that yields findings about an opened wheel. Nothing is installed
-or run, so wheels of every platform can be checked on any machine.
+Each rule is a gate: a module with a function `check` that yields findings about an opened wheel. Nothing is
+installed or run, so wheels of every platform can be checked on any machine.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
 """Estimates the cost of running a variant from its program alone.
 
-Estimates only decide how a batch is split into compiled batch sizes, so their ratios matter and not their unit. They
-are not measured: a build gives the same result on every machine. `modelwheel tune` measures them.
+Estimates only decide how a batch is split into compiled batch sizes, so their ratios matter and not their
+unit. They are not measured: a build gives the same result on every machine. `modelwheel tune` measures
+them.
 """
 
 from __future__ import annotations
 
 from ..compiler.program import Program, walk
 
-# A roofline model (Williams, Waterman, Patterson, Roofline, CACM 52(4), 2009) with overheads, for one core of a server.
+# A roofline model (Williams, Waterman, Patterson, Roofline, CACM 52(4), 2009) with overheads, for one core
+# of a server.
 _NANOSECONDS_PER_CALL = 200.0
 _NANOSECONDS_PER_THUNK = 15.0
 _OPERATIONS_PER_NANOSECOND = 30.0

@@ -1,8 +1,8 @@
 """Plans where every allocation of a program is in memory at run time.
 
-XLA assigns all values of a program to a set of allocations (xla/service/buffer_assignment.h). Parameters and outputs
-are the caller's buffers where possible, constants are in the weights, and all others have fixed offsets in the arena of
-an instance:
+XLA assigns all values of a program to a set of allocations (xla/service/buffer_assignment.h). Parameters
+and outputs are the caller's buffers where possible, constants are in the weights, and all others have fixed
+offsets in the arena of an instance:
 
     random states | temporaries | staging of inputs | staging of outputs | scratch of kernels
 """
@@ -55,8 +55,8 @@ def plan_memory(program: Program, constants: Mapping[str, int], random_states: i
         random_states: The number of random states at the start of the arena. All variants of a
             model have the same number.
     """
-    # The order of these calls is the layout in the docstring of this module. The runtime relies on it only for the random
-    # states, which are at the start of the arena (seed_random_states in model.cpp).
+    # The order of these calls is the layout in the docstring of this module. The runtime relies on it only
+    # for the random states, which are at the start of the arena (seed_random_states in model.cpp).
     arena = _Arena()
     arena.reserve(random_states * RANDOM_STATE_BYTES)
     direct = _direct_outputs(program)
@@ -97,7 +97,8 @@ class _Arena:
 
 def _direct_outputs(program: Program) -> dict[int, int]:
     """The numbers of outputs by allocation, for results that are alone in an output allocation and fill it."""
-    # XLA may let two results share an allocation, or return a parameter: then only a copy can fill the caller's buffers.
+    # XLA may let two results share an allocation, or return a parameter: then only a copy can fill the
+    # caller's buffers.
     owners = Counter(result.slice.allocation for result in program.results)
     return {
         result.slice.allocation: number

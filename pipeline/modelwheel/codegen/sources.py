@@ -65,7 +65,8 @@ def level_source(
         text, needed = _variant_function(variant, constants, states)
         functions.append(text)
         headers |= needed
-    # Only the kernels in use are included: the others would cost compile time, and every level compiles its own copies.
+    # Only the kernels in use are included: the others would cost compile time, and every level compiles its
+    # own copies.
     includes = "".join(f'#include "kernels/{header}"\n' for header in sorted(headers))
     rows = ",\n".join(
         f"    {{{v.batch_size}, arena_bytes_b{v.batch_size}, input_staging_b{v.batch_size}, "
@@ -104,8 +105,9 @@ def _variant_function(
     memory = plan_memory(program, constants, states)
     writer = ThunkWriter(prefix=suffix)
     calls = writer.write(program.thunks)
-    # Kernels run one after the other, so they share one piece of scratch memory, as large as the largest need. The sizes
-    # are constant expressions that only the C++ compiler can evaluate: they depend on the vectors of the level.
+    # Kernels run one after the other, so they share one piece of scratch memory, as large as the largest
+    # need. The sizes are constant expressions that only the C++ compiler can evaluate: they depend on the
+    # vectors of the level.
     scratch = "0"
     for size in dict.fromkeys(writer.scratch):
         scratch = f"larger({scratch}, {size})"
@@ -198,7 +200,8 @@ def _tensor_tables(kind: str, tensors: Sequence[Tensor]) -> str:
 
 
 def quote(text: str) -> str:
-    """A C string literal for any text; all bytes except plain ASCII are escaped, and question marks because of trigraphs."""
+    """A C string literal for any text; all bytes except plain ASCII are escaped, and question marks because of
+    trigraphs."""
     plain = "".join(
         chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
         for byte in text.encode()

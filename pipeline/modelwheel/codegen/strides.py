@@ -54,8 +54,8 @@ class DotAxes:
 
 
 def dot_axes(dot: Dot) -> DotAxes:
-    """The axes of a dot. The result has the batch axes first, then the free axes of lhs, then those of rhs (DotGeneral in
-    https://openxla.org/xla/operation_semantics)."""
+    """The axes of a dot. The result has the batch axes first, then the free axes of lhs, then those of rhs
+    (DotGeneral in https://openxla.org/xla/operation_semantics)."""
     lhs_free = _free_axes(dot.lhs, dot.lhs_batch, dot.lhs_contracting)
     rhs_free = _free_axes(dot.rhs, dot.rhs_batch, dot.rhs_contracting)
     batch, m = len(dot.lhs_batch), len(lhs_free)
@@ -99,7 +99,8 @@ def sort_extents(sort: Sort) -> tuple[int, int, int]:
     first = sort.operands[0]
     if any(operand.minor_to_major != first.minor_to_major for operand in sort.operands):
         raise UnsupportedProgramError("a sort over arrays of different layouts is not supported")
-    # The kernel walks memory, not axes: what varies slower than the sorted axis is outer, what varies faster is inner.
+    # The kernel walks memory, not axes: what varies slower than the sorted axis is outer, what varies
+    # faster is inner.
     outer = inner = 1
     seen = False
     for axis in reversed(first.minor_to_major):

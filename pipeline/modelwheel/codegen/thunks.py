@@ -1,8 +1,8 @@
 """Writes thunks as C++: a call for each of them, with loops and branches around the calls.
 
-XLA's CPU backend compiles a module into thunks (xla/backends/cpu/runtime/thunk.h lists their kinds). Its own runtime
-interprets them; here they become the body of one function for each variant. Shapes become `constexpr` tables before
-the function, so the compiler knows the size of the kernels' scratch memory.
+XLA's CPU backend compiles a module into thunks (xla/backends/cpu/runtime/thunk.h lists their kinds). Its
+own runtime interprets them; here they become the body of one function for each variant. Shapes become
+`constexpr` tables before the function, so the compiler knows the size of the kernels' scratch memory.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class ThunkWriter:
         values = [axis.size for axis in (batch, m, n, k)]
         values += [axis.stride for axis in axes.lhs + axes.rhs + axes.out]
         lhs, rhs, out = (cpp_type(array) for array in (dot.lhs, dot.rhs, dot.out))
-        # The result may have another type than the factors (float for bfloat16), but the kernels have one type for both.
+        # The result may have another type than the factors (float for bfloat16), but the kernels have one
+        # type for both.
         if lhs != rhs:
             raise UnsupportedProgramError(f"a matrix product of {lhs} by {rhs} is not supported")
         types = lhs if lhs == out else f"{lhs}, {out}"
@@ -167,7 +168,8 @@ class ThunkWriter:
         yield "}"
 
     def _sort(self, sort: Sort) -> str:
-        # The comparator is machine code of the model and knows the element types; moving elements needs their sizes only.
+        # The comparator is machine code of the model and knows the element types; moving elements needs
+        # their sizes only.
         outer, size, inner = sort_extents(sort)
         item_bytes = [operand.element_type.item_bytes for operand in sort.operands]
         table = self._table(
@@ -212,7 +214,8 @@ class ThunkWriter:
         return f"fft<{element}>({table}, {pointer(fft.input.slice)}, {pointer(fft.output.slice)}, scratch);"
 
     def _random_state(self, draw: RandomState) -> str:
-        # Every thunk has a state of its own, as in XLA, where it is a member of the thunk (RngGetAndUpdateStateThunk).
+        # Every thunk has a state of its own, as in XLA, where it is a member of the thunk
+        # (RngGetAndUpdateStateThunk).
         number = self.random_states
         self.random_states += 1
         self.headers.add("rng.h")

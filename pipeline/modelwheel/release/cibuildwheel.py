@@ -55,7 +55,8 @@ class Selection:
     @property
     def options(self) -> tuple[str, ...]:
         """Command-line options of cibuildwheel."""
-        # Identifiers may be for architectures that this machine emulates; without them cibuildwheel builds for its own.
+        # Identifiers may be for architectures that this machine emulates; without them cibuildwheel builds
+        # for its own.
         archs = ("--archs", "all") if self.identifiers else ()
         return ("--platform", self.system, *archs)
 
@@ -146,7 +147,7 @@ def _settings() -> dict[str, str]:
     quoted = subprocess.list2cmdline(audit) if sys.platform == "win32" else shlex.join(audit)
     settings = {
         "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH),
-        "CIBW_AUDIT_COMMAND": f"{quoted} {{wheel}}",  # runs outside of the container, on the repaired wheel, before its tests
+        "CIBW_AUDIT_COMMAND": f"{quoted} {{wheel}}",  # outside of the container, before the tests
         "CIBW_AUDIT_REQUIRES": "",
         # Faster than pip, and downloads nothing from a code host; the images of manylinux include uv.
         "CIBW_BUILD_FRONTEND": "build[uv]",

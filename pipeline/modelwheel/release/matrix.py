@@ -97,10 +97,11 @@ class _Cell:
 def plan_jobs(
     specs: Sequence[Spec], platforms: Sequence[str] = (), *, musllinux: bool = False
 ) -> list[WheelJob]:
-    """Returns the jobs of a release. Each spec's wheels for a platform and a group of Pythons belong to exactly one job.
+    """Returns the jobs of a release. Each spec's wheels for a platform and a group of Pythons belong to
+    exactly one job.
 
-    Specs are distributed by the longest-processing-time-first rule, whose longest job takes at most 4/3 of the optimum
-    (R. L. Graham, Bounds on Multiprocessing Timing Anomalies, SIAM J. Appl. Math. 17, 1969).
+    Specs are distributed by the longest-processing-time-first rule, whose longest job takes at most 4/3 of
+    the optimum (R. L. Graham, Bounds on Multiprocessing Timing Anomalies, SIAM J. Appl. Math. 17, 1969).
 
     Args:
         specs: The specs to release.
@@ -218,8 +219,8 @@ def _jobs(cell: _Cell, shards: int) -> Iterator[WheelJob]:
 
 def _spread(costs: Mapping[str, float], shards: int) -> list[list[str]]:
     """Divides the names into `shards` lists of about the same cost, none of them empty."""
-    # A heap of (load, shard): the next longest spec goes to the shard with the smallest load. Ties are broken by name, so
-    # the order of the specs does not matter.
+    # A heap of (load, shard): the next longest spec goes to the shard with the smallest load. Ties are
+    # broken by name, so the order of the specs does not matter.
     loads = [(0.0, shard) for shard in range(shards)]
     spread: list[list[str]] = [[] for _ in range(shards)]
     for name in sorted(costs, key=lambda name: (-costs[name], name)):

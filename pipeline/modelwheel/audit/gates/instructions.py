@@ -1,9 +1,10 @@
 """Gate: no CPU runs an instruction that it does not have.
 
-Code that is reachable only through the entries of a CPU level may use the features of that level. All other code may
-use only what every CPU of the platform has. Reachability is computed from the machine code itself (`levels.py`), and
-not from the objects that went into the library: only the finished wheel shows what the linker merged, what came from
-the compiler's own libraries, and whether a lower level can call a function that was compiled for a higher one.
+Code that is reachable only through the entries of a CPU level may use the features of that level. All other
+code may use only what every CPU of the platform has. Reachability is computed from the machine code itself
+(`levels.py`), and not from the objects that went into the library: only the finished wheel shows what the
+linker merged, what came from the compiler's own libraries, and whether a lower level can call a function
+that was compiled for a higher one.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from ..opened import OpenedWheel
 from .finding import GateFinding
 
 _OF_CLANGS_RUNTIME = frozenset({"SVE (cntd)", "MTE (stg)", "SME"})
-"""Allowed in extensions, which may contain LLVM's runtime: its unwinder reads the vector length or clears memory tags only
-for frames whose tables say that they use them, and `__arm_za_disable` checks for SME first."""
+"""Allowed in extensions, which may contain LLVM's runtime: its unwinder reads the vector length or clears
+memory tags only for frames whose tables say that they use them, and `__arm_za_disable` checks for SME
+first."""
 
 _MOST = 5
 """Functions of a binary that are reported one by one; the rest are counted."""
@@ -106,7 +108,8 @@ def allowed(level: str, binary: Binary) -> frozenset[str]:
 def _report(
     binary: Binary, code: Code, places: dict[int, Place], also: frozenset[str] = frozenset()
 ) -> Iterator[GateFinding]:
-    # Unreachable code is held to the baseline, too: what seems unreachable may be called in a way that is not understood.
+    # Unreachable code is held to the baseline, too: what seems unreachable may be called in a way that is
+    # not understood.
     levels = {place.level for place in places.values()} | {""}
     permitted = {level: also | allowed(level, binary) for level in levels}
     wrong = [

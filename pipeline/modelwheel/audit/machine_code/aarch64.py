@@ -1,8 +1,8 @@
 """AArch64 machine code: the features beyond Armv8-A that each instruction needs, and the addresses it refers to.
 
-Capstone disassembles, but its instruction groups do not cover LSE, FP16 and SVE. Features are derived from mnemonic and
-operands instead, following the Arm Architecture Reference Manual (DDI 0487): all mnemonics of Armv8.0-A are listed
-here, and any other mnemonic is beyond it.
+Capstone disassembles, but its instruction groups do not cover LSE, FP16 and SVE. Features are derived from
+mnemonic and operands instead, following the Arm Architecture Reference Manual (DDI 0487): all mnemonics of
+Armv8.0-A are listed here, and any other mnemonic is beyond it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ _BEYOND = (
     (r"(st|stz|ld)2?gm?$|stgp$|irg$|gmi$|addg$|subg$|subps?$", "MTE"),
     (r"smst(art|op)$|(add|rd)s[vp]l$", "SME"),
 )
-"""Features beyond Armv8.0-A by patterns of mnemonics; the first match counts. Levels and platforms use the same names."""
+"""Features beyond Armv8.0-A by patterns of mnemonics; the first match counts. Levels and platforms use the
+same names."""
 
 _SCALABLE = re.compile(r"\b(z\d|p\d+(/|\.|,|\b))")
 _MATRIX = re.compile(r"\bza\b|\bza\[")
@@ -129,8 +130,9 @@ _NEEDS = cache(needs)
 class _Addresses:
     """Addresses that code computes from a page (`adrp`) and an offset (`add` or `ldr`).
 
-    Compilers usually emit one right after the other. Basic blocks may be laid out in another order than they run, so
-    every offset that is added to a register is also combined with every page that the register ever holds.
+    Compilers usually emit one right after the other. Basic blocks may be laid out in another order than
+    they run, so every offset that is added to a register is also combined with every page that the register
+    ever holds.
     """
 
     def __init__(self) -> None:

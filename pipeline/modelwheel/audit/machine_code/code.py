@@ -1,10 +1,11 @@
 """The call graph of a binary, from its machine code.
 
-Wheels have no symbols, so functions are delimited by the unwind tables (ELF's `.eh_frame_hdr`, PE's `.pdata`) and
-Mach-O's function starts, and between these by the targets of calls. An edge connects a function with every function
-that it jumps to, calls or takes the address of. Wherever this is uncertain the graph has an edge too many, never one too
-few. Unreachable functions are checked as if every CPU could run them. Tables of offsets to functions, which need no
-relocations, are not recognised; compilers use them only for labels inside one function.
+Wheels have no symbols, so functions are delimited by the unwind tables (ELF's `.eh_frame_hdr`, PE's
+`.pdata`) and Mach-O's function starts, and between these by the targets of calls. An edge connects a
+function with every function that it jumps to, calls or takes the address of. Wherever this is uncertain the
+graph has an edge too many, never one too few. Unreachable functions are checked as if every CPU could run
+them. Tables of offsets to functions, which need no relocations, are not recognised; compilers use them only
+for labels inside one function.
 """
 
 from __future__ import annotations
@@ -139,8 +140,9 @@ def _divide(image: Image, decode: Decode, alignment: int) -> list[Function]:
         if section.executable
         for start, end in _pieces(image, section)
     ]
-    # Functions with a known size are trusted. The rest is split at every address that something else refers to; this
-    # needs the references of all pieces, so the code is decoded before it is split, and split pieces again.
+    # Functions with a known size are trusted. The rest is split at every address that something else refers
+    # to; this needs the references of all pieces, so the code is decoded before it is split, and split
+    # pieces again.
     sized = {address for address, size in image.functions.items() if size}
     named = {target for f in functions for target in f.block.references}
     named.update(image.pointers.values(), image.entries)

@@ -1,8 +1,9 @@
 """Assigns the functions of a model's library to CPU levels, from the library's own dispatch tables.
 
-`modelwheel::Level` and `modelwheel::Variant` (`src/program.h`) name the function that runs each level and batch size.
-Code that is reachable from the functions of one level only belongs to that level; code that is also reachable from
-elsewhere must run on lower levels too. Names of functions are not needed, and wheels have none.
+`modelwheel::Level` and `modelwheel::Variant` (`src/program.h`) name the function that runs each level and
+batch size. Code that is reachable from the functions of one level only belongs to that level; code that is
+also reachable from elsewhere must run on lower levels too. Names of functions are not needed, and wheels
+have none.
 """
 
 from __future__ import annotations
@@ -84,9 +85,9 @@ def assign(
         levels: The names of the levels, lowest first.
         prefix: The prefix of exported functions; another gate checks that nothing else is exported.
     """
-    # The order matters: `_add` keeps the first level that reaches a function. First comes everything that does not go
-    # through a dispatch table: exported functions, and pointers in data other than the entries and linkage tables (a
-    # linkage table only forwards calls, which the graph follows by themselves).
+    # The order matters: `_add` keeps the first level that reaches a function. First comes everything that
+    # does not go through a dispatch table: exported functions, and pointers in data other than the entries
+    # and linkage tables (a linkage table only forwards calls, which the graph follows by themselves).
     image = code.image
     apart = {entry.slot for entry in entries} | code.named_pointers()
     roots = [t for slot, t in image.pointers.items() if slot not in apart and image.is_code(t)]

@@ -1,7 +1,7 @@
 """x86-64 machine code: the CPU features that each instruction needs, and the addresses it refers to.
 
-iced-x86 knows the CPUID features of every instruction form. Capstone's groups are not enough: FMA, POPCNT, LZCNT, VNNI,
-VBMI and half of AVX-512 have none, so they would pass for the baseline.
+iced-x86 knows the CPUID features of every instruction form. Capstone's groups are not enough: FMA, POPCNT,
+LZCNT, VNNI, VBMI and half of AVX-512 have none, so they would pass for the baseline.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def decode(content: bytes, address: int) -> Block:
             else:
                 text = _text(instruction, content[start : start + 8])
                 block.uses[features] = Use(instruction.ip, text)
-        # Position-independent code names every address relative to the instruction pointer, so no other operand matters.
+        # Position-independent code names every address relative to the instruction pointer, so no other
+        # operand matters.
         flow = instruction.flow_control
         if instruction.is_ip_rel_memory_operand:
             block.references.add(instruction.ip_rel_memory_address)

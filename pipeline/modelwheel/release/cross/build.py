@@ -209,9 +209,10 @@ def _install_backend(project: Path, interpreter: Interpreter, directory: Path) -
 def _repair(wheel: Path, target: WheelPlatform, work: Path) -> Path:
     """Has auditwheel check a Linux wheel and choose its platform tag; nothing is copied into the wheel.
 
-    The option is `--plat auto` because auditwheel accepts explicit platforms only for this machine's architecture and C
-    library. It takes the C library of a wheel from the file name. For musl it would search this machine, and find
-    glibc's linker script or copy Debian's musl into the wheel, so it gets an empty search path and leaves libc.so out.
+    The option is `--plat auto` because auditwheel accepts explicit platforms only for this machine's
+    architecture and C library. It takes the C library of a wheel from the file name. For musl it would
+    search this machine, and find glibc's linker script or copy Debian's musl into the wheel, so it gets an
+    empty search path and leaves libc.so out.
     """
     out, nowhere = work / "repaired", work / "nowhere"
     nowhere.mkdir()
@@ -238,8 +239,8 @@ def _tag(target: WheelPlatform) -> str:
 def require_name(wheel: Path, target: WheelPlatform, interpreter: Interpreter | None) -> None:
     """Checks that the names of a wheel and of the extension in it are right for the target.
 
-    By default build backends and pybind11 ask the Python that runs them, which belongs to this system. This shows that
-    our environment variables took effect.
+    By default build backends and pybind11 ask the Python that runs them, which belongs to this system. This
+    shows that our environment variables took effect.
 
     Args:
         wheel: The wheel.

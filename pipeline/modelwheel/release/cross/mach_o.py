@@ -1,7 +1,7 @@
 """Hides symbols in Mach-O objects.
 
-zig's linker for macOS accepts no list of exported symbols, so a library would export every symbol that its objects do
-not hide.
+zig's linker for macOS accepts no list of exported symbols, so a library would export every symbol that its
+objects do not hide.
 """
 
 from __future__ import annotations

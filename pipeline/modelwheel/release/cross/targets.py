@@ -24,10 +24,10 @@ def find_target(tag: str) -> WheelPlatform:
 def can_build_extensions(target: WheelPlatform) -> bool:
     """Whether wheels with a Python extension can be cross-built.
 
-    Extensions need the headers of Python. These differ in `pyconfig.h` between operating systems, and no package index
-    has them. Between the processors and C libraries of Linux no difference reaches an extension, so this machine's
-    headers serve for all of them. For macOS and Windows only wheels without an extension are cross-built
-    (`package.bindings: shared`).
+    Extensions need the headers of Python. These differ in `pyconfig.h` between operating systems, and no
+    package index has them. Between the processors and C libraries of Linux no difference reaches an
+    extension, so this machine's headers serve for all of them. For macOS and Windows only wheels without an
+    extension are cross-built (`package.bindings: shared`).
     """
     return bool(target.libc)
 
