@@ -374,16 +374,24 @@ def index(
             "site, and all links are relative.",
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the site.")] = Path(
-        "site"
-    ),
+    site_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="The site's simple API in the install lines of the page, if the wheels are copied; "
+            f"by default `site` in {FILE_NAME}.",
+        ),
+    ] = None,
+    out: Annotated[Path, Out] = Path("site"),
 ) -> None:
     """Write a static package index with a catalogue page of the models."""
     extras.require("publish", "`modelwheel index`")
     from ..index.site import write_site
     from ..util.words import count
 
-    site = write_site(wheels, out, base_url or None, find_address("site", None))
+    if base_url:
+        refuse_together("--base-url", {"--site-url": site_url}, "the site's API is below it")
+    site = write_site(wheels, out, base_url or None, find_address("site", site_url))
     where = "copied" if site.copied else "to be served at the same address"
     numbers = f"{count(site.projects, 'model')}, {count(site.wheels, 'wheel')}"
     typer.echo(f"wrote {site.directory}: {numbers} {where}")

@@ -58,6 +58,8 @@ def refusal(*arguments: str) -> str:
         (f"report {WHEEL} --summary absent/summary.md", "cannot write to absent/summary.md"),
         ("index absent", "absent: no such file or directory"),
         (f"index {WHEEL} --base-url models", "--base-url 'models' is not a plain http or https address"),
+        (f"index {WHEEL} --base-url https://a.example/ --site-url https://b.example/simple/",
+         "--base-url cannot be combined with --site-url"),
         (f"publish {WHEEL}", "pass --repository-url URL, or set `upload`"),
         ("download a.yaml", "pass --index-url URL, or set `url`"),
         ("runtime --tag modelwheel-runtime-0.0", "the tag 'modelwheel-runtime-0.0' is not"),
