@@ -1,13 +1,12 @@
-"""Whether a wheel or source distribution agrees with itself: its lists of hashes, manifest, bill, library.
+"""Checks that a wheel or source distribution is consistent: hashes, manifest, metadata, SBOM, library.
 
-All of this is found out from the file alone; `modelwheel.provenance.replay` goes on to where it comes from.
+Only the file itself is read; `modelwheel.provenance.replay` compares it with its source.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from .. import __version__
@@ -16,44 +15,38 @@ from ..assembly.describe import LICENSES
 from ..assembly.manifest import File, Manifest
 from ..source.fetch import tree_digest
 from ..util.files import FileDigest
+from ..util.words import count, first_few
 from ..wheelfile.contents import Contents
 
 
 class BrokenLinkError(Exception):
-    """What was compared differs; the message says where."""
+    """A comparison failed; the message says where."""
 
 
 class UncheckedLinkError(Exception):
-    """Nothing could be compared here; the message says why."""
-
-
-def some(names: Iterable[str], limit: int = 3) -> str:
-    """The first names in alphabetical order, each once, and how many more there are."""
-    names = sorted(set(names))
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return f"{', '.join(names[:limit])}{more}"
+    """Nothing could be compared; the message says why."""
 
 
 def check_files(contents: Contents) -> str:
-    """Every file is in the list of hashes, and is what the list says; a sentence about it.
+    """Compares every file with the list of hashes and returns a sentence about the result.
 
     Raises:
-        BrokenLinkError: A file is not.
+        BrokenLinkError: A file is not listed, missing, or differs.
         WheelError: The list cannot be read.
     """
     mismatches = list(contents.mismatches())
     if mismatches:
         said = [f"{mismatch.file} {mismatch.problem}" for mismatch in mismatches]
-        raise BrokenLinkError(some(said))
+        raise BrokenLinkError(first_few(said))
     listed = sum(file is not None for file in contents.listed.values())
-    return f"{listed} files match their hashes in {contents.hash_list}"
+    return f"{count(listed, 'file')} with the hashes in {contents.hash_list}"
 
 
 def check_manifests(contents: Contents) -> str:
-    """Manifests name the files that are there, and whatever else tells about the model agrees.
+    """Compares manifests with files, metadata, SBOM and library; returns a sentence about the result.
 
     Raises:
-        BrokenLinkError: Something does not.
+        BrokenLinkError: Something differs.
         WheelError: A manifest cannot be read.
     """
     compared = 0
@@ -63,12 +56,12 @@ def check_manifests(contents: Contents) -> str:
         if contents.kind == "wheel":
             _require_description(contents, manifest)
             _require_sbom(contents, manifest)
-    also = "" if contents.kind == "sdist" else ", bill of materials and library"
-    return f"{compared} files are those that the manifest names; metadata{also} agree with it"
+    also = "" if contents.kind == "sdist" else ", SBOM and library"
+    return f"{count(compared, 'file')}, metadata{also} match the manifest"
 
 
 def library_name(contents: Contents, manifest: Manifest) -> str:
-    """The model's shared library in a wheel.
+    """The name of the model's shared library in a wheel.
 
     Raises:
         BrokenLinkError: There is none.
@@ -77,7 +70,7 @@ def library_name(contents: Contents, manifest: Manifest) -> str:
     for name in (f"lib/lib{module}.so", f"lib/lib{module}.dylib", f"{module}.dll"):
         if f"{module}/{name}" in contents.files:
             return f"{module}/{name}"
-    raise BrokenLinkError(f"the wheel holds no library of {module}")
+    raise BrokenLinkError(f"the wheel has no library of {module}")
 
 
 def _require_identity(contents: Contents, manifest: Manifest) -> None:
@@ -85,13 +78,15 @@ def _require_identity(contents: Contents, manifest: Manifest) -> None:
     said = (metadata.name, str(metadata.version), metadata.license_expression)
     if said != (model.distribution, model.version, model.whole_license):
         raise BrokenLinkError(
-            f"the metadata tell of {' '.join(map(str, said))}, but the manifest of "
+            f"the metadata are of {' '.join(map(str, said))}, but the manifest is of "
             f"{model.distribution} {model.version} {model.whole_license}"
         )
     origin = manifest.provenance
     tree = tree_digest({file.path: FileDigest(file.sha256, file.size) for file in origin.files})
     if tree != origin.tree_sha256 or origin.source.get("tree_sha256") != tree:
-        raise BrokenLinkError("the manifest's tree hash is not that of the files that it lists")
+        raise BrokenLinkError(
+            "the tree hash in the manifest differs from that of the files it lists"
+        )
 
 
 def _require_files(contents: Contents, manifest: Manifest) -> int:
@@ -99,47 +94,47 @@ def _require_files(contents: Contents, manifest: Manifest) -> int:
     for name, file in named.items():
         found = contents.files.get(name)
         if found is None or found.sha256 != file.sha256:
-            raise BrokenLinkError(f"{name} is missing or is not the file that the manifest names")
+            raise BrokenLinkError(f"{name} is missing or differs from the file in the manifest")
     return len(named)
 
 
 def _named_files(contents: Contents, manifest: Manifest) -> dict[str, File]:
-    """Files of the manifest that ought to be here, by their names here."""
+    """The manifest's files that belong into this kind of distribution, by their names in it."""
     if contents.kind == "sdist":
         return {file.path: file for file in manifest.files}
-    metadata = next(name.partition("/")[0] for name in contents.files if ".dist-info/" in name)
+    assert contents.wheel is not None
     named = {}
     for file in manifest.files:
         if file.path.startswith("python/"):
             named[file.path.removeprefix("python/")] = file
         elif file.path.startswith(f"{LICENSES}/"):
-            named[f"{metadata}/licenses/{file.path}"] = file
+            named[f"{contents.wheel.dist_info}/licenses/{file.path}"] = file
     return named
 
 
 def _require_description(contents: Contents, manifest: Manifest) -> None:
-    """The library carries part of the manifest, as its C API and `python -m model_NAME` tell it."""
+    """The library contains part of the manifest, which its C API and `python -m model_NAME` print."""
     name = library_name(contents, manifest)
     about = json.dumps(manifest.about(), sort_keys=True, separators=(",", ":"))
     if about.encode() not in contents.read(name):
-        raise BrokenLinkError(f"{name} tells something else of the model than the manifest does")
+        raise BrokenLinkError(f"{name} describes another model than the manifest")
 
 
 def _require_sbom(contents: Contents, manifest: Manifest) -> None:
     name = f"{manifest.model.module}.cdx.json"
     bills = [bill for path, bill in contents.sboms.items() if PurePosixPath(path).name == name]
     if len(bills) != 1:
-        raise BrokenLinkError(f"the wheel holds {len(bills)} bills of materials {name}")
+        raise BrokenLinkError(f"the wheel has {len(bills)} SBOMs named {name} instead of one")
     if manifest.compiler.modelwheel != __version__:
-        return  # which may have said the same in other words
+        return  # another version may word the same facts differently
     others = [file for file in manifest.files if not file.path.endswith(f"/{sbom.SBOM_TEMPLATE}")]
     expected = json.loads(sbom.template(manifest.model_copy(update={"files": tuple(others)})))
     if difference := _find_difference(expected, bills[0], ""):
-        raise BrokenLinkError(f"{name} says something else than the manifest: {difference}")
+        raise BrokenLinkError(f"{name} differs from the manifest: {difference}")
 
 
 def _find_difference(expected: object, found: object, place: str) -> str | None:
-    """The first place where a bill of materials is not what its template allows."""
+    """The first place where an SBOM does not match its template."""
     if isinstance(expected, dict) and isinstance(found, dict) and set(expected) == set(found):
         pairs = [(f"{place}.{key}", expected[key], found[key]) for key in expected]
     elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
@@ -147,13 +142,13 @@ def _find_difference(expected: object, found: object, place: str) -> str | None:
     elif isinstance(expected, str) and isinstance(found, str):
         return None if _pattern(expected).fullmatch(found) else place
     else:
-        return None if expected == found else place or "the whole"
+        return None if expected == found else place or "the top level"
     differences = (_find_difference(e, f, where.lstrip(".")) for where, e, f in pairs)
     return next((place for place in differences if place is not None), None)
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """What CMake may make of a text of the template of a bill of materials."""
+    """The texts that CMake can make from a text in the SBOM template (see `sbom.cmake`)."""
     parts = re.split(r"@MODEL_SBOM_\w+@", text)
     plain = (part.replace("@AT@", "@").replace("@HASH@", "#") for part in parts)
     return re.compile(".*".join(map(re.escape, plain)))

@@ -1,4 +1,4 @@
-"""Building a wheel or source distribution once more, and comparing the two byte for byte."""
+"""Builds a wheel or source distribution again and compares the two byte for byte."""
 
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ from ..packaging.sdist import build_sdist
 from ..platforms import host_platform
 from ..store.records import Record
 from ..store.store import Store
+from ..util.words import count, first_few
 from ..wheelfile.contents import Contents, open_contents
-from .consistency import BrokenLinkError, UncheckedLinkError, library_name, some
+from .consistency import BrokenLinkError, UncheckedLinkError, library_name
+
+LEVELS_SENTENCE = b"Includes code for "
+"""Begins the line of a wheel's README that lists the levels of all platforms; a test reads the template."""
 
 
 def compare_rebuilt(contents: Contents, record: Record, store: Store) -> str:
-    """Builds the same file from the project in `record`; a sentence on what was the same.
+    """Builds the same file from the project in `record` and returns a sentence about the result.
 
     Raises:
         BrokenLinkError: They differ.
-        UncheckedLinkError: The tools of this machine cannot make the same bytes.
+        UncheckedLinkError: The tools of this machine cannot build the same bytes.
         WheelError: The build failed.
     """
     if contents.kind == "sdist":
@@ -38,23 +42,24 @@ def compare_rebuilt(contents: Contents, record: Record, store: Store) -> str:
 def _require_weights(contents: Contents, manifest: Manifest, record: Record, store: Store) -> None:
     name = library_name(contents, manifest)
     if store.read_bytes(record, manifest.weights) not in contents.read(name):
-        raise BrokenLinkError(f"{name} does not hold the weights that the manifest names")
+        raise BrokenLinkError(f"{name} does not contain the weights in the manifest")
 
 
 def _compare_wheel(contents: Contents, manifest: Manifest, record: Record, store: Store) -> str:
     host = host_platform().name
     if manifest.platform != host:
         raise UncheckedLinkError(
-            f"the wheel is for {manifest.platform} and this is {host}; its weights are in its library"
+            f"the wheel is for {manifest.platform}, but this is {host}; its library contains the weights"
         )
     with store.scratch() as scratch:
         again = open_contents(build_wheel(_render(record, store, scratch), scratch))
         _require_tools(_tools(contents), _tools(again))
         _require_same(contents, again)
     left_out = _left_out(contents, again)
-    but = f", but for {some(left_out)}" if left_out else ""
-    by = some(tool for name, tool in _tools(again).items() if name in COMPILERS)
-    return f"built again by {by}: the same bytes in {len(again.files) - len(left_out)} files{but}"
+    but = f"; not compared: {first_few(sorted(left_out))}" if left_out else ""
+    by = first_few(sorted({tool for name, tool in _tools(again).items() if name in COMPILERS}))
+    same = count(len(again.files) - len(left_out), "file")
+    return f"built again by {by}: {same} identical{but}"
 
 
 def _render(record: Record, store: Store, scratch: Path) -> Path:
@@ -65,7 +70,7 @@ def _render(record: Record, store: Store, scratch: Path) -> Path:
 
 
 def _tools(contents: Contents) -> dict[str, str]:
-    """What a wheel was built with, as its bill of materials and `WHEEL` tell."""
+    """What a wheel was built with, according to its SBOM and its WHEEL file."""
     named = (*COMPILERS, "cmake", "pybind11", "compiler-runtime", "cxx-library")
     tools = {
         component["bom-ref"]: f"{component.get('name')} {component.get('version')}"
@@ -82,10 +87,11 @@ def _require_tools(theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:
     different = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
     if different:
         said, here = (
-            some(tools.get(name, f"no {name}") for name in different) for tools in (theirs, ours)
+            first_few(tools.get(name, f"no {name}") for name in different)
+            for tools in (theirs, ours)
         )
         raise UncheckedLinkError(
-            f"the wheel was built with {said}, and here is {here}; its weights are in its library"
+            f"the wheel was built with {said}, but this machine has {here}; its library contains the weights"
         )
 
 
@@ -99,11 +105,11 @@ def _require_same(contents: Contents, again: Contents) -> None:
         and not _same_metadata(name, contents, again)
     }
     if different:
-        raise BrokenLinkError(f"built again, other bytes are in {some(different)}")
+        raise BrokenLinkError(f"built again, it differs in {first_few(sorted(different))}")
 
 
 def _left_out(contents: Contents, again: Contents) -> set[str]:
-    """Files that cannot be the same: in a wheel for another Python, or one that was repaired."""
+    """Files that cannot be identical: of a wheel for another Python, or of a repaired one."""
     theirs, ours = (parse_wheel_filename(path.name)[3] for path in (contents.path, again.path))
     if theirs == ours:
         return set()
@@ -118,14 +124,14 @@ def _left_out(contents: Contents, again: Contents) -> set[str]:
 def _same_metadata(name: str, contents: Contents, again: Contents) -> bool:
     """Whether two METADATA files differ only in the sentence that lists the levels of all platforms.
 
-    It depends on the other platforms for which the project was compiled, which a wheel does not know.
+    The sentence depends on the other platforms that the project was compiled for. A wheel does not record them.
     """
     texts = (contents.texts.get(name), again.texts.get(name))
     if not name.endswith(".dist-info/METADATA") or None in texts:
         return False
     theirs, ours = (text.splitlines() for text in texts if text is not None)
     return len(theirs) == len(ours) and all(
-        a == b or (a.startswith(b"Includes code for ") and b.startswith(b"Includes code for "))
+        a == b or (a.startswith(LEVELS_SENTENCE) and b.startswith(LEVELS_SENTENCE))
         for a, b in zip(theirs, ours, strict=True)
     )
 
@@ -137,8 +143,9 @@ def _compare_sdist(contents: Contents, record: Record, store: Store) -> str:
         (scratch / "out").mkdir()
         again = build_sdist(project, scratch / "out")
         if again.read_bytes() == contents.path.read_bytes():
-            return f"packed again: the same {contents.path.stat().st_size} bytes"
+            return f"packed again: {contents.path.stat().st_size} bytes identical"
         files = open_contents(again).files
     names = {*contents.files, *files}
     different = {name for name in names if contents.files.get(name) != files.get(name)}
-    raise BrokenLinkError(f"packed again, other bytes are in {some(different) or 'the archive'}")
+    where = first_few(sorted(different)) or "the archive itself"
+    raise BrokenLinkError(f"packed again, it differs in {where}")

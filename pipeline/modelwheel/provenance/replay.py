@@ -1,10 +1,10 @@
 """Traces a wheel or source distribution back to the commit of its model, link by link.
 
-Nothing that the file says is believed: every link is made again and compared by its hashes.
+Every link is made again from its source and compared by hashes; nothing is taken from the file on trust.
 
     files <- manifest <- machine code, weights, C++ <- graphs <- SavedModel <- commit
 
-A link holds, is broken, or cannot be checked here; each says in a sentence what was compared or why not.
+A link is ok, broken, or cannot be checked on this machine. Each has a sentence that says why.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .. import __version__
 from ..assembly.manifest import File, Manifest
 from ..compiler.freeze import GRAPH
 from ..engine.build import BuildOptions, BuildResult, Reporter, build
-from ..engine.steps import steps_of
+from ..engine.plan import plan
 from ..errors import EnvironmentProblemError, ModelwheelError, ReplayError, SpecError
 from ..request import Request, make_request
 from ..source import fetch as source
@@ -32,15 +32,16 @@ from ..spec.sources import AnySource, is_local
 from ..store.records import Record
 from ..store.store import Store
 from ..util.trees import digest_tree
+from ..util.words import count, first_few
 from ..versions import TENSORFLOW_VERSION
 from ..wheelfile.contents import Contents
-from .consistency import BrokenLinkError, UncheckedLinkError, check_files, check_manifests, some
+from .consistency import BrokenLinkError, UncheckedLinkError, check_files, check_manifests
 from .rebuild import compare_rebuilt
 
 State: TypeAlias = Literal["ok", "broken", "unchecked"]
 
 SPECS = "model_specs"
-"""Where the spec of a wheel is looked for."""
+"""Where the spec of a wheel is searched for."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,12 @@ class Link:
     name: str
     state: State
     found: str
-    """What was the same, what is wrong, or why nothing could be compared."""
+    """What was compared, what differs, or why nothing could be compared."""
 
 
 @contextmanager
 def choose_store(*, recompile: bool) -> Iterator[Store]:
-    """The store of this user, or an empty one that vanishes afterwards."""
+    """The user's store, or an empty one that is removed afterwards."""
     if not recompile:
         yield Store()
         return
@@ -70,13 +71,13 @@ def choose_store(*, recompile: bool) -> Iterator[Store]:
 def trace(
     contents: Contents, store: Store, reporter: Reporter, spec: Path | None = None
 ) -> list[Link]:
-    """Makes every link again, as far as the file and this machine allow.
+    """Checks every link, as far as the file and this machine allow.
 
     Args:
         contents: The wheel or source distribution.
-        store: Results that are in it are used; with an empty one everything is made anew.
-        reporter: Is told about the steps that run.
-        spec: The spec; by default one in `model_specs/` that has the digest of the manifest.
+        store: Results in it are used; with an empty store, everything is built again.
+        reporter: Receives the progress of the steps that run.
+        spec: The spec; by default the one in `model_specs/` with the digest that the manifest has.
     """
     chain = _Chain(contents, store, reporter)
     chain.check("files <- list of hashes", lambda: check_files(contents))
@@ -102,7 +103,7 @@ def require_whole(results: Iterable[tuple[Path, Sequence[Link]]]) -> None:
 
 
 class _Chain:
-    """The links so far, and what later ones need of earlier ones."""
+    """The links so far, and the results that later links need."""
 
     def __init__(self, contents: Contents, store: Store, reporter: Reporter) -> None:
         self.links: list[Link] = []
@@ -110,11 +111,10 @@ class _Chain:
         self._spec: Spec | None = None
         self._model: source.FetchedModel | None = None
         self._built: BuildResult | None = None
-        self._records: dict[str, Record] = {}
         self._kinds: dict[str, str] = {}
 
     def check(self, name: str, make: Callable[[], str]) -> bool:
-        """Makes one link; whether it holds."""
+        """Checks one link; whether it is ok."""
         state: State = "ok"
         try:
             found = make()
@@ -126,23 +126,23 @@ class _Chain:
         return state == "ok"
 
     def check_spec(self, path: Path | None) -> str:
-        """The spec is the one that the manifest names by its digest."""
+        """The spec has the digest that the manifest records."""
         digest = self._contents.manifests[0].provenance.spec_sha256
         spec = _search(digest) if path is None else load_spec(path)
         if spec is None:
             raise UncheckedLinkError(
-                f"no spec in {SPECS}/ has the digest {digest}; name the spec with --spec"
+                f"no spec in {SPECS}/ has the digest {digest}; pass the spec with --spec"
             )
         if spec.spec_digest() != digest:
             raise BrokenLinkError(
-                f"{spec.path} has the digest {spec.spec_digest()}, the manifest names {digest}: "
-                "take the spec as it was when this was built"
+                f"{spec.path} has the digest {spec.spec_digest()}, but the manifest records {digest}; "
+                "pass the spec as it was when this was built"
             )
         self._spec = spec
-        return f"{spec.path} has the digest that the manifest names"
+        return f"{spec.path} has the digest that the manifest records"
 
     def check_model(self) -> str:
-        """What the source holds under its pin is the model that was compiled."""
+        """The source, at the pinned commit or hash, is the model that was compiled."""
         origin = self._contents.manifests[0].provenance
         where = _recorded(origin.source) if self._spec is None else self._spec.origin
         if not isinstance(where, ArchiveSource):
@@ -161,39 +161,40 @@ class _Chain:
         )
 
     def check_graphs(self) -> str:
-        """Freezing the model again gives the same graphs."""
+        """Freezing the model again returns the same graphs."""
         self._run_steps(self._make_request())
         graphs = self._contents.manifests[0].provenance.graphs
         for size, digest in graphs.items():
             record = self._record(f"freeze/b{size}")
             if record is None or record.files[GRAPH].sha256 != digest:
-                raise BrokenLinkError(f"the graph of batch size {size} is another one")
-        return f"{len(graphs)} graphs are the same, {self._how('freeze')}"
+                raise BrokenLinkError(f"the graph of batch size {size} differs")
+        return f"{count(len(graphs), 'graph')} identical, {self._how('freeze')}"
 
     def check_project(self) -> str:
-        """Compiling and emitting again gives the same files, and the same manifest."""
+        """Compiling again returns the same files and the same manifest."""
         record = self._require_project()
-        count = 0
+        number = 0
         for name, text in self._contents.manifest_texts.items():
             manifest = Manifest.parse(text, name)
             for file in manifest.files:
                 again = record.files.get(file.path)
                 if again is None or again.sha256 != file.sha256:
-                    raise BrokenLinkError(f"{file.path} is another file than the manifest names")
+                    raise BrokenLinkError(f"{file.path} differs from the file in the manifest")
             path = f"platforms/{manifest.platform}/manifest.json"
             _require_same(text, self._store.read_bytes(record, path))
-            count += len(manifest.files)
-        return f"{count} files and the manifest are the same, {self._how('compile', 'project')}"
+            number += len(manifest.files)
+        files = count(number, "file")
+        return f"{files} and the manifest identical, {self._how('compile', 'project')}"
 
     def check_build(self) -> str:
-        """Building again gives the same bytes, if the same tools are here."""
+        """Building again returns the same bytes, if this machine has the same tools."""
         if any(link.state == "broken" for link in self.links):
-            raise UncheckedLinkError("another link is broken already")
+            raise UncheckedLinkError("another link is broken")
         return compare_rebuilt(self._contents, self._require_project(), self._store)
 
     def _make_request(self) -> Request:
         if self._spec is None or self._model is None:
-            raise UncheckedLinkError("this needs the spec and its model")
+            raise UncheckedLinkError("requires the spec and its model")
         manifests = self._contents.manifests
         first = manifests[0]
         _require_versions(first)
@@ -212,29 +213,25 @@ class _Chain:
             (result,) = build([request], store, options, self._reporter)
         for _, error in result.errors:
             raise error
-        model = self._model
-        for step in steps_of(request, model.tree_sha256, model.provenance, "project"):
-            record = store.lookup(step.key(store, self._records))
-            assert record is not None, f"{step.name} has just been made"
-            self._records[step.name], self._kinds[step.name] = record, step.kind
+        self._kinds = {step.name: step.kind for step in plan(request, store, "project")}
         self._built = result
 
     def _record(self, step: str) -> Record | None:
         assert self._built is not None
-        return self._records.get(f"{self._built.request.name}/{step}")
+        return self._built.outcome.records.get(f"{self._built.request.name}/{step}")
 
     def _require_project(self) -> Record:
         record = None if self._built is None else self._record("project")
         if record is None:
-            raise UncheckedLinkError("this needs the graphs, which could not be made again")
+            raise UncheckedLinkError("requires the graphs, which could not be built again")
         return record
 
     def _how(self, *kinds: str) -> str:
-        """Whether all steps of some kinds ran, or the store had results."""
+        """Whether the steps of some kinds ran, or some results were cached."""
         assert self._built is not None
         if any(self._kinds[name] in kinds for name in self._built.cached):
-            return "as the store has them (--recompile makes them anew)"
-        return "made anew"
+            return "from the cache (--recompile ignores it)"
+        return "built again"
 
 
 def _search(digest: str) -> Spec | None:
@@ -253,7 +250,7 @@ def _search(digest: str) -> Spec | None:
 
 
 def _recorded(origin: Mapping[str, str]) -> AnySource:
-    """The source that a manifest names; as careful with it as with a spec's."""
+    """The source that a manifest records, with the same checks as a spec's."""
     place = {"path": origin.get("path") or "."}
     url = origin.get("url", "")
     try:
@@ -266,7 +263,9 @@ def _recorded(origin: Mapping[str, str]) -> AnySource:
     except ValidationError as error:
         first = error.errors()[0]
         raise BrokenLinkError(f"the manifest's source cannot be used: {first['msg']}") from None
-    raise UncheckedLinkError("the model comes from a place beside the spec; name that with --spec")
+    raise UncheckedLinkError(
+        "the model's source is relative to the spec; pass the spec with --spec"
+    )
 
 
 def _show(origin: Mapping[str, str]) -> str:
@@ -282,7 +281,7 @@ def _require_tree(directory: Path, expected: Sequence[File]) -> None:
     named = {file.path: file.sha256 for file in expected}
     different = {name for name in {*found, *named} if found.get(name) != named.get(name)}
     if different:
-        raise BrokenLinkError(f"the SavedModel is another one: {some(different)} differs")
+        raise BrokenLinkError(f"the SavedModel differs in {first_few(sorted(different))}")
 
 
 def _require_versions(manifest: Manifest) -> None:
@@ -293,14 +292,14 @@ def _require_versions(manifest: Manifest) -> None:
     ):
         if theirs != ours:
             raise UncheckedLinkError(
-                f"this was made with {name} {theirs}, and here is {ours}; install that one to compare"
+                f"built with {name} {theirs}, but this is {name} {ours}; install {name} {theirs} to compare"
             )
 
 
 def _require_same(text: bytes, again: bytes) -> None:
-    """Two manifests must be the same; else names the first field that differs."""
+    """Raises BrokenLinkError, naming fields, if two manifests differ."""
     if text == again:
         return
     theirs, ours = json.loads(text), json.loads(again)
-    fields = [name for name in ours if theirs.get(name) != ours[name]] or ["its writing"]
-    raise BrokenLinkError(f"the manifest made anew differs in {some(fields)}")
+    fields = [name for name in ours if theirs.get(name) != ours[name]] or ["its formatting"]
+    raise BrokenLinkError(f"the manifest, built again, differs in {first_few(fields)}")
