@@ -12,6 +12,7 @@ import pytest
 import typer.main
 import yaml
 
+from modelwheel.extras import distributions
 from modelwheel.release.matrix import WheelJob, as_matrix
 from tests.support.commands import parse
 from tests.support.workflows import EXPRESSION, ROOT, WORKFLOWS, Step, read, steps_of, uses_of
@@ -179,6 +180,36 @@ def test_all_of_our_commands_are_looked_at() -> None:
     ours = [step for step in STEPS if step.run.startswith("modelwheel ")]
     assert len(ours) >= 12
     assert {step.workflow for step in ours} == {path.name for path in WORKFLOWS}
+
+
+NEEDS = {
+    **dict.fromkeys(("new", "build", "compile", "tune"), "compile"),
+    **dict.fromkeys(("report", "download", "index", "publish"), "publish"),
+    "audit": "release",
+    "runtime": "build",
+    "wheel": "release",
+}
+"""The extras of commands, which `test_extras.py` runs without them."""
+
+
+def needs(arguments: list[str]) -> set[str]:
+    """The packages that a command of ours needs beyond the core."""
+    command, *options = arguments
+    extra = "compile" if command == "check" and "--spec-only" not in options else NEEDS.get(command)
+    return set(distributions(extra)) if extra else set()
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_each_job_installs_what_its_commands_need(path: Path) -> None:
+    jobs: dict[str, set[str]] = {}
+    for step in steps_of(path):
+        installed = jobs.setdefault(step.job, set())
+        match step.argv(SAMPLES):
+            case ["python", "-m", "pip", "install", project] if "[" in project:
+                for extra in project.strip(".[]").split(","):
+                    installed |= set(distributions(extra))
+            case ["modelwheel", *arguments]:
+                assert needs(arguments) <= installed, step
 
 
 # --- pre-commit -----------------------------------------------------------------------------------
