@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from modelwheel.cli import app
+from tests.support import preloaded
 
 COMMAND = (sys.executable, "-m", "modelwheel")
 
@@ -45,6 +46,16 @@ def run(*command: str | Path, code: int = 0, umask: int = -1, **environment: str
     return Done(done.returncode, done.stdout, done.stderr)
 
 
+preload = False
+"""Whether commands run in forks of a process that has loaded their modules; the unit tests set it."""
+
+
+def _run_preloaded(*arguments: str, code: int, umask: int, **environment: str) -> Done:
+    done = Done(*preloaded.run(arguments, {**os.environ, **environment}, umask))
+    assert done.code == code, f"exit code {done.code}\n{done.out}\n{done.err}"
+    return done
+
+
 @dataclass(frozen=True)
 class Modelwheel:
     """`modelwheel` with its store in `cache`."""
@@ -58,9 +69,11 @@ class Modelwheel:
     ) -> Done:
         """Runs one command; its user never sees a traceback."""
         cache = {"MODELWHEEL_CACHE_DIR": str(self.cache)}
-        done = run(
-            *self.prefix, *COMMAND, *arguments, code=code, umask=umask, **{**cache, **environment}
-        )
+        variables = {**cache, **environment}
+        if preload and preloaded.AVAILABLE and not self.prefix:
+            done = _run_preloaded(*map(str, arguments), code=code, umask=umask, **variables)
+        else:
+            done = run(*self.prefix, *COMMAND, *arguments, code=code, umask=umask, **variables)
         assert "Traceback" not in done.err
         return done
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ..config import find_address
 from .app import MAINTENANCE, app
 from .options import AsJson, print_json
 
@@ -29,6 +28,8 @@ def config(
     as_json: AsJson = False,
 ) -> None:
     """Show the addresses of the package index and the site from modelwheel.toml."""
+    from ..config import find_address
+
     addresses = {
         "url": find_address("url", index_url),
         "upload": find_address("upload", repository_url),
