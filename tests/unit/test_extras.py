@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from modelwheel import extras
-from modelwheel.errors import EnvironmentProblemError
-from tests.support.commands import Done, run
+from modelwheel.errors import EnvironmentProblemError, WheelError
+from tests.support.commands import Done
 
 EXTRAS = ("build", "compile", "publish", "release", "cross", "all")
 
@@ -24,7 +26,7 @@ compilation: {batch_sizes: [1]}
 
 # Hides all modules and distributions but the standard library and those named in the first argument.
 _ISOLATED = """
-import importlib.metadata, sys
+import contextlib, importlib.metadata, io, json, sys
 modules, distributions = (set(names.split(",")) for names in sys.argv[1].split(";"))
 class Blocker:
     def find_spec(self, name, *_):
@@ -39,8 +41,17 @@ def installed(name):
     return version(name)
 importlib.metadata.version = installed
 from modelwheel.cli import main
-sys.argv = ["modelwheel", *sys.argv[2:]]
-main()
+results = []
+for arguments in json.load(sys.stdin):
+    sys.argv = ["modelwheel", *arguments]
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+    results.append([code, out.getvalue(), err.getvalue()])
+json.dump(results, sys.stdout)
 """
 
 
@@ -59,30 +70,61 @@ def closure(*names: str) -> set[str]:
     return found
 
 
-def isolated(tmp_path: Path, *arguments: str, code: int = 0) -> Done:
-    """Runs modelwheel as it is after `pip install modelwheel` without an extra."""
+SPEC_ONLY = ["check", "--spec-only", "SPEC"]
+CORE = (
+    *(["--help"], ["new", "--help"], SPEC_ONLY, ["plan", "SPEC"]),
+    *(["plan", "SPEC", "--github-matrix"], ["cache"], ["config"]),
+)
+NOT_A_WHEEL = ["inspect", "a.whl"]
+MISSING = {
+    "compile": (
+        *(["check", "SPEC"], ["build", "SPEC"], ["compile", "SPEC"], ["tune", "SPEC"]),
+        ["new", "x", "--saved-model", "."],
+    ),
+    "build": (["runtime"],),
+    "release": (["audit", "a.whl"],),
+    "publish": (
+        *(["report", "."], ["index", "."]),
+        ["publish", "a.whl", "--repository-url", "https://example.org/"],
+        ["download", "SPEC", "--index-url", "https://example.org/"],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def isolated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
+    """Every command as it is after `pip install modelwheel` without an extra: all in one process."""
+    directory = tmp_path_factory.mktemp("isolated")
+    (directory / "model").mkdir()
+    (directory / "model" / "saved_model.pb").write_bytes(b"graph")
+    (directory / "tiny.yaml").write_text(SPEC)
+    (directory / "a.whl").write_bytes(b"not a wheel")
     distributions = closure("modelwheel")
     modules = {
         module
         for module, owners in metadata.packages_distributions().items()
         if distributions & {canonicalize_name(owner) for owner in owners}
     }
-    hidden = f"{','.join(modules | {'modelwheel'})};{','.join(distributions)}"
-    cache = str(tmp_path / "cache")
-    return run(
-        *(sys.executable, "-c", _ISOLATED, hidden, *arguments),
-        code=code,
-        MODELWHEEL_CACHE_DIR=cache,
+    lines = [*CORE, NOT_A_WHEEL, *(line for lines in MISSING.values() for line in lines)]
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            _ISOLATED,
+            f"{','.join(modules | {'modelwheel'})};{','.join(distributions)}",
+        ],
+        input=json.dumps(
+            [["tiny.yaml" if word == "SPEC" else word for word in line] for line in lines]
+        ),
+        cwd=directory,
+        env={**os.environ, "MODELWHEEL_CACHE_DIR": str(directory / "cache")},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
     )
-
-
-@pytest.fixture
-def spec(tmp_path: Path) -> str:
-    """A valid spec of something that only looks like a model."""
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "saved_model.pb").write_bytes(b"graph")
-    (tmp_path / "tiny.yaml").write_text(SPEC)
-    return str(tmp_path / "tiny.yaml")
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)
+    return {" ".join(line): Done(*result) for line, result in zip(lines, results, strict=True)}
 
 
 def test_the_core_is_small() -> None:
@@ -96,45 +138,27 @@ def test_the_core_is_small() -> None:
     assert not {"cmake", "lief", "tensorflow", "twine"} & core
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["--help"], ["new", "--help"], ["check", "--spec-only", "SPEC"], ["plan", "SPEC"],
-     ["plan", "SPEC", "--github-matrix"], ["cache"]],
-    ids=" ".join,
-)  # fmt: skip
-def test_core_commands_need_no_extra(arguments: list[str], spec: str, tmp_path: Path) -> None:
-    isolated(tmp_path, *(spec if word == "SPEC" else word for word in arguments))
+@pytest.mark.parametrize("line", CORE, ids=" ".join)
+def test_core_commands_need_no_extra(line: list[str], isolated: dict[str, Done]) -> None:
+    assert isolated[" ".join(line)].code == 0
 
 
-def test_a_file_is_inspected_without_extras(tmp_path: Path) -> None:
+def test_a_file_is_inspected_without_extras(isolated: dict[str, Done]) -> None:
     """As far as it goes without a wheel: the reader is imported and refuses what is not one."""
-    (tmp_path / "a.whl").write_bytes(b"not a wheel")
-    done = isolated(tmp_path, "inspect", str(tmp_path / "a.whl"), code=8)
-    assert "internal" not in done.err
-    assert "fault" not in done.err
+    done = isolated[" ".join(NOT_A_WHEEL)]
+    assert done.code == WheelError.exit_code
+    assert done.err.startswith("error: ")
+    assert "a.whl" in done.err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "extra"),
-    [
-        (["check", "SPEC"], "compile"),
-        (["build", "SPEC"], "compile"),
-        (["compile", "SPEC"], "compile"),
-        (["tune", "SPEC"], "compile"),
-        (["new", "x", "--saved-model", "."], "compile"),
-        (["runtime"], "build"),
-        (["audit", "a.whl"], "release"),
-        (["report", "."], "publish"),
-        (["publish", "a.whl", "--repository-url", "https://example.org/"], "publish"),
-        (["download", "SPEC", "--index-url", "https://example.org/"], "publish"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+    ("extra", "line"),
+    [(extra, line) for extra, lines in MISSING.items() for line in lines],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_a_missing_extra_is_named(
-    arguments: list[str], extra: str, spec: str, tmp_path: Path
-) -> None:
-    given = (spec if word == "SPEC" else word for word in arguments)
-    done = isolated(tmp_path, *given, code=EnvironmentProblemError.exit_code)
+def test_a_missing_extra_is_named(extra: str, line: list[str], isolated: dict[str, Done]) -> None:
+    done = isolated[" ".join(line)]
+    assert done.code == EnvironmentProblemError.exit_code
     assert done.err.endswith(f": pip install 'modelwheel[{extra}]'\n")
     assert done.err.count("\n") == 1
 

@@ -230,7 +230,7 @@ def test_licence_texts_are_looked_for_before_anything_runs(
 ) -> None:
     spec.write_text(SPEC + "package: {license_files: [a/LICENSE, b/LICENSE]}\n")
     done = modelwheel("build", spec, code=SpecError.exit_code)
-    assert "package.license_files[0]: there is no file 'a/LICENSE'" in _sentence(done.err)
+    assert "package.license_files[0]: there is no file 'a/LICENSE'" in done.err
     for name in ("a", "b"):
         (spec.parent / name).mkdir()
         (spec.parent / name / "LICENSE").touch()
