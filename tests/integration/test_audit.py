@@ -30,7 +30,7 @@ def test_wheels_are_accepted(modelwheel: Modelwheel, built: Built) -> None:
         assert result["gates"] == list(GATES)
         (note,) = result["findings"]
         assert note["severity"] == "note"
-        assert "promises nothing about the C library" in note["text"]
+        assert "guarantees nothing about the C library" in note["text"]
 
 
 def test_refusals_are_told_in_sentences(
@@ -41,7 +41,7 @@ def test_refusals_are_told_in_sentences(
     done = modelwheel("audit", wheel, renamed, code=AuditError.exit_code)
     assert done.out.startswith(f"accepted {wheel.name} (")
     assert f"\nrefused {renamed.name} (" in done.out
-    assert "which wants PE for x86_64; give the compiler that target" in done.out
+    assert "which requires PE for x86_64; compile it for that target" in done.out
     assert done.err == f"error: failed the audit: {renamed.name}\n"
 
 
@@ -67,7 +67,7 @@ def test_code_for_the_wrong_level_is_refused(built: Built, tmp_path: Path) -> No
         assert "the function at 0x" in sentence
         assert "(AVX)" in sentence or "(FMA)" in sentence or "(AVX2)" in sentence
         assert ", first at 0x" in sentence
-        assert "compile what it comes from for its level" in sentence
+        assert "compile its source for the right level" in sentence
 
 
 def replace(path: Path, old: str, new: str) -> None:

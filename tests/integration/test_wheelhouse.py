@@ -183,7 +183,7 @@ def test_an_image_that_nobody_has(
         code=EnvironmentProblemError.exit_code,
         **{**containers, "CIBW_MANYLINUX_X86_64_IMAGE": image},
     )
-    assert f"error: cannot start the container image {image}; pull it, or name another" in done.err
+    assert f"error: cannot start the container image {image}; pull it, or set another" in done.err
     assert list((tmp_path / "out").iterdir()) == []
 
 
