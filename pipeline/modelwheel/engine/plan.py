@@ -28,12 +28,12 @@ class PlannedStep:
 
 def plan(request: Request, store: Store, goal: Goal = "wheel") -> list[PlannedStep]:
     """Every step of a request in the order of the pipeline. Fetches and runs nothing."""
-    origin = request.spec.origin
-    tree = source.known_tree(origin, store)
+    model = source.look_up(request.spec.origin, store)
+    tree = model.tree_sha256
     state: State = "run" if tree is None else "cached"
-    planned = [PlannedStep(f"{request.name}/fetch", "fetch", state, source.source_key(origin))]
+    planned = [PlannedStep(f"{request.name}/fetch", "fetch", state, model.key)]
     records: dict[str, Record] = {}
-    for step in steps_of(request, tree or "", origin.provenance(tree or ""), goal):
+    for step in steps_of(request, tree or "", model.provenance, goal):
         key = _key(step, store, records) if tree is not None else None
         record = store.peek(key) if key is not None else None
         if record is not None:

@@ -103,15 +103,33 @@ def source_key(source: AnySource) -> str:
     return _directory_key(tree_sha256(source.location))
 
 
-def known_tree(source: AnySource, store: Store) -> str | None:
-    """The tree hash of a source if it is known without fetching, else None.
+@dataclass(frozen=True)
+class KnownModel:
+    """What is known about a model without fetching it."""
 
-    That of a local directory is computed; any other is known if the source was fetched before.
+    key: str
+    """As that of the `FetchedModel`."""
+    tree_sha256: str | None
+    """The tree hash, or None if it takes a download to know it."""
+    provenance: Mapping[str, str]
+    """As that of the `FetchedModel`, if the tree hash is known."""
+
+
+def look_up(source: AnySource, store: Store) -> KnownModel:
+    """What is known about a model without fetching it.
+
+    A local directory is hashed; anything else is known if it was fetched before.
+
+    Raises:
+        SourceError: A local directory cannot be read, or contains anything but regular files.
     """
     if isinstance(source, DirectorySource):
-        return tree_sha256(source.location)
-    record = store.peek(source_key(source))
-    return None if record is None else tree_digest(record.files)
+        digest = tree_sha256(source.location)
+        return KnownModel(_directory_key(digest), digest, source.provenance(digest))
+    key = source_key(source)
+    record = store.peek(key)
+    tree = None if record is None else tree_digest(record.files)
+    return KnownModel(key, tree, source.provenance(tree or ""))
 
 
 def is_at_hand(source: AnySource, store: Store) -> bool:

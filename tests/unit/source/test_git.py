@@ -16,7 +16,7 @@ from modelwheel.source import git as git_module
 from modelwheel.source.fetch import (
     FetchedModel,
     fetch,
-    known_tree,
+    look_up,
     source_key,
 )
 from modelwheel.spec import GitSource
@@ -202,10 +202,12 @@ def test_the_tree_is_known_once_it_was_fetched(
     repository: Repository, commit: str, store: Store, tmp_path: Path
 ) -> None:
     source = git_source(str(repository.directory), commit, "test/model")
-    assert known_tree(source, store) is None
-    fetch(source, store)
-    assert known_tree(source, store) == TREE
-    assert known_tree(directory_source(write(tmp_path / "model", MODEL)), store) == TREE
+    assert look_up(source, store).tree_sha256 is None
+    fetched = fetch(source, store)
+    known = look_up(source, store)
+    assert known.tree_sha256 == TREE
+    assert (known.key, known.provenance) == (fetched.key, fetched.provenance)
+    assert look_up(directory_source(write(tmp_path / "model", MODEL)), store).tree_sha256 == TREE
 
 
 def test_a_fetched_model_is_read_only_and_goes_with_the_store(
