@@ -86,7 +86,8 @@ def print_audited(results: Sequence[Audited]) -> None:
     for result in results:
         gates = ", ".join(result.gates)
         mark = "[green]accepted[/]" if result.accepted else "[red]refused[/]"
-        OUT.print(f"{mark} {escape(result.wheel.name)} ({gates})")
+        ran = f" ({gates})" if gates else ""
+        OUT.print(f"{mark} {escape(result.wheel.name)}{ran}")
         for finding in result.findings:
             colour = "red" if finding.severity == "violation" else "cyan"
             OUT.print(f"  [{colour}]{finding.severity}[/] {finding.gate}: {escape(str(finding))}")
