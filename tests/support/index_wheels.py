@@ -128,6 +128,7 @@ def make_wheel(
     tag: str = "py3-none-any",
     requires: Sequence[str] = (),
     manifest: Manifest | None = None,
+    main: str = "",
 ) -> Path:
     """A wheel that pip installs; `project` is what METADATA and the file name call it."""
     project = project or f"model_{name.replace('-', '_')}"
@@ -137,6 +138,7 @@ def make_wheel(
     module = f"model_{name.replace('-', '_')}"
     files = {
         f"{module}/__init__.py": f"NAME = {name!r}\n",
+        **({f"{module}/__main__.py": main} if main else {}),
         f"{module}/_manifest.json": content,
         f"{module}/lib/lib{module}.so": "\0" * 5000,
         f"{stem}.dist-info/METADATA": (

@@ -1,4 +1,4 @@
-"""What has changed in a git working tree since a commit: committed or not, renamed, new."""
+"""Lists the changes in a git working tree since a commit: committed, uncommitted, renamed and new files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..util.process import Completed, ProcessError, run
 
 @dataclass(frozen=True)
 class Changes:
-    """The files of a working tree that are not as they were in a commit, deleted ones included."""
+    """The files of a working tree that differ from a commit, including deleted ones."""
 
     tree: WorkingTree
     commit: str
     files: Mapping[PurePosixPath, PurePosixPath | None]
-    """Path in the tree now, and path in the commit; None where it had no such file."""
+    """The path in the tree and the path in the commit; None if the commit has no such file."""
 
     def find(self, path: Path) -> list[PurePosixPath]:
         """The changed files at or below a path."""
@@ -27,7 +27,7 @@ class Changes:
         return sorted(file for file in self.files if wanted in (file, *file.parents))
 
     def read_old(self, file: PurePosixPath) -> bytes | None:
-        """A changed file's content in the commit; None if the commit had no such file."""
+        """A changed file's content in the commit; None if the commit has no such file."""
         old = self.files[file]
         return None if old is None else self.tree.git("show", f"{self.commit}:{old}").stdout
 
@@ -41,16 +41,16 @@ class WorkingTree:
 
     @classmethod
     def of(cls, directory: Path) -> WorkingTree:
-        """The checkout that a directory lies in.
+        """The checkout that contains a directory.
 
         Raises:
-            UsageError: It lies in none.
+            UsageError: It is not in a checkout.
         """
         try:
             found = cls(directory.resolve()).git("rev-parse", "--show-toplevel")
         except ProcessError as error:
             said = error.output.strip().partition("\n")[0] or str(error)
-            raise UsageError(f"{directory} is not in a git checkout: git says: {said}") from None
+            raise UsageError(f"{directory} is not in a git checkout: {said}") from None
         return cls(Path(found.text.rstrip("\n")).resolve())
 
     def git(self, *arguments: str) -> Completed:
@@ -64,7 +64,7 @@ class WorkingTree:
         return PurePosixPath(os.path.relpath(path.resolve(), self.root).replace(os.sep, "/"))
 
     def find_commit(self, revision: str) -> str | None:
-        """The commit that a revision names; None if there is none."""
+        """The commit of a revision; None if there is none."""
         wanted = f"{revision}^{{commit}}"
         options = ("--verify", "--quiet", "--end-of-options")
         try:
@@ -73,11 +73,11 @@ class WorkingTree:
             return None
 
     def is_shallow(self) -> bool:
-        """Whether commits and tags may be missing because they were not fetched."""
+        """Whether commits and tags may be missing."""
         return self.git("rev-parse", "--is-shallow-repository").text.strip() == "true"
 
     def changes_since(self, commit: str) -> Changes:
-        """What differs between a commit and the working tree, files that git ignores left out."""
+        """The differences between a commit and the working tree, without files that git ignores."""
         options = ("--name-status", "-z", "--find-renames", "--no-ext-diff")
         listed = self.git("diff", *options, commit).stdout
         files = dict(_read_status(listed))
@@ -86,26 +86,26 @@ class WorkingTree:
         return Changes(self, commit, files)
 
     def changes_since_fork(self, revision: str) -> Changes:
-        """What has changed here since the last commit that this branch shares with another.
+        """The changes since the last commit that this branch shares with another one.
 
         Raises:
-            UsageError: The revision is not known, or shares no commit.
+            UsageError: The revision does not exist, or shares no commit.
         """
         commit = self.find_commit(revision)
         if commit is None:
             raise UsageError(
-                f"{self.root} has no commit {revision!r}; fetch it, or name one that is there"
+                f"{self.root} has no commit {revision!r}; fetch it, or pass another one"
             )
         try:
             return self.changes_since(self.git("merge-base", commit, "HEAD").text.strip())
         except ProcessError:
             raise UsageError(
-                f"HEAD and {revision!r} share no commit; fetch the whole history (git fetch --unshallow)"
+                f"HEAD and {revision!r} share no commit; fetch the whole history with `git fetch --unshallow`"
             ) from None
 
 
 def _read_status(listed: bytes) -> Iterator[tuple[PurePosixPath, PurePosixPath | None]]:
-    """What `git diff --name-status -z` says: status NUL path NUL, with two paths for R and C."""
+    """Parses `git diff --name-status -z`: status NUL path NUL, with two paths for R and C."""
     fields = iter(_read_names(listed))
     for status in fields:
         old = next(fields)

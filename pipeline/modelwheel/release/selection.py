@@ -1,6 +1,6 @@
-"""Which of many specs a command is about: those changed since a commit, or the one that a tag releases.
+"""Selects specs with git: those changed since a commit, or the one that a tag releases.
 
-The tag of a release is called like the release, `NAME-VERSION`. What it holds is what was released.
+The tag of a release is `NAME-VERSION`. The commit that it points to is what was released.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from .changes import Changes, WorkingTree
 
 
 def release_tag(spec: Spec) -> str:
-    """What the tag of this version's release is called (`digits-1.0.0`)."""
+    """The name of this version's tag (`digits-1.0.0`)."""
     return f"{spec.model.name}-{spec.model.version}"
 
 
 def select_changed(specs: Sequence[Spec], revision: str) -> list[Spec]:
-    """The specs that differ from where this branch left another, themselves or files beside them.
+    """The specs that changed, or whose files changed, since this branch left another one.
 
     Args:
-        specs: All of them, in checkouts of git.
+        specs: All specs, in git checkouts.
         revision: A commit, branch or tag.
 
     Raises:
-        UsageError: A spec lies in no checkout, or the revision is not there.
+        UsageError: A spec is not in a checkout, or the revision does not exist.
     """
 
     @cache
@@ -46,10 +46,10 @@ def select_changed(specs: Sequence[Spec], revision: str) -> list[Spec]:
 
 
 def select_tagged(specs: Sequence[Spec], tag: str) -> Spec:
-    """The spec whose release a tag is.
+    """The spec that a tag releases.
 
     Raises:
-        SpecError: None of them is called like that, or it has another version.
+        SpecError: No spec has this name, or it has another version.
     """
     for spec in specs:
         if release_tag(spec) == tag:
@@ -58,24 +58,24 @@ def select_tagged(specs: Sequence[Spec], tag: str) -> Spec:
         prefix = f"{spec.model.name}-"
         if tag.startswith(prefix) and _is_version(tag.removeprefix(prefix)):
             raise SpecError(
-                f"{spec.path} has version {spec.model.version}, which the tag {tag!r} does not release; "
-                f"correct the spec, or name the tag {release_tag(spec)!r}"
+                f"{spec.path} has version {spec.model.version}, but the tag is {tag!r}; "
+                f"change the spec, or use the tag {release_tag(spec)!r}"
             )
     raise SpecError(
-        f"the tag {tag!r} releases none of these specs; tags are called NAME-VERSION, like "
+        f"the tag {tag!r} matches none of these specs; tags have the form NAME-VERSION, such as "
         f"{release_tag(specs[0])!r}"
     )
 
 
 def require_released_once(specs: Sequence[Spec]) -> None:
-    """Refuses specs that are not what the tag of their version released.
+    """Refuses specs that differ from the ones released under their tags.
 
-    The wheels of a released version lie on an index that never changes them, so a changed model
-    needs a new version. Comments and layout of a spec may change.
+    An index never changes the files of a version, so a changed model needs a new version. Comments
+    and layout of a spec may change.
 
     Raises:
-        SpecError: Names all such specs, a sentence for each.
-        UsageError: A spec lies in no checkout, or tags may be missing from it.
+        SpecError: Names all such specs, with a sentence for each.
+        UsageError: A spec is not in a checkout, or the checkout may lack tags.
     """
     mistakes = [sentence for spec in specs if (sentence := _find_change_since_release(spec))]
     if mistakes:
@@ -83,7 +83,7 @@ def require_released_once(specs: Sequence[Spec]) -> None:
 
 
 def companions(spec: Spec) -> Iterator[Path]:
-    """The spec file and every file or directory beside it that decides what the wheel is."""
+    """The spec file, and every local file or directory that the wheel is made from."""
     yield spec.path
     yield lock_path(spec.path)
     for name in spec.package.license_files:
@@ -110,7 +110,7 @@ def _find_change_since_release(spec: Spec) -> str | None:
         if tree.is_shallow():
             raise UsageError(
                 f"{tree.root} is a shallow clone, which may lack the tag {tag!r}; "
-                "fetch everything first: git fetch --unshallow --tags"
+                "run `git fetch --unshallow --tags` first"
             )
         return None
     changes = tree.changes_since(commit)
@@ -118,14 +118,14 @@ def _find_change_since_release(spec: Spec) -> str | None:
         for file in changes.find(path):
             if path != spec.path or not _says_the_same(spec, changes, file):
                 return (
-                    f"{spec.path}: {file} is not what the tag {tag!r} released, and a released version "
-                    f"is never changed; raise model.version ({spec.model.version})"
+                    f"{spec.path}: {file} differs from the one released under the tag {tag!r}; a released "
+                    f"version never changes: raise model.version ({spec.model.version})"
                 )
     return None
 
 
 def _says_the_same(spec: Spec, changes: Changes, file: PurePosixPath) -> bool:
-    """Whether a spec file differs from the one in the commit by comments and layout alone."""
+    """Whether a spec file differs from the one in the commit in comments and layout only."""
     content = changes.read_old(file)
     if content is None:
         return False

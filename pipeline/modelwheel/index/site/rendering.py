@@ -1,4 +1,4 @@
-"""Jinja2 as all pages of the site use it: everything escaped, nothing undefined."""
+"""Renders the pages of the site with Jinja2: everything is escaped, and undefined values are errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def render(template: str, **values: object) -> bytes:
     """Renders one of the templates beside this module.
 
     Raises:
-        jinja2.UndefinedError: The template names a value that is not given.
+        jinja2.UndefinedError: The template uses a value that is missing.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
@@ -26,7 +26,7 @@ def render(template: str, **values: object) -> bytes:
 
 
 def format_bytes(size: int) -> str:
-    """Bytes in the unit that suits them (`503.8 KiB`)."""
+    """A number of bytes with a suitable unit (`503.8 KiB`)."""
     if size < 1024:
         return f"{size} B"
     return f"{size / 1024:.1f} KiB" if size < 1024**2 else f"{size / 1024**2:.1f} MiB"

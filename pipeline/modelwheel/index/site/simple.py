@@ -1,4 +1,4 @@
-"""The package index: HTML pages of PEP 503, JSON of PEP 691 and 700, core metadata of PEP 658 and 714."""
+"""The package index: HTML pages (PEP 503), JSON (PEP 691, 700) and core metadata (PEP 658, 714)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .rendering import render
 from .wheels import IndexedWheel
 
 API_VERSION = "1.1"
-"""Of the simple repository API: 1.1 added versions and sizes (PEP 700)."""
+"""The version of the simple repository API; 1.1 added versions and sizes (PEP 700)."""
 
 _HTML = "index.html"
 
 _JSON = "index.v1+json"
-"""To be served as `application/vnd.pypi.simple.v1+json` where a host can be told content types."""
+"""Hosts that can set content types should serve it as `application/vnd.pypi.simple.v1+json`."""
 
 
 def render_simple(wheels: Sequence[IndexedWheel], base_url: str | None) -> dict[str, bytes]:
@@ -25,8 +25,8 @@ def render_simple(wheels: Sequence[IndexedWheel], base_url: str | None) -> dict[
 
     Args:
         wheels: Sorted by project.
-        base_url: Where the site and the wheels are served, ending with a slash; None for links
-            relative to each page.
+        base_url: Where the site and the wheels are served, ending with a slash; None makes links relative
+            to each page.
     """
     files: dict[str, bytes] = {}
     names = sorted({wheel.project for wheel in wheels})
@@ -67,7 +67,7 @@ def _file(link: Mapping[str, object]) -> dict[str, object]:
         "size": link["size"],
         **({} if python is None else {"requires-python": python}),
         "core-metadata": metadata,
-        "dist-info-metadata": metadata,  # what clients older than PEP 714 ask for
+        "dist-info-metadata": metadata,  # read by clients older than PEP 714
     }
 
 
