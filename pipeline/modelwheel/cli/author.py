@@ -272,6 +272,8 @@ def _build(
         from .display.markdown import append, show_builds
 
         append(summary, show_builds(results))
+    if keep_work_dir is not None and not any(result.run for result in results):
+        typer.echo(f"nothing was kept in {keep_work_dir}: no step ran", err=True)
     print_failures(results)
     raise typer.Exit(builder.exit_code(results))
 

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.errors import EnvironmentProblemError, SpecError, UsageError
+from modelwheel.errors import (
+    EnvironmentProblemError,
+    SourceError,
+    SpecError,
+    UsageError,
+)
 from tests.support.commands import GROUP, Modelwheel
 
 SPEC = """\
@@ -134,6 +139,17 @@ def test_a_work_directory_that_cannot_be_made_is_refused_first(
     done = modelwheel("build", spec, "--keep-work-dir", spec / "work", code=code)
     assert str(spec / "work") in done.err
     assert "fetch" not in done.err
+
+
+def test_a_work_directory_that_stays_empty_is_explained(
+    modelwheel: Modelwheel, spec: Path, tmp_path: Path
+) -> None:
+    """Steps that are cached, or that failed to start, have no files to keep."""
+    (spec.parent / "model" / "saved_model.pb").unlink()
+    work = tmp_path / "work"
+    done = modelwheel("build", spec, "--keep-work-dir", work, code=SourceError.exit_code)
+    assert f"nothing was kept in {work}: no step ran\n" in done.err
+    assert done.err.splitlines()[-1].startswith("tiny 1.0.0 was not built: fetch failed: ")
 
 
 # --- names ----------------------------------------------------------------------------------------
