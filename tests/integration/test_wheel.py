@@ -231,7 +231,7 @@ def test_running_allocates_nothing(built: Built, tmp_path: Path, name: str) -> N
 def test_unknown_levels_are_refused(built: Built) -> None:
     script = "import model_mlp\ntry: model_mlp.Model()\nexcept ValueError as error: print(error)"
     assert python(built, script, MODELWHEEL_LEVEL="x86-64-v9").out.strip() == (
-        "mlp holds no code for CPU level 'x86-64-v9' (from MODELWHEEL_LEVEL); "
+        "mlp has no code for CPU level 'x86-64-v9' (from MODELWHEEL_LEVEL); "
         f"it has: {', '.join(LEVELS)}"
     )
 

@@ -83,12 +83,12 @@ void test_mistakes_are_refused() {
   const std::vector<std::int32_t> n = {1, 2};
   const std::vector<double> doubles = {1, 2};
   std::vector<float> y(2);
-  CHECK(throws("input 'x' of toy has 2 elements for 1 row(s), but 3 were given", [&] { model(x, n); }));
-  CHECK(throws("input 'n' of toy has 1 elements", [&] { model(Span<const float>(x.data(), 2), n); }));
+  CHECK(throws("toy: input 'x' must have 2 elements for 1 row, got 3", [&] { model(x, n); }));
   CHECK(
-      throws("input 'x' of toy holds float32, but float64 was given", [&] { model.run(1, {doubles, n}, {y, y, y}); }));
-  CHECK(throws("toy has 2 input(s), but 1 were given", [&] { model.run(1, {x}, {y}); }));
-  CHECK(throws("toy has 3 output(s), but 1 were given",
+      throws("toy: input 'n' must have 1 element for 1 row, got 2", [&] { model(Span<const float>(x.data(), 2), n); }));
+  CHECK(throws("toy: input 'x' must be float32, got float64", [&] { model.run(1, {doubles, n}, {y, y, y}); }));
+  CHECK(throws("toy: expected 2 inputs, got 1", [&] { model.run(1, {x}, {y}); }));
+  CHECK(throws("toy: expected 3 outputs, got 1",
                [&] { model.run(1, {Span<const float>(x.data(), 2), Span<const std::int32_t>(n.data(), 1)}, {y}); }));
   CHECK(throws("no such level", [] { model_toy::Model("no such level"); }));
 }

@@ -87,8 +87,8 @@ void test_mistakes_are_refused() {
   CHECK(throws("received 3 rows for input 0, but 4 are expected", [&] { run(model, 4, inputs); }));
   inputs.x[1].pop_back();
   CHECK(throws("1 elements for input 0 in row 1, but 2 are expected", [&] { run(model, 3, inputs); }));
-  CHECK(throws("has 2 inputs, but 1 were given", [&] { model.run<tfaot::FloatArrays>(1, inputs.x); }));
-  CHECK(throws("has 3 outputs, but 1 were given", [&] { model.run<tfaot::FloatArrays>(1, inputs.x, inputs.n); }));
+  CHECK(throws("has 2 inputs, got 1", [&] { model.run<tfaot::FloatArrays>(1, inputs.x); }));
+  CHECK(throws("has 3 outputs, got 1", [&] { model.run<tfaot::FloatArrays>(1, inputs.x, inputs.n); }));
 
   const tfaot::DoubleArrays doubles = {{1, 2}};
   const tfaot::Int32Arrays ones = {{1}};

@@ -3,8 +3,9 @@
 // The composition is an unbounded knapsack: cost(n) = min over sizes b of cost_b + cost(max(n - b, 0)). A table
 // answers it for small n. Let b* be the size with the lowest cost per row. Among any b* other sizes some subset sums
 // to a multiple of b* (pigeonhole on prefix sums) and can be exchanged for copies of b* at no higher cost, so a
-// cheapest composition needs fewer than b* others, besides a padded last one: beyond b* * largest rows it contains b*,
-// which can be taken off first. (Gilmore and Gomory, "The theory and computation of knapsack functions", 1966.)
+// cheapest composition needs fewer than b* others, in addition to a padded last one: beyond b* * largest rows it
+// contains b*, which can be taken off first. (Gilmore and Gomory, "The theory and computation of knapsack functions",
+// 1966.)
 #include "batching.h"
 
 #include <cstdlib>
@@ -24,7 +25,7 @@ std::size_t lowest_cost_per_row(const std::size_t *batch_sizes, const double *co
   return best;
 }
 
-/// Reads a positive decimal number without sign or space; 0 if there is none or it is too large.
+/// Reads a positive decimal number without sign or space; returns 0 if there is none or it is too large.
 std::size_t read_number(const char *&text) {
   std::size_t value = 0;
   while (*text >= '0' && *text <= '9') {

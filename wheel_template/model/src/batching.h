@@ -1,4 +1,4 @@
-// src/batching.h - how any number of rows is composed of the batch sizes that were compiled.
+// src/batching.h - splits any number of rows into compiled batch sizes.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace modelwheel {
 
-/// A batch rule: the sizes that one number of rows runs as, in order; the last one may be padded.
+/// A batch rule: the sizes that one number of rows is split into, in order; the last one may be padded.
 struct BatchRule {
   std::size_t rows;
   std::size_t num_sizes;
@@ -14,7 +14,7 @@ struct BatchRule {
   std::uint16_t *sizes;
 };
 
-/// What is wrong with the text of a rule; null if nothing.
+/// The problem with the text of a rule; null if it is valid.
 using RuleProblem = const char *;
 
 /// Parses "5:2,2,2". On success `rule.sizes` is allocated and owned by the caller.
@@ -33,14 +33,14 @@ class BatchPlanner {
   static std::size_t table_size(const std::size_t *batch_sizes, const double *costs, std::size_t num_batch_sizes);
 
   /// Fills `table` (table_size entries) and `scratch` (as many) with the cheapest first size for each number of
-  /// rows. All pointers must outlive the planner but `costs` and `scratch`.
+  /// rows. All pointers except `costs` and `scratch` must outlive the planner.
   void plan(const std::size_t *batch_sizes, const double *costs, std::size_t num_batch_sizes, std::uint16_t *table,
             double *scratch);
 
-  /// Index of the batch size to run next when `rows` > 0 rows are left; where it exceeds the rows, the rest is padding.
+  /// Index of the batch size to run next when `rows` > 0 rows are left; if it exceeds the rows, the rest is padding.
   std::size_t cheapest(std::size_t rows) const;
 
-  /// Likewise by CMS's default rule, where `total` rows were asked for.
+  /// The same by CMS's default rule, for `total` rows in the whole evaluation.
   std::size_t smallest(std::size_t total) const;
 
   /// Index of a compiled batch size; num_batch_sizes if it is not compiled.

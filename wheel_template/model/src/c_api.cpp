@@ -1,7 +1,7 @@
 // src/c_api.cpp - the exported functions, named after the model: each is one member of modelwheel_api.
 //
 // MODELWHEEL_PREFIX is the model's module name, e.g. model_digits. MODELWHEEL_HEADER, the rendered model_digits.h,
-// declares and documents what is defined here.
+// declares and documents these functions.
 #include MODELWHEEL_HEADER
 
 #include "program.h"

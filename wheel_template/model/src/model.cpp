@@ -1,6 +1,6 @@
 // src/model.cpp - instances: choosing a level, owning memory, composing batches, staging buffers.
 //
-// Neither exceptions nor the C++ library are used: a model's library needs libc and libm alone.
+// Uses neither exceptions nor the C++ library: a model's library needs only libc and libm.
 #include "model.h"
 
 #include <cstdarg>
@@ -24,7 +24,7 @@ using modelwheel::Variant;
 struct modelwheel_model {
   const Level *level;
   char *arena;          // aligned; shared by all batch sizes, which run one after the other
-  const void **inputs;  // what the running variant reads and writes
+  const void **inputs;  // buffers of the running variant
   void **outputs;
   BatchPlanner planner;
   Strategy strategy;
@@ -87,12 +87,12 @@ const Level *choose_level(const char *requested, char *error, size_t error_size)
   if (requested == nullptr || *requested == '\0') {
     const Level *level = highest_supported_level();
     if (level == nullptr)
-      std::snprintf(error, error_size, "%s holds code for %s; this CPU can run none of these levels", api.name, known);
+      std::snprintf(error, error_size, "%s has code for %s; this CPU supports none of these levels", api.name, known);
     return level;
   }
   const Level *level = find_level(requested);
   if (level == nullptr) {
-    std::snprintf(error, error_size, "%s holds no code for CPU level '%s'%s; it has: %s", api.name, requested, origin,
+    std::snprintf(error, error_size, "%s has no code for CPU level '%s'%s; it has: %s", api.name, requested, origin,
                   known);
   } else if (!cpu_supports(level->name)) {
     const Level *best = highest_supported_level();
@@ -131,7 +131,7 @@ modelwheel_model *allocate(const Level &level, size_t plan_size) {
   return model;
 }
 
-/// Tells the planner what each size costs; the plan's table lies behind the arena.
+/// Gives the planner the cost of each size; the plan's table is stored behind the arena.
 bool plan_batches(modelwheel_model *model, const double *costs, size_t plan_size) {
   auto *scratch = static_cast<double *>(std::malloc(plan_size * sizeof(double)));
   if (scratch == nullptr) return false;
@@ -198,7 +198,7 @@ void copy_staged_outputs(modelwheel_model *model, size_t done, size_t rows, void
   }
 }
 
-/// Runs `rows` <= variant.batch_size rows, of which `done` lie before them in the buffers.
+/// Runs `rows` <= variant.batch_size rows, which begin after `done` rows in the buffers.
 modelwheel_status run_chunk(modelwheel_model *model, const Variant &variant, size_t done, size_t rows,
                             const void *const *inputs, void *const *outputs) {
   bind_inputs(model, variant, done, rows, inputs);
@@ -248,13 +248,12 @@ class Composition {
 modelwheel_status check_rows(modelwheel_model *model, size_t rows) {
   if (!api.batched && rows != 1)
     return fail(model, MODELWHEEL_INVALID_ARGUMENT,
-                "%s has no batch axis and evaluates one whole input at a time, but %zu rows were given", api.name,
-                rows);
+                "%s has no batch axis and evaluates one input at a time, got %zu rows", api.name, rows);
   if (rows == 0)
     for (size_t i = 0; i < api.num_outputs; ++i)
       if (api.outputs[i].leading_per_row == 0)
-        return fail(model, MODELWHEEL_UNSUPPORTED, "output '%s' of %s has no rows: it cannot be told for none",
-                    api.outputs[i].name, api.name);
+        return fail(model, MODELWHEEL_UNSUPPORTED, "%s: output '%s' has a fixed shape: pass at least one row", api.name,
+                    api.outputs[i].name);
   if (rows != 0 && api.no_emulation_reason != nullptr && model->planner.index_of(rows) == api.num_batch_sizes)
     return fail(model, MODELWHEEL_UNSUPPORTED, "%s can run only its compiled batch sizes, not %zu rows: %s", api.name,
                 rows, api.no_emulation_reason);

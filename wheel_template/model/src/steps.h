@@ -1,4 +1,4 @@
-// src/steps.h - what the generated straight-line functions are made of, besides the kernels.
+// src/steps.h - what the generated straight-line functions use in addition to the kernels.
 //
 // The generated files are compiled with the instructions of their level. Everything here is `static`, so that each
 // keeps its own copy: an inline function would be merged by the linker, and a baseline CPU might run the copy of v4.
@@ -32,13 +32,13 @@ static bool call(Kernel *kernel, const KernelArgument (&arguments)[N], WorkGroup
   return value >= 0 && value < branches ? value : branches - 1;
 }
 
-/// The caller's buffer of an input; nothing writes to it.
+/// The caller's buffer of an input; it is never written.
 [[maybe_unused]] static char *input(const void *buffer) { return static_cast<char *>(const_cast<void *>(buffer)); }
 
 /// The caller's buffer of an output.
 [[maybe_unused]] static char *output(void *buffer) { return static_cast<char *>(buffer); }
 
-/// A constant, by its place among the weights; nothing writes to it.
+/// A constant, by its offset in the weights; it is never written.
 [[maybe_unused]] static char *constant(std::size_t offset) { return const_cast<char *>(modelwheel_weights) + offset; }
 
 /// Memory seen as elements.

@@ -10,7 +10,7 @@
 #define SECTION ".const"
 #define SYMBOL "_modelwheel_weights"
 #define HIDE ".private_extern _modelwheel_weights\n"
-#elif defined(_WIN32) /* COFF: only what says dllexport is visible from outside */
+#elif defined(_WIN32) /* COFF: only symbols marked dllexport are visible from outside */
 #define SECTION ".section .rdata,\"dr\""
 #define SYMBOL "modelwheel_weights"
 #define HIDE ""
@@ -28,8 +28,8 @@ __asm__(
     ".balign 64\n"
     SYMBOL ":\n"
     ".incbin \"" MODELWHEEL_WEIGHTS_FILE "\"\n"
-    ".byte 0\n" /* an empty file still has an address of its own */
+    ".byte 0\n" /* so that an empty file has its own address, too */
     ".text\n");
 /* clang-format on */
 
-typedef int modelwheel_weights_are_embedded; /* ISO C wants a declaration in every file */
+typedef int modelwheel_weights_are_embedded; /* ISO C requires a declaration in every file */

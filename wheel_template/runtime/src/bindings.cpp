@@ -1,4 +1,4 @@
-// src/bindings.cpp - the Python extension for all models whose libraries it is told to open.
+// src/bindings.cpp - the Python extension that opens and runs the library of any model.
 #include "bindings/module.h"
 
 #include <string>
@@ -11,7 +11,7 @@ static_assert(MODELWHEEL_RUNTIME_MAJOR == MODELWHEEL_ABI_VERSION, "see pipeline/
 
 namespace {
 
-/// A path as the operating system wants it.
+/// A path in the encoding of the operating system.
 modelwheel::NativePath native_path(const py::str &path) {
 #ifdef _WIN32
   wchar_t *text = PyUnicode_AsWideCharString(path.ptr(), nullptr);
@@ -30,7 +30,7 @@ modelwheel::Library open_library(const py::str &path, const std::string &module)
   try {
     return {&modelwheel::open_library(native_path(path), module, MODELWHEEL_RUNTIME_VERSION)};
   } catch (const modelwheel::Error &error) {
-    // Paths need not be Unicode, here and in what the system says of them.
+    // Paths need not be Unicode, neither here nor in messages of the system.
     const std::string text =
         "the library of " + module + ", " + py::repr(path).cast<std::string>() + ", " + error.what();
     const auto size = static_cast<py::ssize_t>(text.size());

@@ -1,4 +1,4 @@
-// src/open_library.h - opens the shared library of a model and finds its table. Knows nothing of Python.
+// src/open_library.h - opens the shared library of a model and finds its table. Independent of Python.
 #pragma once
 
 #ifdef _WIN32
@@ -23,7 +23,7 @@ namespace modelwheel {
 using NativePath = std::wstring;
 
 inline void *find_function(const NativePath &path, const std::string &name) {
-  // What the library needs lies beside it or in the system, never in the current directory.
+  // Dependencies are beside the library or in the system, never in the current directory.
   const HMODULE library =
       LoadLibraryExW(path.c_str(), nullptr, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR | LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
   if (library == nullptr) {
@@ -43,13 +43,13 @@ inline void *find_function(const NativePath &path, const std::string &name) {
 #endif
 
 /// The table of the model whose Python module is called `module`, from its library at the absolute path `path`. Throws
-/// Error with what is to be said of the library; `runtime` is this program's version. Of a library of another
-/// generation nothing is read but the two members that tell.
+/// Error with the problem of the library; `runtime` is this program's version. Only the two members that every version
+/// of the ABI has are read before it is known to be the right one.
 inline const modelwheel_api &open_library(const NativePath &path, const std::string &module,
                                           const std::string &runtime) {
   const std::string name = module + "_api";
   const auto function = reinterpret_cast<const modelwheel_api *(*)()>(find_function(path, name));
-  if (function == nullptr) throw Error("has no function " + name + ", so that it is not the library of " + module);
+  if (function == nullptr) throw Error("has no function " + name + ": it is not the library of " + module);
   const modelwheel_api &api = *function();
   const std::string found = std::to_string(api.abi_version), next = std::to_string(api.abi_version + 1);
   if (api.abi_version != MODELWHEEL_ABI_VERSION)

@@ -89,7 +89,7 @@ class InstancePool {
     free_.push_back(std::move(member));
   }
 
-  /// Gives an instance the rules that were set since it was last used.
+  /// Applies the rules that were set since the instance was last used.
   void update(Member &member) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (member.settings == settings_) return;
@@ -101,7 +101,7 @@ class InstancePool {
 
   const modelwheel_api &api_;
   std::string level_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::vector<Member> free_;
   std::map<std::size_t, std::string> rules_;  // by number of rows
   std::string strategy_;

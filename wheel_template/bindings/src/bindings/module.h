@@ -59,8 +59,8 @@ class Evaluator {
   /// One array for each input, in order; returns one new array for each output.
   py::tuple run(const py::tuple &arrays) {
     if (arrays.size() != api_.num_inputs)
-      throw py::type_error(std::string(api_.name) + ": expected " + std::to_string(api_.num_inputs) + " inputs, got " +
-                           std::to_string(arrays.size()));
+      throw py::type_error(std::string(api_.name) + ": expected " + std::to_string(api_.num_inputs) +
+                           (api_.num_inputs == 1 ? " input" : " inputs") + ", got " + std::to_string(arrays.size()));
     std::vector<py::array> inputs;
     for (std::size_t i = 0; i < api_.num_inputs; ++i) inputs.push_back(contiguous_input(api_.inputs[i], arrays[i]));
     const std::size_t rows = common_rows(inputs);

@@ -4,7 +4,7 @@
  * name (see model_NAME.h), and one that returns the whole table. Bindings for other languages sit on the
  * table, so that one binding serves every model.
  *
- * Nothing in a library is global and changing: all state lives in instances. Different instances may be
+ * A library has no mutable global state: all state is in instances. Different instances may be
  * used from different threads at the same time; one instance may be used by one thread at a time.
  * No function starts a thread. Only create, set_batch_rule and set_batch_strategy allocate memory.
  */
@@ -25,7 +25,7 @@ extern "C" {
 /* Buffers at multiples of this many bytes are used in place; any other buffer is copied, which costs time only. */
 #define MODELWHEEL_ALIGNMENT 64
 
-/* What a call reports. Every value but MODELWHEEL_OK leaves a sentence that modelwheel_api::error returns. */
+/* The status of a call. After every value except MODELWHEEL_OK, modelwheel_api::error returns a sentence. */
 typedef enum modelwheel_status {
   MODELWHEEL_OK = 0,
   MODELWHEEL_INVALID_ARGUMENT = 1, /* a null pointer, an unknown name, a malformed rule */

@@ -67,18 +67,18 @@ constexpr const char *dtype_name(modelwheel_dtype dtype) {
   return "unknown";
 }
 
-/// Elements of a tensor that holds `rows` rows.
+/// The number of elements of a tensor with `rows` rows.
 constexpr std::size_t tensor_elements(const modelwheel_tensor &tensor, std::size_t rows) {
   return tensor.leading_per_row == 0 ? tensor.row_elements : rows * tensor.row_elements;
 }
 
-/// Bytes of a tensor that holds `rows` rows.
+/// The number of bytes of a tensor with `rows` rows.
 constexpr std::size_t tensor_bytes(const modelwheel_tensor &tensor, std::size_t rows) {
   return tensor_elements(tensor, rows) * tensor.item_bytes;
 }
 
-/// Elements side by side in memory of someone else, who must outlive the span. What C++20 calls std::span; own,
-/// so that the interface is the same under every standard.
+/// A view of contiguous elements, which must outlive the span. Like std::span of C++20, but part of this header so that
+/// the interface is the same under every standard.
 template <class T>
 class Span {
  public:
@@ -147,7 +147,7 @@ class AlignedVector {
   std::size_t size_ = 0;
 };
 
-/// The memory of one tensor, whatever its element type. Made implicitly from anything that holds elements side by side.
+/// The memory of one tensor of any element type. Converts implicitly from any container of contiguous elements.
 template <class Void>
 struct Buffer {
   Void *data;

@@ -11,7 +11,7 @@
 
 namespace modelwheel {
 
-/// What went wrong, in one sentence.
+/// A failure, described in one sentence.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string &sentence, modelwheel_status status = MODELWHEEL_INVALID_ARGUMENT)
@@ -26,16 +26,16 @@ class Error : public std::runtime_error {
 /// An instance of the C library; frees itself with the function that it was made with.
 using Instance = std::unique_ptr<modelwheel_model, void (*)(modelwheel_model *)>;
 
-/// What is called here of a library's table. Members that are appended to it later may be absent from a library.
+/// The part of a library's table that is used here. Members appended later may be absent from a library.
 inline constexpr std::size_t kTableBytes = offsetof(modelwheel_api, batch_rule) + sizeof(modelwheel_api::batch_rule);
 
-/// Whether a library is of the same generation as this header. Reads the two members that are in every generation.
+/// Whether a library has the ABI of this header. Reads the two members that every version has.
 inline bool is_compatible(const modelwheel_api &api) {
   return api.abi_version == MODELWHEEL_ABI_VERSION && api.struct_size >= kTableBytes;
 }
 
-/// Makes an instance for a CPU level; null leaves the choice to MODELWHEEL_LEVEL and the CPU.
-/// Throws Error if this CPU lacks the level, memory is short, or the library is of another generation than this header.
+/// Creates an instance for a CPU level; null stands for MODELWHEEL_LEVEL or the highest level of this CPU.
+/// Throws Error if this CPU lacks the level, memory is short, or the library has another ABI than this header.
 inline Instance make_instance(const modelwheel_api &api, const char *level = nullptr) {
   if (!is_compatible(api))
     throw Error("the model's library has ABI version " + std::to_string(api.abi_version) +
@@ -49,12 +49,12 @@ inline Instance make_instance(const modelwheel_api &api, const char *level = nul
   return Instance(model, api.destroy);
 }
 
-/// Throws what `status` reports of a call on `model`, if it reports anything.
+/// Throws Error if a call on `model` returned a status other than MODELWHEEL_OK.
 inline void check(const modelwheel_api &api, const modelwheel_model *model, modelwheel_status status) {
   if (status != MODELWHEEL_OK) throw Error(api.error(model), status);
 }
 
-/// How `rows` rows would be composed, e.g. "7:4,2,1". Throws Error if they cannot.
+/// How `rows` rows would be split, e.g. "7:4,2,1". Throws Error if they cannot be run.
 inline std::string batch_rule(const modelwheel_api &api, modelwheel_model *model, std::size_t rows) {
   std::size_t length = 0;
   check(api, model, api.batch_rule(model, rows, nullptr, 0, &length));

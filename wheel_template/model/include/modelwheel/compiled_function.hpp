@@ -47,7 +47,7 @@ class CompiledFunction {
   };
 
   /// Functions that never run at the same time may share an `instance`, and with it the memory for temporaries; null
-  /// makes an own one. Throws Error if that fails.
+  /// creates one. Throws Error if that fails.
   CompiledFunction(const modelwheel_api &api, std::size_t batch_size, AllocMode alloc_mode,
                    std::shared_ptr<modelwheel_model> instance = nullptr)
       : api_(&api), batch_size_(batch_size), instance_(std::move(instance)) {
@@ -65,7 +65,7 @@ class CompiledFunction {
   CompiledFunction &operator=(CompiledFunction &&) = default;
   virtual ~CompiledFunction() = default;
 
-  /// Evaluates the arguments into the results; on false, error_msg says why.
+  /// Evaluates the arguments into the results; if it returns false, error_msg() has the reason.
   bool Run() {
     const modelwheel_status status = api_->run_batch_size(instance_.get(), batch_size_, args_.data(), results_.data());
     if (status != MODELWHEEL_OK) error_msg_ = api_->error(instance_.get());
@@ -108,7 +108,7 @@ class CompiledFunction {
   const char *GetResultName(int index) const { return name_of(api_->outputs, num_results(), index); }
   int LookupResultIndex(const std::string &name) const { return find(api_->outputs, num_results(), name); }
 
-  // --- what tfcompile's classes have besides, and models here have not ---
+  // --- in tfcompile's classes only: no model here has any of it ---
 
   bool HasNameIndices() const { return true; }
   int num_variables() const { return 0; }

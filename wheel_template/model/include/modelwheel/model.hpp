@@ -21,7 +21,7 @@
 namespace modelwheel {
 
 /// One instance of a model. Different ones may be used from different threads at the same time, one of them by one
-/// thread at a time. Every failure is an Error whose text says what was expected and what was given.
+/// thread at a time. Every failure is an Error whose text says what was expected and what was passed.
 class Model {
  public:
   /// `level` names a CPU level; null leaves the choice to MODELWHEEL_LEVEL and the CPU.
@@ -37,14 +37,15 @@ class Model {
   /// Compiled batch sizes, ascending.
   Span<const std::size_t> batch_sizes() const { return {api_->batch_sizes, api_->num_batch_sizes}; }
 
-  /// Evaluates `rows` rows. Each buffer holds rows * row_elements elements of its tensor, row-major; those at multiples
-  /// of 64 bytes are used in place. Outputs must overlap nothing. Contents of outputs are undefined after a failure.
+  /// Evaluates `rows` rows. Each buffer has rows * row_elements elements of its tensor, row-major; those at multiples
+  /// of 64 bytes are used in place. Outputs must not overlap any other buffer. Contents of outputs are undefined after
+  /// a failure.
   void run(std::size_t rows, std::initializer_list<InputBuffer> inputs, std::initializer_list<OutputBuffer> outputs) {
     bind(rows, inputs, outputs);
     check(api_->run(instance_.get(), rows, inputs_.data(), outputs_.data()));
   }
 
-  /// Likewise for exactly one compiled batch size, whatever the batch rules say.
+  /// The same for exactly one compiled batch size, ignoring the batch rules.
   void run_batch_size(std::size_t batch_size, std::initializer_list<InputBuffer> inputs,
                       std::initializer_list<OutputBuffer> outputs) {
     bind(batch_size, inputs, outputs);
@@ -63,7 +64,7 @@ class Model {
   }
 
  protected:
-  /// Evaluates as many rows as the inputs hold. Returns `Outputs`, made of one AlignedVector for each element type.
+  /// Evaluates as many rows as the inputs have. Returns `Outputs`, made of one AlignedVector for each element type.
   template <class Outputs, class... Elements>
   Outputs evaluate(std::initializer_list<InputBuffer> inputs) {
     return evaluate<Outputs, Elements...>(inputs, std::index_sequence_for<Elements...>());
@@ -79,7 +80,7 @@ class Model {
     return Outputs{std::move(std::get<kIndex>(values))...};
   }
 
-  /// Rows in the first input that grows with the batch; 1 where there is none. `bind` holds all inputs against it.
+  /// Rows in the first input that grows with the batch; 1 if there is none. `bind` checks all inputs against it.
   std::size_t rows_of(std::initializer_list<InputBuffer> inputs) const {
     const modelwheel_tensor *tensor = api_->inputs;
     for (const InputBuffer &input : inputs) {
@@ -99,8 +100,8 @@ class Model {
   void bind(const char *kind, std::size_t rows, Span<const modelwheel_tensor> tensors,
             std::initializer_list<Buffer<Void>> buffers, std::vector<Void *> &pointers) const {
     if (buffers.size() != tensors.size())
-      throw Error(name() + " has " + std::to_string(tensors.size()) + ' ' + kind + "(s), but " +
-                  std::to_string(buffers.size()) + " were given");
+      throw Error(name() + ": expected " + std::to_string(tensors.size()) + ' ' + kind +
+                  (tensors.size() == 1 ? "" : "s") + ", got " + std::to_string(buffers.size()));
     std::size_t index = 0;
     for (const Buffer<Void> &buffer : buffers) {
       check_buffer(kind, rows, tensors[index], buffer.dtype, buffer.size);
@@ -110,20 +111,21 @@ class Model {
 
   void check_buffer(const char *kind, std::size_t rows, const modelwheel_tensor &tensor, modelwheel_dtype dtype,
                     std::size_t size) const {
-    const auto subject = [&] { return std::string(kind) + " '" + tensor.name + "' of " + name(); };
+    const auto subject = [&] { return name() + ": " + kind + " '" + tensor.name + '\''; };
     if (!stores(dtype, tensor.dtype))
-      throw Error(subject() + " holds " + dtype_name(tensor.dtype) + ", but " + dtype_name(dtype) + " was given");
+      throw Error(subject() + " must be " + dtype_name(tensor.dtype) + ", got " + dtype_name(dtype));
     const std::size_t expected = tensor_elements(tensor, rows);
     if (size != expected)
-      throw Error(subject() + " has " + std::to_string(expected) + " elements for " + std::to_string(rows) +
-                  " row(s), but " + std::to_string(size) + " were given");
+      throw Error(subject() + " must have " + std::to_string(expected) +
+                  (expected == 1 ? " element for " : " elements for ") + std::to_string(rows) +
+                  (rows == 1 ? " row" : " rows") + ", got " + std::to_string(size));
   }
 
   void check(modelwheel_status status) const { modelwheel::check(*api_, instance_.get(), status); }
 
   const modelwheel_api *api_;
   Instance instance_;
-  std::vector<const void *> inputs_;  // filled by each run; kept, so that runs allocate nothing
+  std::vector<const void *> inputs_;  // filled by each run; members, so that runs allocate nothing
   std::vector<void *> outputs_;
 };
 

@@ -1,7 +1,7 @@
-// modelwheel/tfaot_wrapper.hpp - what the class tfaot_model::NAME of every model is made of.
+// modelwheel/tfaot_wrapper.hpp - the base of the class tfaot_model::NAME of every model.
 //
 // It implements tfaot::Wrapper, which comes from the headers beside this one or, inside CMSSW, from CMSSW's own: only
-// what both have is used here.
+// members that both have are used here.
 #ifndef MODELWHEEL_TFAOT_WRAPPER_HPP
 #define MODELWHEEL_TFAOT_WRAPPER_HPP
 
@@ -43,7 +43,7 @@ class TfaotWrapper : public tfaot::Wrapper {
   /// Whether an argument grows with the batch.
   bool argHasBatch(std::size_t index) const { return tensor_at(api_.inputs, nArgs(), index).leading_per_row != 0; }
 
-  /// The argument's buffer for a batch size. Throws Error if it does not hold elements of type T.
+  /// The argument's buffer for a batch size. Throws Error if its elements are not of type T.
   template <typename T>
   T *argData(std::size_t batch_size, std::size_t index) {
     require_type<T>(tensor_at(api_.inputs, nArgs(), index));

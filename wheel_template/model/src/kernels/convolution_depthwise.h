@@ -80,7 +80,7 @@ class DepthwiseRow {
   }
 
  private:
-  /// Outputs whose windows lie within the input along the row.
+  /// Outputs whose windows are within the input along the row.
   Range whole_windows() const {
     const Axis &a = axis_[2];
     const std::int64_t last = a.in_size - 1 - (a.kernel_size - 1) * a.kernel_dilation + a.pad_low;

@@ -1,7 +1,7 @@
 // src/kernels/convolution_gemm.h - convolutions of floats and doubles as matrix products, without an im2col copy.
 //
 // Rows are output positions, the inner dimension is the window. A row of windows is evenly spaced in the input, so
-// it is multiplied where it lies; only an input that needs padding is first copied, padded, in pieces that stay in
+// it is multiplied in place; only an input that needs padding is first copied, padded, in pieces that stay in
 // cache. A dilated input (transposed convolution) splits into phases that meet no inserted zero.
 #pragma once
 
@@ -124,7 +124,7 @@ struct InnerAxis {
   std::int64_t count, lhs, rhs;
 };
 
-/// Drops axes of one element and joins neighbours that lie in memory like one axis; returns how many remain.
+/// Drops axes of one element and merges adjacent axes that are contiguous in memory; returns how many remain.
 constexpr int join_axes(InnerAxis *axes, int count) {
   int kept = 0;
   for (int i = 0; i < count; ++i) {
@@ -154,7 +154,7 @@ inline void split_inner(Gemm &g, InnerAxis *axes, int count, Segment *segments) 
   segments[0] = {0, 0};
   for (int i = 0; i < count; ++i) {
     if (i == longest) continue;
-    // Backwards, so that what a segment is made from is read before it is overwritten.
+    // Backwards, so that the source of every segment is read before it is overwritten.
     for (std::int64_t s = g.num_segments - 1; s >= 0; --s)
       for (std::int64_t k = axes[i].count - 1; k >= 0; --k)
         segments[s * axes[i].count + k] = {segments[s].lhs + k * axes[i].lhs, segments[s].rhs + k * axes[i].rhs};

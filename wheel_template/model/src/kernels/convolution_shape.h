@@ -1,4 +1,4 @@
-// src/kernels/convolution_shape.h - what a convolution is, and the arithmetic of its windows.
+// src/kernels/convolution_shape.h - the parameters of a convolution, and the arithmetic of its windows.
 #pragma once
 
 #include "level.h"
@@ -7,14 +7,14 @@ namespace modelwheel::MODELWHEEL_LEVEL {
 
 /// XLA's convolution over one to three spatial axes (https://openxla.org/xla/operation_semantics#conv_convolution).
 ///
-/// Tap k of the window of output o lies at position o * stride + k * kernel_dilation - pad_low of the dilated input;
-/// element i of the input lies at i * base_dilation, and everything else is zero. Strides are in elements.
+/// Tap k of the window of output o is at position o * stride + k * kernel_dilation - pad_low of the dilated input;
+/// element i of the input is at i * base_dilation, and everything else is zero. Strides are in elements.
 struct Convolution {
   /// `in_features` and `out_features` count all groups; the kernel has in_features / groups input features.
   std::int64_t batch, groups, in_features, out_features;
   std::int64_t rank;
   std::int64_t in_size[3], kernel_size[3], out_size[3];
-  /// pad_low may be negative, which crops; what pads the high end follows from out_size.
+  /// pad_low may be negative, which crops; the padding at the high end follows from out_size.
   std::int64_t stride[3], pad_low[3], kernel_dilation[3], base_dilation[3];
   /// The window is mirrored along this axis.
   bool reversed[3];
@@ -29,7 +29,7 @@ struct Axis {
   std::int64_t stride, pad_low, kernel_dilation, base_dilation;
   /// How far apart neighbours are; in the kernel, from one tap to the next.
   std::int64_t in_step, tap_step, out_step;
-  /// Where the kernel holds tap 0.
+  /// Offset of tap 0 in the kernel.
   std::int64_t first_tap;
 };
 
@@ -82,7 +82,7 @@ constexpr Range input_range(const Axis &a, Range out) {
   return {-divide_down(-first, a.base_dilation), divide_down(last, a.base_dilation) + 1};
 }
 
-/// Whether all windows lie within the input.
+/// Whether all windows are within the input.
 constexpr bool within_input(const Axis &a) {
   const Range range = input_range(a, {0, a.out_size});
   return length(range) == 0 || (range.begin >= 0 && range.end <= a.in_size);

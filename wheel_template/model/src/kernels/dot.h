@@ -81,7 +81,7 @@ constexpr std::size_t dot_scratch(const Dot &d) {
 }
 
 /// Computes a dot. `scratch` has dot_scratch<In, Out>(d) bytes and is 64-byte aligned.
-/// Elements narrower than 32 bits are summed in 32; In and Out differ for products of int8 that give int32.
+/// Elements narrower than 32 bits are summed in 32; In and Out differ for products of int8 with results in int32.
 template <class In, class Out>
 MODELWHEEL_NOINLINE void dot(const Dot &d, const In *lhs, const In *rhs, Out *out, [[maybe_unused]] void *scratch) {
   if constexpr (kHasGemm<In>) {

@@ -36,7 +36,7 @@ constexpr std::int64_t bluestein_length(std::int64_t n) {
   return length;
 }
 
-/// What transforms of one length need; all tables are in scratch memory.
+/// The tables for transforms of one length, in scratch memory.
 template <class T>
 struct FftTables {
   std::int64_t n;
@@ -83,7 +83,7 @@ struct Numbers {
   MODELWHEEL_INLINE Numbers conjugate() const { return {re, -im}; }
 };
 
-/// One stage: n = radix * count * stride in all, `stride` transforms lie interleaved.
+/// One stage: n = radix * count * stride in all, `stride` transforms are interleaved.
 struct Stage {
   std::int64_t radix, count, stride;
 };

@@ -31,7 +31,7 @@ struct NarrowRun {
   /// Evenly spaced rows.
   const T *lhs;
   std::int64_t rows, lhs_step;
-  /// The first column. Its segments follow each other when packed; otherwise they lie where Segment::rhs says.
+  /// The first column. Its segments follow each other when packed; otherwise Segment::rhs is their place.
   const T *rhs;
   std::int64_t rhs_step;
   bool packed;

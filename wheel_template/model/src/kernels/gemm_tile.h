@@ -16,7 +16,7 @@ inline constexpr int kTileVectors = kVectorRegisters == 32 ? 3 : 2;
 /// A single row takes more vectors, to have enough independent sums in flight.
 inline constexpr int kRowVectors = 8;
 
-/// What a column of tiles shares: the part of the inner dimension to sum over, and the columns of rhs.
+/// Shared by a column of tiles: the part of the inner dimension to sum over, and the columns of rhs.
 template <class T>
 struct Strip {
   const Segment *segments;
@@ -26,9 +26,9 @@ struct Strip {
   /// Columns of rhs, in place or packed; rows are `rhs_step` elements apart.
   const T *rhs;
   std::int64_t rhs_step;
-  /// Packed: the rows of a segment follow those of the previous one, whatever Segment::rhs says.
+  /// Packed: the rows of a segment follow those of the previous one, and Segment::rhs is ignored.
   bool packed;
-  /// Add to what the result holds.
+  /// Add to the result instead of overwriting it.
   bool accumulate;
   /// First column of the last vector; it may overlap the one before, so that no column past the end is touched.
   std::int64_t last;

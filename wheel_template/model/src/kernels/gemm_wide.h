@@ -1,7 +1,7 @@
 // src/kernels/gemm_wide.h - products with enough columns for vectors to run along them.
 //
 // Loops around the tile of gemm_tile.h: columns in strips, the inner dimension in blocks that stay in cache, rows
-// in tiles (Goto & van de Geijn, ACM TOMS 34(3), 2008). rhs is used where it lies when its columns are contiguous
+// in tiles (Goto & van de Geijn, ACM TOMS 34(3), 2008). rhs is used in place if its columns are contiguous
 // and close; otherwise each strip is packed into scratch memory. lhs is never packed.
 #pragma once
 
@@ -47,7 +47,7 @@ MODELWHEEL_INLINE Columns next_columns(std::int64_t done, std::int64_t n, int ma
   return {done, vectors, smaller_of((vectors - 1) * kWidth, end - done)};
 }
 
-/// Copies `depth` rows of n contiguous columns to rows of `width` elements. What lies past column n is of no use, but
+/// Copies `depth` rows of n contiguous columns to rows of `width` elements. Elements past column n are not used, but
 /// must not be left to chance: subnormal numbers would slow the product down.
 template <class T>
 MODELWHEEL_INLINE void pack_rows(const T *from, std::int64_t rhs_k, std::int64_t depth, std::int64_t n,

@@ -5,12 +5,12 @@
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// Rows of `size` elements, of which the `k` largest are wanted; 0 < k <= size < 2^31.
+/// Finds the `k` largest of `size` elements in each row; 0 < k <= size < 2^31.
 struct TopK {
   std::int64_t batch, size, k;
 };
 
-/// Bits that compare like the values. Floating-point numbers are totally ordered, as XLA's TopK orders them:
+/// Bits that compare as the values do. Floating-point numbers are totally ordered, as XLA's TopK orders them:
 /// -NaN < -inf < ... < -0 < +0 < ... < +inf < +NaN.
 inline std::uint32_t total_order(float value) {
   const std::uint32_t bits = bits_as<std::uint32_t>(value);

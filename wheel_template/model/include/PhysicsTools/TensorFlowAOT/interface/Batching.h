@@ -15,7 +15,7 @@
 
 namespace tfaot {
 
-/// The compiled sizes that one batch size is run as, in order; the last one may be padded.
+/// The compiled sizes that one batch size is split into, in order; the last one may be padded.
 class BatchRule {
  public:
   /// Throws Exception unless the sizes, less the padding of the last, sum to the batch size.

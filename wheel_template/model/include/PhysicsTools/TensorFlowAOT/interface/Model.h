@@ -1,8 +1,8 @@
 // PhysicsTools/TensorFlowAOT/interface/Model.h - models with any number of rows, as vectors of vectors.
 //
-// Code written for CMSSW's header of this name compiles unchanged, but for the type of exceptions. What differs:
+// Code written for CMSSW's header of this name compiles unchanged, except for the type of exceptions. The differences:
 // a number of rows without a rule is composed as cheaply as the compiled sizes allow, not of the smallest size; rows
-// are checked one by one, and element types too; padding is zero; no rows at all give no rows.
+// are checked one by one, and element types too; padding is zero; zero rows return zero rows.
 #ifndef PHYSICSTOOLS_TENSORFLOWAOT_MODEL_H
 #define PHYSICSTOOLS_TENSORFLOWAOT_MODEL_H
 
@@ -68,8 +68,8 @@ class Model {
  private:
   void require(std::size_t given, std::size_t expected, const char *what) const {
     if (given != expected)
-      throw Exception("model '" + name() + "' has " + std::to_string(expected) + ' ' + what + ", but " +
-                      std::to_string(given) + " were given");
+      throw Exception("model '" + name() + "' has " + std::to_string(expected) + ' ' + what + ", got " +
+                      std::to_string(given));
   }
 
   /// Rows that an input or output has where `rows` rows of the batch are run.

@@ -12,7 +12,7 @@
 
 namespace tfaot {
 
-/// What tfaot throws: a std::runtime_error with one sentence (CMSSW throws cms::Exception instead).
+/// The exception of tfaot: a std::runtime_error with one sentence (CMSSW throws cms::Exception instead).
 using Exception = modelwheel::Error;
 
 using AllocMode = modelwheel::CompiledFunction::AllocMode;
