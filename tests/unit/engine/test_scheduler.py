@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -309,7 +310,7 @@ def test_ctrl_c_kills_the_programs_of_local_steps(store: Store) -> None:
     def sleep() -> None:
         begun.set()
         try:
-            run(["sleep", "600"])
+            run([sys.executable, "-c", "import time; time.sleep(600)"])
         except ProcessError as error:
             pids.append(error.returncode or 0)
             raise
