@@ -1,6 +1,6 @@
-# cmake/sbom.cmake - the bill of materials (PEP 770): completes the platform's template by what made this wheel.
+# cmake/sbom.cmake - the bill of materials (PEP 770): fills the platform's template with what built this wheel.
 
-function(set_compiler_runtime)  # what the C compiler links in for operations that the CPU lacks
+function(set_compiler_runtime)  # the library of the C compiler for operations that the CPU lacks
   execute_process(
     COMMAND ${CMAKE_C_COMPILER} ${CMAKE_C_COMPILER_ARG1} --print-libgcc-file-name
     OUTPUT_VARIABLE file OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET
@@ -23,7 +23,7 @@ function(set_compiler_runtime)  # what the C compiler links in for operations th
   set(MODEL_SBOM_COMPILER_RUNTIME_LINKAGE static PARENT_SCOPE)
 endfunction()
 
-function(set_cxx_library)  # each tells its version by a macro
+function(set_cxx_library)  # every C++ library defines its version as a macro
   set(source "${PROJECT_BINARY_DIR}/cxx_library.cpp")
   file(WRITE "${source}" "#include <cstddef>\n")
   separate_arguments(flags NATIVE_COMMAND "${CMAKE_CXX_COMPILER_ARG1} ${CMAKE_CXX_FLAGS}")
@@ -67,11 +67,11 @@ foreach(language C CXX)
   set(MODEL_SBOM_${language}_COMPILER_VERSION "${CMAKE_${language}_COMPILER_VERSION}")
 endforeach()
 
-# What `@` and `#` are in texts that CMake should leave alone.
+# Placeholders for `@` and `#` in text that CMake must not interpret.
 set(AT "@")
 set(HASH "#")
 
-# The serial number stands for all that is said: first everything is put in but this, then it is computed.
+# The serial number is a hash of everything else: it is computed from the file without it.
 set(sbom "${MODEL_PLATFORM_DIR}/sbom.cdx.json.in")
 set(MODEL_SBOM_UUID "")
 configure_file("${sbom}" "${PROJECT_BINARY_DIR}/sbom-without-serial.json" @ONLY NEWLINE_STYLE UNIX)

@@ -1,4 +1,4 @@
-# cmake/model_extension.cmake - the Python extension of the model: linked to the library that lies beside it.
+# cmake/model_extension.cmake - the Python extension of the model: linked to the library beside it.
 include(cmake/extension.cmake)
 
 target_link_libraries(_core PRIVATE ${MODEL_MODULE})

@@ -1,4 +1,4 @@
-# cmake/install.cmake - all goes into the Python package, which can be moved as a whole.
+# cmake/install.cmake - installs everything into the Python package, which is relocatable.
 include(CMakePackageConfigHelpers)
 
 set(MODEL_CMAKE_DIR lib/cmake/${MODEL_MODULE})
@@ -6,7 +6,7 @@ install(TARGETS ${MODEL_MODULE} EXPORT ${MODEL_MODULE} LIBRARY DESTINATION lib A
 install(DIRECTORY include/ DESTINATION include)
 install(FILES "${MODEL_PLATFORM_DIR}/manifest.json" DESTINATION . RENAME _manifest.json)
 
-# find_package(model_digits) gives the target model_digits::model_digits.
+# find_package(model_digits) defines the target model_digits::model_digits.
 install(EXPORT ${MODEL_MODULE}
   FILE ${MODEL_MODULE}-config.cmake
   NAMESPACE ${MODEL_MODULE}::
@@ -17,7 +17,7 @@ write_basic_package_version_file(${MODEL_MODULE}-config-version.cmake
   COMPATIBILITY SameMajorVersion
 )
 install(FILES "${PROJECT_BINARY_DIR}/${MODEL_MODULE}-config-version.cmake" DESTINATION ${MODEL_CMAKE_DIR})
-if(WIN32) # whose programs hold no paths to search
+if(WIN32) # programs for Windows have no run-time search path
   set(MODEL_RUN_PATH "")
 else()
   set(MODEL_RUN_PATH " -Wl,-rpath,\${libdir}")

@@ -41,7 +41,7 @@ set_source_files_properties(src/weights.c PROPERTIES
   OBJECT_DEPENDS "${PROJECT_SOURCE_DIR}/${MODEL_WEIGHTS}"
 )
 
-# The library uses libc and libm alone: linked as C, it does not even name the C++ library.
+# The library uses only libc and libm. It is linked as C, so that it does not depend on the C++ library.
 set(CMAKE_CXX_IMPLICIT_LINK_LIBRARIES "")
 set_target_properties(${MODEL_MODULE} PROPERTIES
   LINKER_LANGUAGE C
@@ -71,7 +71,7 @@ elseif(UNIX)
     -Wl,-z,noexecstack -Wl,-z,relro -Wl,-z,now -static-libgcc
   )
 elseif(WIN32)
-  # Marked by dllexport. Files are called the same whichever C library they are made for.
+  # Exports are marked by dllexport. File names do not depend on the C library.
   set_target_properties(${MODEL_MODULE} PROPERTIES PREFIX "" IMPORT_PREFIX "" IMPORT_SUFFIX .lib)
   if(MINGW)
     target_sources(${MODEL_MODULE} PRIVATE src/fltused.c)

@@ -1,4 +1,4 @@
-"""Programs in C and C++, built against the installed wheel, give the same bytes as Python."""
+"""Programs in C and C++, built against the installed wheel, compute the same bytes as Python."""
 
 import os
 import shutil

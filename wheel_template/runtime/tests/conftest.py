@@ -1,4 +1,4 @@
-"""Libraries to open, compiled here from one file of C; and the installed runtime."""
+"""Libraries to open, compiled from one C file, and the installed runtime."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 
 @pytest.fixture(scope="session")
 def compile_library(tmp_path_factory):
-    """Compiles `doubling.c` with these definitions; gives the library's path."""
+    """Compiles `doubling.c` with these definitions; returns the library's path."""
     compiler = os.environ.get("CC") or next(filter(shutil.which, ("cc", "gcc", "clang")), None)
     if compiler is None:
         pytest.skip("there is no C compiler")
