@@ -99,7 +99,7 @@ def create_environment(directory: Path, interpreter: str = sys.executable) -> Pa
     return directory / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
-def install(python: Path, requirements: Sequence[str | Path], cwd: Path) -> None:
+def install(python: Path, requirements: Sequence[str | Path], cwd: Path | None = None) -> None:
     """Installs into an environment with the pip of this one."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     run([*pip, "--python", python, "install", "--no-compile", *requirements], cwd=cwd)

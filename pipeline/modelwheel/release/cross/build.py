@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from zipfile import ZipFile
 
 from packaging.utils import parse_wheel_filename
 
@@ -23,6 +22,8 @@ from ...packaging.sdist import unpack
 from ...packaging.template import SOURCE_DATE_EPOCH
 from ...platforms import WheelPlatform, extension_suffix
 from ...util.process import ProcessError, run
+from ...verify.environment import create_environment, install
+from ...wheelfile.wheel import open_wheel
 from ..outcome import Outcome, record_outcome
 from .interpreter import Interpreter, find_interpreter
 from .mach_o import hide_symbols
@@ -193,12 +194,9 @@ def _install_backend(project: Path, interpreter: Interpreter, directory: Path) -
     import build
 
     required = sorted(build.ProjectBuilder(project).build_system_requires)
-    windows = sys.platform == "win32"
-    python = directory / ("Scripts/python.exe" if windows else "bin/python")
-    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
     try:
-        run([interpreter.executable, "-m", "venv", "--without-pip", directory])
-        run([*pip, "--python", python, "install", "--no-compile", *required])
+        python = create_environment(directory, interpreter.executable)
+        install(python, required)
     except ProcessError as error:
         raise EnvironmentProblemError(
             f"cannot create a build environment with Python {interpreter.name}: {error}"
@@ -266,12 +264,8 @@ def require_name(wheel: Path, target: WheelPlatform, interpreter: Interpreter | 
 
 
 def _require_module(wheel: Path, suffix: str) -> None:
-    with ZipFile(wheel) as archive:
-        modules = [
-            name
-            for name in archive.namelist()
-            if name.endswith(_EXTENSIONS) and "/lib/" not in name
-        ]
+    names = open_wheel(wheel).members
+    modules = [name for name in names if name.endswith(_EXTENSIONS) and "/lib/" not in name]
     if len(modules) != 1 or not modules[0].endswith(f"/_core{suffix}"):
         raise WheelError(
             f"{wheel.name} must contain the extension _core{suffix}, but contains "
