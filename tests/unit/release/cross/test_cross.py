@@ -269,16 +269,9 @@ def visible_symbols(path: Path) -> set[str]:
 # --- the command line -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--cross", "solaris"), "cannot cross-build for 'solaris'; choose from"),
-        (("--cross", "win_amd64", "--system", "windows"), "leave out --system"),
-        (("--python", "3.12"), "--python goes with --cross"),
-    ],
-)
-def test_options_that_do_not_go_together(
-    options: tuple[str, ...], said: str, tmp_path: Path
-) -> None:
-    done = Modelwheel(tmp_path)("wheel", "x.tar.gz", *options, code=UsageError.exit_code)
-    assert said in done.err
+def test_an_unknown_platform_tag(tmp_path: Path) -> None:
+    (tmp_path / "x.tar.gz").touch()
+    done = Modelwheel(tmp_path)(
+        "wheel", tmp_path / "x.tar.gz", "--cross", "solaris", code=UsageError.exit_code
+    )
+    assert "cannot cross-build for 'solaris'; choose from" in done.err
