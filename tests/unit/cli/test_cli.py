@@ -235,7 +235,7 @@ def test_licence_texts_are_looked_for_before_anything_runs(
         (spec.parent / name).mkdir()
         (spec.parent / name / "LICENSE").touch()
     done = modelwheel("build", spec, code=SpecError.exit_code)
-    assert "'a/LICENSE' and 'b/LICENSE' have the same file name" in _sentence(done.err)
+    assert "'a/LICENSE' and 'b/LICENSE' have the same file name" in done.err
 
 
 def test_rules_need_batch_sizes(modelwheel: Modelwheel, spec: Path) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import venv
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ from tests.support.index_wheels import (
     make_wheel,
     make_wheels,
 )
-from tests.support.indexes import make_wheel as make_module
+from tests.support.install_codes import install_codes
 from tests.support.site_server import serve
 
 HOSTILE = """<script>alert(1)</script>"'><img src=x onerror=alert(2)>&amp;{{ 7 * 7 }}`"""
@@ -384,106 +383,6 @@ def test_pip_refuses_a_wheel_that_was_exchanged(wheels: Path, tmp_path: Path) ->
 # --- installing ------------------------------------------------------------------------------------
 
 RUNTIME = "modelwheel_runtime"
-
-
-def install_codes(site: Path) -> list[str]:
-    """What a reader of the page would copy, block by block."""
-    parser = _Codes()
-    parser.feed((site / "index.html").read_text(encoding="utf-8"))
-    return parser.codes
-
-
-class _Codes(HTMLParser):
-    """The texts of the elements `code` that have an attribute for their placeholder."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.codes: list[str] = []
-        self._inside = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "code" and "data-placeholder" in dict(attrs):
-            self._inside = True
-            self.codes.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside = self._inside and tag != "code"
-
-    def handle_data(self, data: str) -> None:
-        if self._inside:
-            self.codes[-1] += data
-
-
-def make_default_index(directory: Path) -> Path:
-    """A simple index with a NumPy, in place of the one that pip is configured with."""
-    wheels = directory / "numpy"
-    wheels.mkdir(parents=True)
-    path = make_module(wheels, "numpy", "2.0")
-    (wheels / "index.html").write_text(f'<a href="{path.name}">{path.name}</a>')
-    return directory
-
-
-def paste(code: str, directory: Path, default_index: str) -> Path:
-    """Runs lines in a shell whose pip is that of a new, empty environment; returns its interpreter."""
-    environment = directory / "environment"
-    venv.EnvBuilder(with_pip=True, symlinks=True).create(environment)
-    settings = {name: text for name, text in os.environ.items() if not name.startswith("PIP_")}
-    settings |= {
-        "PATH": f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "PIP_CONFIG_FILE": os.devnull,
-        "PIP_INDEX_URL": default_index,
-        "PIP_NO_CACHE_DIR": "1",
-    }
-    done = subprocess.run(
-        ["sh", "-e"], input=code, env=settings, cwd=directory, capture_output=True, text=True, check=False
-    )  # fmt: skip
-    assert done.returncode == 0, f"{code}\n{done.stdout}{done.stderr}"
-    return environment / "bin" / "python"
-
-
-def test_pasted_install_lines_work_in_an_empty_environment(tmp_path: Path) -> None:
-    wheels = tmp_path / "wheels"
-    wheels.mkdir()
-    needed = ["numpy>=1.26", "modelwheel-runtime<2,>=1.0"]
-    make_wheel(wheels, "digits", requires=needed)
-    make_wheel(wheels, "digits", project=RUNTIME, version="1.1", requires=needed[:1])
-    site = write_site([wheels], tmp_path / "site").directory
-    default = make_default_index(tmp_path / "default")
-    with serve(site) as ours, serve(default) as theirs:
-        site = write_site([wheels], tmp_path / "site", None, f"{ours.url}simple/").directory
-        code = install_codes(site)[0]
-        assert code.splitlines()[1].endswith("'modelwheel-runtime<2,>=1.0' model-digits")
-        python = paste(code, tmp_path, theirs.url)
-        assert not any("digits" in path for path in theirs.requests)
-        assert not any("modelwheel" in path for path in theirs.requests)
-        assert not any("numpy" in path for path in ours.requests)
-    script = "import numpy, model_digits; print(model_digits.NAME)"
-    done = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "digits\n"
-
-
-def test_requirements_with_hashes_install(tmp_path: Path) -> None:
-    wheels = tmp_path / "wheels"
-    wheels.mkdir()
-    needed = ["numpy>=1.26", "modelwheel-runtime<2,>=1.0"]
-    make_wheel(wheels, "digits", requires=needed)
-    make_wheel(wheels, "digits", " of Windows", requires=needed, tag="cp39-cp39-win32")
-    for version in ("1.1", "2.0"):
-        make_wheel(wheels, "digits", project=RUNTIME, version=version, requires=needed[:1])
-    default = make_default_index(tmp_path / "default")
-    site = tmp_path / "site"
-    write_site([wheels], site)
-    with serve(site) as ours, serve(default) as theirs:
-        write_site([wheels], site, None, f"{ours.url}simple/")
-        text = install_codes(site)[2]
-        assert text.count("--hash") == 3
-        (tmp_path / "requirements.txt").write_text(text)
-        first = text.splitlines()[0].removeprefix("# first: ")
-        paste(f"{first}\npip install -r requirements.txt\n", tmp_path, theirs.url)
-        # Any other file under this name is refused.
-        (tmp_path / "requirements.txt").write_text(text.replace("sha256:", "sha256:00"))
-        with pytest.raises(AssertionError, match="hash"):
-            paste("pip install --force-reinstall -r requirements.txt\n", tmp_path, theirs.url)
 
 
 def test_configuration_for_uv(tmp_path: Path) -> None:
