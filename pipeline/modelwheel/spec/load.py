@@ -9,8 +9,9 @@ from pydantic import ValidationError
 
 from .explain import explain
 from .model import Spec
-from .reading.document import Document, read_document
+from .reading.document import Document
 from .reading.problems import Problem, spec_error
+from .reading.read import read_document
 
 
 def load_spec(path: Path, *, with_files: bool = True) -> Spec:

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelwheel.spec.reading import yaml_reader
-from modelwheel.spec.reading.document import MAX_BYTES, MAX_DEPTH, Document, read_document
+from modelwheel.spec.reading.document import MAX_DEPTH, Document
 from modelwheel.spec.reading.problems import KeyPath, Position
+from modelwheel.spec.reading.read import MAX_BYTES, read_document
 
 SHOWABLE = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]*")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from modelwheel.errors import SpecError
 from modelwheel.spec import Spec, load_spec
-from modelwheel.spec.reading.document import read_document
+from modelwheel.spec.reading.read import read_document
 from modelwheel.spec.scaffold import ModelDescription, TensorDescription, scaffold_spec
 
 IMAGE = TensorDescription("image", "float32", (None, 8, 8, 1))

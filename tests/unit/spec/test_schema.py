@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from modelwheel.spec.reading.document import read_document
+from modelwheel.spec.reading.read import read_document
 from modelwheel.spec.schema import SCHEMA_FILE, schema_text, spec_schema, write_schema
 
 SPECS = Path(__file__).parents[2] / "specs"

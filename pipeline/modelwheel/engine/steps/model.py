@@ -22,7 +22,7 @@ from ...compiler.shapes import batched_inputs
 from ...levels import Level
 from ...platforms import Platform
 from ...request import Request
-from ...spec.reading.document import read_document
+from ...spec.reading.read import read_document
 from ...store.keys import action_key
 from ...store.records import Record
 from ...store.store import Store
