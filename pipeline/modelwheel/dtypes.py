@@ -33,6 +33,7 @@ class ElementType(IntEnum):
     ) -> Self:
         """Makes a member of a row below."""
         member = int.__new__(cls, number)
+        # Otherwise Enum would call `int` with the whole row.
         member._value_ = number
         member.item_bytes, member.numpy_kind = item_bytes, kind
         member.c_type, member.cpp_type, member.kernel_type = c_type, cpp_type, kernel_type
@@ -43,6 +44,8 @@ class ElementType(IntEnum):
         """The name in NumPy, TensorFlow and manifests (`float32`)."""
         return self.name.lower()
 
+    # The numbers left out are those of XLA's types without elements: TUPLE 13, OPAQUE_TYPE 14,
+    # TOKEN 17.
     BOOL = 1, 1, "b", "bool", "bool", "bool"
     INT8 = 2, 1, "i", "int8_t", "std::int8_t", "std::int8_t"
     INT16 = 3, 2, "i", "int16_t", "std::int16_t", "std::int16_t"

@@ -45,6 +45,7 @@ class Tensor(BaseModel):
     @property
     def trailing_shape(self) -> tuple[int, ...]:
         """The extents of all axes except the first."""
+        # None occurs on axis 0 only; the condition is for the type checker.
         return tuple(extent for extent in self.shape[1:] if extent is not None)
 
     @property

@@ -70,7 +70,9 @@ class Project:
             },
             "provenance": dict(self.provenance),
             "tree": self.tree_sha256,
+            # Measured costs are in a file of their own, which the spec's digest does not cover.
             "costs": tune_lock.read_costs(request.spec.path),
+            # The spec's digest has only the names of these files.
             "licenses": {
                 name: digest_file(path).sha256 for name, path in request.spec.license_texts.items()
             },
@@ -127,6 +129,7 @@ def write_project_files(project: Project, model: Path, out: Path) -> None:
     """
     from .sample import write_sample  # NumPy, which a plan does not need
 
+    # First: the licences are among the files that every manifest lists.
     _copy_licenses(project.request, out / LICENSES)
     provenance = _provenance(project, manifest.list_files(model))
     described = [
@@ -165,6 +168,7 @@ def _write_platform(
 ) -> manifest.Manifest:
     """Writes the files of one platform and its constants; returns its manifest without `files`."""
     compiled, request, store = project.read(platform), project.request, project.store
+    # Both mappings are in the order of the compile steps.
     records = dict(zip(compiled.programs, project.compiled_for(platform).values(), strict=True))
     constants = collect(
         (program, store.path(records[variant], "constants.bin"))
@@ -220,6 +224,7 @@ def _write_sources(
     directory: Path,
 ) -> None:
     """Writes one C++ file for each CPU level, and one with the tables that refer to them."""
+    # Batch sizes share one arena and the random states at its start: as many as any needs.
     states = max(map(random_states, programs.values()))
     for level in request.levels_of(platform):
         variants = [

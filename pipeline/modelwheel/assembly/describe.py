@@ -89,6 +89,7 @@ def describe_signature(frozen: Mapping[int, FrozenSignature], reference: Referen
         inputs=tuple(_tensor(t, int(t.name in first.batched_inputs)) for t in first.inputs),
         outputs=tuple(_tensor(t, reference.leading_per_row[t.name]) for t in first.outputs),
     )
+    # An extent may equal a batch size by chance; the other sizes show it.
     for size, other in frozen.items():
         _require_shapes(signature, other, size)
     return signature
@@ -146,6 +147,7 @@ def _no_emulation_reason(spec: Spec, reference: Reference) -> str | None:
 def _require_emulation(
     rules: tuple[BatchRule, ...], reference: Reference, reason: str | None
 ) -> None:
+    # `reason` is None for such a model, but a rule for rows makes no sense there.
     if not reference.batched_inputs:
         reason = "its signature has no batch axis"
     if rules and reason is not None:
@@ -190,6 +192,7 @@ def _choose_costs(spec: Spec, programs: Mapping[VariantKey, Program]) -> dict[Va
     costs = {}
     for (level, size), program in programs.items():
         known = measured.get(level, {})
+        # Costs are compared within a level: measured and estimated ones must not mix.
         complete = all(s in known for of_level, s in programs if of_level == level)
         costs[level, size] = known[size] if complete else estimate_cost(program)
     return costs

@@ -18,6 +18,7 @@ from ..util.records import JsonRecord
 from ..util.trees import digest_tree
 from ..versions import NUMPY_REQUIREMENT, RUNTIME_REQUIREMENT
 
+# Raise it together with the one in `Manifest`: a Literal cannot refer to a constant.
 MANIFEST_VERSION = 3
 
 
@@ -63,6 +64,7 @@ class Model(JsonRecord):
         if self.weights_license is None or self.weights_license == self.license:
             return self.license
         both = (self.license, self.weights_license)
+        # In SPDX expressions AND binds tighter than OR, hence the parentheses.
         return " AND ".join(f"({text})" if " " in text else text for text in both)
 
 

@@ -19,9 +19,11 @@ def _loaded_sections(path: Path) -> Iterator[int]:
     for section in binary.sections:
         if isinstance(section, lief.ELF.Section):
             loaded = section.has(lief.ELF.Section.FLAGS.ALLOC)
+        # A Mach-O object has one nameless segment; its sections name the segment of the library.
         elif isinstance(section, lief.MachO.Section):
             loaded = section.segment_name in ("__TEXT", "__DATA")
         else:
+            # COFF marks what the linker reads but does not keep.
             dropped = lief.PE.Section.CHARACTERISTICS
             loaded = not (
                 section.has_characteristic(dropped.LNK_REMOVE)

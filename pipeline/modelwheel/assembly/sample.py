@@ -19,6 +19,7 @@ MAX_SAMPLES = 256
 def sample_indices(size: int) -> np.ndarray[Any, Any]:
     """Indices of the elements to store of a flattened output with `size` elements: evenly spread."""
     count = min(size, MAX_SAMPLES)
+    # The wheel's `_reference.py` computes the same positions: change both or neither.
     return np.arange(count, dtype=np.int64) * size // max(count, 1)
 
 
@@ -36,6 +37,7 @@ def write_sample(reference: Path, manifest: Manifest, path: Path) -> None:
                 key = f"{rows}/{output.name}"
                 sample[f"shape/{key}"] = np.array(values.shape, np.int64)
                 sample[f"sample/{key}"] = values.ravel()[sample_indices(values.size)]
+                # The scale of the tolerance, which the sample alone might miss.
                 finite = values[np.isfinite(values)]
                 sample[f"largest/{key}"] = np.float64(np.abs(finite).max(initial=0))
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -84,6 +84,7 @@ def _write(
     made = Bom(metadata=made_of, components=[*contained, *required, *compilers])
     made.register_dependency(wheel, [*contained, *required])
     bom = json.loads(JsonV1Dot6(made).output_as_string())
+    # No time, no random number: the same wheel has the same bill. CMake fills in the UUID.
     del bom["metadata"]["timestamp"]
     bom["serialNumber"] = "urn:uuid:@MODEL_SBOM_UUID@"
     text = json.dumps(bom, indent=1, sort_keys=True) + "\n"

@@ -14,6 +14,7 @@ from ..errors import SpecError
 from ..util.files import write_atomically
 from ..util.records import JsonRecord
 
+# Costs are part of a store key, whose JSON refuses NaN and infinity.
 _Costs: TypeAlias = dict[str, dict[int, Annotated[float, Field(gt=0, allow_inf_nan=False)]]]
 
 

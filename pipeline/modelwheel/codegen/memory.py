@@ -71,8 +71,11 @@ def plan_memory(program: Program, constants: Mapping[str, int], random_states: i
         elif allocation.kind == "constant" and allocation.sha256:
             pointers[allocation.index] = f"constant({constants[allocation.sha256]})"
         elif allocation.index in direct:
+            # XLA also uses it as scratch memory: the result is complete only at the end.
             pointers[allocation.index] = f"output(out[{direct[allocation.index]}])"
         else:
+            # Also tables of tuples and thread-local memory, where a thunk names them. No two
+            # allocations share memory: XLA has already merged those that may.
             pointers[allocation.index] = f"arena + {arena.reserve(allocation.size)}"
     return Memory(
         pointers=pointers,

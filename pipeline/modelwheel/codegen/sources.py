@@ -45,6 +45,7 @@ class ModelTables:
 
 def random_states(program: Program) -> int:
     """The number of random states that a program uses."""
+    # Thunks inside loops and branches count too: each owns one state, however often it runs.
     return sum(thunk.kind == "random_state" for thunk in walk(program.thunks))
 
 
@@ -73,6 +74,9 @@ def level_source(
         f"output_staging_b{v.batch_size}, {v.cost!r}, run_b{v.batch_size}}}"
         for v in variants
     )
+    # Everything is in the level's namespace or internal: the linker would merge symbols with equal
+    # names, and an old CPU would run the code of a newer one. `extern` gives the const table a
+    # symbol, which C++ otherwise makes internal.
     return (
         f'{BANNER}#include "steps.h"\n{includes}\n'
         f'extern "C" {{\n{_declarations(variants)}}}\n\n'
@@ -145,6 +149,7 @@ def tables_source(model: ModelTables, levels: Sequence[Level], states: int) -> s
     )
     entries = ", ".join(f"{{{quote(t.name)}, {t.identifier}::variants}}" for t in levels)
     reason = quote(model.no_emulation_reason) if model.no_emulation_reason else "nullptr"
+    # Sorted and without spaces: the same bytes for the same manifest.
     about = json.dumps(model.about, sort_keys=True, separators=(",", ":"))
     return f"""{BANNER}#include "model.h"
 #include "program.h"
@@ -181,6 +186,7 @@ const modelwheel_api api = {{
 def _tensor_tables(kind: str, tensors: Sequence[Tensor]) -> str:
     shapes, rows = [], []
     for number, tensor in enumerate(tensors):
+        # A scalar has no extents, and C++ has no empty arrays: one element that is never read.
         shape = [-1 if extent is None else extent for extent in tensor.shape] or [1]
         shapes.append(f"constexpr std::int64_t {kind}_{number}_shape[] = {braces(shape)};\n")
         fields = [
@@ -202,6 +208,7 @@ def _tensor_tables(kind: str, tensors: Sequence[Tensor]) -> str:
 def quote(text: str) -> str:
     """A C string literal for any text; all bytes except plain ASCII are escaped, and question marks because of
     trigraphs."""
+    # Three octal digits end by themselves; `\x` would take all hexadecimal digits that follow.
     plain = "".join(
         chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
         for byte in text.encode()

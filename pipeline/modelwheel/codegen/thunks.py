@@ -219,6 +219,7 @@ class ThunkWriter:
         number = self.random_states
         self.random_states += 1
         self.headers.add("rng.h")
+        # The states are at the start of the arena; 16 is RANDOM_STATE_BYTES of memory.py.
         return f"get_and_update_state(arena + {number * 16}, {draw.delta}, {pointer(draw.state)});"
 
     def _table(self, type_name: str, values: Sequence[object]) -> str:

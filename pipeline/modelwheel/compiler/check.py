@@ -24,24 +24,28 @@ Severity: TypeAlias = Literal["error", "warning", "note"]
 STATE_FIX = "export a signature that takes the state as inputs and returns it as outputs"
 TABLE_FIX = "look values up outside the model, or use tf.gather on a constant"
 
+# The names are matched whole. A PartitionedCall is left out because it changes no more than the
+# function that it calls, whose operations are checked themselves.
 _CHANGES_STATE = re.compile(
     r"Assign(Add|Sub)?(VariableOp)?|Resource(Scatter|Apply|Sparse|Strided)\w+"
     r"|(Scatter|Apply|SparseApply)\w+|(Resource)?CountUpTo|Stateful(?!PartitionedCall)\w+"
     r"|Rng(Skip|ReadAndSkip)\w*|(Mutable\w*|Lookup)Table(Insert|Remove|Import)\w*"
 )
+# These make a new tensor; other operations called Scatter... write into a variable.
 _STATELESS_SCATTER = re.compile(r"Scatter(Nd|NdNonAliasingAdd)")
 _TABLE = re.compile(r"\w*(HashTable|LookupTable)\w*")
 _RANDOM = re.compile(r"Random\w+|TruncatedNormal|Multinomial|ParameterizedTruncatedNormal")
 _TF1_CONTROL_FLOW = frozenset({"Enter", "Exit", "Merge", "NextIteration", "Switch", "LoopCond"})
 
+# The first match counts, so that DecodeCSV comes before Decode.
 _FIXES = (
     (r"ParseExample|ParseSingle|ParseSequence|Decode(CSV|Raw|JSON|Proto)",
      "parse the records outside the model and use a signature that takes plain tensors"),
     (r"Decode|Encode", "decode and encode images or sound outside the model"),
     (r"PyFunc|EagerPyFunc", "Python code cannot be compiled; write it with TensorFlow operations"),
-    (r"Print|Summary|Write|Save|Restore|ReadFile", "remove input and output from the signature"),
+    (r"Print|Summary|Write|Save|Restore|ReadFile", "remove printing and file access from the signature"),
     (r"String|Regex|Substr|AsString|Unicode|SentencepieceOp",
-     "treat text outside the model and pass numbers"),
+     "process text outside the model and pass numbers"),
     (r"Sparse|Ragged", "use dense tensors"),
 )  # fmt: skip
 
@@ -158,7 +162,7 @@ def _check_tensor(role: str, tensor: TensorInfo) -> Iterator[Finding]:
             "error",
             "string-tensor",
             f"{name} is a string tensor, which cannot be compiled",
-            "treat text outside the model and use or export a signature of numbers",
+            "process text outside the model and use or export a signature of numbers",
         )
     elif tensor.dtype not in DTYPES:
         yield Finding(
@@ -197,6 +201,7 @@ def _shape_fix(tensor: TensorInfo) -> str:
 
 
 def _check_batching(signature: SignatureInfo, expected: Expected) -> Iterator[Finding]:
+    # _check_shapes reports it; batched_inputs would raise.
     if any(find_shape_problem(t, expected.shapes.get(t.name)) for t in signature.inputs):
         return
     batched = batched_inputs(signature, expected.shapes)
@@ -270,6 +275,7 @@ def _check_range(
     tensor: TensorInfo, bounds: tuple[float, float], limits: tuple[int, int]
 ) -> Iterator[Finding]:
     low, high = bounds
+    # Integers are drawn as floor(x) with low <= x < high: `high` may be one above the limit.
     if not limits[0] <= math.floor(low) < math.ceil(high) <= limits[1] + 1:
         yield Finding(
             "error",
@@ -294,6 +300,7 @@ def _integer_limits(dtype: str) -> tuple[int, int] | None:
 
 
 def _check_ops(uses: Sequence[OpUse], key: str) -> Iterator[Finding]:
+    # State is refused even where XLA has the operation: a compiled model has no place for it.
     state = [use for use in uses if changes_state(use.op)]
     tables = [use for use in uses if _TABLE.fullmatch(use.op) and use not in state]
     if state:
@@ -344,6 +351,7 @@ def _check_kinds(uses: Sequence[OpUse], key: str) -> Iterator[Finding]:
             f"{_where(random, key)}",
             "export the model for inference (training=False), or pass the numbers as an input",
         )
+    # Only a note: tfcompile converts it to functional control flow, which XLA compiles.
     loops = [use for use in uses if use.op in _TF1_CONTROL_FLOW]
     if loops:
         yield Finding(

@@ -1,4 +1,4 @@
-"""The compiler flags of one CPU level: those of every program, the level's and the spec's."""
+"""The compiler flags of one CPU level: common ones, the level's and the spec's."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class Flags:
 
 def xla_flags(level: Level, extra: Iterable[str] = ()) -> tuple[str, ...]:
     """The XLA_FLAGS of one CPU level; `extra` are the spec's, fast-math switches among them."""
+    # The order is part of the keys of compile steps and of manifests.
     return (*COMMON_XLA_FLAGS, *level.xla_flags, *extra)
 
 

@@ -61,6 +61,7 @@ def c_names(names: Iterable[str]) -> tuple[str, ...]:
         if is_keyword(base):
             base = f"{base}_"
         candidate, number = base, 2
+        # Different names may become the same identifier: `a/b` and `a.b`.
         while candidate in found:
             candidate, number = f"{base}_{number}", number + 1
         found[candidate] = None

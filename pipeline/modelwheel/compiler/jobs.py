@@ -63,8 +63,10 @@ class JobRequest(JsonRecord):
 
     def key_inputs(self, **inputs: str) -> dict[str, Any]:
         """Everything that the outputs depend on; `inputs` are the hashes of the input files."""
+        # Without the hash of a file, the store would return what was made from another one.
         if set(inputs) != set(self.INPUTS.model_fields):
             raise ValueError(f"{type(self).__name__} needs the hashes of {self.INPUTS.__name__}")
+        # Paths are not part of a key: the same model in another place has the same key.
         versions = {"version": self.VERSION, "tensorflow": TENSORFLOW_VERSION}
         return {**versions, **inputs, **self.model_dump(mode="json")}
 
@@ -158,11 +160,13 @@ class ReferenceRequest(JobRequest):
     @field_validator("batch_sizes")
     @classmethod
     def _sort(cls, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        # The order in a spec must not change the key, and the worker expects the largest last.
         return tuple(sorted(sizes))
 
     @field_validator("rows")
     @classmethod
     def _complete(cls, rows: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
+        # `info.data` has only fields declared above, and only valid ones.
         sizes = info.data.get("batch_sizes", ())
         if not rows and sizes:
             rows = default_rows(sizes)
@@ -271,7 +275,7 @@ class JobResult:
 
 
 class Message(JsonRecord):
-    """What the client sends. The job is validated apart, so that a refusal can carry the `id`."""
+    """What the client sends. The job is validated separately, so that a refusal can carry the `id`."""
 
     id: int
     job: Mapping[str, Any]

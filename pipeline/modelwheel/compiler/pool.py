@@ -64,7 +64,7 @@ class WorkerPool:
     waits for all jobs; leaving it by an exception, such as Ctrl-C, kills every worker at once.
 
     Args:
-        directory: Where workers run and write their logs; whoever made it removes it.
+        directory: Where workers run and write their logs; the caller removes it.
         max_workers: The maximum number of processes; by default one for each core.
         memory_bytes: What they may use together; by default what is available now.
         command: Starts a worker.
@@ -85,6 +85,7 @@ class WorkerPool:
         self._changed = threading.Condition()  # its lock is reentrant
         self._closed = self._killed = False
         self._started = 0
+        # A thread for each slot: a task that has been given a slot does not queue again.
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="worker")
 
     def __enter__(self) -> Self:
@@ -102,6 +103,7 @@ class WorkerPool:
                     self._closed = True
                     self._changed.wait_for(lambda: not self._waiting and not any(self._busy()))
         finally:
+            # Also if Ctrl-C arrives during the wait above.
             self._kill()
 
     def submit(self, job: Job, started: Callable[[], object] = lambda: None) -> Future[JobResult]:
@@ -124,12 +126,15 @@ class WorkerPool:
 
     def _dispatch(self) -> None:
         """Assigns waiting tasks to idle slots; the caller holds the lock."""
+        # Starting a worker costs seconds, so tasks for idle workers go first; among equals the
+        # oldest does, as the sort is stable. The copy lets tasks leave the list meanwhile.
         by_fit = sorted(self._waiting, key=lambda task: not self._is_expected(task))
         for task in by_fit:
             slot = self._choose_slot(task)
             if slot is None:
                 return
             if not self._make_room(task, slot):
+                # Smaller tasks may overtake it; it runs at the latest when no other is left.
                 continue
             self._waiting.remove(task)
             slot.task = task
@@ -151,6 +156,7 @@ class WorkerPool:
         One task always runs, however much it needs: nothing is gained by waiting.
         """
         busy = list(self._busy())
+        # Idle workers do not count here, as they can be ended.
         if busy and sum(other.memory for other in busy) + task.memory > self._memory:
             return False
         idle = [s for s in self._slots if s is not slot and s.task is None and s.worker is not None]
@@ -175,6 +181,7 @@ class WorkerPool:
             task.started()
             result = self._worker(slot, task.job.flags).run(task.job)
         except BaseException as error:  # noqa: BLE001 - the future raises it
+            # A worker that `_kill` ended looks like one that the system killed for want of memory.
             stopped = self._killed and isinstance(error, WorkerError)
             task.future.set_exception(WorkerError(_STOPPED) if stopped else error)
         else:
@@ -187,6 +194,7 @@ class WorkerPool:
         if not slot.has(flags):
             self._discard(slot)
             with self._changed:
+                # `_kill` has gone through the slots: nobody would kill a worker started now.
                 if self._killed:
                     raise WorkerError(_STOPPED)
                 self._started += 1
@@ -196,6 +204,7 @@ class WorkerPool:
 
     def _discard(self, slot: _Slot) -> None:
         with self._changed:
+            # Taken out under the lock, so that only one thread closes it.
             worker, slot.worker = slot.worker, None
         if worker is not None:
             worker.close()
@@ -208,9 +217,12 @@ class WorkerPool:
             for slot in self._slots:
                 if slot.worker is not None:
                     slot.worker.kill()
+        # Without the lock: callbacks of futures run here, and may wait for other threads.
         for task in stopped:
             if task.future.set_running_or_notify_cancel():
                 task.future.set_exception(WorkerError(_STOPPED))
+        # Waits for the threads. None of them blocks, as the workers are dead; pipes are closed
+        # after that, when nobody reads from them any more.
         self._threads.shutdown()
         for slot in self._slots:
             self._discard(slot)

@@ -293,5 +293,6 @@ def _bytes_moved(thunk: Thunk) -> int:
         inner = sum(map(_bytes_moved, thunk.condition + thunk.body))
         return own + inner * (1 if thunk.trip_count is None else thunk.trip_count)
     if isinstance(thunk, Conditional):
+        # The most that can happen: which branch runs is not known before.
         return own + max((sum(map(_bytes_moved, branch)) for branch in thunk.branches), default=0)
     return own

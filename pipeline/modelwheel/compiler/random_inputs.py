@@ -31,7 +31,9 @@ def random_input(
         bounds: [low, high); by default floats have unit variance around 0, integers are 0 or 1.
     """
     count = math.prod(shape)
+    # `hash` of a text differs from process to process, CRC-32 does not.
     bits = np.random.PCG64([seed, zlib.crc32(name.encode())]).random_raw(2 * count)
+    # The upper 53 bits, as many as a double holds: nothing is rounded, so no value becomes 1.
     unit = (np.asarray(bits, np.uint64) >> np.uint64(11)) * 2.0**-53
     floating = dtype.startswith(("float", "bfloat", "complex"))
     low, high = bounds or (_FLOAT_BOUNDS if floating else _INTEGER_BOUNDS)
@@ -40,5 +42,6 @@ def random_input(
         return np.asarray(values[:count] + 1j * values[count:], dtype).reshape(shape)
     values = values[:count].reshape(shape)
     if dtype == "bfloat16":
+        # Cut off, not rounded: the recipe needs no bfloat16 arithmetic, which NumPy lacks.
         return np.asarray(values.astype(np.float32).view(np.uint32) >> np.uint32(16), np.uint16)
     return np.asarray(values if floating else np.floor(values)).astype(dtype)

@@ -27,7 +27,7 @@ class Reference(JsonRecord):
     leading_per_row: dict[str, int]
     """For every output, the extent of axis 0 for each row of the batch; 0 if it does not grow."""
     batched_inputs: tuple[str, ...]
-    """Names of the inputs whose axis 0 is the batch; empty for a signature without batch axis."""
+    """Names of the inputs whose axis 0 is the batch; empty for a signature without a batch axis."""
     rows: tuple[int, ...]
     """Numbers of rows with outputs in `reference.npz`, ascending. If rows are not independent,
     these are the compiled batch sizes only; without a batch axis it is 1, one evaluation."""

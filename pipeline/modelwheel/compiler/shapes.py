@@ -47,6 +47,7 @@ def compiled_shape(tensor: TensorInfo, shapes: Shapes) -> Shape:
         raise UnsupportedModelError(
             f"{problem}; fix it with inputs.{tensor.name}.shape in the spec"
         )
+    # An unknown rank has been refused above: here an empty shape is a scalar's.
     return tuple(given if given is not None else tensor.shape or ())
 
 

@@ -1,4 +1,4 @@
-"""One worker process as its client sees it: started with its flags, given jobs, its end explained."""
+"""The client of one worker process: starts it with its flags, sends it jobs, explains why it died."""
 
 from __future__ import annotations
 
@@ -32,9 +32,12 @@ _KILLED = -9
 """The exit code after SIGKILL, a signal that Windows does not have."""
 
 _OURS = {
-    "TF_ENABLE_ONEDNN_OPTS": "0",  # references are those of TensorFlow's own kernels
+    "TF_ENABLE_ONEDNN_OPTS": "0",  # references come from TensorFlow's own kernels
+    # Errors and fatal errors: the log is read for the reason if the worker dies.
     "TF_CPP_MIN_LOG_LEVEL": "2",
+    # References do not depend on whether the machine has a GPU.
     "CUDA_VISIBLE_DEVICES": "-1",
+    # Sets of names are walked in the same order in every worker.
     "PYTHONHASHSEED": "0",
 }
 
@@ -67,9 +70,12 @@ def worker_environment(
         if not name.startswith(("TF_", "XLA_", "PYTHONPATH"))
     }
     environment |= _OURS
+    # The variables that `tempfile` reads. The directory is removed by its owner, so that a worker
+    # that is killed leaves no files behind.
     environment |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
     environment["XLA_FLAGS"] = " ".join(flags.xla)
     environment["TF_XLA_FLAGS"] = " ".join(flags.tf_xla)
+    # The worker imports the modelwheel of its client, wherever that runs from.
     environment["PYTHONPATH"] = str(Path(modelwheel.__file__).parents[1])
     return environment
 
@@ -96,6 +102,7 @@ class WorkerProcess:
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                # Not a pipe: nobody reads it during a job, and a full one would block the worker.
                 stderr=log,
                 cwd=directory,
                 env=worker_environment(flags, os.environ, directory),
@@ -131,6 +138,7 @@ class WorkerProcess:
             reply = self._process.stdout.readline()
         except (OSError, ValueError):  # a broken pipe, or one that `kill` closed
             reply = ""
+        # A line without its end is what a worker wrote before it died.
         if not reply.endswith("\n"):
             self.kill()
             lines = self._log.read_text("utf-8", errors="replace").splitlines()
@@ -192,6 +200,7 @@ def explain_end(code: int, log: list[str]) -> str:
         log: The lines that it wrote to standard error.
     """
     fatal = next(filter(None, map(_fatal_message, reversed(log))), "")
+    # XLA ends the process at a flag that it does not know (xla/parse_flags_from_env.cc).
     unknown = re.search(r"Unknown flags? in (\w+): (.*)", fatal)
     if unknown:
         return f"{unknown[1]}: the compiler has no flag {unknown[2]}; remove it from the spec"

@@ -18,6 +18,7 @@ from .template import SOURCE_DATE_EPOCH
 
 _SAID_LINES = 30
 
+# CMAKE_BUILD_PARALLEL_LEVEL only says how many compilers run at once.
 _STEERING = re.compile(r"(C|CXX|CPP|LD|ASM)FLAGS|SKBUILD_\w+|CMAKE_(?!BUILD_PARALLEL_LEVEL$)\w+")
 """Variables that would change the result but are not part of the key; CC and CXX are, and may be set."""
 
@@ -26,6 +27,7 @@ def build_environment(bindings: str = "extension") -> dict[str, str]:
     """What a wheel depends on in addition to its project: compiler, build tools, and Python if it has an extension."""
     tools = {name: version(name) for name in ("cmake", "ninja", "scikit-build-core")}
     if bindings == "extension":
+        # An extension is built for one ABI of Python; without one, a wheel serves all.
         tools["python"] = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
         tools["pybind11"] = version("pybind11")
     return {
@@ -78,6 +80,7 @@ def build_distribution(
     """
     import build
 
+    # The names of the parameters are those that pyproject_hooks passes.
     def run_backend(
         cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None
     ) -> None:
@@ -92,6 +95,7 @@ def build_distribution(
 
     try:
         builder = build.ProjectBuilder(project, python, run_backend)
+        # Without isolation, nothing would install what is missing.
         missing = builder.check_dependencies(kind) if python == sys.executable else set()
         if missing:
             names = ", ".join(sorted(" -> ".join(chain) for chain in missing))

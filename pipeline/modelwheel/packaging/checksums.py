@@ -9,6 +9,7 @@ from ..util.trees import digest_tree
 
 CHECKSUMS = "SHA256SUMS"
 
+# `*` is how sha256sum marks files that it read in binary mode.
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 

@@ -21,6 +21,7 @@ def template_facts() -> dict[str, str]:
 def _container_images() -> Iterator[str]:
     for wheels in WHEEL_PLATFORMS.values():
         if wheels.image:
+            # cibuildwheel writes the option for manylinux_x86_64 as manylinux-x86_64-image.
             yield f'{wheels.cibuildwheel.replace("_", "-", 1)}-image = "{wheels.image}"'
 
 

@@ -83,6 +83,7 @@ def _sources() -> dict[str, str | int]:
 def runtime_wheel(store: Store) -> Record:
     """The record of the wheel for this Python, built at most once."""
     key = runtime_key()
+    # Builds of several models may need it at the same time.
     with store.lock(key):
         record = store.lookup(key)
         if record is not None:
@@ -130,6 +131,7 @@ def write_runtime(out: Path, store: Store, *, wheel: bool) -> list[Path]:
         if wheel:
             store.materialize(runtime_wheel(store), Path(directory))
         written = [out / built.name for built in sorted(Path(directory).iterdir())]
+        # Built elsewhere and then moved into place: `out` never has half a file.
         for path in written:
             write_atomically(path, (Path(directory) / path.name).read_bytes())
     return written

@@ -52,6 +52,7 @@ def unpack(sdist: Path, directory: Path) -> Path:
             f"{sdist} is not a model source distribution: it has no {CHECKSUMS}; name a file that "
             "`modelwheel compile` made"
         )
+    # Before anything in it is used: building it runs its CMake files and compilers.
     _require_checksums(projects[0], sdist)
     return projects[0]
 
@@ -70,5 +71,6 @@ def _require_checksums(project: Path, sdist: Path) -> None:
             )
     # The build backend adds PKG-INFO to what was packed.
     added = set(digest_tree(project)) - set(expected) - {CHECKSUMS, "PKG-INFO"}
+    # A file that is not listed could still become part of a build.
     for name in sorted(added):
         raise WheelError(f"{sdist}: {CHECKSUMS} does not name {name}; download or make it again")

@@ -65,6 +65,7 @@ def list_overlay(name: str) -> Iterator[tuple[PurePosixPath, Path]]:
     """The files of one overlay, each with its place in a project."""
     root = template_directory() / name
     for path in sorted(root.rglob("*")):
+        # Tests leave byte code in a checkout, which must not change keys or get into wheels.
         if path.is_file() and "__pycache__" not in path.parts:
             yield PurePosixPath(path.relative_to(root)), path
 

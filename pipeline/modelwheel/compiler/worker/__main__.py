@@ -41,6 +41,7 @@ def _take_streams() -> tuple[TextIO, TextIO]:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
+    # The C++ of TensorFlow writes to descriptor 1, whatever `sys.stdout` is.
     os.dup2(2, 1)
     return messages, answers
 
@@ -72,6 +73,7 @@ def _require_tensorflow() -> None:
         tf = _import_tensorflow()
     except ImportError as error:
         raise EnvironmentProblemError(f"TensorFlow cannot be imported ({error}); {fix}") from None
+    # The version is part of every key, so code of another one would be taken for this one's.
     if tf.__version__ != TENSORFLOW_VERSION:
         raise EnvironmentProblemError(
             f"TensorFlow {tf.__version__} is installed, whose compiler emits other code; {fix}"
@@ -81,6 +83,8 @@ def _require_tensorflow() -> None:
 def _import_tensorflow() -> ModuleType:
     """Imports TensorFlow without Keras (1.5 s, 80 MB), which is imported only if a model needs it."""
     if "tensorflow" not in sys.modules:
+        # None makes every `import keras` fail, which TensorFlow allows for. The entry is removed
+        # again, since models may need Keras later.
         sys.modules["keras"] = None  # type: ignore[assignment]
         try:
             importlib.import_module("tensorflow")

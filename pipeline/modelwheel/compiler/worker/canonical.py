@@ -38,6 +38,7 @@ def canonicalize(graph_def: Any, fetches: Iterable[str]) -> None:
     for function in graph_def.library.function:
         results = [function.ret[out.name] for out in function.signature.output_arg]
         _sort(function.node_def, [*results, *sorted(function.control_ret.values())])
+    # New names are numbered by position, so the order must be final, and every function called.
     _rename_nodes(graph_def)
     _rename_functions(graph_def)
 
@@ -103,11 +104,13 @@ def _sort(nodes: Any, tensors: Iterable[str]) -> None:
     by_name = {node.name: node for node in nodes}
     position: dict[str, int] = {}
     seen: set[str] = set()
+    # An explicit stack, as chains of nodes may be longer than Python's limit of recursion.
     waiting = [(node_name(tensor), False) for tensor in reversed(list(tensors))]
     while waiting:
         name, done = waiting.pop()
         if done:
             position[name] = len(position)
+        # Loops of TensorFlow 1 are cycles: `seen` also ends the walk where one closes.
         elif name in by_name and name not in seen:  # otherwise an argument of a function
             seen.add(name)
             waiting.append((name, True))

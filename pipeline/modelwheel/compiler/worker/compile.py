@@ -34,6 +34,7 @@ def run(job: CompileJob) -> None:
     """Writes the kernels, the program and its constants."""
     _require_flags(job.flags)
     out = job.out
+    # The directory of the whole process changes: a worker runs one job at a time.
     with _working_in(out):
         try:
             _compile(job)
@@ -44,6 +45,7 @@ def run(job: CompileJob) -> None:
                 raise _explained(error) from error
     write_program(out / _METADATA, out / _CONSTANTS, out)
     _refuse_dynamic_results(Program.load(out / PROGRAM), job.inputs.config)
+    # They hold the weights again, in the program and padded; `constants.bin` has them once.
     for name in (_HEADER, _METADATA, _CONSTANTS):
         (out / name).unlink(missing_ok=True)
 
@@ -102,6 +104,7 @@ def _working_in(directory: Path) -> Iterator[None]:
 def _explained(error: Exception) -> Exception:
     """What tfcompile's refusal means; CompileError with its first line if it is not known."""
     text = without_node_markup(str(error))
+    # The wording is that of the pinned TensorFlow. Other texts are shown as they are.
     unsupported = re.search(
         rf"No registered '(\w+)' OpKernel for XLA_CPU_JIT devices compatible with node ({_NODE})",
         text,

@@ -1,6 +1,6 @@
 """Converts what tfcompile leaves behind to a `Program` and one file of constants.
 
-tfcompile (tensorflow/compiler/aot/compile.cc) writes two objects besides the kernels. `*_metadata.o`
+tfcompile (tensorflow/compiler/aot/compile.cc) writes two objects in addition to the kernels. `*_metadata.o`
 holds one serialised `xla.cpu.CompilationResultProto` (xla/service/cpu/executable.proto) in its only
 read-only section. `*_constants.o` holds every constant, each behind a 64-byte head that begins with
 its length (tensorflow/compiler/aot/embedded_constant_buffers.cc). The fields are those of
@@ -102,6 +102,8 @@ def _read_only_section(path: Path) -> bytes:
 def _read_constants(path: Path) -> list[bytes]:
     """The constants in the order of their numbers; an object without constants has no section."""
     binary = _parse(path)
+    # Constants are found by the names of symbols: Arm's ELF files have others too ($d, $x). Sizes
+    # come from the head of each, since only ELF symbols have a size.
     offsets: dict[int, int] = {}
     for symbol in binary.symbols:
         name = str(symbol.name)
@@ -130,6 +132,7 @@ def _decode_allocations(
     blob = bytearray()
     remaining = list(reversed(constants))
     for proto in protos:
+        # The runtime promises that inputs are only read.
         if proto.is_parameter_aliased_with_output:
             raise UnsupportedProgramError(
                 f"allocation {proto.index} aliases a parameter with an output, which is not supported"
@@ -173,6 +176,7 @@ def _allocation_kind(proto: Any) -> p.AllocationKind:
 
 
 def _parameters(hlo: HloModule, allocations: Iterable[p.Allocation]) -> Iterable[p.Array]:
+    # Parameters that the program does not read have an allocation too.
     by_number = {a.parameter: a for a in allocations if a.kind == "parameter"}
     for number, shape in enumerate(hlo.parameter_shapes):
         allocation = by_number[number]
@@ -213,6 +217,7 @@ class _ThunkDecoder:
 
     def sequence(self, proto: Any) -> tuple[p.Thunk, ...]:
         thunks: list[p.Thunk] = []
+        # In program order; `thunk_resources` only matters for running them concurrently.
         for thunk in proto.thunks:
             kind = thunk.WhichOneof("impl")
             if kind == "call_thunk":  # replaced by the thunks that it calls
@@ -242,6 +247,8 @@ class _ThunkDecoder:
         }
 
     def _kernel(self, thunk: Any, k: Any) -> p.Thunk:
+        # `invariant_arguments`, a hint, is left out: XLA writes it in the order of a hash set, which
+        # differs from process to process.
         groups = k.num_workgroups
         return p.Kernel(
             operations=self.hlo.operations(thunk.info.op_name),
@@ -357,6 +364,7 @@ class _ThunkDecoder:
     def _fft(self, _: Any, f: Any) -> p.Thunk:
         source, output = _buffer(f.input_buffer_shape), _buffer(f.output_buffer_shape)
         lengths = tuple(f.fft_length)
+        # 5 n log2(n) is the customary count for a transform of n points.
         return p.Fft(
             operations=5 * output.elements * sum(n.bit_length() for n in lengths),
             fft_type=_FFT_TYPES[f.fft_type],

@@ -51,6 +51,7 @@ def compilation_result_class() -> type[Any]:
         known = descriptor_pb2.FileDescriptorProto()
         module.DESCRIPTOR.CopyToProto(known)
         files[known.name] = known
+    # Not the default pool, in which TensorFlow's Python modules register some of the same files.
     pool = descriptor_pool.DescriptorPool()
     added: set[str] = set()
     _add_with_dependencies(ROOT_FILE, files, pool, added)

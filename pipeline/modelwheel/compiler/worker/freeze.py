@@ -66,6 +66,7 @@ def _config(frozen: FrozenGraph, signature: FrozenSignature) -> Any:
 
 def _write(path: Path, message: Any) -> None:
     try:
+        # The bytes are part of keys; without `deterministic`, maps are written in any order.
         path.write_bytes(message.SerializeToString(deterministic=True))
     except (ValueError, EncodeError) as error:
         if "2GB" not in str(error):

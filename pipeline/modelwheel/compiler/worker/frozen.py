@@ -40,16 +40,19 @@ def freeze_signature(loaded: LoadedSignature, shapes: StaticShapes) -> FrozenGra
     """Replaces variables by constants, drops what no output needs, and fixes the inputs' shapes.
 
     Raises:
-        UnsupportedModelError: Such a graph cannot hold something that the signature uses.
+        UnsupportedModelError: The signature uses something that such a graph cannot express.
     """
     names, function = _input_function(loaded, shapes)
     nodes = {name: t.op.name for name, t in zip(names, function.inputs, strict=False)}
     feeds = {name: nodes[name] for name in shapes}  # in function.inputs, captured ones follow
     graph_def = _replace_variables(function)
     fetches = _add_fetches(graph_def, dict(zip(loaded.output_names, function.outputs, strict=True)))
+    # Before canonicalize, which removes the control edges that lead to assignments.
     _refuse_state(graph_def, fetches)
+    # Graphs of TensorFlow 1 keep the free shapes with which they were saved.
     _fix_shapes(graph_def, {feeds[name]: shape for name, shape in shapes.items()})
     canonicalize(graph_def, fetches.values())
+    # After it, as resources that no output needs are then gone, and nodes are sorted.
     _refuse_resources(graph_def, feeds)
 
     left = {node.name for node in graph_def.node}
@@ -88,6 +91,7 @@ def _replace_variables(function: Any) -> Any:
     the graph to a function again and copy all weights several times.
     """
     try:
+        # Private, but the version of TensorFlow is pinned.
         data = convert_to_constants._FunctionConverterDataInEager(
             func=function, lower_control_flow=False, aggressive_inlining=False
         )

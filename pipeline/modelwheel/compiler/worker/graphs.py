@@ -46,6 +46,7 @@ class Graph:
             ]
             for called in self.called(node):
                 if called not in reached:
+                    # Once for each function: all its results count, even if a caller uses one.
                     reached[called] = set()
                     waiting += [(called, tensor) for tensor in self._results(called, control)]
         return reached
@@ -54,6 +55,7 @@ class Graph:
         """Names of the functions that a node refers to, in a fixed order."""
         if node.op in self.functions:
             yield node.op
+        # A protobuf map has no order of its own; functions are numbered in this one.
         for _, attribute in sorted(node.attr.items()):
             for reference in (attribute.func, *attribute.list.func):
                 if reference.name in self.functions:

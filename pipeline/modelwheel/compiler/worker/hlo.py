@@ -68,9 +68,11 @@ class HloModule:
                     operand, index = index[0], index[1:]
                 case "get-tuple-element":
                     operand, index = 0, (instruction.tuple_index, *index)
+                # A loop keeps its state in the buffers of its operand.
                 case "bitcast" | "while" | "optimization-barrier" | "add-dependency":
                     operand = 0
                 case "call" | "conditional":
+                    # All branches of a conditional write the same buffer: the first will do.
                     called = self._computations[instruction.called_computation_ids[0]]
                     instruction = self._instructions[called.root_id]
                     continue

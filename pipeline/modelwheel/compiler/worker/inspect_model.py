@@ -85,6 +85,8 @@ def _tabulate(graph: Graph, needed: Mapping[str, dict[str, set[str]]]) -> Iterat
 def _needed_nodes(graph: Graph, definition: Any) -> dict[str, set[str]]:
     """The nodes that a signature's outputs depend on, and those that run with them and change state."""
     tensors = list(_tensor_names(definition.outputs.values()))
+    # Freezing drops what only control edges reach, such as assertions: XLA need not support it.
+    # Changes of state count all the same: they are refused, not silently dropped.
     needed = graph.reach(tensors, control=False)
     for function, names in graph.reach(tensors, control=True).items():
         changing = {name for name in names if changes_state(graph.nodes[function][name].op)}
@@ -104,6 +106,7 @@ def _tensor_names(infos: Iterable[Any]) -> Iterator[str]:
 
 def _initializers(graph: Graph, meta_graph: Any) -> list[str]:
     """Operations that run on loading, except constants and calls."""
+    # A protobuf map adds an empty entry for a missing key. The collections are TensorFlow 1's.
     nodes = list(_tensor_names(meta_graph.signature_def[INIT_SIGNATURE].outputs.values()))
     for collection in ("saved_model_main_op", "legacy_init_op"):
         nodes += meta_graph.collection_def[collection].node_list.value

@@ -40,6 +40,7 @@ def support_of(node: Any) -> tuple[Support, str]:
     faults = [_faults(types, allowed) for allowed in constraints]
     if not all(faults):
         return "compiled", ""
+    # The kernel that fits best shows what would have to change.
     fault = min(faults, key=len)
     return "unsupported", ", ".join(
         f"{name}={tf.dtypes.as_dtype(value).name}" for name, value in fault

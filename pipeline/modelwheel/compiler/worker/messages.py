@@ -11,6 +11,7 @@ import re
 
 _FUNCTION = re.compile(r"\{\{function_node [^{}]*\}\}\s*")
 _NODE = re.compile(r"\{\{(?:\w+ )?([^{}]*)\}\}")
+# TensorFlow cuts long messages, also inside the markup.
 _CUT = re.compile(r"\{\{(?:function_node|node)\b[^{}]*$")
 
 

@@ -59,6 +59,7 @@ def _evaluate_rows(
     loaded: LoadedSignature, batched: tuple[str, ...], request: ReferenceRequest
 ) -> _Result:
     sizes = request.batch_sizes
+    # Whether rows are independent shows only with two or more.
     shapes = static_shapes(loaded.info, request.shapes, max(*request.rows, *sizes, 2))
     rows, other = (
         Rows(draw_inputs(loaded.info, shapes, seed, request.ranges), frozenset(batched))

@@ -90,6 +90,7 @@ def check_rows(
         outputs: Known outputs of the first rows, by their number; those for `counts` are added.
         counts: Other numbers of rows to evaluate.
     """
+    # A verdict needs it even if an evaluation below fails.
     leading = _leading_per_row(outputs)
     try:
         for count in counts:
@@ -97,6 +98,7 @@ def check_rows(
                 part = rows.take(slice(count))
                 outputs[count] = _evaluate(evaluate, part, f"{count} rows")
         whole = _evaluate(evaluate, rows, f"{rows.count} rows")
+        # Each row alone costs an evaluation: three of them.
         picked = {0, rows.count // 2, rows.count - 1}
         alone = {i: _evaluate(evaluate, rows.take([i]), "1 row") for i in sorted(picked)}
         known = {**outputs, rows.count: whole, 1: alone[0]}
@@ -115,11 +117,13 @@ def check_rows(
 
 def _perturb(evaluate: Evaluate, rows: Rows, other: Rows, test: _Test) -> None:
     what = f"{rows.count} rows"
+    # Each row is kept once while its neighbours are replaced.
     for parity in (0, 1):
         kept = np.arange(rows.count) % 2 == parity
         changed = _evaluate(evaluate, rows.replace(~kept, other), what)
         indices = np.flatnonzero(kept)
         test.compare(test.select(changed, indices), indices, "when other rows are replaced")
+    # A fixed seed: the same model gets the same verdict every time.
     order = np.random.Generator(np.random.PCG64(rows.count)).permutation(rows.count)
     test.compare(_evaluate(evaluate, rows.take(order), what), order, "when rows are permuted")
 
@@ -199,12 +203,14 @@ def find_difference(
     # For 16-bit floats, four units in the last place are more than the general tolerance.
     precision = ml_dtypes.finfo(given.dtype)  # type: ignore[no-untyped-call]
     relative = max(_TOLERANCE, 4 * float(precision.eps))
+    # In their own type, differences of 16-bit floats could be rounded or infinite.
     given, expected, scale = (_widen(array) for array in (given, expected, scale))
     finite = np.isfinite(expected)
     if not np.array_equal(given[~finite], expected[~finite], equal_nan=True):
         return "in which elements are infinite or not a number"
     worst = float(np.max(np.abs(given[finite] - expected[finite]), initial=0.0))
     largest = float(np.max(np.abs(scale[np.isfinite(scale)]), initial=0.0))
+    # Not `>`: if only `given` has a NaN, `worst` is NaN, which compares false.
     if not worst <= relative * largest:
         return f"by {worst:.3g}, where the largest value is {largest:.3g}"
     return None

@@ -125,6 +125,7 @@ def load_signature(directory: Path, key: str) -> LoadedSignature:
     if info is None:
         raise UnsupportedModelError(f"the model has no signature {key!r}")
     try:
+        # TensorFlow finds a graph by exactly the tags that it was saved with.
         model = tf.saved_model.load(str(directory), tags=list(meta_graph.meta_info_def.tags))
         function = model.signatures[key]
     except Exception as error:
