@@ -115,6 +115,7 @@ def cpu_level(cpuinfo: Path = Path("/proc/cpuinfo")) -> Level:
     found, *higher = host_levels()
     flags = _read_flags(cpuinfo)
     for level in higher:
+        # A level includes all below it. A hypervisor may mask a flag of a lower one.
         if not all(flags.issuperset(feature.linux) for feature in level.features):
             break
         found = level

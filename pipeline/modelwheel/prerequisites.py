@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+# Python reads this file before it can refuse itself: no syntax that is newer than Python 3.8.
 PYTHON_MINIMUM = (3, 10)
 
 _PYTHON = f"python{sys.version_info[0]}.{sys.version_info[1]}"

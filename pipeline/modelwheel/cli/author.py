@@ -178,6 +178,7 @@ def _print_matrix(
     typer.echo(text)
     if output is not None:
         with output.open("a", encoding="utf-8") as file:
+            # One line, because GitHub's file of outputs has one `name=value` in each.
             file.write(f"matrix={text}\n")
 
 

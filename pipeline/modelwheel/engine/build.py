@@ -124,6 +124,7 @@ def _temporary_files_in(directory: Path) -> Iterator[None]:
     """
     names = ("TMPDIR", "TEMP", "TMP")
     before = {name: os.environ.get(name) for name in names}, tempfile.tempdir
+    # The variables are for children; this process has a cached answer in tempfile.tempdir.
     os.environ.update(dict.fromkeys(names, str(directory)))
     tempfile.tempdir = str(directory)
     try:

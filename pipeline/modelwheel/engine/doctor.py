@@ -153,6 +153,7 @@ def _check_memory() -> Finding:
     except ModuleNotFoundError:  # it is in the extra `build`
         hint = "`pip install 'modelwheel[build]'`"
         return _finding("memory", ok=False, found="unknown", fix=hint, required=False)
+    # In a container this is the host's memory, of which the container may have less (cgroup v2).
     available = psutil.virtual_memory().available
     with suppress(OSError, ValueError):  # without a limit the file is absent or says "max"
         available = min(available, int(_CGROUP_LIMIT.read_text()))

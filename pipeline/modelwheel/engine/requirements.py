@@ -66,6 +66,7 @@ def require_disk(*directories: Path) -> None:
     found = [
         prerequisites.check_disk(prerequisites.BUILD_BYTES, each.absolute()) for each in directories
     ]
+    # Both directories may be on the same full disk.
     _refuse(list(dict.fromkeys(found)))
 
 

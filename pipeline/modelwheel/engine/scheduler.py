@@ -106,6 +106,7 @@ def run_steps(tasks: Iterable[Task], tools: Tools) -> list[Outcome]:
             for run in runs:
                 for step in run.take_ready():
                     executor = local if isinstance(step, LocalStep) else jobs
+                    # A copy, because this thread adds records while others read.
                     future = executor.submit(run.do, step, dict(run.outcome.records))
                     pending[future] = run, step
             if not pending:
@@ -119,6 +120,7 @@ def run_steps(tasks: Iterable[Task], tools: Tools) -> list[Outcome]:
         _stop([future for future, step in running.items() if isinstance(step, LocalStep)])
         raise
     finally:
+        # Not waited for: threads that wait for workers end only when the caller closes the pool.
         jobs.shutdown(wait=False)
         local.shutdown(wait=False)
 
@@ -237,11 +239,13 @@ class _Run:
         self.outcome.records[step.name] = done.record
         (self.outcome.cached if done.cached else self.outcome.run).append(step.name)
         self._tools.reporter.finished(step.name, done.seconds, cached=done.cached)
+        # Only after success: whatever needs a failed step never becomes ready.
         self._sorter.done(step.name)
 
     def _give_up(self) -> None:
         """Starts no further step; jobs that run already come to their end and are kept."""
         self._given_up.set()
+        # A copy, because threads that run steps add to it.
         for future in tuple(self._queued):
             future.cancel()
 

@@ -36,9 +36,11 @@ def tune_spec(request: Request, store: Store, reporter: Reporter) -> Path:
 def _measure(installed: InstalledWheel, manifest: Manifest, level: str) -> dict[int, float]:
     """Nanoseconds of one run by batch size, without the cost of a call from Python."""
     timings = _bench(installed, level)
+    # A call with 0 rows runs no program. Models that refuse other batch sizes refuse this one, too.
     call = 0.0
     if manifest.signature.batched and manifest.batching.no_emulation_reason is None:
         call = _bench(installed, level, "--batch", "0")[0]
+    # At least 1 ns: the lock file holds positive numbers only.
     return {size: round(max(time - call, 1.0), 1) for size, time in timings.items()}
 
 

@@ -20,6 +20,7 @@ from ..errors import SourceError
 from ..util.files import NameSet, UnsafePathError, copy_exactly
 from .rules import MAX_MODEL_BYTES, MAX_MODEL_FILES, suggest_directory
 
+# Bytes. Content goes through the same reader, so this must not be less than `files.CHUNK`.
 _MAX_HEADER_BYTES = 4 << 20
 
 DAMAGE = (
@@ -127,6 +128,7 @@ class _BoundedReader(io.BufferedIOBase):
 
 
 def _tar_members(stream: BinaryIO) -> Iterator[Member]:
+    # `r:`: tarfile would unpack a compressed archive in this one past the bounded reader.
     with stream, tarfile.open(fileobj=_BoundedReader(stream), mode="r:") as archive:
         for member in archive:
             yield Member(member.name, _tar_kind(member), member.size, _tar_opener(archive, member))
@@ -173,6 +175,7 @@ def _extract_members(members: Iterator[Member], path: str, directory: Path, show
     names, directories = NameSet(), set[str]()
     count = total = 0
     for member in members:
+        # Also those outside `path`, because a tar archive is decompressed to get past them.
         count, total = count + 1, total + member.size
         if count > MAX_MODEL_FILES or total > MAX_MODEL_BYTES:
             raise UnsafePathError(
@@ -181,6 +184,7 @@ def _extract_members(members: Iterator[Member], path: str, directory: Path, show
         name = _plain_name(member)
         if not name:
             continue
+        # On its own: what is not written may clash, but no archive with an unsafe name is trusted.
         NameSet().add(name)
         directories.update(_directories(name, member.kind))
         relative = _below(name, path)
@@ -231,5 +235,6 @@ def _write(member: Member, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with member.open() as source, target.open("xb") as file:
         copy_exactly(cast("BinaryIO", source), file, member.size)
+        # The limits were checked against the sizes that the archive declares.
         if source.read(1):
             raise tarfile.ReadError(f"{member.name!r} is longer than it says")

@@ -22,6 +22,7 @@ ATTEMPTS = 4
 FIRST_WAIT = 1.0
 """Seconds before the second attempt."""
 
+# Seconds without a byte from the host, and the longest wait between attempts.
 _READ_TIMEOUT = 60.0
 
 _HINTS = {
@@ -67,6 +68,7 @@ def _download(url: str, target: BinaryIO, timeout: float) -> None:
 
     from ..util.http import Patience, Reader, explain
 
+    # requests only limits the wait for the next byte; some hosts send one now and then.
     deadline = time.monotonic() + timeout
 
     def write(response: requests.Response) -> None:

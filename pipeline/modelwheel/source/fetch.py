@@ -40,6 +40,7 @@ from .rules import MAX_MODEL_BYTES, MAX_MODEL_FILES
 FETCH_TIMEOUT = 900.0
 """Seconds that one download may take."""
 
+# Pointer files are smaller than 1024 bytes and begin with their version (git-lfs, docs/spec.md).
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _LFS_POINTER_MAX_BYTES = 1024
 
@@ -78,6 +79,7 @@ def fetch(source: AnySource, store: Store, timeout: float = FETCH_TIMEOUT) -> Fe
     if isinstance(source, DirectorySource):
         return _snapshot(source, store)
     key = source_key(source)
+    # Two builds that need the same model download it once.
     with store.lock(key):
         record = store.lookup(key) or _download(source, store, key, timeout)
     tree = tree_digest(record.files)
@@ -96,9 +98,11 @@ def source_key(source: AnySource) -> str:
         SourceError: A local directory cannot be read, or contains anything but regular files.
     """
     if isinstance(source, GitSource):
+        # Redacted, because another password or token does not make it another source.
         url, path = redact(source.address), source.subdirectory
         return action_key("source-git", url=url, commit=source.commit, path=path)
     if isinstance(source, ArchiveSource):
+        # Without the URL: the same content may move to another address.
         return action_key("source-archive", sha256=source.sha256, path=source.subdirectory)
     return _directory_key(tree_sha256(source.location))
 
@@ -155,6 +159,7 @@ def tree_sha256(directory: Path) -> str:
 def tree_digest(files: Mapping[str, FileDigest]) -> str:
     """The tree hash of files by their paths."""
     lines = (
+        # Specs and manifests hold hashes of this form: a change of one byte would break every pin.
         f"{file.sha256} {file.size} {name}\n".encode()
         for name, file in sorted(files.items(), key=lambda item: item[0].encode())
     )
@@ -191,6 +196,7 @@ def _snapshot(source: DirectorySource, store: Store) -> FetchedModel:
         remove_tree(directory)
         raise
     for name in files:
+        # Read-only, like a model from the store: what was hashed is what all steps read.
         (directory / name).chmod(0o444)
     return FetchedModel(_directory_key(tree), directory, tree, None, source.provenance(tree))
 

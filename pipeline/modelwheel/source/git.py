@@ -21,9 +21,12 @@ from .rules import MAX_MODEL_BYTES, MAX_MODEL_FILES, suggest_directory
 
 _OPTIONS = (
     ("protocol.version", "2"),  # lets any commit be asked for by its id
+    # A fetch runs hooks of the user's configuration or template, such as reference-transaction.
     ("core.hooksPath", os.devnull),
+    # They run in the background, and so in a repository that is being removed.
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
+    # Less than 1 byte per second for 60 seconds: a host that has gone silent.
     ("http.lowSpeedLimit", "1"),
     ("http.lowSpeedTime", "60"),
 )
@@ -43,6 +46,7 @@ FOREIGN = (
     "GIT_WORK_TREE",
 )
 
+# The first that matches counts: git follows a precise line by more general ones.
 _REASONS = (
     (
         r"not our ref|couldn't find remote ref",
@@ -147,6 +151,7 @@ class _Repository:
             found = self.git("rev-parse", "--verify", "--quiet", f"{self.commit}^{{commit}}")
         except ProcessError:
             return False
+        # The id of a tag object leads to a commit, too, but to one with another id.
         return found.text.strip() == self.commit
 
     def _reason(self, error: ProcessError) -> str | None:
@@ -159,8 +164,11 @@ class _Repository:
     def _environment(self) -> dict[str, str]:
         environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
         return environment | {
+            # Overrides the user's configuration: `ext::`, which runs any command, stays forbidden.
             "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
+            # A repository can fetch only from one with ids of the same kind.
             "GIT_DEFAULT_HASH": "sha256" if len(self.commit) == 64 else "sha1",
+            # Without credentials it fails at once instead of asking.
             "GIT_TERMINAL_PROMPT": "0",
             "LC_ALL": "C",  # the reasons above are recognised in English
         }
@@ -234,6 +242,7 @@ def _list_files(repository: _Repository, path: str) -> list[_Entry]:
     try:
         for entry in entries:
             names.add(entry.name)
+            # Regular files have mode 100644 or 100755; of both only the content counts.
             if not entry.mode.startswith("100"):
                 raise UnsafePathError(f"{entry.name!r} is {_kind(entry.mode)}, not a regular file")
     except UnsafePathError as error:
@@ -268,18 +277,21 @@ def _list_tree(repository: _Repository, tree: str) -> list[_Entry]:
             # <mode> SP <type> SP <object id> TAB <name>, the name as bytes
             description, name = line.split(b"\t", 1)
             mode, _, object_id = description.decode().split(" ")
+            # What is not UTF-8 is refused later, by NameSet.
             entries.append(_Entry(mode, object_id, name.decode(errors="surrogateescape")))
     return entries
 
 
 def _fetch_missing(repository: _Repository, entries: Sequence[_Entry], path: str) -> None:
     """Fetches the files that the partial fetch left out, all at once."""
+    # Otherwise `cat-file` fetches each one when it is read, by a connection of its own.
     listing = repository.git(
         "rev-list", "--objects", "--missing=print", f"{repository.commit}:{path}"
     )
     wanted = {entry.object_id for entry in entries}
     missing = sorted(wanted & {line[1:] for line in listing.text.split() if line[:1] == "?"})
     if missing:
+        # As git itself fetches missing objects; the filter spares what is named by id.
         repository.fetch("--filter=blob:none", "origin", *missing)
 
 
@@ -290,6 +302,7 @@ def _write_files(
     sizes = repository.git("cat-file", "--batch-check=%(objectsize)", content=ids).text.split()
     if sum(map(int, sizes)) > MAX_MODEL_BYTES:
         raise SourceError(f"{redact(repository.url)} has more than {MAX_MODEL_BYTES} bytes there")
+    # One git for all files, and a file between: models do not always fit into memory.
     contents = scratch / "contents"
     with contents.open("w+b") as file:
         repository.git("cat-file", "--batch", content=ids, stdout=file)

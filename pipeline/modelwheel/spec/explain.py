@@ -26,6 +26,7 @@ _KEY = "[key]"
 def explain(error: ValidationError, document: Document) -> list[Problem]:
     """Every mistake in the order of the file, without those that the document has reported."""
     details = error.errors(include_url=False)
+    # For pydantic, a misspelt required key is two errors: it is unknown, and another is missing.
     misspelt = {
         (*_key_path(detail)[:-1], meant)
         for detail in details

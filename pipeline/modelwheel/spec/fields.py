@@ -53,6 +53,7 @@ class Section(BaseModel):
     def _drop_unset(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
+        # A required key keeps its null, which is then reported at its place.
         optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
         unset = {key for key in optional & set(values) if values[key] is None or values[key] == ""}
         return {key: value for key, value in values.items() if key not in unset}

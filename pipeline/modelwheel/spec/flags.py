@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr, model_validat
 
 from .fields import Mistake, Section, find_repeats, mistake, mistakes
 
+# TensorFlow splits its flags at blanks and reads quotation marks; in CMSSW they even reach a shell.
 FLAG_PATTERN = r"^--[a-z][a-z0-9_]*(=[A-Za-z0-9_.,:/+=-]*)?$"
 
 _OWNED = {

@@ -70,6 +70,7 @@ def _validate(document: Document, *, with_files: bool) -> tuple[Spec | None, lis
 
 def _find_collisions(spec: Spec, earlier: list[Spec]) -> list[Problem]:
     field = ("model", "name")
+    # Not by name: `a-b` and `a_b` are one distribution (PEP 503).
     same = [other for other in earlier if other.distribution == spec.distribution]
     return [
         Problem(

@@ -179,6 +179,7 @@ class PackageSection(Section):
     @field_validator("license_files")
     @classmethod
     def _check_license_files(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        # An older version of a spec, out of git, is read without its files.
         if info.context is not None and info.context.get("with_files"):
             directory = info.context["path"].absolute().parent
             if found := list(_find_unusable_files(directory, names)):
@@ -289,6 +290,8 @@ _TargetName = Annotated[
 class Spec(Section):
     """Everything that determines how one model becomes a wheel."""
 
+    # Pydantic validates in this order: checks that look at `info.data` see earlier fields only, so
+    # `model` and `compilation` stay first.
     model: ModelSection = Field(description="The model: name, version, signature.")
     compilation: CompilationSection = Field(
         default_factory=CompilationSection, description="Batch sizes, namespace, compiler flags."
@@ -361,6 +364,7 @@ class Spec(Section):
         names = {flag_name(flag) for flag in fast_math.xla_flags()}
         extra = compilation.xla_flags if compilation is not None else ()
         twice = [name for name in map(flag_name, extra) if name in names]
+        # Flags alone are fine: a configuration of CMS sets these, and keeps its meaning.
         if twice and fast_math.model_fields_set:
             wrong = f"compilation.xla_flags sets {', '.join(twice)} as well"
             raise mistake(wrong, "Remove the flags there")
@@ -419,5 +423,7 @@ class Spec(Section):
 
     def spec_digest(self) -> str:
         """SHA-256 of the spec's values; comments, layout and the place of the file have no effect."""
+        # Manifests record it and releases are compared by it: a new field, or another default,
+        # changes the digest of every spec.
         content = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(content.encode()).hexdigest()

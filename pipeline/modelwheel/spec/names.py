@@ -56,6 +56,7 @@ def check_model_name(name: str) -> str:
             "may be at most 63 characters long"
         )
         raise mistake(wrong, _propose(name))
+    # C++ reserves names with two underscores ([lex.name]), and PEP 503 merges repeated ones.
     if re.search(r"[_-]{2}|[_-]$", name):
         raise mistake("must not end with - or _, nor have two of them in a row", _propose(name))
     identifier = to_identifier(name)
@@ -100,6 +101,7 @@ def check_namespace(namespace: str) -> str:
         raise mistake(wrong, "Use letters, digits and single _, parts joined by `::`")
     for part in namespace.split("::"):
         reason = _RESERVED.get(part, "")
+        # The default namespace is reserved among names of models; Python sees no namespace.
         if reason and part != "tfaot_model" and "Python" not in reason:
             raise mistake(f"'{part}' {reason}", "Choose another namespace")
     return namespace

@@ -161,6 +161,7 @@ def _scalar(text: str) -> str:
         text.lower() not in ("true", "false", "null")
     ):
         return text
+    # Names in models may hold anything. Without a width, PyYAML would break the line.
     quoted = yaml.safe_dump(text, default_style='"', allow_unicode=True, width=math.inf)
     return quoted.strip()
 

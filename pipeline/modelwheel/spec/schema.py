@@ -51,6 +51,7 @@ def _polish(node: Any) -> Any:
     required = polished.get("required", [])
     for name, field in polished.get("properties", {}).items():
         if name not in required:
+            # `Section` drops nulls before validation, which pydantic's own schema does not show.
             polished["properties"][name] = _nullable(field)
     return polished
 

@@ -33,6 +33,8 @@ COMMIT_PATTERN = r"^([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$"
 _SECRET = re.compile(r"token|secret|passw|signature|credential|api[_-]?key|^sig$", re.IGNORECASE)
 _MAX_SCHEME_LENGTH = 20
 
+# Neither the host nor the path may begin with `-`: ssh would take it for an option
+# (CVE-2017-1000117).
 _SCP = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9.-]*:(?!/?-)[^\s:]+")
 _NO_CREDENTIALS = "Remove them; keep them in git's credential helpers or ~/.netrc"
 

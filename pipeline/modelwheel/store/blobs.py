@@ -45,6 +45,7 @@ class Blobs:
         """Whether a blob has the content that its name says; hashed again only if it changed."""
         path = self.path(file.sha256)
         try:
+            # Before hashing: a write meanwhile outdates the mark, and the next call hashes again.
             mark = _mark(path)
             if self._verified.get(file.sha256) == mark:
                 return True
@@ -65,6 +66,7 @@ class Blobs:
                     os.utime(path)  # young again: not collected before the record is written
                 self._verified[file.sha256] = _mark(path)
                 return file
+            # Before the rename: after a power cut, no blob may have half its content.
             sync(target)
         aside.chmod(0o444)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,4 +89,5 @@ class Blobs:
 def _mark(path: Path) -> tuple[int, int, int]:
     """Changes when a file is written to or replaced."""
     status = path.stat()
+    # Without the change time: each hard link that `Store.materialize` makes changes that.
     return status.st_ino, status.st_size, status.st_mtime_ns

@@ -61,6 +61,8 @@ def collect_garbage(store: Store, unused_seconds: float) -> int:
         for blob in store.blobs.all():
             with suppress(FileNotFoundError):
                 status = blob.stat()
+                # Blobs of a build that publishes just now are not in `needed`, but young
+                # (`Blobs.add`).
                 if blob.name not in needed and now - status.st_mtime > _YOUNG_SECONDS:
                     remove(blob)
                     freed += status.st_size

@@ -13,6 +13,7 @@ from ..errors import StoreError
 
 _log = logging.getLogger(__name__)
 
+# Nothing wakes a waiting thread when a build is interrupted: it asks this often.
 _POLL_SECONDS = 0.5
 
 

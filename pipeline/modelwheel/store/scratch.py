@@ -54,9 +54,11 @@ class ScratchSpace:
 def _open(parent: Path) -> tuple[Path, FileLock]:
     """A directory for this process, and a lock that shows others that the process is alive."""
     parent.mkdir(parents=True, exist_ok=True)
+    # Held until the liveness lock is taken: others would remove a directory without one as stale.
     with FileLock(parent / ".lock"):
         _remove_stale(parent)
         directory = Path(tempfile.mkdtemp(prefix="process-", dir=parent))
+        # By default, only the thread that took a lock can release it; any may call `close`.
         lock = FileLock(_liveness(directory), thread_local=False)
         lock.acquire()
     return directory, lock
@@ -81,6 +83,7 @@ def _liveness(directory: Path) -> Path:
 
 def _remove_stale(parent: Path) -> None:
     """Removes the directories of processes that have ended."""
+    # Of directories and of locks: a process may have been killed between removing the two.
     names = {path.name.removesuffix(".lock") for path in parent.glob("process-*")}
     for directory in (parent / name for name in names):
         lock = FileLock(_liveness(directory))

@@ -110,6 +110,7 @@ class Store:
         with self.disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, content)
+        # Read back, so that a fresh result equals one from the store, also in its JSON types.
         return parse(key, content)
 
     def materialize(
@@ -136,11 +137,14 @@ class Store:
             target = directory / name
             with self.disk_errors(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
+                # In the target's directory, which is on the same file system for sure.
                 aside = target.with_name(f".{os.getpid()}-{threading.get_ident()}")
                 try:
                     self._copy_out(record, name, aside, link=link)
                     replace(aside, target)
                 finally:
+                    # Not only after a failure: rename does nothing, and keeps both names, if they
+                    # are hard links to one file (POSIX).
                     remove(aside)
 
     def path(self, record: Record, name: str) -> Path:
@@ -170,6 +174,7 @@ class Store:
         Raises:
             StoreError: Also if the blob was damaged since it was looked up.
         """
+        # The returned bytes themselves are hashed: a file can change after a check of its mark.
         path = self.blobs.path(record.files[name].sha256)
         content = b""
         with self.disk_errors(path), suppress(FileNotFoundError):

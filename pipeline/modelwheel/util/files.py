@@ -19,6 +19,7 @@ from typing import IO, BinaryIO
 CHUNK = 1 << 20
 """Bytes read at a time."""
 
+# PATH_MAX of macOS, NAME_MAX of Linux: longer names cannot exist on every system.
 MAX_NAME_BYTES = 1024
 MAX_COMPONENT_BYTES = 255
 
@@ -126,6 +127,8 @@ def _parents(name: str) -> Iterator[str]:
 
 
 def _fold(name: str) -> str:
+    # Case folding may undo the normal form, so there are two normalisations, as in the definition
+    # of canonical caseless matching (The Unicode Standard, section 3.13).
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
@@ -166,7 +169,9 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
     try:
         with aside.open("wb") as file:
             file.write(content)
+            # Before the rename: after a power cut, the file must not be there without content.
             sync(file)
+        # Also before the rename, so that nobody opens the file with other permissions.
         aside.chmod(mode)
         replace(aside, path)
     except BaseException:
@@ -232,6 +237,7 @@ def remove_tree(directory: Path) -> None:
     if not _is_windows():
         shutil.rmtree(directory, ignore_errors=True)
         return
+    # rmtree fails on read-only files there, and blobs and git's objects are read-only.
     for folder, _, files in os.walk(directory):
         for name in files:
             with suppress(OSError):

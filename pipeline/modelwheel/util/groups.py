@@ -49,6 +49,7 @@ def _kill_tree(process: subprocess.Popen[Any]) -> None:
         )
         return
     with suppress(psutil.Error):
+        # Listed while the program lives: psutil lists no children of a process that has ended.
         descendants = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         for child in descendants:

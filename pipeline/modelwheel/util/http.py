@@ -116,6 +116,7 @@ class Reader:
             requests.RequestException: No attempt succeeded. The message may hold credentials: show
                 `explain(error)` instead.
         """
+        # urllib3 retries until there are headers; this loop is for bodies that break off.
         attempt = 0
         while True:
             with self._session.get(
@@ -128,6 +129,7 @@ class Reader:
                     if attempt >= self.patience.attempts:
                         raise
                     why = explain(error)
+            # Outside `with`, so that no connection stays open during the wait.
             _wait(self.patience, attempt, redact(url), why)
 
     def close(self) -> None:
@@ -149,6 +151,7 @@ def explain(error: requests.RequestException) -> str:
     if isinstance(error, exceptions.ProxyError):
         return "the proxy refused or failed"
     if isinstance(error, exceptions.Timeout) or (
+        # urllib3 derives NewConnectionError from TimeoutError, also where nothing took long.
         isinstance(cause, causes.TimeoutError) and not isinstance(cause, causes.NewConnectionError)
     ):
         return "the host did not answer in time"
@@ -188,6 +191,7 @@ class _PatientRetry(Retry):
         super().__init__(**{**defaults, **options})
         self._where = ""
 
+    # urllib3 makes the Retry of each next attempt by `new`, and knows only its own options.
     def new(self, **options: Any) -> Self:
         return super().new(**{"patience": self._patience, **options})
 
@@ -200,6 +204,7 @@ class _PatientRetry(Retry):
         _pool: Any = None,
         _stacktrace: TracebackType | None = None,
     ) -> Self:
+        # Waiting does not make a certificate valid.
         last = isinstance(error, causes.SSLError) or (
             isinstance(error, causes.NewConnectionError)
             and len(self.history) + 1 >= UNREACHABLE_ATTEMPTS
@@ -212,6 +217,7 @@ class _PatientRetry(Retry):
         following._where = f"{getattr(_pool, 'host', '')}{(url or '').partition('?')[0]}"
         return following
 
+    # Replaces urllib3's own waits, which obey a Retry-After of hours.
     def sleep(self, response: BaseHTTPResponse | None = None) -> None:
         last = self.history[-1]
         asked = None if response is None else response.headers.get("Retry-After")

@@ -129,6 +129,7 @@ def stream(
     command = tuple(map(str, argv))
     shown = _pasteable(command, cwd)
     _log.debug("$ %s", shown)
+    # Both streams in one pipe: lines keep their order, and no second pipe can fill up unread.
     process = _start(command, shown, cwd, env, subprocess.PIPE, subprocess.STDOUT, has_input=False)
     assert process.stdout is not None
     lines: list[str] = []
@@ -210,12 +211,14 @@ def _start(
     *,
     has_input: bool,
 ) -> subprocess.Popen[bytes]:
+    # Started under the lock: `kill_all` must not miss a program that starts meanwhile.
     with _alive_lock:
         try:
             process = subprocess.Popen(
                 command,
                 cwd=cwd,
                 env=env,
+                # Never our own: a program that asks a question must fail, not wait for an answer.
                 stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
@@ -235,6 +238,7 @@ def _kill_and_reap(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     """Kills the group; returns the rest of its standard output and error."""
     kill_group(process)
     try:
+        # Also closes the pipes and takes the exit status, so that no zombie is left.
         out, err = process.communicate(timeout=_REAP_SECONDS)
     except subprocess.TimeoutExpired:  # a child that left the group still holds the pipes
         for pipe in (process.stdin, process.stdout, process.stderr):

@@ -53,6 +53,7 @@ def as_json(value: object) -> Any:
         TypeError: The value has no JSON form.
     """
     if value is None or isinstance(value, bool | int | float | str):
+        # An enumeration may be a str or an int as well.
         return value.value if isinstance(value, Enum) else value
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")

@@ -26,16 +26,20 @@ def open_tree(directory: Path) -> Iterator[tuple[str, BinaryIO]]:
             name that `check_names` refuses.
         OSError: Something cannot be read.
     """
+    # The caller may name a link; below it, links are what somebody else put there.
     root = Path(os.path.realpath(directory))
     return _open_by_descriptors(root) if hasattr(os, "fwalk") else _open_by_paths(root)
 
 
 def _open_by_descriptors(root: Path) -> Iterator[tuple[str, BinaryIO]]:
     names = NameSet()
+    # fwalk compares what it opened with what it listed (`samestat`), and does not enter a directory
+    # that was exchanged for a link.
     for folder, subdirectories, files, descriptor in os.fwalk(
         root, onerror=_reraise, follow_symlinks=False
     ):
         prefix = _prefix(Path(folder), root)
+        # In place: the walk enters them in this order, which has to be the same everywhere.
         subdirectories.sort()
         for name in subdirectories:
             _require_kind(prefix + name, os.lstat(name, dir_fd=descriptor), directory=True)

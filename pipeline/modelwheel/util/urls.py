@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+# Up to the last `@` before the path, because passwords may contain an `@`.
 _USER_INFO = re.compile(r"(?<=://)[^/\s'\"]*@")
 _QUERY = re.compile(r"(://[^\s?'\"]*)\?[^\s'\"]+")
 

@@ -10,6 +10,7 @@ _LOG_WIDTH = 120
 
 def make_console(*, stderr: bool) -> Console:
     """A console for standard output or standard error."""
+    # Without wrapping: paths and names stay in one piece for grep and for copying.
     console = Console(stderr=stderr, highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = _LOG_WIDTH

@@ -48,6 +48,7 @@ def print_links(links: Sequence[Link]) -> None:
 def _print_card(console: Console, text: str) -> None:
     text = _plain(text)
     if console.is_terminal:
+        # A hyperlink could hide another address behind its text, and the file may be anybody's.
         console.print(Markdown(text, hyperlinks=False))
     else:
         console.print(text, markup=False)

@@ -126,6 +126,7 @@ class BuildDisplay:
                     )
 
     def _done(self, name: str) -> None:
+        # A cached step ends without having been started.
         if name in self._running:
             self._running.remove(name)
         self._progress.advance(self._task)

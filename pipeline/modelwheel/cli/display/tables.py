@@ -102,6 +102,7 @@ def _print_comparisons(report: Report) -> None:
     for comparison in report.comparisons:
         worst.setdefault((comparison.output, comparison.level), []).append(comparison)
     for (output, level), comparisons in worst.items():
+        # Not the largest error: limits differ, because each grows with the largest output.
         found = max(comparisons, key=lambda c: c.absolute - c.limit)
         rows = _ranges(sorted({c.rows for c in comparisons}))
         mark = "[green]ok[/]" if all(c.passed for c in comparisons) else "[red]exceeded[/]"

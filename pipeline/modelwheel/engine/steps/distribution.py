@@ -90,6 +90,7 @@ class _DistributionStep(ModelStep, LocalStep):
 
     def run(self, workspace: Workspace, out: Path) -> None:
         project = out.with_name(f"{out.name}-project")
+        # Copies: links are for readers that never write, and a build works in this directory.
         workspace.store.materialize(workspace.records[self.needs[0]], project)
         render_project(project)
         self.pack(project, out)
@@ -147,6 +148,7 @@ class VerifyStep(ModelStep, LocalStep):
             self.kind,
             wheels=[{name: file.sha256 for name, file in wheel.items()} for wheel in wheels],
             reference=reference[ARRAYS].sha256,
+            # Only levels that this machine's CPU has are verified.
             cpu=cpu_level().name,
         )
 

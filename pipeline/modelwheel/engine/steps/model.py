@@ -185,11 +185,13 @@ class CompileStep(ModelStep, JobStep):
 
     def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
         frozen = records[self.needs[0]].files
+        # The frozen graph, not the model: another model with the same graph needs no compiling.
         hashes = {"graph": frozen[GRAPH].sha256, "config": frozen[CONFIG].sha256}
         return action_key(self.kind, **self._job_request().key_inputs(**hashes))
 
     def job(self, workspace: Workspace, out: Path) -> Job:
         frozen = out.with_name(f"{out.name}-inputs")
+        # Links, because the compiler only reads; weights are large and there is a step per level.
         workspace.store.materialize(workspace.records[self.needs[0]], frozen, link=True)
         return self._job_request().job(frozen, out)
 

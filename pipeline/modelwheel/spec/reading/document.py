@@ -9,6 +9,7 @@ from typing import Any
 from .problems import KeyPath, Position, Problem
 from .text import find_unsafe_character
 
+# Both readers are recursive: a hostile file must not exhaust the stack.
 MAX_DEPTH = 32
 
 
@@ -80,6 +81,7 @@ class Document:
         self, mapping: dict[str, Any], at: KeyPath, position: Position, value: Any
     ) -> None:
         """Stores a value under the last key of `at`; a repeated key is noted and its value dropped."""
+        # The first value counts, as do the first positions, which readers store by `setdefault`.
         key = str(at[-1])
         if key not in mapping:
             mapping[key] = value

@@ -16,6 +16,7 @@ from .problems import KeyPath, Position
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*")
+# int() of very many digits is slow, and CPython refuses more than 4300 (CVE-2020-10735).
 _MAX_NUMBER_LENGTH = 40
 
 
@@ -44,6 +45,7 @@ class _Reader:
         self.document = document
         self.text = text
         self.index = 0
+        # Python's decoder accepts NaN and Infinity, which RFC 8259 does not have.
         self.decoder = json.JSONDecoder(parse_constant=self._refuse_constant)
         self.line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self.line = 0

@@ -41,6 +41,7 @@ def _read_bytes(path: Path) -> bytes:
         if not stat.S_ISREG(path.stat().st_mode):
             raise UnreadableError(_START, (), "is not a file", "Give the path of a spec file")
         with path.open("rb") as file:
+            # Bounded here, not by the size before: the file may grow.
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise UnreadableError(_START, (), "there is no such file", _similar_file(path)) from None
@@ -70,6 +71,7 @@ def _decode(content: bytes) -> str:
         wrong = f"the byte 0x{content[error.start]:02x} is not valid UTF-8"
         hint = "Save the file as UTF-8"
         raise UnreadableError(_place(before, len(before)), (), wrong, hint) from None
+    # Both readers and editors must count the same lines.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     unsafe = find_unsafe_character(text)
     if unsafe is not None:

@@ -41,6 +41,7 @@ _WORDS: dict[str, bool | None] = {
     "true": True,
     "false": False,
 }
+# As in the JSON reader; here, what is longer is text.
 _MAX_NUMBER_LENGTH = 40
 
 _TAG = "tag:yaml.org,2002:"
@@ -125,6 +126,7 @@ class _Reader:
         """The value of a node; its first event has been taken from the stream."""
         position = _start(event)
         self.document.nodes.setdefault(at, position)
+        # Never followed: ten lines of aliases can stand for billions of values.
         if isinstance(event, AliasEvent):
             wrong = f"the alias `*{event.anchor}` repeats another value"
             self.document.report(position, at, wrong, "Write the value out here")
