@@ -72,6 +72,7 @@ def _audit(path: Path) -> Audited:
         for name, gate in GATES.items():
             findings += [replace(finding, gate=name) for finding in gate(wheel)]
             gates.append(name)
+    # A missing tool says nothing about the wheel: it must not look like a rejection.
     except EnvironmentProblemError:
         raise
     except ModelwheelError as error:

@@ -109,6 +109,7 @@ class OpenedWheel:
 
     def role(self, binary: Binary) -> Role:
         """The purpose of a binary, from its place in the wheel."""
+        # A library of another module is `other`, too, which the gate for symbols refuses.
         if _LIBRARY.fullmatch(binary.member) and binary.member.startswith(f"{self.module}/"):
             return "library"
         if _EXTENSION.fullmatch(binary.member) and binary.member.startswith(f"{self.module}/"):
@@ -130,6 +131,7 @@ class OpenedWheel:
 
     def _binaries(self) -> Iterator[Binary]:
         for name, file in self.wheel.open_members():
+            # By content and not by name: a binary that does not belong here may have any name.
             start = file.read(4)
             if start.startswith(_MAGIC):
                 yield from self._parse(name, start + file.read())

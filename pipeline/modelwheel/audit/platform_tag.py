@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..platforms import SYSTEM_OF_TAG_WORD, SYSTEMS, Libc, architecture_of
 
+# Aliases that PEP 600 defines.
 _LEGACY = {"manylinux1": "manylinux_2_5", "manylinux2010": "manylinux_2_12",
            "manylinux2014": "manylinux_2_17"}  # fmt: skip
 
@@ -40,6 +41,7 @@ def parse(tag: str) -> PlatformTag | None:
         return PlatformTag(tag, system, architecture_of(machine), libc, version)
     if found := _PLAIN.fullmatch(name):
         word, machine = found.groups()
+        # `linux` is not among the words: its tag does not name a C library.
         system = SYSTEM_OF_TAG_WORD.get(word, "linux")
         return PlatformTag(tag, system, architecture_of(machine))
     return None

@@ -106,6 +106,7 @@ class PackageIndex:
                 for package in page.packages
             }
 
+        # A cache would serve the page from before the upload.
         headers = {"Accept": ACCEPT_ANY, "Cache-Control": "no-cache"}
         return self._read(self._pages, url, parse, headers)
 
@@ -135,6 +136,7 @@ class PackageIndex:
         def write(response: requests.Response) -> str:
             _require_success(response, file.url)
             hashed = hashlib.sha256()
+            # `Reader` calls this again if the connection breaks, so file and hash start over.
             with path.open("wb") as copy:
                 for chunk in response.iter_content(CHUNK):
                     hashed.update(chunk)
@@ -161,6 +163,8 @@ class PackageIndex:
         Raises:
             PublishError: The host cannot be reached.
         """
+        # Files may be on a host that is not the index's own. It need not keep anything beside them,
+        # and what it answers would be taken for measurements.
         if urlsplit(file.url).netloc != urlsplit(self.url).netloc:
             return None
 
@@ -171,6 +175,7 @@ class PackageIndex:
             content = b"".join(response.iter_content(limit + 1))
             return content if len(content) <= limit else None
 
+        # The query of a signed link is valid for the file alone.
         url = urlsplit(file.url)._replace(query="", fragment="").geturl() + suffix
         return self._read(self._pages, url, read)
 

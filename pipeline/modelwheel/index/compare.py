@@ -39,6 +39,7 @@ def compare(
     """
     for file in files:
         report(f"comparing {file.name}")
+        # Downloaded, whatever hash the page states: what counts is what users will get.
         served = index.sha256(_wait_for(index, file, patience, report))
         if served != file.sha256:
             raise PublishError(

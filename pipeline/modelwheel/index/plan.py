@@ -128,6 +128,7 @@ def _plan_file(
     action: Literal["upload", "skip", "refuse"] = "upload"
     reason = ""
     if found is not None:
+        # An index need not state hashes (PEP 503); then the file is downloaded.
         same = (found.sha256 or index.sha256(found)) == digest.sha256
         action = "skip" if same else "refuse"
         reason = (

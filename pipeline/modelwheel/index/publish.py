@@ -99,6 +99,7 @@ def _check_url(option: str, url: str) -> None:
     problem = url_problem(url, ("https", "http"))
     if problem is not None:
         raise PublishError(f"{option}: {problem}")
+    # Command lines are visible to other processes, and stay in logs and in the shell's history.
     if "@" in urlsplit(url).netloc:
         raise PublishError(
             f"{option} {redact(url)}: an address must not contain credentials; set TWINE_USERNAME "

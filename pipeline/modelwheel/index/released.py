@@ -60,6 +60,7 @@ def find_newest(index: PackageIndex, project: str) -> ReleasedWheel | None:
     supported = {tag: rank for rank, tag in enumerate(sys_tags())}
 
     def fitness(wheel: ReleasedWheel) -> tuple[Version, int]:
+        # Tags are ranked as pip does: the most specific one comes first.
         return wheel.version, -min(supported[tag] for tag in wheel.tags & supported.keys())
 
     usable = [wheel for wheel in list_wheels(index, project) if wheel.tags & supported.keys()]
@@ -112,6 +113,7 @@ def _copy(index: PackageIndex, wheel: ReleasedWheel, out: Path) -> bool:
             companion = index.find_beside(wheel.file, suffix)
             if companion is not None:
                 target.with_name(wheel.name + suffix).write_bytes(companion)
+        # The wheel comes last: as long as it is missing, the next run fetches its companions again.
         aside.rename(target)
     finally:
         aside.unlink(missing_ok=True)

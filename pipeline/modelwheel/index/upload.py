@@ -99,6 +99,7 @@ class Uploader:
         except (TwineException, requests.RequestException) as error:
             said = str(error) if isinstance(error, TwineException) else explain(error)
             raise PublishError(f"cannot publish to {redact(self._url)}: {redact(said)}") from None
+        # Also replaces the adapters of twine, which retry connections (`make_requests_session`).
         adapter = _TimeoutAdapter(self._patience.timeout)
         for scheme in ("http://", "https://"):
             repository.session.mount(scheme, adapter)
@@ -126,6 +127,7 @@ class Uploader:
             following = f"attempt {attempt + 1} of {attempts} in {seconds:.3g} s"
             if attempt < attempts:
                 self._report(f"{file.name}: {failure.reason}; {following}")
+            # Also after the last attempt: an index may list a file some time after it was stored.
             time.sleep(seconds)
             if is_listed(file):
                 return
@@ -148,9 +150,11 @@ class Uploader:
         Raises:
             PublishError: Another attempt cannot succeed.
         """
+        # Before every attempt: waits are long enough for the file to be replaced.
         package = _read_package(file)
         try:
             with _quiet():
+                # twine counts attempts with this argument: after 5xx it would post the file again.
                 response = repository.upload(package, max_redirects=1)
         except requests.RequestException as error:
             if not _may_pass(error):
@@ -164,6 +168,7 @@ class Uploader:
             return None
         if status in RETRIED:
             return _Failure(f"the index answered {status}", response.headers.get("Retry-After"))
+        # PyPI answers 400 to a file that it has, pypiserver 409 (`skip_upload` of twine).
         if status in (400, 409):
             if is_listed(file):
                 return None
@@ -182,6 +187,7 @@ class Uploader:
                 f"{redact(self._url)} redirects uploads ({status}); pass the final address as "
                 "--repository-url, usually the same with a / at the end"
             )
+        # An index may repeat in its answer what it was sent.
         said = self._without_secrets(response.reason or "")
         return PublishError(f"the index rejects {file.name}: {status} {said}".rstrip())
 
@@ -217,6 +223,7 @@ class _TimeoutAdapter(HTTPAdapter):
 
 def _may_pass(error: requests.RequestException) -> bool:
     """Whether a connection failed in a way that another attempt may overcome."""
+    # First, as it is a ConnectionError, too: a certificate does not get valid by waiting.
     if isinstance(error, SSLError):
         return False
     lost = (requests.ConnectionError, requests.Timeout, ChunkedEncodingError)
@@ -235,6 +242,7 @@ def _read_package(file: PlannedFile) -> PackageFile:
 
 def _settings(repository_url: str) -> Settings:
     """twine's own settings, with what it takes from its environment variables."""
+    # Through a parser, because it is twine's arguments that read the environment variables.
     parser = argparse.ArgumentParser()
     Settings.register_argparse_arguments(parser)
     options = ["--non-interactive", "--disable-progress-bar"]

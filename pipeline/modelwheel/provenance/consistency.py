@@ -115,6 +115,7 @@ def _named_files(contents: Contents, manifest: Manifest) -> dict[str, File]:
 def _require_description(contents: Contents, manifest: Manifest) -> None:
     """The library contains part of the manifest, which its C API and `python -m model_NAME` print."""
     name = library_name(contents, manifest)
+    # Byte for byte as `codegen.sources` writes it into the library.
     about = json.dumps(manifest.about(), sort_keys=True, separators=(",", ":"))
     if about.encode() not in contents.read(name):
         raise BrokenLinkError(f"{name} describes another model than the manifest")
@@ -127,6 +128,7 @@ def _require_sbom(contents: Contents, manifest: Manifest) -> None:
         raise BrokenLinkError(f"the wheel has {len(bills)} SBOMs named {name} instead of one")
     if manifest.compiler.modelwheel != __version__:
         return  # another version may word the same facts differently
+    # The template was written before the manifest listed the template itself.
     others = [file for file in manifest.files if not file.path.endswith(f"/{sbom.SBOM_TEMPLATE}")]
     expected = json.loads(sbom.template(manifest.model_copy(update={"files": tuple(others)})))
     if difference := _find_difference(expected, bills[0], ""):

@@ -35,6 +35,7 @@ def compare_rebuilt(contents: Contents, record: Record, store: Store) -> str:
     if contents.kind == "sdist":
         return _compare_sdist(contents, record, store)
     (manifest,) = contents.manifests
+    # First, because this can be checked for wheels of every platform.
     _require_weights(contents, manifest, record, store)
     return _compare_wheel(contents, manifest, record, store)
 
@@ -53,6 +54,7 @@ def _compare_wheel(contents: Contents, manifest: Manifest, record: Record, store
         )
     with store.scratch() as scratch:
         again = open_contents(build_wheel(_render(record, store, scratch), scratch))
+        # Before the bytes: other tools make other bytes, which shows nothing about the wheel.
         _require_tools(_tools(contents), _tools(again))
         _require_same(contents, again)
     left_out = _left_out(contents, again)

@@ -118,6 +118,8 @@ class _Chain:
         state: State = "ok"
         try:
             found = make()
+        # Before the next clause, as EnvironmentProblemError is a ModelwheelError: a tool that is
+        # missing here does not break a link.
         except (UncheckedLinkError, EnvironmentProblemError) as error:
             state, found = "unchecked", str(error)
         except (BrokenLinkError, ModelwheelError) as error:
@@ -251,6 +253,8 @@ def _search(digest: str) -> Spec | None:
 
 def _recorded(origin: Mapping[str, str]) -> AnySource:
     """The source that a manifest records, with the same checks as a spec's."""
+    # A manifest is not trusted: through the spec's model its address and path are checked before
+    # git sees them (transport helpers, options, paths that lead out).
     place = {"path": origin.get("path") or "."}
     url = origin.get("url", "")
     try:

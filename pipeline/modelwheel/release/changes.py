@@ -55,7 +55,9 @@ class WorkingTree:
 
     def git(self, *arguments: str) -> Completed:
         """Runs git in the top directory."""
+        # In a hook git sets GIT_DIR and others, which would lead to the repository of the hook.
         environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+        # Without optional locks: reading must not get in the way of the user's own git.
         options = ("-c", "core.quotePath=false", "--literal-pathspecs", "--no-optional-locks")
         return run(["git", *options, *arguments], cwd=self.root, env=environment)
 
@@ -78,6 +80,7 @@ class WorkingTree:
 
     def changes_since(self, commit: str) -> Changes:
         """The differences between a commit and the working tree, without files that git ignores."""
+        # Renames are found so that a moved spec can be compared with its old content.
         options = ("--name-status", "-z", "--find-renames", "--no-ext-diff")
         listed = self.git("diff", *options, commit).stdout
         files = dict(_read_status(listed))
@@ -97,6 +100,7 @@ class WorkingTree:
                 f"{self.root} has no commit {revision!r}; fetch it, or pass another one"
             )
         try:
+            # From the fork, because what others changed on the revision since then is not ours.
             return self.changes_since(self.git("merge-base", commit, "HEAD").text.strip())
         except ProcessError:
             raise UsageError(

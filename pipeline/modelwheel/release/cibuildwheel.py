@@ -38,6 +38,7 @@ _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _BUILDING = re.compile(r"Building (\S+) wheel")
 _STARTING = "Starting container image "
 _STEP = re.compile(
+    # The prefixes with which GitHub Actions and Azure Pipelines fold logs, then the heading.
     rf"(?:::group::|##\[group\])?({_STARTING}\S+|(?:Copying|Setting up|Running|Building|Repairing|Auditing|Testing) .*)"
     r"\.\.\."
 )
@@ -65,6 +66,7 @@ class Selection:
         """Environment variables of cibuildwheel; its option `--only` takes a single identifier."""
         if not self.identifiers:
             return {}
+        # What was asked for by name must not be dropped by a `skip` in the project.
         return {"CIBW_BUILD": " ".join(self.identifiers), "CIBW_SKIP": ""}
 
 
@@ -144,10 +146,12 @@ def require_cibuildwheel() -> None:
 def _settings() -> dict[str, str]:
     """Environment variables for every build; the caller's own values take precedence."""
     audit = (sys.executable, "-m", "modelwheel", "audit")
+    # cibuildwheel hands the command to the shell of the system.
     quoted = subprocess.list2cmdline(audit) if sys.platform == "win32" else shlex.join(audit)
     settings = {
         "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH),
         "CIBW_AUDIT_COMMAND": f"{quoted} {{wheel}}",  # outside of the container, before the tests
+        # Nothing to install: the audit is that of the running modelwheel.
         "CIBW_AUDIT_REQUIRES": "",
         # Faster than pip, and downloads nothing from a code host; the images of manylinux include uv.
         "CIBW_BUILD_FRONTEND": "build[uv]",

@@ -132,6 +132,7 @@ def as_matrix(jobs: Sequence[WheelJob]) -> str:
         UsageError: It exceeds GitHub's limit.
     """
     text = json.dumps({"include": as_json(jobs)}, separators=(",", ":"))
+    # json.dumps escapes everything beyond ASCII, so a character is one unit of UTF-16.
     if 2 * len(text) > MAX_OUTPUT_BYTES:
         raise UsageError(
             f"the matrix has {len(text)} characters; GitHub's limit is {MAX_OUTPUT_BYTES // 2}. "

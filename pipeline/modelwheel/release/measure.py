@@ -124,6 +124,7 @@ def _measure(wheel: Wheel, store: Store, index: PackageIndex | None) -> Measurem
             older = _install_released(manifest, index, scratch / "released", needed)
             timings, older_timings = _race(ours, older.installed if older else None)
     except ModelwheelError as error:
+        # With the report, if there is one: the catalogue shows a failed comparison, too.
         return replace(measurement, report=report, error=error)
     measurement = replace(measurement, report=report, timings=timings)
     if older is None:

@@ -90,6 +90,7 @@ def companions(spec: Spec) -> Iterator[Path]:
         yield spec.directory / name
     if spec.source is None:
         yield spec.directory / spec.model.saved_model
+    # Other sources are not files here: the spec pins them by a commit or a hash.
     elif isinstance(spec.source, DirectorySource):
         yield spec.directory / spec.source.directory
 
@@ -105,6 +106,7 @@ def _is_version(text: str) -> bool:
 def _find_change_since_release(spec: Spec) -> str | None:
     tree = WorkingTree.of(spec.directory)
     tag = release_tag(spec)
+    # In full: a branch may have the same name.
     commit = tree.find_commit(f"refs/tags/{tag}")
     if commit is None:
         if tree.is_shallow():
@@ -133,6 +135,7 @@ def _says_the_same(spec: Spec, changes: Changes, file: PurePosixPath) -> bool:
         old = Path(directory) / file.name
         old.write_bytes(content)
         try:
+            # Without files: those of the commit are not beside this copy.
             return load_spec(old, with_files=False).spec_digest() == spec.spec_digest()
         except SpecError:  # written for an older modelwheel
             return False

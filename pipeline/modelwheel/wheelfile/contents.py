@@ -242,6 +242,7 @@ def _read(
 def _wheel_files(wheel: Wheel) -> Iterator[tuple[str, IO[bytes]]]:
     for name, member in wheel.members.items():
         if _is_text(name, "wheel"):
+            # Before anything is read: zipfile never returns more than the size in the directory.
             require_text_size(wheel.path, name, member.size)
     yield from wheel.open_members()
 
@@ -276,6 +277,7 @@ def _is_text(name: str, kind: Kind) -> bool:
 def _matches(name: str, pattern: str) -> bool:
     """Whether a whole name matches, component by component."""
     path = PurePosixPath(name)
+    # `match` compares from the right, so without the count `a/b/x.json` would match `*/x.json`.
     return len(path.parts) == pattern.count("/") + 1 and path.match(pattern)
 
 
@@ -291,6 +293,7 @@ def _read_record(content: bytes) -> Iterator[tuple[str, FileDigest | None]]:
             elif entry.hash_.name != "sha256":
                 raise ValueError(f"{entry.path} has a {entry.hash_.name} hash instead of sha256")
             else:
+                # RECORD omits the padding of base64; too much of it does no harm.
                 digest = base64.urlsafe_b64decode(entry.hash_.value + "==").hex()
                 yield entry.path, FileDigest(digest, entry.size)
     except InvalidRecordEntry as error:

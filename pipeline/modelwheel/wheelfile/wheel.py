@@ -238,6 +238,7 @@ def _list_members(path: Path, archive: zipfile.ZipFile) -> Iterator[tuple[str, M
         if name in seen:
             # Installers differ in which of the two they keep.
             raise invalid_wheel(path, f"it contains {name} twice")
+        # Installers write by these names: none may lead elsewhere, also not on Windows.
         if name.startswith("/") or "\\" in name or ".." in name.split("/"):
             raise invalid_wheel(path, f"the name {name!r} leads out of it")
         if info.flag_bits & _ENCRYPTED:

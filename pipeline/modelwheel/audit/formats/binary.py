@@ -118,6 +118,7 @@ class Binary:
     """Properties that make it vulnerable or impossible to load, each as `has ...; fix`."""
     minimum_system: tuple[int, ...]
     """The oldest supported macOS; empty on other systems."""
+    # Not the image itself: only one gate needs it, and loading copies every section.
     load_image: Callable[[], Image]
 
     @cached_property

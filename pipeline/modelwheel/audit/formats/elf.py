@@ -46,6 +46,7 @@ def _exported(binary: lief.ELF.Binary) -> list[lief.ELF.Symbol]:
     return [
         symbol
         for symbol in binary.dynamic_symbols
+        # shndx 0 is SHN_UNDEF: the symbol is defined elsewhere.
         if symbol.shndx and symbol.binding != _BINDING.LOCAL and symbol.visibility in visible
     ]
 
@@ -112,6 +113,7 @@ def _image(binary: lief.ELF.Binary) -> Image:
         if str(s.name) in (".got", ".got.plt")
     )
     entries = {symbol.value: str(symbol.name) for symbol in _exported(binary)}
+    # Pointers come last: the addends of some relocations are read from the image itself.
     image = Image(found, _functions(binary), {}, linkage, _names(binary), entries)
     image.pointers.update(_pointers(binary, image))
     return image
@@ -121,6 +123,7 @@ def _functions(binary: lief.ELF.Binary) -> dict[int, int]:
     """Functions from the unwind tables, which compilers write for every function, and from symbols, if any."""
     sizes: dict[int, int] = {}
     for function in binary.functions:
+        # The same function may come from both, and symbols of assembly often have size 0.
         sizes[function.address] = max(function.size, sizes.get(function.address, 0))
     return sizes
 
@@ -136,6 +139,7 @@ def _names(binary: lief.ELF.Binary) -> dict[int, str]:
 def _pointers(binary: lief.ELF.Binary, image: Image) -> Iterator[tuple[int, int]]:
     for relocation in binary.relocations:
         if relocation.symbol is not None and relocation.symbol.name:
+            # A symbol from another library has the value 0, and leads to no code of this image.
             target = relocation.symbol.value and relocation.symbol.value + relocation.addend
         elif relocation.encoding == lief.ELF.Relocation.ENCODING.RELA:
             target = relocation.addend

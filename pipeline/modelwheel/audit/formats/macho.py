@@ -54,6 +54,7 @@ def _libraries(binary: lief.MachO.Binary) -> Iterator[str]:
 
 def _exported(binary: lief.MachO.Binary) -> Iterator[lief.MachO.Symbol]:
     """Exported symbols from the export trie; external symbols need not be exported."""
+    # Linkers write the trie into one or the other: the latter with chained fixups.
     for command in (binary.dyld_info, binary.dyld_exports_trie):
         for export in command.exports if command is not None else ():
             if export.symbol is not None and export.symbol.name not in _OF_THE_LINKER:
@@ -82,6 +83,7 @@ def _weaknesses(binary: lief.MachO.Binary) -> Iterator[str]:
 def _minimum_system(binary: lief.MachO.Binary) -> tuple[int, ...]:
     if binary.build_version is not None:
         return tuple(binary.build_version.minos)
+    # LC_VERSION_MIN_MACOSX, the older command with the same meaning.
     return tuple(binary.version_min.version) if binary.version_min is not None else ()
 
 
@@ -127,6 +129,7 @@ def _defined(binary: lief.MachO.Binary) -> Iterator[lief.MachO.Symbol]:
 def _functions(binary: lief.MachO.Binary, image: Image) -> Iterator[tuple[int, int]]:
     """Function starts from LC_FUNCTION_STARTS, if the linker writes it, the unwind tables, and symbols."""
     addresses = {f.address for f in binary.functions} | set(image.names)
+    # Mach-O has no sizes of functions.
     return ((address, 0) for address in addresses if image.is_code(address))
 
 

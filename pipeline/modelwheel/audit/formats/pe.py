@@ -95,6 +95,7 @@ def _names(binary: lief.PE.Binary, base: int) -> dict[int, str]:
     exported = binary.get_export()
     if exported is None:
         return {}
+    # The address of a forwarded export is that of a text (`OTHER.function`), not of code.
     return {base + e.address: str(e.name) for e in exported.entries if not e.is_forwarded}
 
 
@@ -102,6 +103,7 @@ def _pointers(binary: lief.PE.Binary, image: Image, base: int) -> Iterator[tuple
     dir64 = lief.PE.RelocationEntry.BASE_TYPES.DIR64
     for block in binary.relocations:
         for entry in block.entries:
+            # The rest is padding (IMAGE_REL_BASED_ABSOLUTE) or of 32-bit code.
             if entry.type != dir64:
                 continue
             slot = base + entry.address

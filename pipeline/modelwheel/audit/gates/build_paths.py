@@ -10,6 +10,8 @@ from pathlib import Path
 from ..opened import OpenedWheel
 from .finding import GateFinding
 
+# `/project` and `/opt/_internal` (CPython) are places in the containers of cibuildwheel and
+# manylinux, `/__w` is the workspace of GitHub's jobs in containers.
 _PLACES = (
     "home", "root", "tmp", "work", "project", "build", "builds", "github", "__w", "Users", "Volumes",
     "private/tmp", "private/var", "var/folders", "var/tmp", "mnt", "opt/_internal",
@@ -19,7 +21,10 @@ _PLACES = (
 _REST = rb"[\\/]+[\w.+-][^\0\s\"'<>]{2,200}"
 """The rest of a path: a name of at least two characters, and whatever may follow in a path."""
 
+# The character before must not continue something else: a URL (`example.org/home/...`) or a
+# variable (`$PREFIX/build`, `${name}/tmp`) is not a path of the machine.
 _POSIX = rb"(?<![\w.$}\]-])/(?:" + "|".join(map(re.escape, _PLACES)).encode() + rb")" + _REST
+# `D:\a` is the workspace of GitHub's runners; string literals and JSON double the backslash.
 _WINDOWS = rb"(?<![A-Za-z])[A-Za-z]:[\\/]{1,2}(?:Users|a|b|_work|Temp)" + _REST
 
 
@@ -47,6 +52,7 @@ def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
 
 def _is_part(path: str, chosen: str) -> bool:
     """Whether a path is the beginning of the chosen one, or continues it with a commit or file."""
+    # A match may be shorter than the path: it ends at a blank or after 200 characters.
     return bool(chosen.strip("/")) and (chosen.startswith(path) or path.startswith(chosen))
 
 
@@ -56,6 +62,7 @@ def _own_places() -> list[bytes]:
     return [
         rb"(?<![\w.$}\]-])" + re.escape(place.encode()) + _REST
         for place in places
+        # `/`, the home or working directory in some containers, would match every absolute path.
         if len(Path(place).parts) > 1
     ]
 

@@ -22,6 +22,7 @@ def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
     if not metadata.license_files:
         yield GateFinding(place, "lists no licence file; set `license-files` in pyproject.toml")
     for name in metadata.license_files or ():
+        # PEP 639 fixes this place.
         text = f"{wheel.dist_info}/licenses/{name}"
         if text not in files:
             yield GateFinding(text, "is missing, although METADATA lists it; build the wheel again")

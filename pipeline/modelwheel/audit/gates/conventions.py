@@ -31,8 +31,10 @@ def _check_with_twine(wheel: OpenedWheel) -> Iterator[GateFinding]:
     from twine.commands.check import check as twine_check
     from twine.exceptions import TwineException
 
+    # twine prints verdicts to standard output, which is for our results, and only logs the reasons.
     messages, logger = _Messages(), logging.getLogger("twine.commands.check")
     logger.addHandler(messages)
+    # Otherwise the reasons would be shown twice: as log lines, too.
     propagates, logger.propagate = logger.propagate, False
     try:
         with redirect_stdout(io.StringIO()):

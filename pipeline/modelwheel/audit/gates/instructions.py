@@ -82,6 +82,8 @@ def _check_library(wheel: OpenedWheel, binary: Binary, code: Code) -> Iterator[G
     levels, sizes = manifest.levels, manifest.batching.sizes
     entries = find_entries(binary.image, levels, sizes)
     for level in levels:
+        # Without its table a level's code would look unreachable, be held to the baseline, and give
+        # many wrong findings.
         if sum(entry.level == level for entry in entries) != len(sizes):
             yield GateFinding(
                 binary.member,
@@ -94,6 +96,7 @@ def _check_library(wheel: OpenedWheel, binary: Binary, code: Code) -> Iterator[G
 
 def allowed(level: str, binary: Binary) -> frozenset[str]:
     """CPU features that code of a level may use; with no level, those of code that every CPU may run."""
+    # By platform and not by architecture: every Mac has LSE or SSSE3, for example.
     of_system = {
         feature
         for platform in PLATFORMS.values()

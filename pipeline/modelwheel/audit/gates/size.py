@@ -19,6 +19,8 @@ def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
     size = wheel.path.stat().st_size
     budget = RUNTIME_BUDGET
     if wheel.manifest is not None:
+        # Uncompressed sizes, although the file is compressed: an upper bound, whether or not these
+        # weights can be compressed.
         budget += wheel.manifest.sizes.weights + wheel.manifest.sizes.machine_code
     if size > INDEX_LIMIT:
         yield GateFinding(

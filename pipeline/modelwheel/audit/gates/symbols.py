@@ -19,6 +19,7 @@ _SEARCH_PATH = re.compile(r"(\$ORIGIN|@loader_path)(/(?!\.\.(/|$))[\w.+-]+)*/?")
 def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
     """Checks exports, imports, required libraries, search paths and hardening."""
     for name in wheel.contents.files:
+        # auditwheel and delvewheel copy into NAME.libs, delocate into NAME.dylibs.
         if any(part.endswith((".libs", ".dylibs")) for part in PurePosixPath(name).parts[:-1]):
             yield GateFinding(name, "was copied into the wheel by the repair; link it statically")
     offered = frozenset[str]().union(*(b.exports for b in wheel.binaries_of("library")))
@@ -67,6 +68,7 @@ def _declared(wheel: OpenedWheel) -> frozenset[str]:
     header = f"{wheel.module}/include/{wheel.module}.h"
     if header not in wheel.contents.files:
         return frozenset()
+    # The header is the contract of the C API, so a function that it does not declare is a mistake.
     text = wheel.read(header).decode(errors="replace")
     pattern = rf"^MODELWHEEL_EXPORT .*?({wheel.module}_\w+)\("
     return frozenset(re.findall(pattern, text, re.MULTILINE))
@@ -98,8 +100,11 @@ def _check_imports(binary: Binary, role: Role, offered: frozenset[str]) -> Itera
 
 def _is_found(found: Import, binary: Binary, role: Role, offered: frozenset[str]) -> bool:
     """Whether the loader will find a symbol, as far as the format says where it looks."""
+    # PE and Mach-O record the library of each symbol, ELF does so through symbol versions. That the
+    # libraries themselves are allowed is checked in `_check_libraries`.
     if found.weak or found.library or found.name in offered:
         return True
+    # PEP 513: extensions do not link libpython; the interpreter that loads them has these symbols.
     if role == "extension" and _PYTHON.fullmatch(found.name):
         return True
     # musl's libc has no symbol versions, so any symbol that is not C++ may be from there.

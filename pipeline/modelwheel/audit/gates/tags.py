@@ -95,6 +95,7 @@ def _check_binary(binary: Binary, tag: PlatformTag) -> Iterator[GateFinding]:
 
 
 def _check_macos(binary: Binary, tag: PlatformTag) -> Iterator[GateFinding]:
+    # Tags have no patch level, so 10.15.7 counts as 10.15.
     wanted, promised = binary.minimum_system[:2], tag.version
     if not wanted:
         yield GateFinding(
@@ -140,6 +141,7 @@ def _check_versions(binary: Binary, tag: PlatformTag) -> Iterator[GateFinding]:
         return
     beyond: dict[str, list[str]] = defaultdict(list)
     for found in binary.imports:
+        # GLIBC_PRIVATE is in no policy, so it is refused, too.
         kind, _, version = found.version.rpartition("_")
         if kind and version not in policy.get(kind, ()):
             beyond[found.version].append(found.name)

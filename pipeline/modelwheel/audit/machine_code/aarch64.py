@@ -76,6 +76,8 @@ _BEYOND = (
     (r"bf|bfcvt", "BF16"),
     (r"(s|u|us)mmla$|(us|su)dot$", "I8MM"),
     (r"(pac|aut|xpac|ret|br|blr|ldr|eret)[abdghi]", "PAC"),
+    # `cntd` and `stg` come before the patterns that match them, too: extensions may use these two
+    # alone (gates/instructions.py).
     (r"cntd$", "SVE (cntd)"),
     (r"(cnt|rd|add)[bhwvp]l?$|addpl$", "SVE"),
     (r"stg$", "MTE (stg)"),
@@ -95,6 +97,7 @@ _FLOAT = re.compile(r"f|[su]cvtf$")
 @cache
 def _needs_by_mnemonic(mnemonic: str) -> str:
     plain = mnemonic.partition(".")[0]
+    # First, because some patterns of _BEYOND also match base mnemonics (`bfi`, `ldrb`).
     if plain in _BASE or plain in _HINTS:
         return ""
     return next((name for pattern, name in _BEYOND if re.match(pattern, plain)), UNKNOWN)
@@ -110,6 +113,8 @@ def needs(mnemonic: str, operands: str) -> str:
         return "AES"
     if mnemonic == "bc" or mnemonic.startswith("bc."):
         return "HBC"
+    # Only arithmetic on halves is FP16: Armv8.0-A converts between half and single precision, and
+    # integers have lanes of 16 bits, too (`add v0.8h, ...`).
     found = _needs_by_mnemonic(mnemonic)
     if found or mnemonic in _HALF_CONVERSIONS or not _FLOAT.match(mnemonic):
         return found
@@ -150,6 +155,8 @@ class _Addresses:
             return
         if mnemonic in ("add", "ldr"):
             self._add((_ADDED if mnemonic == "add" else _LOADED).match(operands))
+        # Some with these prefixes do write (`csel`, `bic`). A stale page that is kept only adds an
+        # edge too many. The first letter is replaced because writing w0 changes x0.
         if self._held and not mnemonic.startswith(_READING):
             self._held.pop("x" + operands.partition(",")[0][1:], None)
 
@@ -181,12 +188,14 @@ def decode(content: bytes, address: int) -> Block:
         if mnemonic in ("bl", "adr"):
             block.references.add(_address(operands))
         elif mnemonic[:1] in "bct" and (mnemonic == "b" or mnemonic[:2] in ("b.", "cb", "tb")):
+            # Table lookups in vectors, not branches.
             if mnemonic not in ("tbl", "tbx"):
                 block.jumps.add(_address(operands))
         elif mnemonic == "br":
             block.jumps_indirectly = True
         elif mnemonic.startswith(("ldxr", "ldaxr", "ldxp", "ldaxp")):
             block.loads_exclusively = True
+        # Padding follows functions: nop does not count, and zeros decode as udf, which is an end.
         if mnemonic != "nop":
             last = mnemonic
     block.references |= addresses.certain
@@ -213,12 +222,14 @@ def _disassemble(content: bytes, address: int) -> Iterator[tuple[int, str, str]]
     disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
     offset = 0
     while offset < len(content):
+        # A window is a multiple of four bytes, so no instruction is cut.
         end = min(offset + _WINDOW, len(content))
         for position, size, mnemonic, operands in disassembler.disasm_lite(
             content[offset:end], address + offset
         ):
             yield position, mnemonic, operands
             offset = position - address + size
+        # Capstone stops at a word that it does not know: report the word, and go on after it.
         if offset < end:
             word = content[offset : offset + 4]
             known = int.from_bytes(word, "little") & _ADDSVL_MASK == _ADDSVL

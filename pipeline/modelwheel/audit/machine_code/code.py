@@ -101,6 +101,7 @@ class Code:
         reached: dict[int, int | None] = {}
         queue: deque[tuple[int, int | None]] = deque((root, None) for root in roots)
         while queue:
+            # Breadth first, so the route that a finding shows is a shortest one.
             address, origin = queue.popleft()
             function = self.function_at(address)
             if function is None or function.address in reached:
@@ -121,6 +122,8 @@ class Code:
     def _successors(self, function: Function) -> Iterator[int]:
         block, image = function.block, self.image
         for target in block.jumps | block.references:
+            # Pointers in other data are roots by themselves (`levels.assign`), so a reference there
+            # needs no edge. An address inside of an Arm instruction is data, not an entry.
             if image.is_code(target) and target % self._alignment == 0:
                 yield target
             elif target in image.pointers and image.is_linkage(target):
@@ -176,10 +179,12 @@ def _pieces(image: Image, section: Section) -> Iterator[tuple[int, int]]:
     starts = sorted(a for a in image.functions if section.address <= a < section.end)
     position = section.address
     for index, start in enumerate(starts):
+        # Gaps are code as well: leaf functions and assembly may have no unwind table.
         if position < start:
             yield position, start
         following = starts[index + 1] if index + 1 < len(starts) else section.end
         size = image.functions[start]
+        # Never beyond the next start: `function_at` relies on functions that do not overlap.
         position = min(start + size, following) if size else following
         yield start, position
     if position < section.end:

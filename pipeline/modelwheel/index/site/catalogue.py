@@ -94,6 +94,7 @@ def _card(
         "source": [
             (name.replace("_", " "), value, web_address(value))
             for name, value in sorted(manifest.provenance.source.items())
+            # Shown with the rest of the provenance.
             if name != "tree_sha256"
         ],
         "provenance": manifest.provenance,

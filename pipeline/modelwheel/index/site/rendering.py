@@ -16,6 +16,7 @@ def render(template: str, **values: object) -> bytes:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
         undefined=jinja2.StrictUndefined,
+        # Names, model cards and URLs are from wheels: nothing in them may become markup.
         autoescape=True,
         keep_trailing_newline=True,
         trim_blocks=True,

@@ -33,6 +33,7 @@ def render_simple(wheels: Sequence[IndexedWheel], base_url: str | None) -> dict[
     files[f"simple/{_HTML}"] = render("projects.html.j2", api_version=API_VERSION, names=names)
     files[f"simple/{_JSON}"] = _dump_json({"projects": [{"name": name} for name in names]})
     for name, group in groupby(wheels, key=lambda wheel: wheel.project):
+        # From simple/NAME/ up to the wheels: such a site works at any address.
         links = [_link(wheel, base_url or "../../") for wheel in group]
         files[f"simple/{name}/{_HTML}"] = render(
             "project.html.j2", api_version=API_VERSION, name=name, links=links
@@ -41,6 +42,7 @@ def render_simple(wheels: Sequence[IndexedWheel], base_url: str | None) -> dict[
         files[f"simple/{name}/{_JSON}"] = _dump_json(
             {"name": name, "versions": versions, "files": [_file(link) for link in links]}
         )
+    # PEP 658 fixes the place: the wheel's own URL with `.metadata`.
     files |= {f"{wheel.name}.metadata": wheel.metadata for wheel in wheels}
     return files
 

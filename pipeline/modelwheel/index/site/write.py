@@ -100,6 +100,7 @@ def _require_replaceable(out: Path, wheels: Iterable[Path]) -> None:
             raise UsageError(f"{out} would replace {wheel}; choose another directory with --out")
     if out.is_dir() and not any(out.iterdir()):
         return
+    # Renaming would replace the link, not the directory that it points to.
     if out.is_symlink() or (out.exists() and not _is_site(out)):
         raise UsageError(
             f"{out} exists and is not an index; choose another directory with --out, or remove it"
@@ -130,6 +131,7 @@ def _put_in_place(aside: Path, out: Path) -> None:
         out.rename(old)
     try:
         aside.rename(out)
+    # Also if interrupted: the site must not be missing.
     except BaseException:
         if old.exists():
             old.rename(out)

