@@ -3,8 +3,10 @@
 from . import (  # noqa: F401 - they add their commands to the application
     author,
     configuration,
+    indexes,
     maintenance,
     release,
+    wheels,
 )
 from .app import app, main
 

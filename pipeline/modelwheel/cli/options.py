@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ..spec import Spec
 
 
+Wheels = Annotated[
+    list[Path], typer.Argument(metavar="WHEEL", help="Wheels, or directories of them.")
+]
+Out = typer.Option(metavar="DIR", help="Where to write the files.")
 Specs = Annotated[
     list[str], typer.Argument(metavar="SPEC", help="Spec files, directories of them, or globs.")
 ]

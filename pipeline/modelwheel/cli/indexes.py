@@ -1,0 +1,174 @@
+"""Commands that read, write and fill package indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import extras
+from ..config import FILE_NAME, find_address, require_address
+from .app import RELEASE, app
+from .options import (
+    AsJson,
+    Out,
+    Specs,
+    Wheels,
+    load,
+    print_json,
+    refuse_together,
+)
+
+AnyIndex = Annotated[
+    bool,
+    typer.Option(
+        "--any-index",
+        metavar="",
+        help="Also upload wheels with `linux_*` tags, which PyPI and most other indexes refuse.",
+    ),
+]
+RepositoryUrl = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help=f"Where the index takes uploads; by default `upload` in {FILE_NAME}.",
+    ),
+]
+SimpleApi = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="The index's simple API; by default `simple/` below --repository-url, or `url` in "
+        f"{FILE_NAME} if `upload` comes from there.",
+    ),
+]
+
+
+@app.command(rich_help_panel=RELEASE)
+def download(
+    specs: Specs,
+    index_url: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL",
+            help="The simple API of an index; may be repeated: the first that has a wheel is used. "
+            f"By default `site`, then `url` in {FILE_NAME}.",
+        ),
+    ] = None,
+    out: Annotated[Path, Out] = Path("dist"),
+) -> None:
+    """Download the released wheels of specs from package indexes, for a new static index."""
+    extras.require("publish", "`modelwheel download`")
+    from ..index.released import download_wheels
+    from ..util.words import count
+    from ..versions import RUNTIME
+
+    loaded = load(specs)
+    projects = {spec.distribution for spec in loaded}
+    if any(spec.package.bindings == "shared" for spec in loaded):
+        projects.add(RUNTIME)
+    copied = download_wheels(projects, _index_urls(index_url or ()), out)
+    for name in copied:
+        typer.echo(out / name)
+    typer.echo(f"{count(len(copied), 'released wheel')} downloaded", err=True)
+
+
+def _index_urls(given: Sequence[str]) -> list[str]:
+    """The indexes to read; an empty URL, as workflows pass it, means "not given"."""
+    urls = [url for url in given if url]
+    if not urls:
+        urls = [url for url in (find_address("site", None), find_address("url", None)) if url]
+    return urls or [require_address("url", None, "--index-url")]
+
+
+@app.command(rich_help_panel=RELEASE)
+def index(
+    wheels: Wheels,
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where the site and the wheels will be served. Without it the wheels are copied into the "
+            "site, and all links are relative.",
+        ),
+    ] = None,
+    site_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="The site's simple API in the install lines of the page, if the wheels are copied; "
+            f"by default `site` in {FILE_NAME}.",
+        ),
+    ] = None,
+    out: Annotated[Path, Out] = Path("site"),
+) -> None:
+    """Write a static package index with a catalogue page of the models."""
+    extras.require("publish", "`modelwheel index`")
+    from ..index.site import write_site
+    from ..util.words import count
+
+    if base_url:
+        refuse_together("--base-url", {"--site-url": site_url}, "the site's API is below it")
+    site = write_site(wheels, out, base_url or None, find_address("site", site_url))
+    where = "copied" if site.copied else "to be served at the same address"
+    numbers = f"{count(site.projects, 'model')}, {count(site.wheels, 'wheel')}"
+    typer.echo(f"wrote {site.directory}: {numbers} {where}")
+
+
+@app.command(rich_help_panel=RELEASE)
+def publish(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DIST", help="Wheels and source distributions, or directories of them."
+        ),
+    ],
+    repository_url: RepositoryUrl = None,
+    index_url: SimpleApi = None,
+    max_size: Annotated[
+        float,
+        typer.Option(metavar="MIB", min=0, help="Largest file the index accepts, in MiB."),
+    ] = 100.0,
+    any_index: AnyIndex = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Show what would be uploaded.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Upload to a package index, then download and compare. Safe to repeat after a failure.
+
+    Credentials come from TWINE_USERNAME and TWINE_PASSWORD or from the keyring.
+    """
+    extras.require("publish", "`modelwheel publish`")
+    from ..index.plan import Rules
+    from ..index.publish import Publisher
+    from ..util import records
+    from ..wheelfile.collect import find_distributions
+    from .display.tables import print_publication
+
+    with Publisher(
+        require_address("upload", repository_url, "--repository-url"),
+        index_url=_served_at(index_url, repository_url),
+        rules=Rules(int(max_size * 2**20), any_index),
+        report=lambda line: typer.echo(line, err=True),
+    ) as publisher:
+        planned = publisher.plan(find_distributions(files))
+        if not as_json:
+            print_publication(planned)
+        stops = dry_run or any(file.action == "refuse" for file in planned.files)
+        uploaded = [] if stops else publisher.publish(planned)
+    if as_json:
+        print_json({**records.as_json(planned), "uploaded": uploaded, "verified": not stops})
+    planned.require_acceptable()
+    if not as_json and not stops:
+        typer.echo(f"{len(uploaded)} uploaded, {len(planned.files)} compared with the index")
+
+
+def _served_at(index_url: str | None, repository_url: str | None) -> str | None:
+    """The simple API to compare with; None if it is the one below the upload address."""
+    # `url` belongs to `upload`: files must not be compared with another index than they go to.
+    if not index_url and not repository_url:
+        return find_address("url", None)
+    return index_url or None

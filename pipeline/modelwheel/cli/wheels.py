@@ -1,0 +1,203 @@
+"""Commands that check, measure and show wheels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .. import extras
+from ..config import FILE_NAME, find_address
+from ..errors import ModelwheelError, UsageError
+from .app import RELEASE, app, say_error
+from .options import (
+    AsJson,
+    Summary,
+    Wheels,
+    print_json,
+    refuse_together,
+    refuse_without,
+    require_appendable,
+)
+
+if TYPE_CHECKING:
+    from ..wheelfile.contents import Contents
+
+
+@app.command(rich_help_panel=RELEASE)
+def verify(wheels: Wheels, as_json: AsJson = False) -> None:
+    """Install wheels into an empty environment and compare them with TensorFlow's outputs."""
+    from ..store.store import Store
+    from ..verify.selftest import verify_wheels
+    from ..wheelfile.collect import find_model_wheels
+    from .display.tables import print_verified
+
+    verified = verify_wheels(find_model_wheels(wheels), Store())
+    if as_json:
+        print_json(verified)
+    else:
+        print_verified(verified)
+    _exit_with(result.error for result in verified)
+
+
+@app.command(rich_help_panel=RELEASE)
+def report(
+    wheels: Wheels,
+    index_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Compare with the newest version on this index (its simple API); by default "
+            f"`url` in {FILE_NAME}.",
+        ),
+    ] = None,
+    summary: Summary = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure size, error and speed of wheels; the results are stored beside each wheel.
+
+    Each wheel is installed alone. Wheels for other Pythons and platforms are skipped.
+    """
+    extras.require("publish", "`modelwheel report`")
+    from ..release.measure import measure_wheels
+    from ..store.store import Store
+    from ..wheelfile.collect import find_model_wheels
+    from .display.tables import print_measurements
+
+    require_appendable(summary)
+    found = find_model_wheels(wheels, may_be_empty=True)
+    measured = measure_wheels(found, Store(), find_address("url", index_url))
+    reasons = "; ".join(dict.fromkeys(m.not_compared for m in measured if m.not_compared))
+    if as_json:
+        print_json(measured)
+    else:
+        print_measurements(measured)
+        if reasons:
+            typer.echo(reasons)
+    if summary is not None and measured:
+        from .display.markdown import append, show_measurements
+
+        append(summary, show_measurements(measured, reasons))
+    _exit_with(measurement.error for measurement in measured)
+
+
+@app.command(rich_help_panel=RELEASE)
+def inspect(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE",
+            help="Wheels, source distributions (.tar.gz) of models, or directories of them.",
+        ),
+    ],
+    show_sbom: Annotated[
+        bool, typer.Option("--sbom", metavar="", help="Print the embedded SBOM unchanged.")
+    ] = False,
+    replay: Annotated[
+        bool,
+        typer.Option(
+            "--replay", metavar="", help="Trace every hash back to the commit of the model."
+        ),
+    ] = False,
+    spec: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SPEC",
+            help="With --replay: the spec; by default the one in model_specs/ with the same digest.",
+        ),
+    ] = None,
+    recompile: Annotated[
+        bool,
+        typer.Option(
+            "--recompile",
+            metavar="",
+            help="With --replay: rebuild everything, ignoring the cache.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the contents of wheels and source distributions: model card, manifest, SBOM, files, origin.
+
+    With --json, one file is an object, and several files are a list of objects.
+    """
+    from ..wheelfile.collect import find_distributions
+    from ..wheelfile.contents import open_contents
+
+    if show_sbom:
+        others = {"--replay": replay, "--spec": spec, "--recompile": recompile, "--json": as_json}
+        refuse_together("--sbom", others, "it prints the SBOM and nothing else")
+    if not replay:
+        refuse_without("--replay", {"--spec": spec, "--recompile": recompile})
+    found = find_distributions(files)
+    if show_sbom:
+        _print_sbom(found)
+        return
+    opened = [open_contents(path) for path in found]
+    if replay:
+        _replay(opened, spec, recompile=recompile, as_json=as_json)
+    elif as_json:
+        _print_one_or_all([contents.summary() for contents in opened])
+    else:
+        from .display.contents import print_contents
+
+        for contents in opened:
+            print_contents(contents)
+
+
+def _print_sbom(files: Sequence[Path]) -> None:
+    from ..wheelfile.contents import open_contents
+
+    if len(files) > 1:
+        raise UsageError(f"--sbom prints the SBOM of one file, but there are {len(files)}")
+    for text in open_contents(files[0]).require_sboms().values():
+        typer.echo(text.decode(errors="replace"), nl=False)
+
+
+def _replay(opened: list[Contents], spec: Path | None, *, recompile: bool, as_json: bool) -> None:
+    extras.require("build", "`modelwheel inspect --replay`", advise="compile")
+    from ..provenance.replay import choose_store, require_whole, trace
+    from .display.contents import print_links
+    from .display.progress import BuildDisplay
+
+    results = []
+    for contents in opened:
+        with choose_store(recompile=recompile) as store, BuildDisplay() as display:
+            links = trace(contents, store, display, spec)
+        results.append((contents.path, links))
+        if not as_json:
+            if len(opened) > 1:
+                typer.echo(contents.path)
+            print_links(links)
+    if as_json:
+        _print_one_or_all([{"file": path, "replay": links} for path, links in results])
+    require_whole(results)
+
+
+def _print_one_or_all(values: Sequence[object]) -> None:
+    print_json(values[0] if len(values) == 1 else values)
+
+
+@app.command(rich_help_panel=RELEASE)
+def audit(wheels: Wheels, as_json: AsJson = False) -> None:
+    """Check wheels against the release rules: tags, symbols, instructions, contents."""
+    extras.require("release", "`modelwheel audit`")
+    from ..audit import audit_wheels, require_accepted
+    from ..wheelfile.collect import find_wheels
+    from .display.tables import print_audited
+
+    results = audit_wheels(find_wheels(wheels))
+    if as_json:
+        print_json(results)
+    else:
+        print_audited(results)
+    require_accepted(results)
+
+
+def _exit_with(errors: Iterator[ModelwheelError | None]) -> None:
+    """Prints all errors and ends with the exit code of the first."""
+    found = [error for error in errors if error is not None]
+    for error in found:
+        say_error(str(error))
+    raise typer.Exit(found[0].exit_code if found else 0)
