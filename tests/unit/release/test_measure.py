@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from modelwheel.cli import app
 from modelwheel.errors import VerifyError
 from modelwheel.index.site import write_site
 from modelwheel.release.measure import measure_wheels
 from modelwheel.store.store import Store
 from modelwheel.wheelfile.reports import read_report, read_timings
+from tests.support.commands import Modelwheel
 from tests.support.index_wheels import make_wheel
 from tests.support.site_server import serve
 
@@ -83,17 +81,12 @@ def test_a_wheel_that_fails_does_not_stop_the_others(directory: Path) -> None:
 def test_a_missing_comparison_is_reported_everywhere(directory: Path) -> None:
     make_wheel(directory, "digits", main=plays())
     said = "not compared with a released version: no index is configured"
-    arguments = [
-        "report",
-        str(directory),
-        "--index-url",
-        "",
-    ]  # as a pull request from a fork has it
-    done = CliRunner().invoke(app, [*arguments, "--summary", "summary.md"])
-    assert done.exit_code == 0, done.output
-    assert said in done.stdout
+    # An empty URL, as a pull request from a fork has it.
+    arguments = ("report", directory, "--index-url", "")
+    modelwheel = Modelwheel(directory / "cache")
+    assert said in modelwheel(*arguments, "--summary", "summary.md").out
     assert said in (directory / "summary.md").read_text().replace("\\", "")
-    (measured,) = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    (measured,) = modelwheel(*arguments, "--json").json
     assert measured["not_compared"] == said
     assert measured["released"] is None
 
@@ -101,5 +94,4 @@ def test_a_missing_comparison_is_reported_everywhere(directory: Path) -> None:
 def test_a_directory_without_wheels_is_no_error(directory: Path) -> None:
     """A pull request may only remove specs."""
     (directory / "dist").mkdir()
-    done = CliRunner().invoke(app, ["report", "dist"])
-    assert (done.exit_code, done.stdout) == (0, "no wheel for this machine\n")
+    assert Modelwheel(directory / "cache")("report", "dist").out == "no wheel for this machine\n"
