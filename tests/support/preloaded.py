@@ -45,7 +45,10 @@ def _server() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     call = f"from tests.support.preloaded import serve; serve({theirs.fileno()})"
     process = subprocess.Popen(
-        [sys.executable, "-c", call], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+        [sys.executable, "-c", call],
+        stdin=subprocess.DEVNULL,
+        pass_fds=[theirs.fileno()],
+        cwd=Path(__file__).parents[2],  # where `tests` can be imported, whatever the test is in
     )
     theirs.close()
     atexit.register(process.wait)
