@@ -77,6 +77,7 @@ class Project:
                 name: digest_file(path).sha256 for name, path in request.spec.license_texts.items()
             },
             "frozen": {str(size): _hashes(record) for size, record in self.frozen.items()},
+            # A list, as the order of variants in the manifest follows it.
             "compiled": [[*variant, _hashes(record)] for variant, record in self.compiled.items()],
             "reference": _hashes(self.reference),
         }

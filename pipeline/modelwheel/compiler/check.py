@@ -232,6 +232,7 @@ def _check_batch_sizes(
 ) -> Finding:
     """Without a batch axis, a spec may still repeat the one extent that all inputs begin with."""
     leading = {tensor.shape[0] for tensor in inputs if tensor.shape}
+    # CMS's configurations call the fixed first extent of such a model its batch size.
     allowed = [[1], *([extent] for extent in leading if len(leading) == 1)]
     if batch_sizes is not None and list(batch_sizes) not in allowed:
         shown = ", ".join(f"{tensor.name} {show(tensor.shape or ())}" for tensor in inputs)
@@ -360,7 +361,7 @@ def _check_kinds(uses: Sequence[OpUse], key: str) -> Iterator[Finding]:
 
 
 def fix_for(op: str) -> str:
-    """How to do without an operation that XLA does not have."""
+    """How to avoid an operation that XLA does not have."""
     for pattern, fix in _FIXES:
         if re.match(pattern, op):
             return fix

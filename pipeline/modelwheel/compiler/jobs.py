@@ -27,7 +27,7 @@ from .program import PROGRAM_VERSION
 from .reference import ARRAYS, SUMMARY, default_rows
 
 KERNELS, PROGRAM, CONSTANTS = "kernels.o", "program.json", "constants.bin"
-"""What compiling leaves: an object file, the `Program` that calls its kernels, and its constants."""
+"""The outputs of compiling: an object file, the `Program` that calls its kernels, and its constants."""
 
 _AbsolutePath = Annotated[Path, AfterValidator(Path.absolute)]
 """Client and worker have different working directories."""
@@ -265,10 +265,10 @@ def input_files(job: Job) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class JobResult:
-    """A job that was done."""
+    """The result of a job."""
 
     seconds: float
-    """Of the job itself, without the wait for a worker."""
+    """The duration of the job itself, without the wait for a worker."""
 
 
 # --- protocol -------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ class WorkerPool:
     Args:
         directory: Where workers run and write their logs; the caller removes it.
         max_workers: The maximum number of processes; by default one for each core.
-        memory_bytes: What they may use together; by default what is available now.
+        memory_bytes: The memory they may use together; by default what is available now.
         command: Starts a worker.
     """
 
@@ -85,7 +85,8 @@ class WorkerPool:
         self._changed = threading.Condition()  # its lock is reentrant
         self._closed = self._killed = False
         self._started = 0
-        # A thread for each slot: a task that has been given a slot does not queue again.
+        # A thread for each slot: a task that has been given a slot does not queue again. Threads
+        # only wait for their workers; they could not compile, as tfcompile holds the GIL.
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="worker")
 
     def __enter__(self) -> Self:
@@ -112,6 +113,7 @@ class WorkerPool:
         The future raises what the job raised: a ModelwheelError, which is a WorkerError if the job
         failed unexpectedly or its process died. A job that still waits can be cancelled.
         """
+        # A missing file is for the job to report.
         weights = sum(path.stat().st_size for path in input_files(job) if path.exists())
         task = _Task(job, Future(), _BASE_BYTES + _BYTES_PER_WEIGHT_BYTE * weights, started)
         with self._changed:

@@ -39,6 +39,7 @@ def build_environment(bindings: str = "extension") -> dict[str, str]:
 
 
 def _compiler_version(variable: str, default: str) -> str:
+    # CC may have arguments, or a launcher before the compiler: `ccache gcc`.
     command = shlex.split(os.environ.get(variable) or default)
     return run([*command, "--version"]).text.partition("\n")[0]
 

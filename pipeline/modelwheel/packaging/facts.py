@@ -28,6 +28,7 @@ def _container_images() -> Iterator[str]:
 def _macos_overrides() -> Iterator[str]:
     for wheels in WHEEL_PLATFORMS.values():
         if wheels.minimum_macos:
+            # Without `inherit`, an override replaces the whole environment of the configuration.
             yield (
                 "[[tool.cibuildwheel.overrides]]\n"
                 f'select = "*-{wheels.cibuildwheel}"\n'

@@ -89,6 +89,7 @@ def _strip(graph_def: Any) -> None:
         function.attr.clear()
         function.arg_attr.clear()
         function.resource_arg_unique_id.clear()
+    # Gradients are for training, and they name functions that are renamed later.
     del graph_def.library.gradient[:]
     del graph_def.library.registered_gradients[:]
     graph_def.ClearField("debug_info")

@@ -102,7 +102,7 @@ def _working_in(directory: Path) -> Iterator[None]:
 
 
 def _explained(error: Exception) -> Exception:
-    """What tfcompile's refusal means; CompileError with its first line if it is not known."""
+    """Explains an error of tfcompile; an unknown one becomes a CompileError with its first line."""
     text = without_node_markup(str(error))
     # The wording is that of the pinned TensorFlow. Other texts are shown as they are.
     unsupported = re.search(

@@ -1,4 +1,4 @@
-"""Converts what tfcompile leaves behind to a `Program` and one file of constants.
+"""Converts the files that tfcompile writes to a `Program` and one file of constants.
 
 tfcompile (tensorflow/compiler/aot/compile.cc) writes two objects in addition to the kernels. `*_metadata.o`
 holds one serialised `xla.cpu.CompilationResultProto` (xla/service/cpu/executable.proto) in its only
@@ -25,6 +25,7 @@ from .. import program as p
 from .descriptors import compilation_result_class
 from .hlo import HloModule
 
+# In ELF, Mach-O and COFF.
 _READ_ONLY_SECTIONS = (".rodata", "__const", ".rdata")
 _CONSTANT_SUFFIX = "_constant_buffer_contents"
 _CONSTANT_HEAD_BYTES = 64
@@ -328,6 +329,7 @@ class _ThunkDecoder:
 
     def _conditional(self, thunk: Any, c: Any) -> p.Thunk:
         index = _slice(c.branch_index_buffer)
+        # A predicate or an int32: branch_of in the wheel distinguishes them by their size.
         if index.size not in (1, 4):
             raise UnsupportedProgramError(
                 f"the branch index of {thunk.info.op_name!r} has {index.size} bytes instead of 1 or 4"

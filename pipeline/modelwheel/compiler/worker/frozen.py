@@ -19,7 +19,8 @@ from .saved_model import LoadedSignature
 
 StaticShapes = Mapping[str, tuple[int, ...]]
 
-# Without this, freezing lowers a switch with more than two branches to nodes that XLA refuses.
+# Without this, disable_lower_using_switch_merge overlooks them, and freezing lowers a switch with
+# more than two branches to nodes that XLA refuses.
 convert_to_constants._CONTROL_FLOW_OPS.update({"Case", "StatelessCase"})
 
 
@@ -91,7 +92,8 @@ def _replace_variables(function: Any) -> Any:
     the graph to a function again and copy all weights several times.
     """
     try:
-        # Private, but the version of TensorFlow is pinned.
+        # Private, but the version of TensorFlow is pinned. Its docstring calls aggressive inlining
+        # unsafe where functions have state, which _refuse_state still has to find.
         data = convert_to_constants._FunctionConverterDataInEager(
             func=function, lower_control_flow=False, aggressive_inlining=False
         )

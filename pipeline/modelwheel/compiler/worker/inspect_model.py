@@ -98,6 +98,7 @@ def _tensor_names(infos: Iterable[Any]) -> Iterator[str]:
     for info in infos:
         if info.name:
             yield info.name
+        # Sparse and composite tensors have no name of their own, only their parts do.
         sparse = info.coo_sparse
         names = (sparse.values_tensor_name, sparse.indices_tensor_name)
         yield from (name for name in (*names, sparse.dense_shape_tensor_name) if name)

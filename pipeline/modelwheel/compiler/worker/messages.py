@@ -1,4 +1,4 @@
-"""What TensorFlow's error messages say, without the markup that names nodes and functions.
+"""Removes the markup of nodes and functions from TensorFlow's error messages.
 
 TensorFlow writes `{{node while/Switch}}` and `{{function_node __inference_f_7}}` into messages, for
 its own front end to replace (xla/tsl/platform/errors.h, `FormatNodeNameForError`). The

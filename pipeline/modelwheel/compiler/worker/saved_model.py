@@ -140,7 +140,7 @@ def load_signature(directory: Path, key: str) -> LoadedSignature:
 
 
 def _explain(error: Exception) -> str | None:
-    """What a failure to load means; None if it is not known."""
+    """Explains a failure to load; None if the cause is unknown."""
     text = str(error)
     unregistered = re.search(r"Op type not registered '(\w+)'", text)
     if unregistered:
