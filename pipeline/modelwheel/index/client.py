@@ -202,6 +202,7 @@ class PackageIndex:
         headers: Mapping[str, str],
     ) -> _T:
         credentials = None
+        # First without them: looking them up may open a keyring or request a token for publishing.
         if urlsplit(url).netloc == self._trusted_host:
 
             def use_or_refuse(response: requests.Response) -> _T:

@@ -86,6 +86,7 @@ class Publisher:
         """
         plan.require_acceptable()
         missing = [file for file in plan.files if file.action == "upload"]
+        # Without files to upload no credentials are needed: a repeated publication only compares.
         if missing:
             with self._uploader.session() as session:
                 for number, file in enumerate(missing, 1):

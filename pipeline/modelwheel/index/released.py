@@ -100,6 +100,7 @@ def download_wheels(projects: Collection[str], index_urls: Sequence[str], out: P
 
 def _copy(index: PackageIndex, wheel: ReleasedWheel, out: Path) -> bool:
     target = out / wheel.name
+    # A version never changes on an index, so what is here need not be downloaded again.
     if target.exists():
         if wheel.file.sha256 not in (None, digest_file(target).sha256):
             raise PublishError(

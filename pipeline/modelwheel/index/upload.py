@@ -1,7 +1,7 @@
 """Uploads files with twine, which knows the protocol, the keyring and trusted publishing.
 
-An upload must not be repeated blindly: its answer may be lost after the file was stored. So every
-failure is followed by a look at the index, and twine's and urllib3's own retries are off.
+An upload must not be repeated blindly: its answer may be lost after the file was stored. So the
+index is checked after every failure, and twine's and urllib3's own retries are off.
 """
 
 from __future__ import annotations

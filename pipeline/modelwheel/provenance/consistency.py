@@ -104,6 +104,7 @@ def _named_files(contents: Contents, manifest: Manifest) -> dict[str, File]:
         return {file.path: file for file in manifest.files}
     assert contents.wheel is not None
     named = {}
+    # All other files became part of the library, or were needed for the build alone.
     for file in manifest.files:
         if file.path.startswith("python/"):
             named[file.path.removeprefix("python/")] = file
@@ -151,6 +152,8 @@ def _find_difference(expected: object, found: object, place: str) -> str | None:
 
 def _pattern(text: str) -> re.Pattern[str]:
     """The texts that CMake can make from a text in the SBOM template (see `sbom.cmake`)."""
+    # Facts of the build, such as compiler versions: the manifest does not know them, so any text
+    # is accepted.
     parts = re.split(r"@MODEL_SBOM_\w+@", text)
     plain = (part.replace("@AT@", "@").replace("@HASH@", "#") for part in parts)
     return re.compile(".*".join(map(re.escape, plain)))

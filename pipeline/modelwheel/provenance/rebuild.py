@@ -116,6 +116,7 @@ def _left_out(contents: Contents, again: Contents) -> set[str]:
     if theirs == ours:
         return set()
     names = {*contents.files, *again.files}
+    # `auditwheel repair` writes new tags into WHEEL, so also RECORD, and adds an SBOM of its own.
     left_out = {name for name in names if PurePosixPath(name).name in ("WHEEL", "RECORD")}
     left_out |= {name for name in names if name.endswith("/sboms/auditwheel.cdx.json")}
     if {tag.interpreter for tag in theirs} != {tag.interpreter for tag in ours}:

@@ -1,6 +1,6 @@
 """Traces a wheel or source distribution back to the commit of its model, link by link.
 
-Every link is made again from its source and compared by hashes; nothing is taken from the file on trust.
+Every link is computed again from its source and compared by hashes; no claim in the file is trusted.
 
     files <- manifest <- machine code, weights, C++ <- graphs <- SavedModel <- commit
 
@@ -81,6 +81,7 @@ def trace(
     """
     chain = _Chain(contents, store, reporter)
     chain.check("files <- list of hashes", lambda: check_files(contents))
+    # All other links start from the manifest.
     if chain.check("files <- manifest", lambda: check_manifests(contents)):
         chain.check("manifest <- spec", lambda: chain.check_spec(spec))
         chain.check("SavedModel <- source", chain.check_model)
@@ -190,6 +191,7 @@ class _Chain:
 
     def check_build(self) -> str:
         """Building again returns the same bytes, if this machine has the same tools."""
+        # Other sources make other bytes: what differs has been reported already.
         if any(link.state == "broken" for link in self.links):
             raise UncheckedLinkError("another link is broken")
         return compare_rebuilt(self._contents, self._require_project(), self._store)
@@ -244,7 +246,7 @@ def _search(digest: str) -> Spec | None:
     for path in paths:
         try:
             spec = load_spec(path)
-        except SpecError:
+        except SpecError:  # of another model, perhaps for a newer modelwheel
             continue
         if spec.spec_digest() == digest:
             return spec

@@ -123,6 +123,7 @@ def build_wheels(
     require_cibuildwheel()
     environment = {**os.environ, **selection.environment, **_settings()}
     if selection.system == "linux":
+        # cibuildwheel itself would take docker, whether or not it works.
         environment["CIBW_CONTAINER_ENGINE"] = find_engine(environment)
     out.mkdir(parents=True, exist_ok=True)
     for sdist in sdists:

@@ -1,6 +1,6 @@
 """Plans the jobs that build the wheels of a release: platforms x groups of Pythons x shards of specs.
 
-The result is the value of GitHub's `strategy.matrix`. It depends on the specs alone; no model is fetched.
+The result is the value of GitHub's `strategy.matrix`. It depends only on the specs; no model is fetched.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ def record_outcome(sdist: Path, build: Callable[[], tuple[Path, ...]]) -> Outcom
     error = None
     try:
         wheels = build()
+    # Only expected errors: a bug must not pass for a wheel that cannot be built.
     except ModelwheelError as caught:
         error = caught
     return Outcome(sdist, wheels, round(time.monotonic() - start, 1), error)

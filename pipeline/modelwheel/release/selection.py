@@ -52,6 +52,7 @@ def select_tagged(specs: Sequence[Spec], tag: str) -> Spec:
         SpecError: No spec has this name, or it has another version.
     """
     for spec in specs:
+        # Names may have hyphens and digits, so a tag is compared and not split.
         if release_tag(spec) == tag:
             return spec
     for spec in specs:

@@ -1,1 +1,1 @@
-"""Installs wheels alone and compares them with TensorFlow."""
+"""Installs each wheel in an environment of its own and compares it with TensorFlow."""

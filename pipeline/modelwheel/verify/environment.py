@@ -101,5 +101,6 @@ def create_environment(directory: Path, interpreter: str = sys.executable) -> Pa
 
 def install(python: Path, requirements: Sequence[str | Path], cwd: Path | None = None) -> None:
     """Installs into an environment with the pip of this one."""
+    # pip's --python (22.3) installs into an environment that has no pip of its own.
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     run([*pip, "--python", python, "install", "--no-compile", *requirements], cwd=cwd)

@@ -44,6 +44,7 @@ def _verify(path: Path, store: Store) -> Verified:
         with store.scratch() as scratch:
             needed = needed_wheels(wheel.manifest, store, scratch)
             report = verify_wheel(wheel, reference, needed)
+        # After `report` is set: a failed comparison keeps its report.
         require_passed(report, wheel.name)
     except ModelwheelError as error:
         return Verified(path, whole, error, report)

@@ -55,6 +55,7 @@ def find_distributions(
     found: dict[Path, None] = {}
     for path in paths:
         if path.is_dir():
+            # Sorted, as the order of a directory differs between systems.
             inside = sorted(file for file in path.iterdir() if _is_one(file, endings))
             if not inside and not may_be_empty:
                 raise UsageError(f"{path}: the directory has no {kinds} files")

@@ -1,7 +1,6 @@
 """What is in a wheel or model source distribution: files with their hashes, metadata, manifests, SBOMs.
 
-Nothing is unpacked and nothing is run. Whether what a file says is true is not checked here;
-`modelwheel.provenance` does that.
+Nothing is unpacked and nothing is run. Claims are not verified here, but in `modelwheel.provenance`.
 """
 
 from __future__ import annotations

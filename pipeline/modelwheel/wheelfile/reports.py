@@ -31,6 +31,7 @@ class _Stored(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+# Not a _Stored: an error is infinite where only one side is NaN (the self-test's `Infinity`).
 class Comparison(BaseModel):
     """One output at one CPU level and number of rows, compared with TensorFlow."""
 

@@ -69,6 +69,7 @@ def _imports(binary: lief.ELF.Binary) -> Iterator[Import]:
 
 
 def _weaknesses(binary: lief.ELF.Binary) -> Iterator[str]:
+    # Without this header the loader assumes that the stack has to be executable.
     stack = binary.get(_SEGMENT.TYPE.GNU_STACK)
     if stack is None or stack.has(_SEGMENT.FLAGS.X):
         yield "requires an executable stack; link it with -Wl,-z,noexecstack"
@@ -94,6 +95,7 @@ def _binds_at_once(binary: lief.ELF.Binary) -> bool:
 
 
 def _image(binary: lief.ELF.Binary) -> Image:
+    # Sections and not segments: an executable segment may hold read-only data as well.
     sections = [
         section
         for section in binary.sections

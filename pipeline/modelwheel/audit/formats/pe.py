@@ -76,6 +76,7 @@ def _image(binary: lief.PE.Binary) -> Image:
         if len(s.content)
     )
     names = _names(binary, base)
+    # The loader calls DllMain, which no export names.
     entries = {base + binary.optional_header.addressof_entrypoint: "", **names}
     image = Image(found, _functions(binary, base), {}, (), names, entries)
     image.pointers.update(_pointers(binary, image, base))

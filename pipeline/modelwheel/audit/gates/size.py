@@ -1,4 +1,4 @@
-"""Gate: the wheel is no larger than its model explains, and small enough for PyPI."""
+"""Gate: the wheel is no larger than its model requires, and small enough for PyPI."""
 
 from __future__ import annotations
 

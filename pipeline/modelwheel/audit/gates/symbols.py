@@ -13,6 +13,7 @@ from ..opened import OpenedWheel, Role
 from .finding import GateFinding
 
 _PYTHON = re.compile(r"_?Py[A-Z_]\w*")
+# Without `..`: nothing outside of the wheel's own directory may be loaded.
 _SEARCH_PATH = re.compile(r"(\$ORIGIN|@loader_path)(/(?!\.\.(/|$))[\w.+-]+)*/?")
 
 

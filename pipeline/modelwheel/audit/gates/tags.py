@@ -186,6 +186,7 @@ def _check_extension(wheel: OpenedWheel, platforms: list[PlatformTag]) -> Iterat
             wheel.name, f"contains {len(extensions)} extensions _core instead of one for its Python"
         )
     for tag in wheel.tags:
+        # Free-threaded Pythons differ in the ABI alone: cp313-cp313t.
         if tag.abi.removesuffix("t") != tag.interpreter:
             yield GateFinding(
                 wheel.name, f"has the tag {tag}, whose interpreter and ABI do not match"

@@ -47,6 +47,8 @@ def find_entries(image: Image, levels: Sequence[str], batch_sizes: Sequence[int]
         variants = image.pointers.get(slot + to_variants)
         level = image.text(target)
         if level is not None and level in levels and variants is not None:
+            # Any two pointers may look like a `Level`: the batch sizes of the manifest and pointers
+            # to code confirm it.
             found = list(_read_variants(image, level, variants, batch_sizes))
             entries += found if len(found) == len(batch_sizes) else []
     return sorted(entries, key=lambda entry: (levels.index(entry.level), entry.batch_size))
@@ -55,6 +57,7 @@ def find_entries(image: Image, levels: Sequence[str], batch_sizes: Sequence[int]
 def _read_variants(
     image: Image, level: str, address: int, batch_sizes: Sequence[int]
 ) -> Iterator[Entry]:
+    # codegen writes variants by ascending batch size.
     for index, size in enumerate(sorted(batch_sizes)):
         start = address + index * LAYOUT["sizeof(Variant)"]
         stored = image.read(start + LAYOUT["offsetof(Variant, batch_size)"], _SIZE_BYTES)

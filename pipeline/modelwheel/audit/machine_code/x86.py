@@ -83,6 +83,8 @@ def decode(content: bytes, address: int) -> Block:
         # Position-independent code names every address relative to the instruction pointer, so no other
         # operand matters.
         flow = instruction.flow_control
+        # First, because `jmp [rip + slot]` goes through the GOT: unlike for other indirect jumps,
+        # the target is known, and the function can still be split.
         if instruction.is_ip_rel_memory_operand:
             block.references.add(instruction.ip_rel_memory_address)
         elif flow != iced.FlowControl.NEXT:

@@ -177,6 +177,7 @@ def _error_bars(comparisons: Sequence[Comparison]) -> list[Bar]:
 
 
 def _share(comparison: Comparison) -> float:
+    # A limit of 0 means that outputs must be equal: the bar is empty or full.
     if comparison.limit > 0:
         return comparison.absolute / comparison.limit
     return float(comparison.absolute > 0)

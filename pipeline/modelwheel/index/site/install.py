@@ -1,6 +1,6 @@
 """The texts with which a model is installed from the index: for pip, for uv, and with hashes.
 
-An index of modelwheel serves models and the runtime package alone, so every other requirement has to
+An index of modelwheel only serves models and the runtime package, so every other requirement has to
 come from the reader's default index. `--extra-index-url` would do that in one line, but pip then takes
 each name from whichever index has the newest version: anybody could publish a model's name elsewhere.
 """
@@ -63,7 +63,7 @@ def _pip_lines(
 
 
 def _uv_text(project: str, version: str, ours: Sequence[Requirement], index_url: str) -> str:
-    # uv takes sources for direct dependencies alone, so what a model needs from the index is one.
+    # uv takes sources only for direct dependencies, so what a model needs from the index is one.
     direct = [f"{project}=={version}", *map(str, ours)]
     names = [project, *(canonicalize_name(requirement.name) for requirement in ours)]
     source = f"{{ index = {json.dumps(_INDEX_NAME)} }}"

@@ -1,4 +1,4 @@
-"""Writes the whole site, aside first, and renames it into place."""
+"""Writes the site to a temporary directory and renames that into place."""
 
 from __future__ import annotations
 
@@ -127,6 +127,7 @@ def _write_files(site: Path, files: dict[str, bytes], copied: list[IndexedWheel]
 def _put_in_place(aside: Path, out: Path) -> None:
     """Renames `aside` to `out`; restores the older site if that fails."""
     old = aside.with_name(aside.name + ".old")
+    # A directory that is not empty cannot be replaced by a rename, so it is moved away first.
     if out.exists():
         out.rename(old)
     try:

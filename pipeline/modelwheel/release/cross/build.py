@@ -96,7 +96,7 @@ def build_wheel(sdist: Path, target: WheelPlatform, interpreter: Interpreter, ou
             if target.objects.system == "macos":
                 hide_symbols(path)
         wheel = _build(project, interpreter if extension else None, environment, work)
-        # auditwheel knows Linux alone. Elsewhere the tag comes from the build environment.
+        # auditwheel only supports Linux. Elsewhere the tag comes from the build environment.
         if target.libc:
             wheel = _repair(wheel, target, work)
         require_name(wheel, target, interpreter if extension else None)

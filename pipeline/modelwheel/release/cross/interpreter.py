@@ -89,6 +89,7 @@ def find_interpreter(version: str | None) -> Interpreter:
         EnvironmentProblemError: No such Python is on `PATH`.
     """
     this = _probe(sys.executable)
+    # First, as the installed build backend can be used with it (`is_this`).
     if version is None or version == this.name:
         return this
     if not _VERSION.fullmatch(version):
@@ -113,4 +114,5 @@ def _programs(version: str) -> Iterator[str]:
 
 
 def _probe(program: str) -> Interpreter:
+    # -I: a json.py in the working directory must not be imported.
     return Interpreter(**json.loads(run([program, "-I", "-c", _PROBE]).text))

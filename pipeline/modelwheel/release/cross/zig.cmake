@@ -1,6 +1,6 @@
 # zig.cmake - CMake toolchain file that uses PyPI's `ziglang` as C and C++ compiler for other systems. It belongs to
 # modelwheel, not to the source distributions. Its parameters are environment variables, because CMake's own checks run
-# in projects that inherit those alone:
+# in projects that inherit nothing else:
 #   MODELWHEEL_ZIG            path of the program
 #   MODELWHEEL_ZIG_TARGET     zig's name of the target, such as x86_64-linux-gnu.2.17
 #   MODELWHEEL_ZIG_SYSTEM     CMake's name of the system: Linux, Darwin or Windows
