@@ -98,7 +98,7 @@ def find_address(field: Field, given: str | None) -> str | None:
 
 
 def require_address(field: Field, given: str | None, option: str) -> str:
-    """Like `find_address`, for commands that cannot do without.
+    """Like `find_address`, for commands that need an address.
 
     Raises:
         UsageError: Neither names an address.

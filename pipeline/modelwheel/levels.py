@@ -44,9 +44,9 @@ class Level(_Row):
     default: bool = True
     """Whether specs that name no levels get this one."""
     march: str
-    """The CPU in the words of GCC and clang."""
+    """The CPU as GCC and clang call it."""
     zig_march: str
-    """The same in zig's words."""
+    """The same as zig calls it."""
     tuning: tuple[str, ...] = ()
     """Further options of every C++ compiler."""
     vector_bytes: int

@@ -138,6 +138,7 @@ _ALIASES = {alias: name for name, aliases in ARCHITECTURES.items() for alias in 
 
 def architecture_of(name: str) -> str:
     """Linux's name of an architecture, whatever a system calls it; unknown names stay as they are."""
+    # In lower case: Windows says `AMD64`.
     return _ALIASES.get(name.lower(), name)
 
 

@@ -154,6 +154,7 @@ def has_visual_studio() -> bool:
         return True
     vswhere = Path(os.environ.get("PROGRAMFILES(X86)", "C:/Program Files (x86)"), _VSWHERE)
     tools = "Microsoft.VisualStudio.Component.VC.Tools.x86.x64"
+    # `-products *`: by default vswhere does not list the Build Tools.
     options = ("-products", "*", "-requires", tools, "-property", "installationPath")
     try:
         found = subprocess.run(

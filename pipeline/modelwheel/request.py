@@ -83,6 +83,7 @@ def make_request(
     asked = _choose_platforms(spec, platforms)
     chosen = _choose_levels(spec, asked, levels)
     architectures = {level.architecture for level in chosen}
+    # If all platforms are meant, those without any of the levels are left out, not refused.
     if platforms is None or platforms:
         _require_levels_for_each(asked, architectures, levels)
     return Request(

@@ -260,6 +260,7 @@ def _build(
     from .display.tables import print_failures, print_results
 
     if keep_work_dir is not None:
+        # Now, so that a directory that cannot be made is refused before anything slow.
         keep_work_dir.mkdir(parents=True, exist_ok=True)
     store, options = Store(), builder.BuildOptions(out, goal, keep_work_dir, jobs)
     require_for_build(requests, store, goal, out)

@@ -32,7 +32,7 @@ from .steps.model import InspectStep, read_inspection
 
 
 class Reporter(scheduler.Reporter, Protocol):
-    """Also learns what the check found."""
+    """Also receives the findings of the check."""
 
     def findings(self, name: str, findings: Sequence[check.Finding]) -> None:
         """What the check found in a model."""
@@ -101,6 +101,7 @@ def build(
     with writing_to(options.out):
         options.out.mkdir(parents=True, exist_ok=True)
     with (
+        # It ends in reverse: workers must have ended before the directory they write to is removed.
         store.scratch() as scratch,
         _temporary_files_in(scratch),
         WorkerPool(scratch, options.max_workers, command=options.worker) as pool,

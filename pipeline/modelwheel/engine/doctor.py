@@ -42,11 +42,11 @@ class Finding:
     fix: str | None
     """What to do; None if it is in order."""
     required: bool
-    """Whether no wheel can be built here without it."""
+    """Whether building wheels is impossible without it."""
 
 
 def diagnose() -> list[Finding]:
-    """Makes all checks at once. They do not import TensorFlow and take well under a second."""
+    """Runs all checks in parallel. They do not import TensorFlow and take well under a second."""
     with ThreadPoolExecutor(len(_CHECKS)) as pool:
         return [finding.result() for finding in [pool.submit(check) for check in _CHECKS]]
 

@@ -29,10 +29,10 @@ _MAX_WAITING = 32
 
 
 class Reporter(Protocol):
-    """Learns how a build progresses. `started` is called from several threads, the rest from one."""
+    """Receives the progress of a build. `started` is called from several threads, the rest from one."""
 
     def planned(self, names: Sequence[str]) -> None:
-        """These steps are going to be done."""
+        """These steps will run, or be taken from the store."""
 
     def started(self, name: str) -> None:
         """A step starts to run."""
@@ -92,7 +92,7 @@ class Outcome:
 def run_steps(tasks: Iterable[Task], tools: Tools) -> list[Outcome]:
     """Runs all steps of all tasks, each as soon as what it needs is there.
 
-    A step that fails ends those that need it, and all that have not started if it is vital. If this
+    A failed step stops the steps that need it or, if it is vital, all that have not started. If this
     is interrupted, the store holds whole results only, and the next build continues from them.
     """
     stopped = Event()
@@ -116,6 +116,7 @@ def run_steps(tasks: Iterable[Task], tools: Tools) -> list[Outcome]:
                 run.settle(step, future)
     except BaseException:
         stopped.set()
+        # Only local steps have programs to be killed here; workers are killed by the pool.
         running = {future: step for future, (_, step) in pending.items() if not future.cancel()}
         _stop([future for future, step in running.items() if isinstance(step, LocalStep)])
         raise
@@ -142,7 +143,7 @@ class _Done:
 
 
 class _GivenUpError(Exception):
-    """A step was not started since a vital one had failed."""
+    """A step was not started because a vital one had failed."""
 
 
 class _Run:
@@ -168,6 +169,7 @@ class _Run:
     def do(self, step: Step, records: Records) -> _Done:
         """Takes the result of one step from the store, or runs it."""
         store = self._tools.store
+        # Looked up without the lock first: a finished result never has to wait for anybody.
         key = step.key(store, records)
         record = store.lookup(key)
         if record is not None:
@@ -207,6 +209,7 @@ class _Run:
                     seconds = time.monotonic() - start
                 return store.publish(key, out, {"step": step.name}), seconds
             finally:
+                # Also after a failure, which these files may explain.
                 self._keep(step, scratch)
 
     def _run_job(self, job: Job, started: Callable[[], object]) -> float:
@@ -228,6 +231,7 @@ class _Run:
         try:
             done = future.result()
             self._task.accept(step, done.record)
+        # Neither a result nor an error: `conclude` lists it among the skipped steps.
         except (_GivenUpError, CancelledError):
             return
         except ModelwheelError as error:
@@ -243,7 +247,7 @@ class _Run:
         self._sorter.done(step.name)
 
     def _give_up(self) -> None:
-        """Starts no further step; jobs that run already come to their end and are kept."""
+        """Starts no further step; running jobs finish, and their results are kept."""
         self._given_up.set()
         # A copy, because threads that run steps add to it.
         for future in tuple(self._queued):

@@ -18,7 +18,7 @@ def tune_spec(request: Request, store: Store, reporter: Reporter) -> Path:
     """Writes the lock file of a spec, with every CPU level that runs here; returns its path.
 
     Raises:
-        ModelwheelError: The wheel could not be built or run; the lock file is as it was.
+        ModelwheelError: The wheel could not be built or run; the lock file is unchanged.
     """
     with store.scratch() as work:
         (result,) = build([request], store, BuildOptions(work / "dist"), reporter)

@@ -25,10 +25,10 @@ _MAX_HEADER_BYTES = 4 << 20
 
 DAMAGE = (
     EOFError,
-    NotImplementedError,
+    NotImplementedError,  # zipfile: a method of compression that it does not have
     OverflowError,
-    RecursionError,
-    RuntimeError,
+    RecursionError,  # tarfile: a chain of long names, which it reads by recursion
+    RuntimeError,  # zipfile: the member is encrypted
     ValueError,
     gzip.BadGzipFile,
     lzma.LZMAError,
@@ -188,6 +188,7 @@ def _extract_members(members: Iterator[Member], path: str, directory: Path, show
         NameSet().add(name)
         directories.update(_directories(name, member.kind))
         relative = _below(name, path)
+        # Directories are made for the files in them: an empty one is not part of a model.
         if relative is None or (member.kind == "directory"):
             continue
         _require_file(member, relative)
@@ -237,4 +238,4 @@ def _write(member: Member, target: Path) -> None:
         copy_exactly(cast("BinaryIO", source), file, member.size)
         # The limits were checked against the sizes that the archive declares.
         if source.read(1):
-            raise tarfile.ReadError(f"{member.name!r} is longer than it says")
+            raise tarfile.ReadError(f"{member.name!r} is longer than the archive declares")

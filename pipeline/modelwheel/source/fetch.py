@@ -85,6 +85,7 @@ def fetch(source: AnySource, store: Store, timeout: float = FETCH_TIMEOUT) -> Fe
     tree = tree_digest(record.files)
     commit = source.commit if isinstance(source, GitSource) else None
     if isinstance(source, GitSource):
+        # The pinned hash is not in the key, so a model from the store is compared with it, too.
         _require_tree(source.sha256, tree, str(source))
     directory = store.keep_directory()
     store.materialize(record, directory, link=True)
@@ -112,11 +113,11 @@ class KnownModel:
     """What is known about a model without fetching it."""
 
     key: str
-    """As that of the `FetchedModel`."""
+    """The same as `FetchedModel.key`."""
     tree_sha256: str | None
     """The tree hash, or None if it takes a download to know it."""
     provenance: Mapping[str, str]
-    """As that of the `FetchedModel`, if the tree hash is known."""
+    """The same as `FetchedModel.provenance`, if the tree hash is known."""
 
 
 def look_up(source: AnySource, store: Store) -> KnownModel:
@@ -180,6 +181,7 @@ def _download(source: GitSource | ArchiveSource, store: Store, key: str, timeout
             download(source.archive, source.sha256, file, timeout)
             extract(file, source.subdirectory, directory, redact(source.archive))
         files = digest_tree(directory)
+        # Before it is stored: what is not a model must not be found there by the next build.
         _check_model(directory, files, shown)
         return store.publish(key, directory, source.provenance(tree_digest(files)))
 
@@ -202,7 +204,7 @@ def _snapshot(source: DirectorySource, store: Store) -> FetchedModel:
 
 
 def _copy_tree(source: Path, target: Path, store: Store) -> dict[str, FileDigest]:
-    """Copies and hashes in one go, so that the hash is that of the copy."""
+    """Copies and hashes in one pass, so that the hash describes the copy."""
     files: dict[str, FileDigest] = {}
     total = 0
     with store.disk_errors(target):

@@ -122,6 +122,7 @@ class _Repository:
 
     def create(self, *, partial: bool) -> None:
         # The URL goes through the configuration: no spelling of it can look like an option.
+        # Without the user's templates, which may contain hooks.
         self.git("init", "--quiet", "--bare", "--template=")
         self.git("config", "remote.origin.url", self.url)
         if partial:
@@ -272,6 +273,7 @@ def _directories(repository: _Repository) -> list[str]:
 
 def _list_tree(repository: _Repository, tree: str) -> list[_Entry]:
     entries = []
+    # `-z`: otherwise git quotes unusual names (core.quotePath).
     for line in repository.git("ls-tree", "-r", "-z", tree).stdout.split(b"\0"):
         if line:
             # <mode> SP <type> SP <object id> TAB <name>, the name as bytes
@@ -300,6 +302,7 @@ def _write_files(
 ) -> None:
     ids = "".join(f"{entry.object_id}\n" for entry in entries).encode()
     sizes = repository.git("cat-file", "--batch-check=%(objectsize)", content=ids).text.split()
+    # Before a byte is written: a small pack may unpack to any size.
     if sum(map(int, sizes)) > MAX_MODEL_BYTES:
         raise SourceError(f"{redact(repository.url)} has more than {MAX_MODEL_BYTES} bytes there")
     # One git for all files, and a file between: models do not always fit into memory.

@@ -23,6 +23,7 @@ from .fields import Mistake, Section, find_repeats, mistake, mistakes
 
 MAX_BATCH_SIZE = 65536
 RULE_PATTERN = r"^ *[0-9]+ *:( *[0-9]+ *,)* *[0-9]+ *$"
+# Also keeps every number below the 4300 digits that CPython's int() accepts.
 _MAX_RULE_LENGTH = 4096
 
 

@@ -139,6 +139,7 @@ def _is_number(text: str) -> bool:
 
 
 def _describe(given: Any, text: str | None) -> str:
+    # Before numbers, because a bool is an int.
     if isinstance(given, bool):
         return f"{text or given} (a truth value)"
     if isinstance(given, int | float):
@@ -178,6 +179,7 @@ def _meant_key(detail: ErrorDetails) -> str | None:
     """The key that was misspelt: it is not reported as missing, too."""
     section = _section_at(detail["loc"][:-1])
     key = str(detail["loc"][-1])
+    # A key of another section is misplaced, not misspelt.
     return nearest_word(key, section.model_fields) if section and key not in _places() else None
 
 

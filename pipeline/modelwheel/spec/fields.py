@@ -46,6 +46,7 @@ def mistakes(found: Iterable[Mistake]) -> PydanticCustomError:
 class Section(BaseModel):
     """A mapping of a spec. Null (or empty text) for an optional key means its default."""
 
+    # No NaN and no infinity: values go into manifests, and JSON has neither.
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @model_validator(mode="before")
@@ -109,7 +110,7 @@ Label = Annotated[
     StringConstraints(strip_whitespace=True, min_length=1, max_length=32),
     AfterValidator(one_line),
 ]
-"""A short heading, such as that of a URL."""
+"""A short heading, such as the label of a URL."""
 
 GivenName = Annotated[
     StrictStr, StringConstraints(min_length=1, max_length=256), AfterValidator(one_line)
@@ -144,6 +145,7 @@ def check_relative_path(text: str) -> str:
     parts = [part for part in text.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise mistake("the path contains `..`", "Use a path below the directory")
+    # Programs take `-` for an option, git `:` for pathspec magic, shells `~` for a home directory.
     if any(part.startswith(("-", ":", "~")) for part in parts):
         raise mistake("a part of the path begins with `-`, `:` or `~`", "Rename it")
     return "/".join(parts) or "."

@@ -35,7 +35,7 @@ def _check_flag(flag: str) -> str:
         raise mistake(wrong, "Write `--name=value`, one flag for each item of the list")
     for beginning, reason in _OWNED.items():
         if flag_name(flag).startswith(beginning):
-            raise mistake(f"{flag_name(flag)} is not for specs: it {reason}", "Remove it")
+            raise mistake(f"{flag_name(flag)} cannot be set in a spec: it {reason}", "Remove it")
     return flag
 
 

@@ -112,9 +112,11 @@ class CompilationSection(Section):
     @field_validator("batch_sizes")
     @classmethod
     def _sort(cls, sizes: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        # One order, so that neither the digest nor the wheel depends on the order in the file.
         return tuple(sorted(sizes)) if sizes is not None else None
 
 
+# For suggestions only; every SPDX expression is accepted.
 _COMMON_LICENSES = (
     *("Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "MPL-2.0", "CC0-1.0"),
     *("GPL-2.0-only", "GPL-3.0-only", "GPL-3.0-or-later", "LGPL-3.0-or-later"),
@@ -248,7 +250,7 @@ class VerifySection(Section):
     ] = Field(default_factory=dict, description="[low, high] of random inputs, by name.")
 
     def tolerance_of(self, output: str) -> Tolerance:
-        """The tolerance of an output: its own where given, else that of all outputs."""
+        """The tolerance of an output: its own where given, else the common one."""
         own = self.outputs.get(output)
         given = own.model_dump(exclude_none=True) if own else {}
         return self.tolerance.model_copy(update=given)

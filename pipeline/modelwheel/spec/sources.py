@@ -127,7 +127,7 @@ class _ModelSource(Section):
     _directory: Path = PrivateAttr(default=Path())
 
     def resolve(self, directory: Path) -> Self:
-        """The same source, with its relative paths below `directory`: that of the spec."""
+        """The same source, with its relative paths below `directory`, where the spec is."""
         resolved = self.model_copy()
         resolved._directory = directory
         return resolved
@@ -168,6 +168,7 @@ class GitSource(_ModelSource):
         """Where a model with this tree hash comes from, without credentials and local paths."""
         return {
             "kind": "git",
+            # Not `address`, which may contain a path of this machine.
             "url": redact(self.git),
             "path": self.subdirectory,
             "tree_sha256": tree_sha256,
@@ -285,7 +286,7 @@ def _check_kind(value: Any) -> Any:
         raise mistake(wrong, "Keep one of them")
     if not found:
         near = [(key, nearest_word(str(key), SOURCE_KINDS)) for key in value]
-        typos = [f"Did you mean '{kind}' by '{key}'?" for key, kind in near if kind]
+        typos = [f"Did you mean '{kind}' instead of '{key}'?" for key, kind in near if kind]
         raise mistake(f"needs one of {kinds}", typos[0] if typos else "")
     return value
 

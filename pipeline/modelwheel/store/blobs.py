@@ -68,6 +68,7 @@ class Blobs:
                 return file
             # Before the rename: after a power cut, no blob may have half its content.
             sync(target)
+        # Read-only, because `Store.materialize` may hand out this file itself as a hard link.
         aside.chmod(0o444)
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -58,6 +58,7 @@ def collect_garbage(store: Store, unused_seconds: float) -> int:
                 remove(store.record_path(record.key))
             else:
                 needed.update(file.sha256 for file in record.files.values())
+        # After the records: killed halfway, this leaves unused blobs, which the next one finds.
         for blob in store.blobs.all():
             with suppress(FileNotFoundError):
                 status = blob.stat()

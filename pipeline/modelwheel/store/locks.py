@@ -18,7 +18,7 @@ _POLL_SECONDS = 0.5
 
 
 def acquire(path: Path, what: str, given_up: Callable[[], bool]) -> FileLock:
-    """Takes a lock; waits while another process has it.
+    """Takes a lock; waits while another process holds it.
 
     The system releases the lock when its process ends, even if that is killed.
 

@@ -71,6 +71,7 @@ class Store:
                 if not self.blobs.is_sound(file):
                     self._drop(path, f"its file {name!r} is damaged or missing")
                     return None
+            # The time of the last use decides what `collect_garbage` removes.
             with suppress(OSError):  # a read-only store still works
                 os.utime(path)
         return record
@@ -203,7 +204,7 @@ class Store:
 
     @contextmanager
     def lock(self, key: str, given_up: Callable[[], bool] = lambda: False) -> Iterator[None]:
-        """Has the lock of `key` until it exits; waits while another process has it.
+        """Holds the lock of `key` until exit; waits while another process holds it.
 
         The system releases a lock when its process ends. Look the key up again under the lock.
 

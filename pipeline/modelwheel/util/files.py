@@ -108,6 +108,7 @@ class NameSet:
         for parent in _parents(name):
             folded = _fold(parent)
             self._refuse(self._files.get(folded), name)
+            # Two spellings of a directory are one directory on some systems, and two on others.
             if self._directories.setdefault(folded, parent) != parent:
                 self._refuse(self._directories[folded], name)
         folded = _fold(name)
@@ -153,7 +154,7 @@ def copy_exactly(source: BinaryIO, target: BinaryIO, size: int) -> None:
     """Copies the next `size` bytes.
 
     Raises:
-        EOFError: `source` ends before.
+        EOFError: `source` ends too early.
     """
     while size:
         chunk = source.read(min(size, CHUNK))
@@ -208,7 +209,7 @@ def replace(source: Path, target: Path) -> None:
     seconds) and if `target` is read-only (then it is made writable first).
 
     Raises:
-        OSError: It cannot be renamed; `target` is as before.
+        OSError: It cannot be renamed; `target` is unchanged.
     """
     for wait in _WAITS if _is_windows() else ():
         try:
@@ -222,7 +223,7 @@ def replace(source: Path, target: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Removes a file, also one that is read-only; nothing happens if there is none."""
+    """Removes a file, even a read-only one; does nothing if there is none."""
     try:
         path.unlink(missing_ok=True)
     except PermissionError:

@@ -119,6 +119,7 @@ class Reader:
         # urllib3 retries until there are headers; this loop is for bodies that break off.
         attempt = 0
         while True:
+            # Not in `try`: whatever fails before there are headers has been retried by the session.
             with self._session.get(
                 url, headers=headers, auth=auth, timeout=self.patience.timeout, stream=True
             ) as response:
@@ -240,6 +241,7 @@ class _SameHostSession(requests.Session):
 
     def get_redirect_target(self, resp: requests.Response) -> str | None:
         target = super().get_redirect_target(resp)
+        # For requests, None is no redirection: the caller gets the response as it came.
         if target is None:
             return None
         absolute = urljoin(resp.url, target)

@@ -222,6 +222,7 @@ def _start(
                 stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
+                # A group of its own, to be killed as a whole; Ctrl-C reaches modelwheel alone.
                 start_new_session=True,
                 creationflags=CREATION_FLAGS,
             )

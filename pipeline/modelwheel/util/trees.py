@@ -15,7 +15,7 @@ _JUNCTION = 0xA0000003
 
 
 def open_tree(directory: Path) -> Iterator[tuple[str, BinaryIO]]:
-    """Opens every file below `directory` in turn, in a fixed order; the next step closes it.
+    """Opens every file below `directory` in turn, in a fixed order; advancing the iterator closes it.
 
     Yields the POSIX name relative to `directory` and the open file. No link is followed. Where the
     system can open files relative to an open directory, this holds even if somebody exchanges files
@@ -94,7 +94,7 @@ def _open_path(name: str, path: Path) -> BinaryIO:
     try:
         after = path.lstat()
         _require_kind(name, after, directory=False)
-        # Two values of lstat: on Windows, those of fstat do not compare with them in every version.
+        # Two values of lstat: not every Python on Windows has fstat values that compare with them.
         if not os.path.samestat(before, after):
             raise UnsafePathError(f"{name!r} was exchanged while it was opened")
         _require_kind(name, os.fstat(file.fileno()), directory=False)

@@ -68,7 +68,7 @@ def failure_lines(result: BuildResult) -> list[str]:
 
 
 def show_measurements(measurements: Sequence[Measurement], note: str = "") -> str:
-    """Size, error and speed of each wheel, beside those of the released version.
+    """Size, error and speed of each wheel, next to the released version's.
 
     Args:
         measurements: A row of the table each.

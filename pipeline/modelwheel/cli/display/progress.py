@@ -67,6 +67,7 @@ class BuildDisplay:
     """A `modelwheel.engine.build.Reporter` for people."""
 
     def __init__(self, console: Console = ERR) -> None:
+        # `started` is called from several threads.
         self._guard = threading.Lock()
         self._console = console
         self._running: list[str] = []

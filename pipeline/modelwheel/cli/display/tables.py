@@ -130,7 +130,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def print_measurements(measurements: Sequence[Measurement]) -> None:
-    """Size, error and speed of each wheel, beside those of the released version."""
+    """Size, error and speed of each wheel, next to the released version's."""
     table = Table(*(Column(name, overflow="fold") for name in MEASURED), show_lines=True)
     for measurement in measurements:
         table.add_row(*map(escape, measured_cells(measurement)))

@@ -45,7 +45,7 @@ class Step(abc.ABC):
 
     @abc.abstractmethod
     def key(self, store: Store, records: Records) -> str:
-        """The key of its result; `records` holds those of `needs`."""
+        """The key of its result; `records` has the results of `needs`."""
 
 
 class JobStep(Step):

@@ -165,7 +165,7 @@ class VerifyStep(ModelStep, LocalStep):
 
 @dataclass(frozen=True)
 class SdistStep(_DistributionStep):
-    """Packs the rendered project as it is."""
+    """Packs the rendered project without building it."""
 
     kind = "sdist"
 
@@ -177,5 +177,6 @@ class SdistStep(_DistributionStep):
 
     def pack(self, project: Path, out: Path) -> None:
         add_needed_sources(self.bindings, project)
+        # After everything else, because it lists every file.
         write_checksums(project)
         build_sdist(project, out)

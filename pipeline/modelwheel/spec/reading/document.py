@@ -50,7 +50,7 @@ class Document:
         return any(at[:length] in self.unreadable for length in range(len(at) + 1))
 
     def note(self, position: Position, at: KeyPath, wrong: str, hint: str = "") -> None:
-        """Notes a mistake of the document; the value is still checked as it is."""
+        """Notes a mistake of the document; the value is still validated."""
         self.problems.append(Problem(self.path, position, at, wrong, hint))
 
     def report(self, position: Position, at: KeyPath, wrong: str, hint: str = "") -> None:

@@ -31,6 +31,7 @@ _Scalar: TypeAlias = str | int | float | bool | None
 
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+# `010` is 8 in YAML 1.1 and 10 in YAML 1.2, so it stays text.
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9]+")
 _WORDS: dict[str, bool | None] = {
     "": None,
