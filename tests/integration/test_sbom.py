@@ -20,7 +20,7 @@ from tests.support.commands import run
 from tests.support.index_wheels import COMMIT, TREE, make_manifest
 from tests.support.tools import cmake
 
-TEMPLATE = Path(__file__).parents[3] / "wheel_template"
+TEMPLATE = Path(__file__).parents[2] / "wheel_template"
 
 PROJECT = """\
 cmake_minimum_required(VERSION 3.25)
@@ -172,7 +172,7 @@ def test_a_licence_that_nobody_stated_is_not_invented() -> None:
 
 
 def test_every_process_writes_the_same() -> None:
-    script = "from tests.unit.assembly.test_sbom import *; print(template(describe()), end='')"
+    script = "from tests.integration.test_sbom import *; print(template(describe()), end='')"
     texts = {run(sys.executable, "-c", script, PYTHONHASHSEED=seed).out for seed in ("1", "2")}
     assert texts == {template(describe())}
 

@@ -1,0 +1,17 @@
+"""What all tests share: no test changes what the next one logs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def log_levels() -> Iterator[None]:
+    """A command that a test runs in this process sets the level of the package's logger."""
+    logger = logging.getLogger("modelwheel")
+    level = logger.level
+    yield
+    logger.setLevel(level)
