@@ -194,15 +194,20 @@ def test_all_failures_are_reported(store: Store) -> None:
 
 def test_no_step_starts_after_a_vital_one_failed(store: Store) -> None:
     """Two workers: `slow` runs beside `vital`; the others are queued when that fails."""
-    failed = threading.Event()
+    begun, failed = threading.Event(), threading.Event()
+
+    def fail_when_slow_runs() -> None:
+        assert begun.wait(_SECONDS)
+        raise CompileError("TensorFlow refuses it")
 
     def wait_for_failure() -> None:
+        begun.set()
         assert failed.wait(_SECONDS)
-        time.sleep(0.1)  # the scheduler has given up meanwhile
+        time.sleep(1)  # the scheduler has given up meanwhile
 
     reporter = Recorder(on_event=lambda event, _: failed.set() if event == "failed" else None)
     steps = [
-        VitalJob("vital", (), _fail("TensorFlow refuses it")),
+        VitalJob("vital", (), fail_when_slow_runs),
         ToyJob("slow", (), wait_for_failure),
         *(ToyJob(f"queued {i}", ("slow",)) for i in range(3)),
         ToyLocal("end", ("vital",)),
@@ -218,16 +223,20 @@ def test_no_step_starts_after_a_vital_one_failed(store: Store) -> None:
 
 def test_queued_jobs_are_cancelled_when_a_vital_step_fails(store: Store) -> None:
     """One worker, which is busy with the vital step until all others are queued behind it."""
-    begun = threading.Event()
+    begun, failed = threading.Event(), threading.Event()
+
+    def wait_for_failure() -> None:
+        assert failed.wait(_SECONDS)
+        time.sleep(1)  # the scheduler cancels the others meanwhile
 
     def fail_when_all_are_queued() -> None:
         begun.set()
         _wait_until(lambda: len(TODO) == 5)
         raise CompileError("no")
 
-    queued = [ToyJob(f"queued {i}", ("gate",), lambda: time.sleep(0.3)) for i in range(5)]
+    queued = [ToyJob(f"queued {i}", ("gate",), wait_for_failure) for i in range(5)]
     gate = ToyLocal("gate", (), lambda: begun.wait(_SECONDS))
-    reporter = Recorder()
+    reporter = Recorder(on_event=lambda event, _: failed.set() if event == "failed" else None)
     (outcome,) = _run(
         store, [VitalJob("vital", (), fail_when_all_are_queued), gate, *queued],
         reporter=reporter, workers=1,
