@@ -320,7 +320,7 @@ def test_ctrl_c_leaves_whole_results_and_no_process(rebuilt: Rebuilt) -> None:
     left = rebuilt.interrupted
     assert left.code == 130
     assert left.said.splitlines()[-1] == (
-        "interrupted; finished steps are kept, run the command again to go on"
+        "interrupted; finished steps are kept, run the command again to continue"
     )
     assert "Traceback" not in left.said
     assert "failed" not in left.said

@@ -89,7 +89,7 @@ def test_everything_is_shown(modelwheel: Modelwheel, built: Built) -> None:
     for words in (
         "# model-options",
         "MIT AND CC-BY-4.0",
-        "1, 4 (others composed, smallest)",
+        "1, 4 (others are split into these, smallest)",
         "TensorFlow 2.21.0",
         "machine-learning-model",
         "pybind11",
@@ -221,7 +221,7 @@ def test_a_changed_model_is_named(modelwheel: Modelwheel, built: Built, tmp_path
     links = replay(modelwheel, built.wheel("options"), "--spec", spec, code=BROKEN)
     state, found = links["SavedModel <- source"]
     assert state == "broken"
-    assert "saved_model.pb differs" in found
+    assert "differs in saved_model.pb" in found
     assert links["wheel <- machine code"][0] == "unchecked"
 
 

@@ -58,7 +58,7 @@ def test_names_and_signatures_that_are_not_fit(
 ) -> None:
     options = ("--signature", "serving_defalt")
     said = new(modelwheel, models / "mlp", tmp_path, *options, code=SpecError.exit_code)
-    assert "no signature 'serving_defalt'. Did you mean 'serving_default'?" in said
+    assert "no signature 'serving_defalt'; did you mean 'serving_default'?" in said
     command = ("new", "../My Model", "--saved-model", models / "mlp", "--out", tmp_path)
     assert "Did you mean 'my-model'?" in modelwheel(*command, code=SpecError.exit_code).err
     assert list(tmp_path.iterdir()) == []

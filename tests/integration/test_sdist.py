@@ -151,7 +151,7 @@ def test_platforms_that_cannot_be_compiled_for(
 ) -> None:
     spec = built.spec("mlp")
     done = modelwheel("compile", spec, "--platform", "linux-x86-64", code=UsageError.exit_code)
-    assert "Did you mean 'linux-x86_64'?" in done.err
+    assert "choose from linux-x86_64, " in done.err
     text = spec.read_text().replace(f"[{', '.join(EVERYWHERE)}]", "[x86-64]")
     (tmp_path / "x86.yaml").write_text(
         text.replace("directory: ", f"directory: {built.directory}/")

@@ -122,7 +122,7 @@ def test_a_model_of_fixed_shape(results: dict[str, dict[str, Any]]) -> None:
     package = __import__(f"model_{FIXED}")
     for model in runnable_levels(package, results[FIXED]["report"]["skipped"]):
         compare(model, FIXED, 1, 0)
-        with pytest.raises(ValueError, match=r"has the shape \(1,\)"):
+        with pytest.raises(ValueError, match=r"must have the shape \(1,\)"):
             model(np.zeros(2, np.float32))
 
 
