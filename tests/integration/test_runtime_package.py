@@ -21,9 +21,9 @@ from modelwheel.packaging.runtime import (
 from modelwheel.packaging.sdist import unpack
 from modelwheel.packaging.template import template_directory
 from modelwheel.versions import ABI_VERSION, NUMPY_REQUIREMENT, RUNTIME_REQUIREMENT, RUNTIME_VERSION
+from tests.integration.test_commands import SPEC
 from tests.support.commands import Modelwheel
 from tests.support.projects import render_model
-from tests.unit.cli.test_cli import SPEC
 
 TEMPLATE = template_directory()
 
