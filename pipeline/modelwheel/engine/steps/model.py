@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -108,6 +109,18 @@ class _AfterInspect(ModelStep, JobStep):
         signature = found.signature(self.request.spec.model.serving_key)
         return signature is not None and bool(batched_inputs(signature, self.request.shapes))
 
+    def key(self, store: Store, records: Records) -> str:
+        request = self._job_request(store, records)
+        return action_key(self.kind, **request.key_inputs(saved_model=self.tree))
+
+    def job(self, workspace: Workspace, out: Path) -> Job:
+        request = self._job_request(workspace.store, workspace.records)
+        return request.job(workspace.model, out)
+
+    @abc.abstractmethod
+    def _job_request(self, store: Store, records: Records) -> FreezeRequest | ReferenceRequest:
+        """What the worker is asked for."""
+
 
 @dataclass(frozen=True)
 class FreezeStep(_AfterInspect):
@@ -119,14 +132,6 @@ class FreezeStep(_AfterInspect):
     @property
     def name(self) -> str:
         return f"{self.request.name}/freeze/b{self.batch_size}"
-
-    def key(self, store: Store, records: Records) -> str:
-        request = self._job_request(store, records)
-        return action_key(self.kind, **request.key_inputs(saved_model=self.tree))
-
-    def job(self, workspace: Workspace, out: Path) -> Job:
-        request = self._job_request(workspace.store, workspace.records)
-        return request.job(workspace.model, out)
 
     def _job_request(self, store: Store, records: Records) -> FreezeRequest:
         spec = self.request.spec
@@ -144,14 +149,6 @@ class ReferenceStep(_AfterInspect):
 
     kind = "reference"
     vital = True
-
-    def key(self, store: Store, records: Records) -> str:
-        request = self._job_request(store, records)
-        return action_key(self.kind, **request.key_inputs(saved_model=self.tree))
-
-    def job(self, workspace: Workspace, out: Path) -> Job:
-        request = self._job_request(workspace.store, workspace.records)
-        return request.job(workspace.model, out)
 
     def _job_request(self, store: Store, records: Records) -> ReferenceRequest:
         spec, sizes = self.request.spec, self.request.batch_sizes
