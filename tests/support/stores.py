@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from modelwheel.store.keys import action_key
+from modelwheel.store.records import Record
 from modelwheel.store.store import Store
 
 KEY = action_key("test", input=1)
@@ -31,12 +32,24 @@ def make(directory: Path, content: Mapping[str, bytes] = CONTENT) -> Path:
     return directory
 
 
+def blob_file(store: Store, record: Record, name: str) -> Path:
+    """Where the store holds the content of one file of a record."""
+    sha256 = record.files[name].sha256
+    return store.root / "blobs" / sha256[:2] / sha256
+
+
+def record_file(store: Store, key: str = KEY) -> Path:
+    """Where the store holds a record."""
+    return store.root / "actions" / key[:2] / f"{key}.json"
+
+
 def start(script: str, *args: object) -> subprocess.Popen[str]:
     """Runs Python code in a process of its own."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     code = f"""
 import pathlib, sys
 from modelwheel.store.keys import action_key
+from modelwheel.store.records import Record
 from modelwheel.store.store import Store
 {script}
 """

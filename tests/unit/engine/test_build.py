@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from modelwheel.errors import EnvironmentProblemError, SourceError, SpecError, U
 from modelwheel.request import make_request
 from modelwheel.spec import load_spec
 from modelwheel.store.store import Store
-from tests.support.stores import open_store
 from tests.support.toy_worker import COMMAND, inspection
 from tests.support.toys import Recorder
 
@@ -31,12 +29,6 @@ class _Reporter(Recorder):
 
     def findings(self, name: str, findings: object) -> None:
         self.events.append(("findings", f"{name}: {findings}"))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "store") as opened:
-        yield opened
 
 
 def _write(directory: Path, *more: str, behaviour: str = "", name: str = "tiny") -> Path:

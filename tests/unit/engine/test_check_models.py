@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from modelwheel.engine.check_models import check_models
 from modelwheel.errors import SourceError, SpecError, UnsupportedModelError
 from modelwheel.spec import load_spec
 from modelwheel.store.store import Store
 from modelwheel.util.records import as_json
-from tests.support.stores import open_store
 from tests.support.toy_worker import COMMAND, inspection
 
 _SPEC = """
@@ -20,12 +16,6 @@ model: {name: NAME, version: "1.0.0", saved_model: ./model}
 compilation: {batch_sizes: [1, 4]}
 targets: [x86-64, armv8-a]
 """
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "store") as opened:
-        yield opened
 
 
 def _write(directory: Path, name: str, more: str = "", behaviour: str = "") -> Path:

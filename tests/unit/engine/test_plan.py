@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,14 +13,8 @@ from modelwheel.request import Request, make_request
 from modelwheel.source.fetch import tree_sha256
 from modelwheel.spec import load_spec
 from modelwheel.store.store import Store
-from tests.support.stores import make, open_store
+from tests.support.stores import make
 from tests.support.toy_worker import inspection
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "store") as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,17 +17,11 @@ from modelwheel.store.garbage import list_entries
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
 from modelwheel.util.process import ProcessError, run
-from tests.support.stores import finish, open_store, start
+from tests.support.stores import finish, start
 from tests.support.toys import TODO, Recorder, ThreadPool, ToyJob, ToyLocal, VitalJob, toy_key
 
 _SECONDS = 30
 """After this long, what a test waits for does not come any more."""
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "store") as opened:
-        yield opened
 
 
 def _run(

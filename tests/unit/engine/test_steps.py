@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from modelwheel.request import Request, make_request
 from modelwheel.spec import load_spec
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
-from tests.support.stores import make, open_store
+from tests.support.stores import make
 from tests.support.toy_worker import inspection
 
 _SPEC = """
@@ -27,12 +26,6 @@ compilation: {batch_sizes: [1, 4]}
 targets: [x86-64, x86-64-v3]
 """
 _TREE = "ab" * 32
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "store") as opened:
-        yield opened
 
 
 def _request(directory: Path, *more: str) -> Request:

@@ -9,7 +9,7 @@ import stat
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -33,13 +33,6 @@ from tests.support.sources import (
 )
 
 REGULAR = {f"pack/model/{name}": content for name, content in MODEL.items()}
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "store")
-    yield opened
-    opened.close()
 
 
 def entry(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import cast
@@ -17,13 +16,6 @@ from modelwheel.source.fetch import fetch
 from modelwheel.store.store import Store
 from tests.support.sources import MODEL, Handler, closed_port, read, refusal, serve
 from tests.unit.source.test_archive import pinned, tar_gz
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "store")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,6 @@ from tests.support.portability import IS_WINDOWS, both_systems
 from tests.support.sources import MODEL, POINTER, TREE, directory_source, read, refusal, write
 
 pytestmark = pytest.mark.usefixtures(both_systems.__name__)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "store")
-    yield opened
-    opened.close()
 
 
 def test_the_tree_hash_is_what_the_shell_lines_give(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import logging
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -35,13 +35,6 @@ from tests.support.sources import (
     serve,
     write,
 )
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "store")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(autouse=True)

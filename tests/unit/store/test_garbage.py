@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from modelwheel.store.garbage import collect_garbage, disk_usage, list_entries
 from modelwheel.store.keys import action_key
-from modelwheel.store.records import Record
 from modelwheel.store.store import Store
 from tests.support.portability import both_systems
-from tests.support.stores import KEY, make, open_store
+from tests.support.stores import KEY, blob_file, make, record_file
 
 pytestmark = pytest.mark.usefixtures(both_systems.__name__)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "store") as opened:
-        yield opened
-
-
-def blob(store: Store, record: Record, name: str) -> Path:
-    sha256 = record.files[name].sha256
-    return store.root / "blobs" / sha256[:2] / sha256
-
-
-def record_file(store: Store, key: str = KEY) -> Path:
-    return store.root / "actions" / key[:2] / f"{key}.json"
 
 
 def test_entries_and_garbage(store: Store, tmp_path: Path) -> None:
@@ -47,7 +30,7 @@ def test_entries_and_garbage(store: Store, tmp_path: Path) -> None:
 
     assert collect_garbage(store, unused_seconds=3600) == 3
     assert [entry.key for entry in list_entries(store)] == [other]
-    assert not blob(store, old, "x").exists()
+    assert not blob_file(store, old, "x").exists()
     assert store.lookup(other) is not None
 
 
@@ -63,7 +46,7 @@ def test_young_blobs_without_a_record_are_left_alone(store: Store, tmp_path: Pat
     record = store.publish(KEY, make(tmp_path / "made"))
     record_file(store).unlink()
     assert collect_garbage(store, unused_seconds=0) == 0
-    assert blob(store, record, "empty").exists()
+    assert blob_file(store, record, "empty").exists()
 
 
 def test_blobs_that_records_share_take_space_once(store: Store, tmp_path: Path) -> None:

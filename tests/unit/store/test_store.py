@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,27 +13,11 @@ from hypothesis import strategies as st
 
 from modelwheel.errors import StoreError
 from modelwheel.store.keys import action_key, digest
-from modelwheel.store.records import Record
 from modelwheel.store.store import Store
 from tests.support.portability import both_systems
-from tests.support.stores import CONTENT, KEY, make, open_store
+from tests.support.stores import CONTENT, KEY, blob_file, make, open_store, record_file
 
 pytestmark = pytest.mark.usefixtures(both_systems.__name__)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "store") as opened:
-        yield opened
-
-
-def blob(store: Store, record: Record, name: str) -> Path:
-    sha256 = record.files[name].sha256
-    return store.root / "blobs" / sha256[:2] / sha256
-
-
-def record_file(store: Store, key: str = KEY) -> Path:
-    return store.root / "actions" / key[:2] / f"{key}.json"
 
 
 # What goes in comes out
@@ -62,14 +45,18 @@ def test_the_record_is_as_documented(store: Store, tmp_path: Path) -> None:
     sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     files = {"a/b": {"sha256": sha256, "size": 3}}
     assert written == {"version": 1, "key": KEY, "files": files, "note": {"x": 1}}
-    assert blob(store, record, "a/b").read_bytes() == b"abc"
+    assert blob_file(store, record, "a/b").read_bytes() == b"abc"
 
 
 def test_blobs_are_shared_and_read_only(store: Store, tmp_path: Path) -> None:
     first = store.publish(KEY, make(tmp_path / "a", {"x": b"same", "y": b"same"}))
     second = store.publish(action_key("other"), make(tmp_path / "b", {"z": b"same"}))
-    assert blob(store, first, "x") == blob(store, first, "y") == blob(store, second, "z")
-    assert blob(store, first, "x").stat().st_mode & 0o777 == 0o444
+    assert (
+        blob_file(store, first, "x")
+        == blob_file(store, first, "y")
+        == blob_file(store, second, "z")
+    )
+    assert blob_file(store, first, "x").stat().st_mode & 0o777 == 0o444
     assert len(list((store.root / "blobs").glob("??/*"))) == 1
 
 
@@ -97,7 +84,7 @@ def test_materialize_gives_files_with_their_names(
     store.materialize(record, target, link=link)
     found = {path for path in target.rglob("*") if path.is_file()}
     assert {path.relative_to(target).as_posix(): path.read_bytes() for path in found} == CONTENT
-    linked = (target / "empty").stat().st_ino == blob(store, record, "empty").stat().st_ino
+    linked = (target / "empty").stat().st_ino == blob_file(store, record, "empty").stat().st_ino
     assert linked == link
 
 
@@ -149,7 +136,7 @@ def test_a_damaged_blob_is_a_miss(
     if was_read:
         assert store.lookup(KEY) == record
     assert callable(damage)
-    damage(blob(store, record, "objects/a.o"))
+    damage(blob_file(store, record, "objects/a.o"))
     with caplog.at_level(logging.WARNING):
         assert store.lookup(KEY) is None
     assert "'objects/a.o' is damaged or missing" in caplog.text
@@ -166,7 +153,7 @@ def test_damage_after_the_lookup_is_an_error_and_then_a_miss(
 ) -> None:
     record = store.publish(KEY, make(tmp_path / "made"))
     assert callable(damage)
-    damage(blob(store, record, "objects/a.o"))
+    damage(blob_file(store, record, "objects/a.o"))
     argument = tmp_path / "out" if read == "materialize" else "objects/a.o"
     with pytest.raises(StoreError, match="run the command again"):
         getattr(store, read)(record, argument)
@@ -176,9 +163,9 @@ def test_damage_after_the_lookup_is_an_error_and_then_a_miss(
 
 def test_contains_judges_by_sizes(store: Store, tmp_path: Path) -> None:
     record = store.publish(KEY, make(tmp_path / "made"))
-    _truncate(blob(store, record, "objects/a.o"))
+    _truncate(blob_file(store, record, "objects/a.o"))
     assert not store.contains(KEY)
-    _remove(blob(store, record, "objects/a.o"))
+    _remove(blob_file(store, record, "objects/a.o"))
     assert not store.contains(KEY)
 
 
