@@ -242,7 +242,7 @@ def _is_usable(python: Path) -> bool:
 def test_another_python_needs_no_other_wheel_of_the_model(
     shared: Shared, built: Built, environment: Path, project: Path, tmp_path: Path
 ) -> None:
-    """It alone is built anew, from what comes with the model's source distribution."""
+    """Only it is rebuilt, from what comes with the model's source distribution."""
     other = find_another_python()
     if other is None:
         pytest.skip("there is no second CPython on this machine")

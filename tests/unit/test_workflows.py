@@ -88,7 +88,7 @@ def test_addresses_come_from_the_repository() -> None:
 
 
 def test_only_the_upload_can_publish() -> None:
-    """Whoever may publish or deploy runs no code of this repository or of its dependencies."""
+    """Jobs that may publish or deploy run no code of this repository or of its dependencies."""
     holders = [
         (path.name, name)
         for path in WORKFLOWS

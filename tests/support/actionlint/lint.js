@@ -7,7 +7,7 @@ globalThis.crypto ??= require("node:crypto").webcrypto; // not yet global in Nod
 async function main(paths) {
   const findings = [];
   for (const path of paths) findings.push(...(await runLint(readFileSync(path, "utf8"), path)));
-  // Go's runtime would wait for ever.
+  // Go's runtime would wait forever.
   process.stdout.write(JSON.stringify(findings), () => process.exit(0));
 }
 main(process.argv.slice(2));

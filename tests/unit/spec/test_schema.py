@@ -28,7 +28,7 @@ def validator() -> Draft202012Validator:
 
 def test_the_stored_schema_is_up_to_date() -> None:
     stored = SCHEMA_FILE.read_text(encoding="utf-8")
-    assert stored == schema_text(), "write it anew: python -m modelwheel.spec.schema"
+    assert stored == schema_text(), "update it: python -m modelwheel.spec.schema"
 
 
 def test_writing_the_schema(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def hang_up(handler: http.server.BaseHTTPRequestHandler) -> None:
 
 @contextmanager
 def server(*answers: Answer) -> Iterator[tuple[str, list[str]]]:
-    """A server that gives these answers in turn, the last one for ever; and the paths it was asked."""
+    """A server that gives these answers in turn, repeating the last one, and the paths it was asked for."""
     asked: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):

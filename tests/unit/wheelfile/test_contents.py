@@ -93,7 +93,7 @@ def test_what_a_file_says_gives_no_orders_to_the_terminal(tmp_path: Path) -> Non
     evil = METADATA.replace("emphasis", "emphasis\x1b]0;title\x07\x9b31m").encode()
     path = open_wheel(tmp_path, METADATA=evil).path
     shown = Modelwheel(tmp_path / "cache")("inspect", path).out
-    assert "*emphasis" in shown  # plain text, as it lies there
+    assert "*emphasis" in shown  # plain text, unchanged
     assert not {"\x1b", "\x07", "\x9b"} & set(shown)
 
 
