@@ -1,0 +1,78 @@
+r"""Makes text that comes from outside safe to show: from models, file names, archives, indexes and other programs.
+
+Such text must not move a terminal's cursor, start a line, hide itself, change the order in which its
+neighbours are read, or be a command to the service that collects the log. What could do that is shown as
+`\xNN`, `\uNNNN` or `\UNNNNNNNN`; all other characters stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+
+_CONTROLS = (
+    "\x00-\x1f\x7f-\x9f"  # C0 and C1 controls: ESC, line ends, CSI
+    "\u2028\u2029"  # line and paragraph separators
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # reorder what is read (CVE-2021-42574)
+)
+_INVISIBLE = (
+    # Default_Ignorable_Code_Point of Unicode's DerivedCoreProperties.txt, without what is a control.
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\ufff9-\ufffb"  # interlinear annotations
+)
+_NOT_TEXT = (
+    "\ud800-\udfff"  # halves of surrogate pairs: bytes of file names that are not UTF-8
+    "\ue000-\uf8ff\ufdd0-\ufdef\ufffe\uffff"  # private use and non-characters
+    "\U000e0000-\U0010ffff"  # tag characters, more variation selectors, private use
+)
+_UNSAFE = re.compile(f"[{_CONTROLS}{_INVISIBLE}{_NOT_TEXT}]")
+
+_COMMAND = re.compile(
+    # GitHub Actions takes `::command::` at the start of a line, after any white space, and
+    # `##[command]` anywhere in it (actions/runner, src/Runner.Common/ActionCommand.cs). Azure Pipelines
+    # takes `##vso[...]`, TeamCity `##teamcity[...]`.
+    r"^(?P<space>[^\S\n]*):(?=:)|#(?=#\w*\[)",
+    re.MULTILINE,
+)
+
+
+def one_line(text: object) -> str:
+    r"""Any text in one line that is safe for a terminal, a log and a sentence.
+
+    >>> one_line("naïve name"), one_line("a\n::error::b\x1b[2J")
+    ('naïve name', 'a\\x0a::error::b\\x1b[2J')
+    >>> one_line("::stop-commands::x")
+    '\\x3a:stop-commands::x'
+    """
+    return _defuse(_UNSAFE.sub(_escape, str(text)))
+
+
+def safe_lines(text: object) -> str:
+    r"""The same for text of several lines: line feeds and tabs stay, and no line is a command.
+
+    What is one value must go through `one_line` before it becomes a part of such text, or it could
+    pretend to be a line.
+
+    >>> print(safe_lines("first\n  ::error::second\x07"))
+    first
+      \x3a:error::second\x07
+    """
+    kept = str(text).replace("\r\n", "\n")
+    return _defuse(_UNSAFE.sub(lambda m: m[0] if m[0] in "\n\t" else _escape(m), kept))
+
+
+def _defuse(text: str) -> str:
+    return _COMMAND.sub(
+        lambda match: r"\x23" if match["space"] is None else rf"{match['space']}\x3a", text
+    )
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return (
+        f"\\x{code:02x}"
+        if code < 0x100
+        else f"\\u{code:04x}"
+        if code < 0x10000
+        else f"\\U{code:08x}"
+    )
