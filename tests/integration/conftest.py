@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from modelwheel.compiler.pool import WorkerPool
 from tests.containers import image
 from tests.containers.apt import UnavailableError
+from tests.models.hostile import Attacks, Victim
 from tests.support.commands import Modelwheel
 from tests.support.interrupting import Rebuilt, rebuild
 from tests.support.laboratory import Laboratory, run_script
@@ -33,6 +35,19 @@ def models(once: Once) -> Path:
         return directory
 
     return once("models", make)
+
+
+@pytest.fixture(scope="session")
+def attacks(once: Once) -> Attacks:
+    """Every model of `tests/models/hostile.py`, and the victim that they were made for."""
+
+    def make(directory: Path) -> Attacks:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            victim = Victim(directory / "victim", listener.getsockname()[1])
+        run_script("hostile.py", directory / "models", victim.directory, str(victim.port))
+        return Attacks(directory / "models", victim)
+
+    return once("attacks", make)
 
 
 @pytest.fixture(scope="session")
