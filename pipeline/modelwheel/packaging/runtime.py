@@ -83,6 +83,10 @@ def _sources() -> dict[str, str | int]:
 def runtime_wheel(store: Store) -> Record:
     """The record of the wheel for this Python, built at most once."""
     key = runtime_key()
+    # Without the lock first: a store that is read-only serves what it has.
+    record = store.lookup(key)
+    if record is not None:
+        return record
     # Builds of several models may need it at the same time.
     with store.lock(key):
         record = store.lookup(key)

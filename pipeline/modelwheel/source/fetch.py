@@ -79,9 +79,12 @@ def fetch(source: AnySource, store: Store, timeout: float = FETCH_TIMEOUT) -> Fe
     if isinstance(source, DirectorySource):
         return _snapshot(source, store)
     key = source_key(source)
-    # Two builds that need the same model download it once.
-    with store.lock(key):
-        record = store.lookup(key) or _download(source, store, key, timeout)
+    # Without the lock first: a store that is read-only serves what it has.
+    record = store.lookup(key)
+    if record is None:
+        # Two builds that need the same model download it once.
+        with store.lock(key):
+            record = store.lookup(key) or _download(source, store, key, timeout)
     tree = tree_digest(record.files)
     commit = source.commit if isinstance(source, GitSource) else None
     if isinstance(source, GitSource):

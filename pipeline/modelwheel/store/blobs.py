@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,13 +12,18 @@ from typing import BinaryIO
 
 from ..util.files import (
     FileDigest,
-    digest_file,
+    UnsafePathError,
     digest_stream,
+    make_directory,
     remove,
     replace,
     sync,
     sync_directory,
 )
+from ..util.trees import open_regular
+from .disk import is_damage, listed
+
+_NAME = re.compile(r"[0-9a-f]{64}")
 
 
 class Blobs:
@@ -31,15 +38,18 @@ class Blobs:
         return self._root / sha256[:2] / sha256
 
     def all(self) -> Iterator[Path]:
-        """Every blob."""
-        return self._root.glob("??/*")
+        """Every blob; whatever else is there is left out, and no link is followed."""
+        return listed(self._root, _NAME)
 
     def size(self, sha256: str) -> int | None:
-        """Bytes of a blob, unverified; None if it is missing."""
+        """Bytes of a blob, unverified; None if it is missing or not a regular file."""
         try:
-            return self.path(sha256).stat().st_size
-        except FileNotFoundError:
-            return None
+            status = self.path(sha256).lstat()
+        except OSError as error:
+            if is_damage(error):
+                return None
+            raise
+        return status.st_size if stat.S_ISREG(status.st_mode) else None
 
     def is_sound(self, file: FileDigest) -> bool:
         """Whether a blob has the content that its name says; hashed again only if it changed."""
@@ -49,9 +59,16 @@ class Blobs:
             mark = _mark(path)
             if self._verified.get(file.sha256) == mark:
                 return True
-            sound = digest_file(path) == file
-        except FileNotFoundError:
+            with open_regular(path) as opened:
+                # The size first: what is there instead may be endless, or take long to hash.
+                sound = os.fstat(opened.fileno()).st_size == file.size
+                sound = sound and digest_stream(opened) == file
+        except UnsafePathError:  # a link, a pipe, a device
             return False
+        except OSError as error:
+            if is_damage(error):
+                return False
+            raise
         if sound:
             self._verified[file.sha256] = mark
         return sound
@@ -70,7 +87,7 @@ class Blobs:
             sync(target)
         # Read-only, because `Store.materialize` may hand out this file itself as a hard link.
         aside.chmod(0o444)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(path.parent)
         try:
             # Also over an existing blob: that may be damaged, and this one is known to be sound.
             replace(aside, path)
@@ -89,6 +106,6 @@ class Blobs:
 
 def _mark(path: Path) -> tuple[int, int, int]:
     """Changes when a file is written to or replaced."""
-    status = path.stat()
+    status = path.lstat()
     # Without the change time: each hard link that `Store.materialize` makes changes that.
     return status.st_ino, status.st_size, status.st_mtime_ns

@@ -8,12 +8,20 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def digest(value: Mapping[str, Any]) -> str:
-    """SHA-256 of a JSON value: sorted keys, no spaces, ASCII; NaN and infinity are refused."""
+def canonical(value: Mapping[str, Any]) -> bytes:
+    """The one form of a JSON value that is hashed and signed: sorted keys, no spaces, ASCII.
+
+    Raises:
+        ValueError: It contains NaN or infinity.
+    """
     # Never change a byte of this form: another one gives every action a new key, and makes every
     # record look damaged.
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def digest(value: Mapping[str, Any]) -> str:
+    """SHA-256 of the canonical form of a JSON value."""
+    return hashlib.sha256(canonical(value)).hexdigest()
 
 
 def action_key(kind: str, **inputs: Any) -> str:

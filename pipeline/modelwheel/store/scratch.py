@@ -24,10 +24,11 @@ class ScratchSpace:
     """Temporary directories of this process; any number of threads may use it at once.
 
     Args:
-        parent: Common to all processes; created on first use.
+        parent: Common to all processes; created on first use. By default, the directories are in the
+            system's directory for temporary files, and stay there if this process is killed.
     """
 
-    def __init__(self, parent: Path) -> None:
+    def __init__(self, parent: Path | None = None) -> None:
         self._parent = parent
         self._guard = threading.Lock()
         self._own: Path | None = None
@@ -37,7 +38,11 @@ class ScratchSpace:
         """A new, empty directory, which stays until this process ends or `close` is called."""
         with self._guard:
             if self._own is None:
-                self._own, lock = _open(self._parent)
+                if self._parent is None:
+                    # A name that nobody can know before: other users can write there, too.
+                    self._own, lock = Path(tempfile.mkdtemp(prefix="modelwheel-")), None
+                else:
+                    self._own, lock = _open(self._parent)
                 self._remove = partial(_remove, self._own, lock, os.getpid())
                 atexit.register(self._remove)
             return Path(tempfile.mkdtemp(dir=self._own))
@@ -64,8 +69,12 @@ def _open(parent: Path) -> tuple[Path, FileLock]:
     return directory, lock
 
 
-def _remove(directory: Path, lock: FileLock, owner: int) -> None:
-    if os.getpid() == owner:  # not in a forked child
+def _remove(directory: Path, lock: FileLock | None, owner: int) -> None:
+    if os.getpid() != owner:  # in a forked child
+        return
+    if lock is None:
+        remove_tree(directory)
+    else:
         _discard(directory, lock)
 
 
@@ -89,6 +98,7 @@ def _remove_stale(parent: Path) -> None:
         lock = FileLock(_liveness(directory))
         try:
             lock.acquire(timeout=0)
-        except Timeout:
+        # Not only taken: it may be another user's, or something that is not a file.
+        except (Timeout, OSError):
             continue
         _discard(directory, lock)

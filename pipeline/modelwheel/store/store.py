@@ -10,10 +10,9 @@ answer.
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,68 +22,70 @@ from ..util.files import (
     FileDigest,
     UnsafePathError,
     digest_stream,
+    make_directory,
     remove,
     remove_tree,
     replace,
     write_atomically,
 )
-from ..util.trees import open_tree
-from .blobs import Blobs
-from .disk import default_root, disk_errors
+from ..util.trees import open_regular, open_tree
+from .disk import default_root, disk_errors, is_read_only, work_errors
+from .layers import Layer, OwnLayer, Policy, Upstream
 from .locks import acquire
 from .records import Record, parse
 from .scratch import ScratchSpace
-
-_log = logging.getLogger(__name__)
 
 
 class Store:
     """A store in one directory; any number of processes and threads may use it at once.
 
+    It may be read-only: then it serves what it has. Stores of others, its upstreams, are read only.
+
     Args:
         root: The directory, created on first use; `default_root()` by default.
+        policy: The upstreams, and whose records count.
 
     Every method raises StoreError, with the path and a fix, if the disk is full or permissions are
     missing.
 
     Attributes:
         root: The directory.
-        blobs: The contents of all files.
+        blobs: The contents of all files in it.
+        upstream: The directories of the upstreams.
     """
 
-    def __init__(self, root: Path | None = None) -> None:
+    def __init__(self, root: Path | None = None, policy: Policy = Policy()) -> None:  # noqa: B008
         self.root = (root or default_root()).absolute()
+        # A release names its own store as everybody's upstream.
+        self.upstream = [path for path in policy.upstream if path.resolve() != self.root.resolve()]
+        self._signer = policy.signer
+        # Who signs a wheel's record vouches for everything that the wheel was made from.
+        self._own = OwnLayer(self.root, None if policy.signer is None else policy.trusted_keys)
+        self._layers: Sequence[Layer] = (
+            self._own,
+            *(Upstream(path, policy.trusted_keys or None) for path in self.upstream),
+        )
         self._scratch = ScratchSpace(self.root / "tmp")
-        self.blobs = Blobs(self.root / "blobs")
+        self._elsewhere = ScratchSpace()
+        self.blobs = self._own.blobs
 
     def lookup(self, key: str) -> Record | None:
         """The record under `key` with all its files verified, or None.
 
-        A damaged record or file is removed, with a warning in the log.
+        A damaged record in the store's own directory is removed, with a warning in the log.
         """
-        path = self.record_path(key)
-        with self.disk_errors(path):
-            record = self._read_record(key)
-            if record is None:
-                return None
-            for name, file in record.files.items():
-                if not self.blobs.is_sound(file):
-                    self._drop(path, f"its file {name!r} is damaged or missing")
-                    return None
-            # The time of the last use decides what `collect_garbage` removes.
-            with suppress(OSError):  # a read-only store still works
-                os.utime(path)
-        return record
+        with self.disk_errors(self.record_path(key)):
+            record = self._own.lookup(key)
+            if record is not None:
+                # The time of the last use decides what `collect_garbage` removes.
+                self._own.touch(key)
+                return record
+            return next(filter(None, (layer.lookup(key) for layer in self._layers[1:])), None)
 
     def peek(self, key: str) -> Record | None:
         """The record under `key` if its files exist with the right sizes; quick."""
         with self.disk_errors(self.record_path(key)):
-            record = self._read_record(key)
-            if record is not None and all(
-                self.blobs.size(file.sha256) == file.size for file in record.files.values()
-            ):
-                return record
-        return None
+            return next(filter(None, (layer.peek(key) for layer in self._layers)), None)
 
     def contains(self, key: str) -> bool:
         """Whether `peek` finds something."""
@@ -99,17 +100,18 @@ class Store:
             StoreError: Also if the directory contains anything but regular files and directories.
         """
         try:
-            with self.disk_errors(self.root), self.scratch() as scratch:
+            # Not `scratch`: blobs are renamed into place, which needs one file system.
+            with self.disk_errors(self.root), _removed(self._scratch.make_directory()) as scratch:
                 files = {
                     name: self.blobs.add(file, scratch / "blob")
                     for name, file in open_tree(directory)
                 }
         except UnsafePathError as error:
             raise StoreError(f"cannot store the files of {directory}: {error}") from error
-        content = Record(key, files, dict(note or {})).serialise()
+        content = Record(key, files, dict(note or {})).serialise(self._signer)
         path = self.record_path(key)
         with self.disk_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(path.parent)
             write_atomically(path, content)
         # Read back, so that a fresh result equals one from the store, also in its JSON types.
         return parse(key, content)
@@ -154,20 +156,18 @@ class Store:
         Raises:
             StoreError: Also if the blob was damaged since it was looked up.
         """
-        file = record.files[name]
-        path = self.blobs.path(file.sha256)
-        with self.disk_errors(path):
-            if not self.blobs.is_sound(file):
-                raise self._damage(record, name)
+        path, _ = self._find(record, name)
         return path
 
     def blob(self, sha256: str) -> Path | None:
         """The read-only file with this content, verified; None if the store does not have it."""
-        path = self.blobs.path(sha256)
-        with self.disk_errors(path):
-            size = self.blobs.size(sha256)
-            sound = size is not None and self.blobs.is_sound(FileDigest(sha256, size))
-            return path if sound else None
+        for layer in self._layers:
+            path = layer.blobs.path(sha256)
+            with self.disk_errors(path):
+                size = layer.blobs.size(sha256)
+                if size is not None and layer.blobs.is_sound(FileDigest(sha256, size)):
+                    return path
+        return None
 
     def read_bytes(self, record: Record, name: str) -> bytes:
         """The content of one file, verified.
@@ -175,32 +175,34 @@ class Store:
         Raises:
             StoreError: Also if the blob was damaged since it was looked up.
         """
-        # The returned bytes themselves are hashed: a file can change after a check of its mark.
-        path = self.blobs.path(record.files[name].sha256)
-        content = b""
-        with self.disk_errors(path), suppress(FileNotFoundError):
-            content = path.read_bytes()
+        path, _ = self._find(record, name)
+        with self.disk_errors(path), open_regular(path) as file:
+            content = file.read()
+        # The returned bytes themselves: a file can change after a check of its mark.
         if hashlib.sha256(content).hexdigest() != record.files[name].sha256:
             raise self._damage(record, name)
         return content
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A new, empty directory on the store's file system; removed at exit."""
-        directory = self.keep_directory()
-        try:
+        """A new, empty directory, on the store's file system if it is writable; removed at exit."""
+        with _removed(self.keep_directory()) as directory:
             yield directory
-        finally:
-            remove_tree(directory)
 
     def keep_directory(self) -> Path:
         """As `scratch`, but the directory stays until this process ends or the store is closed."""
         with self.disk_errors(self.root):
-            return self._scratch.make_directory()
+            try:
+                return self._scratch.make_directory()
+            except OSError as error:
+                if not is_read_only(error):
+                    raise
+            return self._elsewhere.make_directory()
 
     def close(self) -> None:
         """Removes the directories of `keep_directory`."""
         self._scratch.close()
+        self._elsewhere.close()
 
     @contextmanager
     def lock(self, key: str, given_up: Callable[[], bool] = lambda: False) -> Iterator[None]:
@@ -222,12 +224,8 @@ class Store:
             lock.release()
 
     def records(self) -> Iterator[tuple[Record, float]]:
-        """Every readable record with the time of its last use."""
-        for path in (self.root / "actions").glob("??/*.json"):
-            record = self._read_record(path.stem)
-            if record is not None:
-                with suppress(FileNotFoundError):
-                    yield record, path.stat().st_mtime
+        """Every readable record in the store's own directory with the time of its last use."""
+        return self._own.all()
 
     def disk_errors(self, path: Path) -> AbstractContextManager[None]:
         """Turns errors of the operating system into a StoreError with the path and a fix.
@@ -237,42 +235,50 @@ class Store:
         """
         return disk_errors(self.root, path)
 
+    def work_errors(self, path: Path) -> AbstractContextManager[None]:
+        """As `disk_errors`, for work in a scratch directory: what it does not know passes unchanged."""
+        return work_errors(self.root, path)
+
     def record_path(self, key: str) -> Path:
-        """Where the record under `key` is, if there is one."""
-        return self.root / "actions" / key[:2] / f"{key}.json"
+        """Where the record under `key` is in the store's own directory, if there is one."""
+        return self._own.record_path(key)
 
-    def _read_record(self, key: str) -> Record | None:
-        path = self.record_path(key)
-        try:
-            return parse(key, path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            self._drop(path, f"it is damaged ({error})")
-            return None
-
-    def _drop(self, path: Path, why: str) -> None:
-        _log.warning("dropping the record %s: %s; its work will be done again", path, why)
-        with suppress(OSError):
-            remove(path)
+    def _find(self, record: Record, name: str) -> tuple[Path, Layer]:
+        """The blob of one file, verified, and where it was found."""
+        file = record.files[name]
+        for layer in self._layers:
+            path = layer.blobs.path(file.sha256)
+            with self.disk_errors(path):
+                if layer.blobs.is_sound(file):
+                    return path, layer
+        raise self._damage(record, name)
 
     def _damage(self, record: Record, name: str) -> StoreError:
         """Removes a damaged blob and its record; returns the error to raise."""
         sha256 = record.files[name].sha256
         self.blobs.discard(sha256)
-        self._drop(self.record_path(record.key), f"its file {name!r} is damaged or missing")
+        self._own.drop(record.key, f"its file {name!r} is damaged or missing")
         return StoreError(
             f"{self.blobs.path(sha256)} was damaged or removed while it was in use; run the command "
             "again, which makes the file again, and check the disk if this repeats"
         )
 
     def _copy_out(self, record: Record, name: str, target: Path, *, link: bool) -> None:
-        blob = self.path(record, name)
-        if link:
+        blob, layer = self._find(record, name)
+        if link and layer is self._own:
             with suppress(OSError, NotImplementedError):  # not on this file system
                 target.hardlink_to(blob)
                 return
-        with blob.open("rb") as source, target.open("wb") as copy:
+        with open_regular(blob) as source, target.open("wb") as copy:
             copied = digest_stream(source, copy)
         if copied != record.files[name]:
             raise self._damage(record, name)
+
+
+@contextmanager
+def _removed(directory: Path) -> Iterator[Path]:
+    """The directory, which is removed at exit."""
+    try:
+        yield directory
+    finally:
+        remove_tree(directory)

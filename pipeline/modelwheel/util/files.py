@@ -202,6 +202,18 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
+def make_directory(directory: Path) -> None:
+    """Creates a directory with its parents so that a power cut does not take them away again."""
+    if directory.is_dir():
+        return
+    make_directory(directory.parent)
+    with suppress(FileExistsError):  # somebody else was quicker; a file there fails the next use
+        directory.mkdir()
+    # Also if somebody else made it: they may not have come to this yet.
+    with suppress(PermissionError):  # one may create files in a directory that one cannot list
+        sync_directory(directory.parent)
+
+
 def replace(source: Path, target: Path) -> None:
     """Renames a file, over `target` if that exists.
 

@@ -31,6 +31,18 @@ def open_tree(directory: Path) -> Iterator[tuple[str, BinaryIO]]:
     return _open_by_descriptors(root) if hasattr(os, "fwalk") else _open_by_paths(root)
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """Opens one file that somebody else may have written: never a link, and never waits for a pipe.
+
+    Raises:
+        UnsafePathError: It is not a regular file.
+        OSError: It cannot be opened, or is a symbolic link (ELOOP).
+    """
+    if hasattr(os, "fwalk"):
+        return _open_at(None, str(path), path)
+    return _open_path(path.name, path)
+
+
 def _open_by_descriptors(root: Path) -> Iterator[tuple[str, BinaryIO]]:
     names = NameSet()
     # fwalk compares what it opened with what it listed (`samestat`), and does not enter a directory
@@ -71,7 +83,7 @@ def _reraise(error: OSError) -> None:
     raise error
 
 
-def _open_at(descriptor: int, name: str, path: Path) -> BinaryIO:
+def _open_at(descriptor: int | None, name: str, path: Path) -> BinaryIO:
     # O_NONBLOCK: opening a pipe would wait for its writer.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
