@@ -1,9 +1,13 @@
-"""Reads `modelwheel.toml`, which holds the addresses that an organisation's commands share.
+"""Reads `modelwheel.toml`, which holds the addresses and rules that an organisation's commands share.
 
     [index]
     url = "https://index.example.org/simple/"               # the simple API that wheels are installed from
     upload = "https://index.example.org/upload/"     # where `modelwheel publish` uploads
     site = "https://models.example.org/simple/"       # the simple API of the static site
+
+    [store]
+    upstream = ["/srv/modelwheel/release"]            # stores of others, which are only read
+    trusted_keys = ["MCowBQYDK2VwAyEA..."]            # their records count if one of these signed them
 
 The file is committed beside the specs because GitHub does not pass repository variables to pull
 requests from forks; an address that came from a variable would be missing there.
@@ -12,8 +16,10 @@ requests from forks; an address that came from a variable would be missing there
 from __future__ import annotations
 
 import difflib
+import re
 import sys
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -61,10 +67,39 @@ class Index(_Section):
     site: _Address | None = None
 
 
+# The base64 of what every Ed25519 public key begins with (RFC 8410), and of 32 bytes.
+_PUBLIC_KEY = re.compile(r"MCowBQYDK2VwAyEA[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")
+
+
+def _check_public_key(text: str) -> str:
+    if not _PUBLIC_KEY.fullmatch(text):
+        raise PydanticCustomError(
+            "public_key",
+            "must be an Ed25519 public key: the line between the first and the last of "
+            "`openssl pkey -in store.key -pubout`",
+        )
+    return text
+
+
+def _check_place(text: str) -> str:
+    # Of either kind: the same file is read on every system, and a store that is not there is empty.
+    if not (PurePosixPath(text).is_absolute() or PureWindowsPath(text).is_absolute()):
+        raise PydanticCustomError("place", "must be an absolute path, such as /srv/modelwheel")
+    return text
+
+
+class StoreRules(_Section):
+    """The section `store`: the stores of others, and whose records count."""
+
+    upstream: tuple[Annotated[StrictStr, AfterValidator(_check_place)], ...] = ()
+    trusted_keys: tuple[Annotated[StrictStr, AfterValidator(_check_public_key)], ...] = ()
+
+
 class Config(_Section):
     """Everything in a `modelwheel.toml`."""
 
     index: Index = Index()
+    store: StoreRules = StoreRules()
 
 
 def find_config(start: Path) -> Path | None:
@@ -128,17 +163,30 @@ def _read(path: Path) -> Config:
 
 
 def _explain(problem: ErrorDetails) -> str:
-    """One mistake as `index.url: what is wrong`."""
-    *parents, name = [str(part) for part in problem["loc"]]
+    """One mistake as `index.url: what is wrong`, or `store.upstream[0]: what is wrong`."""
+    *parents, name = problem["loc"]
     wrong = problem["msg"]
     if problem["type"] == "extra_forbidden":
-        known = list((Index if parents else Config).model_fields)
-        near = difflib.get_close_matches(name, known, n=1)
+        known = list(_fields(parents))
+        near = difflib.get_close_matches(str(name), known, n=1)
         wrong = "unknown field. " + (
             f"Did you mean '{near[0]}'?" if near else f"Known here: {', '.join(known)}"
         )
     elif problem["type"] == "string_type":
         wrong = f"must be text in quotation marks, got {problem['input']!r}"
+    elif problem["type"] == "tuple_type":
+        wrong = f"must be a list, such as [...], got {problem['input']!r}"
     elif problem["type"] == "model_type":
         wrong = f"must be a section: [{name}]"
-    return f"{'.'.join([*parents, name])}: {wrong}"
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
+    return f"{place[1:]}: {wrong}"
+
+
+def _fields(parents: Sequence[int | str]) -> Iterable[str]:
+    """The fields of a section, or of the whole file if there are no parents."""
+    if not parents:
+        return Config.model_fields
+    section = Config.model_fields[str(parents[0])].annotation
+    assert isinstance(section, type)
+    assert issubclass(section, BaseModel)
+    return section.model_fields

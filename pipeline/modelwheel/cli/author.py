@@ -30,6 +30,7 @@ from .options import (
     require_appendable,
     split,
 )
+from .stores import open_store
 
 if TYPE_CHECKING:
     from ..engine.steps import Goal
@@ -52,7 +53,7 @@ def new(
     extras.require("build", "`modelwheel new`", advise="compile")
     from ..engine.new_spec import write_spec
 
-    path = write_spec(name, saved_model, signature, directory)
+    path = write_spec(name, saved_model, signature, directory, open_store())
     typer.echo(f"wrote {path}; next: modelwheel check {path}")
 
 
@@ -86,10 +87,9 @@ def check(
         return
     extras.require("build", "checking models", advise="compile")
     from ..engine.check_models import check_models
-    from ..store.store import Store
     from .display.tables import print_checked
 
-    checked = check_models(loaded, Store())
+    checked = check_models(loaded, open_store())
     if as_json:
         print_json({"problems": [], "models": checked})
     else:
@@ -184,10 +184,9 @@ def _print_matrix(
 
 def _print_plan(requests: Sequence[Request], goal: Goal, as_json: bool) -> None:
     from ..engine.plan import plan as make_plan
-    from ..store.store import Store
     from ..util.words import count
 
-    store = Store()
+    store = open_store()
     planned = [step for request in requests for step in make_plan(request, store, goal)]
     if as_json:
         print_json(planned)
@@ -255,14 +254,13 @@ def _build(
     extras.require("build", "compiling models", advise="compile")
     from ..engine import build as builder
     from ..engine.requirements import require_for_build
-    from ..store.store import Store
     from .display.progress import BuildDisplay
     from .display.tables import print_failures, print_results
 
     if keep_work_dir is not None:
         # Now, so that a directory that cannot be made is refused before anything slow.
         keep_work_dir.mkdir(parents=True, exist_ok=True)
-    store, options = Store(), builder.BuildOptions(out, goal, keep_work_dir, jobs)
+    store, options = open_store(), builder.BuildOptions(out, goal, keep_work_dir, jobs)
     require_for_build(requests, store, goal, out)
     with BuildDisplay() as display:
         results = builder.build(requests, store, options, display)
@@ -288,10 +286,9 @@ def tune(specs: Specs) -> None:
 
     from ..engine.requirements import require_for_build
     from ..engine.tune import tune_spec
-    from ..store.store import Store
     from .display.progress import BuildDisplay
 
-    store, requests = Store(), make_requests(load(specs), None, None)
+    store, requests = open_store(), make_requests(load(specs), None, None)
     require_for_build(requests, store, "wheel", Path(tempfile.gettempdir()))
     for request in requests:
         with BuildDisplay() as display:

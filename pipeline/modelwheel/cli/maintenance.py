@@ -8,15 +8,16 @@ import typer
 
 from .app import MAINTENANCE, app
 from .options import AsJson, print_json
+from .stores import open_store
 
 
 @app.command(rich_help_panel=MAINTENANCE)
 def doctor(as_json: AsJson = False) -> None:
     """Check this machine for everything modelwheel needs, and suggest fixes."""
-    from ..engine.doctor import diagnose
+    from ..engine.doctor import check_store, diagnose
     from .display.tables import print_diagnosis
 
-    findings = diagnose()
+    findings = [*diagnose(), check_store(open_store())]
     if as_json:
         print_json(findings)
     else:
@@ -32,19 +33,18 @@ def cache(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the build cache, and remove old entries.
+    """Show the build cache and the caches that it reads, and remove old entries.
 
     Files that are less than a day old are kept because a running build may need them.
     """
-    from ..store.garbage import collect_garbage, disk_usage, list_entries
-    from ..store.store import Store
-    from ..util.words import count
+    from ..store.garbage import collect_garbage
+    from ..store.summary import describe, summarise
 
-    store = Store()
+    store = open_store()
     if remove_unused is not None:
         collect_garbage(store, remove_unused * 24 * 3600)
-    results, size = len(list_entries(store)), disk_usage(store)
+    summary = summarise(store)
     if as_json:
-        print_json({"directory": store.root, "results": results, "bytes": size})
+        print_json(summary)
     else:
-        typer.echo(f"{count(results, 'cached result')}, {size / 1e6:.1f} MB, in {store.root}")
+        typer.echo("\n".join(describe(summary)))

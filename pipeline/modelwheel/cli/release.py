@@ -17,6 +17,7 @@ from .options import (
     refuse_together,
     refuse_without,
 )
+from .stores import open_store
 
 if TYPE_CHECKING:
     from ..release.outcome import Outcome
@@ -148,11 +149,10 @@ def runtime(
     extras.require("build", "`modelwheel runtime`")
     from ..engine.requirements import require_compiler
     from ..packaging.runtime import require_tag, write_runtime
-    from ..store.store import Store
 
     if tag:
         require_tag(tag)
     if wheel:
         require_compiler(headers=True)
-    for path in write_runtime(out, Store(), wheel=wheel):
+    for path in write_runtime(out, open_store(), wheel=wheel):
         typer.echo(f"wrote {path}")

@@ -21,6 +21,7 @@ from .options import (
     refuse_without,
     require_appendable,
 )
+from .stores import open_store
 
 if TYPE_CHECKING:
     from ..wheelfile.contents import Contents
@@ -29,12 +30,11 @@ if TYPE_CHECKING:
 @app.command(rich_help_panel=RELEASE)
 def verify(wheels: Wheels, as_json: AsJson = False) -> None:
     """Install wheels into an empty environment and compare them with TensorFlow's outputs."""
-    from ..store.store import Store
     from ..verify.selftest import verify_wheels
     from ..wheelfile.collect import find_model_wheels
     from .display.tables import print_verified
 
-    verified = verify_wheels(find_model_wheels(wheels), Store())
+    verified = verify_wheels(find_model_wheels(wheels), open_store())
     if as_json:
         print_json(verified)
     else:
@@ -62,13 +62,12 @@ def report(
     """
     extras.require("publish", "`modelwheel report`")
     from ..release.measure import measure_wheels
-    from ..store.store import Store
     from ..wheelfile.collect import find_model_wheels
     from .display.tables import print_measurements
 
     require_appendable(summary)
     found = find_model_wheels(wheels, may_be_empty=True)
-    measured = measure_wheels(found, Store(), find_address("url", index_url))
+    measured = measure_wheels(found, open_store(), find_address("url", index_url))
     reasons = "; ".join(dict.fromkeys(m.not_compared for m in measured if m.not_compared))
     if as_json:
         print_json(measured)
@@ -163,7 +162,7 @@ def _replay(opened: list[Contents], spec: Path | None, *, recompile: bool, as_js
 
     results = []
     for contents in opened:
-        with choose_store(recompile=recompile) as store, BuildDisplay() as display:
+        with choose_store(open_store(), recompile=recompile) as store, BuildDisplay() as display:
             links = trace(contents, store, display, spec)
         results.append((contents.path, links))
         if not as_json:

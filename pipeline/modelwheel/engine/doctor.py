@@ -20,6 +20,8 @@ from ..errors import EnvironmentProblemError
 from ..levels import cpu_level
 from ..prerequisites import BUILD_BYTES, Missing
 from ..store.disk import CACHE_VARIABLE, default_root
+from ..store.store import Store
+from ..store.summary import missing_upstream
 from ..util.process import ProcessError, run
 from ..util.words import count, first_few
 from ..versions import CMAKE_MINIMUM, GIT_MINIMUM, TENSORFLOW_PYTHONS, TENSORFLOW_VERSION
@@ -144,6 +146,27 @@ def _check_disk() -> Finding:
         prerequisites.check_disk(BUILD_BYTES, root) is None,
         f"{_gigabytes(shutil.disk_usage(existing).free)} free in {root}",
         f"free {_gigabytes(BUILD_BYTES)} there, or set {CACHE_VARIABLE} to another directory",
+    )
+
+
+def check_store(store: Store) -> Finding:
+    """Which stores are read, and whose records count."""
+    trusted, missing = store.policy.trusted_keys, missing_upstream(store)
+    found = [count(len(store.upstream), "upstream"), count(len(trusted), "trusted key")]
+    if store.policy.signer is not None:
+        found.append("signs its records")
+    if missing:
+        fix = (
+            f"there is no {first_few(list(map(str, missing)))}; correct [store] in modelwheel.toml"
+        )
+    else:
+        fix = "without `trusted_keys` in modelwheel.toml, anybody who can write an upstream is trusted"
+    return _finding(
+        "store",
+        not missing and (bool(trusted) or not store.upstream),
+        ", ".join(found) if store.upstream or trusted else "no upstream, records are not signed",
+        fix,
+        required=False,
     )
 
 

@@ -17,8 +17,8 @@ from ..util.words import suggest
 from .check_models import inspect
 
 
-def write_spec(name: str, saved_model: Path, signature: str, directory: Path) -> Path:
-    """Writes `directory/NAME.yaml`; returns its path.
+def write_spec(name: str, saved_model: Path, signature: str, directory: Path, store: Store) -> Path:
+    """Writes `directory/NAME.yaml`; returns its path. The store keeps what was inspected.
 
     Raises:
         SpecError: The file exists, the name is not valid, or there is no such signature.
@@ -27,7 +27,6 @@ def write_spec(name: str, saved_model: Path, signature: str, directory: Path) ->
     path = directory / f"{name}.yaml"
     if path.exists():
         raise SpecError(f"{path} exists; remove it or choose another name")
-    store = Store()
     model = source.fetch(DirectorySource.at(saved_model), store)
     with store.scratch() as scratch, WorkerPool(scratch, 1) as pool:
         inspection = inspect(model, store, pool)

@@ -195,7 +195,8 @@ class _Run:
         store = self._tools.store
         started = partial(self._tools.reporter.started, step.name)
         workspace = Workspace(store, self._task.model, records)
-        with store.scratch() as scratch:
+        # A full disk meets whoever writes: also the step itself, in its scratch directory.
+        with store.scratch() as scratch, store.work_errors(scratch):
             out = scratch / "out"
             out.mkdir()
             try:

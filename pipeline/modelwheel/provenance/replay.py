@@ -55,10 +55,10 @@ class Link:
 
 
 @contextmanager
-def choose_store(*, recompile: bool) -> Iterator[Store]:
+def choose_store(usual: Store, *, recompile: bool) -> Iterator[Store]:
     """The user's store, or an empty one that is removed afterwards."""
     if not recompile:
-        yield Store()
+        yield usual
         return
     with tempfile.TemporaryDirectory(prefix="modelwheel-replay-") as directory:
         store = Store(Path(directory))

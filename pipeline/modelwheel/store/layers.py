@@ -32,7 +32,7 @@ class Policy:
     """
 
     trusted_keys: tuple[str, ...] = ()
-    """Public keys, as `signatures.is_public_key` describes; if there are none, all records count."""
+    """Public keys, as `Signer.public_key` has them; if there are none, all records count."""
     upstream: tuple[Path, ...] = ()
     """Stores of others, searched in this order after the own one, and never written to."""
     signer: Signer | None = None

@@ -46,14 +46,6 @@ class Signer:
         return {"key": self.public_key, "value": base64.b64encode(value).decode()}
 
 
-def is_public_key(text: str) -> bool:
-    """Whether this is a public key: base64 of its DER form, one line of `openssl pkey -pubout`."""
-    try:
-        return text == _text(_raw(text))
-    except ValueError:
-        return False
-
-
 def verify(body: bytes, signature: object, trusted: Collection[str]) -> None:
     """Checks that one of the trusted keys signed a record.
 

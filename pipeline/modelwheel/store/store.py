@@ -51,14 +51,15 @@ class Store:
     Attributes:
         root: The directory.
         blobs: The contents of all files in it.
-        upstream: The directories of the upstreams.
+        policy: The upstreams, and whose records count.
+        upstream: The directories of the upstreams other than the store itself.
     """
 
     def __init__(self, root: Path | None = None, policy: Policy = Policy()) -> None:  # noqa: B008
         self.root = (root or default_root()).absolute()
         # A release names its own store as everybody's upstream.
         self.upstream = [path for path in policy.upstream if path.resolve() != self.root.resolve()]
-        self._signer = policy.signer
+        self.policy = policy
         # Who signs a wheel's record vouches for everything that the wheel was made from.
         self._own = OwnLayer(self.root, None if policy.signer is None else policy.trusted_keys)
         self._layers: Sequence[Layer] = (
@@ -108,7 +109,7 @@ class Store:
                 }
         except UnsafePathError as error:
             raise StoreError(f"cannot store the files of {directory}: {error}") from error
-        content = Record(key, files, dict(note or {})).serialise(self._signer)
+        content = Record(key, files, dict(note or {})).serialise(self.policy.signer)
         path = self.record_path(key)
         with self.disk_errors(path):
             make_directory(path.parent)

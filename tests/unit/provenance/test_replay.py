@@ -75,9 +75,9 @@ def test_broken_links_make_an_error_that_names_them() -> None:
         require_whole([(path, [ok, unknown, Link("c", "broken", "wrong")])])
 
 
-def test_recompiling_uses_an_empty_store_that_vanishes() -> None:
-    with choose_store(recompile=True) as store:
-        (store.keep_directory() / "file").write_text("")
-        root = store.root
-        assert list_entries(store) == []
+def test_recompiling_uses_an_empty_store_that_vanishes(store: Store) -> None:
+    with choose_store(store, recompile=True) as empty:
+        (empty.keep_directory() / "file").write_text("")
+        root = empty.root
+        assert list_entries(empty) == []
     assert not root.exists()

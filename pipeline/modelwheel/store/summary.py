@@ -1,0 +1,56 @@
+"""Describes a store and its upstreams, for people and for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..util.words import count
+from .garbage import disk_usage, list_entries
+from .store import Store
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a store holds, and whose records count."""
+
+    directory: Path
+    results: int
+    bytes: int
+    upstream: tuple[Path, ...]
+    missing: tuple[Path, ...]
+    """Upstreams that are not there."""
+    trusted_keys: tuple[str, ...]
+    signs_with: str | None
+    """The public key of the key that this process signs with."""
+
+
+def summarise(store: Store) -> Summary:
+    """Counts what is in the store's own directory."""
+    signer = store.policy.signer
+    return Summary(
+        store.root,
+        len(list_entries(store)),
+        disk_usage(store),
+        tuple(store.upstream),
+        missing_upstream(store),
+        store.policy.trusted_keys,
+        None if signer is None else signer.public_key,
+    )
+
+
+def missing_upstream(store: Store) -> tuple[Path, ...]:
+    """Upstreams that are not there."""
+    return tuple(path for path in store.upstream if not path.is_dir())
+
+
+def describe(summary: Summary) -> Iterator[str]:
+    """One line for each directory, and whose records count there."""
+    size = f"{summary.bytes / 1e6:.1f} MB"
+    yield f"{count(summary.results, 'cached result')}, {size}, in {summary.directory}"
+    if summary.signs_with is not None:
+        yield f"  signed with {summary.signs_with}; records without a trusted signature are ignored"
+    judged = "counts if signed by a trusted key" if summary.trusted_keys else "all records count"
+    for path in summary.upstream:
+        yield f"read-only: {path} ({'not there' if path in summary.missing else judged})"
