@@ -90,3 +90,9 @@ class AuditError(ModelwheelError):
     """A gate of `modelwheel audit` refuses a wheel for release."""
 
     exit_code = 16
+
+
+class ProvenanceError(ModelwheelError):
+    """A file has no signed provenance that satisfies the policy."""
+
+    exit_code = 17

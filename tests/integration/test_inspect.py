@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lief
 import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
@@ -81,6 +83,16 @@ def change_last_weight(content: bytes) -> bytes:
     return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
 
 
+def change_code(content: bytes) -> bytes:
+    """A change of one byte of machine code."""
+    library = lief.parse(content)
+    assert isinstance(library, lief.ELF.Binary)
+    section = library.get_section(".text")
+    assert section is not None
+    place = section.offset + 64
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
 # --- what is shown --------------------------------------------------------------------------------
 
 
@@ -144,7 +156,8 @@ def test_every_link_of_a_wheel_holds(modelwheel: Modelwheel, built: Built) -> No
     links = replay(modelwheel, built.wheel("options"), "--spec", built.spec("options"))
     assert {state for state, _ in links.values()} == {"ok"}
     assert tuple(links) == (*LINKS, "wheel <- machine code")
-    assert "files identical" in links["wheel <- machine code"][1]
+    size = built.wheel("options").stat().st_size
+    assert links["wheel <- machine code"][1].startswith(f"same bytes: {size} bytes")
 
 
 def test_without_the_spec_the_wheel_itself_is_checked(modelwheel: Modelwheel, built: Built) -> None:
@@ -225,6 +238,32 @@ def test_a_changed_model_is_named(modelwheel: Modelwheel, built: Built, tmp_path
     assert links["wheel <- machine code"][0] == "unchecked"
 
 
+# --- built again ----------------------------------------------------------------------------------
+
+
+def test_a_wheel_built_again_has_the_same_bytes(modelwheel: Modelwheel, built: Built) -> None:
+    wheel, spec = built.wheel("options"), built.spec("options")
+    said = modelwheel("rebuild", "--use-cache", "--spec", spec, wheel).out
+    assert said.startswith(f"{wheel.name}: same bytes: {wheel.stat().st_size} bytes")
+
+
+def test_the_first_byte_that_differs_is_named(
+    modelwheel: Modelwheel, built: Built, tmp_path: Path
+) -> None:
+    wheel = tamper(built.wheel("options"), tmp_path, "libmodel_options.so", change_code, hide=True)
+    done = modelwheel("rebuild", "--use-cache", "--spec", built.spec("options"), wheel, code=BROKEN)
+    assert re.search(
+        r"first difference: model_options/lib/libmodel_options\.so, byte 0x[0-9a-f]+ \(\.text\): "
+        r"0x[0-9a-f]{2} instead of 0x[0-9a-f]{2}",
+        done.err,
+    )
+
+
+def test_what_cannot_be_built_again_is_an_error(modelwheel: Modelwheel, built: Built) -> None:
+    done = modelwheel("rebuild", "--use-cache", built.wheel("options"), code=BROKEN)
+    assert "cannot be built again here: manifest <- spec: no spec in model_specs/" in done.err
+
+
 # --- back to a commit -----------------------------------------------------------------------------
 
 
@@ -266,6 +305,8 @@ def test_every_link_of_a_source_distribution_holds(
     assert tuple(links) == (*LINKS, "sdist <- machine code")
     assert "models/mlp at" in links["SavedModel <- source"][1]
     assert "# model-mlp" in modelwheel("inspect", sdist).out
+    said = modelwheel("rebuild", "--spec", spec, sdist).out
+    assert said.startswith(f"{sdist.name}: same bytes: {sdist.stat().st_size} bytes, packed again")
 
 
 def test_the_commit_is_found_without_the_spec(pinned: tuple[Path, Path], tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from . import (  # noqa: F401 - they add their commands to the application
     configuration,
     indexes,
     maintenance,
+    provenance,
     release,
     wheels,
 )

@@ -28,8 +28,33 @@ if TYPE_CHECKING:
 
 
 @app.command(rich_help_panel=RELEASE)
-def verify(wheels: Wheels, as_json: AsJson = False) -> None:
+def verify(
+    wheels: Wheels,
+    provenance: Annotated[
+        bool,
+        typer.Option(
+            "--provenance",
+            metavar="",
+            help="Before anything is installed, check the signed provenance beside each wheel.",
+        ),
+    ] = False,
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="With --provenance: which builders, keys and sources are trusted."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Install wheels into an empty environment and compare them with TensorFlow's outputs."""
+    if provenance:
+        from .provenance import require_trusted
+
+        if policy is None:
+            raise UsageError("--provenance needs --policy FILE; docs/releases.md has an example")
+        require_trusted(wheels, policy)
+    else:
+        refuse_without("--provenance", {"--policy": policy})
     from ..verify.selftest import verify_wheels
     from ..wheelfile.collect import find_model_wheels
     from .display.tables import print_verified

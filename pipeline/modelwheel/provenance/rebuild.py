@@ -19,6 +19,7 @@ from ..store.store import Store
 from ..util.words import count, first_few
 from ..wheelfile.contents import Contents, open_contents
 from .consistency import BrokenLinkError, UncheckedLinkError, library_name
+from .difference import compare_bytes, first_difference
 
 LEVELS_SENTENCE = b"Includes code for "
 """Begins the line of a wheel's README that lists the levels of all platforms; a test reads the template."""
@@ -57,11 +58,19 @@ def _compare_wheel(contents: Contents, manifest: Manifest, record: Record, store
         # Before the bytes: other tools make other bytes, which shows nothing about the wheel.
         _require_tools(_tools(contents), _tools(again))
         _require_same(contents, again)
+        by = first_few(sorted({tool for name, tool in _tools(again).items() if name in COMPILERS}))
+        theirs, ours = contents.path.read_bytes(), again.path.read_bytes()
+        if theirs == ours:
+            return f"same bytes: {len(ours)} bytes, built again by {by}"
+        different = _differing(contents, again)
+        if different:
+            where = first_difference(contents, again, different)
+        else:
+            where = compare_bytes(contents.path.name, theirs, ours)
     left_out = _left_out(contents, again)
-    but = f"; not compared: {first_few(sorted(left_out))}" if left_out else ""
-    by = first_few(sorted({tool for name, tool in _tools(again).items() if name in COMPILERS}))
     same = count(len(again.files) - len(left_out), "file")
-    return f"built again by {by}: {same} identical{but}"
+    but = f"; not compared: {first_few(sorted(left_out))}" if left_out else ""
+    return f"same content: built again by {by}: {same} identical{but}; first difference: {where}"
 
 
 def _render(record: Record, store: Store, scratch: Path) -> Path:
@@ -98,16 +107,22 @@ def _require_tools(theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:
 
 
 def _require_same(contents: Contents, again: Contents) -> None:
-    names = {*contents.files, *again.files} - _left_out(contents, again)
     different = {
         name
-        for name in names
-        if contents.files.get(name) != again.files.get(name)
-        and not name.endswith(".dist-info/RECORD")  # follows from all others
+        for name in _differing(contents, again) - _left_out(contents, again)
+        if not name.endswith(".dist-info/RECORD")  # follows from all others
         and not _same_metadata(name, contents, again)
     }
     if different:
-        raise BrokenLinkError(f"built again, it differs in {first_few(sorted(different))}")
+        others = f" ({count(len(different), 'file')} differ)" if len(different) > 1 else ""
+        where = first_difference(contents, again, different)
+        raise BrokenLinkError(f"first difference{others}: {where}")
+
+
+def _differing(contents: Contents, again: Contents) -> set[str]:
+    """Files that differ, or that only one of the two has."""
+    names = {*contents.files, *again.files}
+    return {name for name in names if contents.files.get(name) != again.files.get(name)}
 
 
 def _left_out(contents: Contents, again: Contents) -> set[str]:
@@ -145,10 +160,13 @@ def _compare_sdist(contents: Contents, record: Record, store: Store) -> str:
         write_checksums(project)
         (scratch / "out").mkdir()
         again = build_sdist(project, scratch / "out")
-        if again.read_bytes() == contents.path.read_bytes():
-            return f"packed again: {contents.path.stat().st_size} bytes identical"
-        files = open_contents(again).files
-    names = {*contents.files, *files}
-    different = {name for name in names if contents.files.get(name) != files.get(name)}
-    where = first_few(sorted(different)) or "the archive itself"
-    raise BrokenLinkError(f"packed again, it differs in {where}")
+        theirs, ours = contents.path.read_bytes(), again.read_bytes()
+        if theirs == ours:
+            return f"same bytes: {len(ours)} bytes, packed again"
+        packed = open_contents(again)
+        different = _differing(contents, packed)
+        if different:
+            where = first_difference(contents, packed, different)
+        else:
+            where = compare_bytes(contents.path.name, theirs, ours)
+    raise BrokenLinkError(f"first difference: {where}")

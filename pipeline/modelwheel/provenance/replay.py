@@ -103,6 +103,22 @@ def require_whole(results: Iterable[tuple[Path, Sequence[Link]]]) -> None:
         raise ReplayError("\n".join(sentences))
 
 
+def require_rebuilt(results: Iterable[tuple[Path, Sequence[Link]]]) -> None:
+    """Raises ReplayError, naming every file, if any could not be built again or differs.
+
+    Unlike `require_whole`, what could not be checked is an error: nothing was shown about that file.
+    """
+    sentences = []
+    for path, links in results:
+        # The first link that is not ok is the reason for those behind it.
+        stopped = next((link for link in links if link.state != "ok"), None)
+        if stopped is not None:
+            verb = "differs" if stopped.state == "broken" else "cannot be built again here"
+            sentences.append(f"{path.name} {verb}: {stopped.name}: {stopped.found}")
+    if sentences:
+        raise ReplayError("\n".join(sentences))
+
+
 class _Chain:
     """The links so far, and the results that later links need."""
 

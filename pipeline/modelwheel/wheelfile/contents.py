@@ -157,9 +157,17 @@ class Contents:
             yield Mismatch(name, f"is listed in {self.hash_list} and missing")
 
     def read(self, name: str) -> bytes:
-        """The content of one file of a wheel."""
-        assert self.wheel is not None, "files of source distributions are not read again"
-        return self.wheel.read(name)
+        """The content of one file; in a source distribution, everything before it is read again.
+
+        Raises:
+            WheelError: There is no such file.
+        """
+        if self.wheel is not None:
+            return self.wheel.read(name)
+        for member, file in _sdist_files(self.path):
+            if member == name:
+                return file.read()
+        raise WheelError(f"{self.path} has no file {name}")
 
     def summary(self) -> dict[str, Any]:
         """Everything as JSON-serialisable values."""

@@ -21,7 +21,10 @@ REPORT_SUFFIX = ".report.json"
 BENCH_SUFFIX = ".bench.json"
 """Follows a wheel's whole file name: the output of `python -m model_NAME bench --json`."""
 
-COMPANIONS = (REPORT_SUFFIX, BENCH_SUFFIX)
+PROVENANCE_SUFFIX = ".intoto.jsonl"
+"""Follows a file's whole name: signed statements of its provenance, as in-toto names them."""
+
+COMPANIONS = (REPORT_SUFFIX, BENCH_SUFFIX, PROVENANCE_SUFFIX)
 
 _T = TypeVar("_T")
 

@@ -1,0 +1,115 @@
+"""Commands about where a wheel comes from: sign its provenance, build it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import extras
+from .app import RELEASE, app
+from .options import AsJson, print_json
+from .stores import open_store
+
+Distributions = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE", help="Wheels, source distributions (.tar.gz) of models, or directories."
+    ),
+]
+
+
+@app.command(rich_help_panel=RELEASE)
+def attest(
+    files: Distributions,
+    key: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="The private key to sign with, in PEM format."),
+    ],
+    builder: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URI", help="Who builds; by default the workflow that GitHub Actions runs."
+        ),
+    ] = None,
+) -> None:
+    """Sign what wheels and source distributions were made from (in-toto, SLSA provenance v1).
+
+    The statement is written beside each file, as FILE.intoto.jsonl.
+    """
+    extras.require("publish", "`modelwheel attest`")
+    from ..provenance.signing import sign, write_bundle
+    from ..provenance.statement import find_builder, find_invocation, make_statement
+    from ..wheelfile.collect import find_distributions
+    from ..wheelfile.contents import open_contents
+
+    who, run = find_builder(builder), find_invocation()
+    # All are signed before any is written: a mistake leaves no half of the statements behind.
+    signed = [
+        (path, sign(make_statement(open_contents(path), who, run).to_json(), key))
+        for path in find_distributions(files)
+    ]
+    for path, line in signed:
+        typer.echo(write_bundle(path, [line]))
+
+
+@app.command(rich_help_panel=RELEASE)
+def rebuild(
+    files: Distributions,
+    spec: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SPEC",
+            help="The spec; by default the one in model_specs/ with the same digest.",
+        ),
+    ] = None,
+    use_cache: Annotated[
+        bool,
+        typer.Option("--use-cache", metavar="", help="Use results that the store already has."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build wheels and source distributions again from their sources and compare every byte.
+
+    Says "same bytes", or names the first difference. What this machine cannot build again, such as a wheel for
+    another platform, is an error.
+    """
+    extras.require("build", "`modelwheel rebuild`", advise="compile")
+    from ..provenance.replay import choose_store, require_rebuilt, trace
+    from ..wheelfile.collect import find_distributions
+    from ..wheelfile.contents import open_contents
+    from .display.progress import BuildDisplay
+
+    results = []
+    for path in find_distributions(files):
+        with (
+            choose_store(open_store(), recompile=not use_cache) as store,
+            BuildDisplay() as display,
+        ):
+            links = trace(open_contents(path), store, display, spec)
+        results.append((path, links))
+        if not as_json and links[-1].state == "ok":
+            typer.echo(f"{path.name}: {links[-1].found}")
+    if as_json:
+        print_json([{"file": path, "rebuilt": links[-1]} for path, links in results])
+    require_rebuilt(results)
+
+
+def require_trusted(wheels: Sequence[Path], policy: Path) -> None:
+    """Checks the signed provenance of model wheels; prints who built each one and from what.
+
+    Raises:
+        UsageError: The policy has mistakes.
+        ProvenanceError: A wheel has no provenance that satisfies it.
+    """
+    extras.require("publish", "`modelwheel verify --provenance`")
+    from ..provenance.policy import load_policy, require_provenance
+    from ..wheelfile.collect import find_model_wheels
+    from ..wheelfile.contents import open_contents
+
+    rules = load_policy(policy)
+    for path in find_model_wheels(wheels):
+        attested = require_provenance(open_contents(path), rules)
+        typer.echo(f"{path.name}: built by {attested.builder} from {attested.source}", err=True)
