@@ -15,6 +15,7 @@ from ..errors import WheelError
 from ..signature import Signature
 from ..spec.model import Tolerance
 from ..util.records import JsonRecord
+from ..util.text import one_line
 from ..util.trees import digest_tree
 from ..versions import NUMPY_REQUIREMENT, RUNTIME_REQUIREMENT
 
@@ -178,7 +179,7 @@ class Manifest(JsonRecord):
             first = error.errors()[0]
             where = ".".join(["manifest", *map(str, first["loc"])])
             raise WheelError(
-                f"{origin}: {where}: {first['msg']}; this modelwheel reads manifests of version "
+                f"{one_line(origin)}: {one_line(where)}: {one_line(first['msg'])}; this modelwheel reads manifests of version "
                 f"{MANIFEST_VERSION}: build the model again"
             ) from None
 

@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError
 from ..errors import SpecError
 from ..util.files import write_atomically
 from ..util.records import JsonRecord
+from ..util.text import one_line
 
 # Costs are part of a store key, whose JSON refuses NaN and infinity.
 _Costs: TypeAlias = dict[str, dict[int, Annotated[float, Field(gt=0, allow_inf_nan=False)]]]
@@ -49,7 +50,7 @@ def read_costs(spec: Path) -> _Costs:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise SpecError(
-            f"{path}: {where}: {first['msg']}; run `modelwheel tune {spec}` again or remove the file"
+            f"{path}: {one_line(where)}: {one_line(first['msg'])}; run `modelwheel tune {spec}` again or remove the file"
         ) from None
 
 

@@ -7,10 +7,10 @@ inside their functions so that `--help` stays quick.
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 import textwrap
+import traceback
 from typing import Annotated
 
 import typer
@@ -18,6 +18,8 @@ import typer
 from .. import __version__, errors
 from ..errors import EnvironmentProblemError, ModelwheelError
 from ..util import process
+from ..util.text import one_line
+from .output import log_to_stderr, say, say_error, tolerate_encodings
 
 AUTHOR, RELEASE, MAINTENANCE = "Model author", "Release", "Maintenance"
 """The panels of `modelwheel --help`."""
@@ -62,26 +64,27 @@ def main() -> None:
     """Runs the command line; errors that a user can fix end in a sentence and an exit code."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
+    tolerate_encodings()
     try:
         app(prog_name="modelwheel")
     except ModelwheelError as error:
-        say_error(str(error))
+        say_error(error)
         sys.exit(error.exit_code)
     except _InterruptedBuildError as interruption:
-        typer.echo(
-            "interrupted; finished steps are kept, run the command again to continue", err=True
-        )
+        say("interrupted; finished steps are kept, run the command again to continue", err=True)
         sys.exit(interruption.exit_code)
     except OSError as error:
-        say_error(f"{error.filename or 'input or output'}: {error.strerror or error}")
+        where = one_line(error.filename or "input or output")
+        say_error(f"{where}: {error.strerror or error}")
         sys.exit(EnvironmentProblemError.exit_code)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the last place that can print it safely
         if _log.isEnabledFor(logging.DEBUG):
-            raise
-        say_error(
-            f"internal error: {type(error).__name__}: {error}. This is a bug; please report it with "
-            f"the output of `modelwheel --verbose ...`{_issue_tracker()}"
-        )
+            say(traceback.format_exc(), err=True)
+        else:
+            say_error(
+                f"internal error: {type(error).__name__}: {error}. This is a bug; please report it "
+                f"with the output of `modelwheel --verbose ...`{_issue_tracker()}"
+            )
         sys.exit(ModelwheelError.exit_code)
 
 
@@ -89,13 +92,6 @@ def _interrupt(number: int, _: object) -> None:
     for again in (signal.SIGINT, signal.SIGTERM):  # a second signal must not stop the clean-up
         signal.signal(again, signal.SIG_IGN)
     raise _InterruptedBuildError(number)
-
-
-def say_error(sentence: str) -> None:
-    """Prints an error; the prefix is coloured on terminals that allow it (https://no-color.org)."""
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    prefix = "error" if plain else typer.style("error", fg="red", bold=True)
-    typer.echo(f"{prefix}: {sentence}", err=True)
 
 
 def _issue_tracker() -> str:
@@ -112,7 +108,7 @@ def _issue_tracker() -> str:
 
 def _print_version(value: bool) -> None:
     if value:
-        typer.echo(f"modelwheel {__version__}")
+        say(f"modelwheel {__version__}")
         raise typer.Exit
 
 
@@ -138,5 +134,5 @@ def _options(
     ] = False,
 ) -> None:
     # Other libraries' messages, such as each lock that filelock takes, are noise here.
-    logging.basicConfig(format="%(name)s: %(message)s", stream=sys.stderr)
+    log_to_stderr()
     _log.setLevel(logging.DEBUG if verbose else logging.WARNING)

@@ -24,12 +24,12 @@ from .options import (
     Tag,
     load,
     make_requests,
-    print_json,
     refuse_together,
     refuse_without,
     require_appendable,
     split,
 )
+from .output import print_json, say, say_json
 from .stores import open_store
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def new(
     from ..engine.new_spec import write_spec
 
     path = write_spec(name, saved_model, signature, directory, open_store())
-    typer.echo(f"wrote {path}; next: modelwheel check {path}")
+    say(f"wrote {path}; next: modelwheel check {path}")
 
 
 @app.command(rich_help_panel=AUTHOR)
@@ -116,7 +116,7 @@ def _print_valid(specs: Sequence[Spec], as_json: bool) -> None:
     if as_json:
         print_json({"problems": []})
     else:
-        typer.echo(f"{count(len(specs), 'spec')} OK")
+        say(f"{count(len(specs), 'spec')} OK")
 
 
 @app.command(rich_help_panel=AUTHOR)
@@ -175,7 +175,7 @@ def _print_matrix(
     from ..release.matrix import as_matrix, plan_jobs
 
     text = as_matrix(plan_jobs(specs, platforms or (), musllinux=musllinux))
-    typer.echo(text)
+    say_json(f"{text}\n")
     if output is not None:
         with output.open("a", encoding="utf-8") as file:
             # One line, because GitHub's file of outputs has one `name=value` in each.
@@ -192,9 +192,9 @@ def _print_plan(requests: Sequence[Request], goal: Goal, as_json: bool) -> None:
         print_json(planned)
         return
     for step in planned:
-        typer.echo(f"{step.state:6}  {step.name}")
+        say(f"{step.state:6}  {step.name}")
     missing = sum(step.state == "run" for step in planned)
-    typer.echo(f"{count(len(planned), 'step')}, {len(planned) - missing} cached, {missing} to run")
+    say(f"{count(len(planned), 'step')}, {len(planned) - missing} cached, {missing} to run")
 
 
 @app.command(rich_help_panel=AUTHOR)
@@ -273,7 +273,7 @@ def _build(
 
         append(summary, show_builds(results))
     if keep_work_dir is not None and not any(result.run for result in results):
-        typer.echo(f"nothing was kept in {keep_work_dir}: no step ran", err=True)
+        say(f"nothing was kept in {keep_work_dir}: no step ran", err=True)
     print_failures(results)
     raise typer.Exit(builder.exit_code(results))
 
@@ -293,4 +293,4 @@ def tune(specs: Specs) -> None:
     for request in requests:
         with BuildDisplay() as display:
             path = tune_spec(request, store, display)
-        typer.echo(f"wrote {path}")
+        say(f"wrote {path}")

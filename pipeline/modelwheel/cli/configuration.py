@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from .app import MAINTENANCE, app
-from .options import AsJson, print_json
+from .options import AsJson
+from .output import print_json, say
 
 
 @app.command(rich_help_panel=MAINTENANCE)
@@ -42,4 +43,4 @@ def config(
         print_json(addresses)
         return
     for name, url in addresses.items():
-        typer.echo(f"{name:6}  {url or 'not set'}")
+        say(f"{name:6}  {url or 'not set'}")

@@ -17,9 +17,9 @@ from .options import (
     Specs,
     Wheels,
     load,
-    print_json,
     refuse_together,
 )
+from .output import print_json, say
 
 AnyIndex = Annotated[
     bool,
@@ -71,8 +71,8 @@ def download(
         projects.add(RUNTIME)
     copied = download_wheels(projects, _index_urls(index_url or ()), out)
     for name in copied:
-        typer.echo(out / name)
-    typer.echo(f"{count(len(copied), 'released wheel')} downloaded", err=True)
+        say(out / name)
+    say(f"{count(len(copied), 'released wheel')} downloaded", err=True)
 
 
 def _index_urls(given: Sequence[str]) -> list[str]:
@@ -114,7 +114,7 @@ def index(
     site = write_site(wheels, out, base_url or None, find_address("site", site_url))
     where = "copied" if site.copied else "to be served at the same address"
     numbers = f"{count(site.projects, 'model')}, {count(site.wheels, 'wheel')}"
-    typer.echo(f"wrote {site.directory}: {numbers} {where}")
+    say(f"wrote {site.directory}: {numbers} {where}")
 
 
 @app.command(rich_help_panel=RELEASE)
@@ -152,7 +152,7 @@ def publish(
         require_address("upload", repository_url, "--repository-url"),
         index_url=_served_at(index_url, repository_url),
         rules=Rules(int(max_size * 2**20), any_index),
-        report=lambda line: typer.echo(line, err=True),
+        report=lambda line: say(line, err=True),
     ) as publisher:
         planned = publisher.plan(find_distributions(files))
         if not as_json:
@@ -163,7 +163,7 @@ def publish(
         print_json({**records.as_json(planned), "uploaded": uploaded, "verified": not stops})
     planned.require_acceptable()
     if not as_json and not stops:
-        typer.echo(f"{len(uploaded)} uploaded, {len(planned.files)} compared with the index")
+        say(f"{len(uploaded)} uploaded, {len(planned.files)} compared with the index")
 
 
 def _served_at(index_url: str | None, repository_url: str | None) -> str | None:

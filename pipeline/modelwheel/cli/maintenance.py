@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from .app import MAINTENANCE, app
-from .options import AsJson, print_json
+from .options import AsJson
+from .output import print_json, say
 from .stores import open_store
 
 
@@ -47,4 +48,4 @@ def cache(
     if as_json:
         print_json(summary)
     else:
-        typer.echo("\n".join(describe(summary)))
+        say("\n".join(describe(summary)))

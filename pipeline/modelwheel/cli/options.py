@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import UsageError
+from ..util.text import one_line
+from .output import say
 
 if TYPE_CHECKING:
     from ..request import Request
@@ -129,8 +130,8 @@ def load(
         from ..release.selection import select_changed
 
         specs = select_changed(specs, changed_since)
-        names = ", ".join(str(spec.path) for spec in specs) or "no spec"
-        typer.echo(f"changed since {changed_since}: {names}", err=True)
+        names = ", ".join(one_line(spec.path) for spec in specs) or "no spec"
+        say(f"changed since {one_line(changed_since)}: {names}", err=True)
     return specs
 
 
@@ -139,10 +140,3 @@ def split(names: Sequence[str] | None) -> list[str] | None:
     if names is None:
         return None
     return [part.strip() for name in names for part in name.split(",") if part.strip()]
-
-
-def print_json(value: object) -> None:
-    """Prints a value of any type that `as_json` knows."""
-    from ..util.records import as_json
-
-    typer.echo(json.dumps(as_json(value), indent=2))

@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from .. import extras
+from ..util.text import one_line
 from .app import RELEASE, app
-from .options import AsJson, print_json
+from .options import AsJson
+from .output import print_json, say
 from .stores import open_store
 
 Distributions = Annotated[
@@ -52,7 +54,7 @@ def attest(
         for path in find_distributions(files)
     ]
     for path, line in signed:
-        typer.echo(write_bundle(path, [line]))
+        say(write_bundle(path, [line]))
 
 
 @app.command(rich_help_panel=RELEASE)
@@ -91,7 +93,7 @@ def rebuild(
             links = trace(open_contents(path), store, display, spec)
         results.append((path, links))
         if not as_json and links[-1].state == "ok":
-            typer.echo(f"{path.name}: {links[-1].found}")
+            say(f"{path.name}: {one_line(links[-1].found)}")
     if as_json:
         print_json([{"file": path, "rebuilt": links[-1]} for path, links in results])
     require_rebuilt(results)
@@ -112,4 +114,7 @@ def require_trusted(wheels: Sequence[Path], policy: Path) -> None:
     rules = load_policy(policy)
     for path in find_model_wheels(wheels):
         attested = require_provenance(open_contents(path), rules)
-        typer.echo(f"{path.name}: built by {attested.builder} from {attested.source}", err=True)
+        say(
+            f"{path.name}: built by {one_line(attested.builder)} from {one_line(attested.source)}",
+            err=True,
+        )

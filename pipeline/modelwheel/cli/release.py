@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from .. import extras
-from .app import RELEASE, app, say_error
+from .app import RELEASE, app
 from .options import (
     AsJson,
     Out,
-    print_json,
     refuse_together,
     refuse_without,
 )
+from .output import print_json, say, say_error
 from .stores import open_store
 
 if TYPE_CHECKING:
@@ -90,9 +90,9 @@ def _print_outcomes(outcomes: Iterator[Outcome], *, as_json: bool) -> NoReturn:
     for outcome in outcomes:
         finished.append(outcome)
         if outcome.error is not None:
-            say_error(str(outcome.error))
+            say_error(outcome.error)
         for path in outcome.wheels if not as_json else ():
-            typer.echo(path)
+            say(path)
     if as_json:
         print_json(finished)
     raise typer.Exit(next((o.error.exit_code for o in finished if o.error is not None), 0))
@@ -117,7 +117,7 @@ def _drive_cibuildwheel(
     selection = select(system, only or ())
     if selection.system != "linux":  # there it runs in containers that have a compiler
         require_compiler(headers=False)  # cibuildwheel brings Pythons with headers
-    return build_wheels(sdists, selection, out, lambda line: typer.echo(line, err=True))
+    return build_wheels(sdists, selection, out, lambda line: say(line, err=True))
 
 
 def _cross_build(
@@ -155,4 +155,4 @@ def runtime(
     if wheel:
         require_compiler(headers=True)
     for path in write_runtime(out, open_store(), wheel=wheel):
-        typer.echo(f"wrote {path}")
+        say(f"wrote {path}")

@@ -11,16 +11,16 @@ import typer
 from .. import extras
 from ..config import FILE_NAME, find_address
 from ..errors import ModelwheelError, UsageError
-from .app import RELEASE, app, say_error
+from .app import RELEASE, app
 from .options import (
     AsJson,
     Summary,
     Wheels,
-    print_json,
     refuse_together,
     refuse_without,
     require_appendable,
 )
+from .output import print_json, say, say_error, say_json
 from .stores import open_store
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def report(
     else:
         print_measurements(measured)
         if reasons:
-            typer.echo(reasons)
+            say(reasons)
     if summary is not None and measured:
         from .display.markdown import append, show_measurements
 
@@ -176,7 +176,7 @@ def _print_sbom(files: Sequence[Path]) -> None:
     if len(files) > 1:
         raise UsageError(f"--sbom prints the SBOM of one file, but there are {len(files)}")
     for text in open_contents(files[0]).require_sboms().values():
-        typer.echo(text.decode(errors="replace"), nl=False)
+        say_json(text.decode(errors="replace"))
 
 
 def _replay(opened: list[Contents], spec: Path | None, *, recompile: bool, as_json: bool) -> None:
@@ -192,7 +192,7 @@ def _replay(opened: list[Contents], spec: Path | None, *, recompile: bool, as_js
         results.append((contents.path, links))
         if not as_json:
             if len(opened) > 1:
-                typer.echo(contents.path)
+                say(contents.path)
             print_links(links)
     if as_json:
         _print_one_or_all([{"file": path, "replay": links} for path, links in results])
@@ -223,5 +223,5 @@ def _exit_with(errors: Iterator[ModelwheelError | None]) -> None:
     """Prints all errors and ends with the exit code of the first."""
     found = [error for error in errors if error is not None]
     for error in found:
-        say_error(str(error))
+        say_error(error)
     raise typer.Exit(found[0].exit_code if found else 0)

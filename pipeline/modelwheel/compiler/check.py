@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 from ..dtypes import DTYPES
 from ..errors import UnsupportedModelError
 from ..spec import BatchRule
+from ..util.text import one_line
 from ..util.words import suggest
 from .inspection import Inspection, OpUse, SignatureInfo, TensorInfo
 from .shapes import Shapes, batched_inputs, find_shape_problem, show
@@ -113,7 +114,7 @@ def refuse(findings: Iterable[Finding]) -> None:
     """Raises UnsupportedModelError with every error among the findings, one for each line."""
     errors = [str(finding) for finding in findings if finding.severity == "error"]
     if errors:
-        raise UnsupportedModelError("\n".join(errors))
+        raise UnsupportedModelError("\n".join(map(one_line, errors)))
 
 
 def changes_state(op: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from ..errors import UnsupportedModelError
+from ..util.text import one_line
 from .inspection import Shape, SignatureInfo, TensorInfo
 
 Shapes: TypeAlias = Mapping[str, Sequence[int | None]]
@@ -45,7 +46,7 @@ def compiled_shape(tensor: TensorInfo, shapes: Shapes) -> Shape:
     problem = find_shape_problem(tensor, given)
     if problem:
         raise UnsupportedModelError(
-            f"{problem}; fix it with inputs.{tensor.name}.shape in the spec"
+            f"{problem}; fix it with inputs.{one_line(tensor.name)}.shape in the spec"
         )
     # An unknown rank has been refused above: here an empty shape is a scalar's.
     return tuple(given if given is not None else tensor.shape or ())

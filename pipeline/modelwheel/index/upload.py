@@ -28,6 +28,7 @@ from twine.settings import Settings
 
 from ..errors import PublishError
 from ..util.http import RETRIED, UNREACHABLE_ATTEMPTS, Patience, explain, is_unreachable
+from ..util.text import one_line
 from ..util.urls import redact
 from .plan import PlannedFile
 
@@ -98,7 +99,9 @@ class Uploader:
             ) from None
         except (TwineException, requests.RequestException) as error:
             said = str(error) if isinstance(error, TwineException) else explain(error)
-            raise PublishError(f"cannot publish to {redact(self._url)}: {redact(said)}") from None
+            raise PublishError(
+                f"cannot publish to {redact(self._url)}: {one_line(redact(said))}"
+            ) from None
         # Also replaces the adapters of twine, which retry connections (`make_requests_session`).
         adapter = _TimeoutAdapter(self._patience.timeout)
         for scheme in ("http://", "https://"):
@@ -189,7 +192,7 @@ class Uploader:
             )
         # An index may repeat in its answer what it was sent.
         said = self._without_secrets(response.reason or "")
-        return PublishError(f"the index rejects {file.name}: {status} {said}".rstrip())
+        return PublishError(f"the index rejects {file.name}: {status} {one_line(said)}".rstrip())
 
     def _without_secrets(self, text: str) -> str:
         _, password = self.credentials() or ("", "")
@@ -234,7 +237,7 @@ def _read_package(file: PlannedFile) -> PackageFile:
     try:
         package = PackageFile.from_filename(str(file.path), None)
     except (TwineException, ValueError, KeyError) as error:
-        raise PublishError(f"twine refuses {file.path}: {error}") from None
+        raise PublishError(f"twine refuses {file.path}: {one_line(error)}") from None
     if package.sha2_digest != file.sha256:
         raise PublishError(f"{file.path} has changed since it was planned; run the command again")
     return package

@@ -12,6 +12,7 @@ from pathlib import Path
 from ..errors import SourceError, WheelError
 from ..source.archive import extract
 from ..util.files import digest_file
+from ..util.text import one_line
 from ..util.trees import digest_tree
 from .backend import build_distribution
 from .checksums import CHECKSUMS, parse_checksums
@@ -45,7 +46,9 @@ def unpack(sdist: Path, directory: Path) -> Path:
         extract(sdist, "", directory, sdist.name)
     except (OSError, SourceError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise WheelError(f"cannot unpack {sdist}: {reason}; download or make it again") from None
+        raise WheelError(
+            f"cannot unpack {sdist}: {one_line(reason)}; download or make it again"
+        ) from None
     projects = [path.parent for path in directory.glob(f"*/{CHECKSUMS}")]
     if len(projects) != 1:
         raise WheelError(
@@ -61,16 +64,18 @@ def _require_checksums(project: Path, sdist: Path) -> None:
     try:
         expected = parse_checksums((project / CHECKSUMS).read_bytes())
     except ValueError as error:
-        raise WheelError(f"{sdist}: {error}; download or make it again") from None
+        raise WheelError(f"{sdist}: {one_line(error)}; download or make it again") from None
     for name, digest in expected.items():
         path = project / name
         if not path.is_file() or digest_file(path).sha256 != digest:
             raise WheelError(
-                f"{sdist}: {name} is missing or is not the file that {CHECKSUMS} names; "
+                f"{sdist}: {one_line(name)} is missing or is not the file that {CHECKSUMS} names; "
                 "download or make the source distribution again"
             )
     # The build backend adds PKG-INFO to what was packed.
     added = set(digest_tree(project)) - set(expected) - {CHECKSUMS, "PKG-INFO"}
     # A file that is not listed could still become part of a build.
     for name in sorted(added):
-        raise WheelError(f"{sdist}: {CHECKSUMS} does not name {name}; download or make it again")
+        raise WheelError(
+            f"{sdist}: {CHECKSUMS} does not name {one_line(name)}; download or make it again"
+        )

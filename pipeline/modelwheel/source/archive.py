@@ -18,6 +18,7 @@ from typing import IO, BinaryIO, cast
 
 from ..errors import SourceError
 from ..util.files import NameSet, UnsafePathError, copy_exactly
+from ..util.text import one_line
 from .rules import MAX_MODEL_BYTES, MAX_MODEL_FILES, suggest_directory
 
 # Bytes. Content goes through the same reader, so this must not be less than `files.CHUNK`.
@@ -93,7 +94,7 @@ def extract(archive: Path, path: str, directory: Path, shown: str) -> None:
         try:
             _extract_members(members, path, directory, shown)
         except UnsafePathError as error:
-            raise SourceError(f"{shown} is refused: {error}") from None
+            raise SourceError(f"{shown} is refused: {one_line(error)}") from None
         except DAMAGE as error:
             raise _damage(shown, error) from error
         except OSError as error:
@@ -103,7 +104,7 @@ def extract(archive: Path, path: str, directory: Path, shown: str) -> None:
 
 
 def _damage(shown: str, error: Exception) -> SourceError:
-    return SourceError(f"{shown} is a damaged or unsupported archive: {error}")
+    return SourceError(f"{shown} is a damaged or unsupported archive: {one_line(error)}")
 
 
 class _BoundedReader(io.BufferedIOBase):

@@ -30,6 +30,7 @@ from ..util.files import (
     digest_stream,
     remove_tree,
 )
+from ..util.text import one_line
 from ..util.trees import digest_tree, open_tree
 from ..util.urls import redact
 from .archive import extract
@@ -246,7 +247,7 @@ def _check_model(directory: Path, files: Mapping[str, FileDigest], shown: str) -
                         "archive or a directory that has the real files (`git lfs pull`)"
                     )
     if "saved_model.pb" not in files:
-        raise SourceError(f"{shown} is not a SavedModel: {_what_is_there(files)}")
+        raise SourceError(f"{shown} is not a SavedModel: {one_line(_what_is_there(files))}")
 
 
 def _what_is_there(files: Mapping[str, FileDigest]) -> str:
@@ -284,8 +285,10 @@ def _directory_key(tree: str) -> str:
 
 
 def _refusal(directory: Path, error: UnsafePathError) -> SourceError:
-    return SourceError(f"{directory} is refused: {error}; a model has regular files only")
+    return SourceError(f"{directory} is refused: {one_line(error)}; a model has regular files only")
 
 
 def _unreadable(error: OSError) -> SourceError:
-    return SourceError(f"cannot read {error.filename}: {error.strerror}; correct its permissions")
+    return SourceError(
+        f"cannot read {one_line(error.filename)}: {error.strerror}; correct its permissions"
+    )

@@ -16,6 +16,7 @@ from typing import BinaryIO
 from ..errors import SourceError
 from ..util.files import NameSet, UnsafePathError, copy_exactly
 from ..util.process import Completed, ProcessError, ProcessTimeoutError, run
+from ..util.text import one_line
 from ..util.urls import redact
 from .rules import MAX_MODEL_BYTES, MAX_MODEL_FILES, suggest_directory
 
@@ -200,7 +201,7 @@ def fetch_tree(
         repository, entries = _fetch(url, commit, path, scratch, timeout)
         _write_files(repository, entries, directory, scratch)
     except ProcessError as error:
-        raise SourceError(f"cannot read {redact(url)}: {error}") from error
+        raise SourceError(f"cannot read {redact(url)}: {one_line(error)}") from error
 
 
 def _fetch(
@@ -224,7 +225,9 @@ def _fetch_branches(repository: _Repository) -> None:
     try:
         repository.fetch("origin", "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
     except _Unsuitable as error:
-        raise SourceError(f"cannot fetch {redact(repository.url)}: git says: {error}") from None
+        raise SourceError(
+            f"cannot fetch {redact(repository.url)}: git says: {one_line(error)}"
+        ) from None
 
 
 def _list_files(repository: _Repository, path: str) -> list[_Entry]:
@@ -247,7 +250,7 @@ def _list_files(repository: _Repository, path: str) -> list[_Entry]:
             if not entry.mode.startswith("100"):
                 raise UnsafePathError(f"{entry.name!r} is {_kind(entry.mode)}, not a regular file")
     except UnsafePathError as error:
-        raise SourceError(f"{_place(repository, path)} is refused: {error}") from None
+        raise SourceError(f"{_place(repository, path)} is refused: {one_line(error)}") from None
     return entries
 
 

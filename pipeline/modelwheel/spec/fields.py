@@ -17,8 +17,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from ..util.text import find_unsafe
 from .reading.problems import KeyPath
-from .reading.text import find_unsafe_character
 
 _H = TypeVar("_H", bound=Hashable)
 
@@ -79,7 +79,7 @@ def unique(values: tuple[_H, ...]) -> tuple[_H, ...]:
 
 
 def _safe(text: str) -> str:
-    unsafe = find_unsafe_character(text)
+    unsafe = find_unsafe(text, "\n\t")
     if unsafe is not None:
         wrong = f"the text contains the character {unsafe[1]}, which cannot be shown safely"
         raise mistake(wrong, "Remove it")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..errors import SpecError
+from ..util.text import find_unsafe, one_line
 from ..util.words import suggest
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -27,16 +28,29 @@ def find_specs(patterns: Sequence[str]) -> list[Path]:
 def _find(pattern: str) -> Iterable[Path]:
     path = Path(pattern)
     if path.is_file():
+        _require_plain_name(path)
         return [path]
     # pathlib has no glob for a pattern that may be absolute.
     matches = glob.iglob(pattern, recursive=True)  # noqa: PTH207
     candidates = path.iterdir() if path.is_dir() else map(Path, matches)
     found = sorted(candidate for candidate in candidates if _is_spec(candidate))
+    for spec in found:
+        _require_plain_name(spec)
     if not found:
         if path.is_dir():
-            raise SpecError(f"no specs in {pattern} (looked for {_LOOKED_FOR}); {_CREATE}")
+            raise SpecError(
+                f"no specs in {one_line(pattern)} (looked for {_LOOKED_FOR}); {_CREATE}"
+            )
         raise SpecError(f"no spec {pattern!r}; {_hint(path)}")
     return found
+
+
+def _require_plain_name(path: Path) -> None:
+    # The name is in messages, logs, keys of steps and in annotations of pull requests.
+    if find_unsafe(path.name) is not None:
+        raise SpecError(
+            f"{one_line(path)}: the name of the file has a control character or an invisible one; rename it"
+        )
 
 
 def _is_spec(path: Path) -> bool:

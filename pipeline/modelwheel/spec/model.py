@@ -142,6 +142,13 @@ def _check_keyword(keyword: str) -> str:
     return keyword
 
 
+def _check_label(label: str) -> str:
+    # Core metadata separates label and URL by a comma: `Project-URL: Homepage, https://...`.
+    if "," in label:
+        raise mistake("the label of a URL must not contain a comma", "Use another word")
+    return label
+
+
 License = Annotated[Line, AfterValidator(_check_license)]
 _WebAddress = Annotated[
     StrictStr, Field(max_length=2048), AfterValidator(lambda url: check_url(url, ("https",)))
@@ -164,7 +171,7 @@ class PackageSection(Section):
         default=(), description="Licence texts to put into the wheel, relative to the spec file."
     )
     summary: Line | None = Field(default=None, description="One line for listings.")
-    urls: Mapping[Label, _WebAddress] = Field(
+    urls: Mapping[Annotated[Label, AfterValidator(_check_label)], _WebAddress] = Field(
         default_factory=dict, description="Labelled https links.", max_length=16
     )
     keywords: Annotated[

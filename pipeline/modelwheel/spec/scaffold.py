@@ -11,10 +11,10 @@ import yaml
 from pydantic import ValidationError
 
 from ..errors import SpecError
+from ..util.text import one_line
 from .explain import explain
 from .model import ModelSection
 from .reading.document import Document
-from .reading.text import escape_unsafe
 
 SUGGESTED_BATCH_SIZES = (1, 4, 16)
 
@@ -168,4 +168,4 @@ def _scalar(text: str) -> str:
 
 def _comment(text: str) -> str:
     """Text from a model, harmless inside a comment of one line."""
-    return escape_unsafe(" ".join(text.split()))
+    return one_line(text)

@@ -7,6 +7,7 @@ neighbours are read, or be a command to the service that collects the log. What 
 
 from __future__ import annotations
 
+import json
 import re
 
 _CONTROLS = (
@@ -26,6 +27,9 @@ _NOT_TEXT = (
     "\U000e0000-\U0010ffff"  # tag characters, more variation selectors, private use
 )
 _UNSAFE = re.compile(f"[{_CONTROLS}{_INVISIBLE}{_NOT_TEXT}]")
+
+_JOINERS = frozenset("\u180b\u180c\u180d\u180f\u200c\u200d\ufe0e\ufe0f")
+"""Invisible characters that the spelling of some languages and of emoji needs."""
 
 _COMMAND = re.compile(
     # GitHub Actions takes `::command::` at the start of a line, after any white space, and
@@ -59,6 +63,32 @@ def safe_lines(text: object) -> str:
     """
     kept = str(text).replace("\r\n", "\n")
     return _defuse(_UNSAFE.sub(lambda m: m[0] if m[0] in "\n\t" else _escape(m), kept))
+
+
+def json_text(text: str) -> str:
+    r"""The same JSON document, with escapes for characters that must not be printed raw.
+
+    >>> print(json_text('{"a": "\u202e##[error]"}'))
+    {"a": "\u202e\u0023#[error]"}
+    """
+    # Outside strings, JSON has no other control characters than these.
+    lines = text.replace("\r", "\n")
+    kept = _UNSAFE.sub(lambda m: m[0] if m[0] in "\n\t" else json.dumps(m[0])[1:-1], lines)
+    kept = kept.replace(
+        "\x7f", r"\u007f"
+    )  # JSON may have it as it is, and `json.dumps` writes it so
+    return _COMMAND.sub(lambda m: r"\u0023" if m["space"] is None else rf"{m['space']}\u003a", kept)
+
+
+def find_unsafe(text: str, allowed: str = "") -> tuple[int, str] | None:
+    """The first character that text written by people must not have: its index, and its number as `U+202E`.
+
+    Joiners that some languages and emoji need are allowed, and so are the characters in `allowed`.
+    """
+    for match in _UNSAFE.finditer(text):
+        if match[0] not in _JOINERS and match[0] not in allowed:
+            return match.start(), f"U+{ord(match[0]):04X}"
+    return None
 
 
 def _defuse(text: str) -> str:

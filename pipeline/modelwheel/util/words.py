@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+from .text import one_line
+
 FIRST_FEW = 3
 """Names that a message lists before it counts the rest."""
 
@@ -16,7 +18,7 @@ def first_few(names: Iterable[str], limit: int = FIRST_FEW) -> str:
     'a, b, c and 2 more'
     """
     names = list(names)
-    text = ", ".join(names[:limit])
+    text = ", ".join(map(one_line, names[:limit]))
     return f"{text} and {len(names) - limit} more" if len(names) > limit else text
 
 
@@ -60,8 +62,8 @@ def suggest(word: str, known: Iterable[str], otherwise: str = "choose from") -> 
     known = list(known)
     nearest = nearest_word(word, known)
     if nearest is not None:
-        return f"did you mean '{nearest}'?"
-    return f"{otherwise} {', '.join(known)}"
+        return f"did you mean '{one_line(nearest)}'?"
+    return f"{otherwise} {', '.join(map(one_line, known))}"
 
 
 def nearest_word(word: str, known: Iterable[str]) -> str | None:

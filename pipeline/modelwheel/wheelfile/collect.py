@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..errors import UsageError
+from ..util.text import find_unsafe, one_line
 from ..versions import RUNTIME
 from .reports import COMPANIONS
 
@@ -58,14 +59,17 @@ def find_distributions(
             # Sorted, as the order of a directory differs between systems.
             inside = sorted(file for file in path.iterdir() if _is_one(file, endings))
             if not inside and not may_be_empty:
-                raise UsageError(f"{path}: the directory has no {kinds} files")
+                raise UsageError(f"{one_line(path)}: the directory has no {kinds} files")
             found.update(dict.fromkeys(inside))
         elif not path.exists():
-            raise UsageError(f"{path}: no such file or directory")
+            raise UsageError(f"{one_line(path)}: no such file or directory")
         elif _is_one(path, endings):
             found[path] = None
         elif not path.name.endswith(_IGNORED):
-            raise UsageError(f"{path}: not a {kinds} file or a directory of them")
+            raise UsageError(f"{one_line(path)}: not a {kinds} file or a directory of them")
+    for path in found:
+        if find_unsafe(path.name) is not None:
+            raise UsageError(f"{one_line(path)}: not the name of a wheel or source distribution")
     if not found and not may_be_empty:
         raise UsageError(f"no {kinds} files were given")
     return list(found)

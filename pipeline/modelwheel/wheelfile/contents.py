@@ -22,6 +22,7 @@ from ..errors import SourceError, WheelError
 from ..packaging.checksums import CHECKSUMS, parse_checksums
 from ..source.archive import DAMAGE, read_members
 from ..util.files import FileDigest, digest_stream
+from ..util.text import one_line
 from .wheel import (
     MANIFEST,
     Wheel,
@@ -136,7 +137,9 @@ class Contents:
                 return dict(self._read_checksums())
             return dict(_read_record(self._single("*.dist-info/RECORD")))
         except (ValueError, csv.Error) as error:
-            raise WheelError(f"{self.path}: {self.hash_list} is not valid: {error}") from None
+            raise WheelError(
+                f"{self.path}: {self.hash_list} is not valid: {one_line(error)}"
+            ) from None
 
     def mismatches(self) -> Iterator[Mismatch]:
         """Compares every file with the list of hashes, in both directions.
@@ -200,9 +203,11 @@ class Contents:
         try:
             parsed = json.loads(text)
         except ValueError as error:
-            raise WheelError(f"{self.path}: {name} is not JSON: {error}. Build it again.") from None
+            raise WheelError(
+                f"{self.path}: {one_line(name)} is not JSON: {one_line(error)}. Build it again."
+            ) from None
         if not isinstance(parsed, dict):
-            raise WheelError(f"{self.path}: {name} is not an SBOM. Build it again.")
+            raise WheelError(f"{self.path}: {one_line(name)} is not an SBOM. Build it again.")
         return parsed
 
     def _read_checksums(self) -> Iterator[tuple[str, FileDigest]]:
@@ -226,7 +231,7 @@ def open_contents(path: Path) -> Contents:
             return _read(path, "sdist", _sdist_files(path))
         except (SourceError, *DAMAGE) as error:  # before OSError, of which some are subclasses
             raise WheelError(
-                f"{path} is not a valid source distribution ({error}). Download or build it again."
+                f"{path} is not a valid source distribution ({one_line(error)}). Download or build it again."
             ) from None
         except OSError as error:
             raise WheelError(f"cannot read {path}: {error.strerror or error}") from None
@@ -262,7 +267,7 @@ def _sdist_files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
             if member.kind != "file":
                 continue
             if name in seen:
-                raise WheelError(f"{path} contains {name} twice. Build it again.")
+                raise WheelError(f"{path} contains {one_line(name)} twice. Build it again.")
             seen.add(name)
             if _is_text(name, "sdist"):
                 require_text_size(path, name, member.size)

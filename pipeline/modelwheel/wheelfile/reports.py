@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ..errors import WheelError
 from ..util.files import write_atomically
+from ..util.text import one_line
 
 REPORT_SUFFIX = ".report.json"
 """Follows a wheel's whole file name: the report of `modelwheel verify`."""
@@ -158,5 +159,5 @@ def _read(path: Path, parse: Callable[[bytes], _T]) -> _T | None:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise WheelError(
-            f"{path}: {where}: {first['msg']}. Write it again with `modelwheel report`."
+            f"{path}: {one_line(where)}: {one_line(first['msg'])}. Write it again with `modelwheel report`."
         ) from None

@@ -29,6 +29,7 @@ from packaging.version import Version
 
 from ..assembly.manifest import Manifest
 from ..errors import WheelError
+from ..util.text import one_line
 
 MAX_TEXT = 64 << 20
 """Bytes of a member that is read whole as text: manifests, SBOMs and METADATA are far smaller."""
@@ -194,7 +195,9 @@ def parse_name(path: Path) -> WheelName:
     try:
         distribution, version, _, tags = parse_wheel_filename(path.name)
     except InvalidWheelFilename as error:
-        raise WheelError(f"{path}: {error}; restore the name that it was built with") from None
+        raise WheelError(
+            f"{path}: {one_line(error)}; restore the name that it was built with"
+        ) from None
     return WheelName(distribution, version, tags)
 
 
@@ -208,20 +211,22 @@ def parse_metadata(content: bytes, origin: str) -> Metadata:
         return Metadata.from_email(content)
     except (ExceptionGroup, InvalidMetadata, UnicodeDecodeError) as error:
         first = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
-        raise WheelError(f"{origin}: {first}. Build it again.") from None
+        raise WheelError(f"{one_line(origin)}: {one_line(first)}. Build it again.") from None
 
 
 def require_text_size(path: Path, name: str, size: int) -> None:
     """Raises WheelError if a text member is larger than any that modelwheel writes."""
     if size > MAX_TEXT:
         raise WheelError(
-            f"{path}: {name} has {size} bytes; at most {MAX_TEXT} are read. Build it again."
+            f"{path}: {one_line(name)} has {size} bytes; at most {MAX_TEXT} are read. Build it again."
         )
 
 
 def invalid_wheel(path: Path, reason: object) -> WheelError:
     """The error for a damaged or foreign file."""
-    return WheelError(f"{path} is not a valid wheel ({reason}). Download or build it again.")
+    return WheelError(
+        f"{path} is not a valid wheel ({one_line(reason)}). Download or build it again."
+    )
 
 
 def no_model(path: Path) -> WheelError:

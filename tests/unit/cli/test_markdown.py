@@ -12,13 +12,14 @@ from markdown_it import MarkdownIt
 from modelwheel.cli.display.markdown import append, escape, measured_cells, show_measurements, table
 from modelwheel.errors import VerifyError
 from modelwheel.release.measure import Measurement, Released
+from modelwheel.util.text import one_line
 from modelwheel.wheelfile.reports import Comparison, Report, Timing
 from tests.support.index_wheels import make_manifest, make_wheel
 
 HOSTILE = [
     "| cell | cell |", "a\n\n# heading", "<img src=x onerror=alert(1)>", "[click](javascript:x)",
     "`code`", "**bold** __bold__ ~~gone~~", "&lt;b&gt;", "https://example.org/", "\\", "\\|", "<br>",
-    "![](https://example.org/pixel.png)", "<!-- gone -->", "::error::x", "\u202eevil", "- item", "1. x",
+    "![](https://example.org/pixel.png)", "<!-- gone -->", "::error::x", "a ##[error]", "\u202eevil", "- item", "1. x",
 ]  # fmt: skip
 
 
@@ -42,7 +43,7 @@ def cells(markdown: str) -> list[list[str]]:
 
 
 def plain(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
+    return one_line(" ".join(text.split()))
 
 
 @given(st.text(max_size=80))

@@ -7,15 +7,15 @@ from typing import Any
 
 from rich.console import Console
 from rich.markdown import Markdown
-from rich.markup import escape
 from rich.table import Column, Table
 
 from ...assembly.manifest import Manifest
 from ...provenance.replay import Link
 from ...signature import Tensor
+from ...util.text import one_line, safe_lines
 from ...util.words import count, shape_text
 from ...wheelfile.contents import Contents
-from .console import OUT
+from .console import OUT, plain, plain_lines
 
 _STATES = {"ok": "[green]ok[/]", "broken": "[red]broken[/]", "unchecked": "[yellow]unchecked[/]"}
 
@@ -26,7 +26,7 @@ def print_contents(contents: Contents) -> None:
     for manifest in contents.manifests:
         OUT.print(_manifest_table(manifest))
     for name, sbom in contents.sboms.items():
-        OUT.print(f"\n[bold]{_safe(name)}[/]")
+        OUT.print(f"\n[bold]{plain(name)}[/]")
         OUT.print(_sbom_table(sbom))
     OUT.print(f"\n[bold]{count(len(contents.files), 'file')}[/]")
     OUT.print(_file_table(contents))
@@ -36,7 +36,7 @@ def print_links(links: Sequence[Link]) -> None:
     """Every link of the chain from the file to the commit of the model, and how many are verified."""
     table = Table("link", "", Column("found", overflow="fold"))
     for link in links:
-        table.add_row(link.name, _STATES[link.state], _safe(link.found))
+        table.add_row(link.name, _STATES[link.state], plain(link.found))
     OUT.print(table)
     numbers = {state: sum(link.state == state for link in links) for state in _STATES}
     OUT.print(
@@ -46,7 +46,7 @@ def print_links(links: Sequence[Link]) -> None:
 
 
 def _print_card(console: Console, text: str) -> None:
-    text = _plain(text)
+    text = safe_lines(text)
     if console.is_terminal:
         # A hyperlink could hide another address behind its text, and the file may be anybody's.
         console.print(Markdown(text, hyperlinks=False))
@@ -57,7 +57,7 @@ def _print_card(console: Console, text: str) -> None:
 def _manifest_table(manifest: Manifest) -> Table:
     table = Table(show_header=False, title=None)
     for name, value in _summary(manifest).items():
-        table.add_row(name, _safe(value))
+        table.add_row(name, plain_lines(value))
     return table
 
 
@@ -75,7 +75,7 @@ def _summary(manifest: Manifest) -> dict[str, str]:
         f"the SavedModel has {sizes.saved_model:,}",
         "tolerance": _tolerances(manifest),
         "compiled by": f"TensorFlow {compiler.tensorflow}, modelwheel {compiler.modelwheel}",
-        "source": "\n".join(f"{key} {value}" for key, value in source.items()),
+        "source": "\n".join(one_line(f"{key} {value}") for key, value in source.items()),
         "SavedModel": f"tree SHA-256 {origin.tree_sha256}, signature {origin.signature_key}",
         "spec": f"SHA-256 {origin.spec_sha256}",
     }
@@ -83,7 +83,7 @@ def _summary(manifest: Manifest) -> dict[str, str]:
 
 def _tensors(tensors: Iterable[Tensor]) -> str:
     return "\n".join(
-        f"{t.name}: {t.dtype} {shape_text(t.shape, t.leading_per_row)}" for t in tensors
+        f"{one_line(t.name)}: {t.dtype} {shape_text(t.shape, t.leading_per_row)}" for t in tensors
     )
 
 
@@ -99,7 +99,7 @@ def _batches(manifest: Manifest) -> str:
 def _tolerances(manifest: Manifest) -> str:
     tolerances = manifest.verification.tolerances.items()
     return "\n".join(
-        f"{name}: {t.atol:g} + {t.rtol:g} of the largest value" for name, t in tolerances
+        f"{one_line(name)}: {t.atol:g} + {t.rtol:g} of the largest value" for name, t in tolerances
     )
 
 
@@ -114,23 +114,12 @@ def _sbom_table(sbom: Mapping[str, Any]) -> Table:
             ", ".join(licenses),
             component.get("description", ""),
         )
-        table.add_row(*map(_safe, map(str, cells)))
+        table.add_row(*map(plain, cells))
     return table
 
 
 def _file_table(contents: Contents) -> Table:
     table = Table(Column("file", overflow="fold"), Column("bytes", justify="right"), "SHA-256")
     for name, file in sorted(contents.files.items()):
-        table.add_row(_safe(name), f"{file.size:,}", f"{file.sha256[:16]}...")
+        table.add_row(plain(name), f"{file.size:,}", f"{file.sha256[:16]}...")
     return table
-
-
-def _plain(text: str) -> str:
-    """Text without control characters, because the file may come from anybody and terminals obey them."""
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
-
-
-def _safe(text: str) -> str:
-    return escape(_plain(text))

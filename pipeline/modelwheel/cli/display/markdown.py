@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...util.text import one_line
 from ...util.words import count
 
 if TYPE_CHECKING:  # types alone: commands that print other tables should not wait for these
@@ -26,12 +27,11 @@ _LONGEST = 1000
 def escape(text: str) -> str:
     """Text that Markdown shows unchanged, in one line: no markup, no HTML, no end of a table cell.
 
-    Any ASCII punctuation may be escaped by a backslash (CommonMark 0.31, section 2.4). Unprintable
-    characters, such as those that reverse the direction of writing, become `?`.
+    Any ASCII punctuation may be escaped by a backslash (CommonMark 0.31, section 2.4).
     """
-    line = " ".join(text.split())
+    line = one_line(" ".join(text.split()))
     line = line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
-    return _PUNCTUATION.sub(r"\\\1", "".join(c if c.isprintable() else "?" for c in line))
+    return _PUNCTUATION.sub(r"\\\1", line)
 
 
 def append(file: Path, markdown: str) -> None:

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markup import escape
 from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
@@ -26,7 +25,7 @@ from rich.table import Column
 from rich.text import Text
 
 from ...errors import ModelwheelError
-from .console import ERR
+from .console import ERR, plain, plain_lines
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -111,20 +110,18 @@ class BuildDisplay:
         with self._guard:
             self._done(name)
             if not cached:
-                self._console.print(f"[green]done[/]    {escape(name)} ({seconds:.1f} s)")
+                self._console.print(f"[green]done[/]    {plain(name)} ({seconds:.1f} s)")
 
     def failed(self, name: str, error: ModelwheelError) -> None:
         with self._guard:
             self._done(name)
-            self._console.print(f"[red]failed[/]  {escape(name)}: {escape(str(error))}")
+            self._console.print(f"[red]failed[/]  {plain(name)}: {plain_lines(error)}")
 
     def findings(self, name: str, findings: Sequence[Finding]) -> None:
         with self._guard:
             for finding in findings:
                 if finding.severity == "warning":
-                    self._console.print(
-                        f"[yellow]warning[/] {escape(name)}: {escape(str(finding))}"
-                    )
+                    self._console.print(f"[yellow]warning[/] {plain(name)}: {plain(finding)}")
 
     def _done(self, name: str) -> None:
         # A cached step ends without having been started.

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
 from rich.table import Column, Table
 
 from ...util.words import count
-from .console import ERR, OUT
+from .console import ERR, OUT, plain, plain_lines
 from .markdown import MEASURED, failure_lines, measured_cells
 
 if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` needs
@@ -38,7 +37,7 @@ def print_results(results: Sequence[BuildResult]) -> None:
             OUT.print(_summary(result, result.wheel))
             OUT.print(_sizes(result.wheel))
             for path in result.needed:
-                OUT.print(f"Requires {escape(path.name)} (in the same directory)")
+                OUT.print(f"Requires {plain(path.name)} (in the same directory)")
             if result.report is not None:
                 _print_comparisons(result.report)
     if any(result.wheel is not None for result in results):
@@ -51,13 +50,13 @@ def print_failures(results: Sequence[BuildResult]) -> None:
         if result.errors:
             model = result.request.spec.model
             ERR.print(
-                f"[red]{escape(model.name)} {escape(model.version)} was not built[/]: "
-                + escape("\n  ".join(failure_lines(result)))
+                f"[red]{plain(model.name)} {plain(model.version)} was not built[/]: "
+                + plain_lines("\n  ".join(failure_lines(result)))
             )
 
 
 def _summary(result: BuildResult, file: Path) -> str:
-    return f"{escape(str(file))}  {count(len(result.run), 'step')} run, {len(result.cached)} cached"
+    return f"{plain(file)}  {count(len(result.run), 'step')} run, {len(result.cached)} cached"
 
 
 def _sizes(wheel: Path) -> str:
@@ -77,7 +76,7 @@ def print_verified(results: Sequence[Verified]) -> None:
     for result in results:
         if result.report is not None:
             against = "the full reference" if result.whole_reference else "the sample in the wheel"
-            OUT.print(f"{escape(result.wheel.name)} against {against}")
+            OUT.print(f"{plain(result.wheel.name)} against {against}")
             _print_comparisons(result.report)
 
 
@@ -87,12 +86,12 @@ def print_audited(results: Sequence[Audited]) -> None:
         gates = ", ".join(result.gates)
         mark = "[green]accepted[/]" if result.accepted else "[red]refused[/]"
         ran = f" ({gates})" if gates else ""
-        OUT.print(f"{mark} {escape(result.wheel.name)}{ran}")
+        OUT.print(f"{mark} {plain(result.wheel.name)}{ran}")
         for finding in result.findings:
             colour = "red" if finding.severity == "violation" else "cyan"
-            OUT.print(f"  [{colour}]{finding.severity}[/] {finding.gate}: {escape(str(finding))}")
+            OUT.print(f"  [{colour}]{finding.severity}[/] {finding.gate}: {plain(finding)}")
         if result.error is not None:
-            OUT.print(f"  [red]error[/] {escape(str(result.error))}")
+            OUT.print(f"  [red]error[/] {plain_lines(result.error)}")
 
 
 def _print_comparisons(report: Report) -> None:
@@ -107,7 +106,7 @@ def _print_comparisons(report: Report) -> None:
         rows = _ranges(sorted({c.rows for c in comparisons}))
         mark = "[green]ok[/]" if all(c.passed for c in comparisons) else "[red]exceeded[/]"
         table.add_row(
-            escape(output),
+            plain(output),
             level,
             rows,
             f"{max(c.absolute for c in comparisons):.2e}",
@@ -133,32 +132,32 @@ def print_measurements(measurements: Sequence[Measurement]) -> None:
     """Size, error and speed of each wheel, next to the released version's."""
     table = Table(*(Column(name, overflow="fold") for name in MEASURED), show_lines=True)
     for measurement in measurements:
-        table.add_row(*map(escape, measured_cells(measurement)))
+        table.add_row(*map(plain_lines, measured_cells(measurement)))
     OUT.print(table if measurements else "no wheel for this machine")
 
 
 def print_checked(models: Sequence[CheckedModel]) -> None:
     """Signatures, operations and findings of every model."""
     for model in models:
-        OUT.print(f"[bold]{escape(model.model)}[/]")
+        OUT.print(f"[bold]{plain(model.model)}[/]")
         if model.error is not None:
-            OUT.print(f"[red]error[/]: {escape(str(model.error))}")
+            OUT.print(f"[red]error[/]: {plain_lines(model.error)}")
         if model.inspection is not None:
             _print_signatures(model.inspection, model.signature)
             _print_ops(model.inspection, model.signature)
         for finding in model.findings:
             colour = _COLOURS[finding.severity]
-            OUT.print(f"[{colour}]{finding.severity}[/]: {escape(str(finding))}")
+            OUT.print(f"[{colour}]{finding.severity}[/]: {plain(finding)}")
 
 
 def _print_signatures(inspection: Inspection, chosen_key: str) -> None:
     table = Table("signature", "", "name", "dtype", "shape")
     for signature in inspection.signatures:
         chosen = "[bold]" if signature.key == chosen_key else ""
-        first = f"{chosen}{escape(signature.key)}"
+        first = f"{chosen}{plain(signature.key)}"
         for role, tensors in (("input", signature.inputs), ("output", signature.outputs)):
             for tensor in tensors:
-                table.add_row(first, role, escape(tensor.name), tensor.dtype, _shape(tensor))
+                table.add_row(first, role, plain(tensor.name), tensor.dtype, _shape(tensor))
                 first = ""
     OUT.print(table)
 
@@ -166,7 +165,7 @@ def _print_signatures(inspection: Inspection, chosen_key: str) -> None:
 def _shape(tensor: TensorInfo) -> str:
     from ...compiler.shapes import show
 
-    return escape("unknown" if tensor.shape is None else show(tensor.shape))
+    return plain("unknown" if tensor.shape is None else show(tensor.shape))
 
 
 def _print_ops(inspection: Inspection, chosen_key: str) -> None:
@@ -178,20 +177,20 @@ def _print_ops(inspection: Inspection, chosen_key: str) -> None:
             unused.append(use)
             continue
         uses = str(use.count) if here.count == use.count else f"{here.count} of {use.count}"
-        table.add_row(escape(use.op), uses, _support(use), _some(here.layers))
+        table.add_row(plain(use.op), uses, _support(use), _some(here.layers))
     OUT.print(table)
     if unused:
-        names = ", ".join(f"{escape(use.op)} {use.count}" for use in unused)
+        names = ", ".join(f"{plain(use.op)} {use.count}" for use in unused)
         OUT.print(f"[dim]Only in functions that this signature does not use: {names}[/]")
 
 
 def _some(layers: Sequence[str], limit: int = 3) -> str:
     more = ["..."] if len(layers) > limit else []
-    return escape(", ".join([*layers[:limit], *more]))
+    return plain(", ".join([*layers[:limit], *more]))
 
 
 def _support(use: OpUse) -> str:
-    types = f" ({escape(use.dtypes)})" if use.dtypes else ""
+    types = f" ({plain(use.dtypes)})" if use.dtypes else ""
     match use.support:
         case "compiled":
             return "yes"
@@ -214,7 +213,9 @@ def print_diagnosis(findings: Sequence[Diagnosis]) -> None:
             if finding.required
             else "[yellow]note[/]"
         )
-        table.add_row(mark, finding.name, escape(finding.found), escape(finding.fix or ""))
+        table.add_row(
+            mark, finding.name, plain_lines(finding.found), plain_lines(finding.fix or "")
+        )
     OUT.print(table)
     required = [finding.name for finding in findings if finding.required and not finding.ok]
     optional = [finding.name for finding in findings if not finding.required and not finding.ok]
@@ -232,8 +233,8 @@ def print_publication(plan: Plan) -> None:
     for file in plan.files:
         action = f"[{colours[file.action]}]{file.action}[/]"
         size = f"{file.size / 1000:.0f} kB"
-        table.add_row(escape(file.name), escape(file.version), size, action, escape(file.reason))
+        table.add_row(plain(file.name), plain(file.version), size, action, plain(file.reason))
     OUT.print(table)
     names = f": {', '.join(plan.new_projects)}" if plan.new_projects else ""
     new = count(len(plan.new_projects), "new project name")
-    OUT.print(f"{new} on the index{escape(names)}")
+    OUT.print(f"{new} on the index{plain(names)}")

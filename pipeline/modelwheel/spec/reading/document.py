@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...util.text import find_unsafe
 from .problems import KeyPath, Position, Problem
-from .text import find_unsafe_character
 
 # Both readers are recursive: a hostile file must not exhaust the stack.
 MAX_DEPTH = 32
@@ -71,7 +71,7 @@ class Document:
 
     def add_text(self, position: Position, at: KeyPath, text: str) -> str:
         """Checks text, with its escapes resolved, for unsafe characters; returns it."""
-        unsafe = find_unsafe_character(text)
+        unsafe = find_unsafe(text, "\n\t")
         if unsafe is not None:
             wrong = f"the text contains the character {unsafe[1]}, which cannot be shown safely"
             self.report(position, at, wrong, "Remove it")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from ...errors import SpecError
+from ...util.text import one_line
 from ...util.words import count, shorten
-from .text import escape_unsafe
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """The path from the top of a document to a value: keys of mappings and indices of lists."""
@@ -42,14 +42,14 @@ class Problem:
         object.__setattr__(self, "hint", f"{self.hint[:1].upper()}{self.hint[1:]}")
 
     def __str__(self) -> str:
-        place = escape_unsafe(f"{self.file}:{self.position.line}:{self.position.column}")
+        place = one_line(f"{self.file}:{self.position.line}:{self.position.column}")
         return f"{place}: {self.sentence()}"
 
     def sentence(self) -> str:
         """The problem in one line without its place, safe for a terminal."""
         field = f"{format_field(self.field)}: " if self.field else ""
         hint = f". {shorten(self.hint, _SENTENCE)}" if self.hint else ""
-        return escape_unsafe(f"{field}{shorten(self.wrong, _SENTENCE)}{hint}")
+        return one_line(f"{field}{shorten(self.wrong, _SENTENCE)}{hint}")
 
 
 class InvalidSpecsError(SpecError):

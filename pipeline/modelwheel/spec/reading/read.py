@@ -5,11 +5,11 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+from ...util.text import find_unsafe
 from ...util.words import nearest_word
 from . import json_reader, yaml_reader
 from .document import Document, UnreadableError
 from .problems import Position
-from .text import find_unsafe_character
 
 MAX_BYTES = 256 * 1024
 
@@ -73,7 +73,7 @@ def _decode(content: bytes) -> str:
         raise UnreadableError(_place(before, len(before)), (), wrong, hint) from None
     # Both readers and editors must count the same lines.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    unsafe = find_unsafe_character(text)
+    unsafe = find_unsafe(text, "\n\t")
     if unsafe is not None:
         wrong = f"the file contains the character {unsafe[1]}, which cannot be shown safely"
         raise UnreadableError(_place(text, unsafe[0]), (), wrong, "Remove it")

@@ -1,0 +1,60 @@
+"""Writes to standard output and standard error: only here and in `modelwheel.cli.display.console`.
+
+Text of models, files and other programs goes through `modelwheel.util.text`, so that no command can print
+an escape sequence or a command to the service that collects the log.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+
+import typer
+
+from ..util.text import json_text, safe_lines
+
+
+def say(text: object, *, err: bool = False) -> None:
+    """Prints text of one or several lines."""
+    typer.echo(safe_lines(text), err=err)
+
+
+def say_error(sentence: object) -> None:
+    """Prints an error; the prefix is coloured on terminals that allow it (https://no-color.org)."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    prefix = "error" if plain else typer.style("error", fg="red", bold=True)
+    typer.echo(f"{prefix}: {safe_lines(sentence)}", err=True)
+
+
+def print_json(value: object) -> None:
+    """Prints a value of any type that `as_json` knows."""
+    from ..util.records import as_json
+
+    say_json(json.dumps(as_json(value), indent=2) + "\n")
+
+
+def say_json(text: str) -> None:
+    """Prints a JSON document; characters that must not be printed become its escapes."""
+    typer.echo(json_text(text), nl=False)
+
+
+class _Formatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return safe_lines(super().format(record))
+
+
+def log_to_stderr() -> None:
+    """Sends log records and Python's warnings to standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Formatter("%(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler])
+    logging.captureWarnings(capture=True)
+
+
+def tolerate_encodings() -> None:
+    """Shows characters that the terminal's encoding lacks as escapes, where Python would fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
