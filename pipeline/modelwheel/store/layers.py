@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..util.files import UnsafePathError, remove
+from ..util.files import FileDigest, UnsafePathError, remove
 from ..util.text import one_line
 from ..util.trees import open_regular
 from .blobs import Blobs
@@ -94,6 +94,12 @@ class Layer:
             self.drop(key, error.strerror or str(error))
         return None
 
+    def find(self, sha256: str, size: int | None = None) -> Path | None:
+        """The blob with this hash, verified; None if it is not here."""
+        size = self.blobs.size(sha256) if size is None else size
+        sound = size is not None and self.blobs.is_sound(FileDigest(sha256, size))
+        return self.blobs.path(sha256) if sound else None
+
     def drop(self, key: str, why: str) -> None:
         """Called with a record that does not count, and why."""
         _log.warning("ignoring the record %s: %s", self.record_path(key), one_line(why))
@@ -141,6 +147,13 @@ class Upstream(Layer):
     def peek(self, key: str) -> Record | None:
         try:
             return super().peek(key)
+        except OSError as error:
+            self._complain(error)
+            return None
+
+    def find(self, sha256: str, size: int | None = None) -> Path | None:
+        try:
+            return super().find(sha256, size)
         except OSError as error:
             self._complain(error)
             return None

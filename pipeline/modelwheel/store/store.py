@@ -19,7 +19,6 @@ from typing import Any
 
 from ..errors import StoreError
 from ..util.files import (
-    FileDigest,
     UnsafePathError,
     digest_stream,
     make_directory,
@@ -162,13 +161,8 @@ class Store:
 
     def blob(self, sha256: str) -> Path | None:
         """The read-only file with this content, verified; None if the store does not have it."""
-        for layer in self._layers:
-            path = layer.blobs.path(sha256)
-            with self.disk_errors(path):
-                size = layer.blobs.size(sha256)
-                if size is not None and layer.blobs.is_sound(FileDigest(sha256, size)):
-                    return path
-        return None
+        with self.disk_errors(self.blobs.path(sha256)):
+            return next(filter(None, (layer.find(sha256) for layer in self._layers)), None)
 
     def read_bytes(self, record: Record, name: str) -> bytes:
         """The content of one file, verified.
@@ -247,10 +241,10 @@ class Store:
     def _find(self, record: Record, name: str) -> tuple[Path, Layer]:
         """The blob of one file, verified, and where it was found."""
         file = record.files[name]
-        for layer in self._layers:
-            path = layer.blobs.path(file.sha256)
-            with self.disk_errors(path):
-                if layer.blobs.is_sound(file):
+        with self.disk_errors(self.blobs.path(file.sha256)):
+            for layer in self._layers:
+                path = layer.find(file.sha256, file.size)
+                if path is not None:
                     return path, layer
         raise self._damage(record, name)
 

@@ -250,6 +250,8 @@ def remove_tree(directory: Path) -> None:
     if not _is_windows():
         shutil.rmtree(directory, ignore_errors=True)
         return
+    if directory.is_symlink():  # rmtree refuses links, but walk follows the first one
+        return
     # rmtree fails on read-only files there, and blobs and git's objects are read-only.
     for folder, _, files in os.walk(directory):
         for name in files:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ import pytest
 from modelwheel.errors import StoreError
 from modelwheel.store.store import Store
 from tests.support.stores import KEY, make, open_store
+from tests.support.users import ordinary_user, public_path  # noqa: F401
 
 if sys.platform == "win32":
     pytest.skip("Windows has neither limits nor users of this kind", allow_module_level=True)
@@ -60,19 +59,6 @@ def test_a_full_disk_is_explained_and_leaves_nothing_half_written(
         assert store.publish(KEY, made) == store.lookup(KEY)
 
 
-@contextmanager
-def ordinary_user() -> Iterator[None]:
-    """Gives up root's right to write everywhere, for a while."""
-    is_root = os.geteuid() == 0
-    if is_root:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if is_root:
-            os.seteuid(0)
-
-
 def test_missing_permission_is_explained(tmp_path: Path) -> None:
     with open_store(tmp_path / "warm-up") as store:
         store.publish(KEY, make(tmp_path / "made"))
@@ -80,3 +66,28 @@ def test_missing_permission_is_explained(tmp_path: Path) -> None:
     closed.mkdir(mode=0o500)
     with ordinary_user(), pytest.raises(StoreError, match=r"closed.*permission denied"):
         Store(closed / "store").publish(KEY, tmp_path / "made")
+
+
+def test_a_read_only_store_serves_what_it_has(public_path: Path) -> None:  # noqa: F811
+    """Also as another user than the one who filled it, and without traces in it."""
+    with open_store(public_path / "store") as store:
+        record = store.publish(KEY, make(public_path / "made"))
+    for path in (public_path / "store").rglob("*"):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    (public_path / "store").chmod(0o555)
+    with ordinary_user(), open_store(public_path / "store") as store:
+        assert store.peek(KEY) == store.lookup(KEY) == record
+        with store.scratch() as scratch:
+            store.materialize(record, scratch / "out", link=True)
+            assert (scratch / "out" / "empty").read_bytes() == b""
+        kept = store.keep_directory()
+        assert not kept.is_relative_to(store.root)
+        assert kept.stat().st_mode & 0o777 == 0o700
+        message = "permission denied: correct the permissions, or set MODELWHEEL_CACHE_DIR to"
+        with pytest.raises(StoreError, match=message):
+            store.publish(KEY, public_path / "made")
+        with pytest.raises(StoreError, match=message), store.lock(KEY):
+            pass
+        store.close()
+        assert not kept.exists()
+        assert not kept.parent.exists()
