@@ -13,8 +13,16 @@ PACKAGE = Path(modelwheel.__file__).parent
 
 ALLOWED = {
     # Each has another half for Windows.
-    "util/trees.py": {"fwalk", "dir_fd", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"},
+    "util/trees.py": {
+        "fwalk",
+        "dir_fd",
+        "O_NOFOLLOW",
+        "O_NONBLOCK",
+        "O_CLOEXEC",
+        "O_DIRECTORY",
+    },
     "util/files.py": {"O_DIRECTORY"},
+    "util/process.py": {"resource"},
     "util/groups.py": {"killpg", "SIGKILL"},
     # Launched on POSIX systems alone; Windows has job objects.
     "sandbox/landlock.py": {"O_CLOEXEC", "O_PATH"},

@@ -6,7 +6,6 @@ Packaging reads these files and `wheel_template/`, and nothing else.
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -74,7 +73,8 @@ class Project:
             "costs": tune_lock.read_costs(request.spec.path),
             # The spec's digest has only the names of these files.
             "licenses": {
-                name: digest_file(path).sha256 for name, path in request.spec.license_texts.items()
+                name: hashlib.sha256(text).hexdigest()
+                for name, text in request.spec.license_texts.items()
             },
             "frozen": {str(size): _hashes(record) for size, record in self.frozen.items()},
             # A list, as the order of variants in the manifest follows it.
@@ -211,9 +211,8 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _copy_licenses(request: Request, directory: Path) -> None:
-    for name, path in request.spec.license_texts.items():
-        directory.mkdir(exist_ok=True)
-        shutil.copyfile(path, directory / name)
+    for name, text in request.spec.license_texts.items():
+        _write(directory / name, text)
 
 
 def _write_sources(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from dataclasses import replace
@@ -12,6 +13,8 @@ from urllib.request import url2pathname
 
 from ..errors import SourceError
 from ..util.files import CHUNK, digest_file
+from ..util.names import UnsafePathError
+from ..util.trees import open_plain
 from ..util.urls import redact
 from .rules import MAX_MODEL_BYTES
 
@@ -41,11 +44,18 @@ def download(url: str, sha256: str, target: Path, timeout: float) -> None:
         SourceError: The host cannot be reached or refuses, or the SHA-256 is another.
     """
     with target.open("wb") as file:
-        if urlsplit(url).scheme == "file":
+        if _is_local(url):
             _copy_local(url, file)
         else:
             _download(url, file, timeout)
     found = digest_file(target).sha256
+    if found != sha256 and _is_local(url):
+        # Without its hash: a spec may name any file of the machine, and its author need not be
+        # allowed to read it.
+        raise SourceError(
+            f"{redact(url)} does not have the SHA-256 {sha256}: the file changed or the pin is wrong; "
+            "`sha256sum FILE` prints what it has"
+        )
     if found != sha256:
         raise SourceError(
             f"{redact(url)}: expected SHA-256 {sha256}, got {found}: the data changed, the "
@@ -53,14 +63,23 @@ def download(url: str, sha256: str, target: Path, timeout: float) -> None:
         )
 
 
+def _is_local(url: str) -> bool:
+    return urlsplit(url).scheme == "file"
+
+
 def _copy_local(url: str, target: BinaryIO) -> None:
     path = Path(url2pathname(urlsplit(url).path))
     try:
-        source = path.open("rb")
+        with open_plain(path) as source:
+            if os.fstat(source.fileno()).st_size > MAX_MODEL_BYTES:
+                raise SourceError(f"{redact(url)} is larger than {MAX_MODEL_BYTES} bytes")
+            shutil.copyfileobj(source, target, CHUNK)
+    except UnsafePathError:
+        raise SourceError(f"{path} is not a regular file; correct the URL") from None
     except OSError as error:
+        if error.filename is None:
+            raise  # not the source but the disk
         raise SourceError(f"cannot read {path}: {error.strerror}; correct the URL") from error
-    with source:
-        shutil.copyfileobj(source, target, CHUNK)
 
 
 def _download(url: str, target: BinaryIO, timeout: float) -> None:

@@ -13,9 +13,8 @@ with `/` between components. Empty directories, permissions and times have no ef
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,19 +23,14 @@ from ..spec.sources import AnySource, ArchiveSource, DirectorySource, GitSource
 from ..store.keys import action_key
 from ..store.records import Record
 from ..store.store import Store
-from ..util.files import (
-    FileDigest,
-    UnsafePathError,
-    digest_stream,
-    remove_tree,
-)
+from ..util.files import FileDigest, remove_tree
 from ..util.text import one_line
-from ..util.trees import digest_tree, open_tree
+from ..util.trees import digest_tree
 from ..util.urls import redact
 from .archive import extract
+from .directory import copy_files, digest_files, list_files
 from .download import download
 from .git import fetch_tree
-from .rules import MAX_MODEL_BYTES, MAX_MODEL_FILES
 
 FETCH_TIMEOUT = 900.0
 """Seconds that one download may take."""
@@ -109,7 +103,7 @@ def source_key(source: AnySource) -> str:
     if isinstance(source, ArchiveSource):
         # Without the URL: the same content may move to another address.
         return action_key("source-archive", sha256=source.sha256, path=source.subdirectory)
-    return _directory_key(tree_sha256(source.location))
+    return _directory_key(_hash(source))
 
 
 @dataclass(frozen=True)
@@ -133,7 +127,7 @@ def look_up(source: AnySource, store: Store) -> KnownModel:
         SourceError: A local directory cannot be read, or contains anything but regular files.
     """
     if isinstance(source, DirectorySource):
-        digest = tree_sha256(source.location)
+        digest = _hash(source)
         return KnownModel(_directory_key(digest), digest, source.provenance(digest))
     key = source_key(source)
     record = store.peek(key)
@@ -152,13 +146,11 @@ def tree_sha256(directory: Path) -> str:
     Raises:
         SourceError: It cannot be read, or contains anything but regular files with portable names.
     """
-    _require_directory(directory)
-    try:
-        return tree_digest(digest_tree(directory))
-    except UnsafePathError as error:
-        raise _refusal(directory, error) from None
-    except OSError as error:
-        raise _unreadable(error) from error
+    return _hash(DirectorySource.at(directory))
+
+
+def _hash(source: DirectorySource) -> str:
+    return tree_digest(digest_files(source))
 
 
 def tree_digest(files: Mapping[str, FileDigest]) -> str:
@@ -191,53 +183,28 @@ def _download(source: GitSource | ArchiveSource, store: Store, key: str, timeout
 
 
 def _snapshot(source: DirectorySource, store: Store) -> FetchedModel:
-    _require_directory(source.location)
-    directory = store.keep_directory()
+    shown = str(source.location)
+    # Before a byte is copied.
+    _require_saved_model(list_files(source), shown, may_list=source.is_own)
+    copy = store.keep_directory()
     try:
-        files = _copy_tree(source.location, directory, store)
+        with store.disk_errors(copy):
+            files = copy_files(source, copy)
         tree = tree_digest(files)
-        _check_model(directory, files, str(source.location))
-        _require_tree(source.sha256, tree, str(source.location))
+        _check_model(copy, files, shown, may_list=source.is_own)
+        _require_tree(source.sha256, tree, shown, may_tell=source.is_own)
     except BaseException:
-        remove_tree(directory)
+        remove_tree(copy)
         raise
     for name in files:
         # Read-only, like a model from the store: what was hashed is what all steps read.
-        (directory / name).chmod(0o444)
-    return FetchedModel(_directory_key(tree), directory, tree, None, source.provenance(tree))
+        (copy / name).chmod(0o444)
+    return FetchedModel(_directory_key(tree), copy, tree, None, source.provenance(tree))
 
 
-def _copy_tree(source: Path, target: Path, store: Store) -> dict[str, FileDigest]:
-    """Copies and hashes in one pass, so that the hash describes the copy."""
-    files: dict[str, FileDigest] = {}
-    total = 0
-    with store.disk_errors(target):
-        try:
-            for name, file in open_tree(source):
-                copy = target / name
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                with copy.open("xb") as opened:
-                    files[name] = digest_stream(file, opened)
-                total += files[name].size
-                _check_size(len(files), total, source)
-        except UnsafePathError as error:
-            raise _refusal(source, error) from None
-        except OSError as error:
-            if error.filename is None or str(error.filename).startswith(str(target)):
-                raise  # not the source but the store
-            raise _unreadable(error) from error
-    return files
-
-
-def _check_size(count: int, total: int, source: Path) -> None:
-    if count > MAX_MODEL_FILES or total > MAX_MODEL_BYTES:
-        raise SourceError(
-            f"{source} has more than {MAX_MODEL_FILES} files or {MAX_MODEL_BYTES} bytes; "
-            "name the directory of the SavedModel itself"
-        )
-
-
-def _check_model(directory: Path, files: Mapping[str, FileDigest], shown: str) -> None:
+def _check_model(
+    directory: Path, files: Mapping[str, FileDigest], shown: str, *, may_list: bool = True
+) -> None:
     for name, file in files.items():
         if file.size < _LFS_POINTER_MAX_BYTES:
             with (directory / name).open("rb") as opened:
@@ -246,11 +213,17 @@ def _check_model(directory: Path, files: Mapping[str, FileDigest], shown: str) -
                         f"{shown}: {name!r} is a Git LFS pointer, not the file itself; pin an "
                         "archive or a directory that has the real files (`git lfs pull`)"
                     )
+    _require_saved_model(files, shown, may_list=may_list)
+
+
+def _require_saved_model(files: Collection[str], shown: str, *, may_list: bool) -> None:
     if "saved_model.pb" not in files:
-        raise SourceError(f"{shown} is not a SavedModel: {one_line(_what_is_there(files))}")
+        # A spec may name any directory of the machine: its author need not be allowed to list it.
+        there = one_line(_what_is_there(files)) if may_list else "it has no saved_model.pb"
+        raise SourceError(f"{shown} is not a SavedModel: {there}")
 
 
-def _what_is_there(files: Mapping[str, FileDigest]) -> str:
+def _what_is_there(files: Collection[str]) -> str:
     if "saved_model.pbtxt" in files:
         return "it has a saved_model.pbtxt but no saved_model.pb; save it in binary form"
     models = [str(Path(name).parent) for name in sorted(files) if name.endswith("/saved_model.pb")]
@@ -260,35 +233,13 @@ def _what_is_there(files: Mapping[str, FileDigest]) -> str:
     return f"it has no saved_model.pb; there is {there}"
 
 
-def _require_tree(expected: str | None, found: str, shown: str) -> None:
+def _require_tree(expected: str | None, found: str, shown: str, *, may_tell: bool = True) -> None:
     if expected is not None and expected != found:
+        got = f"got {found}" if may_tell else "which it does not have"
         raise SourceError(
-            f"{shown}: expected tree SHA-256 {expected}, got {found}: "
-            "the data changed or the pin is wrong"
+            f"{shown}: expected tree SHA-256 {expected}, {got}: the data changed or the pin is wrong"
         )
-
-
-def _require_directory(directory: Path) -> None:
-    if directory.is_dir():
-        return
-    if directory.exists():
-        raise SourceError(f"{directory} is a file; name the directory of the SavedModel")
-    parent = directory.parent
-    there = [path.name for path in parent.iterdir() if path.is_dir()] if parent.is_dir() else []
-    near = difflib.get_close_matches(directory.name, there, n=1)
-    hint = f"did you mean {str(parent / near[0])!r}?" if near else "correct the path"
-    raise SourceError(f"there is no directory {directory}; {hint}")
 
 
 def _directory_key(tree: str) -> str:
     return action_key("source-directory", tree_sha256=tree)
-
-
-def _refusal(directory: Path, error: UnsafePathError) -> SourceError:
-    return SourceError(f"{directory} is refused: {one_line(error)}; a model has regular files only")
-
-
-def _unreadable(error: OSError) -> SourceError:
-    return SourceError(
-        f"cannot read {one_line(error.filename)}: {error.strerror}; correct its permissions"
-    )

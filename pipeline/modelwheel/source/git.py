@@ -8,17 +8,30 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from ..errors import SourceError
-from ..util.files import NameSet, UnsafePathError, copy_exactly
-from ..util.process import Completed, ProcessError, ProcessTimeoutError, run
+from ..util.files import copy_exactly
+from ..util.names import UnsafePathError
+from ..util.process import Ceiling, Completed, ProcessError, ProcessTimeoutError, read_output, run
 from ..util.text import one_line
 from ..util.urls import redact
-from .rules import MAX_MODEL_BYTES, MAX_MODEL_FILES, suggest_directory
+from .rules import MAX_MODEL_BYTES, MAX_MODEL_DIRECTORIES, Tally, suggest_directory
+
+_T = TypeVar("_T")
+
+_CEILING = Ceiling(memory_bytes=4 << 30, file_bytes=2 * MAX_MODEL_BYTES)
+"""What one git may use, where the system can say so: a small pack may unpack to any size."""
+
+_MAX_LINE = 8 << 10
+"""Bytes of one line of a listing: a mode, a kind, an id, and a name that is far longer than allowed."""
+
+_LISTED_DIRECTORIES = 1000
+"""How many directories are read to suggest one."""
 
 _OPTIONS = (
     ("protocol.version", "2"),  # lets any commit be asked for by its id
@@ -86,11 +99,13 @@ _REASONS = (
 )
 
 
+_DIRECTORY = "040000"
+
+
 @dataclass(frozen=True)
 class _Entry:
-    """One line of `git ls-tree`."""
+    """A file of the tree."""
 
-    mode: str
     object_id: str
     name: str
 
@@ -112,14 +127,31 @@ class _Repository:
         self, *args: str, content: bytes | None = None, stdout: BinaryIO | None = None
     ) -> Completed:
         """Runs git on this repository, in the caller's directory: a relative URL means that."""
-        options = [part for name, value in _OPTIONS for part in ("-c", f"{name}={value}")]
         return run(
-            ["git", *options, f"--git-dir={self.directory}", *args],
+            self._command(args),
             env=self._environment(),
             input=content,
             timeout=self.timeout,
             stdout=stdout,
+            ceiling=_CEILING,
         )
+
+    def read(self, use: Callable[[Iterator[bytes]], _T], *args: str) -> _T:
+        """Runs git and passes the entries of its listing, which end with NUL, to `use`.
+
+        Git is stopped when `use` returns or raises: a small tree may have any number of entries.
+        """
+        return read_output(
+            self._command(args),
+            lambda output: use(_split(output)),
+            env=self._environment(),
+            timeout=self.timeout,
+            ceiling=_CEILING,
+        )
+
+    def _command(self, args: Sequence[str]) -> list[str]:
+        options = [part for name, value in _OPTIONS for part in ("-c", f"{name}={value}")]
+        return ["git", *options, f"--git-dir={self.directory}", *args]
 
     def create(self, *, partial: bool) -> None:
         # The URL goes through the configuration: no spelling of it can look like an option.
@@ -239,19 +271,12 @@ def _list_files(repository: _Repository, path: str) -> list[_Entry]:
         )
     tree = f"{repository.commit}:{path}"
     _require_directory(repository, tree, path)
-    entries = _list_tree(repository, tree)
-    if len(entries) > MAX_MODEL_FILES:
-        raise SourceError(f"{_place(repository, path)} has more than {MAX_MODEL_FILES} files")
-    names = NameSet()
     try:
-        for entry in entries:
-            names.add(entry.name)
-            # Regular files have mode 100644 or 100755; of both only the content counts.
-            if not entry.mode.startswith("100"):
-                raise UnsafePathError(f"{entry.name!r} is {_kind(entry.mode)}, not a regular file")
+        # `-z`: otherwise git quotes unusual names (core.quotePath). `-t`: directories, too, of which
+        # a small repository may have any number without a file in them.
+        return repository.read(_read_entries, "ls-tree", "-r", "-t", "-z", tree)
     except UnsafePathError as error:
         raise SourceError(f"{_place(repository, path)} is refused: {one_line(error)}") from None
-    return entries
 
 
 def _require_directory(repository: _Repository, tree: str, path: str) -> None:
@@ -270,20 +295,49 @@ def _require_directory(repository: _Repository, tree: str, path: str) -> None:
 
 
 def _directories(repository: _Repository) -> list[str]:
-    listing = repository.git("ls-tree", "-r", "-d", "-z", "--name-only", repository.commit)
-    return [os.fsdecode(name) for name in listing.stdout.split(b"\0") if name]
+    def read(lines: Iterator[bytes]) -> list[str]:
+        return [os.fsdecode(name) for name in islice(lines, _LISTED_DIRECTORIES)]
+
+    try:
+        return repository.read(read, "ls-tree", "-r", "-d", "-z", "--name-only", repository.commit)
+    except UnsafePathError:  # only a suggestion
+        return []
 
 
-def _list_tree(repository: _Repository, tree: str) -> list[_Entry]:
-    entries = []
-    # `-z`: otherwise git quotes unusual names (core.quotePath).
-    for line in repository.git("ls-tree", "-r", "-z", tree).stdout.split(b"\0"):
-        if line:
-            # <mode> SP <type> SP <object id> TAB <name>, the name as bytes
-            description, name = line.split(b"\t", 1)
-            mode, _, object_id = description.decode().split(" ")
-            # What is not UTF-8 is refused later, by NameSet.
-            entries.append(_Entry(mode, object_id, name.decode(errors="surrogateescape")))
+def _split(output: BinaryIO) -> Iterator[bytes]:
+    """The parts of a listing that end with NUL; the rest, if git was stopped, is left out."""
+    rest = b""
+    while chunk := output.read(_MAX_LINE):
+        *lines, rest = (rest + chunk).split(b"\0")
+        yield from lines
+        if len(rest) > _MAX_LINE:
+            raise UnsafePathError("a file name is too long")
+
+
+def _read_entries(lines: Iterator[bytes]) -> list[_Entry]:
+    """The files of a listing of `git ls-tree -r -t -z`.
+
+    Raises:
+        UnsafePathError: There are too many, or one is not a regular file with a portable name.
+    """
+    entries, tally, directories = [], Tally(), 0
+    for line in lines:
+        # <mode> SP <type> SP <object id> TAB <name>, the name as bytes
+        description, _, encoded = line.partition(b"\t")
+        mode, _, rest = description.decode().partition(" ")
+        # What is not UTF-8 is refused by the tally.
+        name = encoded.decode(errors="surrogateescape")
+        if mode == _DIRECTORY:
+            directories += 1
+            if directories > MAX_MODEL_DIRECTORIES:
+                raise UnsafePathError(f"it has more than {MAX_MODEL_DIRECTORIES} directories")
+            continue
+        tally.count()
+        tally.add(name)
+        # Regular files have mode 100644 or 100755; of both only the content counts.
+        if not mode.startswith("100"):
+            raise UnsafePathError(f"{name!r} is {_kind(mode)}, not a regular file")
+        entries.append(_Entry(rest.partition(" ")[2], name))
     return entries
 
 

@@ -5,9 +5,52 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from ..util.names import NameSet, UnsafePathError
+
 MAX_MODEL_FILES = 10_000
+MAX_MODEL_DIRECTORIES = 10_000
 MAX_MODEL_BYTES = 4 << 30
 """Beyond these it is a mistake, or a decompression bomb."""
+
+
+class Tally:
+    """Counts what a source has, and refuses more than a model may have, before it is made."""
+
+    def __init__(self) -> None:
+        self._names = NameSet()
+        self._files = self._bytes = 0
+
+    def count(self, size: int = 0) -> None:
+        """Counts one file, whatever its name.
+
+        Raises:
+            UnsafePathError: There are too many, or they are too large together.
+        """
+        self._files += 1
+        self.grow(size)
+        if self._files > MAX_MODEL_FILES:
+            raise UnsafePathError(f"it has more than {MAX_MODEL_FILES} files")
+
+    def grow(self, size: int) -> None:
+        """Counts `size` bytes.
+
+        Raises:
+            UnsafePathError: They are too many together.
+        """
+        self._bytes += size
+        if self._bytes > MAX_MODEL_BYTES:
+            raise UnsafePathError(f"it has more than {MAX_MODEL_BYTES} bytes")
+
+    def add(self, name: str) -> None:
+        """Adds the name of a file of the model, with the directories that it needs.
+
+        Raises:
+            UnsafePathError: The name is unsafe or not portable, clashes with an earlier one, or
+                there are too many directories.
+        """
+        self._names.add(name)
+        if self._names.directory_count > MAX_MODEL_DIRECTORIES:
+            raise UnsafePathError(f"it has more than {MAX_MODEL_DIRECTORIES} directories")
 
 
 def suggest_directory(path: str, existing: Iterable[str]) -> str:

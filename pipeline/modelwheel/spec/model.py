@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
 from packaging.version import InvalidVersion, Version
@@ -21,7 +21,10 @@ from pydantic import (
     field_validator,
 )
 
+from ..errors import SpecError
 from ..levels import LEVELS, Level, default_levels
+from ..util.names import NameSet, UnsafePathError
+from ..util.trees import read_below
 from ..util.words import nearest_word, suggest
 from .batching import MAX_BATCH_SIZE, Batching
 from .fields import (
@@ -196,18 +199,34 @@ class PackageSection(Section):
         return names
 
 
+MAX_LICENSE_BYTES = 1 << 20
+"""The longest licences have 100 kB."""
+
+
 def _find_unusable_files(directory: Path, names: Sequence[str]) -> Iterator[Mistake]:
-    """Files that are missing, or that would overwrite each other in one directory of the wheel."""
-    seen: dict[str, str] = {}
+    """Files that cannot be read, or that could not be together in one directory of the wheel."""
+    seen, together = dict[str, str](), NameSet()
     for index, name in enumerate(names):
-        path = directory / name
-        if not path.is_file():
+        base = PurePosixPath(name).name
+        try:
+            read_below(directory, name, MAX_LICENSE_BYTES)
+        except FileNotFoundError:
             wrong = f"there is no file '{name}' in the directory of the spec"
             yield Mistake(wrong, "Add the file or correct the path", (index,))
-        if seen.setdefault(path.name, name) != name:
-            wrong = f"'{seen[path.name]}' and '{name}' have the same file name"
+        except UnsafePathError as error:
+            yield Mistake(str(error), "Put the text itself there", (index,))
+        except OSError as error:
+            wrong = f"'{name}' cannot be read: {error.strerror}"
+            yield Mistake(wrong, "Correct its permissions", (index,))
+        if seen.setdefault(base, name) != name:
+            wrong = f"'{seen[base]}' and '{name}' have the same file name"
             hint = "Rename one: the wheel keeps both in one directory"
             yield Mistake(wrong, hint, (index,))
+            continue
+        try:
+            together.add(base)
+        except UnsafePathError as error:
+            yield Mistake(str(error), "Rename it: wheels are installed on every system", (index,))
 
 
 _Bound = Annotated[StrictFloat, Field(ge=0)]
@@ -336,6 +355,7 @@ class Spec(Section):
     )
 
     _path: Path = PrivateAttr(default=Path("spec.yaml"))
+    _licenses: dict[str, bytes] = PrivateAttr(default_factory=dict)
 
     def model_post_init(self, context: Any) -> None:
         """Takes the file's path from the validation context, `{"path": Path}`."""
@@ -396,10 +416,23 @@ class Spec(Section):
         return (self.source or own).resolve(self.directory)
 
     @property
-    def license_texts(self) -> dict[str, Path]:
-        """The licence texts by the names that they have in the wheel."""
-        paths = (self.directory / name for name in self.package.license_files)
-        return {path.name: path for path in paths}
+    def license_texts(self) -> Mapping[str, bytes]:
+        """The licence texts by the names that they have in the wheel; each is read once.
+
+        Raises:
+            SpecError: One cannot be read any more, or is not a plain file.
+        """
+        for name in self.package.license_files:
+            if PurePosixPath(name).name not in self._licenses:
+                try:
+                    text = read_below(self.directory, name, MAX_LICENSE_BYTES)
+                except (OSError, UnsafePathError) as error:
+                    raise SpecError(
+                        f"{self.path}: package.license_files: cannot read {name!r}: {error}; "
+                        "put the text itself there"
+                    ) from None
+                self._licenses[PurePosixPath(name).name] = text
+        return self._licenses
 
     @property
     def identifier(self) -> str:

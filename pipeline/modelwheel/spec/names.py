@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 
+from ..util.names import WINDOWS_DEVICES
 from .fields import mistake
 
 NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,62}$"
@@ -31,9 +32,6 @@ requires static_cast template this throw try typeid typename using virtual wchar
 # or the C headers define.
 _TAKEN = _words("assert errno linux offsetof posix setjmp std stderr stdin stdout unix")
 _OURS = _words("modelwheel tfaot tfaot_model")
-_WINDOWS_DEVICES = frozenset(
-    ["aux", "con", "nul", "prn"] + [f"{port}{n}" for port in ("com", "lpt") for n in range(10)]
-)
 
 _RESERVED = {
     **dict.fromkeys(_TAKEN, "is a name of the C and C++ standard libraries or compilers"),
@@ -62,7 +60,7 @@ def check_model_name(name: str) -> str:
     identifier = to_identifier(name)
     if identifier in _RESERVED:
         raise mistake(f"'{name}' {_RESERVED[identifier]}", f"Try '{name}-model'")
-    if identifier in _WINDOWS_DEVICES:
+    if identifier in WINDOWS_DEVICES:
         raise mistake(f"'{name}' is a device on Windows, not a file", f"Try '{name}-model'")
     if re.search(r"_bs\d+$", identifier):
         wrong = f"'{name}' ends like the name of the class for one batch size"

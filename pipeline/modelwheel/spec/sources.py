@@ -230,6 +230,19 @@ class DirectorySource(_ModelSource):
         return cls.model_construct(directory=str(directory))
 
     @property
+    def is_own(self) -> bool:
+        """Whether errors may show what is in it: the user typed it, or it is in the spec's checkout.
+
+        A spec may name any directory of the machine; its author need not be allowed to list it.
+        """
+        # Only `resolve`, which every spec goes through, sets the directory.
+        if self._directory == Path():
+            return True
+        home = self._directory.resolve()
+        checkout = next((d for d in (home, *home.parents) if (d / ".git").exists()), home)
+        return self.location.resolve().is_relative_to(checkout)
+
+    @property
     def location(self) -> Path:
         """The directory, with the spec's directory before a relative path."""
         return self._directory / self.directory

@@ -12,7 +12,6 @@ from typing import BinaryIO
 
 from ..util.files import (
     FileDigest,
-    UnsafePathError,
     digest_stream,
     make_directory,
     remove,
@@ -20,6 +19,7 @@ from ..util.files import (
     sync,
     sync_directory,
 )
+from ..util.names import UnsafePathError
 from ..util.trees import open_regular
 from .disk import is_damage, listed
 

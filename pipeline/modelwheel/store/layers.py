@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..util.files import FileDigest, UnsafePathError, remove
+from ..util.files import FileDigest, remove
+from ..util.names import UnsafePathError
 from ..util.text import one_line
 from ..util.trees import open_regular
 from .blobs import Blobs

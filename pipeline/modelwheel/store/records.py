@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..util.files import FileDigest, check_names
+from ..util.files import FileDigest
+from ..util.names import check_names
 from .keys import canonical, digest
 from .signatures import Signer, verify
 

@@ -19,7 +19,6 @@ from typing import Any
 
 from ..errors import StoreError
 from ..util.files import (
-    UnsafePathError,
     digest_stream,
     make_directory,
     remove,
@@ -27,6 +26,7 @@ from ..util.files import (
     replace,
     write_atomically,
 )
+from ..util.names import UnsafePathError
 from ..util.trees import open_regular, open_tree
 from .disk import default_root, disk_errors, is_read_only, work_errors
 from .layers import Layer, OwnLayer, Policy, Upstream

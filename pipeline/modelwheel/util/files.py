@@ -1,16 +1,13 @@
-"""Safe file names, digests of files, and writes that are complete or absent."""
+"""Digests of files, and writes that are complete or absent."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import stat
 import time
-import unicodedata
 import uuid
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,19 +16,8 @@ from typing import IO, BinaryIO
 CHUNK = 1 << 20
 """Bytes read at a time."""
 
-# PATH_MAX of macOS, NAME_MAX of Linux: longer names cannot exist on every system.
-MAX_NAME_BYTES = 1024
-MAX_COMPONENT_BYTES = 255
-
 _WAITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds between attempts to rename on Windows: readers and virus scanners hold files open."""
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_DRIVE = re.compile(r"[A-Za-z]:")
-
-
-class UnsafePathError(ValueError):
-    """A file is not regular, or its name is not safe or portable; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -42,95 +28,6 @@ class FileDigest:
     """Lower-case hexadecimal SHA-256."""
     size: int
     """Bytes."""
-
-
-def name_problem(name: str) -> str | None:
-    """Why `name` is not a safe, relative, portable POSIX path; None if it is one.
-
-    A name without a problem stays below any directory that it is joined to.
-    """
-    try:
-        length = len(name.encode())
-    except UnicodeEncodeError:
-        return "is not valid UTF-8"
-    if not name:
-        return "is empty"
-    if length > MAX_NAME_BYTES:
-        return f"is longer than {MAX_NAME_BYTES} bytes"
-    if _CONTROL.search(name):
-        return "contains a control character"
-    if "\\" in name:
-        return "contains a backslash"
-    if name.startswith("/") or _DRIVE.match(name):
-        return "is an absolute path"
-    return _component_problem(name.split("/"))
-
-
-def _component_problem(components: list[str]) -> str | None:
-    if ".." in components:
-        return "climbs out of its directory with '..'"
-    if "" in components or "." in components:
-        return "has an empty or '.' component"
-    if any(len(component.encode()) > MAX_COMPONENT_BYTES for component in components):
-        return f"has a component longer than {MAX_COMPONENT_BYTES} bytes"
-    return None
-
-
-def check_names(names: Iterable[str]) -> None:
-    """Checks that file names are safe and can exist together on every file system.
-
-    Two names clash if they, or their parent directories, differ only in letter case or Unicode
-    form, if one occurs twice, or if one is a parent directory of the other.
-
-    Raises:
-        UnsafePathError: The first name that is unsafe, or two that clash.
-    """
-    seen = NameSet()
-    for name in names:
-        seen.add(name)
-
-
-class NameSet:
-    """File names that can exist together on every file system; see `check_names`."""
-
-    def __init__(self) -> None:
-        self._files: dict[str, str] = {}
-        self._directories: dict[str, str] = {}
-
-    def add(self, name: str) -> None:
-        """Adds one name.
-
-        Raises:
-            UnsafePathError: It is unsafe, or clashes with an earlier one.
-        """
-        if problem := name_problem(name):
-            raise UnsafePathError(f"the file name {name!r} {problem}")
-        for parent in _parents(name):
-            folded = _fold(parent)
-            self._refuse(self._files.get(folded), name)
-            # Two spellings of a directory are one directory on some systems, and two on others.
-            if self._directories.setdefault(folded, parent) != parent:
-                self._refuse(self._directories[folded], name)
-        folded = _fold(name)
-        self._refuse(self._files.get(folded) or self._directories.get(folded), name)
-        self._files[folded] = name
-
-    def _refuse(self, other: str | None, name: str) -> None:
-        if other is not None:
-            raise UnsafePathError(f"the file names {other!r} and {name!r} clash")
-
-
-def _parents(name: str) -> Iterator[str]:
-    cut = name.find("/")
-    while cut != -1:
-        yield name[:cut]
-        cut = name.find("/", cut + 1)
-
-
-def _fold(name: str) -> str:
-    # Case folding may undo the normal form, so there are two normalisations, as in the definition
-    # of canonical caseless matching (The Unicode Standard, section 3.13).
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def digest_file(path: Path) -> FileDigest:

@@ -7,17 +7,24 @@ import os
 import shlex
 import signal
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar, cast
 
 from ..errors import ModelwheelError
 from .groups import CREATION_FLAGS, interrupt_group, kill_group
 from .urls import redact
 
 _log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+_MAX_SAID = 1 << 20
+"""Bytes that are read of what a program wrote to standard error."""
 
 _TAIL_LINES = 20
 _REAP_SECONDS = 5
@@ -51,6 +58,16 @@ class ProcessTimeoutError(ProcessError):
 
 
 @dataclass(frozen=True)
+class Ceiling:
+    """What a program and each program that it starts may use; only Linux enforces it here."""
+
+    memory_bytes: int
+    """Of data; mapped files do not count."""
+    file_bytes: int
+    """Of each file that is written."""
+
+
+@dataclass(frozen=True)
 class Completed:
     """A program that ran to its end."""
 
@@ -75,6 +92,7 @@ def run(
     timeout: float | None = None,
     stdout: BinaryIO | None = None,
     check: bool = True,
+    ceiling: Ceiling | None = None,
 ) -> Completed:
     """Runs a program to its end, without a shell, and captures what it writes.
 
@@ -89,6 +107,7 @@ def run(
         timeout: Seconds.
         stdout: A binary file that receives standard output in place of `Completed.stdout`.
         check: Whether an exit code other than 0 is an error.
+        ceiling: What it may use.
 
     Raises:
         ProcessError: It could not be started, or `check` is set and it failed.
@@ -97,7 +116,7 @@ def run(
     command = tuple(map(str, argv))
     shown = _pasteable(command, cwd)
     _log.debug("$ %s", shown)
-    out, err, returncode = _communicate(command, shown, cwd, env, input, timeout, stdout)
+    out, err, returncode = _communicate(command, shown, cwd, env, input, timeout, stdout, ceiling)
     if check and returncode != 0:
         raise _failure(shown, returncode, out, err)
     return Completed(command, returncode, out, err)
@@ -130,7 +149,7 @@ def stream(
     shown = _pasteable(command, cwd)
     _log.debug("$ %s", shown)
     # Both streams in one pipe: lines keep their order, and no second pipe can fill up unread.
-    process = _start(command, shown, cwd, env, subprocess.PIPE, subprocess.STDOUT, has_input=False)
+    process = _start(command, shown, cwd, env, subprocess.PIPE, subprocess.STDOUT)
     assert process.stdout is not None
     lines: list[str] = []
     try:
@@ -146,6 +165,65 @@ def stream(
         with _alive_lock:
             _alive.discard(process)
     return Completed(command, process.returncode, "\n".join(lines).encode(), b"")
+
+
+def read_output(
+    argv: Sequence[str | Path],
+    use: Callable[[BinaryIO], _T],
+    *,
+    env: Mapping[str, str] | None = None,
+    timeout: float,
+    ceiling: Ceiling | None = None,
+) -> _T:
+    """Runs a program whose output may be endless; it is killed when `use` returns or raises.
+
+    Args:
+        argv: The program and its arguments.
+        use: Called with standard output; what it returns is the result.
+        env: Its whole environment; the caller's by default.
+        timeout: Seconds.
+        ceiling: What it may use.
+
+    Raises:
+        ProcessError: It could not be started, or it failed and `use` read its output to the end.
+        ProcessTimeoutError: It took longer than `timeout`.
+    """
+    command = tuple(map(str, argv))
+    shown = _pasteable(command, None)
+    _log.debug("$ %s", shown)
+    with tempfile.TemporaryFile() as errors:
+        process = _start(
+            command, shown, None, env, subprocess.PIPE, errors.fileno(), ceiling=ceiling
+        )
+        assert process.stdout is not None
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            kill_group(process)
+
+        timer = threading.Timer(timeout, stop)
+        timer.start()
+        try:
+            result = use(cast("BinaryIO", process.stdout))
+            ended = not process.stdout.read(1)
+            if ended:
+                process.wait()
+        finally:
+            timer.cancel()
+            kill_group(process)
+            process.stdout.close()
+            process.wait()
+            with _alive_lock:
+                _alive.discard(process)
+        errors.seek(0)
+        said = errors.read(_MAX_SAID)
+    if late.is_set():
+        message = f"`{shown}` took longer than {timeout:g} s and was stopped"
+        raise ProcessTimeoutError(_with_tail(message, b"", said), output=_text(said))
+    if ended and process.returncode != 0:
+        raise _failure(shown, process.returncode, b"", said)
+    return result
 
 
 def _interrupt(process: subprocess.Popen[bytes]) -> None:
@@ -176,6 +254,7 @@ def _communicate(
     content: bytes | None,
     timeout: float | None,
     stdout: BinaryIO | None,
+    ceiling: Ceiling | None,
 ) -> tuple[bytes, bytes, int]:
     process = _start(
         command,
@@ -185,6 +264,7 @@ def _communicate(
         subprocess.PIPE if stdout is None else stdout,
         subprocess.PIPE,
         has_input=content is not None,
+        ceiling=ceiling,
     )
     try:
         out, err = process.communicate(content, timeout)
@@ -209,7 +289,8 @@ def _start(
     stdout: BinaryIO | int,
     stderr: int,
     *,
-    has_input: bool,
+    has_input: bool = False,
+    ceiling: Ceiling | None = None,
 ) -> subprocess.Popen[bytes]:
     # Started under the lock: `kill_all` must not miss a program that starts meanwhile.
     with _alive_lock:
@@ -232,7 +313,26 @@ def _start(
                 f"cannot start `{shown}`: {reason}; install {command[0]!r} or put it on PATH"
             ) from error
         _alive.add(process)
+    _lower(process, ceiling)
     return process
+
+
+def _lower(process: subprocess.Popen[bytes], ceiling: Ceiling | None) -> None:
+    """Sets the limits of a program that has just started, before it starts others."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    # Not a function to run before exec: Python must not run in a fork of a process with threads.
+    if ceiling is None or not hasattr(resource, "prlimit"):
+        return
+    for kind, limit in (
+        (resource.RLIMIT_DATA, ceiling.memory_bytes),
+        (resource.RLIMIT_FSIZE, ceiling.file_bytes),
+    ):
+        # It may have ended, or have a lower limit already.
+        with suppress(OSError, ValueError):
+            resource.prlimit(process.pid, kind, (limit, limit))
 
 
 def _kill_and_reap(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:

@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from .files import FileDigest, NameSet, UnsafePathError, digest_stream
+from .files import FileDigest, digest_stream
+from .names import MAX_DEPTH, NameSet, UnsafePathError, name_problem
+
+_NEVER_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""Opening a pipe would wait for its writer; Windows has no such pipes, and changes line ends."""
 
 _JUNCTION = 0xA0000003
 """IO_REPARSE_TAG_MOUNT_POINT: Windows reports a junction as a directory, not as a symbolic link."""
@@ -43,6 +47,78 @@ def open_regular(path: Path) -> BinaryIO:
     return _open_path(path.name, path)
 
 
+def open_plain(path: Path) -> BinaryIO:
+    """Opens a regular file, or one that a link leads to; never waits for the writer of a pipe.
+
+    Raises:
+        UnsafePathError: It is something else.
+        OSError: It does not exist or cannot be read.
+    """
+    # By the file itself too: Windows cannot open a directory, and has no O_NONBLOCK.
+    _require_kind(path.name, path.stat(), directory=False)
+    file = os.fdopen(os.open(path, os.O_RDONLY | _NEVER_WAIT), "rb")
+    try:
+        _require_kind(path.name, os.fstat(file.fileno()), directory=False)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def open_below(directory: Path, name: str) -> BinaryIO:
+    """Opens the file `name` below `directory` as `open_tree` opens it: no link is followed.
+
+    The caller may name a link as `directory`, but nothing in `name` may be one.
+
+    Args:
+        directory: An existing directory.
+        name: A relative POSIX path.
+
+    Raises:
+        UnsafePathError: It is not a regular file, a directory on the way is not one, or
+            `name_problem` refuses the name.
+        OSError: It does not exist or cannot be read.
+    """
+    if problem := name_problem(name):
+        raise UnsafePathError(f"the file name {name!r} {problem}")
+    *parents, last = name.split("/")
+    if not hasattr(os, "fwalk"):
+        for length in range(1, len(parents) + 1):
+            inner = "/".join(parents[:length])
+            _require_kind(inner, (directory / inner).lstat(), directory=True)
+        return _open_path(name, directory / name)
+    descriptor = os.open(directory, _directory_flags())
+    try:
+        for parent in parents:
+            _require_kind(parent, os.lstat(parent, dir_fd=descriptor), directory=True)
+            flags = _directory_flags() | os.O_NOFOLLOW
+            inside = os.open(parent, flags, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inside
+        _require_kind(name, os.lstat(last, dir_fd=descriptor), directory=False)
+        return _open_at(descriptor, last, directory / name)
+    finally:
+        os.close(descriptor)
+
+
+def read_below(directory: Path, name: str, limit: int) -> bytes:
+    """The content of a file that `open_below` opens.
+
+    Raises:
+        UnsafePathError: As `open_below`, or it has more than `limit` bytes.
+        OSError: It does not exist or cannot be read.
+    """
+    with open_below(directory, name) as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise UnsafePathError(f"{name!r} has more than {limit} bytes")
+    return content
+
+
+def _directory_flags() -> int:
+    return os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
 def _open_by_descriptors(root: Path) -> Iterator[tuple[str, BinaryIO]]:
     names = NameSet()
     # fwalk compares what it opened with what it listed (`samestat`), and does not enter a directory
@@ -53,6 +129,7 @@ def _open_by_descriptors(root: Path) -> Iterator[tuple[str, BinaryIO]]:
         prefix = _prefix(Path(folder), root)
         # In place: the walk enters them in this order, which has to be the same everywhere.
         subdirectories.sort()
+        _require_shallow(prefix, subdirectories)
         for name in subdirectories:
             _require_kind(prefix + name, os.lstat(name, dir_fd=descriptor), directory=True)
         for name in sorted(files):
@@ -67,12 +144,21 @@ def _open_by_paths(root: Path) -> Iterator[tuple[str, BinaryIO]]:
     for folder, subdirectories, files in os.walk(root, onerror=_reraise, followlinks=False):
         prefix = _prefix(Path(folder), root)
         subdirectories.sort()
+        _require_shallow(prefix, subdirectories)
         for name in subdirectories:
             _require_kind(prefix + name, Path(folder, name).lstat(), directory=True)
         for name in sorted(files):
             names.add(prefix + name)
             with _open_path(prefix + name, Path(folder, name)) as file:
                 yield prefix + name, file
+
+
+def _require_shallow(prefix: str, subdirectories: list[str]) -> None:
+    """Before the walk enters them: it is recursive and keeps a descriptor open for each level."""
+    if subdirectories and prefix.count("/") >= MAX_DEPTH - 1:
+        raise UnsafePathError(
+            f"{prefix + subdirectories[0]!r} is more than {MAX_DEPTH - 1} directories deep"
+        )
 
 
 def _prefix(folder: Path, root: Path) -> str:
@@ -121,7 +207,9 @@ def _require_kind(name: str, status: os.stat_result, *, directory: bool) -> None
     if getattr(status, "st_reparse_tag", 0) == _JUNCTION:
         raise UnsafePathError(f"{name!r} is a junction, not a regular file")
     if not fits:
-        raise UnsafePathError(f"{name!r} is {_kind(status.st_mode)}, not a regular file")
+        wanted = "a directory" if directory else "a regular file"
+        kind = "a regular file" if stat.S_ISREG(status.st_mode) else _kind(status.st_mode)
+        raise UnsafePathError(f"{name!r} is {kind}, not {wanted}")
 
 
 def _kind(mode: int) -> str:

@@ -20,7 +20,7 @@ from packaging.metadata import Metadata
 from ..assembly.manifest import Manifest
 from ..errors import SourceError, WheelError
 from ..packaging.checksums import CHECKSUMS, parse_checksums
-from ..source.archive import DAMAGE, read_members
+from ..source.members import DAMAGE, read_members
 from ..util.files import FileDigest, digest_stream
 from ..util.text import one_line
 from .wheel import (

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from modelwheel.errors import SourceError
-from modelwheel.source import archive
+from modelwheel.source import archive, rules
 from modelwheel.source.fetch import fetch, source_key
 from modelwheel.spec.sources import ArchiveSource
 from modelwheel.store.store import Store
@@ -157,6 +157,10 @@ MEMBERS: dict[str, tuple[dict[str, object], str]] = {
     "control": ({"name": "pack/model/a\nb"}, "control character"),
     "component": ({"name": f"pack/model/{'x' * 256}"}, "longer than 255"),
     "length": ({"name": "pack/model" + "/abcdefg" * 130}, "longer than 1024"),
+    "depth": ({"name": "pack/model" + "/d" * 40}, "more than 32 directories deep"),
+    "depth elsewhere": ({"name": "d/" * 40 + "x"}, "more than 32 directories deep"),
+    "device of Windows": ({"name": "pack/model/aux.txt"}, "is a device on Windows"),
+    "character of Windows": ({"name": "pack/model/a?b"}, "'?', which Windows refuses"),
     "twice": ({"name": "pack/model/saved_model.pb"}, "clash"),
     "case": ({"name": "pack/model/Saved_Model.pb"}, "clash"),
     "case of a directory": ({"name": "pack/model/Variables/x"}, "clash"),
@@ -233,7 +237,7 @@ def test_a_zip_file_that_lies_about_sizes(tmp_path: Path, store: Store, size: in
         opened.writestr("pack/model/saved_model.pb", bytes(1000))
         opened.infolist()[0].file_size = size
     message = refusal(local(tmp_path, file.getvalue()), store)
-    assert ("damaged" if size == 1 else "more than 10000 files or") in message
+    assert ("damaged" if size == 1 else "more than 4294967296 bytes") in message
 
 
 def test_an_encrypted_zip_file(tmp_path: Path, store: Store) -> None:
@@ -250,10 +254,63 @@ def test_an_encrypted_zip_file(tmp_path: Path, store: Store) -> None:
 def test_too_many_members(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch, make: Callable[..., bytes]
 ) -> None:
-    monkeypatch.setattr(archive, "MAX_MODEL_FILES", 20)
+    monkeypatch.setattr(rules, "MAX_MODEL_FILES", 20)
     names = [f"pack/model/{number}" for number in range(17)]
     members = [entry(name) if make is tar_gz else (name, b"") for name in names]
     assert "more than 20 files" in refusal(local(tmp_path, make(*members)), store)
+
+
+@pytest.mark.parametrize("path", ["pack/model", ""])
+def test_too_many_directories(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    for module in (archive, rules):
+        monkeypatch.setattr(module, "MAX_MODEL_DIRECTORIES", 20)
+    names = [f"pack/model/a{number}/b/c" for number in range(11)]
+    message = refusal(local(tmp_path, tar_gz(*map(entry, names)), path), store)
+    assert "more than 20 directories" in message
+
+
+def test_a_name_that_only_windows_refuses_may_be_elsewhere(tmp_path: Path, store: Store) -> None:
+    content = tar_gz(entry("pack/aux.c", b"x"))
+    assert read(fetch(local(tmp_path, content), store).directory) == MODEL
+
+
+def test_a_sparse_file(tmp_path: Path, store: Store) -> None:
+    # 198 bytes that would unpack to 3 GiB of zeros.
+    sparse = {"GNU.sparse.major": "0", "GNU.sparse.minor": "1", "GNU.sparse.map": "0,1",
+              "GNU.sparse.size": str(3 << 30), "GNU.sparse.name": "pack/model/odd"}  # fmt: skip
+    info, _ = entry("x", b"1", pax_headers=sparse)
+    content = tar(complete=False) + info.tobuf(tarfile.PAX_FORMAT) + b"1".ljust(512, b"\0")
+    assert "is a sparse file" in refusal(local(tmp_path, gzip.compress(content)), store)
+
+
+def test_an_xz_file_that_asks_for_gigabytes(tmp_path: Path, store: Store) -> None:
+    huge = [{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 30}]
+    content = lzma.compress(tar(), filters=huge)
+    assert len(content) < 11_000
+    assert "emory usage limit exceeded" in refusal(local(tmp_path, content), store)
+
+
+def test_a_header_that_points_backwards(tmp_path: Path, store: Store) -> None:
+    # CVE-2025-8194: tarfile would read the same headers again and again.
+    info, _ = entry("x", pax_headers={"size": "-2048"})
+    content = tar(complete=False) + info.tobuf(tarfile.PAX_FORMAT)
+    message = refusal(local(tmp_path, gzip.compress(content)), store)
+    assert "damaged or unsupported archive" in message
+
+
+def test_a_zip_file_with_an_endless_directory(tmp_path: Path, store: Store) -> None:
+    content = zip_(*((_zip_entry(f"{number}" + "x" * 60_000), b"") for number in range(80)))
+    assert "its directory is too long" in refusal(local(tmp_path, content), store)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_methods_of_zip_without_a_memory_limit(tmp_path: Path, store: Store, method: int) -> None:
+    info = _zip_entry("pack/model/odd")
+    info.compress_type = method
+    message = refusal(local(tmp_path, zip_((info, b"x"))), store)
+    assert f"pack/model/odd uses zip compression method {method}" in message
 
 
 @pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
@@ -262,6 +319,23 @@ def test_a_header_that_would_fill_the_memory(tmp_path: Path, store: Store, kind:
     info.size = 64 << 20
     content = gzip.compress(tar(complete=False) + info.tobuf() + bytes(64 << 20), 1)
     assert "a header is too long" in refusal(local(tmp_path, content), store)
+
+
+def test_many_headers_of_one_member(tmp_path: Path, store: Store) -> None:
+    info, _ = entry("x", type=tarfile.GNUTYPE_LONGNAME)
+    info.size = 32 << 10
+    chain = (info.tobuf() + b"x".ljust(32 << 10, b"\0")) * 100
+    message = refusal(local(tmp_path, gzip.compress(tar(complete=False) + chain, 1)), store)
+    assert "a header is too long" in message
+
+
+@pytest.mark.parametrize("make", [gzip.compress, lzma.compress])
+def test_several_streams_in_one_file(
+    tmp_path: Path, store: Store, make: Callable[[bytes], bytes]
+) -> None:
+    content = tar()
+    split = make(content[:700]) + bytes(8) + make(b"") + make(content[700:]) + bytes(4)
+    assert read(fetch(local(tmp_path, split), store).directory) == MODEL
 
 
 def test_a_chain_of_headers(tmp_path: Path, store: Store) -> None:

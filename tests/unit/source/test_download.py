@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import time
 from hashlib import sha256
@@ -14,7 +15,15 @@ import pytest
 from modelwheel.source import download
 from modelwheel.source.fetch import fetch
 from modelwheel.store.store import Store
-from tests.support.sources import MODEL, Handler, closed_port, read, refusal, serve
+from tests.support.sources import (
+    MODEL,
+    Handler,
+    archive_source,
+    closed_port,
+    read,
+    refusal,
+    serve,
+)
 from tests.unit.source.test_archive import pinned, tar_gz
 
 
@@ -169,3 +178,23 @@ def test_credentials_reach_no_message_log_or_file(
 def test_a_local_archive_that_is_not_there(tmp_path: Path, store: Store) -> None:
     source = pinned((tmp_path / "nowhere").as_uri(), b"")
     assert f"cannot read {tmp_path / 'nowhere'}: No such file" in refusal(source, store)
+
+
+def test_the_hash_of_a_local_file_is_not_told(tmp_path: Path, store: Store) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"root:x:0:0")
+    message = refusal(archive_source(secret.as_uri(), "0" * 64), store)
+    assert "does not have the SHA-256 000" in message
+    assert sha256(secret.read_bytes()).hexdigest() not in message
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_local_archive_that_is_not_a_file(tmp_path: Path, store: Store) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
+        message = refusal(archive_source(path.as_uri(), "0" * 64), store)
+        assert "is not a regular file; correct the URL" in message
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(5 << 30)
+    message = refusal(archive_source((tmp_path / "large").as_uri(), "0" * 64), store)
+    assert "is larger than 4294967296 bytes" in message

@@ -11,6 +11,7 @@ import pytest
 
 from modelwheel.errors import SourceError
 from modelwheel.source.fetch import fetch, source_key, tree_sha256
+from modelwheel.spec.sources import DirectorySource
 from modelwheel.store.store import Store
 from tests.support.portability import IS_WINDOWS, both_systems
 from tests.support.sources import MODEL, POINTER, TREE, directory_source, read, refusal, write
@@ -75,6 +76,48 @@ def test_directories_that_are_not_there(tmp_path: Path, store: Store) -> None:
     assert "there is nothing" in refusal(directory_source(make_empty(tmp_path / "empty")), store)
 
 
+def foreign(tmp_path: Path, name: str, sha256: str | None = None) -> DirectorySource:
+    """A directory as a spec names it that is in another checkout than the directory is."""
+    spec = tmp_path / "checkout" / "model_specs"
+    spec.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "checkout" / ".git").touch()
+    return DirectorySource(directory=f"../../{name}", sha256=sha256).resolve(spec)
+
+
+def test_what_is_in_a_directory_outside_the_checkout_is_not_told(
+    tmp_path: Path, store: Store
+) -> None:
+    private = write(tmp_path / "private", {"secret-name": b"x"})
+    assert "secret-name" in refusal(directory_source(private), store)  # the user typed it
+    assert "secret-name" not in refusal(foreign(tmp_path, "private"), store)
+    assert "correct the path" in refusal(foreign(tmp_path, "privat"), store)
+    write(private, MODEL)
+    mismatch = refusal(foreign(tmp_path, "private", "0" * 64), store)
+    assert "which it does not have" in mismatch
+    assert tree_sha256(private) not in mismatch
+    (private / "secret-link").symlink_to("/")
+    assert "secret-link" not in refusal(foreign(tmp_path, "private"), store)
+    inside = write(tmp_path / "checkout" / "inside", {"own-name": b"x"})
+    assert "own-name" in refusal(foreign(tmp_path, f"checkout/{inside.name}"), store)
+
+
+def test_a_directory_is_judged_before_it_is_copied_or_hashed(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("a file was read")
+
+    monkeypatch.setattr("modelwheel.source.directory.digest_stream", fail)
+    home = write(tmp_path / "home", {"a": b"x"})
+    assert "is not a SavedModel" in refusal(directory_source(home), store)
+    with (home / "large").open("wb") as file:
+        file.truncate(5 << 30)
+    with pytest.raises(SourceError, match="more than 4294967296 bytes"):
+        fetch(directory_source(home), store)
+    with pytest.raises(SourceError, match="more than 4294967296 bytes"):
+        source_key(directory_source(home))
+
+
 def test_lfs_pointers(tmp_path: Path, store: Store) -> None:
     model = write(tmp_path / "model", MODEL | {"variables/variables.index": POINTER})
     message = refusal(directory_source(model), store)
@@ -108,7 +151,7 @@ def test_an_unreadable_file_is_named() -> None:
 def test_too_many_files_are_refused(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("modelwheel.source.fetch.MAX_MODEL_FILES", 20)
+    monkeypatch.setattr("modelwheel.source.rules.MAX_MODEL_FILES", 20)
     model = write(tmp_path / "model", MODEL)
     for number in range(17):
         (model / str(number)).touch()

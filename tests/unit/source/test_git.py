@@ -7,6 +7,8 @@ import logging
 import shutil
 import socket
 import subprocess
+import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from modelwheel.source.fetch import (
 )
 from modelwheel.spec import GitSource
 from modelwheel.store.store import Store
+from modelwheel.util.process import Ceiling
 from tests.support import repositories
 from tests.support.sources import (
     MODEL,
@@ -437,6 +440,57 @@ def test_only_regular_files(repository: Repository, store: Store, mode: str, kin
     commit = repository.commit_tree(tree)
     message = refusal(git_source(str(repository.directory), commit, "model"), store)
     assert f"'odd' is {kind}, not a regular file" in message
+
+
+def nest(repository: Repository, tree: str, levels: int, width: int) -> str:
+    """A tree of `levels` levels with `width` entries each, all the same: width ** levels paths."""
+    for _ in range(levels):
+        lines = "".join(f"040000 tree {tree}\td{number}\n" for number in range(width))
+        tree = repository.git("mktree", content=lines.encode())
+    return tree
+
+
+@pytest.mark.parametrize(("with_file", "reason"), [(True, "10000 "), (False, "10000 directories")])
+def test_a_small_repository_with_billions_of_files(
+    repository: Repository, store: Store, with_file: bool, reason: str
+) -> None:
+    blob = repository.git("hash-object", "-w", "--stdin", content=b"x")
+    leaf = f"100644 blob {blob}\tsaved_model.pb\n" if with_file else ""
+    tree = nest(repository, repository.git("mktree", content=leaf.encode()), 10, 10)
+    commit = repository.commit_tree(tree)
+    started = time.monotonic()
+    message = refusal(git_source(str(repository.directory), commit, "model"), store)
+    assert f"is refused: it has more than {reason}" in message
+    assert time.monotonic() - started < 20
+    # The suggestion of another directory reads as little.
+    message = refusal(git_source(str(repository.directory), commit, "other"), store)
+    assert "has no directory 'other'" in message
+    assert time.monotonic() - started < 30
+
+
+def test_a_chain_of_directories(repository: Repository, store: Store) -> None:
+    blob = repository.git("hash-object", "-w", "--stdin", content=b"x")
+    leaf = repository.git("mktree", content=f"100644 blob {blob}\tx\n".encode())
+    commit = repository.commit_tree(nest(repository, leaf, 40, 1))
+    message = refusal(git_source(str(repository.directory), commit, "model"), store)
+    assert "is more than 32 directories deep" in message
+
+
+def test_a_file_name_without_end(repository: Repository, store: Store) -> None:
+    tree = repository.raw_tree(("100644", b"x" * 100_000))
+    commit = repository.commit_tree(tree)
+    message = refusal(git_source(str(repository.directory), commit, "model"), store)
+    assert "a file name is too long" in message
+
+
+def test_a_pack_that_unpacks_to_gigabytes_meets_a_limit(
+    repository: Repository, commit: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not sys.platform.startswith("linux"):
+        pytest.skip("only Linux can lower the limits of a program that runs")
+    monkeypatch.setattr(git_module, "_CEILING", Ceiling(memory_bytes=1 << 30, file_bytes=1000))
+    message = refusal(git_source(str(repository.directory), commit, "test/model"), store)
+    assert "git" in message
 
 
 def test_lfs_pointers(repository: Repository, store: Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from modelwheel.errors import SpecError
 from modelwheel.spec import BatchRule, GitSource, load_spec, load_specs
 from modelwheel.spec.fields import Section
-from modelwheel.spec.model import Spec
+from modelwheel.spec.model import MAX_LICENSE_BYTES, Spec
 from tests.specs.__main__ import broken_specs, message_of
 
 ROOT = Path(__file__).parents[3]
@@ -230,3 +231,68 @@ def test_repetition_without_end_is_answered(tmp_path: Path) -> None:
     repeated = ", ".join(["x86-64"] * 20_000)
     answer = message(write(tmp_path, HEAD + f"targets: [{repeated}]\n"))
     assert answer.splitlines()[0].endswith("targets[1]: x86-64 is listed twice. Remove one of them")
+
+
+# Licence texts
+
+LICENSED = HEAD + "package: {license_files: [%s]}\n"
+
+
+def test_a_licence_text_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    private = write(tmp_path, "s3cret", "private")
+    checkout = tmp_path / "checkout"
+    (checkout / "real").mkdir(parents=True)
+    write(checkout / "real", "terms", "TERMS")
+    (checkout / "LICENSE").symlink_to(private)
+    (checkout / "linked").symlink_to("real")
+    said = message(write(checkout, LICENSED % "LICENSE"))
+    assert "package.license_files[0]: 'LICENSE' is a symbolic link, not a regular file" in said
+    assert "is a symbolic link, not a directory" in message(
+        write(checkout, LICENSED % "linked/TERMS")
+    )
+    assert "'real' is a directory, not a regular file" in message(
+        write(checkout, LICENSED % "real")
+    )
+    spec = load_spec(write(checkout, LICENSED % "real/TERMS"))
+    assert spec.license_texts == {"TERMS": b"terms"}
+
+
+def test_a_licence_text_that_becomes_a_link_is_refused(tmp_path: Path) -> None:
+    private = write(tmp_path, "s3cret", "private")
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    text = write(checkout, "terms", "LICENSE")
+    spec = load_spec(write(checkout, LICENSED % "LICENSE"))
+    again = load_spec(spec.path)
+    text.unlink()
+    text.symlink_to(private)
+    with pytest.raises(SpecError, match="'LICENSE' is a symbolic link"):
+        again.license_texts  # noqa: B018 - reading it opens the file
+    text.unlink()
+    text.write_text("terms")
+    assert spec.license_texts == {"LICENSE": b"terms"}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_licence_texts_that_are_no_files_or_too_long(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert "'pipe' is a named pipe" in message(write(tmp_path, LICENSED % "pipe"))
+    (tmp_path / "long").write_bytes(bytes(MAX_LICENSE_BYTES + 1))
+    assert "'long' has more than 1048576 bytes" in message(write(tmp_path, LICENSED % "long"))
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ("con", "device on Windows"),
+        ("aux.txt", "device on Windows"),
+        ('"a?b"', "which Windows refuses"),
+        ("trailing.", "ends with a dot"),
+        ("Terms, a/TERMS", "clash"),
+    ],
+)
+def test_licence_texts_that_no_windows_can_hold(tmp_path: Path, names: str, reason: str) -> None:
+    (tmp_path / "a").mkdir()
+    for name in names.replace('"', "").split(", "):
+        write(tmp_path, "terms", name)
+    assert reason in message(write(tmp_path, LICENSED % names))

@@ -184,6 +184,18 @@ def test_line_ends_and_byte_order_mark_do_not_matter(tmp_path: Path) -> None:
         assert document.nodes["b",] == Position(2, 4)
 
 
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_the_place_of_an_invalid_byte(tmp_path: Path, mark: bytes) -> None:
+    document = read(tmp_path, mark + b"a: 1\nbc: \xff\n")
+    assert "spec.yaml:2:5: the byte 0xff is not valid UTF-8" in sentences(document)[0]
+
+
+@pytest.mark.parametrize("escape", ["\\UFFFFFFFF", "\\U00110000"])
+def test_an_escape_beyond_unicode(tmp_path: Path, escape: str) -> None:
+    (sentence,) = sentences(read(tmp_path, f'model: {{author: "{escape}"}}\n'))
+    assert "stands for no character of Unicode" in sentence
+
+
 def test_a_missing_file_is_named_with_the_nearest_one(tmp_path: Path) -> None:
     (tmp_path / "digits.yaml").touch()
     document = read_document(tmp_path / "digit.yaml")

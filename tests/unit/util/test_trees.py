@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from modelwheel.util import trees
-from modelwheel.util.files import UnsafePathError
+from modelwheel.util.names import UnsafePathError
 from modelwheel.util.trees import digest_tree, open_tree
 from tests.support.portability import both_systems
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import stat
+from contextlib import suppress
 from pathlib import Path
 
+from ...util.names import UnsafePathError
 from ...util.text import find_unsafe
+from ...util.trees import open_plain
 from ...util.words import nearest_word
 from . import json_reader, yaml_reader
 from .document import Document, UnreadableError
@@ -37,14 +39,14 @@ def read_document(path: Path) -> Document:
 
 def _read_bytes(path: Path) -> bytes:
     try:
-        # Opening a named pipe would wait for a writer.
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise UnreadableError(_START, (), "is not a file", "Give the path of a spec file")
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             # Bounded here, not by the size before: the file may grow.
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise UnreadableError(_START, (), "there is no such file", _similar_file(path)) from None
+    except UnsafePathError:
+        wrong = "is not a file"
+        raise UnreadableError(_START, (), wrong, "Give the path of a spec file") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UnreadableError(_START, (), f"cannot be read: {reason}") from None
@@ -56,7 +58,7 @@ def _read_bytes(path: Path) -> bytes:
 
 def _similar_file(path: Path) -> str:
     siblings: list[str] = []
-    if path.parent.is_dir():
+    with suppress(OSError):
         files = (file for file in path.parent.iterdir() if file.suffix in (".yaml", ".json"))
         siblings = [file.name for file in files]
     nearest = nearest_word(path.name, sorted(siblings))
@@ -67,8 +69,9 @@ def _decode(content: bytes) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        before = content[: error.start].decode("utf-8-sig")
-        wrong = f"the byte 0x{content[error.start]:02x} is not valid UTF-8"
+        # Not in `content`: positions count from after a byte order mark.
+        before = error.object[: error.start].decode()
+        wrong = f"the byte 0x{error.object[error.start]:02x} is not valid UTF-8"
         hint = "Save the file as UTF-8"
         raise UnreadableError(_place(before, len(before)), (), wrong, hint) from None
     # Both readers and editors must count the same lines.

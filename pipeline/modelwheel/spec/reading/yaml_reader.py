@@ -66,6 +66,10 @@ _SYNTAX = (
 """PyYAML's messages for common slips, and ours with a hint."""
 
 
+# PyYAML's Python scanner passes escapes beyond Unicode to `chr` (PyYAML issue 634).
+_REFUSED = (yaml.YAMLError, ValueError, OverflowError)
+
+
 def read_into(document: Document, text: str) -> None:
     """Fills `document` from YAML text.
 
@@ -74,13 +78,16 @@ def read_into(document: Document, text: str) -> None:
     """
     try:
         _Reader(document, yaml.parse(text, Loader=_quick_loader())).read()
-    except yaml.YAMLError:
+    except _REFUSED:
         # The C parser words its errors differently; the Python one is always there.
         try:
             for _event in yaml.parse(text, Loader=yaml.SafeLoader):
                 pass
         except yaml.YAMLError as error:
             raise _syntax_error(error) from None
+        except _REFUSED:
+            wrong = "is not valid YAML: an escape (`\\U...`) stands for no character of Unicode"
+            raise UnreadableError(Position(1, 1), (), wrong, "Write the character itself") from None
         raise UnreadableError(Position(1, 1), (), "is not valid YAML") from None
 
 
