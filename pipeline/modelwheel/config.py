@@ -9,6 +9,11 @@
     upstream = ["/srv/modelwheel/release"]            # stores of others, which are only read
     trusted_keys = ["MCowBQYDK2VwAyEA..."]            # their records count if one of these signed them
 
+    [sandbox]
+    mode = "required"           # refuse to run models without one; by default "preferred", or "off"
+    seconds = 3600              # the longest time that a step on a model may take
+    memory_gb = 16              # the most memory that it may use; by default in proportion to the model
+
 The file is committed beside the specs because GitHub does not pass repository variables to pull
 requests from forks; an address that came from a variable would be missing there.
 """
@@ -23,7 +28,15 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StrictStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    PositiveFloat,
+    PositiveInt,
+    StrictStr,
+    ValidationError,
+)
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from .errors import UsageError
@@ -95,11 +108,20 @@ class StoreRules(_Section):
     trusted_keys: tuple[Annotated[StrictStr, AfterValidator(_check_public_key)], ...] = ()
 
 
+class SandboxRules(_Section):
+    """The section `sandbox`: whether models run in one, and what they may use there."""
+
+    mode: Literal["required", "preferred", "off"] = "preferred"
+    seconds: PositiveInt = 3600
+    memory_gb: PositiveFloat | None = None
+
+
 class Config(_Section):
     """Everything in a `modelwheel.toml`."""
 
     index: Index = Index()
     store: StoreRules = StoreRules()
+    sandbox: SandboxRules = SandboxRules()
 
 
 def find_config(start: Path) -> Path | None:

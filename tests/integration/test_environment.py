@@ -11,6 +11,7 @@ from modelwheel.verify.environment import install_wheel
 from modelwheel.verify.selftest import require_passed
 from modelwheel.wheelfile.reports import Comparison, Report
 from tests.support.indexes import make_wheel
+from tests.support.sandboxes import BEST
 
 ANSWERS = """\
 import os, sys
@@ -30,7 +31,7 @@ def test_a_wheel_that_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("MODELWHEEL_LEVEL", "x86-64")  # of the caller, not of the measurement
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "elsewhere"))
     wheel = make_wheel(tmp_path, "model-a", content=ANSWERS)
-    installed = install_wheel(wheel, "model_a", tmp_path)
+    installed = install_wheel(wheel, "model_a", tmp_path, BEST)
     assert installed.selftest() == Report(passed=True, comparisons=(), skipped={})
     (timing,) = installed.bench("--level", "best")
     assert (timing.level, timing.nanoseconds) == ("best", 5.0)
@@ -49,14 +50,14 @@ def test_a_wheel_that_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_wheel_that_does_not_run(tmp_path: Path, content: str, said: str) -> None:
     wheel = make_wheel(tmp_path, "model-a", content=content)
     with pytest.raises(VerifyError, match=f"(?s){said}"):
-        install_wheel(wheel, "model_a", tmp_path).selftest()
+        install_wheel(wheel, "model_a", tmp_path, BEST).selftest()
 
 
 def test_a_wheel_that_cannot_be_installed(tmp_path: Path) -> None:
     wheel = tmp_path / "model_a-1.0-py3-none-any.whl"
     wheel.write_bytes(b"PK but no more")
     with pytest.raises(WheelError, match=r"model_a-1\.0-py3-none-any\.whl cannot be installed"):
-        install_wheel(wheel, "model_a", tmp_path)
+        install_wheel(wheel, "model_a", tmp_path, BEST)
 
 
 def compare(absolute: float, limit: float) -> Comparison:

@@ -13,6 +13,7 @@ from modelwheel.store.store import Store
 from modelwheel.wheelfile.reports import read_report, read_timings
 from tests.support.commands import Modelwheel
 from tests.support.index_wheels import make_wheel
+from tests.support.sandboxes import BEST
 from tests.support.site_server import serve
 
 PLAYS = """\
@@ -41,7 +42,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_results_are_stored_beside_the_wheel(directory: Path) -> None:
     wheel = make_wheel(directory, "digits", main=plays())
     elsewhere = make_wheel(directory, "digits", tag="cp39-cp39-win32")
-    (measured,) = measure_wheels([wheel, elsewhere], Store(directory / "cache"))
+    (measured,) = measure_wheels([wheel, elsewhere], Store(directory / "cache"), BEST)
     assert measured.error is None
     assert measured.worst is not None
     assert measured.worst.absolute == 0.5
@@ -59,7 +60,7 @@ def test_the_released_version_is_measured_too(directory: Path) -> None:
     new = make_wheel(directory, "new", main=plays())
     with serve(write_site([released], directory / "site").directory) as server:
         index_url = f"{server.url}simple/"
-        measured, first = measure_wheels([wheel, new], Store(directory / "cache"), index_url)
+        measured, first = measure_wheels([wheel, new], Store(directory / "cache"), BEST, index_url)
     assert measured.released is not None
     assert (measured.released.version, measured.not_compared) == ("0.9", None)
     assert [timing.nanoseconds for timing in measured.released.timings] == [20.0]
@@ -71,7 +72,7 @@ def test_the_released_version_is_measured_too(directory: Path) -> None:
 def test_a_wheel_that_fails_does_not_stop_the_others(directory: Path) -> None:
     bad = make_wheel(directory, "bad", main=plays(error=2.0))
     good = make_wheel(directory, "good", main=plays())
-    first, second = measure_wheels([bad, good], Store(directory / "cache"))
+    first, second = measure_wheels([bad, good], Store(directory / "cache"), BEST)
     assert isinstance(first.error, VerifyError)
     assert "1 of 1 comparisons exceed their tolerance" in str(first.error)
     assert read_report(bad) == first.report  # the catalogue shows the failure

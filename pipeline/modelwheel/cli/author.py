@@ -30,11 +30,13 @@ from .options import (
     split,
 )
 from .output import print_json, say, say_json
+from .sandboxes import SandboxMode, open_sandbox
 from .stores import open_store
 
 if TYPE_CHECKING:
     from ..engine.steps import Goal
     from ..request import Request
+    from ..sandbox.policy import Policy
     from ..spec import Spec
 
 
@@ -48,12 +50,13 @@ def new(
     directory: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Where to write NAME.yaml.")
     ] = Path("model_specs"),
+    sandbox: SandboxMode = None,
 ) -> None:
     """Create a commented spec from a SavedModel."""
     extras.require("build", "`modelwheel new`", advise="compile")
     from ..engine.new_spec import write_spec
 
-    path = write_spec(name, saved_model, signature, directory, open_store())
+    path = write_spec(name, saved_model, signature, directory, open_store(), open_sandbox(sandbox))
     say(f"wrote {path}; next: modelwheel check {path}")
 
 
@@ -73,9 +76,12 @@ def check(
     ] = False,
     changed_since: ChangedSince = None,
     tag: Tag = None,
+    sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
     """Validate specs and check that their models can be compiled."""
+    if spec_only:
+        refuse_together("--spec-only", {"--sandbox": sandbox}, "it runs no model")
     with _problems_as_json(as_json):
         loaded = load(specs, changed_since, tag)
         if released_once:
@@ -89,7 +95,7 @@ def check(
     from ..engine.check_models import check_models
     from .display.tables import print_checked
 
-    checked = check_models(loaded, open_store())
+    checked = check_models(loaded, open_store(), open_sandbox(sandbox))
     if as_json:
         print_json({"problems": [], "models": checked})
     else:
@@ -149,12 +155,18 @@ def plan(
             help="With --github-matrix: append `matrix=JSON` to this file too.",
         ),
     ] = None,
+    sandbox: SandboxMode = None,
 ) -> None:
-    """Show the build steps and which of them are cached.
+    """Show the build steps, which of them are cached, and the sandbox that models would run in.
 
     They are the steps of `modelwheel build` on this machine or, with --platform, of `modelwheel compile`.
     """
-    ours = {"--level": level, "--batch-size": batch_size, "--json": as_json}
+    ours = {
+        "--level": level,
+        "--batch-size": batch_size,
+        "--json": as_json,
+        "--sandbox": sandbox,
+    }
     theirs = {"--musllinux": musllinux, "--github-output": github_output}
     if github_matrix:
         reason = "it prints JSON, of the jobs for all levels and batch sizes"
@@ -166,7 +178,7 @@ def plan(
         loaded = load(specs, changed_since, tag)
         platforms = split(platform)
         requests = make_requests(loaded, level, batch_size, platforms)
-        _print_plan(requests, "wheel" if platforms is None else "sdist", as_json)
+        _print_plan(requests, "wheel" if platforms is None else "sdist", sandbox, as_json)
 
 
 def _print_matrix(
@@ -182,19 +194,24 @@ def _print_matrix(
             file.write(f"matrix={text}\n")
 
 
-def _print_plan(requests: Sequence[Request], goal: Goal, as_json: bool) -> None:
+def _print_plan(
+    requests: Sequence[Request], goal: Goal, mode: Policy | None, as_json: bool
+) -> None:
     from ..engine.plan import plan as make_plan
     from ..util.words import count
 
     store = open_store()
     planned = [step for request in requests for step in make_plan(request, store, goal)]
     if as_json:
+        if mode is not None:
+            open_sandbox(mode)  # an error if it is required and none works
         print_json(planned)
         return
     for step in planned:
         say(f"{step.state:6}  {step.name}")
     missing = sum(step.state == "run" for step in planned)
     say(f"{count(len(planned), 'step')}, {len(planned) - missing} cached, {missing} to run")
+    say(f"sandbox: {open_sandbox(mode).name}")
 
 
 @app.command(rich_help_panel=AUTHOR)
@@ -211,12 +228,13 @@ def build(
     changed_since: ChangedSince = None,
     tag: Tag = None,
     summary: Summary = None,
+    sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
     """Build and verify wheels for this machine."""
     require_appendable(summary)
     requests = make_requests(load(specs, changed_since, tag), level, batch_size)
-    _build(requests, out, "wheel", keep_work_dir, jobs, as_json, summary)
+    _build(requests, out, "wheel", keep_work_dir, jobs, sandbox, as_json, summary)
 
 
 @app.command("compile", rich_help_panel=RELEASE)
@@ -231,6 +249,7 @@ def compile_(
     jobs: Jobs = None,
     changed_since: ChangedSince = None,
     tag: Tag = None,
+    sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
     """Cross-compile into source distributions that build anywhere, without TensorFlow.
@@ -239,7 +258,7 @@ def compile_(
     """
     loaded = load(specs, changed_since, tag)
     requests = make_requests(loaded, level, batch_size, split(platform) or ())
-    _build(requests, out, "sdist", None, jobs, as_json)
+    _build(requests, out, "sdist", None, jobs, sandbox, as_json)
 
 
 def _build(
@@ -248,6 +267,7 @@ def _build(
     goal: Goal,
     keep_work_dir: Path | None,
     jobs: int | None,
+    sandbox: Policy | None,
     as_json: bool,
     summary: Path | None = None,
 ) -> NoReturn:
@@ -260,7 +280,8 @@ def _build(
     if keep_work_dir is not None:
         # Now, so that a directory that cannot be made is refused before anything slow.
         keep_work_dir.mkdir(parents=True, exist_ok=True)
-    store, options = open_store(), builder.BuildOptions(out, goal, keep_work_dir, jobs)
+    store = open_store()
+    options = builder.BuildOptions(out, goal, keep_work_dir, jobs, sandbox=open_sandbox(sandbox))
     require_for_build(requests, store, goal, out)
     with BuildDisplay() as display:
         results = builder.build(requests, store, options, display)
@@ -279,7 +300,7 @@ def _build(
 
 
 @app.command(rich_help_panel=AUTHOR)
-def tune(specs: Specs) -> None:
+def tune(specs: Specs, sandbox: SandboxMode = None) -> None:
     """Measure what each batch size costs here and write it to a lock file beside the spec."""
     extras.require("build", "`modelwheel tune`", advise="compile")
     import tempfile
@@ -290,7 +311,8 @@ def tune(specs: Specs) -> None:
 
     store, requests = open_store(), make_requests(load(specs), None, None)
     require_for_build(requests, store, "wheel", Path(tempfile.gettempdir()))
+    chosen = open_sandbox(sandbox)
     for request in requests:
         with BuildDisplay() as display:
-            path = tune_spec(request, store, display)
+            path = tune_spec(request, store, chosen, display)
         say(f"wrote {path}")

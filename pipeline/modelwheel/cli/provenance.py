@@ -13,6 +13,7 @@ from ..util.text import one_line
 from .app import RELEASE, app
 from .options import AsJson
 from .output import print_json, say
+from .sandboxes import SandboxMode, open_sandbox
 from .stores import open_store
 
 Distributions = Annotated[
@@ -71,6 +72,7 @@ def rebuild(
         bool,
         typer.Option("--use-cache", metavar="", help="Use results that the store already has."),
     ] = False,
+    sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
     """Build wheels and source distributions again from their sources and compare every byte.
@@ -84,13 +86,13 @@ def rebuild(
     from ..wheelfile.contents import open_contents
     from .display.progress import BuildDisplay
 
-    results = []
+    results, chosen = [], open_sandbox(sandbox)
     for path in find_distributions(files):
         with (
             choose_store(open_store(), recompile=not use_cache) as store,
             BuildDisplay() as display,
         ):
-            links = trace(open_contents(path), store, display, spec)
+            links = trace(open_contents(path), store, chosen, display, spec)
         results.append((path, links))
         if not as_json and links[-1].state == "ok":
             say(f"{path.name}: {one_line(links[-1].found)}")

@@ -21,9 +21,11 @@ from .options import (
     require_appendable,
 )
 from .output import print_json, say, say_error, say_json
+from .sandboxes import SandboxMode, open_sandbox
 from .stores import open_store
 
 if TYPE_CHECKING:
+    from ..sandbox.choose import Sandbox
     from ..wheelfile.contents import Contents
 
 
@@ -44,6 +46,7 @@ def verify(
             metavar="FILE", help="With --provenance: which builders, keys and sources are trusted."
         ),
     ] = None,
+    sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
     """Install wheels into an empty environment and compare them with TensorFlow's outputs."""
@@ -59,7 +62,7 @@ def verify(
     from ..wheelfile.collect import find_model_wheels
     from .display.tables import print_verified
 
-    verified = verify_wheels(find_model_wheels(wheels), open_store())
+    verified = verify_wheels(find_model_wheels(wheels), open_store(), open_sandbox(sandbox))
     if as_json:
         print_json(verified)
     else:
@@ -79,6 +82,7 @@ def report(
         ),
     ] = None,
     summary: Summary = None,
+    sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure size, error and speed of wheels; the results are stored beside each wheel.
@@ -92,7 +96,8 @@ def report(
 
     require_appendable(summary)
     found = find_model_wheels(wheels, may_be_empty=True)
-    measured = measure_wheels(found, open_store(), find_address("url", index_url))
+    address = find_address("url", index_url)
+    measured = measure_wheels(found, open_store(), open_sandbox(sandbox), address)
     reasons = "; ".join(dict.fromkeys(m.not_compared for m in measured if m.not_compared))
     if as_json:
         print_json(measured)
@@ -140,6 +145,7 @@ def inspect(
             help="With --replay: rebuild everything, ignoring the cache.",
         ),
     ] = False,
+    sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the contents of wheels and source distributions: model card, manifest, SBOM, files, origin.
@@ -150,17 +156,24 @@ def inspect(
     from ..wheelfile.contents import open_contents
 
     if show_sbom:
-        others = {"--replay": replay, "--spec": spec, "--recompile": recompile, "--json": as_json}
+        others = {
+            "--replay": replay,
+            "--spec": spec,
+            "--recompile": recompile,
+            "--sandbox": sandbox,
+            "--json": as_json,
+        }
         refuse_together("--sbom", others, "it prints the SBOM and nothing else")
     if not replay:
-        refuse_without("--replay", {"--spec": spec, "--recompile": recompile})
+        others = {"--spec": spec, "--recompile": recompile, "--sandbox": sandbox}
+        refuse_without("--replay", others)
     found = find_distributions(files)
     if show_sbom:
         _print_sbom(found)
         return
     opened = [open_contents(path) for path in found]
     if replay:
-        _replay(opened, spec, recompile=recompile, as_json=as_json)
+        _replay(opened, open_sandbox(sandbox), spec, recompile=recompile, as_json=as_json)
     elif as_json:
         _print_one_or_all([contents.summary() for contents in opened])
     else:
@@ -179,7 +192,14 @@ def _print_sbom(files: Sequence[Path]) -> None:
         say_json(text.decode(errors="replace"))
 
 
-def _replay(opened: list[Contents], spec: Path | None, *, recompile: bool, as_json: bool) -> None:
+def _replay(
+    opened: list[Contents],
+    sandbox: Sandbox,
+    spec: Path | None,
+    *,
+    recompile: bool,
+    as_json: bool,
+) -> None:
     extras.require("build", "`modelwheel inspect --replay`", advise="compile")
     from ..provenance.replay import choose_store, require_whole, trace
     from .display.contents import print_links
@@ -188,7 +208,7 @@ def _replay(opened: list[Contents], spec: Path | None, *, recompile: bool, as_js
     results = []
     for contents in opened:
         with choose_store(open_store(), recompile=recompile) as store, BuildDisplay() as display:
-            links = trace(contents, store, display, spec)
+            links = trace(contents, store, sandbox, display, spec)
         results.append((contents.path, links))
         if not as_json:
             if len(opened) > 1:

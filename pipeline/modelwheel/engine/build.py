@@ -17,6 +17,8 @@ from ..compiler.pool import WorkerPool
 from ..compiler.worker_process import COMMAND
 from ..errors import ModelwheelError
 from ..request import Request
+from ..sandbox.choose import Sandbox, choose_sandbox
+from ..sandbox.policy import Policy
 from ..source import fetch as source
 from ..store.records import Record
 from ..store.store import Store
@@ -50,6 +52,8 @@ class BuildOptions:
     """The maximum number of worker processes; by default what cores and memory allow."""
     worker: Sequence[str] = COMMAND
     """The command that starts a worker process."""
+    sandbox: Sandbox = field(default_factory=lambda: choose_sandbox(Policy.PREFERRED))
+    """Where models run."""
 
 
 @dataclass
@@ -106,7 +110,7 @@ def build(
         _temporary_files_in(scratch),
         WorkerPool(scratch, options.max_workers, command=options.worker) as pool,
     ):
-        tools = Tools(store, pool, reporter, options.keep_work_directory)
+        tools = Tools(store, pool, reporter, options.sandbox, options.keep_work_directory)
         builds = [_Build(request, store, options, reporter) for request in requests]
         fetched = [one for one in builds if one.fetch()]
         outcomes = run_steps([one.task() for one in fetched], tools)

@@ -13,6 +13,7 @@ from ..compiler.pool import WorkerPool
 from ..compiler.worker_process import COMMAND
 from ..errors import ModelwheelError, UnsupportedModelError
 from ..request import make_request
+from ..sandbox.choose import Sandbox
 from ..source import fetch as source
 from ..spec import Spec
 from ..store.store import Store
@@ -42,13 +43,17 @@ class CheckedModel:
 
 
 def check_models(
-    specs: Sequence[Spec], store: Store, worker: Sequence[str] = COMMAND
+    specs: Sequence[Spec],
+    store: Store,
+    sandbox: Sandbox,  # noqa: ARG001 - the pool will take it
+    worker: Sequence[str] = COMMAND,
 ) -> list[CheckedModel]:
     """Checks the model of every spec; one that cannot be fetched does not stop the others.
 
     Args:
         specs: The specs.
         store: Keeps models and inspections.
+        sandbox: Where models are inspected.
         worker: The command that starts a worker process.
     """
     with store.scratch() as scratch, WorkerPool(scratch, command=worker) as pool:

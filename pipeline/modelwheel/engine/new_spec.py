@@ -8,6 +8,7 @@ from pathlib import Path
 from ..compiler.inspection import Inspection, TensorInfo
 from ..compiler.pool import WorkerPool
 from ..errors import SpecError
+from ..sandbox.choose import Sandbox
 from ..source import fetch as source
 from ..spec import DirectorySource
 from ..spec.scaffold import ModelDescription, TensorDescription, scaffold_spec
@@ -17,7 +18,14 @@ from ..util.words import suggest
 from .check_models import inspect
 
 
-def write_spec(name: str, saved_model: Path, signature: str, directory: Path, store: Store) -> Path:
+def write_spec(
+    name: str,
+    saved_model: Path,
+    signature: str,
+    directory: Path,
+    store: Store,
+    sandbox: Sandbox,  # noqa: ARG001 - the pool will take it
+) -> Path:
     """Writes `directory/NAME.yaml`; returns its path. The store keeps what was inspected.
 
     Raises:

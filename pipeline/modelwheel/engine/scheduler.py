@@ -18,6 +18,7 @@ from typing import Protocol
 
 from ..compiler.jobs import Job, JobResult
 from ..errors import ModelwheelError
+from ..sandbox.choose import Sandbox
 from ..store.records import Record
 from ..store.store import Store
 from ..util.process import kill_all
@@ -58,6 +59,7 @@ class Tools:
     store: Store
     pool: Pool
     reporter: Reporter
+    sandbox: Sandbox
     keep: Path | None = None
     """Where the files of every step that runs are kept for inspection."""
 
@@ -194,7 +196,7 @@ class _Run:
         """Runs a step; returns its result and the seconds of work, without the wait for a worker."""
         store = self._tools.store
         started = partial(self._tools.reporter.started, step.name)
-        workspace = Workspace(store, self._task.model, records)
+        workspace = Workspace(store, self._task.model, records, self._tools.sandbox)
         # A full disk meets whoever writes: also the step itself, in its scratch directory.
         with store.scratch() as scratch, store.work_errors(scratch):
             out = scratch / "out"

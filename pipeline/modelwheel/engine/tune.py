@@ -8,26 +8,28 @@ from pathlib import Path
 from ..assembly.manifest import Manifest
 from ..assembly.tune_lock import write_costs
 from ..request import Request
+from ..sandbox.choose import Sandbox
 from ..store.store import Store
 from ..verify.environment import InstalledWheel, install_wheel
 from ..wheelfile.wheel import open_wheel
 from .build import BuildOptions, Reporter, build
 
 
-def tune_spec(request: Request, store: Store, reporter: Reporter) -> Path:
+def tune_spec(request: Request, store: Store, sandbox: Sandbox, reporter: Reporter) -> Path:
     """Writes the lock file of a spec, with every CPU level that runs here; returns its path.
 
     Raises:
         ModelwheelError: The wheel could not be built or run; the lock file is unchanged.
     """
     with store.scratch() as work:
-        (result,) = build([request], store, BuildOptions(work / "dist"), reporter)
+        options = BuildOptions(work / "dist", sandbox=sandbox)
+        (result,) = build([request], store, options, reporter)
         for _, error in result.errors:
             raise error
         assert result.wheel is not None
         assert result.report is not None
         manifest = open_wheel(result.wheel).manifest
-        installed = install_wheel(result.wheel, manifest.model.module, work, result.needed)
+        installed = install_wheel(result.wheel, manifest.model.module, work, sandbox, result.needed)
         levels = [level for level in manifest.levels if level not in result.report.skipped]
         costs = {level: _measure(installed, manifest, level) for level in levels}
     return write_costs(request.spec.path, _cpu_name(), costs)

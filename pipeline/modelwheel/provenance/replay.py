@@ -26,6 +26,7 @@ from ..engine.build import BuildOptions, BuildResult, Reporter, build
 from ..engine.plan import plan
 from ..errors import EnvironmentProblemError, ModelwheelError, ReplayError, SpecError
 from ..request import Request, make_request
+from ..sandbox.choose import Sandbox
 from ..source import fetch as source
 from ..spec import ArchiveSource, GitSource, Spec, find_specs, load_spec
 from ..spec.sources import AnySource, is_local
@@ -69,17 +70,22 @@ def choose_store(usual: Store, *, recompile: bool) -> Iterator[Store]:
 
 
 def trace(
-    contents: Contents, store: Store, reporter: Reporter, spec: Path | None = None
+    contents: Contents,
+    store: Store,
+    sandbox: Sandbox,
+    reporter: Reporter,
+    spec: Path | None = None,
 ) -> list[Link]:
     """Checks every link, as far as the file and this machine allow.
 
     Args:
         contents: The wheel or source distribution.
         store: Results in it are used; with an empty store, everything is built again.
+        sandbox: Where models run.
         reporter: Receives the progress of the steps that run.
         spec: The spec; by default the one in `model_specs/` with the digest that the manifest has.
     """
-    chain = _Chain(contents, store, reporter)
+    chain = _Chain(contents, store, sandbox, reporter)
     chain.check("files <- list of hashes", lambda: check_files(contents))
     # All other links start from the manifest.
     if chain.check("files <- manifest", lambda: check_manifests(contents)):
@@ -122,8 +128,11 @@ def require_rebuilt(results: Iterable[tuple[Path, Sequence[Link]]]) -> None:
 class _Chain:
     """The links so far, and the results that later links need."""
 
-    def __init__(self, contents: Contents, store: Store, reporter: Reporter) -> None:
+    def __init__(
+        self, contents: Contents, store: Store, sandbox: Sandbox, reporter: Reporter
+    ) -> None:
         self.links: list[Link] = []
+        self._sandbox = sandbox
         self._contents, self._store, self._reporter = contents, store, reporter
         self._spec: Spec | None = None
         self._model: source.FetchedModel | None = None
@@ -229,7 +238,7 @@ class _Chain:
         assert self._model is not None
         store = self._store
         with store.scratch() as scratch:
-            options = BuildOptions(scratch, "project")
+            options = BuildOptions(scratch, "project", sandbox=self._sandbox)
             (result,) = build([request], store, options, self._reporter)
         for _, error in result.errors:
             raise error

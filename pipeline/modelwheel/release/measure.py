@@ -14,6 +14,7 @@ from ..errors import ModelwheelError
 from ..index.client import PackageIndex
 from ..index.released import find_newest, is_installable, open_index
 from ..packaging.runtime import needed_wheels
+from ..sandbox.choose import Sandbox
 from ..store.store import Store
 from ..util.urls import redact
 from ..verify.environment import InstalledWheel, install_wheel
@@ -77,13 +78,14 @@ class Measurement:
 
 
 def measure_wheels(
-    paths: Iterable[Path], store: Store, index_url: str | None = None
+    paths: Iterable[Path], store: Store, sandbox: Sandbox, index_url: str | None = None
 ) -> list[Measurement]:
     """Measures wheels one by one and stores the results beside each, for the catalogue.
 
     Args:
         paths: Wheels. Those that this interpreter cannot install are skipped.
         store: May have the reference that a wheel was built with; otherwise its sample is used.
+        sandbox: Where they run.
         index_url: The simple API of an index whose newest version is measured for comparison.
 
     Raises:
@@ -92,7 +94,7 @@ def measure_wheels(
     """
     wheels = [wheel for wheel in map(open_wheel, paths) if is_installable(wheel.tags)]
     with _opened(index_url) as index:
-        measured = [_measure(wheel, store, index) for wheel in wheels]
+        measured = [_measure(wheel, store, sandbox, index) for wheel in wheels]
     for measurement in measured:
         if measurement.report is not None:
             write_report(measurement.report, measurement.wheel)
@@ -110,7 +112,9 @@ def _opened(index_url: str | None) -> Iterator[PackageIndex | None]:
         yield index
 
 
-def _measure(wheel: Wheel, store: Store, index: PackageIndex | None) -> Measurement:
+def _measure(
+    wheel: Wheel, store: Store, sandbox: Sandbox, index: PackageIndex | None
+) -> Measurement:
     manifest, report = wheel.manifest, None
     module = manifest.model.module
     measurement = Measurement(wheel.path, wheel.size, manifest)
@@ -118,10 +122,10 @@ def _measure(wheel: Wheel, store: Store, index: PackageIndex | None) -> Measurem
         with tempfile.TemporaryDirectory(prefix="modelwheel-measure-") as directory:
             scratch = Path(directory)
             needed = needed_wheels(manifest, store, scratch / "needed")
-            ours = install_wheel(wheel.path, module, scratch, needed)
+            ours = install_wheel(wheel.path, module, scratch, sandbox, needed)
             report = ours.selftest(find_reference(manifest, store))
             require_passed(report, wheel.name)
-            older = _install_released(manifest, index, scratch / "released", needed)
+            older = _install_released(manifest, index, scratch / "released", sandbox, needed)
             timings, older_timings = _race(ours, older.installed if older else None)
     except ModelwheelError as error:
         # With the report, if there is one: the catalogue shows a failed comparison, too.
@@ -150,7 +154,11 @@ class _InstalledRelease:
 
 
 def _install_released(
-    manifest: Manifest, index: PackageIndex | None, scratch: Path, needed: Sequence[Path]
+    manifest: Manifest,
+    index: PackageIndex | None,
+    scratch: Path,
+    sandbox: Sandbox,
+    needed: Sequence[Path],
 ) -> _InstalledRelease | None:
     found = None if index is None else find_newest(index, manifest.model.distribution)
     if index is None or found is None:
@@ -158,7 +166,7 @@ def _install_released(
     scratch.mkdir()
     wheel = scratch / found.name
     index.download(found.file, wheel)
-    installed = install_wheel(wheel, manifest.model.module, scratch, needed)
+    installed = install_wheel(wheel, manifest.model.module, scratch, sandbox, needed)
     return _InstalledRelease(installed, str(found.version), wheel.stat().st_size)
 
 

@@ -59,7 +59,8 @@ def _mounts(access: Access) -> Iterator[str]:
     binds |= dict.fromkeys(_with_targets(access.write), "--bind")
     # Outer directories first, or they would cover the inner ones.
     for path, option in sorted(binds.items(), key=lambda item: len(item[0].parts)):
-        if path.parent != Path("/") or not path.is_symlink():
+        outer = next((binds[parent] for parent in path.parents if parent in binds), None)
+        if outer != option and not (path.parent == Path("/") and path.is_symlink()):
             yield from (option, str(path), str(path))
     # The root is a file system in memory that no limit counts; only the scratch directory is writable.
     yield from ("--remount-ro", "/dev", "--remount-ro", "/")

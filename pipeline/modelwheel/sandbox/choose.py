@@ -7,12 +7,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from . import bubblewrap
+from .layout import program_files
 from .policy import Access, Limits, Policy, SandboxError, environment
 from .start import Stream, start_launched
 
@@ -34,6 +35,8 @@ class Sandbox:
     kind: Kind
     name: str
     program: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    """What the repository allows each program; where it says nothing, who starts one decides."""
 
     @property
     def confines(self) -> bool:
@@ -68,6 +71,8 @@ class Sandbox:
         Raises:
             SandboxError: It cannot be started.
         """
+        # The program itself, under every name that leads to it.
+        access = replace(access, read=(*access.read, *program_files(Path(argv[0]))))
         outer: list[str] = []
         if self.kind == "bubblewrap" and self.program is not None:
             outer = bubblewrap.bubblewrap_command(self.program, access)
@@ -84,12 +89,20 @@ class Sandbox:
         )
 
 
-def choose_sandbox(policy: Policy) -> Sandbox:
+def choose_sandbox(policy: Policy, limits: Limits | None = None) -> Sandbox:
     """The best sandbox that works here.
+
+    Args:
+        policy: Whether there must be one.
+        limits: What the repository allows each program.
 
     Raises:
         SandboxError: One is required and none works; the message says how to get one.
     """
+    return replace(_choose(policy), limits=limits or Limits())
+
+
+def _choose(policy: Policy) -> Sandbox:
     if policy is Policy.OFF:
         return Sandbox("none", "none (switched off)")
     found, reasons = _find()

@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 
 from .layout import library_paths
-from .policy import Access, Limits
+from .policy import Access, Limits, SandboxError
 
 
 def confine(access: Access, limits: Limits, *, parent: int | None = None) -> None:
@@ -25,15 +25,22 @@ def confine(access: Access, limits: Limits, *, parent: int | None = None) -> Non
         parent: The process that forked this one. If that has ended already, this process ends.
 
     Raises:
-        OSError: The kernel refuses it; the process must not go on.
+        SandboxError: The kernel refuses it; the process must not go on.
     """
+    if sys.platform == "win32":  # a job object holds the whole server, see `windows`
+        return
+    try:
+        _confine(access, limits, parent)
+    except OSError as error:
+        raise SandboxError(f"the sandbox cannot be set up: {error}") from error
+
+
+def _confine(access: Access, limits: Limits, parent: int | None) -> None:
+    from . import rlimits
+
     directory = str(access.write.absolute())
     os.chdir(directory)
     readable = [str(path.absolute()) for path in (*library_paths(), *access.read)]
-    if sys.platform == "win32":  # a job object holds the whole server, see `windows`
-        return
-    from . import rlimits
-
     rlimits.apply_limits({**asdict(limits), "processes": 1})
     if sys.platform == "linux":
         from . import kernel, launch

@@ -53,7 +53,7 @@ def no_new_privileges() -> None:
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
-def end_with_parent(parent: int | None) -> None:
+def end_with_parent(parent: int | None = None) -> None:
     """Has the kernel kill this process when the thread that started it ends.
 
     Args:

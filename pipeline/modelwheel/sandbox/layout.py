@@ -34,17 +34,18 @@ def library_paths() -> list[Path]:
         found += [prefix / "lib", prefix / "lib64", prefix / "pyvenv.cfg"]
         if prefix.is_relative_to("/nix/store"):  # libraries are in directories beside it
             found.append(Path("/nix/store"))
-    found += _links(Path(sys.executable))
+    found += program_files(Path(sys.executable))
     found += [
         Path(path)
         for path in sys.path
         if Path(path).name in ("site-packages", "dist-packages") or path.endswith(".zip")
     ]
-    found.append(Path(modelwheel.__file__).parent)
+    # Python lists the directory in which it looks for a package.
+    found.append(Path(modelwheel.__file__).parents[1])
     return [path for path in dict.fromkeys(found) if path.exists()]
 
 
-def _links(path: Path) -> list[Path]:
+def program_files(path: Path) -> list[Path]:
     """A program and every name on the way to the file that it links to."""
     found = [path]
     while path.is_symlink():

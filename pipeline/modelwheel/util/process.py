@@ -9,8 +9,8 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
@@ -246,6 +246,18 @@ def kill_all() -> None:
         kill_group(process)
 
 
+@contextmanager
+def known_to_kill_all(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Lets `kill_all` also kill a process that was started elsewhere, as leader of its group."""
+    with _alive_lock:
+        _alive.add(process)
+    try:
+        yield
+    finally:
+        with _alive_lock:
+            _alive.discard(process)
+
+
 def _communicate(
     command: tuple[str, ...],
     shown: str,
@@ -351,7 +363,7 @@ def _kill_and_reap(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
 
 def _failure(shown: str, returncode: int, out: bytes, err: bytes) -> ProcessError:
     if returncode < 0:
-        message = f"`{shown}` was killed by {_signal_name(-returncode)}"
+        message = f"`{shown}` was killed by {signal_name(-returncode)}"
     else:
         message = f"`{shown}` failed with exit code {returncode}"
     return ProcessError(
@@ -359,7 +371,8 @@ def _failure(shown: str, returncode: int, out: bytes, err: bytes) -> ProcessErro
     )
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """Such as SIGKILL."""
     try:
         return signal.Signals(number).name
     except ValueError:

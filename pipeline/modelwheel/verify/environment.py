@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from ..errors import VerifyError, WheelError
-from ..util.process import Completed, ProcessError, run
+from ..sandbox.choose import Sandbox
+from ..sandbox.policy import Access, environment
+from ..sandbox.run import run_sandboxed
+from ..util.process import Completed, ProcessError, run, signal_name
+from ..util.text import safe_lines
 from ..wheelfile.reports import Report, Timing, parse_report, parse_timings
 
 _SAID = 2000
 """Characters of what a wheel printed that an error message repeats."""
 
-_FORCED_LEVEL = "MODELWHEEL_LEVEL"
-"""Chooses the CPU level of every model of a process; a measurement must not inherit it."""
+_MEMORY_AT_LEAST = 8 << 30
+_MEMORY_PER_WHEEL_BYTE = 16
+"""The memory that a wheel may use by default: its weights, its largest batch, the reference."""
+_PRINTED_BYTES = 64 << 20
+"""What it may print, and the largest file that it may write."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,8 @@ class InstalledWheel:
     """The interpreter of that environment."""
     wheel: Path
     module: str
+    sandbox: Sandbox
+    """Where it runs: it sees its environment and what it is compared with, and writes nothing."""
 
     def selftest(self, reference: Path | None = None) -> Report:
         """Compares its outputs with TensorFlow's.
@@ -43,15 +53,11 @@ class InstalledWheel:
         options: list[str | Path] = ["--json"]
         if reference is not None:
             options += ["--reference", reference.absolute()]
-        done = self._run("selftest", *options, check=False)
+        done = self._run("selftest", *options, read=() if reference is None else (reference,))
         try:
             return parse_report(done.stdout)
         except ValidationError:
-            printed = done.stderr.decode(errors="replace").strip()[-_SAID:]
-            failed = f"{self.wheel.name} failed with exit code {done.returncode}"
-            raise VerifyError(
-                f"{failed}: {printed}" if printed else f"{failed} and no output"
-            ) from None
+            raise VerifyError(f"{self.wheel.name} {_ending(done)}") from None
 
     def bench(self, *options: str) -> tuple[Timing, ...]:
         """Times calls with the wheel's own `bench`.
@@ -60,18 +66,42 @@ class InstalledWheel:
             VerifyError: It failed.
         """
         try:
-            return parse_timings(self._run("bench", "--json", *options).stdout)
-        except (ProcessError, ValidationError) as error:
+            done = self._run("bench", "--json", *options)
+            if done.returncode != 0:
+                raise VerifyError(f"{self.wheel.name} cannot be timed: {_ending(done)}")
+            return parse_timings(done.stdout)
+        except ValidationError as error:
             raise VerifyError(f"{self.wheel.name} cannot be timed: {error}") from None
 
-    def _run(self, *options: str | Path, check: bool = True) -> Completed:
-        environment = {k: v for k, v in os.environ.items() if k != _FORCED_LEVEL}
-        # -I: neither the working directory nor PYTHON* variables of the caller have an effect.
-        return run([self.python, "-I", "-m", self.module, *options], env=environment, check=check)
+    def _run(self, *options: str | Path, read: tuple[Path, ...] = ()) -> Completed:
+        # -I: neither the working directory nor variables of the environment add modules.
+        argv = [self.python, "-I", "-m", self.module, *options]
+        size = self.wheel.stat().st_size
+        limits = replace(
+            self.sandbox.limits,
+            memory_bytes=self.sandbox.limits.memory_bytes
+            or _MEMORY_AT_LEAST + _MEMORY_PER_WHEEL_BYTE * size,
+            processes=1,
+            file_bytes=_PRINTED_BYTES,
+        )
+        with tempfile.TemporaryDirectory(prefix="modelwheel-run-") as scratch:
+            access = Access((self.python.parents[1], *read), Path(scratch))
+            try:
+                return run_sandboxed(self.sandbox, argv, access, limits, environment({}))
+            except ProcessError as error:
+                raise VerifyError(f"{self.wheel.name}: {error}") from None
+
+
+def _ending(done: Completed) -> str:
+    """How a wheel's process ended, and the end of what it printed."""
+    printed = safe_lines(done.stderr.decode(errors="replace").strip()[-_SAID:])
+    code = done.returncode
+    ended = f"was killed by {signal_name(-code)}" if code < 0 else f"failed with exit code {code}"
+    return f"{ended}: {printed}" if printed else f"{ended} and no output"
 
 
 def install_wheel(
-    wheel: Path, module: str, directory: Path, needed: Sequence[Path] = ()
+    wheel: Path, module: str, directory: Path, sandbox: Sandbox, needed: Sequence[Path] = ()
 ) -> InstalledWheel:
     """Installs a wheel with its dependencies into a new environment.
 
@@ -79,6 +109,7 @@ def install_wheel(
         wheel: The file.
         module: The Python package in it.
         directory: An existing directory for the environment.
+        sandbox: Where the wheel is to run. Installing it runs nothing of it.
         needed: Wheels that it depends on; all other dependencies come from the package index.
 
     Raises:
@@ -89,7 +120,7 @@ def install_wheel(
         install(python, [path.absolute() for path in (wheel, *needed)], directory)
     except ProcessError as error:
         raise WheelError(f"{wheel.name} cannot be installed: {error}") from error
-    return InstalledWheel(python, wheel, module)
+    return InstalledWheel(python, wheel, module, sandbox)
 
 
 def create_environment(directory: Path, interpreter: str = sys.executable) -> Path:
@@ -103,4 +134,6 @@ def install(python: Path, requirements: Sequence[str | Path], cwd: Path | None =
     """Installs into an environment with the pip of this one."""
     # pip's --python (22.3) installs into an environment that has no pip of its own.
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    run([*pip, "--python", python, "install", "--no-compile", *requirements], cwd=cwd)
+    # Building a source distribution would run its code, outside of any sandbox.
+    options = ["install", "--no-compile", "--only-binary", ":all:"]
+    run([*pip, "--python", python, *options, *requirements], cwd=cwd)

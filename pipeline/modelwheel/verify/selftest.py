@@ -13,6 +13,7 @@ from pathlib import Path
 from ..assembly.manifest import Manifest
 from ..errors import ModelwheelError, VerifyError
 from ..packaging.runtime import needed_wheels
+from ..sandbox.choose import Sandbox
 from ..store.store import Store
 from ..wheelfile.reports import Report
 from ..wheelfile.wheel import Wheel, open_wheel
@@ -30,12 +31,12 @@ class Verified:
     report: Report | None = None
 
 
-def verify_wheels(wheels: Iterable[Path], store: Store) -> list[Verified]:
-    """Verifies wheels one by one; an error in one does not stop the others."""
-    return [_verify(path, store) for path in wheels]
+def verify_wheels(wheels: Iterable[Path], store: Store, sandbox: Sandbox) -> list[Verified]:
+    """Verifies wheels one by one in a sandbox; an error in one does not stop the others."""
+    return [_verify(path, store, sandbox) for path in wheels]
 
 
-def _verify(path: Path, store: Store) -> Verified:
+def _verify(path: Path, store: Store, sandbox: Sandbox) -> Verified:
     whole, report = False, None
     try:
         wheel = open_wheel(path)
@@ -43,7 +44,7 @@ def _verify(path: Path, store: Store) -> Verified:
         whole = reference is not None
         with store.scratch() as scratch:
             needed = needed_wheels(wheel.manifest, store, scratch)
-            report = verify_wheel(wheel, reference, needed)
+            report = verify_wheel(wheel, sandbox, reference, needed)
         # After `report` is set: a failed comparison keeps its report.
         require_passed(report, wheel.name)
     except ModelwheelError as error:
@@ -57,12 +58,13 @@ def find_reference(manifest: Manifest, store: Store) -> Path | None:
 
 
 def verify_wheel(
-    wheel: Wheel, reference: Path | None = None, needed: Sequence[Path] = ()
+    wheel: Wheel, sandbox: Sandbox, reference: Path | None = None, needed: Sequence[Path] = ()
 ) -> Report:
     """Installs a wheel into a new environment and compares it with TensorFlow's outputs.
 
     Args:
         wheel: The wheel.
+        sandbox: Where it runs.
         reference: All recorded outputs; without them the sample in the wheel is used.
         needed: Wheels that it depends on, which may not be on an index yet.
 
@@ -73,7 +75,9 @@ def verify_wheel(
     """
     with tempfile.TemporaryDirectory(prefix="modelwheel-verify-") as directory:
         module = wheel.manifest.model.module
-        return install_wheel(wheel.path, module, Path(directory), needed).selftest(reference)
+        return install_wheel(wheel.path, module, Path(directory), sandbox, needed).selftest(
+            reference
+        )
 
 
 def require_passed(report: Report, name: str) -> None:

@@ -9,6 +9,7 @@ from modelwheel.errors import SourceError, SpecError, UnsupportedModelError
 from modelwheel.spec import load_spec
 from modelwheel.store.store import Store
 from modelwheel.util.records import as_json
+from tests.support.sandboxes import NONE
 from tests.support.toy_worker import COMMAND, inspection
 
 _SPEC = """
@@ -37,7 +38,7 @@ def test_findings_of_several_models(tmp_path: Path, store: Store) -> None:
     costs = _write(tmp_path / "e", "costs")
     costs.with_name("costs.tune.json").write_text("{}")
     specs = [load_spec(path) for path in (good, wrong, refused, gone, costs)]
-    checked = check_models(specs, store, COMMAND)
+    checked = check_models(specs, store, NONE, COMMAND)
     assert [model.exit_code for model in checked] == [
         *(0, UnsupportedModelError.exit_code, UnsupportedModelError.exit_code),
         *(SourceError.exit_code, SpecError.exit_code),
@@ -56,6 +57,6 @@ def test_findings_of_several_models(tmp_path: Path, store: Store) -> None:
 
 def test_a_model_is_inspected_once(tmp_path: Path, store: Store) -> None:
     spec = load_spec(_write(tmp_path, "once"))
-    first = check_models([spec], store, COMMAND)
+    first = check_models([spec], store, NONE, COMMAND)
     # No worker can be started: the inspection is in the store.
-    assert check_models([spec], store, ("no such program",)) == first
+    assert check_models([spec], store, NONE, ("no such program",)) == first

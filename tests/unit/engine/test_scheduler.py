@@ -17,6 +17,7 @@ from modelwheel.store.garbage import list_entries
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
 from modelwheel.util.process import ProcessError, run
+from tests.support.sandboxes import NONE
 from tests.support.stores import finish, start
 from tests.support.toys import TODO, Recorder, ThreadPool, ToyJob, ToyLocal, VitalJob, toy_key
 
@@ -33,7 +34,7 @@ def _run(
     accept: Callable[[Step, Record], None] = lambda *_: None,
 ) -> list[Outcome]:
     with ThreadPool(workers) as pool:
-        tools = Tools(store, pool, reporter or Recorder(), keep)
+        tools = Tools(store, pool, reporter or Recorder(), NONE, keep)
         return run_steps([Task(steps, store.root, accept) for steps in tasks], tools)
 
 

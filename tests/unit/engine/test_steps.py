@@ -17,6 +17,7 @@ from modelwheel.request import Request, make_request
 from modelwheel.spec import load_spec
 from modelwheel.store.records import Record
 from modelwheel.store.store import Store
+from tests.support.sandboxes import NONE
 from tests.support.stores import make
 from tests.support.toy_worker import inspection
 
@@ -149,7 +150,7 @@ def test_another_model_has_other_keys(
 def test_the_jobs_of_steps(tmp_path: Path, store: Store, inspected: dict[str, Record]) -> None:
     frozen = _publish(store, tmp_path, "frozen", "graph.pb", "config.pb")
     records = {**inspected, "tiny-1.0.0/freeze/b4": frozen}
-    workspace = Workspace(store, tmp_path / "model", records)
+    workspace = Workspace(store, tmp_path / "model", records, NONE)
     steps = _steps(_request(tmp_path))
 
     def job(name: str) -> Any:

@@ -15,6 +15,7 @@ from modelwheel.store.garbage import list_entries
 from modelwheel.store.store import Store
 from modelwheel.wheelfile.contents import open_contents
 from tests.support.described import describe, wheel_files, write_wheel
+from tests.support.sandboxes import NONE
 
 
 class Silent:
@@ -29,7 +30,7 @@ class Silent:
 
 def follow(manifest: Manifest, directory: Path, spec: Path | None = None) -> dict[str, Link]:
     contents = open_contents(write_wheel(directory, wheel_files(manifest)))
-    links = trace(contents, Store(directory / "cache"), Silent(), spec)
+    links = trace(contents, Store(directory / "cache"), NONE, Silent(), spec)
     return {link.name: link for link in links}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ...compiler.jobs import Job
+from ...sandbox.choose import Sandbox
 from ...store.records import Record
 from ...store.store import Store
 
@@ -24,6 +25,8 @@ class Workspace:
     model: Path
     """The SavedModel, read-only."""
     records: Records
+    sandbox: Sandbox
+    """Where a wheel runs."""
 
 
 class Step(abc.ABC):

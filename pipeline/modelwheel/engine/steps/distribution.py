@@ -158,7 +158,12 @@ class VerifyStep(ModelStep, LocalStep):
         for record in records:
             workspace.store.materialize(record, directory)
         wheel, *needed = (directory / name for record in records for name in record.files)
-        report = verify_wheel(open_wheel(wheel), workspace.store.path(reference, ARRAYS), needed)
+        report = verify_wheel(
+            open_wheel(wheel),
+            workspace.sandbox,
+            workspace.store.path(reference, ARRAYS),
+            needed,
+        )
         require_passed(report, wheel.name)
         (out / REPORT).write_bytes(dump_report(report))
 
