@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,8 +43,8 @@ def record_file(store: Store, key: str = KEY) -> Path:
     return store.root / "actions" / key[:2] / f"{key}.json"
 
 
-def start(script: str, *args: object) -> subprocess.Popen[str]:
-    """Runs Python code in a process of its own."""
+def start(script: str, *args: object, prefix: Sequence[str] = ()) -> subprocess.Popen[str]:
+    """Runs Python code in a process of its own, which a command before it may change."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     code = f"""
 import pathlib, sys
@@ -54,7 +54,7 @@ from modelwheel.store.store import Store
 {script}
 """
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, args)],
+        [*prefix, sys.executable, "-c", code, *map(str, args)],
         env=env,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

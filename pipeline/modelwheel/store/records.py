@@ -68,7 +68,7 @@ def parse(key: str, content: bytes, trusted: Collection[str] | None = None) -> R
         RecordError: It does not count.
     """
     try:
-        body = json.loads(content)
+        body = json.loads(content.decode("ascii"))
         claimed, signature = body.pop("digest"), body.pop("signature", None)
         if claimed != digest(body):
             raise RecordError("its content does not match its digest")
