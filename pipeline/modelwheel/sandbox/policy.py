@@ -45,7 +45,7 @@ class Limits:
     wall_seconds: float | None = None
     """Enforced by whoever waits for the program, with `wait.wait_within`."""
     processes: int | None = None
-    """1 allows threads, but no other process."""
+    """1 allows threads, but no other process; otherwise threads count too. Root has no limit above 1."""
     file_bytes: int | None = None
     """Size of each file."""
 

@@ -14,6 +14,7 @@ _ADDRESS_SPACE_PER_CORE = 576 << 20
 _MEMORY_PER_CORE = 64 << 20
 """Stacks of TensorFlow's threads, 8 MB each, count as private memory though hardly used."""
 _THREADS = 2048
+"""Of a program that must stay alone. With other processes allowed, their threads count as processes."""
 _OPEN_FILES = 1024
 
 
@@ -37,7 +38,8 @@ def apply_limits(limits: dict[str, float | None]) -> None:
     if (size := limits.get("file_bytes")) is not None:
         _limit("RLIMIT_FSIZE", int(size))
     if (processes := limits.get("processes")) is not None and _counts_by_namespace():
-        _limit("RLIMIT_NPROC", int(processes) + _THREADS + _tasks_of_this_user())
+        tasks = _THREADS if processes == 1 else int(processes)
+        _limit("RLIMIT_NPROC", tasks + _tasks_of_this_user())
 
 
 def _limit(name: str, soft: int, hard: int | None = None) -> None:
