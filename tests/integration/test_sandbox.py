@@ -53,6 +53,14 @@ def place() -> Iterator[Path]:
         yield place
 
 
+def require(kind: str) -> None:
+    """Skips a test of a sandbox that this machine lacks."""
+    if kind.startswith("landlock") and landlock.version() < landlock.ENOUGH:
+        pytest.skip("the kernel has no Landlock, or an old one")
+    if kind.startswith("bubblewrap") and shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+
+
 def find_python(user: int | None) -> str:
     """A Python that a user can run: this one may be in a home."""
     for python in (sys.executable, shutil.which("python3", path="/usr/local/bin:/usr/bin")):
@@ -66,32 +74,34 @@ def find_python(user: int | None) -> str:
     pytest.skip("no Python that this user can run")
 
 
+def run_as(user: int | None, place: Path, arguments: list[str]) -> str:
+    """What Python prints with these arguments, as a user."""
+    return subprocess.run(
+        [find_python(user), *arguments],
+        cwd=place,
+        user=user,
+        group=user,
+        extra_groups=None if user is None else [],
+        env={**os.environ, prison.TOKEN: "secret", "PYTHONPATH": str(place)},
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        check=True,
+        timeout=100,
+    ).stdout
+
+
 def attack(place: Path, kind: str, user: int | None) -> dict[str, str]:
     """What each attack achieved that succeeded, with what is left in its scratch directory."""
     if user is not None and os.getuid() != 0:
         pytest.skip("only root can become another user")
-    if kind.startswith("landlock") and landlock.version() < landlock.ENOUGH:
-        pytest.skip("the kernel has no Landlock, or an old one")
-    if kind.startswith("bubblewrap") and shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
-    python = find_python(user)
+    require(kind)
     with tempfile.TemporaryDirectory() as name:
         base = Path(name, "base")
         base.mkdir()
         for path in (base.parent, base):
             os.chown(path, -1 if user is None else user, -1)
-        done = subprocess.run(
-            [python, "-m", "tests.support.prison", kind, base, json.dumps(list(ATTACKS))],
-            cwd=place,
-            user=user,
-            group=user,
-            extra_groups=None if user is None else [],
-            env={**os.environ, prison.TOKEN: "secret", "PYTHONPATH": str(place)},
-            stdout=subprocess.PIPE,
-            check=True,
-            timeout=100,
-        )
-        results = json.loads(done.stdout)
+        arguments = ["-m", "tests.support.prison", kind, str(base), json.dumps(list(ATTACKS))]
+        results = json.loads(run_as(user, place, arguments))
         left = {p.name for p in base.rglob("left-*")} | {p.name for p in base.rglob("planted")}
         achieved = {name: said for name, (succeeded, said) in results.items() if succeeded}
         assert left == set() or kind in ("none", "plain")
@@ -112,3 +122,58 @@ def test_everything_is_achieved_without_a_sandbox(place: Path, user: str) -> Non
     achieved = attack(place, "none", USERS[user])
     assert set(achieved) == possible - INHERITED
     assert set(attack(place, "plain", USERS[user])) == possible
+
+
+_FORKS = """
+import os, sys, tempfile
+from pathlib import Path
+from modelwheel.sandbox.policy import Access, Limits, environment
+from tests.support.prison import find
+program = '''
+import os
+children = 0
+try:
+    while children < 100:
+        if os.fork() == 0:
+            os.read(0, 1)
+            os._exit(0)
+        children += 1
+except BlockingIOError:
+    pass
+print(children)
+'''
+with tempfile.TemporaryDirectory() as scratch:
+    limits = Limits(processes=20 if sys.argv[2] == "limited" else None)
+    argv = [sys.executable, "-I", "-c", program]
+    process = find(sys.argv[1]).start(argv, Access((), Path(scratch)), limits, environment({}), stdin=0)
+    sys.exit(process.wait())
+"""
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+def test_the_number_of_processes(place: Path, kind: str) -> None:
+    """Of an ordinary user; root may start any number unless it is none."""
+    user = 65534 if os.getuid() == 0 else None
+    require(kind)
+    assert int(run_as(user, place, ["-c", _FORKS, kind, "limited"])) <= 20
+    assert int(run_as(user, place, ["-c", _FORKS, kind, "unlimited"])) == 100
+
+
+def test_a_server_keeps_its_children_out(place: Path) -> None:
+    """An ordinary user's: root is kept out by having lost its capabilities."""
+    user = 65534 if os.getuid() == 0 else None
+    program = """
+import os, sys
+from modelwheel.sandbox.kernel import protect_from_children
+if sys.argv[1] == "protected":
+    protect_from_children()
+if os.fork() == 0:
+    try:
+        print(len(open(f"/proc/{os.getppid()}/environ").read()) > 0, flush=True)
+    except PermissionError:
+        print("refused", flush=True)
+    os._exit(0)
+os.wait()
+"""
+    assert run_as(user, place, ["-c", program, "protected"]) == "refused\n"
+    assert run_as(user, place, ["-c", program, "open"]) == "True\n"

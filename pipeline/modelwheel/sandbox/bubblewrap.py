@@ -67,6 +67,6 @@ def _mounts(access: Access) -> Iterator[str]:
 
 
 def _with_targets(*paths: Path) -> list[Path]:
-    """Paths, also as programs see them that resolve links on the way."""
-    absolute = [path.absolute() for path in paths]
+    """Paths that exist, also as programs see them that resolve links on the way."""
+    absolute = [path.absolute() for path in paths if path.exists()]
     return [*absolute, *(path.resolve() for path in absolute)]

@@ -55,7 +55,7 @@ class Access:
     """The files of a sandboxed program in addition to those of the system and of Python.
 
     Attributes:
-        read: Files and directories that it may read.
+        read: Files and directories that it may read; what does not exist is left out.
         write: The one directory that it may change: also its working directory, its home and its
             place for temporary files. It exists.
 
