@@ -76,8 +76,6 @@ class WheelPlatform(_Row):
     """The oldest macOS that they run on."""
     runner: str
     """GitHub's label of a machine that can run them."""
-    slowness: float = 1.0
-    """Seconds there for a second on Linux x86-64."""
     cross_tag: str
     """The platform tag of cross-built wheels."""
     zig: str

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from modelwheel.cli import app
 from modelwheel.config import FILE_NAME
 from modelwheel.errors import UsageError
+from modelwheel.release.listing import list_runtime
 
 WHEEL = "model_a-1-py3-none-any.whl"
 SDIST = "model_a-1.tar.gz"
@@ -21,6 +22,8 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in (WHEEL, SDIST, "model_b-1-py3-none-any.whl"):
         (tmp_path / name).touch()
     (tmp_path / ".git").mkdir()  # no configuration is looked for above it
+    listed = list_runtime().model_copy(update={"tag": "a-1.0"})
+    (tmp_path / "list.json").write_bytes(listed.to_json())
     (tmp_path / "a.yaml").write_text(
         "model: {name: a, version: '1.0'}\nsource: {directory: model}\n"
     )
@@ -60,6 +63,15 @@ def refusal(*arguments: str) -> str:
         (f"index {WHEEL} --base-url models", "--base-url 'models' is not a plain http or https address"),
         (f"index {WHEEL} --base-url https://a.example/ --site-url https://b.example/simple/",
          "--base-url cannot be combined with --site-url"),
+        (f"wheel {SDIST} --sums x", "--sums has an effect only with --github-job"),
+        (f"wheel {SDIST} --github-output x", "--github-output has an effect only with --github-job"),
+        (f"publish {WHEEL} --list {{}}", "--list has an effect only with --release"),
+        (f"publish {WHEEL} --github-needs {{}}", "--github-needs has an effect only with --release"),
+        (f"publish {WHEEL} --release a-1.0", "--release needs --list"),
+        (f"publish {WHEEL} --release b-1.0 --list list.json", "--list is that of a-1.0, not of --release b-1.0"),
+        (f"publish {WHEEL} --release= --list list.json", "--list is that of a-1.0, not of --release"),
+        ("runtime --on-branch main --out new", "'main' is not a full name of a branch"),
+        ("compile a.yaml --out . --github-output x", ". has .git, which is not a file of this job"),
         (f"publish {WHEEL}", "pass --repository-url URL, or set `upload`"),
         ("download a.yaml", "pass --index-url URL, or set `url`"),
         ("runtime --tag modelwheel-runtime-0.0", "the tag 'modelwheel-runtime-0.0' is not"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -12,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from modelwheel.release.matrix import WheelJob, read_job
+from modelwheel.platforms import WHEEL_PLATFORMS
 from modelwheel.versions import RUNTIME, RUNTIME_VERSION
-from modelwheel.wheelfile.collect import SDIST, find_distributions
 from tests.support.commands import COMMAND, Done, Modelwheel, run
 from tests.support.indexes import PASSWORD, USER, serve_index
 from tests.support.repositories import Repository, isolate_git
@@ -25,6 +25,8 @@ from tests.support.workflows import WORKFLOWS, Step, steps_of
 pytestmark = pytest.mark.slow
 
 UNCHANGED = 'model: {name: unchanged, version: "1.0"}\nsource: {directory: not-even-there}\n'
+
+RELEASE = WORKFLOWS[0].with_name("release.yml")
 
 NO_ADDRESSES = {"INDEX_URL": "", "REPOSITORY_URL": "", "SITE_URL": ""}
 """What the repository's variables are on GitHub where nobody has set them."""
@@ -42,13 +44,13 @@ class Runner:
             **{name: str(path) for name, path in self.files.items()},
         }
 
-    def do(self, step: Step, values: Mapping[str, str]) -> Done:
+    def do(self, step: Step, values: Mapping[str, str], code: int = 0) -> Done:
         """Runs a step; variables that are not given are what the workflow says without expressions."""
         given = {name: value for name, value in step.environment.items() if "${{" not in value}
         environment: dict[str, Any] = {**self._environment, **given, **values}
         assert set(step.environment) <= set(environment)
         line = f"cd '{self.checkout}'\nset -eo pipefail\n{step.run}"
-        return run("bash", "--noprofile", "--norc", "-c", line, **environment)
+        return run("bash", "--noprofile", "--norc", "-c", line, code=code, **environment)
 
 
 def commands(workflow: str, job: str) -> list[Step]:
@@ -97,49 +99,95 @@ def test_a_pull_request(runner: Runner, sdist: Path, built: Built, tmp_path: Pat
     assert "unchanged" not in summary
 
 
-def test_a_release(runner: Runner, sdist: Path, built: Built, tmp_path: Path) -> None:
+def outputs(runner: Runner) -> dict[str, str]:
+    """What steps have handed on since the last call; GitHub gives each step a file of its own."""
+    lines = iter(runner.files["GITHUB_OUTPUT"].read_text().splitlines())
+    found = {}
+    for line in lines:
+        name, equals, value = line.partition("=")
+        if not equals:
+            name, _, end = line.partition("<<")
+            value = "\n".join(iter(lambda: next(lines), end))
+        found[name] = value
+    runner.files["GITHUB_OUTPUT"].write_text("")
+    return found
+
+
+def sums_of(*files: Path) -> str:
+    return "\n".join(f"{hashlib.sha256(f.read_bytes()).hexdigest()}  {f.name}" for f in files)
+
+
+def test_a_release(runner: Runner, built: Built, tmp_path: Path) -> None:
     """From a tag to a static index; machines of other platforms and the upload are stood in for."""
     for git in (["tag", "mlp-1.0.0"], ["checkout", "--quiet", "mlp-1.0.0"]):
         run("git", "-C", runner.checkout, *git)
-    for step in commands("release.yml", "compile"):
-        runner.do(
-            step, {**NO_ADDRESSES, "SPECS": "model_specs", "PLATFORMS": "", "TAG": "mlp-1.0.0"}
-        )
-    jobs = read_matrix(runner.files["GITHUB_OUTPUT"])
-    assert {job.sdists for job in jobs} == {sdist.name}
-    assert jobs[0].pick(find_distributions([runner.checkout / "sdists"], (SDIST,)))
-
-    dist = runner.checkout / "dist"
-    dist.mkdir()
-    shutil.copy(runner.checkout / "sdists" / sdist.name, dist)
-    # In place of a wheel that cibuildwheel repaired: indexes take no linux_* tags.
-    repaired = built.wheel("mlp").name.replace("-linux_", "-manylinux_2_28_")
-    shutil.copy(built.wheel("mlp"), dist / repaired)
+    tag = {"SPEC": "model_specs", "PLATFORMS": "linux-x86_64", "TAG": "mlp-1.0.0"}
+    branch = {"BRANCH": "refs/heads/main"}
+    for step in commands("release.yml", "list"):
+        runner.do(step, {**NO_ADDRESSES, **tag, **branch})
+    listed = outputs(runner)
+    (compile_,) = commands("release.yml", "sdist")
+    runner.do(compile_, tag)
+    compiled = outputs(runner)["sums"]
+    dist = (runner.checkout / "sdists").rename(runner.checkout / "dist")
+    assert compiled == sums_of(dist / json.loads(listed["list"])["sdist"])
+    needs = {"list": {"outputs": listed}, "sdist": {"outputs": {"sums": compiled}}}
+    for name, job in json.loads(listed["list"])["jobs"].items():
+        # In place of wheels that cibuildwheel built and repaired: indexes take no linux_* tags.
+        platform = job["tag"].replace("linux_", "linux_2_28_")
+        wheels = [dist / f"model_mlp-1.0.0-{python}-{platform}.whl" for python in job["pythons"]]
+        for wheel in wheels:
+            shutil.copy(built.wheel("mlp"), wheel)
+        needs[name] = {"outputs": {"sums": sums_of(*wheels)}}
     with serve_index(tmp_path / "index") as index:
         urls = {"REPOSITORY_URL": index.url, "INDEX_URL": f"{index.url}simple/", "SITE_URL": ""}
+        bound = {"RELEASE": listed["tag"], "LIST": listed["list"], "NEEDS": json.dumps(needs)}
         (plan,) = commands("release.yml", "plan")
-        assert "upload" in runner.do(plan, urls).out
+        assert "upload" in runner.do(plan, {**urls, **bound}).out
+        planned = outputs(runner)["sums"]
         assert index.release() == {}
+        check_upload(runner, planned)
         (compare,) = commands("release.yml", "compare")
         runner.do(compare, {**urls, "TWINE_USERNAME": USER, "TWINE_PASSWORD": PASSWORD})
-        assert "0 uploaded, 2 compared" in runner.do(compare, urls).out
+        files = len(list(dist.iterdir()))
+        assert f"0 uploaded, {files} compared" in runner.do(compare, urls).out
         shutil.rmtree(dist)
         for step in commands("site.yml", "write"):
             runner.do(step, urls)
     site = runner.checkout / "site"
-    assert (site / repaired).read_bytes() == built.wheel("mlp").read_bytes()
+    assert {wheel.read_bytes() for wheel in site.glob("*.whl")} == {built.wheel("mlp").read_bytes()}
     assert "model-mlp" in (site / "simple" / "index.html").read_text()
 
 
+def check_upload(runner: Runner, sums: str) -> None:
+    """The last step before the upload: anything but the planned files ends the job."""
+    (check,) = [s for s in steps_of(RELEASE) if s.job == "publish"]
+    runner.do(check, {"SUMS": sums})
+    dist = runner.checkout / "dist"
+    first = min(dist.glob("*.whl"))
+    content = first.read_bytes()
+    first.write_bytes(content + b"\0")
+    runner.do(check, {"SUMS": sums}, code=1)
+    first.unlink()
+    runner.do(check, {"SUMS": sums}, code=1)
+    first.write_bytes(content)
+    for name in ("model_victim-9.9.9.tar.gz", "zzz"):
+        (dist / name).touch()
+        runner.do(check, {"SUMS": sums}, code=1)
+        (dist / name).unlink()
+    (dist / "directory").mkdir()
+    runner.do(check, {"SUMS": sums}, code=1)
+    (dist / "directory").rmdir()
+    runner.do(check, {"SUMS": sums})
+
+
 def test_a_release_of_the_runtime(runner: Runner) -> None:
+    tag = f"{RUNTIME}-{RUNTIME_VERSION}"
+    run("git", "-C", runner.checkout, "tag", tag)
     for step in commands("runtime.yml", "sdist"):
-        runner.do(step, {**NO_ADDRESSES, "TAG": f"{RUNTIME}-{RUNTIME_VERSION}"})
+        runner.do(step, {**NO_ADDRESSES, "TAG": tag, "BRANCH": "refs/heads/main"})
     (written,) = (runner.checkout / "sdists").iterdir()
-    assert written.name == f"modelwheel_runtime-{RUNTIME_VERSION}.tar.gz"
-
-
-def read_matrix(output: Path) -> list[WheelJob]:
-    """The jobs that GitHub would start, each as it would be handed over."""
-    outputs = dict(line.split("=", 1) for line in output.read_text().splitlines())
-    text = outputs["matrix"]
-    return [read_job(json.dumps(entry, indent=2)) for entry in json.loads(text)["include"]]
+    handed = outputs(runner)
+    listed = json.loads(handed["list"])
+    assert (handed["tag"], listed["sdist"], handed["sums"]) == (tag, written.name, sums_of(written))
+    assert list(listed["jobs"]) == list(WHEEL_PLATFORMS)

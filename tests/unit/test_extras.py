@@ -73,7 +73,7 @@ def closure(*names: str) -> set[str]:
 SPEC_ONLY = ["check", "--spec-only", "SPEC"]
 CORE = (
     *(["--help"], ["new", "--help"], SPEC_ONLY, ["plan", "SPEC"]),
-    *(["plan", "SPEC", "--github-matrix"], ["cache"], ["config"]),
+    *(["plan", "SPEC", "--release-list"], ["cache"], ["config"]),
 )
 NOT_A_WHEEL = ["inspect", "a.whl"]
 MISSING = {

@@ -6,31 +6,38 @@ Four linters check them too, in `tests/integration/test_workflow_linters.py`.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
 import yaml
 
 from modelwheel.extras import distributions
-from modelwheel.release.matrix import WheelJob, as_matrix
+from modelwheel.platforms import WHEEL_PLATFORMS
 from tests.support.commands import parse
+from tests.support.lock import EXTRAS
 from tests.support.workflows import EXPRESSION, ROOT, WORKFLOWS, Step, read, steps_of, uses_of
 
 STEPS = [step for path in WORKFLOWS for step in steps_of(path)]
-JOB = WheelJob("linux-x86_64-cp310-cp312-1", "ubuntu-24.04", "linux-x86_64", "cp310-x", "a.tar.gz")
 SAMPLES = {
     "BASE": "HEAD^1",
+    "BRANCH": "refs/remotes/origin/main",
     "BUILD": "cp313-win_amd64",
     "GITHUB_OUTPUT": "output",
     "GITHUB_STEP_SUMMARY": "summary.md",
     "INDEX_URL": "https://example.org/simple/",
-    "JOB": as_matrix([JOB]),
+    "JOB": '{"name": "linux-x86_64"}',
+    "LIST": '{"tag": "digits-1.0.0"}',
+    "NEEDS": "{}",
     "PLATFORMS": "",
+    "RELEASE": "digits-1.0.0",
     "REPOSITORY_URL": "https://example.org/legacy/",
     "RESULTS": " ".join(["success"] * 5),
     "SITE_URL": "https://example.org/site/simple/",
-    "SPECS": "model_specs",
+    "SPEC": "model_specs/digits.yaml",
+    "SUMS": "0123  model_digits-1.0.0.tar.gz",
     "TAG": "digits-1.0.0",
 }
 NO_VARIABLES = {**SAMPLES, "INDEX_URL": "", "REPOSITORY_URL": "", "SITE_URL": ""}
@@ -57,8 +64,31 @@ def test_permissions_are_given_job_by_job(path: Path) -> None:
         assert "permissions" in job
         assert "timeout-minutes" in job or "uses" in job
     assert "secrets." not in path.read_text()
-    assert not any("cache" in use for use in uses_of(workflow))
     assert "concurrency" in workflow
+
+
+def caches(workflow: Mapping[str, Any]) -> list[str]:
+    """What restores a cache: an action for it, or an option of another action (`cache: pip` of setup-python)."""
+    found = [use for use in uses_of(workflow) if "cache" in use]
+    for job in workflow["jobs"].values():
+        for step in job.get("steps", ()):
+            found += [name for name in step.get("with", {}) if "cache" in name.lower()]
+    return found
+
+
+@paths
+def test_no_cache_is_restored(path: Path) -> None:
+    """Caches are shared between runs: what one puts in, another one would run."""
+    assert caches(read(path)) == []
+
+
+@pytest.mark.parametrize("option", ["cache: pip", "cache-dependency-path: pyproject.toml"])
+def test_an_option_that_restores_a_cache_is_found(option: str, tmp_path: Path) -> None:
+    text = (ROOT / ".github/workflows/release.yml").read_text()
+    version = 'python-version: "3.13"\n'
+    changed = tmp_path / "release.yml"
+    changed.write_text(text.replace(version, f"{version}          {option}\n", 1))
+    assert caches(read(changed)) == [option.partition(":")[0]]
 
 
 def test_the_site_follows_releases_of_this_repository() -> None:
@@ -87,17 +117,88 @@ def test_addresses_come_from_the_repository() -> None:
             assert re.fullmatch(r" +([A-Z_]+): \$\{\{ vars\.\1 \}\}", line), line
 
 
+CHECK = 'test "$(cd dist && sha256sum -- *)" = "$SUMS"'
+
+
 def test_only_the_upload_can_publish() -> None:
     """Jobs that may publish or deploy run no code of this repository or of its dependencies."""
-    holders = [
-        (path.name, name)
-        for path in WORKFLOWS
-        for name, job in read(path)["jobs"].items()
-        if "id-token" in job["permissions"]
-        for step in job.get("steps", ())
-        if not step.get("uses", "").startswith(("actions/d", "pypa/gh-action-pypi-publish@"))
-    ]
-    assert holders == []
+    for path in WORKFLOWS:
+        for name, job in read(path)["jobs"].items():
+            if "id-token" not in job["permissions"]:
+                continue
+            uses = [step["uses"].partition("@")[0] for step in job["steps"] if "uses" in step]
+            if name == "deploy":
+                assert uses == ["actions/deploy-pages"]
+                continue
+            assert uses == ["actions/download-artifact", "pypa/gh-action-pypi-publish"]
+            # Between the two: that the files are those of the plan, by what it has handed on.
+            assert [step.get("run") for step in job["steps"]] == [None, CHECK, None]
+            assert job["env"]["SUMS"] == "${{ needs.plan.outputs.sums }}"
+            assert job["environment"]["name"] == "package-index"
+
+
+RELEASES = [path for path in WORKFLOWS if "publish" in read(path)["jobs"]]
+releases = pytest.mark.parametrize("path", RELEASES, ids=lambda path: path.name)
+
+
+@releases
+def test_every_platform_has_a_job_of_its_own(path: Path) -> None:
+    """Not one entry of a matrix each: those share their outputs, and could change each other's."""
+    jobs = read(path)["jobs"]
+    called = {name: job for name, job in jobs.items() if "uses" in job}
+    assert list(called) == list(WHEEL_PLATFORMS)
+    lists = "sdist" if path.name == "runtime.yml" else "list"
+    for name, job in called.items():
+        assert job["uses"] == "./.github/workflows/wheels.yml"
+        assert "strategy" not in job
+        wanted = f"fromJSON(needs.{lists}.outputs.list).jobs['{name}']"
+        assert job["with"] == {
+            "job": f"${{{{ toJSON({wanted}) }}}}",
+            "sdist": "${{ needs.sdist.outputs.artifact }}",
+            "sums": "${{ needs.sdist.outputs.sums }}",
+        }
+        if path.name == "release.yml":  # a model may have no CPU level there; the runtime has all
+            assert job["if"] == f"{wanted} != null"
+    assert set(jobs["plan"]["needs"]) == {lists, "sdist", *called}
+    assert not any("strategy" in job for job in jobs.values())
+
+
+@releases
+def test_artifacts_are_taken_by_the_ids_that_jobs_have_handed_on(path: Path) -> None:
+    """Every job of a run can add artifacts, and delete and replace those of others; an id stays what it was."""
+    taken = {}
+    for each in (path, path.with_name("wheels.yml")):
+        for name, job in read(each)["jobs"].items():
+            for step in job.get("steps", ()):
+                if step.get("uses", "").startswith("actions/download-artifact@"):
+                    assert not {"name", "pattern"} & set(step["with"])
+                    taken[name] = step["with"]["artifact-ids"]
+    assert taken == {
+        "build": "${{ inputs.sdist }}",
+        "plan": "${{ join(needs.*.outputs.artifact, ',') }}",
+        "publish": "${{ needs.plan.outputs.artifact }}",
+        "compare": "${{ needs.plan.outputs.artifact }}",
+    }
+
+
+@releases
+def test_nothing_is_published_but_from_the_default_branch(path: Path) -> None:
+    jobs = read(path)["jobs"]
+    allowed = "github.ref_type == 'tag'"
+    if path.name == "release.yml":
+        by_hand = "inputs.publish && github.ref_name == github.event.repository.default_branch"
+        allowed = f"( {allowed} || ({by_hand}) )"
+    condition = f"!cancelled() && !failure() && needs.plan.result == 'success' && {allowed}"
+    assert " ".join(jobs["publish"]["if"].split()) == condition
+    (checked,) = [s for s in steps_of(path) if '--on-branch "$BRANCH"' in s.run]
+    # In full: a tag may have the short name of the branch, and git would prefer it.
+    full = "format('refs/remotes/origin/{0}', github.event.repository.default_branch)"
+    allowed = "github.ref_type == 'tag'"
+    if path.name == "release.yml":
+        allowed = f"({allowed} || inputs.publish)"
+    assert checked.environment["BRANCH"] == f"${{{{ {allowed} && {full} || '' }}}}"
+    (job,) = [job for job in jobs.values() if checked.run in str(job.get("steps"))]
+    assert job["steps"][0]["with"]["fetch-depth"] == 0
 
 
 @paths
@@ -149,6 +250,10 @@ def test_a_command_is_known(step: Step, values: dict[str, str]) -> None:
             assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
         case ["bash", ".ci/run"]:
             assert (ROOT / ".ci" / "run").is_file()
+        case ["python", "-m", "pip", "install", "--require-hashes", "-r", lock]:
+            assert (ROOT / lock).is_file()
+        case ["python", "-m", "pip", "install", "--no-index", *options, "."]:
+            assert options == ["--no-deps", "--no-build-isolation"]
         case ["python", "-m", "pip", "install", *arguments]:
             (project,) = [word for word in arguments if word.startswith(".")] or ["pip"]
             extras = project.removeprefix(".").strip("[]").split(",") if "[" in project else []
@@ -157,6 +262,8 @@ def test_a_command_is_known(step: Step, values: dict[str, str]) -> None:
                 assert f"\n{name} = [" in (ROOT / "pyproject.toml").read_text()
         case ["python", "-m", "pytest", *files]:
             assert [file for file in files if not (ROOT / file).exists()] == []
+        case _ if step.run == CHECK:
+            assert step.job == "publish"
         case _:
             assert words[0] == "test"
             assert words[1:] == [SAMPLES["RESULTS"], "=", SAMPLES["RESULTS"]]
@@ -199,14 +306,28 @@ def needs(arguments: list[str]) -> set[str]:
     return set(distributions(extra)) if extra else set()
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_only_our_own_tests_install_without_hashes() -> None:
+    loose = [
+        step
+        for step in STEPS
+        if "pip install" in step.run
+        and "--require-hashes" not in step.run
+        and "--no-index --no-deps --no-build-isolation" not in step.run
+    ]
+    assert {(step.workflow, step.job) for step in loose} == {("ci.yml", "unit")}
+    assert not any(
+        "index" in step.run.replace("--no-index", "") for step in STEPS if "pip" in step.run
+    )
+
+
+@paths
 def test_each_job_installs_what_its_commands_need(path: Path) -> None:
     jobs: dict[str, set[str]] = {}
     for step in steps_of(path):
         installed = jobs.setdefault(step.job, set())
         match step.argv(SAMPLES):
-            case ["python", "-m", "pip", "install", project] if "[" in project:
-                for extra in project.strip(".[]").split(","):
+            case ["python", "-m", "pip", "install", "--require-hashes", "-r", lock]:
+                for extra in EXTRAS[Path(lock).stem]:
                     installed |= set(distributions(extra))
             case ["modelwheel", *arguments]:
                 assert needs(arguments) <= installed, step

@@ -16,17 +16,22 @@ from .options import (
     AsJson,
     BatchSizes,
     ChangedSince,
+    GithubOutput,
     Jobs,
     Levels,
+    OnBranch,
     Platforms,
     Specs,
     Summary,
     Tag,
+    append_output,
+    hand_on,
     load,
     make_requests,
     refuse_together,
     refuse_without,
     require_appendable,
+    require_only,
     split,
 )
 from .output import print_json, say, say_json
@@ -74,6 +79,7 @@ def check(
             help="Fail if a spec differs from the one released under its tag NAME-VERSION.",
         ),
     ] = False,
+    on_branch: OnBranch = None,
     changed_since: ChangedSince = None,
     tag: Tag = None,
     sandbox: SandboxMode = None,
@@ -84,6 +90,10 @@ def check(
         refuse_together("--spec-only", {"--sandbox": sandbox}, "it runs no model")
     with _problems_as_json(as_json):
         loaded = load(specs, changed_since, tag)
+        if on_branch:
+            from ..release.selection import require_on_branch
+
+            require_on_branch(loaded, on_branch, tag)
         if released_once:
             from ..release.selection import require_released_once
 
@@ -133,26 +143,26 @@ def plan(
     changed_since: ChangedSince = None,
     tag: Tag = None,
     as_json: AsJson = False,
-    github_matrix: Annotated[
+    release_list: Annotated[
         bool,
         typer.Option(
-            "--github-matrix",
+            "--release-list",
             metavar="",
-            help="Print the jobs that build the wheels of a release, for GitHub Actions.",
+            help="Print the files of a release and the jobs that make them, as JSON.",
         ),
     ] = False,
     platform: Platforms = None,
     musllinux: Annotated[
         bool,
         typer.Option(
-            "--musllinux", metavar="", help="With --github-matrix: include musllinux wheels."
+            "--musllinux", metavar="", help="With --release-list: include musllinux wheels."
         ),
     ] = False,
     github_output: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="With --github-matrix: append `matrix=JSON` to this file too.",
+            help="With --release-list: append `list=JSON` and `tag=NAME-VERSION` to this file too.",
         ),
     ] = None,
     sandbox: SandboxMode = None,
@@ -168,30 +178,28 @@ def plan(
         "--sandbox": sandbox,
     }
     theirs = {"--musllinux": musllinux, "--github-output": github_output}
-    if github_matrix:
+    if release_list:
         reason = "it prints JSON, of the jobs for all levels and batch sizes"
-        refuse_together("--github-matrix", ours, reason)
+        refuse_together("--release-list", ours, reason)
         require_appendable(github_output)
-        _print_matrix(load(specs, changed_since, tag), split(platform), musllinux, github_output)
+        _print_list(load(specs, changed_since, tag), split(platform), musllinux, github_output)
     else:
-        refuse_without("--github-matrix", theirs)
+        refuse_without("--release-list", theirs)
         loaded = load(specs, changed_since, tag)
         platforms = split(platform)
         requests = make_requests(loaded, level, batch_size, platforms)
         _print_plan(requests, "wheel" if platforms is None else "sdist", sandbox, as_json)
 
 
-def _print_matrix(
+def _print_list(
     specs: Sequence[Spec], platforms: Sequence[str] | None, musllinux: bool, output: Path | None
 ) -> None:
-    from ..release.matrix import as_matrix, plan_jobs
+    from ..release.listing import list_release
 
-    text = as_matrix(plan_jobs(specs, platforms or (), musllinux=musllinux))
+    listed = list_release(specs, platforms or (), musllinux=musllinux)
+    text = listed.to_json().decode().strip()
     say_json(f"{text}\n")
-    if output is not None:
-        with output.open("a", encoding="utf-8") as file:
-            # One line, because GitHub's file of outputs has one `name=value` in each.
-            file.write(f"matrix={text}\n")
+    append_output(output, list=text, tag=listed.tag)
 
 
 def _print_plan(
@@ -250,15 +258,20 @@ def compile_(
     changed_since: ChangedSince = None,
     tag: Tag = None,
     sandbox: SandboxMode = None,
+    github_output: GithubOutput = None,
     as_json: AsJson = False,
 ) -> None:
     """Cross-compile into source distributions that build anywhere, without TensorFlow.
 
-    By default for every platform for which a spec has CPU levels.
+    By default for every platform for which a spec has CPU levels. With --github-output, `sums` are the
+    SHA-256 of the files, and nothing else may be in the directory.
     """
+    require_appendable(github_output)
     loaded = load(specs, changed_since, tag)
     requests = make_requests(loaded, level, batch_size, split(platform) or ())
-    _build(requests, out, "sdist", None, jobs, sandbox, as_json)
+    if github_output is not None:
+        require_only((), out)
+    _build(requests, out, "sdist", None, jobs, sandbox, as_json, github_output=github_output)
 
 
 def _build(
@@ -270,6 +283,7 @@ def _build(
     sandbox: Policy | None,
     as_json: bool,
     summary: Path | None = None,
+    github_output: Path | None = None,
 ) -> NoReturn:
     extras.require("build", "compiling models", advise="compile")
     from ..engine import build as builder
@@ -296,7 +310,10 @@ def _build(
     if keep_work_dir is not None and not any(result.run for result in results):
         say(f"nothing was kept in {keep_work_dir}: no step ran", err=True)
     print_failures(results)
-    raise typer.Exit(builder.exit_code(results))
+    code = builder.exit_code(results)
+    if github_output is not None and not code:
+        hand_on([result.sdist for result in results if result.sdist], out, github_output)
+    raise typer.Exit(code)
 
 
 @app.command(rich_help_panel=AUTHOR)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .app import MAINTENANCE, app
-from .options import AsJson
+from .options import AsJson, append_output
 from .output import print_json, say
 
 
@@ -36,9 +36,7 @@ def config(
         "upload": find_address("upload", repository_url),
         "site": find_address("site", site_url),
     }
-    if github_output is not None:
-        with github_output.open("a", encoding="utf-8", newline="\n") as output:
-            output.writelines(f"{name}={url or ''}\n" for name, url in addresses.items())
+    append_output(github_output, **{name: url or "" for name, url in addresses.items()})
     if as_json:
         print_json(addresses)
         return

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .. import extras
 from ..config import FILE_NAME, find_address, require_address
+from ..errors import UsageError
+from ..util.text import one_line
 from .app import RELEASE, app
 from .options import (
     AsJson,
+    GithubOutput,
     Out,
     Specs,
     Wheels,
+    append_output,
     load,
     refuse_together,
+    refuse_without,
+    require_appendable,
 )
 from .output import print_json, say
+
+if TYPE_CHECKING:
+    from ..index.plan import Release
 
 AnyIndex = Annotated[
     bool,
@@ -132,6 +141,30 @@ def publish(
         typer.Option(metavar="MIB", min=0, help="Largest file the index accepts, in MiB."),
     ] = 100.0,
     any_index: AnyIndex = False,
+    release: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME-VERSION",
+            help="Refuse everything but the files of this release, and if one of them is missing.",
+        ),
+    ] = None,
+    release_list: Annotated[
+        str | None,
+        typer.Option(
+            "--list",
+            metavar="FILE|JSON",
+            help="With --release: the list of `modelwheel plan --release-list`.",
+        ),
+    ] = None,
+    github_needs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON",
+            help="With --release: the `needs` of a workflow, where each job hands on the `sums` of its "
+            "files. Refuse files that differ.",
+        ),
+    ] = None,
+    github_output: GithubOutput = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", metavar="", help="Show what would be uploaded.")
     ] = False,
@@ -139,31 +172,57 @@ def publish(
 ) -> None:
     """Upload to a package index, then download and compare. Safe to repeat after a failure.
 
-    Credentials come from TWINE_USERNAME and TWINE_PASSWORD or from the keyring.
+    Credentials come from TWINE_USERNAME and TWINE_PASSWORD or from the keyring. With --github-output,
+    `sums` are the SHA-256 of the files, if all are acceptable.
     """
     extras.require("publish", "`modelwheel publish`")
     from ..index.plan import Rules
     from ..index.publish import Publisher
+    from ..packaging.checksums import format_checksums
     from ..util import records
     from ..wheelfile.collect import find_distributions
     from .display.tables import print_publication
 
+    require_appendable(github_output)
+    bound = _bind(release, release_list, github_needs)
     with Publisher(
         require_address("upload", repository_url, "--repository-url"),
         index_url=_served_at(index_url, repository_url),
         rules=Rules(int(max_size * 2**20), any_index),
         report=lambda line: say(line, err=True),
     ) as publisher:
-        planned = publisher.plan(find_distributions(files))
+        planned = publisher.plan(find_distributions(files), bound)
         if not as_json:
             print_publication(planned)
-        stops = dry_run or any(file.action == "refuse" for file in planned.files)
+        stops = dry_run or bool(planned.refused)
         uploaded = [] if stops else publisher.publish(planned)
     if as_json:
         print_json({**records.as_json(planned), "uploaded": uploaded, "verified": not stops})
     planned.require_acceptable()
+    if github_output is not None:
+        sums = format_checksums({file.name: file.sha256 for file in planned.files})
+        append_output(github_output, sums=sums)
     if not as_json and not stops:
         say(f"{len(uploaded)} uploaded, {len(planned.files)} compared with the index")
+
+
+def _bind(tag: str | None, release_list: str | None, needs: str | None) -> Release | None:
+    """What the files must be, from the options that say so."""
+    from ..index.plan import Release
+    from ..index.release_list import read_hashes, read_list
+
+    # Empty is not "not given": a workflow that lost its tag must not publish whatever there is.
+    if tag is None:
+        refuse_without("--release", {"--list": release_list, "--github-needs": needs})
+        return None
+    if not release_list:
+        raise UsageError("--release needs --list: run `modelwheel plan SPEC --release-list` for it")
+    listed = read_list(release_list)
+    if listed.tag != tag:
+        raise UsageError(
+            f"--list is that of {one_line(listed.tag)}, not of --release {one_line(tag)}"
+        )
+    return Release(listed, None if needs is None else read_hashes(listed, needs))
 
 
 def _served_at(index_url: str | None, repository_url: str | None) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +26,20 @@ Specs = Annotated[
     list[str], typer.Argument(metavar="SPEC", help="Spec files, directories of them, or globs.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")]
+OnBranch = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REF",
+        help="Fail unless the commit is on this branch, where the specs are still the same; with "
+        "--tag, unless it is the tag's commit. A full name, such as refs/remotes/origin/main.",
+    ),
+]
+GithubOutput = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Append the result to this file, for later jobs of a workflow."
+    ),
+]
 Levels = Annotated[
     list[str] | None,
     typer.Option(
@@ -101,6 +116,49 @@ def require_appendable(path: Path | None) -> None:
             path.open("a").close()
         except OSError as error:
             raise UsageError(f"cannot write to {path}: {error.strerror or error}") from None
+
+
+def append_output(path: Path | None, **outputs: str) -> None:
+    """Appends outputs to the file that GitHub Actions reads them from, if there is one."""
+    if path is None:
+        return
+    with path.open("a", encoding="utf-8", newline="\n") as file:
+        for name, text in outputs.items():
+            # A line that no value can contain ends it: values come from file names and specs.
+            end = uuid.uuid4().hex
+            file.write(f"{name}<<{end}\n{text}\n{end}\n" if "\n" in text else f"{name}={text}\n")
+
+
+def hand_on(files: Sequence[Path], out: Path, github_output: Path | None) -> None:
+    """Appends `sums`, the SHA-256 of all files in `out`, for the jobs that take the files over.
+
+    Raises:
+        UsageError: There is anything else in `out`.
+    """
+    if github_output is None:
+        return
+    from ..packaging.checksums import format_checksums
+    from ..util.files import digest_file
+
+    require_only([file.name for file in files], out)
+    hashes = {file.name: digest_file(file).sha256 for file in files}
+    append_output(github_output, sums=format_checksums(hashes))
+
+
+def require_only(names: Collection[str], out: Path) -> None:
+    """Refuses a directory with other files than these: jobs of a release hand on whole directories.
+
+    Raises:
+        UsageError: There is another file.
+    """
+    from ..util.text import one_line
+
+    others = sorted(path.name for path in out.glob("*") if path.name not in names)
+    if others:
+        raise UsageError(
+            f"{out} has {one_line(others[0])}, which is not a file of this job; a release hands on nothing "
+            "else: pass an empty directory"
+        )
 
 
 def make_requests(

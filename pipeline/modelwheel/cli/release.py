@@ -12,9 +12,15 @@ from .. import extras
 from .app import RELEASE, app
 from .options import (
     AsJson,
+    GithubOutput,
+    OnBranch,
     Out,
+    append_output,
+    hand_on,
     refuse_together,
     refuse_without,
+    require_appendable,
+    require_only,
 )
 from .output import print_json, say, say_error
 from .stores import open_store
@@ -45,8 +51,17 @@ def wheel(
     ] = None,
     github_job: Annotated[
         str | None,
-        typer.Option(metavar="JSON", help="Only this job of `modelwheel plan --github-matrix`."),
+        typer.Option(metavar="JSON", help="Only this job of `modelwheel plan --release-list`."),
     ] = None,
+    sums: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHA256SUMS",
+            help="With --github-job: what `modelwheel compile --github-output` has handed on. Fail if the "
+            "source distribution is another file.",
+        ),
+    ] = None,
+    github_output: GithubOutput = None,
     cross: Annotated[
         list[str] | None,
         typer.Option(
@@ -64,7 +79,8 @@ def wheel(
 ) -> None:
     """Build the wheels of a release with cibuildwheel: build, repair, audit and test.
 
-    cibuildwheel reads its CIBW_* environment variables (images, container engine, ...).
+    cibuildwheel reads its CIBW_* environment variables (images, container engine, ...). With --github-job
+    and --github-output, `sums` are the SHA-256 of the wheels, and nothing else may be in the directory.
     """
     from ..wheelfile.collect import SDIST, find_distributions
 
@@ -76,12 +92,35 @@ def wheel(
     if github_job:
         others = {"--system": system, "--only": only}
         refuse_together("--github-job", others, "the job names the wheels to build")
+    else:
+        refuse_without("--github-job", {"--sums": sums, "--github-output": github_output})
+    require_appendable(github_output)
     found = find_distributions(sdists, (SDIST,))
     if cross:
         outcomes = _cross_build(found, cross, python, out)
+    elif github_job:
+        outcomes = _build_job(found, github_job, sums, out, github_output)
     else:
-        outcomes = _drive_cibuildwheel(found, system, only, github_job, out)
+        outcomes = _drive_cibuildwheel(found, system, only, out)
     _print_outcomes(outcomes, as_json=as_json)
+
+
+def _build_job(
+    sdists: list[Path], text: str, sums: str | None, out: Path, github_output: Path | None
+) -> Iterator[Outcome]:
+    """Builds the wheels of one job of a release, and hands on their hashes."""
+    from ..index.release_list import read_job
+    from ..release.listing import pick, require_wheels
+
+    job = read_job(text)
+    sdist = pick(job, sdists, sums)
+    if github_output is not None:
+        require_only((), out)
+    for outcome in _drive_cibuildwheel([sdist], None, [job.build], out):
+        if outcome.error is None:
+            require_wheels(job, [wheel.name for wheel in outcome.wheels])
+            hand_on(outcome.wheels, out, github_output)
+        yield outcome
 
 
 def _print_outcomes(outcomes: Iterator[Outcome], *, as_json: bool) -> NoReturn:
@@ -102,18 +141,12 @@ def _drive_cibuildwheel(
     sdists: list[Path],
     system: str | None,
     only: list[str] | None,
-    github_job: str | None,
     out: Path,
 ) -> Iterator[Outcome]:
     extras.require("release", "`modelwheel wheel`")
     from ..engine.requirements import require_compiler
     from ..release.cibuildwheel import build_wheels, select
 
-    if github_job:
-        from ..release.matrix import read_job
-
-        job = read_job(github_job)
-        sdists, only = job.pick(sdists), [job.build]
     selection = select(system, only or ())
     if selection.system != "linux":  # there it runs in containers that have a compiler
         require_compiler(headers=False)  # cibuildwheel brings Pythons with headers
@@ -144,15 +177,34 @@ def runtime(
             metavar="modelwheel-runtime-VERSION", help="Fail unless this tag names its version."
         ),
     ] = None,
+    on_branch: OnBranch = None,
+    github_output: GithubOutput = None,
 ) -> None:
-    """Build modelwheel-runtime, which wheels with `bindings: shared` depend on."""
+    """Build modelwheel-runtime, which wheels with `bindings: shared` depend on.
+
+    With --github-output, `list` is that of its release, and `sums` are the SHA-256 of the files.
+    """
     extras.require("build", "`modelwheel runtime`")
     from ..engine.requirements import require_compiler
     from ..packaging.runtime import require_tag, write_runtime
 
     if tag:
         require_tag(tag)
+    if on_branch:
+        from ..release.selection import require_on_branch
+
+        require_on_branch((), on_branch, tag)
+    require_appendable(github_output)
+    if github_output is not None:
+        require_only((), out)
     if wheel:
         require_compiler(headers=True)
-    for path in write_runtime(out, open_store(), wheel=wheel):
+    written = write_runtime(out, open_store(), wheel=wheel)
+    for path in written:
         say(f"wrote {path}")
+    if github_output is not None:
+        from ..release.listing import list_runtime
+
+        listed = list_runtime()
+        append_output(github_output, list=listed.to_json().decode().strip(), tag=listed.tag)
+        hand_on(written, out, github_output)

@@ -12,18 +12,23 @@ from typing import ClassVar, Literal
 
 from packaging.utils import (
     InvalidSdistFilename,
+    InvalidWheelFilename,
     NormalizedName,
     canonicalize_name,
     parse_sdist_filename,
+    parse_wheel_filename,
 )
+from packaging.version import Version
 
 from ..errors import PublishError, UsageError, WheelError
 from ..util.files import digest_file
+from ..util.text import one_line
 from ..util.urls import redact
 from ..wheelfile.collect import WHEEL
 from ..wheelfile.contents import open_contents
 from ..wheelfile.wheel import open_wheel
 from .client import IndexedFile, PackageIndex
+from .release_list import ReleaseList
 
 DEFAULT_MAX_BYTES = 100 << 20
 """PyPI's limit for a file, unless a project was granted more."""
@@ -69,6 +74,14 @@ class Plan:
     """Names that the index does not have yet; public indexes allow few a day."""
     files: tuple[PlannedFile, ...]
     """In the order of their uploads: source distributions last."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with the release as a whole, such as files that are missing."""
+
+    @property
+    def refused(self) -> list[str]:
+        """Why nothing will be uploaded; empty if everything is acceptable."""
+        files = [f"{one_line(f.name)}: {f.reason}" for f in self.files if f.action == "refuse"]
+        return [*files, *self.problems]
 
     def require_acceptable(self) -> None:
         """Refuses a release if a single file is refused.
@@ -76,9 +89,8 @@ class Plan:
         Raises:
             PublishError: Names every such file.
         """
-        refused = [file for file in self.files if file.action == "refuse"]
-        if refused:
-            raise PublishError("\n".join(f"{file.name}: {file.reason}" for file in refused))
+        if self.refused:
+            raise PublishError("\n".join(self.refused))
 
 
 @dataclass(frozen=True)
@@ -88,6 +100,61 @@ class Rules:
     max_bytes: int = DEFAULT_MAX_BYTES
     any_index: bool = False
     """Whether it takes wheels with `linux_*` tags, which PyPI and most others refuse."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """What the files of a publication must be: all of one release, and nothing else."""
+
+    listed: ReleaseList
+    hashes: Mapping[str, str] | None = None
+    """The SHA-256 of every file as the job that made it has handed it on; None if that is not known."""
+
+    def find_problem(self, path: Path) -> str | None:
+        """Why a file is not one of the release; it is not opened."""
+        if self.listed.owner(path.name) is None:
+            return f"is not on the list of the release {self.listed.tag}"
+        if self.hashes is None:
+            return None
+        if path.name not in self.hashes:
+            return "no job has handed it on"
+        digest = digest_file(path).sha256
+        if digest != self.hashes[path.name]:
+            job = self.listed.owner(path.name)
+            return f"has SHA-256 {digest}; the job {job} made {self.hashes[path.name]}"
+        return None
+
+    def find_problems(self, names: Sequence[str], page: Page) -> Iterator[str]:
+        """What is wrong with the files as a whole, and with what the index has of this version.
+
+        Args:
+            names: All files of the publication.
+            page: What the index has of the project.
+        """
+        tag = self.listed.tag
+        yield from (
+            f"{what} of the release {tag} is missing" for what in self.listed.missing(names)
+        )
+        yield from (f"{name} is there twice, under two names" for name in self.listed.twice(names))
+        there = [name for name in page if _is_version(name, self.listed)]
+        for name in sorted(set(there) - set(names)):
+            yield f"the index has {one_line(name)} of this version, which is not part of {tag}; withdraw it"
+        # Source distributions are uploaded last: where that is, the release is complete.
+        if self.listed.sdist in there:
+            for name in sorted(set(names) - set(there)):
+                yield f"{name} is new for the released version {tag}; {KEEPS_VERSIONS}"
+
+
+def _is_version(name: str, listed: ReleaseList) -> bool:
+    """Whether a file on the index is of the version of a list; installers skip what has no valid name."""
+    try:
+        if name.endswith(WHEEL):
+            version = parse_wheel_filename(name)[1]
+        else:
+            version = parse_sdist_filename(name)[1]
+    except (InvalidWheelFilename, InvalidSdistFilename):
+        return False
+    return version == Version(listed.version)
 
 
 @dataclass(frozen=True)
@@ -101,23 +168,52 @@ class _Distribution:
 
 
 def make_plan(
-    files: Sequence[Path], repository_url: str, index: PackageIndex, rules: Rules
+    files: Sequence[Path],
+    repository_url: str,
+    index: PackageIndex,
+    rules: Rules,
+    release: Release | None = None,
 ) -> Plan:
     """Compares every file with what the index has; changes nothing.
+
+    Args:
+        files: Wheels and source distributions.
+        repository_url: Where they will be posted.
+        index: The index.
+        rules: What it accepts.
+        release: If given, refuses all files but those of this release. No other file is opened.
 
     Raises:
         UsageError: A file is given twice, or is not a distribution.
         WheelError: A file is damaged or was renamed.
         PublishError: The index cannot be read.
     """
-    found = [_read_distribution(path) for path in _in_order(files)]
-    pages = {project: index.files(project) for project in sorted({d.project for d in found})}
+    ordered = _in_order(files)
+    refused = [refusal for path in ordered if (refusal := _refuse(path, release))]
+    foreign = {refusal.path for refusal in refused}
+    found = [_read_distribution(path) for path in ordered if path not in foreign]
+    projects = {one.project for one in found} | ({release.listed.project} if release else set())
+    pages = {project: index.files(project) for project in sorted(projects)}
+    problems: tuple[str, ...] = ()
+    if release:
+        names = [one.path.name for one in found]
+        problems = tuple(release.find_problems(names, pages[release.listed.project] or {}))
     return Plan(
         redact(repository_url),
         redact(index.url),
         tuple(project for project, page in pages.items() if page is None),
-        tuple(_plan_file(one, pages[one.project] or {}, index, rules) for one in found),
+        (*refused, *(_plan_file(one, pages[one.project] or {}, index, rules) for one in found)),
+        problems,
     )
+
+
+def _refuse(path: Path, release: Release | None) -> PlannedFile | None:
+    """The refusal of a file that is not part of the release."""
+    reason = release.find_problem(path) if release else None
+    if reason is None:
+        return None
+    digest = digest_file(path)
+    return PlannedFile(path, "", "", digest.size, digest.sha256, "refuse", reason)
 
 
 def _plan_file(

@@ -16,7 +16,7 @@ from ..util.http import Patience
 from ..util.urls import redact, url_problem
 from .client import PackageIndex
 from .compare import compare, is_listed
-from .plan import Plan, Rules, make_plan
+from .plan import Plan, Release, Rules, make_plan
 from .upload import Uploader, simple_api
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ class Publisher:
     def __exit__(self, *_: object) -> None:
         self._index.close()
 
-    def plan(self, files: Sequence[Path]) -> Plan:
+    def plan(self, files: Sequence[Path], release: Release | None = None) -> Plan:
         """See `make_plan`."""
-        return make_plan(files, self._url, self._index, self._rules)
+        return make_plan(files, self._url, self._index, self._rules, release)
 
     def publish(self, plan: Plan) -> list[str]:
         """Uploads what is missing, then downloads and compares every file of the plan.

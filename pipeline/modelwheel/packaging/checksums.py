@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from ..util.trees import digest_tree
@@ -15,8 +16,13 @@ _LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 def write_checksums(project: Path) -> None:
     """Writes `SHA256SUMS` over all files of a rendered project."""
-    lines = (f"{file.sha256}  {name}\n" for name, file in sorted(digest_tree(project).items()))
-    (project / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
+    hashes = {name: file.sha256 for name, file in digest_tree(project).items()}
+    (project / CHECKSUMS).write_text(f"{format_checksums(hashes)}\n", encoding="utf-8")
+
+
+def format_checksums(hashes: Mapping[str, str]) -> str:
+    """Hashes by file name, as `sha256sum` prints them; sorted by name, without the last line end."""
+    return "\n".join(f"{sha256}  {name}" for name, sha256 in sorted(hashes.items()))
 
 
 def parse_checksums(content: bytes) -> dict[str, str]:

@@ -74,6 +74,14 @@ class WorkingTree:
         except ProcessError:
             return None
 
+    def is_ancestor(self, commit: str, of: str) -> bool:
+        """Whether a commit is another one, or came before it."""
+        try:
+            self.git("merge-base", "--is-ancestor", commit, of)
+        except ProcessError:
+            return False
+        return True
+
     def is_shallow(self) -> bool:
         """Whether commits and tags may be missing."""
         return self.git("rev-parse", "--is-shallow-repository").text.strip() == "true"

@@ -83,6 +83,57 @@ def require_released_once(specs: Sequence[Spec]) -> None:
         raise SpecError("\n".join(mistakes))
 
 
+def require_on_branch(specs: Sequence[Spec], branch: str, tag: str | None = None) -> None:
+    """Refuses to release what is not on a branch, or has changed there since.
+
+    Args:
+        specs: The specs to release, in the checkout of the release; without any, the current directory is
+            the checkout.
+        branch: In full (`refs/remotes/origin/main`): a tag may have the short name of a branch, and git
+            would prefer it.
+        tag: If given, the tag that is released.
+
+    Raises:
+        SpecError: The commit is not on the branch or not the tag's, or a spec differs from the branch's.
+        UsageError: There is no such branch, or no checkout.
+    """
+    if not branch.startswith("refs/"):
+        raise UsageError(
+            f"{branch!r} is not a full name of a branch, such as refs/remotes/origin/main"
+        )
+    for directory in dict.fromkeys([spec.directory for spec in specs] or [Path()]):
+        _require_commit_on(WorkingTree.of(directory), branch, tag)
+    mistakes = []
+    for spec in specs:
+        tree = WorkingTree.of(spec.directory)
+        file = _find_change(spec, tree.changes_since(_require_commit(tree, branch)))
+        if file is not None:
+            mistakes.append(
+                f"{spec.path}: {file} differs from that on {branch}; release what is there now"
+            )
+    if mistakes:
+        raise SpecError("\n".join(mistakes))
+
+
+def _require_commit_on(tree: WorkingTree, branch: str, tag: str | None) -> None:
+    """Refuses a checkout whose commit is not on a branch, or not the tag's."""
+    head, tip = _require_commit(tree, "HEAD"), _require_commit(tree, branch)
+    if tag and tree.find_commit(f"refs/tags/{tag}") != head:
+        raise SpecError(f"{head} is checked out in {tree.root}, but that is not what {tag!r} tags")
+    if not tree.is_ancestor(head, tip):
+        raise SpecError(
+            f"{head} is not on {branch}: releases are made of what was reviewed and merged. Merge it, then "
+            "tag the commit on the branch"
+        )
+
+
+def _require_commit(tree: WorkingTree, revision: str) -> str:
+    commit = tree.find_commit(revision)
+    if commit is None:
+        raise UsageError(f"{tree.root} has no {revision}; fetch it, or pass another one")
+    return commit
+
+
 def companions(spec: Spec) -> Iterator[Path]:
     """The spec file, and every local file or directory that the wheel is made from."""
     yield spec.path
@@ -116,14 +167,21 @@ def _find_change_since_release(spec: Spec) -> str | None:
                 "run `git fetch --unshallow --tags` first"
             )
         return None
-    changes = tree.changes_since(commit)
+    file = _find_change(spec, tree.changes_since(commit))
+    if file is None:
+        return None
+    return (
+        f"{spec.path}: {file} differs from the one released under the tag {tag!r}; a released "
+        f"version never changes: raise model.version ({spec.model.version})"
+    )
+
+
+def _find_change(spec: Spec, changes: Changes) -> PurePosixPath | None:
+    """The first file of a spec that has changed in more than a spec's comments and layout."""
     for path in companions(spec):
         for file in changes.find(path):
             if path != spec.path or not _says_the_same(spec, changes, file):
-                return (
-                    f"{spec.path}: {file} differs from the one released under the tag {tag!r}; a released "
-                    f"version never changes: raise model.version ({spec.model.version})"
-                )
+                return file
     return None
 
 

@@ -10,6 +10,7 @@ import pytest
 from modelwheel.errors import SpecError, UsageError
 from modelwheel.release.selection import (
     release_tag,
+    require_on_branch,
     require_released_once,
     select_changed,
     select_tagged,
@@ -292,6 +293,102 @@ def test_a_tag_that_does_not_agree(repository: Repository, tag: str, words: str)
     assert "\n" not in str(caught.value)
 
 
+# --- on the branch --------------------------------------------------------------------------------
+
+BRANCH = "refs/heads/main"
+
+
+def tag_alpha(repository: Repository, commit: str = "HEAD") -> None:
+    repository.git("tag", "--force", "alpha-1.0.0", commit)
+
+
+def check_alpha(repository: Repository) -> None:
+    require_on_branch([select_tagged(load(repository), "alpha-1.0.0")], BRANCH, "alpha-1.0.0")
+
+
+def refusal(repository: Repository) -> str:
+    with pytest.raises(SpecError) as caught:
+        check_alpha(repository)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_tag_on_the_branch_is_released(repository: Repository) -> None:
+    """Also if other specs have changed since, and comments of this one."""
+    tag_alpha(repository)
+    repository.git("checkout", "--quiet", "main")
+    edit(repository, "beta", "1.0.0", "1.0.1")
+    edit(repository, "alpha", "model:", "# A comment.\nmodel:")
+    repository.commit({})
+    check_at(repository, "alpha-1.0.0")
+
+
+def check_at(repository: Repository, revision: str) -> None:
+    repository.git("checkout", "--quiet", revision)
+    check_alpha(repository)
+
+
+def test_a_tag_on_another_branch_is_refused(repository: Repository) -> None:
+    """What nobody merged, though its spec says the same."""
+    put(repository, "README", "Never reviewed.\n")
+    commit = repository.commit({})
+    tag_alpha(repository)
+    assert refusal(repository).startswith(f"{commit} is not on refs/heads/main: ")
+    repository.git("checkout", "--quiet", "main")
+    repository.git("merge", "--quiet", "--no-ff", "-m", "merge", "work")
+    check_at(repository, "alpha-1.0.0")
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("specs/alpha.yaml", SPEC.format(name="alpha") + "fast_math: {enable: true}\n"),
+        ("specs/texts/alpha", "None of it.\n"),
+        ("models/alpha/saved_model.pb", "another graph"),
+    ],
+)
+def test_an_older_spec_than_the_branch_has_is_refused(
+    repository: Repository, path: str, text: str
+) -> None:
+    tag_alpha(repository)
+    repository.git("checkout", "--quiet", "main")
+    put(repository, path, text)
+    repository.commit({})
+    repository.git("checkout", "--quiet", "alpha-1.0.0")
+    assert f"{path} differs from that on refs/heads/main" in refusal(repository)
+
+
+def test_another_commit_than_the_tags_is_refused(repository: Repository) -> None:
+    """A tag that was moved since the checkout."""
+    repository.git("checkout", "--quiet", "main")
+    repository.git("commit", "--quiet", "--allow-empty", "--message=x")
+    tag_alpha(repository, "HEAD^")
+    assert "is not what 'alpha-1.0.0' tags" in refusal(repository)
+
+
+def test_a_tag_cannot_pose_as_the_branch(repository: Repository) -> None:
+    """git takes a tag for a short name before it takes a branch."""
+    put(repository, "README", "Never reviewed.\n")
+    repository.commit({})
+    tag_alpha(repository)
+    repository.git("tag", "main")
+    assert "is not on refs/heads/main" in refusal(repository)
+    with pytest.raises(UsageError, match="'main' is not a full name of a branch"):
+        require_on_branch(load(repository), "main")
+    with pytest.raises(UsageError, match="has no refs/heads/nowhere; fetch it"):
+        require_on_branch(load(repository), "refs/heads/nowhere")
+
+
+def test_the_runtime_is_released_from_the_branch(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository.directory)
+    require_on_branch((), BRANCH)
+    repository.git("commit", "--quiet", "--allow-empty", "--message=x")
+    with pytest.raises(SpecError, match="is not on refs/heads/main"):
+        require_on_branch((), BRANCH)
+
+
 # --- the commands ---------------------------------------------------------------------------------
 
 
@@ -303,11 +400,14 @@ def test_commands_take_the_same_options(released: Repository, tmp_path: Path) ->
     assert done.err == f"changed since main: {specs / 'beta.yaml'}\n"
     planned = modelwheel("plan", specs, "--json", "--changed-since", "main", "--tag", "").json
     assert {step["name"].partition("/")[0] for step in planned} == {"beta-1.0.1"}
-    (job,) = modelwheel(
-        "plan", specs, "--github-matrix", "--tag", "alpha-1.0.0", "--changed-since", "",
+    listed = modelwheel(
+        "plan", specs, "--release-list", "--tag", "alpha-1.0.0", "--changed-since", "",
         "--platform", "windows-amd64",
-    ).json["include"][:1]  # fmt: skip
-    assert job["sdists"] == "model_alpha-1.0.0.tar.gz"
+    ).json  # fmt: skip
+    assert (listed["sdist"], list(listed["jobs"])) == (
+        "model_alpha-1.0.0.tar.gz",
+        ["windows-amd64"],
+    )
     for command in ("check", "plan", "build", "compile"):
         done = modelwheel(command, specs, "--tag", "alpha-2", code=SpecError.exit_code)
         assert "alpha.yaml has version 1.0.0" in done.err
