@@ -177,7 +177,7 @@ const modelwheel_api api = {{
     {len(model.batch_sizes)}, batch_sizes, {int(model.signature.batched)}, {reason},
     {len(levels)}, level_names,
     create, destroy, level, error, run, run_batch_size,
-    set_batch_rule, set_batch_strategy, batch_rule}};
+    set_batch_rule, set_batch_strategy, batch_rule, run_interruptible}};
 
 }}  // namespace modelwheel
 """

@@ -7,6 +7,7 @@
 #include "check.h"
 #include "model.h"
 #include "program.h"
+#include "sentence.h"
 
 namespace modelwheel {
 namespace {
@@ -56,7 +57,7 @@ const Tables tables = {levels, 1, "cheapest", nullptr, 0};
 // clang-format off
 const modelwheel_api api = {sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION, "affine", "1.0", "{}", 2, inputs, 2, outputs,
                             2, batch_sizes, 1, nullptr, 2, level_names, create, destroy, level, error, run,
-                            run_batch_size, set_batch_rule, set_batch_strategy, batch_rule};
+                            run_batch_size, set_batch_rule, set_batch_strategy, batch_rule, run_interruptible};
 // clang-format on
 
 }  // namespace modelwheel
@@ -161,6 +162,107 @@ void levels_are_chosen_and_refused_by_name() {
   CHECK(create(nullptr, nullptr, text, sizeof text) == MODELWHEEL_INVALID_ARGUMENT);
 }
 
+void a_null_instance_is_answered() {
+  alignas(64) float x[3] = {}, offset = 0, y[3], sums[2];
+  const void *const in[] = {x, &offset};
+  void *const out[] = {y, sums};
+  char text[] = "before";
+  std::size_t length = 7;
+  CHECK(run(nullptr, 1, in, out) == MODELWHEEL_INVALID_ARGUMENT);
+  CHECK(run_interruptible(nullptr, 1, in, out, nullptr, nullptr) == MODELWHEEL_INVALID_ARGUMENT);
+  CHECK(run_batch_size(nullptr, 1, in, out) == MODELWHEEL_INVALID_ARGUMENT);
+  CHECK(set_batch_rule(nullptr, "3:4") == MODELWHEEL_INVALID_ARGUMENT);
+  CHECK(set_batch_strategy(nullptr, "cheapest") == MODELWHEEL_INVALID_ARGUMENT);
+  CHECK(batch_rule(nullptr, 3, text, sizeof text, &length) == MODELWHEEL_INVALID_ARGUMENT);
+  CHECK(text[0] == '\0' && length == 0);
+  CHECK(std::string(level(nullptr)).empty());
+  CHECK(std::string(error(nullptr)) == "the instance is null");
+}
+
+void rules_of_any_number_of_rows_take_no_time() {
+  const Instance instance;
+  constexpr std::size_t kRows = std::size_t{1} << 62;
+  char text[32];
+  std::size_t length = 0;
+  for (const char *strategy : {"cheapest", "smallest"}) {
+    CHECK(set_batch_strategy(instance.model, strategy) == MODELWHEEL_OK);
+    for (const std::size_t rows : {kRows, SIZE_MAX}) {
+      CHECK(batch_rule(instance.model, rows, text, sizeof text, &length) == MODELWHEEL_OK);
+      CHECK(std::string(text).find(std::to_string(rows) + ':') == 0 && std::strlen(text) == sizeof text - 1);
+      CHECK(length >= rows / 4 * 2);
+    }
+    CHECK(length == SIZE_MAX || std::string(strategy) == "cheapest");
+    CHECK(batch_rule(instance.model, kRows, nullptr, 0, nullptr) == MODELWHEEL_OK);
+  }
+}
+
+void repeated_sizes_are_written_as_they_are_run() {
+  const Instance instance;
+  for (const char *strategy : {"cheapest", "smallest"}) {
+    CHECK(set_batch_strategy(instance.model, strategy) == MODELWHEEL_OK);
+    for (std::size_t rows = 1; rows < 200; ++rows) {
+      std::vector<float> x(3 * rows), y(3 * rows), sums(2 * rows);
+      const float offset = 0;
+      const void *const in[] = {x.data(), &offset};
+      void *const out[] = {y.data(), sums.data()};
+      std::string text(1000, '\0');
+      std::size_t length = 0, fours = 0;
+      CHECK(batch_rule(instance.model, rows, text.data(), text.size(), &length) == MODELWHEEL_OK);
+      CHECK(std::strlen(text.c_str()) == length);
+      const std::string sizes = text.substr(text.find(':'), length);
+      for (const char size : sizes) fours += size == '4';
+      calls_of_size_4 = 0;
+      CHECK(run(instance.model, rows, in, out) == MODELWHEEL_OK);
+      CHECK(static_cast<std::size_t>(calls_of_size_4) == fours);
+    }
+  }
+}
+
+void a_long_run_can_be_interrupted() {
+  const Instance instance;
+  float x[30] = {}, offset = 0, y[30], sums[20];
+  const void *const in[] = {x, &offset};
+  void *const out[] = {y, sums};
+  int calls = 0;
+  const auto second = [](void *context) { return ++*static_cast<int *>(context) == 2 ? 1 : 0; };
+  CHECK(set_batch_rule(instance.model, "10:1,4,1,4") == MODELWHEEL_OK);
+  calls_of_size_4 = 0;
+  CHECK(run_interruptible(instance.model, 10, in, out, second, &calls) == MODELWHEEL_INTERRUPTED);
+  CHECK(calls == 2 && calls_of_size_4 == 1);
+  CHECK(std::string(error(instance.model)).find("10 rows was interrupted") != std::string::npos);
+  CHECK(run_interruptible(instance.model, 10, in, out, second, &calls) == MODELWHEEL_OK && calls == 5);
+  calls = 0;
+  CHECK(run_interruptible(instance.model, 1, in, out, second, &calls) == MODELWHEEL_OK && calls == 0);
+}
+
+void sentences_show_any_text_as_printable_ascii() {
+  const Instance instance;
+  const auto after = [&](const char *text) {
+    CHECK(set_batch_rule(instance.model, text) == MODELWHEEL_INVALID_ARGUMENT);
+    return std::string(error(instance.model));
+  };
+  CHECK(after("a\x1b[31m\n\xff").find("'a\\x1b[31m\\x0a\\xff'") != std::string::npos);
+  std::string long_text = "a";
+  for (int i = 0; i < 400; ++i) long_text += "\xc3\xa9";
+  const std::string sentence = after(long_text.c_str());
+  CHECK(sentence.find("\\xc3\\xa9...'") != std::string::npos);
+  for (const char byte : sentence) CHECK(byte >= 0x20 && byte < 0x7f);
+  CHECK(after(error(instance.model)).find("'a batch rule reads ROWS:SIZE") != std::string::npos);
+  char text[300] = "no such \xe2\x82\xac";
+  modelwheel_model *model = nullptr;
+  CHECK(create(text, &model, text, sizeof text) == MODELWHEEL_UNSUPPORTED);  // one buffer for both
+  CHECK(std::string(text).find("'no such \\xe2\\x82\\xac'") != std::string::npos);
+}
+
+void sentences_are_cut_between_characters() {
+  for (std::size_t size = 1; size < 16; ++size) {
+    char text[16];
+    modelwheel::write_sentence(text, size, "%s", "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z");
+    const std::size_t whole[] = {0, 0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11, 11, 11, 11};
+    CHECK(std::strlen(text) == whole[size]);
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -169,5 +271,11 @@ int main() {
   an_exact_batch_size_ignores_rules();
   misuse_is_a_sentence_and_not_a_crash();
   levels_are_chosen_and_refused_by_name();
+  a_null_instance_is_answered();
+  rules_of_any_number_of_rows_take_no_time();
+  repeated_sizes_are_written_as_they_are_run();
+  a_long_run_can_be_interrupted();
+  sentences_show_any_text_as_printable_ascii();
+  sentences_are_cut_between_characters();
   return check_report();
 }

@@ -108,7 +108,10 @@ def test_values_by_position_by_name_and_from_lists(packages: Path) -> None:
             "model.predict(x)",
             "TypeError: predict() takes a dict of arrays by input name, got ndarray; pass arrays to the model itself: model(array)",
         ),
-        ("model.batch_rule(-1)", "ValueError: rows must not be negative, got -1"),
+        (
+            "model([np.ma.masked, np.ma.array([1, 2], mask=[0, 1])], n)",
+            "TypeError: digits: input 'x' has masked arrays, whose masks would be ignored; pass array.filled(VALUE), or array.data",
+        ),
     ],
 )
 def test_messages(packages: Path, call: str, message: str) -> None:

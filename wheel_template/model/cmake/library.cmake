@@ -8,6 +8,7 @@ add_library(${MODEL_MODULE} SHARED
   src/c_api.cpp
   src/cpu_level.cpp
   src/model.cpp
+  src/sentence.cpp
   src/weights.c
   "${MODEL_PLATFORM_DIR}/generated/model_tables.cpp"
   ${MODEL_OBJECTS}

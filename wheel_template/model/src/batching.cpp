@@ -111,6 +111,10 @@ void BatchPlanner::plan(const std::size_t *batch_sizes, const double *costs, std
 
 std::size_t BatchPlanner::cheapest(std::size_t rows) const { return rows < table_size_ ? table_[rows] : best_; }
 
+std::size_t BatchPlanner::repetitions(std::size_t rows) const {
+  return rows < table_size_ ? 1 : (rows - table_size_) / batch_sizes_[best_] + 1;
+}
+
 std::size_t BatchPlanner::smallest(std::size_t total) const {
   const std::size_t exact = index_of(total);
   return exact < num_batch_sizes_ ? exact : 0;

@@ -40,7 +40,10 @@ class BatchPlanner {
   /// Index of the batch size to run next when `rows` > 0 rows are left; if it exceeds the rows, the rest is padding.
   std::size_t cheapest(std::size_t rows) const;
 
-  /// The same by CMS's default rule, for `total` rows in the whole evaluation.
+  /// How many times in a row that size is run at least, without a look into the table: 1 or more.
+  std::size_t repetitions(std::size_t rows) const;
+
+  /// The batch size to run next by CMS's default rule, for `total` rows in the whole evaluation.
   std::size_t smallest(std::size_t total) const;
 
   /// Index of a compiled batch size; num_batch_sizes if it is not compiled.

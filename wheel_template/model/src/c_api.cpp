@@ -56,3 +56,7 @@ EXPORT(modelwheel_status, set_batch_strategy)(modelwheel_model *model, const cha
 EXPORT(modelwheel_status, batch_rule)(modelwheel_model *model, size_t rows, char *text, size_t size, size_t *length) {
   return api.batch_rule(model, rows, text, size, length);
 }
+EXPORT(modelwheel_status, run_interruptible)(modelwheel_model *model, size_t rows, const void *const *inputs,
+                                             void *const *outputs, modelwheel_interrupt interrupt, void *context) {
+  return api.run_interruptible(model, rows, inputs, outputs, interrupt, context);
+}

@@ -12,11 +12,13 @@
 #include "batching.h"
 #include "cpu_level.h"
 #include "program.h"
+#include "sentence.h"
 
 using modelwheel::api;
 using modelwheel::BatchPlanner;
 using modelwheel::BatchRule;
 using modelwheel::Level;
+using modelwheel::Quoted;
 using modelwheel::Strategy;
 using modelwheel::tables;
 using modelwheel::Variant;
@@ -48,7 +50,7 @@ __attribute__((format(printf, 3, 4)))
 modelwheel_status fail(modelwheel_model *model, modelwheel_status status, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  std::vsnprintf(model->error, sizeof model->error, format, arguments);
+  format_sentence(model->error, sizeof model->error, format, arguments);
   va_end(arguments);
   return status;
 }
@@ -87,17 +89,17 @@ const Level *choose_level(const char *requested, char *error, size_t error_size)
   if (requested == nullptr || *requested == '\0') {
     const Level *level = highest_supported_level();
     if (level == nullptr)
-      std::snprintf(error, error_size, "%s has code for %s; this CPU supports none of these levels", api.name, known);
+      write_sentence(error, error_size, "%s has code for %s; this CPU supports none of these levels", api.name, known);
     return level;
   }
   const Level *level = find_level(requested);
   if (level == nullptr) {
-    std::snprintf(error, error_size, "%s has no code for CPU level '%s'%s; it has: %s", api.name, requested, origin,
-                  known);
+    write_sentence(error, error_size, "%s has no code for CPU level '%s'%s; it has: %s", api.name,
+                   Quoted(requested).text(), origin, known);
   } else if (!cpu_supports(level->name)) {
     const Level *best = highest_supported_level();
-    std::snprintf(error, error_size, "this CPU cannot run level '%s'%s; the highest it can run here is: %s",
-                  level->name, origin, best == nullptr ? "none" : best->name);
+    write_sentence(error, error_size, "this CPU cannot run level '%s'%s; the highest it can run here is: %s",
+                   level->name, origin, best == nullptr ? "none" : best->name);
     level = nullptr;
   }
   return level;
@@ -215,6 +217,11 @@ const BatchRule *find_rule(const modelwheel_model *model, size_t rows) {
   return nullptr;
 }
 
+/// A batch size, by its index, that is run several times in a row.
+struct Repeated {
+  size_t index, times;
+};
+
 /// Walks the batch sizes that some number of rows is composed of.
 class Composition {
  public:
@@ -226,18 +233,36 @@ class Composition {
   /// Index of the next batch size.
   size_t next() {
     const size_t index = choose();
-    const size_t size = api.batch_sizes[index];
-    left_ -= size < left_ ? size : left_;
-    ++step_;
+    take(index, 1);
     return index;
   }
 
+  /// The next batch size with as many repetitions as are known without walking through them.
+  Repeated next_repeated() {
+    const size_t index = choose();
+    size_t times = 1;
+    if (!is_listed() && model_->strategy == Strategy::kSmallest) times = (left_ - 1) / api.batch_sizes[index] + 1;
+    if (!is_listed() && model_->strategy == Strategy::kCheapest) times = model_->planner.repetitions(left_);
+    take(index, times);
+    return {index, times};
+  }
+
  private:
+  /// Whether each size is looked up, not computed.
+  bool is_listed() const { return api.no_emulation_reason != nullptr || rule_ != nullptr; }
+
   size_t choose() const {
     if (api.no_emulation_reason != nullptr) return model_->planner.index_of(total_);
     if (rule_ != nullptr) return rule_->sizes[step_];
     if (model_->strategy == Strategy::kSmallest) return model_->planner.smallest(total_);
     return model_->planner.cheapest(left_);
+  }
+
+  void take(size_t index, size_t times) {
+    const size_t size = api.batch_sizes[index];
+    left_ -= (times - 1) * size;  // all but the last are filled
+    left_ -= size < left_ ? size : left_;
+    ++step_;
   }
 
   const modelwheel_model *model_;
@@ -270,6 +295,33 @@ modelwheel_status check_buffers(modelwheel_model *model, const void *const *inpu
   return MODELWHEEL_OK;
 }
 
+/// Writes text into a buffer as far as there is room, and counts all of it.
+class Writer {
+ public:
+  Writer(char *text, size_t size) : text_(text), room_(size != 0 ? size - 1 : 0) {
+    if (size != 0) text_[0] = '\0';
+  }
+
+  /// Appends text several times; takes as long as what is written.
+  void append(const char *part, size_t bytes, size_t times) {
+    for (size_t i = 0; i < times && used_ < room_; ++i) {
+      const size_t written = bytes < room_ - used_ ? bytes : room_ - used_;
+      std::memcpy(text_ + used_, part, written);
+      used_ += written;
+      text_[used_] = '\0';
+    }
+    length_ = times > (SIZE_MAX - length_) / bytes ? SIZE_MAX : length_ + times * bytes;
+  }
+
+  /// Bytes of everything, written or not; SIZE_MAX if that is too large.
+  size_t length() const { return length_; }
+
+ private:
+  char *text_;
+  size_t room_;  // without the terminating null
+  size_t used_ = 0, length_ = 0;
+};
+
 }  // namespace
 
 modelwheel_status create(const char *level_name, modelwheel_model **model, char *error_text, size_t error_size) {
@@ -278,9 +330,8 @@ modelwheel_status create(const char *level_name, modelwheel_model **model, char 
     error_text = unread;
     error_size = sizeof unread;
   }
-  error_text[0] = '\0';
   if (model == nullptr) {
-    std::snprintf(error_text, error_size, "the address for the new instance is null");
+    write_sentence(error_text, error_size, "the address for the new instance is null");
     return MODELWHEEL_INVALID_ARGUMENT;
   }
   *model = nullptr;
@@ -302,10 +353,11 @@ modelwheel_status create(const char *level_name, modelwheel_model **model, char 
   }
   if (status != MODELWHEEL_OK) {
     const bool explained = made != nullptr && made->error[0] != '\0';
-    std::snprintf(error_text, error_size, "%s", explained ? made->error : "out of memory");
+    write_sentence(error_text, error_size, "%s", explained ? made->error : "out of memory");
     destroy(made);
     return status;
   }
+  error_text[0] = '\0';  // not before: `level_name` may be in the same memory
   *model = made;
   return MODELWHEEL_OK;
 }
@@ -317,16 +369,24 @@ void destroy(modelwheel_model *model) {
   std::free(model);
 }
 
-const char *level(const modelwheel_model *model) { return model->level->name; }
+const char *level(const modelwheel_model *model) { return model == nullptr ? "" : model->level->name; }
 
-const char *error(const modelwheel_model *model) { return model->error; }
+const char *error(const modelwheel_model *model) { return model == nullptr ? "the instance is null" : model->error; }
 
 modelwheel_status run(modelwheel_model *model, size_t rows, const void *const *inputs, void *const *outputs) {
+  return run_interruptible(model, rows, inputs, outputs, nullptr, nullptr);
+}
+
+modelwheel_status run_interruptible(modelwheel_model *model, size_t rows, const void *const *inputs,
+                                    void *const *outputs, modelwheel_interrupt interrupt, void *context) {
+  if (model == nullptr) return MODELWHEEL_INVALID_ARGUMENT;
   modelwheel_status status = check_rows(model, rows);
   if (status != MODELWHEEL_OK || rows == 0) return status;
   status = check_buffers(model, inputs, outputs);
   size_t done = 0;
   for (Composition composition(model, rows); status == MODELWHEEL_OK && !composition.done();) {
+    if (interrupt != nullptr && done != 0 && interrupt(context) != 0)
+      return fail(model, MODELWHEEL_INTERRUPTED, "the evaluation of %zu rows was interrupted", rows);
     const Variant &variant = model->level->variants[composition.next()];
     const size_t left = rows - done;
     const size_t chunk = variant.batch_size < left ? variant.batch_size : left;
@@ -338,6 +398,7 @@ modelwheel_status run(modelwheel_model *model, size_t rows, const void *const *i
 
 modelwheel_status run_batch_size(modelwheel_model *model, size_t batch_size, const void *const *inputs,
                                  void *const *outputs) {
+  if (model == nullptr) return MODELWHEEL_INVALID_ARGUMENT;
   const size_t index = model->planner.index_of(batch_size);
   if (index == api.num_batch_sizes)
     return fail(model, MODELWHEEL_INVALID_ARGUMENT, "%s was not compiled for batch size %zu", api.name, batch_size);
@@ -347,11 +408,12 @@ modelwheel_status run_batch_size(modelwheel_model *model, size_t batch_size, con
 }
 
 modelwheel_status set_batch_rule(modelwheel_model *model, const char *text) {
+  if (model == nullptr) return MODELWHEEL_INVALID_ARGUMENT;
   if (text == nullptr) return fail(model, MODELWHEEL_INVALID_ARGUMENT, "the batch rule is null");
   BatchRule rule;
   const RuleProblem problem = parse_rule(text, api.batch_sizes, api.num_batch_sizes, rule);
   if (problem != nullptr)
-    return fail(model, MODELWHEEL_INVALID_ARGUMENT, "%s, but the rule is '%.100s'", problem, text);
+    return fail(model, MODELWHEEL_INVALID_ARGUMENT, "%s, but the rule is '%s'", problem, Quoted(text).text());
   if (api.no_emulation_reason != nullptr && rule.num_sizes != 1) {
     std::free(rule.sizes);
     return fail(model, MODELWHEEL_UNSUPPORTED, "%s can run only its compiled batch sizes: %s", api.name,
@@ -374,31 +436,38 @@ modelwheel_status set_batch_rule(modelwheel_model *model, const char *text) {
 }
 
 modelwheel_status set_batch_strategy(modelwheel_model *model, const char *strategy) {
+  if (model == nullptr) return MODELWHEEL_INVALID_ARGUMENT;
   if (strategy != nullptr && std::strcmp(strategy, "cheapest") == 0) {
     model->strategy = Strategy::kCheapest;
   } else if (strategy != nullptr && std::strcmp(strategy, "smallest") == 0) {
     model->strategy = Strategy::kSmallest;
   } else {
-    return fail(model, MODELWHEEL_INVALID_ARGUMENT, "the batch strategy '%.100s' is neither 'cheapest' nor 'smallest'",
-                strategy == nullptr ? "(null)" : strategy);
+    return fail(model, MODELWHEEL_INVALID_ARGUMENT, "the batch strategy '%s' is neither 'cheapest' nor 'smallest'",
+                strategy == nullptr ? "(null)" : Quoted(strategy).text());
   }
   return MODELWHEEL_OK;
 }
 
 modelwheel_status batch_rule(modelwheel_model *model, size_t rows, char *text, size_t size, size_t *length) {
+  if (length != nullptr) *length = 0;
+  Writer writer(text, text != nullptr ? size : 0);
+  if (model == nullptr) return MODELWHEEL_INVALID_ARGUMENT;
   const modelwheel_status status = check_rows(model, rows);
   if (status != MODELWHEEL_OK) return status;
   if (text == nullptr && size != 0) return fail(model, MODELWHEEL_INVALID_ARGUMENT, "the buffer of the rule is null");
-  size_t used = 0;
-  const auto append = [&](const char *format, size_t number) {
-    const bool room = used < size;
-    used += static_cast<size_t>(std::snprintf(room ? text + used : nullptr, room ? size - used : 0, format, number));
+  char part[24];
+  const auto append = [&](const char *format, size_t number, size_t times) {
+    const int bytes = std::snprintf(part, sizeof part, format, number);
+    writer.append(part, static_cast<size_t>(bytes), times);
   };
-  append("%zu", rows);
-  const char *format = ":%zu";
-  for (Composition composition(model, rows); !composition.done(); format = ",%zu")
-    append(format, api.batch_sizes[composition.next()]);
-  if (length != nullptr) *length = used;
+  append("%zu", rows, 1);
+  const char *first = ":%zu";
+  for (Composition composition(model, rows); !composition.done(); first = ",%zu") {
+    const Repeated next = composition.next_repeated();
+    append(first, api.batch_sizes[next.index], 1);
+    if (next.times > 1) append(",%zu", api.batch_sizes[next.index], next.times - 1);
+  }
+  if (length != nullptr) *length = writer.length();
   return MODELWHEEL_OK;
 }
 

@@ -14,6 +14,8 @@ modelwheel_status run_batch_size(modelwheel_model *model, size_t batch_size, con
                                  void *const *outputs);
 modelwheel_status set_batch_rule(modelwheel_model *model, const char *rule);
 modelwheel_status set_batch_strategy(modelwheel_model *model, const char *strategy);
+modelwheel_status run_interruptible(modelwheel_model *model, size_t rows, const void *const *inputs,
+                                    void *const *outputs, modelwheel_interrupt interrupt, void *context);
 modelwheel_status batch_rule(modelwheel_model *model, size_t rows, char *text, size_t size, size_t *length);
 
 }  // namespace modelwheel

@@ -42,8 +42,11 @@ modelwheel::Library open_library(const py::str &path, const std::string &module)
 
 }  // namespace
 
-PYBIND11_MODULE(_core, module, py::mod_gil_not_used(), py::multiple_interpreters::per_interpreter_gil()) {
+PYBIND11_MODULE(checked_core, module, py::mod_gil_not_used(), py::multiple_interpreters::per_interpreter_gil()) {
   modelwheel::register_bindings(module);
   module.def("open_library", open_library, py::arg("path"), py::arg("module"));
   module.attr("__version__") = MODELWHEEL_RUNTIME_VERSION;
 }
+
+// Python looks for this function; that of PYBIND11_MODULE must not run in every interpreter.
+PyMODINIT_FUNC PyInit__core() { return modelwheel::require_interpreter() ? PyInit_checked_core() : nullptr; }

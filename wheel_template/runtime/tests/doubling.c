@@ -33,19 +33,26 @@ static modelwheel_status create(const char *level, modelwheel_model **model, cha
 
 static void destroy(modelwheel_model *model) { free(model); }
 static const char *level(const modelwheel_model *model) { return model != NULL ? "plain" : ""; }
-static const char *error(const modelwheel_model *model) { return model->error; }
+static const char *error(const modelwheel_model *model) { return model != NULL ? model->error : ""; }
 
-static modelwheel_status run(modelwheel_model *model, size_t rows, const void *const *inputs, void *const *outputs) {
+static modelwheel_status run_interruptible(modelwheel_model *model, size_t rows, const void *const *inputs,
+                                           void *const *outputs, modelwheel_interrupt interrupt, void *context) {
   const float *x = inputs[0];
   float *y = outputs[0];
   for (size_t i = 0; i < 2 * rows; ++i) {
-    if (x[i] < 0) { /* a kernel that fails */
-      model->error = "a value is negative";
+    if (x[i] < 0) { /* a kernel that fails, with a sentence that is not UTF-8 */
+      model->error = "a value is negative\xe2\x82";
       return MODELWHEEL_INTERNAL;
     }
+    while (x[i] > 1e9F) /* a kernel that takes for ever */
+      if (interrupt != NULL && interrupt(context) != 0) return MODELWHEEL_INTERRUPTED;
     y[i] = 2 * x[i];
   }
   return MODELWHEEL_OK;
+}
+
+static modelwheel_status run(modelwheel_model *model, size_t rows, const void *const *inputs, void *const *outputs) {
+  return run_interruptible(model, rows, inputs, outputs, NULL, NULL);
 }
 
 static modelwheel_status refuse(modelwheel_model *model, const char *text) {
@@ -63,12 +70,12 @@ static modelwheel_status set_batch_strategy(modelwheel_model *model, const char 
 
 static modelwheel_status batch_rule(modelwheel_model *model, size_t rows, char *text, size_t size, size_t *length) {
   static const char rule[] = "5:4,1";
-  if (rows != 5) return refuse(model, "only five rows have a rule");
+  if (rows != 5 && rows < (size_t)1 << 60) return refuse(model, "only five rows have a rule");
   if (text != NULL && size > 0) {
     strncpy(text, rule, size);
     text[size - 1] = 0;
   }
-  if (length != NULL) *length = sizeof rule - 1;
+  if (length != NULL) *length = rows == 5 ? sizeof rule - 1 : rows; /* a rule of any length */
   return MODELWHEEL_OK;
 }
 
@@ -81,7 +88,7 @@ static const char *const levels[] = {"plain"};
 static const modelwheel_api api = {
     STRUCT_SIZE, ABI_VERSION, "doubling", "1.2", "{}",   1,       &x,    1,     &y,  2,   batch_sizes,    1,
     NULL,        1,           levels,     create, destroy, level, error, run,   run, set_batch_rule,
-    set_batch_strategy, batch_rule,
+    set_batch_strategy, batch_rule, run_interruptible,
 };
 /* clang-format on */
 

@@ -4,11 +4,15 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <string>
 #include <vector>
 
+#include "bindings/arguments.h"
+#include "bindings/gil.h"
 #include "modelwheel/abi.h"
 #include "modelwheel/buffer.hpp"
 
@@ -68,6 +72,14 @@ inline const char *one_row_hint(const py::array &array, const modelwheel_tensor 
   return "; for one row pass array[None]";
 }
 
+/// "(3, 4)": the extents that NumPy keeps; a subclass may say something else.
+inline std::string shape_text(const py::array &array) {
+  std::string text;
+  for (py::ssize_t axis = 0; axis < array.ndim(); ++axis)
+    text += (axis > 0 ? ", " : "") + std::to_string(array.shape(axis));
+  return '(' + text + (array.ndim() == 1 ? ",)" : ")");
+}
+
 /// Raises TypeError or ValueError, with one sentence, unless `array` can be the input `tensor` of `model`.
 inline void check_input(const char *model, const modelwheel_tensor &tensor, const py::array &array) {
   const auto subject = [&] { return std::string(model) + ": input '" + tensor.name + '\''; };
@@ -76,17 +88,50 @@ inline void check_input(const char *model, const modelwheel_tensor &tensor, cons
   if (!native || dtype.kind() != numpy_kind(tensor.dtype) ||
       static_cast<std::size_t>(dtype.itemsize()) != tensor.item_bytes) {
     const char *bits = tensor.dtype == MODELWHEEL_BFLOAT16 ? " (the bits of bfloat16)" : "";
-    throw py::type_error(subject() + " must be " + numpy_name(tensor.dtype) + bits + ", got " +
-                         std::string(py::str(dtype)) + "; convert it with .astype('" + numpy_name(tensor.dtype) + "')");
+    raise(PyExc_TypeError, subject() + " must be " + numpy_name(tensor.dtype) + bits + ", got " + to_text(dtype) +
+                               "; convert it with .astype('" + numpy_name(tensor.dtype) + "')");
   }
   if (!has_shape(array, tensor))
-    throw py::value_error(subject() + " must have the shape " + expected_shape(tensor) + ", got " +
-                          std::string(py::str(array.attr("shape"))) + one_row_hint(array, tensor));
+    raise(PyExc_ValueError, subject() + " must have the shape " + expected_shape(tensor) + ", got " +
+                                shape_text(array) + one_row_hint(array, tensor));
+}
+
+/// Whether an array is of a class whose values are not all valid. Only such objects make this module be imported.
+inline bool is_masked(const py::array &array) {
+  if (Py_IS_TYPE(array.ptr(), py::detail::npy_api::get().PyArray_Type_)) return false;
+  const auto modules = py::reinterpret_borrow<py::dict>(PyImport_GetModuleDict());
+  return modules.contains("numpy.ma") && py::isinstance(array, modules["numpy.ma"].attr("MaskedArray"));
+}
+
+/// A C-contiguous array that can be the input `tensor`. Raises TypeError or ValueError.
+inline py::array checked_input(const char *model, const modelwheel_tensor &tensor, const py::handle &value) {
+  const auto subject = [&] { return std::string(model) + ": input '" + tensor.name + '\''; };
+  if (!py::isinstance<py::array>(value))
+    raise(PyExc_TypeError, subject() + " must be a NumPy array, got " + type_name(value));
+  const auto array = py::reinterpret_borrow<py::array>(value);
+  if (is_masked(array))
+    raise(PyExc_TypeError,
+          subject() + " is a masked array, whose mask would be ignored; pass array.filled(VALUE), or array.data");
+  check_input(model, tensor, array);
+  if ((array.flags() & py::array::c_style) != 0) return array;
+  // Not the method `copy`: a subclass may replace that, and what it returns need not have this shape. For large arrays
+  // this releases the GIL.
+  constexpr int kFlags = py::array::c_style | py::detail::npy_api::NPY_ARRAY_ENSUREARRAY_;
+  const auto from_any = py::detail::npy_api::get().PyArray_FromAny_;
+  PyObject *copy = call_with_gil([&] { return from_any(array.ptr(), nullptr, 0, 0, kFlags, nullptr); });
+  if (copy == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::array>(copy);
 }
 
 /// A new array for a tensor with `rows` rows, at an address that models use in place. Its contents are undefined.
-inline py::array new_output(const modelwheel_tensor &tensor, const py::dtype &dtype, std::size_t rows) {
+inline py::array new_output(const char *model, const modelwheel_tensor &tensor, const py::dtype &dtype,
+                            std::size_t rows) {
   constexpr std::align_val_t kAlignment{MODELWHEEL_ALIGNMENT};
+  // Inputs without elements may have any number of rows.
+  const std::size_t row_size = std::max(tensor.row_bytes, tensor.leading_per_row);
+  if (tensor.leading_per_row != 0 && row_size != 0 && rows > PTRDIFF_MAX / row_size)
+    raise(PyExc_MemoryError,
+          std::string(model) + ": output '" + tensor.name + "' is too large for " + std::to_string(rows) + " rows");
   std::vector<py::ssize_t> shape(tensor.shape, tensor.shape + tensor.rank);
   if (tensor.leading_per_row != 0) shape[0] = static_cast<py::ssize_t>(rows * tensor.leading_per_row);
   void *memory = ::operator new(tensor_bytes(tensor, rows), kAlignment);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +17,7 @@
 namespace modelwheel {
 
 /// Lends an instance to each thread that asks, and keeps it for the next. Rules set once hold for all of them. Needs no
-/// GIL: nothing here touches Python. Failures are thrown as Error.
+/// GIL: nothing here touches Python, or waits for it. Failures are thrown as Error.
 class InstancePool {
   struct Member {
     Instance instance;
@@ -71,6 +72,14 @@ class InstancePool {
     ++settings_;
   }
 
+  /// The strategy, "" where none was set, and the rules that were set, by ascending rows.
+  std::pair<std::string, std::vector<std::string>> settings() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<std::string> rules;
+    for (const auto &[rows, rule] : rules_) rules.push_back(rule);
+    return {strategy_, std::move(rules)};
+  }
+
  private:
   Member take() {
     {
@@ -84,9 +93,13 @@ class InstancePool {
     return {make_instance(api_, level_.c_str()), 0};
   }
 
-  void take_back(Member member) {
+  /// Without memory for the list the instance is destroyed: the next thread makes another.
+  void take_back(Member member) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
-    free_.push_back(std::move(member));
+    try {
+      free_.push_back(std::move(member));
+    } catch (const std::bad_alloc &) {
+    }
   }
 
   /// Applies the rules that were set since the instance was last used.

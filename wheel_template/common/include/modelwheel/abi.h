@@ -7,6 +7,10 @@
  * A library has no mutable global state: all state is in instances. Different instances may be
  * used from different threads at the same time; one instance may be used by one thread at a time.
  * No function starts a thread. Only create, set_batch_rule and set_batch_strategy allocate memory.
+ *
+ * A null instance is answered, not used: functions with a status return MODELWHEEL_INVALID_ARGUMENT, `level` returns
+ * "", `error` a sentence, and `destroy` does nothing. Sentences are valid UTF-8; text from the caller is quoted in them
+ * as printable ASCII, other bytes as \xNN.
  */
 #ifndef MODELWHEEL_ABI_H
 #define MODELWHEEL_ABI_H
@@ -31,7 +35,8 @@ typedef enum modelwheel_status {
   MODELWHEEL_INVALID_ARGUMENT = 1, /* a null pointer, an unknown name, a malformed rule */
   MODELWHEEL_UNSUPPORTED = 2,      /* a CPU level that this machine lacks, a batch that cannot be composed */
   MODELWHEEL_OUT_OF_MEMORY = 3,
-  MODELWHEEL_INTERNAL = 4 /* a compiled kernel reported a failure */
+  MODELWHEEL_INTERNAL = 4,   /* a compiled kernel reported a failure */
+  MODELWHEEL_INTERRUPTED = 5 /* the caller of run_interruptible ended the evaluation */
 } modelwheel_status;
 
 /* Element types. Values are XLA's PrimitiveType (xla/xla_data.proto). */
@@ -70,6 +75,9 @@ typedef struct modelwheel_tensor {
 
 /* An instance: the memory that one evaluation at a time needs, and its batch rules. */
 typedef struct modelwheel_model modelwheel_model;
+
+/* Asked by run_interruptible between two batches; anything but 0 ends the evaluation. Must not use the instance. */
+typedef int (*modelwheel_interrupt)(void *context);
 
 typedef struct modelwheel_api {
   size_t struct_size;   /* sizeof(modelwheel_api) in the library: members beyond it do not exist there */
@@ -124,8 +132,14 @@ typedef struct modelwheel_api {
    * exact size where compiled, else the smallest size repeated). Rules set before stay. */
   modelwheel_status (*set_batch_strategy)(modelwheel_model *model, const char *strategy);
   /* Writes the composition used for `rows` in the form of set_batch_rule, as "7:4,2,1", cut to `size` bytes with
-   * its terminating null; *length (may be null) receives the whole length without the null. */
+   * its terminating null; *length (may be null) receives the whole length without the null, SIZE_MAX if that is too
+   * large to count. After a failure the text is "" and the length 0. Takes time for `size`, not for `rows`. */
   modelwheel_status (*batch_rule)(modelwheel_model *model, size_t rows, char *text, size_t size, size_t *length);
+
+  /* The same as run, but calls `interrupt` (may be null) with `context` between two batches, and ends with
+   * MODELWHEEL_INTERRUPTED once that returns anything but 0. */
+  modelwheel_status (*run_interruptible)(modelwheel_model *model, size_t rows, const void *const *inputs,
+                                         void *const *outputs, modelwheel_interrupt interrupt, void *context);
 } modelwheel_api;
 
 #ifdef __cplusplus

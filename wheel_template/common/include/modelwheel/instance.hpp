@@ -27,7 +27,11 @@ class Error : public std::runtime_error {
 using Instance = std::unique_ptr<modelwheel_model, void (*)(modelwheel_model *)>;
 
 /// The part of a library's table that is used here. Members appended later may be absent from a library.
-inline constexpr std::size_t kTableBytes = offsetof(modelwheel_api, batch_rule) + sizeof(modelwheel_api::batch_rule);
+inline constexpr std::size_t kTableBytes =
+    offsetof(modelwheel_api, run_interruptible) + sizeof(modelwheel_api::run_interruptible);
+
+/// The longest batch rule that is written or read, in bytes.
+inline constexpr std::size_t kLongestRule = std::size_t{1} << 24;
 
 /// Whether a library has the ABI of this header. Reads the two members that every version has.
 inline bool is_compatible(const modelwheel_api &api) {
@@ -54,10 +58,14 @@ inline void check(const modelwheel_api &api, const modelwheel_model *model, mode
   if (status != MODELWHEEL_OK) throw Error(api.error(model), status);
 }
 
-/// How `rows` rows would be split, e.g. "7:4,2,1". Throws Error if they cannot be run.
+/// How `rows` rows would be split, e.g. "7:4,2,1". Throws Error if they cannot be run, or if the text is too long.
 inline std::string batch_rule(const modelwheel_api &api, modelwheel_model *model, std::size_t rows) {
   std::size_t length = 0;
   check(api, model, api.batch_rule(model, rows, nullptr, 0, &length));
+  if (length > kLongestRule)
+    throw Error("the batch rule for " + std::to_string(rows) + " rows is longer than " + std::to_string(kLongestRule) +
+                    " characters",
+                MODELWHEEL_UNSUPPORTED);
   std::string rule(length, '\0');
   check(api, model, api.batch_rule(model, rows, rule.data(), length + 1, nullptr));
   return rule;

@@ -44,6 +44,9 @@ _CASTS = {"b": "b", "i": "iufc", "u": "iufc", "f": "fc", "c": "c"}
 class Model:
     """The compiled model. One object may be called from many threads at the same time.
 
+    A pickle or copy has the same batch rules and runs at the level that was asked for: where none was, each machine
+    chooses its own. The code is not in the pickle, so the same version must be installed where it is loaded.
+
     Args:
         level: CPU level to run, one of `levels`. The default is the level in the environment variable
             `MODELWHEEL_LEVEL`, or else the highest level that this CPU supports.
@@ -62,6 +65,25 @@ class Model:
 
     def __init__(self, level: str | None = None) -> None:
         self._evaluator = Evaluator(library, level)
+        self._requested_level = level
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in vars(self).items() if name != "_evaluator"}
+        return {**state, "_version": self.version, "_settings": self._evaluator.settings}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        version, (strategy, rules) = state.pop("_version"), state.pop("_settings")
+        if version != self.version:
+            raise ValueError(
+                f"{library.name}: the pickle is of version {version}, but {self.version} is installed"
+            )
+        self._evaluator = Evaluator(library, state["_requested_level"])
+        if strategy is not None:
+            self.set_batch_strategy(strategy)
+        for rule in rules:
+            self.set_batch_rule(rule)
+        vars(self).update(state)
 
     def __call__(self, /, *args: ArrayLike, **kwargs: ArrayLike) -> Any:
         """Evaluates the model.
@@ -100,9 +122,11 @@ class Model:
         return self._evaluator.level
 
     def batch_rule(self, rows: int) -> str:
-        """How a number of rows is split into compiled batch sizes, such as `7:4,2,1`."""
-        if rows < 0:
-            raise ValueError(f"rows must not be negative, got {rows}")
+        """How a number of rows is split into compiled batch sizes, such as `7:4,2,1`.
+
+        Raises:
+            ValueError: The rows cannot be run, or the text would be longer than 16 MiB.
+        """
         return self._evaluator.batch_rule(rows)
 
     def set_batch_rule(self, rule: str) -> None:
@@ -163,6 +187,13 @@ def _as_array(value: ArrayLike, spec: TensorSpec) -> NDArray[Any]:
     """An array unchanged; plain Python values as an array of the expected element type."""
     if isinstance(value, np.ndarray):
         return value
+    if isinstance(value, (list, tuple)) and any(
+        isinstance(row, np.ma.MaskedArray) for row in value
+    ):
+        raise TypeError(
+            f"{library.name}: input {spec.name!r} has masked arrays, whose masks would be ignored; "
+            "pass array.filled(VALUE), or array.data"
+        )
     try:
         array = np.asarray(value)
     except ValueError as error:

@@ -1,0 +1,137 @@
+// src/bindings/evaluator.h - evaluates a model with NumPy arrays, from any number of Python's threads.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/arguments.h"
+#include "bindings/arrays.h"
+#include "bindings/gil.h"
+#include "bindings/instance_pool.h"
+#include "modelwheel/abi.h"
+#include "modelwheel/instance.hpp"
+
+namespace modelwheel {
+
+namespace py = pybind11;
+
+/// The pool is only used with the GIL: os.fork() holds it too, so the child of a fork never finds the pool locked by a
+/// thread that it does not have.
+class Evaluator {
+ public:
+  Evaluator(const modelwheel_api &api, const char *level) : api_(api), pool_(api_, level) {
+    for (std::size_t i = 0; i < api_.num_outputs; ++i) dtypes_.emplace_back(numpy_name(api_.outputs[i].dtype));
+  }
+
+  const std::string &level() const { return pool_.level(); }
+
+  /// One array for each input, in order; returns one new array for each output.
+  py::tuple run(const py::object &arrays) {
+    const std::vector<py::array> inputs = checked_inputs(arrays);
+    const std::size_t rows = common_rows(inputs);
+    if (rows == 0) require_growing_outputs();
+
+    py::tuple outputs(api_.num_outputs);
+    std::vector<const void *> sources;
+    std::vector<void *> targets;
+    for (const py::array &input : inputs) sources.push_back(input.data());
+    for (std::size_t i = 0; i < api_.num_outputs; ++i) {
+      py::array output = new_output(api_.name, api_.outputs[i], dtypes_[i], rows);
+      targets.push_back(output.mutable_data());
+      outputs[i] = std::move(output);
+    }
+    evaluate(rows, sources.data(), targets.data());
+    return outputs;
+  }
+
+  std::string batch_rule(const py::handle &rows) {
+    const std::size_t count = to_rows(rows, api_.name);
+    const InstancePool::Loan model = pool_.lend();
+    const WithoutGil others_may_run;
+    return modelwheel::batch_rule(api_, model.get(), count);
+  }
+
+  void set_batch_rule(const py::handle &rule) {
+    pool_.set_batch_rule(to_utf8(rule, subject("the batch rule"), "a str such as '5:4,1'"));
+  }
+
+  void set_batch_strategy(const py::handle &strategy) {
+    pool_.set_batch_strategy(to_utf8(strategy, subject("the batch strategy"), "the str 'cheapest' or 'smallest'"));
+  }
+
+  /// The strategy and the rules that were set, so that another evaluator can be given the same.
+  py::tuple settings() {
+    const auto [strategy, rules] = pool_.settings();
+    py::tuple texts(rules.size());
+    for (std::size_t i = 0; i < rules.size(); ++i) texts[i] = py::str(rules[i]);
+    return py::make_tuple(strategy.empty() ? py::object(py::none()) : py::str(strategy), texts);
+  }
+
+ private:
+  std::string subject(const char *what) const { return std::string(api_.name) + ": " + what; }
+
+  void evaluate(std::size_t rows, const void *const *sources, void *const *targets) {
+    const InstancePool::Loan model = pool_.lend();
+    bool raised = false;
+    modelwheel_status status;
+    {
+      WithoutGil others_may_run;
+      Signals signals(others_may_run);
+      status = api_.run_interruptible(model.get(), rows, sources, targets, Signals::poll, &signals);
+      raised = signals.raised();
+    }
+    if (raised) throw py::error_already_set();
+    check(api_, model.get(), status);
+  }
+
+  std::vector<py::array> checked_inputs(const py::object &arrays) const {
+    if (!py::isinstance<py::tuple>(arrays))
+      raise(PyExc_TypeError, subject("run() takes a tuple of NumPy arrays, got ") + type_name(arrays));
+    const auto given = py::reinterpret_borrow<py::tuple>(arrays);
+    if (given.size() != api_.num_inputs)
+      raise(PyExc_TypeError, subject("expected ") + std::to_string(api_.num_inputs) +
+                                 (api_.num_inputs == 1 ? " input" : " inputs") + ", got " +
+                                 std::to_string(given.size()));
+    std::vector<py::array> inputs;
+    for (std::size_t i = 0; i < api_.num_inputs; ++i)
+      inputs.push_back(checked_input(api_.name, api_.inputs[i], given[i]));
+    return inputs;
+  }
+
+  /// The number of rows that all inputs with a batch axis agree on; 1 where there are none.
+  std::size_t common_rows(const std::vector<py::array> &inputs) const {
+    std::optional<std::size_t> first;
+    std::size_t rows = 1;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (api_.inputs[i].leading_per_row == 0) continue;
+      const std::size_t given = static_cast<std::size_t>(inputs[i].shape(0)) / api_.inputs[i].leading_per_row;
+      if (first && given != rows)
+        raise(PyExc_ValueError, subject("all inputs must have the same number of rows, but '") +
+                                    api_.inputs[*first].name + "' has " + std::to_string(rows) + " and '" +
+                                    api_.inputs[i].name + "' has " + std::to_string(given));
+      if (!first) first = i;
+      rows = given;
+    }
+    return rows;
+  }
+
+  /// Without rows nothing is evaluated, so an output of fixed shape would have no value.
+  void require_growing_outputs() const {
+    for (std::size_t i = 0; i < api_.num_outputs; ++i)
+      if (api_.outputs[i].leading_per_row == 0)
+        raise(PyExc_ValueError,
+              subject("output '") + api_.outputs[i].name + "' has a fixed shape: pass at least one row");
+  }
+
+  const modelwheel_api &api_;
+  InstancePool pool_;
+  std::vector<py::dtype> dtypes_;  // of the outputs
+};
+
+}  // namespace modelwheel
