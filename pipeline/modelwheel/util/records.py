@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
@@ -40,6 +41,18 @@ class JsonRecord(BaseModel):
             pydantic.ValidationError: The file holds something else.
         """
         return cls.model_validate_json(path.read_bytes())
+
+
+def parse_json(content: bytes) -> Any:
+    """The value of a JSON text that somebody else wrote.
+
+    Raises:
+        ValueError: It is not JSON, not Unicode, or nested too deeply.
+    """
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def as_json(value: object) -> Any:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import base64
 import csv
 import io
-import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -20,9 +20,11 @@ from packaging.metadata import Metadata
 from ..assembly.manifest import Manifest
 from ..errors import SourceError, WheelError
 from ..packaging.checksums import CHECKSUMS, parse_checksums
-from ..source.members import DAMAGE, read_members
+from ..source.members import DAMAGE, damage_reason, read_members
 from ..util.files import FileDigest, digest_stream
+from ..util.records import parse_json
 from ..util.text import one_line
+from ..util.trees import open_plain
 from .wheel import (
     MANIFEST,
     Wheel,
@@ -167,9 +169,10 @@ class Contents:
         """
         if self.wheel is not None:
             return self.wheel.read(name)
-        for member, file in _sdist_files(self.path):
-            if member == name:
-                return file.read()
+        with _errors_of_sdist(self.path):
+            for member, file in _sdist_files(self.path):
+                if member == name:
+                    return file.read()
         raise WheelError(f"{self.path} has no file {name}")
 
     def summary(self) -> dict[str, Any]:
@@ -201,7 +204,7 @@ class Contents:
 
     def _parse(self, name: str, text: bytes) -> dict[str, Any]:
         try:
-            parsed = json.loads(text)
+            parsed = parse_json(text)
         except ValueError as error:
             raise WheelError(
                 f"{self.path}: {one_line(name)} is not JSON: {one_line(error)}. Build it again."
@@ -227,15 +230,23 @@ def open_contents(path: Path) -> Contents:
         wheel = open_wheel(path)
         return _read(path, "wheel", _wheel_files(wheel), wheel)
     if path.name.endswith(".tar.gz"):
-        try:
+        with _errors_of_sdist(path):
             return _read(path, "sdist", _sdist_files(path))
-        except (SourceError, *DAMAGE) as error:  # before OSError, of which some are subclasses
-            raise WheelError(
-                f"{path} is not a valid source distribution ({one_line(error)}). Download or build it again."
-            ) from None
-        except OSError as error:
-            raise WheelError(f"cannot read {path}: {error.strerror or error}") from None
     raise WheelError(f"{path} is neither a wheel (.whl) nor a source distribution (.tar.gz)")
+
+
+@contextmanager
+def _errors_of_sdist(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (SourceError, *DAMAGE) as error:  # before OSError, of which some are subclasses
+        reason = error if isinstance(error, SourceError) else damage_reason(error)
+        raise WheelError(
+            f"{path} is not a valid source distribution ({one_line(reason)}). "
+            "Download or build it again."
+        ) from None
+    except OSError as error:
+        raise WheelError(f"cannot read {path}: {error.strerror or error}") from None
 
 
 def _read(
@@ -248,6 +259,7 @@ def _read(
         files[name] = digest_stream(file, copy)
         if copy is not None:
             texts[name] = copy.getvalue()
+            require_text_size(path, "its texts together", sum(map(len, texts.values())))
     return Contents(path, kind, files, texts, wheel)
 
 
@@ -261,7 +273,7 @@ def _wheel_files(wheel: Wheel) -> Iterator[tuple[str, IO[bytes]]]:
 
 def _sdist_files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     seen: set[str] = set()
-    with path.open("rb") as archive:
+    with open_plain(path) as archive:
         for member in read_members(archive, path.name):
             name = "/".join(PurePosixPath(member.name).parts[1:])
             if member.kind != "file":

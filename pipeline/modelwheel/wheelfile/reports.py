@@ -14,7 +14,9 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ..errors import WheelError
 from ..util.files import write_atomically
+from ..util.names import UnsafePathError
 from ..util.text import one_line
+from ..util.trees import open_plain
 
 REPORT_SUFFIX = ".report.json"
 """Follows a wheel's whole file name: the report of `modelwheel verify`."""
@@ -26,6 +28,9 @@ PROVENANCE_SUFFIX = ".intoto.jsonl"
 """Follows a file's whole name: signed statements of its provenance, as in-toto names them."""
 
 COMPANIONS = (REPORT_SUFFIX, BENCH_SUFFIX, PROVENANCE_SUFFIX)
+
+MAX_REPORT = 16 << 20
+"""Bytes of a report that is read; they have some kilobytes."""
 
 _T = TypeVar("_T")
 
@@ -39,7 +44,8 @@ class _Stored(BaseModel):
 class Comparison(BaseModel):
     """One output at one CPU level and number of rows, compared with TensorFlow."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # By default, pydantic writes an infinite number as null, which it does not read.
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     level: str
     rows: int
@@ -64,7 +70,7 @@ class Comparison(BaseModel):
 class Report(BaseModel):
     """All comparisons of a self-test."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     passed: bool
     comparisons: tuple[Comparison, ...]
@@ -154,7 +160,17 @@ def _read(path: Path, parse: Callable[[bytes], _T]) -> _T | None:
     if not path.exists():
         return None
     try:
-        return parse(path.read_bytes())
+        with open_plain(path) as file:
+            content = file.read(MAX_REPORT + 1)
+        if len(content) > MAX_REPORT:
+            raise WheelError(
+                f"{path}: has more than {MAX_REPORT} bytes. Write it again with `modelwheel report`."
+            )
+        return parse(content)
+    except UnsafePathError as error:
+        raise WheelError(f"{path}: {one_line(error)}; remove it") from None
+    except OSError as error:
+        raise WheelError(f"cannot read {path}: {error.strerror or error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"

@@ -6,8 +6,8 @@ in the same way everywhere: with one sentence. Nothing is unpacked and nothing i
 
 from __future__ import annotations
 
+import errno
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from email.message import Message
 from email.parser import BytesParser
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, cast
 
 from packaging.metadata import ExceptionGroup, InvalidMetadata, Metadata
 from packaging.tags import Tag
@@ -29,19 +29,20 @@ from packaging.version import Version
 
 from ..assembly.manifest import Manifest
 from ..errors import WheelError
+from ..source.members import DAMAGE, damage_reason, open_zip, zip_problem
+from ..source.rules import Tally
+from ..util.names import NameSet, UnsafePathError, safety_problem
 from ..util.text import one_line
+from ..util.trees import open_plain
 
 MAX_TEXT = 64 << 20
 """Bytes of a member that is read whole as text: manifests, SBOMs and METADATA are far smaller."""
 
+MAX_MEMBER = 1 << 30
+"""Bytes of a member that is read whole at all. Indexes take smaller wheels than that."""
+
 MANIFEST = "_manifest.json"
 """The manifest's name, in the model's Python package."""
-
-_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
-"""What package indexes and all installers accept; zip has a dozen other methods."""
-
-_ENCRYPTED = 0x1
-"""Bit 0 of a member's general purpose flags (APPNOTE.TXT 6.3.10, section 4.4.4)."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +145,17 @@ class Wheel(WheelName):
         Raises:
             WheelError: It is missing or damaged.
         """
-        with _opened(self.path) as archive:
-            return archive.read(self._require(name))
+        member = self.members[self._require(name)]
+        self.require_size(name, member.size)
+        with _opened(self.path) as archive, archive.open(name) as file:
+            return _MemberFile(self.path, file, member.size).read()
+
+    def require_size(self, name: str, size: int) -> None:
+        """Raises WheelError if a member is too large to be read into memory."""
+        if size > MAX_MEMBER:
+            raise invalid_wheel(
+                self.path, f"{name} has {size} bytes; at most {MAX_MEMBER} are read"
+            )
 
     def read_text(self, name: str) -> bytes:
         """The content of a member that has to be small.
@@ -164,9 +174,9 @@ class Wheel(WheelName):
             WheelError: One is damaged. Reading it raises WheelError, too.
         """
         with _opened(self.path) as archive:
-            for name in self.members:
+            for name, member in self.members.items():
                 with archive.open(name) as file:
-                    yield name, file
+                    yield name, cast("IO[bytes]", _MemberFile(self.path, file, member.size))
 
     def _require(self, name: str) -> str:
         if name not in self.members:
@@ -235,35 +245,64 @@ def no_model(path: Path) -> WheelError:
 
 
 def _list_members(path: Path, archive: zipfile.ZipFile) -> Iterator[tuple[str, Member]]:
-    seen: set[str] = set()
+    seen, names, tally = set[str](), NameSet(), Tally()
     for info in archive.infolist():
-        name = info.filename
-        if info.is_dir():
-            continue
+        # `filename` ends at the first NUL; the original does not.
+        name = info.orig_filename
+        tally.count(info.file_size)
         if name in seen:
             # Installers differ in which of the two they keep.
             raise invalid_wheel(path, f"it contains {name} twice")
-        # Installers write by these names: none may lead elsewhere, also not on Windows.
-        if name.startswith("/") or "\\" in name or ".." in name.split("/"):
-            raise invalid_wheel(path, f"the name {name!r} leads out of it")
-        if info.flag_bits & _ENCRYPTED:
-            raise invalid_wheel(path, f"{name} is encrypted")
-        if info.compress_type not in _METHODS:
-            raise invalid_wheel(path, f"{name} uses zip compression method {info.compress_type}")
         seen.add(name)
+        if name.endswith("/"):
+            _require_safe(path, name.rstrip("/"))
+            continue
+        # Installers write by these names: none may lead elsewhere, also not on Windows.
+        _require_safe(path, name)
+        try:
+            names.add(name)
+        except UnsafePathError as error:
+            raise invalid_wheel(path, error) from None
+        if problem := zip_problem(info):
+            raise invalid_wheel(path, problem)
         yield name, Member(info.file_size, info.compress_size)
+
+
+def _require_safe(path: Path, name: str) -> None:
+    if problem := safety_problem(name):
+        raise invalid_wheel(path, f"the file name {name!r} {problem}")
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
     """Opens the archive; whatever zipfile raises while it is open becomes a WheelError."""
+    with _errors_of(path), open_plain(path) as file, open_zip(file) as archive:
+        yield archive
+
+
+@contextmanager
+def _errors_of(path: Path) -> Iterator[None]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            yield archive
+        yield
+    except DAMAGE as error:  # before OSError, of which some are subclasses
+        raise invalid_wheel(path, damage_reason(error)) from None
     except OSError as error:
+        # zipfile seeks to places that a damaged directory names.
+        if error.errno == errno.EINVAL:
+            raise invalid_wheel(path, "its directory is damaged") from None
         raise WheelError(f"cannot read {path}: {error.strerror or error}") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise invalid_wheel(path, error or "unexpected end of file") from None
-    except (NotImplementedError, RuntimeError, UnicodeDecodeError) as error:
-        # Features of zip that Python lacks: other versions, strong encryption, unknown charsets.
-        raise invalid_wheel(path, error) from None
+
+
+class _MemberFile:
+    """A member that is being read: damage found on the way is a WheelError, too."""
+
+    def __init__(self, path: Path, file: IO[bytes], size: int) -> None:
+        self._path, self._file, self._left = path, file, size
+
+    def read(self, size: int = -1, /) -> bytes:
+        with _errors_of(self._path):
+            content = self._file.read(size)
+            self._left -= len(content)
+            if self._left and (size < 0 or (size and not content)):
+                raise EOFError("a file is shorter than the directory says")
+            return content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from modelwheel.errors import WheelError
 from modelwheel.wheelfile.reports import (
     BENCH_SUFFIX,
+    MAX_REPORT,
     REPORT_SUFFIX,
     Comparison,
     Report,
@@ -46,6 +48,22 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         wheel.name + REPORT_SUFFIX,
         wheel.name + BENCH_SUFFIX,
     ]
+
+
+def test_infinite_errors_are_read_again(tmp_path: Path) -> None:
+    wheel = tmp_path / "model_a-1-py3-none-any.whl"
+    # As the self-test reports an output where only one side is NaN.
+    report = Report(passed=False, comparisons=(compare(math.inf, 1.0),), skipped={})
+    write_report(report, wheel)
+    assert read_report(wheel) == report
+
+
+def test_a_report_of_any_size_is_not_read(tmp_path: Path) -> None:
+    wheel = tmp_path / "model_a-1-py3-none-any.whl"
+    with (tmp_path / f"{wheel.name}{REPORT_SUFFIX}").open("wb") as file:
+        file.truncate(MAX_REPORT + 1)
+    with pytest.raises(WheelError, match="has more than 16777216 bytes"):
+        read_report(wheel)
 
 
 @pytest.mark.parametrize(

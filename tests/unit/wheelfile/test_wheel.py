@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 
 from modelwheel.errors import WheelError
+from modelwheel.source import rules
+from modelwheel.wheelfile.contents import open_contents
 from modelwheel.wheelfile.sizes import read_sizes
 from modelwheel.wheelfile.wheel import MAX_TEXT, open_wheel, parse_name
+from tests.support import described
 from tests.support.index_wheels import make_manifest, make_wheel
+
+INIT = "model_digits/__init__.py"
 
 
 @pytest.fixture
@@ -65,7 +70,7 @@ def test_files_that_are_not_archives(tmp_path: Path, wheel: Path) -> None:
     path = tmp_path / "model_a-1-py3-none-any.whl"
     assert "cannot read" in refusal(path)
     path.mkdir()
-    assert "cannot read" in refusal(path)
+    assert "is a directory, not a regular file" in refusal(path)
     path.rmdir()
     for content in (b"", b"PK but no more", wheel.read_bytes()[:-30]):
         path.write_bytes(content)
@@ -101,10 +106,67 @@ def test_features_of_zip_that_installers_lack(wheel: Path) -> None:
     assert "model_digits/__init__.py is encrypted" in refusal(wheel)
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd", "../other.py", "model_digits/../../other.py"])
-def test_names_that_lead_out_of_the_wheel(wheel: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("/etc/passwd", "is an absolute path"),
+        ("../other.py", "climbs out"),
+        ("model_digits/../../other.py", "climbs out"),
+        ("../directory/", "climbs out"),
+        ("model_digits/aux.py", "is a device on Windows"),
+        ("model_digits/a?b", "which Windows refuses"),
+        ("model_digits/__INIT__.py", "clash"),
+        ("d/" * 40 + "x", "more than 32 directories deep"),
+    ],
+)
+def test_names_that_no_installer_should_write(wheel: Path, name: str, reason: str) -> None:
     add(wheel, name)
-    assert "leads out of it" in refusal(wheel)
+    assert reason in refusal(wheel)
+
+
+def patch(wheel: Path, offset: int, value: int, size: int = 2) -> None:
+    """Changes a field of the first record of the central directory."""
+    content = bytearray(wheel.read_bytes())
+    at = content.index(b"PK\x01\x02") + offset
+    content[at : at + size] = value.to_bytes(size, "little")
+    wheel.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("offset", "value", "size"),
+    [
+        (6, 255, 2),  # the version that is needed
+        (8, 0x20, 2),  # patched data
+        (8, 0x40, 2),  # strong encryption
+        (28, 0, 2),  # the length of the name
+        (24, 3 << 30, 4),  # the size
+        (42, 0xFFFFFFF0, 4),  # the place of the member
+    ],
+)
+def test_odd_fields_of_a_zip_file(wheel: Path, offset: int, value: int, size: int) -> None:
+    patch(wheel, offset, value, size)
+    for read in (lambda: open_contents(wheel), lambda: open_wheel(wheel).read(INIT)):
+        with pytest.raises(WheelError) as caught:
+            read()
+        assert "\n" not in str(caught.value)
+
+
+def test_a_wheel_that_unpacks_to_more_than_a_model_may_have(
+    wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patch(wheel, 24, (1 << 30) + 1, 4)
+    with pytest.raises(WheelError, match="at most 1073741824 are read"):
+        open_wheel(wheel).read(INIT)
+    monkeypatch.setattr(rules, "MAX_MODEL_FILES", 2)
+    assert "it has more than 2 files" in refusal(wheel)
+    monkeypatch.setattr(rules, "MAX_MODEL_BYTES", 1 << 30)
+    assert "it has more than 1073741824 bytes" in refusal(wheel)
+
+
+def test_a_bill_of_materials_of_brackets(tmp_path: Path) -> None:
+    contents = described.open_wheel(tmp_path, cdx_json=b"[" * 100_000)
+    with pytest.raises(WheelError, match="is not JSON: it is nested too deeply"):
+        contents.sboms  # noqa: B018 - reading it parses it
 
 
 def test_a_name_that_occurs_twice(wheel: Path) -> None:
