@@ -12,8 +12,8 @@ from urllib.parse import quote, urljoin, urlsplit
 import requests
 
 from ..errors import PublishError
-from ..util.files import CHUNK
-from ..util.http import UNCHANGED, Patience, Reader, explain
+from ..util.http import UNCHANGED, AnswerError, Patience, Reader, chunks, explain, read_body
+from ..util.records import parse_json
 from ..util.urls import redact
 
 if TYPE_CHECKING:
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _GONE = (404, 410)
+_MAX_PAGE = 16 << 20
+"""Bytes of a project's page; the largest of PyPI have a few millions."""
+_MAX_FILE = 4 << 30
+"""Bytes of a distribution."""
+_PAGE_SECONDS, _FILE_SECONDS = 300.0, 3600.0
+"""For one whole answer: a server may send a byte now and then for ever."""
 _MAX_COMPANION = 1 << 20
 """Bytes of a file beside a wheel; reports have some kilobytes."""
 
@@ -85,8 +91,7 @@ class PackageIndex:
         Raises:
             PublishError: The index cannot be reached, refuses access, or is not a package index.
         """
-        from pypi_simple import ACCEPT_ANY, ProjectPage, UnsupportedContentTypeError
-        from pypi_simple.errors import UnsupportedRepoVersionError
+        from pypi_simple import ACCEPT_ANY
 
         url = urljoin(self.url, quote(project) + "/")
 
@@ -94,20 +99,12 @@ class PackageIndex:
             if response.status_code in _GONE or response.is_redirect:
                 return None
             _require_success(response, url)
-            try:
-                page = ProjectPage.from_response(response, project)
-            except (ValueError, UnsupportedContentTypeError, UnsupportedRepoVersionError):
-                raise PublishError(
-                    f"{redact(url)} is not a page of a package index; pass the address of its "
-                    "simple API with --index-url"
-                ) from None
-            return {
-                package.filename: IndexedFile(package.url, package.digests.get("sha256"))
-                for package in page.packages
-            }
+            content = read_body(response, _MAX_PAGE, _PAGE_SECONDS)
+            kind = response.headers.get("Content-Type", "text/html")
+            return parse_page(content, kind, response.url, project)
 
         # A cache would serve the page from before the upload.
-        headers = {"Accept": ACCEPT_ANY, "Cache-Control": "no-cache"}
+        headers = {"Accept": ACCEPT_ANY, "Accept-Encoding": "gzip", "Cache-Control": "no-cache"}
         return self._read(self._pages, url, parse, headers)
 
     def sha256(self, file: IndexedFile) -> str:
@@ -120,7 +117,7 @@ class PackageIndex:
         def digest(response: requests.Response) -> str:
             _require_success(response, file.url)
             hashed = hashlib.sha256()
-            for chunk in response.iter_content(CHUNK):
+            for chunk in chunks(response, _MAX_FILE, _FILE_SECONDS):
                 hashed.update(chunk)
             return hashed.hexdigest()
 
@@ -138,7 +135,7 @@ class PackageIndex:
             hashed = hashlib.sha256()
             # `Reader` calls this again if the connection breaks, so file and hash start over.
             with path.open("wb") as copy:
-                for chunk in response.iter_content(CHUNK):
+                for chunk in chunks(response, _MAX_FILE, _FILE_SECONDS):
                     hashed.update(chunk)
                     copy.write(chunk)
             return hashed.hexdigest()
@@ -158,26 +155,33 @@ class PackageIndex:
         Args:
             file: A file that this index lists.
             suffix: Follows the file's whole name.
-            limit: Bytes; longer files are ignored.
+            limit: Bytes; files that are longer or come too slowly are ignored.
 
         Raises:
             PublishError: The host cannot be reached.
         """
         # Files may be on a host that is not the index's own. It need not keep anything beside them,
         # and what it answers would be taken for measurements.
-        if urlsplit(file.url).netloc != urlsplit(self.url).netloc:
+        if not self._is_own(file.url):
             return None
 
         def read(response: requests.Response) -> bytes | None:
             if response.status_code in _GONE or response.is_redirect:
                 return None
             _require_success(response, url)
-            content = b"".join(response.iter_content(limit + 1))
-            return content if len(content) <= limit else None
+            try:
+                return read_body(response, limit, _PAGE_SECONDS)
+            except AnswerError:
+                return None
 
         # The query of a signed link is valid for the file alone.
         url = urlsplit(file.url)._replace(query="", fragment="").geturl() + suffix
         return self._read(self._pages, url, read)
+
+    def _is_own(self, url: str) -> bool:
+        """Whether a URL is of the index's own host, and not without TLS if the index has that."""
+        own, other = urlsplit(self.url), urlsplit(url)
+        return (own.scheme, own.netloc) == (other.scheme, other.netloc)
 
     def _read(
         self,
@@ -186,8 +190,18 @@ class PackageIndex:
         use: Callable[[requests.Response], _T],
         headers: Mapping[str, str] = UNCHANGED,
     ) -> _T:
+        if urlsplit(self.url).scheme == "https" != urlsplit(url).scheme:
+            raise PublishError(
+                f"{redact(self.url)} lists {redact(url)}, which is not an https address; "
+                "report this to the operator of the index"
+            )
         try:
             return self._authenticate(reader, url, use, headers)
+        except AnswerError as error:
+            raise PublishError(
+                f"cannot read {redact(url)}: {error}; check the address, or report this to the "
+                "operator of the index"
+            ) from None
         except requests.RequestException as error:
             raise PublishError(
                 f"cannot read {redact(url)}: {explain(error)}; check the address and the network, "
@@ -203,7 +217,8 @@ class PackageIndex:
     ) -> _T:
         credentials = None
         # First without them: looking them up may open a keyring or request a token for publishing.
-        if urlsplit(url).netloc == self._trusted_host:
+        own = urlsplit(self.url).scheme == urlsplit(url).scheme
+        if own and urlsplit(url).netloc == self._trusted_host:
 
             def use_or_refuse(response: requests.Response) -> _T:
                 if response.status_code in (401, 403):
@@ -215,6 +230,37 @@ class PackageIndex:
             except _RefusedError:
                 credentials = self._credentials()
         return reader.read(url, use, headers=headers, auth=credentials)
+
+
+def parse_page(
+    content: bytes, content_type: str, url: str, project: str
+) -> Mapping[str, IndexedFile]:
+    """The files on a project's page, which was served at `url`, by name.
+
+    Raises:
+        PublishError: It is not a page of a package index.
+    """
+    from pypi_simple import ProjectPage
+    from pypi_simple.errors import UnsupportedRepoVersionError
+
+    kind, _, parameters = content_type.partition(";")
+    try:
+        if kind.strip().lower() == "application/vnd.pypi.simple.v1+json":
+            page = ProjectPage.from_json_data(parse_json(content), url)
+        elif kind.strip().lower() in ("application/vnd.pypi.simple.v1+html", "text/html"):
+            charset = parameters.strip().removeprefix("charset=").strip('"') or None
+            page = ProjectPage.from_html(project, content, url, charset)
+        else:
+            raise ValueError("it has another type")
+    except (ValueError, UnsupportedRepoVersionError):
+        raise PublishError(
+            f"{redact(url)} is not a page of a package index; pass the address of its "
+            "simple API with --index-url"
+        ) from None
+    return {
+        package.filename: IndexedFile(package.url, package.digests.get("sha256"))
+        for package in page.packages
+    }
 
 
 class _RefusedError(Exception):

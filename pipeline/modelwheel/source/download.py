@@ -85,9 +85,9 @@ def _copy_local(url: str, target: BinaryIO) -> None:
 def _download(url: str, target: BinaryIO, timeout: float) -> None:
     import requests
 
-    from ..util.http import Patience, Reader, explain
+    from ..util.http import AnswerError, Patience, Reader, chunks, explain
 
-    # requests only limits the wait for the next byte; some hosts send one now and then.
+    # For all attempts together.
     deadline = time.monotonic() + timeout
 
     def write(response: requests.Response) -> None:
@@ -98,27 +98,20 @@ def _download(url: str, target: BinaryIO, timeout: float) -> None:
             )
         target.seek(0)  # a connection that broke on the way may have left a beginning
         target.truncate()
-        for chunk in response.iter_content(CHUNK):
-            _check_limits(url, target.tell() + len(chunk), deadline, timeout)
-            target.write(chunk)
+        target.writelines(chunks(response, MAX_MODEL_BYTES, max(0.0, deadline - time.monotonic())))
 
     patience = Patience(ATTEMPTS, FIRST_WAIT, longest_wait=_READ_TIMEOUT)
     try:
         with Reader(replace(patience, timeout=min(timeout, _READ_TIMEOUT))) as reader:
             reader.read(url, write)
+    except AnswerError as error:
+        raise SourceError(
+            f"cannot download {redact(url)}: {error} (at most {MAX_MODEL_BYTES} bytes within "
+            f"{timeout:g} s); check the URL, the network and the host, then run again"
+        ) from None
     except requests.RequestException as error:
         # The messages of requests repeat the URL with its credentials.
         raise SourceError(
             f"cannot download {redact(url)}: {explain(error)}; check the URL and the network, "
             "then run again"
         ) from None
-
-
-def _check_limits(url: str, size: int, deadline: float, timeout: float) -> None:
-    if size > MAX_MODEL_BYTES:
-        raise SourceError(f"{redact(url)} is larger than {MAX_MODEL_BYTES} bytes")
-    if time.monotonic() > deadline:
-        raise SourceError(
-            f"downloading {redact(url)} took longer than {timeout:g} s; check the network and the "
-            "host, then run again"
-        )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
@@ -32,10 +33,18 @@ RETRIED = frozenset({408, 425, 429, *range(500, 600)})
 """Status codes after which the same request may succeed."""
 
 UNCHANGED = {"Accept-Encoding": "identity"}
-"""For files: some servers declare a .tar.gz as "encoded as gzip", and it would be unpacked."""
+"""For files."""
 
 UNREACHABLE_ATTEMPTS = 3
 """A host that refuses connections, or whose name is unknown, is rarely back within minutes."""
+
+_CHUNK = 1 << 20
+"""Bytes read at most at a time."""
+
+
+class AnswerError(ValueError):
+    """An answer is larger, slower or otherwise not what is read; the message says so."""
+
 
 _BROKEN = (exceptions.ChunkedEncodingError, exceptions.ConnectionError)
 """What requests raises when a connection breaks in the middle of a response."""
@@ -91,7 +100,7 @@ class Reader:
         within_host: bool = False,
     ) -> None:
         self.patience = patience or Patience()
-        self._session = _SameHostSession() if within_host else requests.Session()
+        self._session = _SameHostSession() if within_host else _CarefulSession()
         if verify is not None:
             self._session.verify = verify
         for scheme in ("https://", "http://"):
@@ -144,6 +153,69 @@ class Reader:
         self.close()
 
 
+def chunks(response: requests.Response, limit: int, within: float) -> Iterator[bytes]:
+    """The body of a response as the server stores it, in pieces, whatever encoding it declares.
+
+    Args:
+        response: From `Reader.read`.
+        limit: Bytes.
+        within: Seconds from now. A server may send one byte now and then for ever.
+
+    Raises:
+        AnswerError: The body is longer or takes longer.
+        requests.RequestException: The connection broke.
+    """
+    deadline = time.monotonic() + within
+    size = 0
+    while chunk := _read_some(response):
+        size += len(chunk)
+        if size > limit:
+            raise AnswerError(f"the answer is longer than {limit} bytes")
+        if time.monotonic() > deadline:
+            raise AnswerError("the answer takes too long")
+        yield chunk
+
+
+def _read_some(response: requests.Response) -> bytes:
+    """What has arrived, at least one byte; empty at the end."""
+    # The exceptions of `iter_content`, which waits until a whole chunk has arrived.
+    try:
+        some: bytes = response.raw.read1(_CHUNK, decode_content=False)
+    except causes.ReadTimeoutError as error:
+        raise exceptions.ConnectionError(error) from error
+    except causes.SSLError as error:
+        raise exceptions.SSLError(error) from error
+    except causes.HTTPError as error:
+        raise exceptions.ChunkedEncodingError(error) from error
+    return some
+
+
+def read_body(response: requests.Response, limit: int, within: float) -> bytes:
+    """The whole body, uncompressed if it was sent with gzip; see `chunks`.
+
+    Raises:
+        AnswerError: It is longer, before or after that, takes longer, or has another encoding.
+        requests.RequestException: The connection broke.
+    """
+    encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+    content = b"".join(chunks(response, limit, within))
+    if encoding in ("", "identity"):
+        return content
+    # requests would unpack any chain of encodings to any size (CVE-2025-66418, CVE-2025-66471).
+    if encoding not in ("gzip", "x-gzip"):
+        raise AnswerError("the answer has an encoding that was not asked for")
+    stream = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    try:
+        unpacked = stream.decompress(content, limit + 1)
+    except zlib.error:
+        raise AnswerError("the answer is damaged") from None
+    if len(unpacked) > limit:
+        raise AnswerError(f"the answer is longer than {limit} bytes")
+    if not stream.eof:
+        raise AnswerError("the answer ends too early")
+    return unpacked
+
+
 def explain(error: requests.RequestException) -> str:
     """Why a request failed, without its URL; continues a sentence."""
     cause = _cause(error)
@@ -161,6 +233,8 @@ def explain(error: requests.RequestException) -> str:
         return "the name of the host is unknown" if unknown else "the host refused the connection"
     if isinstance(error, _BROKEN):
         return "the connection was lost"
+    if isinstance(error, _DowngradeError):
+        return "the host redirects from https to http"
     if isinstance(error, exceptions.TooManyRedirects):
         return "the host redirects in a circle"
     return f"the request is not possible ({type(error).__name__})"
@@ -236,12 +310,27 @@ def _wait(
     time.sleep(seconds)
 
 
-class _SameHostSession(requests.Session):
-    """Follows redirections within one host only."""
+class _DowngradeError(exceptions.RequestException):
+    """A host redirects from https to http."""
+
+
+class _CarefulSession(requests.Session):
+    """Follows no redirection from https to http, where anybody on the way can change the answer."""
 
     def get_redirect_target(self, resp: requests.Response) -> str | None:
         target = super().get_redirect_target(resp)
         # For requests, None is no redirection: the caller gets the response as it came.
+        was_safe = urlsplit(resp.url).scheme == "https"
+        if was_safe and target and urlsplit(urljoin(resp.url, target)).scheme != "https":
+            raise _DowngradeError
+        return target
+
+
+class _SameHostSession(_CarefulSession):
+    """Follows redirections within one host only."""
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        target = super().get_redirect_target(resp)
         if target is None:
             return None
         absolute = urljoin(resp.url, target)

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import gzip
 import http.server
 import logging
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
 
 import pytest
 import requests
 
-from modelwheel.util.http import UNCHANGED, Patience, Reader, explain
+from modelwheel.util.http import (
+    UNCHANGED,
+    AnswerError,
+    Patience,
+    Reader,
+    chunks,
+    explain,
+    read_body,
+)
 
 QUICK = Patience(attempts=4, first_wait=0.01, longest_wait=0.05, timeout=5)
 
@@ -179,3 +188,70 @@ def test_redirections_stay_within_the_host_if_asked_to() -> None:
             assert read(url) == (200, b"elsewhere")
             with Reader(QUICK, within_host=True) as reader:
                 assert reader.read(url, content)[0] == 302
+
+
+def body(*answers: Answer, limit: int = 1000, within: float = 5.0) -> bytes:
+    with server(*answers) as (address, _), Reader(QUICK) as reader:
+        return reader.read(address, lambda response: read_body(response, limit, within))
+
+
+def test_a_body_is_read_within_its_limit() -> None:
+    assert body(answer(200, b"x" * 1000)) == b"x" * 1000
+    with pytest.raises(AnswerError, match="longer than 1000 bytes"):
+        body(answer(200, b"x" * 1001))
+
+
+def test_an_encoded_body_is_unpacked_within_its_limit() -> None:
+    packed = answer(200, gzip.compress(b"x" * 1000), Content_Encoding="gzip")
+    assert body(packed) == b"x" * 1000
+    bomb = answer(200, gzip.compress(bytes(500_000)), Content_Encoding="gzip")
+    assert len(gzip.compress(bytes(500_000))) < 1000
+    with pytest.raises(AnswerError, match="longer than 1000 bytes"):
+        body(bomb)
+    chain = gzip.compress(gzip.compress(b"x"))
+    with pytest.raises(AnswerError, match="an encoding that was not asked for"):
+        body(answer(200, chain, Content_Encoding="gzip, gzip"))
+    for damaged in (b"no gzip", gzip.compress(b"x" * 99)[:-9]):
+        with pytest.raises(AnswerError, match=r"is damaged|ends too early"):
+            body(answer(200, damaged, Content_Encoding="gzip"))
+
+
+def test_a_server_that_sends_a_byte_now_and_then() -> None:
+    def trickle(handler: http.server.BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000")
+        handler.end_headers()
+        with suppress(OSError):
+            for _ in range(100):
+                handler.wfile.write(b"x")
+                time.sleep(0.02)
+
+    started = time.monotonic()
+    with pytest.raises(AnswerError, match="takes too long"):
+        body(trickle, within=0.2)
+    assert time.monotonic() - started < 1.5
+
+
+def test_a_body_that_breaks_off_is_asked_for_again() -> None:
+    cut = answer(200, b"half", Content_Length="8")
+    assert body(cut, answer(200, b"complete")) == b"complete"
+
+
+def test_a_file_is_read_as_it_is_stored() -> None:
+    stored = gzip.compress(b"x")
+    # Some servers declare a .tar.gz as "encoded as gzip".
+    with server(answer(200, stored, Content_Encoding="gzip")) as (address, _), Reader() as reader:
+        assert b"".join(reader.read(address, lambda r: [*chunks(r, 100, 5.0)])) == stored
+
+
+@pytest.mark.parametrize("within_host", [True, False])
+def test_no_redirection_leads_from_https_to_http(within_host: bool) -> None:
+    response = requests.Response()
+    response.url, response.status_code = "https://host/a", 302
+    with Reader(within_host=within_host) as reader:
+        response.headers["Location"] = "https://host/b"
+        assert reader._session.get_redirect_target(response) == "https://host/b"
+        response.headers["Location"] = "http://host/b"
+        with pytest.raises(requests.RequestException) as caught:
+            reader._session.get_redirect_target(response)
+    assert explain(caught.value) == "the host redirects from https to http"

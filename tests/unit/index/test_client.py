@@ -1,0 +1,72 @@
+"""What is read of a package index, and what is not."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from modelwheel.errors import PublishError
+from modelwheel.index import client
+from modelwheel.index.client import IndexedFile, PackageIndex
+from modelwheel.util.http import Patience
+from tests.unit.util.test_http import answer, server
+
+QUICK = Patience(attempts=1, timeout=5)
+PAGE = b'<a href="../a-1-py3-none-any.whl#sha256=%s">a-1-py3-none-any.whl</a>' % (b"0" * 64)
+
+
+def test_a_page_may_be_compressed() -> None:
+    packed = answer(200, gzip.compress(PAGE), Content_Encoding="gzip", Content_Type="text/html")
+    with server(packed) as (address, _), PackageIndex(f"{address}/simple", QUICK) as index:
+        files = index.files("a")
+    assert files == {
+        "a-1-py3-none-any.whl": IndexedFile(f"{address}/simple/a-1-py3-none-any.whl", "0" * 64)
+    }
+
+
+def test_a_page_is_read_within_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_MAX_PAGE", 1000)
+    bomb = gzip.compress(bytes(100_000))
+    for body, headers in ((bytes(1001), {}), (bomb, {"Content_Encoding": "gzip"})):
+        with (
+            server(answer(200, body, **headers)) as (address, _),
+            PackageIndex(address, QUICK) as index,
+            pytest.raises(PublishError, match="the answer is longer than 1000 bytes"),
+        ):
+            index.files("a")
+
+
+def test_files_are_read_within_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_MAX_FILE", 1000)
+    with server(answer(200, bytes(2000))) as (address, _), PackageIndex(address, QUICK) as index:
+        file = IndexedFile(f"{address}/a-1-py3-none-any.whl", None)
+        with pytest.raises(PublishError, match="the answer is longer than 1000 bytes"):
+            index.sha256(file)
+        with pytest.raises(PublishError, match="the answer is longer than 1000 bytes"):
+            index.download(file, tmp_path / "file")
+        assert index.find_beside(file, ".report.json", 1000) is None
+        assert index.find_beside(file, ".report.json", 2000) == bytes(2000)
+
+
+def test_an_index_with_tls_lists_no_file_without() -> None:
+    with PackageIndex("https://index.example.org/simple/", QUICK) as index:
+        file = IndexedFile("http://index.example.org/a-1-py3-none-any.whl", None)
+        with pytest.raises(PublishError, match="is not an https address"):
+            index.sha256(file)
+        assert index.find_beside(file, ".report.json") is None
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"[" * 100_000, "application/vnd.pypi.simple.v1+json"),
+        (json.dumps({"files": [{"url": 1}]}).encode(), "application/vnd.pypi.simple.v1+json"),
+        (b"x", "image/png"),
+    ],
+)
+def test_pages_that_are_something_else(content: bytes, kind: str) -> None:
+    with pytest.raises(PublishError, match="is not a page of a package index"):
+        client.parse_page(content, kind, "https://host/a/", "a")
