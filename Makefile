@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo release-demo test lint unit integration
+.PHONY: demo release-demo test lint unit integration fuzz
 
 # Trains a digit classifier, builds its wheel, installs that into an empty environment and compares with TensorFlow.
 demo: $(VENV)/complete
@@ -27,6 +27,12 @@ lint: $(VENV)/light
 # The tests that take seconds. They need neither TensorFlow nor a compiler.
 unit: $(VENV)/light
 	$(BIN)/python -m pytest tests/unit --numprocesses 2 --dist loadfile
+
+# Changed inputs for every parser of what comes from outside; `make unit` tries a few of each. Longer, for one parser, or guided
+# by coverage (`pip install atheris`): make fuzz FUZZ="wheel --coverage --seconds 36000"
+FUZZ ?= --seconds 3600
+fuzz: $(VENV)/light
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 integration: $(VENV)/complete
 	$(BIN)/python -m pytest tests/integration --numprocesses 2 --dist loadfile

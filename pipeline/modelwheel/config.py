@@ -180,6 +180,8 @@ def _read(path: Path) -> Config:
         ) from None
     except UnicodeDecodeError:
         raise UsageError(f"{path}: is not UTF-8 text") from None
+    except RecursionError:
+        raise UsageError(f"{path}: is nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: is not valid TOML: {error}") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -245,13 +246,16 @@ def parse_page(
 
     kind, _, parameters = content_type.partition(";")
     try:
-        if kind.strip().lower() == "application/vnd.pypi.simple.v1+json":
-            page = ProjectPage.from_json_data(parse_json(content), url)
-        elif kind.strip().lower() in ("application/vnd.pypi.simple.v1+html", "text/html"):
-            charset = parameters.strip().removeprefix("charset=").strip('"') or None
-            page = ProjectPage.from_html(project, content, url, charset)
-        else:
-            raise ValueError("it has another type")
+        with warnings.catch_warnings():
+            # About a newer minor version: what is known of the older one is still there (PEP 629).
+            warnings.simplefilter("ignore")
+            if kind.strip().lower() == "application/vnd.pypi.simple.v1+json":
+                page = ProjectPage.from_json_data(parse_json(content), url)
+            elif kind.strip().lower() in ("application/vnd.pypi.simple.v1+html", "text/html"):
+                charset = parameters.strip().removeprefix("charset=").strip('"') or None
+                page = ProjectPage.from_html(project, content, url, charset)
+            else:
+                raise ValueError("it has another type")
     except (ValueError, UnsupportedRepoVersionError):
         raise PublishError(
             f"{redact(url)} is not a page of a package index; pass the address of its "

@@ -95,7 +95,7 @@ def load_policy(path: Path) -> Policy:
         raise UsageError(
             f"{path}: {where}: {first['msg']}; docs/releases.md has an example"
         ) from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: is not valid TOML: {error}") from None
     keys = tuple((each, read_public_key(path.parent / each.key)) for each in content.builders)
     return Policy(path, keys, content.sources.allow)

@@ -324,7 +324,7 @@ def _read_entries(lines: Iterator[bytes]) -> list[_Entry]:
     for line in lines:
         # <mode> SP <type> SP <object id> TAB <name>, the name as bytes
         description, _, encoded = line.partition(b"\t")
-        mode, _, rest = description.decode().partition(" ")
+        mode, _, rest = description.decode(errors="replace").partition(" ")
         # What is not UTF-8 is refused by the tally.
         name = encoded.decode(errors="surrogateescape")
         if mode == _DIRECTORY:

@@ -74,7 +74,7 @@ def _seconds(retry_after: str) -> float:
         return float(retry_after)
     try:
         date = parsedate_to_datetime(retry_after)
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
     if date.tzinfo is None:
         date = date.replace(tzinfo=timezone.utc)

@@ -1,0 +1,48 @@
+"""Parsers of what comes from outside, with a few changed inputs each; `python -m tests.fuzz` tries more."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.targets import CORPUS, TARGETS, clear
+
+INPUTS = int(os.environ.get("MODELWHEEL_FUZZ_INPUTS", "12"))
+"""For each target."""
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_parser_returns_a_value_or_a_sentence(
+    name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    target, scratch = TARGETS[name], tmp_path_factory.mktemp("scratch")
+    seeds = target.seeds()
+    for seed in seeds[:3]:
+        target.check(seed, scratch)
+        clear(scratch)
+
+    @settings(
+        max_examples=INPUTS,
+        derandomize=INPUTS == 12,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(random=st.randoms(use_true_random=False))
+    def check(random: Random) -> None:
+        try:
+            target.check(target.mutate(random, random.choice(seeds), seeds), scratch)
+        finally:
+            clear(scratch)
+
+    check()
+
+
+@pytest.mark.parametrize("path", sorted(CORPUS.iterdir()), ids=lambda path: path.name)
+def test_what_once_broke_a_parser(path: Path, tmp_path: Path) -> None:
+    TARGETS[path.name.rpartition("-")[0]].check(path.read_bytes(), tmp_path)
