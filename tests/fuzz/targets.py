@@ -26,8 +26,8 @@ from modelwheel.audit.platform_tag import parse as parse_platform_tag
 from modelwheel.config import FILE_NAME, load_config
 from modelwheel.errors import ModelwheelError
 from modelwheel.index.client import parse_page
+from modelwheel.index.release_list import read_job
 from modelwheel.packaging.checksums import parse_checksums
-from modelwheel.release.matrix import read_job
 from modelwheel.source.archive import extract
 from modelwheel.source.git import _read_entries, _split
 from modelwheel.spec import load_spec
