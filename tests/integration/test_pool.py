@@ -1,4 +1,4 @@
-"""The pool and its processes, with a worker that speaks the protocol without TensorFlow."""
+"""The pool and its processes, with the real server and jobs that need no TensorFlow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -17,37 +17,24 @@ from pathlib import Path
 import psutil
 import pytest
 
+from modelwheel.compiler import worker_process
+from modelwheel.compiler.endings import WorkerError
 from modelwheel.compiler.flags import Flags
-from modelwheel.compiler.jobs import CompileRequest, InspectRequest, JobResult
+from modelwheel.compiler.jobs import CompileRequest, InspectRequest
 from modelwheel.compiler.pool import WorkerPool
-from modelwheel.compiler.worker_process import WorkerError
-from modelwheel.errors import UnsupportedModelError
+from modelwheel.compiler.worker_process import FORKS
+from modelwheel.errors import ModelwheelError, UnsupportedModelError
 from modelwheel.levels import LEVELS
 from modelwheel.platforms import PLATFORMS
+from modelwheel.sandbox.choose import Sandbox, choose_sandbox
+from modelwheel.sandbox.policy import Limits, Policy
 from modelwheel.store.store import Store
-from tests.support.toy_worker import COMMAND
+from tests.support.toy_worker import COMMAND, ToyJobs
 
 _SECONDS = 30
+_LIMITS = Limits(wall_seconds=2.0, memory_bytes=10**9)
 
-
-class _Jobs:
-    """Submits inspect jobs to a pool of toy workers."""
-
-    def __init__(self, directory: Path, pool: WorkerPool) -> None:
-        self.pool = pool
-        self._directory = directory
-        self._count = 0
-
-    def submit(
-        self, *behaviour: str, started: Callable[[], object] = lambda: None
-    ) -> Future[JobResult]:
-        """One job; `behaviour` is what the worker does with it."""
-        self._count += 1
-        model, out = (self._directory / f"{name}{self._count}" for name in ("model", "out"))
-        model.mkdir()
-        out.mkdir()
-        (model / "behaviour").write_text("\n".join(behaviour))
-        return self.pool.submit(InspectRequest().job(model, out), started)
+needs_fork = pytest.mark.skipif(sys.platform != "linux", reason="workers fork on Linux")
 
 
 @pytest.fixture
@@ -58,14 +45,38 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def jobs(tmp_path: Path, directory: Path) -> Iterator[_Jobs]:
-    """One worker."""
-    with WorkerPool(directory, 1, command=COMMAND) as pool:
-        yield _Jobs(tmp_path, pool)
+def jobs(tmp_path: Path, directory: Path) -> Iterator[ToyJobs]:
+    """One job at a time."""
+    with WorkerPool(
+        directory, 1, 10**12, COMMAND, sandbox=choose_sandbox(Policy.PREFERRED, _LIMITS)
+    ) as pool:
+        yield ToyJobs(tmp_path, pool)
 
 
-def _children() -> set[psutil.Process]:
-    return {child for child in psutil.Process().children() if child.is_running()}
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToyJobs]:
+    """The same for tests that leave the worker as it was."""
+    directory = tmp_path_factory.mktemp("pool")
+    (directory / "workers").mkdir()
+    with WorkerPool(
+        directory / "workers", 1, 10**12, COMMAND, sandbox=choose_sandbox(Policy.PREFERRED, _LIMITS)
+    ) as pool:
+        yield ToyJobs(directory, pool)
+
+
+def _workers() -> set[psutil.Process]:
+    """Every process of a worker: its server, in whichever sandbox, and the children of that."""
+    found = set()
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if process.cmdline()[:2] == list(COMMAND[:2]) and process.status() != "zombie":
+                found.add(process)
+    return found
+
+
+def _running() -> set[psutil.Process]:
+    """Programs that this process has started and that have not ended."""
+    return {one for one in psutil.Process().children() if one.status() != "zombie"}
 
 
 def _wait_until(condition: Callable[[], object]) -> None:
@@ -78,91 +89,171 @@ def _wait_until(condition: Callable[[], object]) -> None:
 # --- answers --------------------------------------------------------------------------------------
 
 
-def test_a_job_that_is_done(jobs: _Jobs) -> None:
-    assert jobs.submit().result() == JobResult(seconds=0.5)
+def test_a_job_that_is_done(shared: ToyJobs) -> None:
+    assert shared.submit().result().seconds > 0
+    assert [path.name for path in shared.out().iterdir()] == ["inspection.json"]
 
 
-def test_what_a_job_refuses_is_raised_as_its_own_class(jobs: _Jobs) -> None:
+def test_what_a_job_refuses_is_raised_as_its_own_class(shared: ToyJobs) -> None:
     with pytest.raises(UnsupportedModelError, match=r"^no such signature$"):
-        jobs.submit("refuse no such signature").result()
-    assert jobs.submit().result()
+        shared.submit("refuse no such signature").result()
 
 
-def test_an_unexpected_failure_keeps_its_traceback(jobs: _Jobs) -> None:
-    with pytest.raises(WorkerError, match="TensorFlow failed") as caught:
-        jobs.submit("fail TensorFlow failed: KeyError").result()
-    assert caught.value.detail == "Traceback"
+def test_an_unexpected_failure_keeps_its_traceback(shared: ToyJobs) -> None:
+    with pytest.raises(WorkerError, match="TensorFlow failed: KeyError: 'x'") as caught:
+        shared.submit("fail x").result()
+    assert caught.value.detail.startswith("Traceback")
 
 
+@needs_fork
 @pytest.mark.parametrize(
     ("behaviour", "words"),
     [
-        ("number 17", "the worker answered 17, not 1"),
-        ("say hello", "the worker sent no valid answer"),
-        ('say {"id": 1, "second": 2}', "the worker sent no valid answer"),
         ("exit 3", "the worker process ended with exit code 3"),
-        pytest.param(
-            *("crash F0000 00:00 1 a.cc:1] Check failed: x", "SIGABRT.*Check failed: x"),
-            marks=pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals"),
+        ("crash F0000 00:00 1 a.cc:1] Check failed: x", "SIGABRT.*Check failed: x"),
+        ("run import sys; sys.exit(3)", "the worker process ended with exit code 1"),
+        ("say hello", "sent no valid answer"),
+        ('say {"seconds": "x"}', "sent no valid answer"),
+        ('say {"seconds": -1}', "sent no valid answer"),
+        ('say {"seconds": 1, "id": 2}', "sent no valid answer"),
+        (f"say {'[' * 100_000}", "sent no valid answer"),
+        (f'say {{"seconds": {"1" * 9999}}}', "sent no valid answer"),
+        (f'say {{"message": "{"x" * 300_000}"}}', "sent no valid answer"),
+        ('say {"error": "annotations"}', "toy/inspect failed and gave no reason"),
+        (
+            'say {"error": "SpecError", "message": "a\\n::error::b\\u001b"}',
+            r"^a\\x0a::error::b\\x1b$",
         ),
         ("forget inspection.json", "inspect did not write inspection.json"),
-        ("add core.dump", "inspect also wrote core.dump"),
+        (
+            "sleep 600\nlayer a/b\nlayer c\u202e",
+            r"took longer than 2 s .*layers 'a/b', 'c\\u202e'",
+        ),
+        ("allocate 3000000000", "needed more than the 1.0 GB of memory"),
     ],
 )
-def test_a_worker_that_does_not_keep_to_the_protocol(
-    jobs: _Jobs, behaviour: str, words: str
+def test_a_job_that_fails_costs_nothing_but_itself(
+    shared: ToyJobs, behaviour: str, words: str
 ) -> None:
-    with pytest.raises(WorkerError, match=words):
-        jobs.submit(behaviour).result()
-    assert jobs.submit().result()  # by another worker, if that one cannot be trusted any more
+    shared.submit().result()
+    (worker,) = _workers()
+    with pytest.raises(ModelwheelError, match=words) as caught:
+        shared.submit(behaviour).result()
+    assert "\n" not in str(caught.value)
+    assert _workers() == {worker}
+    shared.submit().result()
+
+
+@needs_fork
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("os.symlink(SECRET, NAME)", "is a symbolic link"),
+        ("os.mkfifo(NAME)", "is a named pipe"),
+        ("os.mkdir(NAME)", "is a directory"),
+        ("os.link('inspection', NAME)", "has other names"),
+        ("open(NAME, 'wb').truncate(1 << 40)", "File too large|has 1099511627776 bytes"),
+    ],
+)
+def test_only_plain_files_are_taken(tmp_path: Path, directory: Path, code: str, words: str) -> None:
+    """Without a sandbox, which does not even let a job make most of these."""
+    secret = tmp_path / "secret"
+    secret.write_text("{}")
+    prepare = "import os; NAME = 'inspection.json'; os.rename(NAME, 'inspection')"
+    none = Sandbox("none", "none")
+    with WorkerPool(directory, 1, 10**12, COMMAND, sandbox=none) as pool:
+        jobs = ToyJobs(tmp_path, pool)
+        with pytest.raises(WorkerError, match=words):
+            jobs.submit(f"run {prepare}; SECRET = {str(secret)!r}; {code}").result()
+        assert not list(jobs.out().iterdir())
+    assert secret.exists()
+
+
+@needs_fork
+def test_what_a_job_leaves_is_removed(shared: ToyJobs) -> None:
+    """Also what is nested deeper than Python's functions may call each other, and longer than a path."""
+    deep = "import os\nfor _ in range(3000):\n  os.mkdir('d')\n  os.chdir('d')\nopen('f', 'w')"
+    shared.submit("add core.dump", f"run exec({deep!r})").result()
+    left = (shared.out().parent / "workers").glob("worker-*/*/[0-9]*")
+    assert not list(left)
 
 
 # --- processes ------------------------------------------------------------------------------------
 
 
-def test_a_worker_takes_one_job_after_another(jobs: _Jobs) -> None:
-    before = _children()
-    jobs.submit().result()
-    (worker,) = _children() - before
-    jobs.submit("refuse it").exception()
-    jobs.submit().result()
-    assert _children() - before == {worker}
-
-
-def test_other_flags_get_another_worker(jobs: _Jobs, tmp_path: Path) -> None:
-    before = _children()
-    jobs.submit().result()
-    (first,) = _children() - before
-    out = tmp_path / "compiled"
-    out.mkdir()
+def _request(*flags: str) -> CompileRequest:
     level, platform = LEVELS["x86-64-v3"], PLATFORMS["linux-x86_64"]
-    request = CompileRequest.at(platform, level, "mw::a", Flags(("--xla_a=1",)))
-    jobs.pool.submit(request.job(tmp_path, out)).result()
-    (second,) = _children() - before
-    assert second != first
-    assert second.environ()["XLA_FLAGS"] == "--xla_a=1"
+    return CompileRequest.at(platform, level, "mw::a", Flags(flags))
 
 
-def test_jobs_run_side_by_side_in_as_many_workers_as_allowed(
+@needs_fork
+def test_one_worker_runs_jobs_side_by_side_whatever_their_flags(
     tmp_path: Path, directory: Path
 ) -> None:
-    before = _children()
+    before = _workers()
+    show = "run import os; print(os.environ['XLA_FLAGS'], file=open('kernels.o', 'w'))"
+    (tmp_path / "graph.pb").write_text(show)
     with WorkerPool(directory, 2, 10**12, COMMAND) as pool:
-        jobs = _Jobs(tmp_path, pool)
-        futures = [jobs.submit("sleep 0.3") for _ in range(4)]
-        _wait_until(lambda: len(_children() - before) == 2)
-        assert [future.result().seconds for future in futures] == [0.5] * 4
-        assert len(_children() - before) == 2
-    assert not _children() - before
+        jobs = ToyJobs(tmp_path, pool)
+        futures = [jobs.submit("sleep 0.5") for _ in range(4)]
+        _wait_until(lambda: len(_workers() - before) == 3)
+        assert [future.result().seconds > 0.5 for future in futures] == [True] * 4
+        (worker,) = _workers() - before
+        for number in range(2):
+            out = tmp_path / str(number)
+            out.mkdir()
+            pool.submit(_request(f"--xla_a={number}").job(tmp_path, out)).result()
+            assert (out / "kernels.o").read_text() == f"--xla_a={number}\n"
+        assert _workers() - before == {worker}
+    assert not _workers() - before
 
 
-def test_short_memory_allows_one_worker(tmp_path: Path, directory: Path) -> None:
-    before = _children()
+def test_without_fork_a_worker_sees_one_model_and_one_set_of_flags(
+    tmp_path: Path, directory: Path
+) -> None:
+    before = _workers()
+    (tmp_path / "compiled").mkdir()
+    with WorkerPool(directory, 1, 10**12, COMMAND, forks=False) as pool:
+        jobs = ToyJobs(tmp_path, pool)
+        seen = []
+        for submit in (
+            jobs.submit,
+            partial(jobs.submit, "refuse it"),
+            partial(jobs.submit, step="other/inspect"),
+            partial(pool.submit, _request("--xla_a=1").job(tmp_path, tmp_path / "compiled")),
+            partial(jobs.submit, "exit 3"),
+        ):
+            submit().exception()
+            seen.append(_workers() - before)
+        # The last one has ended with its job.
+        assert [len(workers) for workers in seen] == [1, 1, 1, 1, 0]
+        assert seen[0] == seen[1]
+        assert not seen[1] & seen[2]
+        assert not seen[2] & seen[3]
+
+
+def test_without_fork_a_job_that_takes_too_long_ends_its_worker(
+    tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _workers()
+    monkeypatch.setattr(worker_process, "_PATIENCE_SECONDS", 2.0)
+    sandbox = choose_sandbox(Policy.PREFERRED, Limits(wall_seconds=0.5))
+    with WorkerPool(directory, 1, 10**12, COMMAND, forks=False, sandbox=sandbox) as pool:
+        jobs = ToyJobs(tmp_path, pool)
+        with pytest.raises(WorkerError, match=r"toy/inspect took longer than 0.5 s"):
+            jobs.submit("sleep 600").result()
+        assert not _workers() - before
+        jobs.submit().result()
+
+
+def test_short_memory_allows_one_job_at_a_time(tmp_path: Path, directory: Path) -> None:
+    events: list[str] = []
     with WorkerPool(directory, 4, 10**9, COMMAND) as pool:
-        jobs = _Jobs(tmp_path, pool)
-        futures = [jobs.submit("sleep 0.1") for _ in range(3)]
-        _wait_until(futures[1].running)
-        assert len(_children() - before) == 1
+        jobs = ToyJobs(tmp_path, pool)
+        for _ in range(3):
+            future = jobs.submit(started=partial(events.append, "starts"))
+            future.add_done_callback(lambda _: events.append("ends"))
+    assert events == ["starts", "ends"] * 3
 
 
 def test_big_jobs_wait_for_memory(tmp_path: Path, directory: Path) -> None:
@@ -181,7 +272,7 @@ def test_big_jobs_wait_for_memory(tmp_path: Path, directory: Path) -> None:
     assert events == ["starts", "ends"] * 3
 
 
-def test_started_is_called_when_a_worker_is_free(jobs: _Jobs) -> None:
+def test_started_is_called_when_a_worker_is_free(jobs: ToyJobs) -> None:
     events: list[str] = []
     for name in ("first", "second"):
         future = jobs.submit(started=partial(events.append, f"{name} starts"))
@@ -190,7 +281,7 @@ def test_started_is_called_when_a_worker_is_free(jobs: _Jobs) -> None:
     assert events == ["first starts", "first ends", "second starts", "second ends"]
 
 
-def test_a_job_that_waits_can_be_cancelled(jobs: _Jobs) -> None:
+def test_a_job_that_waits_can_be_cancelled(jobs: ToyJobs) -> None:
     begun = threading.Event()
     running = jobs.submit("sleep 0.3", started=begun.set)
     assert begun.wait(_SECONDS)
@@ -202,18 +293,37 @@ def test_a_job_that_waits_can_be_cancelled(jobs: _Jobs) -> None:
         waiting.result()
 
 
+def test_a_worker_that_is_killed_costs_its_jobs_and_is_replaced(jobs: ToyJobs) -> None:
+    before, others = _workers(), _running()
+    job = jobs.submit("sleep 600")
+    _wait_until(lambda: len(_workers() - before) == (2 if FORKS else 1))
+    worker = min(_workers() - before, key=lambda process: process.create_time())
+    worker.kill()
+    with pytest.raises(WorkerError, match=r"killed by signal 9 \(SIGKILL\).*memory"):
+        job.result()
+    jobs.submit().result()
+    (idle,) = _workers() - before
+    assert idle != worker
+    idle.kill()
+    idle.wait()
+    _wait_until(lambda: not _running() - others)  # also what holds a sandbox
+    jobs.submit().result()  # one that was killed while it was idle costs nothing
+
+
 # --- ends -----------------------------------------------------------------------------------------
 
 
-def test_an_interrupt_ends_every_worker_at_once(tmp_path: Path, directory: Path) -> None:
-    before, start = _children(), time.monotonic()
+def test_an_interrupt_ends_every_process_at_once(tmp_path: Path, directory: Path) -> None:
+    before, start = set(psutil.Process().children(recursive=True)), time.monotonic()
     with suppress(KeyboardInterrupt), WorkerPool(directory, 2, 10**12, COMMAND) as pool:
-        jobs = _Jobs(tmp_path, pool)
-        futures = [jobs.submit("sleep 600") for _ in range(4)]
-        _wait_until(lambda: len(_children() - before) == 2)
+        jobs = ToyJobs(tmp_path, pool)
+        begun = [threading.Event() for _ in range(4)]
+        futures = [jobs.submit("sleep 600", started=event.set) for event in begun]
+        _wait_until(lambda: begun[0].is_set() and begun[1].is_set())
+        time.sleep(0.5)
         raise KeyboardInterrupt
     assert time.monotonic() - start < _SECONDS
-    assert not _children() - before
+    _wait_until(lambda: not set(psutil.Process().children(recursive=True)) - before)
     for future in futures:
         with pytest.raises(WorkerError, match="stopped because the build ended"):
             future.result()
@@ -226,24 +336,36 @@ import sys, time
 from pathlib import Path
 from modelwheel.compiler.jobs import InspectRequest
 from modelwheel.compiler.pool import WorkerPool
+from modelwheel.sandbox.choose import Sandbox, choose_sandbox
+from modelwheel.sandbox.policy import Policy
 from modelwheel.store.store import Store
 
 store = Store(Path(sys.argv[1]))
-model, out = Path(sys.argv[2]), Path(sys.argv[3])
-with store.scratch() as scratch, WorkerPool(scratch, 1, command=sys.argv[4:]) as pool:
-    pool.submit(InspectRequest().job(model, out), lambda: print("started", flush=True)).result()
+model, out, kind = Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
+sandbox = choose_sandbox(Policy.PREFERRED) if kind == "best" else Sandbox(kind, kind)
+with store.scratch() as scratch:
+    with WorkerPool(scratch, 1, None, sys.argv[5:], sandbox=sandbox) as pool:
+        pool.submit(InspectRequest().job(model, out), lambda: print("started", flush=True)).result()
 """
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="Windows has no SIGKILL")
-def test_a_pool_that_is_killed_leaves_nothing_in_the_temporary_directory(tmp_path: Path) -> None:
-    """Neither its own files nor its workers'; the next process empties the store's scratch space."""
+@pytest.mark.parametrize("kind", ["best", "landlock", "none"])
+@pytest.mark.parametrize("moment", ["at start-up", "during a job"])
+def test_a_pool_that_is_killed_leaves_no_process_and_no_file(
+    tmp_path: Path, kind: str, moment: str
+) -> None:
+    """Neither its own nor its workers'; the next process empties the store's scratch space."""
     for name in ("temporary", "model", "out"):
         (tmp_path / name).mkdir()
-    (tmp_path / "model" / "behaviour").write_text("sleep 1")
+    (tmp_path / "model" / "behaviour").write_text("add begun\nsleep 600")
     names = ("TMPDIR", "TEMP", "TMP")
     process = subprocess.Popen(
-        [sys.executable, "-c", _POOL, *(tmp_path / n for n in ("store", "model", "out")), *COMMAND],
+        [
+            *(sys.executable, "-c", _POOL),
+            *(tmp_path / name for name in ("store", "model", "out")),
+            *(kind, *COMMAND),
+        ],
         env={
             **os.environ,
             **dict.fromkeys(names, str(tmp_path / "temporary")),
@@ -254,15 +376,20 @@ def test_a_pool_that_is_killed_leaves_nothing_in_the_temporary_directory(tmp_pat
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "started\n"
-    _wait_until((tmp_path / "out" / "inspection.json").exists)
+    scratch = tmp_path / "store" / "tmp"
+    if moment == "at start-up":
+        _wait_until(lambda: list(scratch.rglob("worker-1.log")))
+        _wait_until(lambda: psutil.Process(process.pid).children())
+    else:
+        _wait_until(lambda: list(scratch.rglob("begun")))
     workers = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.communicate()
-    psutil.wait_procs(workers, timeout=_SECONDS)
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    assert not alive
     assert list((tmp_path / "temporary").iterdir()) == []
-    left = [path.name for path in (tmp_path / "store" / "tmp").rglob("worker-1.log")]
-    assert left == ["worker-1.log"]
+    assert [path.name for path in scratch.rglob("worker-1.log")] == ["worker-1.log"]
     store = Store(tmp_path / "store")
     with store.scratch():
-        assert list((tmp_path / "store" / "tmp").rglob("worker-1.log")) == []
+        assert list(scratch.rglob("worker-1.log")) == []
     store.close()

@@ -10,38 +10,51 @@ from pathlib import Path
 
 import pytest
 
+import tests
+from modelwheel.compiler import worker_process
+from modelwheel.compiler.endings import WorkerError, explain_end
 from modelwheel.compiler.flags import Flags
-from modelwheel.compiler.jobs import Answer, InspectRequest, Job, Message
+from modelwheel.compiler.jobs import InspectRequest, Job
 from modelwheel.compiler.pool import available_memory
+from modelwheel.compiler.protocol import Answer, Hello, Message, Reply
 from modelwheel.compiler.worker_process import (
     COMMAND,
-    WorkerError,
+    FORKS,
     WorkerProcess,
-    explain_end,
+    WorkerSettings,
     worker_environment,
 )
+from modelwheel.sandbox.choose import Sandbox
+from modelwheel.sandbox.policy import Limits
 
 
-def test_a_worker_inherits_nothing_that_steers_tensorflow() -> None:
-    inherited = {
-        "PATH": "/bin",
-        "HOME": "/home/me",
+def test_a_worker_inherits_nothing_that_steers_tensorflow_and_no_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hostile = {
         "TF_USE_LEGACY_KERAS": "1",
         "TF_ENABLE_ONEDNN_OPTS": "1",
         "TF_XLA_FLAGS": "--tf_xla_auto_jit=2",
         "XLA_FLAGS": "--xla_dump_to=/somewhere",
+        "PYTHONSTARTUP": "/somewhere",
+        "LD_PRELOAD": "/somewhere.so",
+        "GITHUB_TOKEN": "secret",
+        "HTTPS_PROXY": "http://me:secret@proxy",
     }
-    environment = worker_environment(
-        Flags(("--xla_a=1", "--xla_b"), ("--tf_c",)), inherited, Path("temporary")
-    )
-    assert environment["TMPDIR"] == environment["TEMP"] == environment["TMP"] == "temporary"
+    for name, value in {"PATH": "/bin", **hostile}.items():
+        monkeypatch.setenv(name, value)
+    environment = worker_environment(Flags(("--xla_a=1", "--xla_b"), ("--tf_c",)))
     assert environment["PATH"] == "/bin"
     assert environment["XLA_FLAGS"] == "--xla_a=1 --xla_b"
     assert environment["TF_XLA_FLAGS"] == "--tf_c"
     assert environment["TF_ENABLE_ONEDNN_OPTS"] == "0"
     assert environment["CUDA_VISIBLE_DEVICES"] == "-1"
     assert environment["PYTHONHASHSEED"] == "0"
-    assert "TF_USE_LEGACY_KERAS" not in environment
+    assert not hostile.keys() & environment.keys() - {
+        "TF_XLA_FLAGS",
+        "XLA_FLAGS",
+        "TF_ENABLE_ONEDNN_OPTS",
+    }
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
@@ -83,34 +96,92 @@ def test_memory_within_a_control_group(tmp_path: Path) -> None:
 
 def test_a_worker_that_died_before_its_job(tmp_path: Path) -> None:
     """What could not be sent any more is nothing that closing it would fail on."""
-    worker = WorkerProcess(Flags(), tmp_path, 1)
+    worker = WorkerProcess(WorkerSettings(), Flags(), tmp_path, 1)
     worker.kill()
     while worker.is_alive:
         time.sleep(0.01)
     with pytest.raises(WorkerError, match=r"killed by signal 9|ended with exit code"):
-        worker.run(InspectRequest().job(tmp_path, tmp_path))
+        worker.run(InspectRequest().job(tmp_path / "none", tmp_path), Limits())
     worker.close()
 
 
-def _ask_worker(tensorflow: str, directory: Path, **changes: object) -> Answer:
+_FOREIGN = """
+import sys
+from modelwheel.compiler.protocol import Answer, Hello, Message, Reply
+hello = Hello.model_validate_json(sys.stdin.readline())
+message = Message.model_validate_json(sys.stdin.readline())
+reply = Reply(nonce=hello.nonce, id=message.id, ending="answered", answer=Answer())
+CHANGE
+sys.stdin.readline()
+"""
+"""A worker that does not keep to the protocol."""
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("print('hello', flush=True)", "the worker sent no valid reply"),
+        ("print('[' * (1 << 23), flush=True)", "the worker sent no valid reply"),
+        (
+            "print(reply.model_copy(update={'id': 17}).model_dump_json(), flush=True)",
+            "the worker answered 17, which is not asked",
+        ),
+        (
+            "print(reply.model_copy(update={'nonce': ''}).model_dump_json(), flush=True)",
+            "a reply does not come from the worker",
+        ),
+        ("sys.exit(3)", "the worker process ended with exit code 3"),
+    ],
+)
+def test_a_worker_that_does_not_keep_to_the_protocol(
+    change: str, words: str, tmp_path: Path
+) -> None:
+    command = (sys.executable, "-c", _FOREIGN.replace("CHANGE", change))
+    worker = WorkerProcess(WorkerSettings(command), Flags(), tmp_path, 1)
+    with pytest.raises(WorkerError, match=words):
+        worker.run(InspectRequest().job(tmp_path / "none", tmp_path), Limits())
+    assert not worker.is_alive
+    worker.close()
+
+
+def _ask_worker(tensorflow: str, directory: Path, forks: bool, **changes: object) -> Answer:
     """The answer of a worker that imports a module `tensorflow` with this content."""
     (directory / "tensorflow.py").write_text(tensorflow)
-    environment = worker_environment(Flags(), os.environ, directory)
+    environment = {**os.environ, **worker_environment(Flags())}
     environment["PYTHONPATH"] = f"{directory}{os.pathsep}{environment['PYTHONPATH']}"
     job: Job = InspectRequest().job(directory, directory)
-    message = Message(id=7, job={**job.model_dump(mode="json"), **changes})
-    done = subprocess.run(
+    hello = Hello(nonce="a", forks=forks)
+    message = Message(
+        id=7,
+        job={**job.model_dump(mode="json"), **changes},
+        inputs=directory,
+        scratch=directory,
+        limits=Limits(),
+    )
+    with subprocess.Popen(
         COMMAND,
-        input=message.model_dump_json() + "\n",
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        check=True,
-        cwd=directory,
+        cwd=directory.parent,
         env=environment,
         encoding="utf-8",
-    )
-    return Answer.model_validate_json(done.stdout)
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{hello.model_dump_json()}\n{message.model_dump_json()}\n")
+        process.stdin.flush()
+        reply = Reply.model_validate_json(process.stdout.readline())
+        process.stdin.close()
+    assert process.returncode == 0
+    assert (reply.nonce, reply.id) == ("a", 7)
+    assert reply.answer is not None
+    return reply.answer
 
 
+both_ways = pytest.mark.parametrize("forks", [True, False] if FORKS else [False])
+
+
+@both_ways
 @pytest.mark.parametrize(
     ("tensorflow", "words"),
     [
@@ -119,10 +190,10 @@ def _ask_worker(tensorflow: str, directory: Path, **changes: object) -> Answer:
     ],
 )
 def test_a_worker_refuses_any_tensorflow_but_one(
-    tensorflow: str, words: str, tmp_path: Path
+    tensorflow: str, words: str, forks: bool, tmp_path: Path
 ) -> None:
-    answer = _ask_worker(tensorflow, tmp_path)
-    assert (answer.id, answer.error) == (7, "EnvironmentProblemError")
+    answer = _ask_worker(tensorflow, tmp_path, forks)
+    assert answer.error == "EnvironmentProblemError"
     assert words in answer.message
     assert "pip install 'modelwheel[compile]'" in answer.message
 
@@ -139,20 +210,42 @@ def test_a_worker_refuses_any_tensorflow_but_one(
 def test_a_worker_validates_jobs_on_arrival(
     changes: dict[str, object], words: str, tmp_path: Path
 ) -> None:
-    answer = _ask_worker("raise SystemExit", tmp_path, **changes)
-    assert (answer.id, answer.error) == (7, "CompileError")
+    answer = _ask_worker("raise ImportError", tmp_path, FORKS, **changes)
+    assert answer.error == "CompileError"
     assert "internal error: the worker does not accept the job" in answer.message
     assert words in answer.message
     assert "Traceback" in answer.detail
 
 
-def test_what_libraries_print_does_not_reach_the_answers(tmp_path: Path) -> None:
+@pytest.mark.skipif(not FORKS, reason="workers fork on Linux")
+def test_a_worker_with_threads_does_not_fork(tmp_path: Path) -> None:
+    """A lock that another thread holds would stay locked in the child for ever."""
+    threaded = (
+        "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()"
+    )
+    command = (
+        sys.executable,
+        "-c",
+        f"{threaded}\nfrom tests.support.toy_worker import *\nserve(ToyWork())",
+    )
+    settings = WorkerSettings(command, Sandbox("none", "none"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worker_process, "modelwheel", tests)
+        worker = WorkerProcess(settings, Flags(), tmp_path, 1)
+    with pytest.raises(WorkerError, match="exit code 1") as caught:
+        worker.run(InspectRequest().job(tmp_path / "none", tmp_path), Limits())
+    assert "the worker has 2 threads and cannot fork" in caught.value.detail
+    worker.close()
+
+
+@both_ways
+def test_what_libraries_print_does_not_reach_the_answers(forks: bool, tmp_path: Path) -> None:
     noisy = "import os\nprint('hello')\nos.write(1, b'hello again')\n__version__ = '1'"
-    assert _ask_worker(noisy, tmp_path).error == "EnvironmentProblemError"
+    assert _ask_worker(noisy, tmp_path, forks).error == "EnvironmentProblemError"
 
 
 def test_the_client_and_its_requests_do_not_import_tensorflow() -> None:
-    modules = "check flags freeze inspection jobs pool reference shapes worker_process"
+    modules = "check endings exchange flags freeze inspection jobs pool protocol reference shapes worker_process workers"
     code = f"""
 import importlib, sys
 for name in {modules.split()}:

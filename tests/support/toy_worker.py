@@ -1,4 +1,4 @@
-"""A worker process that speaks the protocol without TensorFlow: `python toy_worker.py`.
+"""A worker whose jobs need no TensorFlow; its server is the real one.
 
 What it does with a job is said in the file `behaviour` of the job's SavedModel: a line for each word
 below; without the file it writes all outputs.
@@ -11,13 +11,20 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 
 from modelwheel.compiler.inspection import INSPECTION, Inspection, SignatureInfo, TensorInfo
-from modelwheel.compiler.jobs import Answer, InspectJob, Job, Message, parse_job
+from modelwheel.compiler.jobs import InspectJob, InspectRequest, Job, JobResult
+from modelwheel.compiler.pool import WorkerPool
+from modelwheel.compiler.worker.serve import serve
+from modelwheel.errors import UnsupportedModelError
 
-COMMAND = (sys.executable, str(Path(__file__)))
-"""Starts it."""
+_SOURCE = "" if __name__ == "__main__" else Path(__file__).read_text("utf-8")
+COMMAND = (sys.executable, "-c", _SOURCE)
+"""Starts it; as text, because a sandbox does not show the tests."""
 
 
 def inspection() -> Inspection:
@@ -29,50 +36,107 @@ def inspection() -> Inspection:
     )
 
 
-def main() -> None:
-    """Answers jobs until standard input ends."""
-    Path(tempfile.mkstemp()[1]).write_text("a temporary file of a compiler")
-    for line in sys.stdin:
-        message = Message.model_validate_json(line)
-        sys.stdout.write(f"{_answer(message.id, parse_job(message.job))}\n")
-        sys.stdout.flush()
+class ToyWork:
+    """The work of `modelwheel.compiler.worker.serve`."""
+
+    def prepare(self) -> None:
+        Path(tempfile.mkstemp()[1]).write_text("a temporary file of a compiler")
+
+    def name_layers(self, job: Job) -> tuple[str, ...]:
+        return tuple(_words(job, "layer"))
+
+    def run(self, job: Job) -> None:
+        for name in job.request.OUTPUTS:
+            (job.out / name).write_text("")
+        if isinstance(job, InspectJob):
+            inspection().save(job.out / INSPECTION)
+        for line in _behaviour(job):
+            word, _, rest = line.partition(" ")
+            _ACTIONS[word](job, rest)
 
 
-def _answer(number: int, job: Job) -> str:
-    answer = Answer(id=number, seconds=0.5)
-    for word, _, rest in (line.partition(" ") for line in _behaviour(job)):
-        match word:
-            case "refuse":
-                answer = Answer(id=number, error="UnsupportedModelError", message=rest)
-            case "fail":
-                answer = Answer(id=number, error="CompileError", message=rest, detail="Traceback")
-            case "sleep":
-                time.sleep(float(rest))
-            case "crash":
-                sys.stderr.write(f"{rest}\n")
-                sys.stderr.flush()
-                os.kill(os.getpid(), signal.SIGABRT)
-            case "exit":
-                sys.exit(int(rest))
-            case "forget":
-                (job.out / rest).unlink()
-            case "add":
-                (job.out / rest).write_text("")
-            case "number":
-                answer = Answer(id=int(rest))
-            case "say":
-                return rest
-    return answer.model_dump_json()
+def _refuse(_: Job, message: str) -> None:
+    raise UnsupportedModelError(message)
+
+
+def _fail(_: Job, message: str) -> None:
+    raise KeyError(message)
+
+
+def _crash(_: Job, message: str) -> None:
+    sys.stderr.write(f"{message}\n")
+    sys.stderr.flush()
+    os.kill(os.getpid(), signal.SIGABRT)
+
+
+def _allocate(_: Job, size: str) -> None:
+    sys.stderr.write(f"{len(bytearray(int(size)))} bytes\n")
+
+
+def _say(_: Job, text: str) -> None:
+    """Writes into every descriptor, and ends."""
+    for descriptor in range(3, 1024):
+        with suppress(OSError):
+            os.write(descriptor, f"{text}\n".encode())
+    os._exit(0)
+
+
+def _run(_: Job, code: str) -> None:
+    exec(code, {})  # noqa: S102 - a line of a test
+
+
+_ACTIONS: dict[str, Callable[[Job, str], object]] = {
+    "refuse": _refuse,
+    "fail": _fail,
+    "crash": _crash,
+    "allocate": _allocate,
+    "run": _run,
+    "say": _say,
+    "layer": lambda *_: None,
+    "sleep": lambda _, seconds: time.sleep(float(seconds)),
+    "exit": lambda _, code: os._exit(int(code)),
+    "forget": lambda job, name: (job.out / name).unlink(),
+    "add": lambda job, name: (job.out / name).write_text(""),
+}
 
 
 def _behaviour(job: Job) -> list[str]:
-    for name in job.request.OUTPUTS:
-        (job.out / name).write_text("")
-    if isinstance(job, InspectJob):
-        inspection().save(job.out / INSPECTION)
-    path = next(iter(dict(job.inputs).values())) / "behaviour"
-    return path.read_text().splitlines() if path.is_file() else []
+    path = next(iter(dict(job.inputs).values()))
+    path = path / "behaviour" if path.is_dir() else path
+    return path.read_text("utf-8").splitlines() if path.is_file() else []
+
+
+def _words(job: Job, word: str) -> Iterator[str]:
+    lines = (line.partition(" ") for line in _behaviour(job))
+    return (rest for first, _, rest in lines if first == word)
+
+
+class ToyJobs:
+    """Submits inspect jobs to a pool of toy workers; directories are below `directory`."""
+
+    def __init__(self, directory: Path, pool: WorkerPool) -> None:
+        self.pool = pool
+        self._directory = directory
+        self._count = 0
+
+    def submit(
+        self,
+        *behaviour: str,
+        started: Callable[[], object] = lambda: None,
+        step: str = "toy/inspect",
+    ) -> Future[JobResult]:
+        """One job; `behaviour` is what it does."""
+        self._count += 1
+        model = self._directory / f"model{self._count}"
+        model.mkdir()
+        self.out().mkdir()
+        (model / "behaviour").write_text("\n".join(behaviour), "utf-8")
+        return self.pool.submit(InspectRequest().job(model, self.out()), started, step)
+
+    def out(self) -> Path:
+        """Where the outputs of the last job are."""
+        return self._directory / f"out{self._count}"
 
 
 if __name__ == "__main__":
-    main()
+    serve(ToyWork())

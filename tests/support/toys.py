@@ -117,7 +117,7 @@ class ThreadPool:
         self._threads.shutdown(cancel_futures=True)
         TODO.clear()
 
-    def submit(self, job: Job, started: Callable[[], object]) -> Future[JobResult]:
+    def submit(self, job: Job, started: Callable[[], object], step: str) -> Future[JobResult]:  # noqa: ARG002
         """Queues a job."""
 
         def work() -> JobResult:

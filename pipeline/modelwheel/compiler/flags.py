@@ -22,10 +22,14 @@ COMMON_XLA_FLAGS = (
 
 @dataclass(frozen=True)
 class Flags:
-    """Compiler flags of a worker: a process reads them once, so each set needs its own process."""
+    """Compiler flags of a job: a process reads them once, so each set needs its own process."""
 
     xla: tuple[str, ...] = ()
     tf_xla: tuple[str, ...] = ()
+
+    def environment(self) -> dict[str, str]:
+        """The variables in which the compiler finds them."""
+        return {"XLA_FLAGS": " ".join(self.xla), "TF_XLA_FLAGS": " ".join(self.tf_xla)}
 
 
 def xla_flags(level: Level, extra: Iterable[str] = ()) -> tuple[str, ...]:

@@ -1,9 +1,8 @@
 """The jobs of worker processes: one model for each kind, shared by the client and the worker.
 
 A *request* says what is wanted and decides, with the hashes of the inputs, the key of the result.
-A *job* adds the files to read and the directory for the outputs. The client sends a `Message` as
-one line of JSON on the worker's standard input; the worker validates it and replies with one
-`Answer` that carries the same `id`.
+A *job* adds the files to read and the directory for the outputs. How it gets to a worker is described
+in `modelwheel.compiler.protocol`.
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ class CompileRequest(JobRequest):
     cpp_class: str
     """See `cpp_class`."""
     flags: Flags
-    """All of them; the worker must have been started with these."""
+    """All of them; the process that compiles has no others."""
 
     @classmethod
     def at(cls, platform: Platform, level: Level, cpp_class: str, flags: Flags) -> CompileRequest:
@@ -201,7 +200,7 @@ class _Job(JsonRecord):
 
     @property
     def flags(self) -> Flags:
-        """What the worker must have been started with."""
+        """What the process that runs it must find in its environment."""
         return Flags()
 
 
@@ -269,26 +268,3 @@ class JobResult:
 
     seconds: float
     """The duration of the job itself, without the wait for a worker."""
-
-
-# --- protocol -------------------------------------------------------------------------------------
-
-
-class Message(JsonRecord):
-    """What the client sends. The job is validated separately, so that a refusal can carry the `id`."""
-
-    id: int
-    job: Mapping[str, Any]
-
-
-class Answer(JsonRecord):
-    """What the worker replies."""
-
-    id: int
-    """Of the message."""
-    seconds: float = 0.0
-    error: str | None = None
-    """The name of the error's class in `modelwheel.errors`; None if all outputs were written."""
-    message: str = ""
-    detail: str = ""
-    """The traceback of an unexpected error."""

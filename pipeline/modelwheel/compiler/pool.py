@@ -1,10 +1,11 @@
-"""The pool of worker processes: runs jobs in parallel, within the machine's cores and memory."""
+"""The pool: runs jobs in worker processes, in parallel, within the machine's cores and memory."""
 
 from __future__ import annotations
 
+import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,62 +13,68 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from .flags import Flags
+from ..sandbox.choose import Sandbox
+from ..sandbox.policy import Limits
+from .endings import WorkerError
 from .jobs import Job, JobResult, input_files
-from .worker_process import COMMAND, WorkerError, WorkerProcess
+from .worker_process import COMMAND, FORKS, WorkerSettings
+from .workers import STOPPED, Needs, Workers
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# Measured with TensorFlow 2.21: importing it takes 0.55 GB; freezing or compiling takes up to
-# 21 bytes for each byte of weights in addition.
-_BASE_BYTES = 1_200_000_000
+# Measured with TensorFlow 2.21: importing it takes 0.6 GB, which all children of one worker share;
+# freezing or compiling takes up to 21 bytes for each byte of weights in addition.
+_WORKER_BYTES = 600_000_000
+_JOB_BYTES = 600_000_000
 _BYTES_PER_WEIGHT_BYTE = 21
 
-_STOPPED = "the step was stopped because the build ended before it was done"
+_WALL_SECONDS = 3600.0
+"""What a job may take where the repository says nothing."""
+
+_MEMORY_HEADROOM = 2
+_MEMORY_AT_LEAST = 6_000_000_000
+"""The memory limit of a job: its batch size counts, which the prediction does not know."""
+
+_FILE_BYTES = 2 << 30
+_FILE_BYTES_PER_WEIGHT_BYTE = 4
+"""The largest output: a frozen graph has at most 2 GB, the constants of a program up to twice the
+weights, and a reference all rows of its inputs and outputs."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Task:
     job: Job
     future: Future[JobResult]
     memory: int
-    """Bytes that the worker is expected to need."""
+    """Bytes that the job is expected to need."""
+    limits: Limits
     started: Callable[[], object]
     """Called when a worker is free."""
-
-
-@dataclass
-class _Slot:
-    """Room for one worker; with a task it is busy."""
-
-    worker: WorkerProcess | None = None
-    task: _Task | None = None
+    step: str
 
     @property
-    def memory(self) -> int:
-        """Bytes that it is expected to use."""
-        if self.task is not None:
-            return self.task.memory
-        return _BASE_BYTES if self.worker is not None else 0
-
-    def has(self, flags: Flags) -> bool:
-        """Whether its worker was started with these flags and is alive."""
-        return self.worker is not None and self.worker.flags == flags and self.worker.is_alive
+    def needs(self) -> Needs:
+        """What it needs of a worker that does not fork."""
+        return Needs(self.job.flags, self.step.partition("/")[0])
 
 
 class WorkerPool:
-    """Runs jobs in worker processes.
+    """Runs jobs in worker processes, each in a child of its own and locked in by the sandbox.
 
-    A worker runs one job after another with the same flags; an idle one with other flags is
-    replaced. If a worker dies, only the job that it was running fails. Leaving the `with` block
-    waits for all jobs; leaving it by an exception, such as Ctrl-C, kills every worker at once.
+    Where there is no fork, each worker runs one job after another of one model with the same flags;
+    an idle one with others is replaced. If the process of a job dies, only that job fails. Leaving
+    the `with` block waits for all jobs; leaving it by an exception, such as Ctrl-C, kills every
+    process at once.
 
     Args:
         directory: Where workers run and write their logs; the caller removes it.
-        max_workers: The maximum number of processes; by default one for each core.
+        max_workers: The maximum number of jobs at once; by default one for each core.
         memory_bytes: The memory they may use together; by default what is available now.
         command: Starts a worker.
+        sandbox: Locks them in, and says what each job may use; by default the best one that this
+            machine has.
+        forks: Whether a worker forks for each job; by default where that is possible.
     """
 
     def __init__(
@@ -76,18 +83,23 @@ class WorkerPool:
         max_workers: int | None = None,
         memory_bytes: int | None = None,
         command: Sequence[str] = COMMAND,
+        *,
+        sandbox: Sandbox | None = None,
+        forks: bool = FORKS,
     ) -> None:
-        self._directory, self._command = directory, command
         self._memory = available_memory() if memory_bytes is None else memory_bytes
-        count = min(max_workers or _cores(), max(1, self._memory // _BASE_BYTES))
-        self._slots = [_Slot() for _ in range(count)]
+        self._allowed, self._forks = sandbox.limits if sandbox else Limits(), forks
+        room = (self._memory - self._base) // self._per_job
+        self._count = min(max_workers or _cores(), max(1, room))
+        settings = WorkerSettings(command, sandbox, forks)
+        self._workers = Workers(directory, settings, self._count)
         self._waiting: list[_Task] = []
+        self._running: list[_Task] = []
         self._changed = threading.Condition()  # its lock is reentrant
         self._closed = self._killed = False
-        self._started = 0
-        # A thread for each slot: a task that has been given a slot does not queue again. Threads
-        # only wait for their workers; they could not compile, as tfcompile holds the GIL.
-        self._threads = ThreadPoolExecutor(count, thread_name_prefix="worker")
+        # A thread for each job that may run: a task that was given its place does not queue again.
+        # They also live as long as the workers, which end with the thread that started them.
+        self._threads = ThreadPoolExecutor(self._count, thread_name_prefix="worker")
 
     def __enter__(self) -> Self:
         return self
@@ -102,20 +114,39 @@ class WorkerPool:
             if kind is None:
                 with self._changed:
                     self._closed = True
-                    self._changed.wait_for(lambda: not self._waiting and not any(self._busy()))
+                    self._changed.wait_for(lambda: not self._waiting and not self._running)
         finally:
             # Also if Ctrl-C arrives during the wait above.
             self._kill()
 
-    def submit(self, job: Job, started: Callable[[], object] = lambda: None) -> Future[JobResult]:
-        """Queues a job; calls `started`, in another thread, when a worker is free.
+    @property
+    def _base(self) -> int:
+        """Bytes that are used once, by the worker that forks."""
+        return _WORKER_BYTES if self._forks else 0
+
+    @property
+    def _per_job(self) -> int:
+        """Bytes that a job uses beside its weights."""
+        return _JOB_BYTES if self._forks else _WORKER_BYTES + _JOB_BYTES
+
+    def submit(
+        self, job: Job, started: Callable[[], object] = lambda: None, step: str = ""
+    ) -> Future[JobResult]:
+        """Queues a job; calls `started`, in another thread, when it begins.
 
         The future raises what the job raised: a ModelwheelError, which is a WorkerError if the job
-        failed unexpectedly or its process died. A job that still waits can be cancelled.
+        failed unexpectedly, reached a limit or its process died. A job that still waits can be
+        cancelled.
+
+        Args:
+            job: The job.
+            started: Called without arguments.
+            step: What to call the job in messages, beginning with its model's name and a slash.
         """
         # A missing file is for the job to report.
         weights = sum(path.stat().st_size for path in input_files(job) if path.exists())
-        task = _Task(job, Future(), _BASE_BYTES + _BYTES_PER_WEIGHT_BYTE * weights, started)
+        memory = self._per_job + _BYTES_PER_WEIGHT_BYTE * weights
+        task = _Task(job, Future(), memory, self._limits_of(weights), started, step)
         with self._changed:
             if self._closed or self._killed:
                 raise RuntimeError("the pool is closed")
@@ -123,111 +154,88 @@ class WorkerPool:
             self._dispatch()
         return task.future
 
-    def _busy(self) -> Iterator[_Slot]:
-        return (slot for slot in self._slots if slot.task is not None)
+    def _limits_of(self, weights: int) -> Limits:
+        """The limits of a job on a model with so many bytes of weights."""
+        wall, memory = self._allowed.wall_seconds or _WALL_SECONDS, self._allowed.memory_bytes
+        if memory is None:
+            expected = _MEMORY_HEADROOM * _BYTES_PER_WEIGHT_BYTE * weights
+            memory = _MEMORY_AT_LEAST + expected
+        return Limits(
+            memory_bytes=memory,
+            # The wall clock ends a job first, unless something has stopped its worker.
+            cpu_seconds=math.ceil(wall * _cores()) + 1,
+            wall_seconds=wall,
+            processes=1,
+            file_bytes=_FILE_BYTES + _FILE_BYTES_PER_WEIGHT_BYTE * weights,
+        )
 
     def _dispatch(self) -> None:
-        """Assigns waiting tasks to idle slots; the caller holds the lock."""
+        """Starts waiting tasks as far as there is room; the caller holds the lock."""
         # Starting a worker costs seconds, so tasks for idle workers go first; among equals the
         # oldest does, as the sort is stable. The copy lets tasks leave the list meanwhile.
-        by_fit = sorted(self._waiting, key=lambda task: not self._is_expected(task))
+        by_fit = sorted(self._waiting, key=lambda task: not self._workers.has(task.needs))
         for task in by_fit:
-            slot = self._choose_slot(task)
-            if slot is None:
+            if len(self._running) == self._count:
                 return
-            if not self._make_room(task, slot):
+            if not self._make_room(task):
                 # Smaller tasks may overtake it; it runs at the latest when no other is left.
                 continue
             self._waiting.remove(task)
-            slot.task = task
-            self._threads.submit(self._serve, slot, task)
+            self._running.append(task)
+            self._threads.submit(self._serve, task)
 
-    def _is_expected(self, task: _Task) -> bool:
-        """Whether an idle worker has the task's flags."""
-        return any(slot.task is None and slot.has(task.job.flags) for slot in self._slots)
-
-    def _choose_slot(self, task: _Task) -> _Slot | None:
-        """An idle slot: one with a worker of the same flags, else an empty one, else any."""
-        idle = [slot for slot in self._slots if slot.task is None]
-        rank = [(not slot.has(task.job.flags), slot.worker is not None) for slot in idle]
-        return min(zip(rank, idle, strict=True), key=lambda pair: pair[0])[1] if idle else None
-
-    def _make_room(self, task: _Task, slot: _Slot) -> bool:
+    def _make_room(self, task: _Task) -> bool:
         """Whether there is memory for the task; ends idle workers if that helps.
 
         One task always runs, however much it needs: nothing is gained by waiting.
         """
-        busy = list(self._busy())
+        needed = self._base + sum(one.memory for one in self._running) + task.memory
         # Idle workers do not count here, as they can be ended.
-        if busy and sum(other.memory for other in busy) + task.memory > self._memory:
+        if self._running and needed > self._memory:
             return False
-        idle = [s for s in self._slots if s is not slot and s.task is None and s.worker is not None]
-        if sum(other.memory for other in (*busy, *idle)) + task.memory > self._memory:
-            for other in idle:
-                self._discard(other)
+        if needed + self._workers.idle * _WORKER_BYTES > self._memory:
+            self._workers.end_idle()
         return True
 
-    def _serve(self, slot: _Slot, task: _Task) -> None:
-        """Runs one task on a slot, in a thread of its own."""
+    def _serve(self, task: _Task) -> None:
+        """Runs one task, in a thread of its own."""
         try:
             if task.future.set_running_or_notify_cancel():
-                self._run(slot, task)
+                self._run(task)
         finally:
             with self._changed:
-                slot.task = None
+                self._running.remove(task)
                 self._dispatch()
                 self._changed.notify_all()
 
-    def _run(self, slot: _Slot, task: _Task) -> None:
+    def _run(self, task: _Task) -> None:
         try:
             task.started()
-            result = self._worker(slot, task.job.flags).run(task.job)
+            worker = self._workers.take(task.needs, task.limits)
+            try:
+                result = worker.process.run(task.job, task.limits, task.step)
+            finally:
+                self._workers.give_back(worker)
         except BaseException as error:  # noqa: BLE001 - the future raises it
             # A worker that `_kill` ended looks like one that the system killed for want of memory.
             stopped = self._killed and isinstance(error, WorkerError)
-            task.future.set_exception(WorkerError(_STOPPED) if stopped else error)
+            task.future.set_exception(WorkerError(STOPPED) if stopped else error)
         else:
             task.future.set_result(result)
-        if slot.worker is not None and not slot.worker.is_alive:
-            self._discard(slot)
-
-    def _worker(self, slot: _Slot, flags: Flags) -> WorkerProcess:
-        """The slot's worker, replaced if it has other flags."""
-        if not slot.has(flags):
-            self._discard(slot)
-            with self._changed:
-                # `_kill` has gone through the slots: nobody would kill a worker started now.
-                if self._killed:
-                    raise WorkerError(_STOPPED)
-                self._started += 1
-                slot.worker = WorkerProcess(flags, self._directory, self._started, self._command)
-        assert slot.worker is not None
-        return slot.worker
-
-    def _discard(self, slot: _Slot) -> None:
-        with self._changed:
-            # Taken out under the lock, so that only one thread closes it.
-            worker, slot.worker = slot.worker, None
-        if worker is not None:
-            worker.close()
 
     def _kill(self) -> None:
         """Ends every worker and fails every job that is not done."""
         with self._changed:
             self._closed = self._killed = True
             stopped, self._waiting = self._waiting, []
-            for slot in self._slots:
-                if slot.worker is not None:
-                    slot.worker.kill()
+            self._workers.stop()
         # Without the lock: callbacks of futures run here, and may wait for other threads.
         for task in stopped:
             if task.future.set_running_or_notify_cancel():
-                task.future.set_exception(WorkerError(_STOPPED))
-        # Waits for the threads. None of them blocks, as the workers are dead; pipes are closed
-        # after that, when nobody reads from them any more.
+                task.future.set_exception(WorkerError(STOPPED))
+        # Waits for the threads. None of them blocks, as the workers are dead.
         self._threads.shutdown()
-        for slot in self._slots:
-            self._discard(slot)
+        self._workers.close()
 
 
 def available_memory(group: Path = Path("/sys/fs/cgroup")) -> int:

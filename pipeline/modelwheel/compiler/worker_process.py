@@ -1,14 +1,17 @@
-"""The client of one worker process: starts it with its flags, sends it jobs, explains why it died."""
+"""The client of one worker: starts it, sends it jobs, believes no more of its replies than it must."""
 
 from __future__ import annotations
 
-import os
-import re
-import signal
+import itertools
+import secrets
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -17,19 +20,35 @@ import modelwheel
 
 from .. import errors
 from ..errors import CompileError, ModelwheelError
-from ..util.groups import CREATION_FLAGS, kill_group
-from ..util.words import first_few
+from ..sandbox.choose import Sandbox, choose_sandbox
+from ..sandbox.policy import Access, Limits, Policy, environment
+from ..util.groups import kill_group
+from ..util.text import one_line, safe_lines
+from .endings import WorkerError, end_of, explain_end, ran_out_of_memory, too_large, too_long
+from .exchange import Exchange, Staged
 from .flags import Flags
-from .jobs import Answer, Job, JobResult, Message
+from .jobs import Job, JobResult
+from .protocol import MAX_REPLY_BYTES, Answer, Hello, Message, Reply, Task
 
 COMMAND = (sys.executable, "-m", "modelwheel.compiler.worker")
 """Starts a worker."""
 
-_LOG_LINES = 30
-"""The end of a log that goes into the report of an unexpected error."""
+FORKS = sys.platform == "linux"
+"""Whether a worker runs each job in a child. Windows has no fork; on macOS, system libraries that
+TensorFlow has loaded do not survive one (https://bugs.python.org/issue33725)."""
 
-_KILLED = -9
-"""The exit code after SIGKILL, a signal that Windows does not have."""
+_PATIENCE_SECONDS = 300.0
+"""How much longer than its limit a job may take, with TensorFlow's import, until all of its worker
+is ended: the worker itself ends jobs in time."""
+
+_ENDING_SECONDS = 5.0
+"""How long a worker that says nothing more may take to end with its own exit code."""
+
+_NAMING_SECONDS = 30.0
+"""How long a worker may look for the layers that an error names."""
+
+_SIGNALS = 128
+"""As shells do, bubblewrap ends with this and the number of the signal that ended the program."""
 
 _OURS = {
     "TF_ENABLE_ONEDNN_OPTS": "0",  # references come from TensorFlow's own kernels
@@ -37,189 +56,232 @@ _OURS = {
     "TF_CPP_MIN_LOG_LEVEL": "2",
     # References do not depend on whether the machine has a GPU.
     "CUDA_VISIBLE_DEVICES": "-1",
+    # NumPy's library would start threads when it is imported, and a process with threads cannot fork.
+    "OPENBLAS_NUM_THREADS": "1",
     # Sets of names are walked in the same order in every worker.
     "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONSAFEPATH": "1",
 }
 
 
-class WorkerError(CompileError):
-    """A job failed in a way that its code did not expect.
+@dataclass(frozen=True)
+class WorkerSettings:
+    """How workers are started."""
 
-    Attributes:
-        detail: A traceback, or the end of the worker's log: for a bug report.
-    """
-
-    def __init__(self, message: str, detail: str = "") -> None:
-        super().__init__(message)
-        self.detail = detail
+    command: Sequence[str] = COMMAND
+    sandbox: Sandbox | None = None
+    """By default the best one that this machine has, which is found out when one is needed."""
+    forks: bool = FORKS
 
 
-def worker_environment(
-    flags: Flags, inherited: Mapping[str, str], temporary: Path
-) -> dict[str, str]:
+def worker_environment(flags: Flags) -> dict[str, str]:
     """The environment variables of a worker: nothing that steers TensorFlow is inherited.
 
     Args:
-        flags: The compiler flags.
-        inherited: The variables of this process.
-        temporary: The directory for temporary files.
+        flags: The compiler flags, for a worker that does not fork.
     """
-    environment = {
-        name: value
-        for name, value in inherited.items()
-        if not name.startswith(("TF_", "XLA_", "PYTHONPATH"))
-    }
-    environment |= _OURS
-    # The variables that `tempfile` reads. The directory is removed by its owner, so that a worker
-    # that is killed leaves no files behind.
-    environment |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
-    environment["XLA_FLAGS"] = " ".join(flags.xla)
-    environment["TF_XLA_FLAGS"] = " ".join(flags.tf_xla)
     # The worker imports the modelwheel of its client, wherever that runs from.
-    environment["PYTHONPATH"] = str(Path(modelwheel.__file__).parents[1])
-    return environment
+    package = {"PYTHONPATH": str(Path(modelwheel.__file__).parents[1])}
+    return environment({**_OURS, **flags.environment(), **package})
 
 
 class WorkerProcess:
-    """A running worker. One thread at a time may call `run`; any thread may call `kill`.
+    """A running worker. Any thread may call any method.
 
     Args:
-        flags: The compiler flags, which it reads once.
-        directory: Its working directory and place for temporary files, which holds nothing that
-            Python could import.
-        number: Makes the name of its log unique in the directory.
-        command: What to start.
+        settings: How to start it.
+        flags: Its compiler flags, if it does not fork: it reads them once.
+        directory: For its log and its files, none of which is anything that Python could import.
+        number: Makes their names unique in the directory.
+        limits: Of the worker itself.
     """
 
     def __init__(
-        self, flags: Flags, directory: Path, number: int, command: Sequence[str] = COMMAND
+        self,
+        settings: WorkerSettings,
+        flags: Flags,
+        directory: Path,
+        number: int,
+        limits: Limits | None = None,
     ) -> None:
-        self.flags = flags
         self._log = directory / f"worker-{number}.log"
-        self._jobs = 0
+        self._exchange = Exchange(directory / f"worker-{number}")
+        self._nonce = secrets.token_hex(16)
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, Future[Reply]] = {}
+        self._lock = threading.Lock()
+        self._ended: WorkerError | None = None
+        self._sandbox = settings.sandbox or choose_sandbox(Policy.PREFERRED)
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                command,
+            self._process = self._sandbox.start(
+                settings.command,
+                Access(read=(self._exchange.inputs,), write=self._exchange.scratch),
+                limits or Limits(),
+                worker_environment(flags),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                # Not a pipe: nobody reads it during a job, and a full one would block the worker.
+                # Not a pipe: nobody would read it, and a full one would block the worker.
                 stderr=log,
-                cwd=directory,
-                env=worker_environment(flags, os.environ, directory),
-                encoding="utf-8",
-                # Ctrl-C in a terminal is for the client, which then kills the whole group.
-                start_new_session=True,
-                creationflags=CREATION_FLAGS,
             )
+        self._reader = threading.Thread(target=self._receive, daemon=True)
+        self._reader.start()
+        hello = Hello(nonce=self._nonce, forks=settings.forks, locks_in=self._sandbox.confines)
+        with suppress(OSError, ValueError):  # the reader finds out why it has ended
+            self._write(hello.model_dump_json())
 
-    def run(self, job: Job) -> JobResult:
-        """Runs one job.
+    def run(self, job: Job, limits: Limits, step: str = "") -> JobResult:
+        """Runs one job; its outputs are in its directory afterwards, or nothing is.
+
+        Args:
+            job: The job.
+            limits: What it may use.
+            step: What to call it in messages.
 
         Raises:
             ModelwheelError: What the job raised.
-            WorkerError: The job failed unexpectedly, or the process died.
+            WorkerError: The job failed unexpectedly or reached a limit, or its process died.
         """
-        self._jobs += 1
-        answer = self._ask(Message(id=self._jobs, job=job.model_dump(mode="json")))
-        if answer.error is None:
-            _require_outputs(job)
-            return JobResult(answer.seconds)
+        number = next(self._numbers)
+        try:
+            staged = self._exchange.stage(job, number)
+            reply = self._ask(number, staged, limits)
+            if reply.answer is None or reply.answer.error is not None:
+                raise self._failure(reply, staged, limits, step or f"the step {job.kind}")
+            self._exchange.take(job, staged, limits.file_bytes)
+            return JobResult(reply.answer.seconds)
+        finally:
+            self._exchange.remove(number)
+
+    def _failure(self, reply: Reply, staged: Staged, limits: Limits, step: str) -> ModelwheelError:
+        """The error of a job that has no result."""
+        answer = reply.answer or Answer()
+        code, log = reply.code or 0, reply.log
+        if reply.ending == "timeout":
+            return too_long(step, limits, self._name_layers(staged, limits))
+        if limits.memory_bytes is not None and (
+            answer.error == MemoryError.__name__ or ran_out_of_memory(code, log)
+        ):
+            layers = self._name_layers(staged, limits)
+            return too_large(step, limits, layers, safe_lines(answer.detail) or end_of(log))
+        if reply.ending == "garbage":
+            return WorkerError("the process of the job sent no valid answer", end_of(log))
+        if reply.ending == "ended":
+            return WorkerError(explain_end(code, log.splitlines()), end_of(log))
+        message = one_line(answer.message) or f"{step} failed and gave no reason"
         if answer.detail:
-            raise WorkerError(answer.message, answer.detail)
-        kind = getattr(errors, answer.error, CompileError)
-        error: ModelwheelError = kind(answer.message)
-        raise error
+            return WorkerError(message, safe_lines(answer.detail))
+        return _error_class(answer.error)(message)
 
-    def _ask(self, message: Message) -> Answer:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+    def _name_layers(self, staged: Staged, limits: Limits) -> tuple[str, ...]:
+        """The layers that most likely make a step hard; empty if they cannot be found soon."""
+        soon = replace(limits, wall_seconds=_NAMING_SECONDS)
+        number = next(self._numbers)
+        with suppress(WorkerError):
+            reply = self._ask(number, staged, soon, Task.NAME_LAYERS)
+            return reply.answer.layers if reply.answer is not None else ()
+        return ()
+
+    def _ask(self, number: int, staged: Staged, limits: Limits, task: Task = Task.RUN) -> Reply:
+        message = Message(
+            id=number,
+            job=staged.job.model_dump(mode="json"),
+            task=task,
+            inputs=staged.inputs,
+            scratch=staged.scratch,
+            limits=limits,
+        )
+        future: Future[Reply] = Future()
+        with self._lock:
+            if self._ended is not None:
+                raise self._ended
+            self._waiting[number] = future
+        with suppress(OSError, ValueError):  # the reader finds out why it has ended
+            self._write(message.model_dump_json())
+        wall = limits.wall_seconds
         try:
-            print(message.model_dump_json(), file=self._process.stdin, flush=True)
-            reply = self._process.stdout.readline()
-        except (OSError, ValueError):  # a broken pipe, or one that `kill` closed
-            reply = ""
-        # A line without its end is what a worker wrote before it died.
-        if not reply.endswith("\n"):
+            return future.result(None if wall is None else wall + _PATIENCE_SECONDS)
+        except FutureTimeoutError:
+            # It does not fork, or something keeps it from ending the job itself.
             self.kill()
-            lines = self._log.read_text("utf-8", errors="replace").splitlines()
-            reason = explain_end(self._process.wait(), lines)
-            raise WorkerError(reason, "\n".join(lines[-_LOG_LINES:]))
-        return self._parse(reply, message.id)
+            return Reply(nonce=self._nonce, id=number, ending="timeout")
 
-    def _parse(self, reply: str, expected: int) -> Answer:
-        """The answer to a message; a worker that replies anything else cannot be used any more."""
+    def _write(self, line: str) -> None:
+        assert self._process.stdin is not None
+        with self._lock:
+            self._process.stdin.write(f"{line}\n".encode())
+            self._process.stdin.flush()
+
+    # --- replies, in a thread of its own ----------------------------------------------------------
+
+    def _receive(self) -> None:
+        problem: WorkerError | None = None
+        assert self._process.stdout is not None
+        with suppress(OSError, ValueError):  # a pipe that broke
+            while problem is None:
+                line = self._process.stdout.readline(MAX_REPLY_BYTES)
+                # A line without its end is what a worker wrote before it died.
+                if not line.endswith(b"\n") and len(line) < MAX_REPLY_BYTES:
+                    break
+                problem = self._settle(line)
+        if problem is None:
+            with suppress(subprocess.TimeoutExpired):  # it closes its pipe, then it ends
+                self._process.wait(_ENDING_SECONDS)
+        self.kill()
+        code = self._process.wait()
+        if code > _SIGNALS and self._sandbox.kind == "bubblewrap":
+            code = _SIGNALS - code
+        if problem is None:
+            log = self._log.read_text("utf-8", errors="replace")
+            problem = WorkerError(explain_end(code, log.splitlines()), end_of(log))
+        with self._lock:
+            self._ended, waiting = problem, dict(self._waiting)
+            self._waiting.clear()
+        for future in waiting.values():
+            future.set_exception(problem)
+
+    def _settle(self, line: bytes) -> WorkerError | None:
+        """Passes a reply on; returns why this worker cannot be used any more."""
         try:
-            answer = Answer.model_validate_json(reply)
+            reply = Reply.model_validate_json(line)
         except ValidationError as error:
-            self._kill_and_wait()
-            raise WorkerError(
-                "internal error: the worker sent no valid answer", str(error)
-            ) from None
-        if answer.id != expected:
-            self._kill_and_wait()
-            raise WorkerError(f"internal error: the worker answered {answer.id}, not {expected}")
-        return answer
+            return WorkerError("internal error: the worker sent no valid reply", str(error))
+        if not secrets.compare_digest(reply.nonce.encode(), self._nonce.encode()):
+            return WorkerError("a reply does not come from the worker; it was killed")
+        with self._lock:
+            future = self._waiting.pop(reply.id, None)
+        if future is None:
+            return WorkerError(
+                f"internal error: the worker answered {reply.id}, which is not asked"
+            )
+        future.set_result(reply)
+        return None
+
+    # --- its end ----------------------------------------------------------------------------------
 
     @property
     def is_alive(self) -> bool:
         """Whether it can take another job."""
-        return self._process.poll() is None
+        return self._ended is None and self._process.poll() is None
 
     def kill(self) -> None:
         """Ends the process and everything that it started, at once; it has nothing to clean up."""
         kill_group(self._process)
 
-    def _kill_and_wait(self) -> None:
-        """Kills the process; afterwards it is not alive."""
-        self.kill()
-        self._process.wait()
-
     def close(self) -> None:
         """Kills the process and closes its pipes."""
-        self._kill_and_wait()
+        self.kill()
+        self._process.wait()
+        self._reader.join()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with suppress(OSError):  # input that was not sent cannot be flushed
                     pipe.close()
 
 
-def _require_outputs(job: Job) -> None:
-    """Raises WorkerError unless the job wrote exactly the files that its request declares."""
-    found, expected = {path.name for path in job.out.iterdir()}, set(job.request.OUTPUTS)
-    if missing := expected - found:
-        raise WorkerError(f"internal error: {job.kind} did not write {first_few(sorted(missing))}")
-    if extra := found - expected:
-        raise WorkerError(f"internal error: {job.kind} also wrote {first_few(sorted(extra))}")
-
-
-def explain_end(code: int, log: list[str]) -> str:
-    """Why a worker died during a job, in one sentence.
-
-    Args:
-        code: Its exit code, negative for a signal.
-        log: The lines that it wrote to standard error.
-    """
-    fatal = next(filter(None, map(_fatal_message, reversed(log))), "")
-    # XLA ends the process at a flag that it does not know (xla/parse_flags_from_env.cc).
-    unknown = re.search(r"Unknown flags? in (\w+): (.*)", fatal)
-    if unknown:
-        return f"{unknown[1]}: the compiler has no flag {unknown[2]}; remove it from the spec"
-    last = f": {fatal}" if fatal else ""
-    if code >= 0:
-        return f"the worker process ended with exit code {code}{last}"
-    try:
-        name = f"signal {-code} ({signal.Signals(-code).name})"
-    except ValueError:
-        name = f"signal {-code}"
-    if code == _KILLED:
-        return (
-            f"the worker process was killed by {name}, most likely because memory ran out; "
-            "free some memory, or run fewer steps at once (--jobs)"
-        )
-    return f"the worker process crashed with {name}{last}"
-
-
-def _fatal_message(line: str) -> str:
-    """The message of a fatal line of the log (abseil's format, LLVM's or Python's), or nothing."""
-    match = re.match(r"F\d{4} [^\]]*\] (.*)|(LLVM ERROR: .*)|(Fatal Python error: .*)", line)
-    return next(filter(None, match.groups()), "") if match else ""
+def _error_class(name: str | None) -> type[ModelwheelError]:
+    """The class of errors that a job named, which may be anything."""
+    found: Mapping[str, object] = vars(errors)
+    kind = found.get(name or "")
+    known = isinstance(kind, type) and issubclass(kind, ModelwheelError)
+    return kind if known else CompileError  # type: ignore[return-value]

@@ -108,7 +108,12 @@ def build(
         # It ends in reverse: workers must have ended before the directory they write to is removed.
         store.scratch() as scratch,
         _temporary_files_in(scratch),
-        WorkerPool(scratch, options.max_workers, command=options.worker) as pool,
+        WorkerPool(
+            scratch,
+            options.max_workers,
+            command=options.worker,
+            sandbox=options.sandbox,
+        ) as pool,
     ):
         tools = Tools(store, pool, reporter, options.sandbox, options.keep_work_directory)
         builds = [_Build(request, store, options, reporter) for request in requests]

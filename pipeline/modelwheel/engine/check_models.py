@@ -45,7 +45,7 @@ class CheckedModel:
 def check_models(
     specs: Sequence[Spec],
     store: Store,
-    sandbox: Sandbox,  # noqa: ARG001 - the pool will take it
+    sandbox: Sandbox,
     worker: Sequence[str] = COMMAND,
 ) -> list[CheckedModel]:
     """Checks the model of every spec; one that cannot be fetched does not stop the others.
@@ -56,7 +56,7 @@ def check_models(
         sandbox: Where models are inspected.
         worker: The command that starts a worker process.
     """
-    with store.scratch() as scratch, WorkerPool(scratch, command=worker) as pool:
+    with store.scratch() as scratch, WorkerPool(scratch, command=worker, sandbox=sandbox) as pool:
         return [_check(spec, store, pool) for spec in specs]
 
 
@@ -66,19 +66,20 @@ def _check(spec: Spec, store: Store, pool: WorkerPool) -> CheckedModel:
         request = make_request(spec)
         tune_lock.read_costs(spec.path)  # a build refuses a damaged file
         model = source.fetch(spec.origin, store)
-        found = inspect(model, store, pool)
+        found = inspect(spec.model.name, model, store, pool)
         findings = InspectStep(request, model.tree_sha256).check(found)
     except ModelwheelError as error:
         return CheckedModel(name, key, error)
     return CheckedModel(name, key, None, found, findings)
 
 
-def inspect(model: source.FetchedModel, store: Store, pool: WorkerPool) -> Inspection:
+def inspect(name: str, model: source.FetchedModel, store: Store, pool: WorkerPool) -> Inspection:
     """What a SavedModel holds; from the store if it was inspected before."""
     key = inspection_key(model.tree_sha256)
     record = store.lookup(key)
     if record is None:
         with store.scratch() as out:
-            pool.submit(InspectRequest().job(model.directory, out)).result()
+            job = InspectRequest().job(model.directory, out)
+            pool.submit(job, step=f"{name}/inspect").result()
             record = store.publish(key, out, {"step": "inspect"})
     return read_inspection(store, record)

@@ -24,7 +24,7 @@ def write_spec(
     signature: str,
     directory: Path,
     store: Store,
-    sandbox: Sandbox,  # noqa: ARG001 - the pool will take it
+    sandbox: Sandbox,
 ) -> Path:
     """Writes `directory/NAME.yaml`; returns its path. The store keeps what was inspected.
 
@@ -36,8 +36,8 @@ def write_spec(
     if path.exists():
         raise SpecError(f"{path} exists; remove it or choose another name")
     model = source.fetch(DirectorySource.at(saved_model), store)
-    with store.scratch() as scratch, WorkerPool(scratch, 1) as pool:
-        inspection = inspect(model, store, pool)
+    with store.scratch() as scratch, WorkerPool(scratch, 1, sandbox=sandbox) as pool:
+        inspection = inspect(name, model, store, pool)
     relative = Path(os.path.relpath(saved_model, directory))
     text = scaffold_spec(name, relative, _describe(inspection, signature))
     directory.mkdir(parents=True, exist_ok=True)

@@ -48,8 +48,8 @@ class Reporter(Protocol):
 class Pool(Protocol):
     """Runs jobs; `modelwheel.compiler.pool.WorkerPool` does so in worker processes."""
 
-    def submit(self, job: Job, started: Callable[[], object]) -> Future[JobResult]:
-        """Queues a job; calls `started` when it begins."""
+    def submit(self, job: Job, started: Callable[[], object], step: str) -> Future[JobResult]:
+        """Queues a job; calls `started` when it begins, and names `step` in messages."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class _Run:
             out.mkdir()
             try:
                 if isinstance(step, JobStep):
-                    seconds = self._run_job(step.job(workspace, out), started)
+                    seconds = self._run_job(step.job(workspace, out), started, step.name)
                 else:
                     assert isinstance(step, LocalStep)
                     started()
@@ -215,8 +215,8 @@ class _Run:
                 # Also after a failure, which these files may explain.
                 self._keep(step, scratch)
 
-    def _run_job(self, job: Job, started: Callable[[], object]) -> float:
-        future = self._tools.pool.submit(job, started)
+    def _run_job(self, job: Job, started: Callable[[], object], name: str) -> float:
+        future = self._tools.pool.submit(job, started, name)
         self._queued.add(future)
         if self._given_up.is_set():  # set while this job was being queued
             future.cancel()

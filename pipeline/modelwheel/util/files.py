@@ -145,7 +145,11 @@ def remove(path: Path) -> None:
 def remove_tree(directory: Path) -> None:
     """Removes a directory with everything in it, as far as that is possible."""
     if not _is_windows():
-        shutil.rmtree(directory, ignore_errors=True)
+        with suppress(RecursionError):  # before Python 3.13
+            shutil.rmtree(directory, ignore_errors=True)
+        if directory.is_dir():
+            with suppress(OSError):
+                _remove_level_by_level(directory)
         return
     if directory.is_symlink():  # rmtree refuses links, but walk follows the first one
         return
@@ -155,6 +159,27 @@ def remove_tree(directory: Path) -> None:
             with suppress(OSError):
                 remove(Path(folder, name))
     shutil.rmtree(directory, ignore_errors=True)
+
+
+def _remove_level_by_level(directory: Path) -> None:
+    """Removes what `shutil.rmtree` cannot: directories without permissions, or thousands of levels deep.
+
+    Subdirectories of subdirectories are moved up, so that no path grows and nothing recurses.
+    """
+    while entries := list(os.scandir(directory)):
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                Path(entry).unlink()
+                continue
+            Path(entry).chmod(0o700)
+            for inner in list(os.scandir(entry)):
+                if inner.is_dir(follow_symlinks=False):
+                    Path(inner).chmod(0o700)
+                    Path(inner).rename(directory / uuid.uuid4().hex)
+                else:
+                    Path(inner).unlink()
+            Path(entry).rmdir()
+    directory.rmdir()
 
 
 def _is_windows() -> bool:

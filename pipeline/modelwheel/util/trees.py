@@ -119,6 +119,32 @@ def _directory_flags() -> int:
     return os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
+def open_file(directory: Path, name: str) -> BinaryIO:
+    """Opens one file in a directory that somebody else wrote; neither of them may be a link.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        UnsafePathError: It is not a regular file, or it has other names (hard links), under which it
+            may be a file of somebody else, and may change.
+        OSError: It cannot be read.
+    """
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            # Before opening it, which has effects on some devices.
+            _require_kind(name, os.lstat(name, dir_fd=descriptor), directory=False)
+            file = _open_at(descriptor, name, directory / name)
+        finally:
+            os.close(descriptor)
+    else:
+        _require_kind(str(directory), directory.lstat(), directory=True)
+        file = _open_path(name, directory / name)
+    if os.fstat(file.fileno()).st_nlink > 1:
+        file.close()
+        raise UnsafePathError(f"{name!r} has other names, too")
+    return file
+
+
 def _open_by_descriptors(root: Path) -> Iterator[tuple[str, BinaryIO]]:
     names = NameSet()
     # fwalk compares what it opened with what it listed (`samestat`), and does not enter a directory

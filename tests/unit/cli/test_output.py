@@ -40,8 +40,7 @@ MEMBER = ENCODABLE.replace("\\", "").replace("::", "")
 WRITERS = {
     "cli/output.py",
     "cli/display/console.py",
-    "compiler/worker/__main__.py",  # to its client
-    "compiler/worker_process.py",  # to its worker
+    "compiler/worker/streams.py",  # to its client
     "levels.py",  # for CMake
     "release/cross/interpreter.py",  # a script in another Python
 }

@@ -52,9 +52,10 @@ def run(job: CompileJob) -> None:
 
 def _require_flags(flags: Flags) -> None:
     """XLA has read its flags when this process started: other ones would change nothing."""
-    started = tuple(os.environ.get(name, "") for name in ("XLA_FLAGS", "TF_XLA_FLAGS"))
-    if started != (" ".join(flags.xla), " ".join(flags.tf_xla)):
-        raise RuntimeError(f"this worker was started with {started}, not with {flags}")
+    expected = flags.environment()
+    found = {name: os.environ.get(name, "") for name in expected}
+    if found != expected:
+        raise RuntimeError(f"this process has the compiler flags {found}, not {expected}")
 
 
 def _compile(job: CompileJob) -> None:

@@ -1,0 +1,105 @@
+"""Why a job ended without its outputs, in one sentence."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+
+from ..errors import CompileError
+from ..sandbox.policy import Limits
+from ..util.text import one_line, safe_lines
+
+_LOG_LINES = 30
+"""The end of a log that goes into the report of an unexpected error."""
+
+_KILLED = -9
+"""The exit code after SIGKILL, a signal that Windows does not have."""
+
+_NO_MEMORY = re.compile(
+    r"std::bad_alloc|out of memory|failed to allocate|MemoryError", re.IGNORECASE
+)
+"""What the C++ library, LLVM, TensorFlow and Python say before they end."""
+
+_WIDEN = "of [sandbox] in modelwheel.toml"
+
+
+class WorkerError(CompileError):
+    """A job failed in a way that its code did not expect.
+
+    Attributes:
+        detail: A traceback, or the end of the worker's log: for a bug report.
+    """
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
+def too_long(step: str, limits: Limits, layers: Sequence[str]) -> WorkerError:
+    """The error of a step that was stopped because it took too long."""
+    return WorkerError(
+        f"{step} took longer than {limits.wall_seconds:g} s and was stopped{_likely(layers)}; "
+        f"make the model smaller there, or raise `seconds` {_WIDEN}"
+    )
+
+
+def too_large(step: str, limits: Limits, layers: Sequence[str], detail: str = "") -> WorkerError:
+    """The error of a step that needed too much memory."""
+    assert limits.memory_bytes is not None
+    return WorkerError(
+        f"{step} needed more than the {limits.memory_bytes / 1e9:.1f} GB of memory that it may use, "
+        f"and was stopped{_likely(layers)}; make the model or its batch size smaller, or raise "
+        f"`memory_gb` {_WIDEN}",
+        detail,
+    )
+
+
+def _likely(layers: Sequence[str]) -> str:
+    if not layers:
+        return ""
+    names = ", ".join(f"'{one_line(layer)}'" for layer in layers)
+    return f" (most likely because of the layer{'s' * (len(layers) > 1)} {names})"
+
+
+def end_of(log: str) -> str:
+    """The last lines of a log, for a report."""
+    return safe_lines("\n".join(log.splitlines()[-_LOG_LINES:]))
+
+
+def ran_out_of_memory(code: int, log: str) -> bool:
+    """Whether a process that ended so was refused memory."""
+    return code not in (0, _KILLED) and bool(_NO_MEMORY.search(log))
+
+
+def explain_end(code: int, log: list[str]) -> str:
+    """Why a process died during a job, in one sentence.
+
+    Args:
+        code: Its exit code, negative for a signal.
+        log: The lines that it wrote to standard error.
+    """
+    fatal = one_line(next(filter(None, map(_fatal_message, reversed(log))), ""))
+    # XLA ends the process at a flag that it does not know (xla/parse_flags_from_env.cc).
+    unknown = re.search(r"Unknown flags? in (\w+): (.*)", fatal)
+    if unknown:
+        return f"{unknown[1]}: the compiler has no flag {unknown[2]}; remove it from the spec"
+    last = f": {fatal}" if fatal else ""
+    if code >= 0:
+        return f"the worker process ended with exit code {code}{last}"
+    try:
+        name = f"signal {-code} ({signal.Signals(-code).name})"
+    except ValueError:
+        name = f"signal {-code}"
+    if code == _KILLED:
+        return (
+            f"the worker process was killed by {name}, most likely because memory ran out; "
+            "free some memory, or run fewer steps at once (--jobs)"
+        )
+    return f"the worker process crashed with {name}{last}"
+
+
+def _fatal_message(line: str) -> str:
+    """The message of a fatal line of the log (abseil's format, LLVM's or Python's), or nothing."""
+    match = re.match(r"F\d{4} [^\]]*\] (.*)|(LLVM ERROR: .*)|(Fatal Python error: .*)", line)
+    return next(filter(None, match.groups()), "") if match else ""

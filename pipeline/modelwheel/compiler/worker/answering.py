@@ -1,0 +1,55 @@
+"""Runs one job and says how it went, in whichever process."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+
+from pydantic import ValidationError
+
+from ...errors import CompileError, ModelwheelError
+from ..jobs import parse_job
+from ..protocol import Answer, Message, Task
+from .messages import without_node_markup
+from .work import Work
+
+
+def answer_message(work: Work, problem: Exception | None, message: Message) -> Answer:
+    """Runs the job of a message; every failure is an answer.
+
+    Args:
+        work: What jobs do.
+        problem: Why no job can be run.
+        message: From the client.
+    """
+    start = time.monotonic()
+    try:
+        job = parse_job(message.job)
+        if problem is not None:
+            raise problem
+        # The compiler reads them when it is first used, which is now.
+        os.environ.update(job.flags.environment())
+        if message.task is Task.NAME_LAYERS:
+            return Answer(layers=work.name_layers(job))
+        work.run(job)
+    except ModelwheelError as error:
+        return _failure(type(error).__name__, str(error))
+    except MemoryError:
+        return _failure(MemoryError.__name__, "memory ran out", traceback.format_exc())
+    except ValidationError as error:
+        said = f"internal error: the worker does not accept the job: {error}"
+        return _failure(CompileError.__name__, said, traceback.format_exc())
+    except Exception as error:  # noqa: BLE001 - the client gets every failure as an answer
+        said = f"TensorFlow failed: {type(error).__name__}: {error}".splitlines()[0]
+        return _failure(CompileError.__name__, said, traceback.format_exc())
+    return Answer(seconds=time.monotonic() - start)
+
+
+def _failure(error: str, said: str, detail: str = "") -> Answer:
+    # Texts of a model need not be valid Unicode; JSON must be.
+    said, detail = (
+        text.encode("utf-8", "backslashreplace").decode()
+        for text in (without_node_markup(said), detail)
+    )
+    return Answer.failure(error, said, detail)

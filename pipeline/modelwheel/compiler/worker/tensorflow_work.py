@@ -1,0 +1,77 @@
+"""What the jobs of a worker do; imports TensorFlow when it is told to."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+
+from ...errors import EnvironmentProblemError
+from ...versions import TENSORFLOW_VERSION
+from ..jobs import CompileJob, FreezeJob, InspectJob, Job
+
+_MODULES = ("compile", "freeze", "heavy_layers", "inspect_model", "reference")
+"""Of the jobs; they import parts of TensorFlow."""
+
+
+class TensorFlowWork:
+    """The work of `modelwheel.compiler.worker.serve`."""
+
+    def prepare(self) -> None:
+        """Imports TensorFlow and the modules of all jobs.
+
+        Raises:
+            EnvironmentProblemError: It is missing, or another version.
+        """
+        fix = f"`pip install 'modelwheel[compile]'` installs TensorFlow {TENSORFLOW_VERSION}"
+        try:
+            tf = _import_tensorflow()
+        except ImportError as error:
+            raise EnvironmentProblemError(
+                f"TensorFlow cannot be imported ({error}); {fix}"
+            ) from None
+        # The version is part of every key, so code of another one would be taken for this one's.
+        if tf.__version__ != TENSORFLOW_VERSION:
+            raise EnvironmentProblemError(
+                f"TensorFlow {tf.__version__} is installed, whose compiler emits other code; {fix}"
+            )
+        for name in _MODULES:
+            importlib.import_module(f".{name}", __package__)
+
+    def run(self, job: Job) -> None:
+        """Runs a job; each kind has a module, imported late since it imports TensorFlow."""
+        if isinstance(job, InspectJob):
+            from . import inspect_model
+
+            inspect_model.run(job)
+        elif isinstance(job, FreezeJob):
+            from . import freeze
+
+            freeze.run(job)
+        elif isinstance(job, CompileJob):
+            from . import compile as compile_graph
+
+            compile_graph.run(job)
+        else:
+            from . import reference
+
+            reference.run(job)
+
+    def name_layers(self, job: Job) -> tuple[str, ...]:
+        """See `heavy_layers`."""
+        from . import heavy_layers
+
+        return heavy_layers.find(job)
+
+
+def _import_tensorflow() -> ModuleType:
+    """Imports TensorFlow without Keras (1.5 s, 80 MB), which is imported only if a model needs it."""
+    if "tensorflow" not in sys.modules:
+        # None makes every `import keras` fail, which TensorFlow allows for. The entry is removed
+        # again, since models may need Keras later.
+        sys.modules["keras"] = None  # type: ignore[assignment]
+        try:
+            importlib.import_module("tensorflow")
+        finally:
+            del sys.modules["keras"]
+    return sys.modules["tensorflow"]
