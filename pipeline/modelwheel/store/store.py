@@ -99,20 +99,19 @@ class Store:
         Raises:
             StoreError: Also if the directory contains anything but regular files and directories.
         """
-        try:
-            # Not `scratch`: blobs are renamed into place, which needs one file system.
-            with self.disk_errors(self.root), _removed(self._scratch.make_directory()) as scratch:
+        path = self.record_path(key)
+        # Not `scratch`: files are renamed into place, which needs one file system.
+        with self.disk_errors(self.root), _removed(self._scratch.make_directory()) as scratch:
+            try:
                 files = {
                     name: self.blobs.add(file, scratch / "blob")
                     for name, file in open_tree(directory)
                 }
-        except UnsafePathError as error:
-            raise StoreError(f"cannot store the files of {directory}: {error}") from error
-        content = Record(key, files, dict(note or {})).serialise(self.policy.signer)
-        path = self.record_path(key)
-        with self.disk_errors(path):
+            except UnsafePathError as error:
+                raise StoreError(f"cannot store the files of {directory}: {error}") from error
+            content = Record(key, files, dict(note or {})).serialise(self.policy.signer)
             make_directory(path.parent)
-            write_atomically(path, content)
+            write_atomically(path, content, aside=scratch / "record")
         # Read back, so that a fresh result equals one from the store, also in its JSON types.
         return parse(key, content)
 

@@ -61,9 +61,20 @@ def copy_exactly(source: BinaryIO, target: BinaryIO, size: int) -> None:
         size -= len(chunk)
 
 
-def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Writes a file so that readers, and a crash at any moment, see all of it or nothing."""
-    aside = path.with_name(f".{path.name[:64]}.{uuid.uuid4().hex}")
+def write_atomically(
+    path: Path, content: bytes, mode: int = 0o644, *, aside: Path | None = None
+) -> None:
+    """Writes a file so that readers, and a crash at any moment, see all of it or nothing.
+
+    Args:
+        path: The file; an existing one is replaced.
+        content: All of it.
+        mode: Its permissions.
+        aside: An unused path on the same file system, where a crash may leave the unfinished file; by
+            default a hidden one in the same directory.
+    """
+    if aside is None:
+        aside = path.with_name(f".{path.name[:64]}.{uuid.uuid4().hex}")
     try:
         with aside.open("wb") as file:
             file.write(content)

@@ -1,0 +1,1 @@
+"""Kills builds and uploads at random moments and examines what is left: `python -m tests.kills 200`."""

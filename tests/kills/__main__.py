@@ -1,0 +1,103 @@
+"""Kills builds and uploads, and says what was left: `python -m tests.kills 200`.
+
+Every build begins with an empty store, so that kills spread over all steps, and none falls into what is cached. Most
+are builds of toys, which take a second; `--real SPEC` adds kills of real builds of a spec, for each of its steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.kills.attempts import Attempt, RealBuilds, ToyBuilds, adopt_orphans
+from tests.kills.uploads import Uploads
+
+_UPLOADS = 6
+"""One kill of so many is one of an upload."""
+
+
+def main() -> int:
+    """Shares the kills among processes, each of which is the parent of what its victims leave."""
+    parser = argparse.ArgumentParser(prog="python -m tests.kills", description=__doc__)
+    parser.add_argument("kills", type=int, help="how many builds and uploads are killed")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="at the same time")
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 100_000)
+    parser.add_argument(
+        "--real", type=Path, metavar="SPEC", help="a spec for builds with TensorFlow"
+    )
+    parser.add_argument("--share", type=int, metavar="N", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.share is not None:
+        json.dump(_run(given), sys.stdout)
+        return 0
+    begun = time.monotonic()
+    command = [sys.executable, "-m", "tests.kills", str(given.kills), "--jobs", str(given.jobs)]
+    command += ["--seed", str(given.seed), *(["--real", str(given.real)] if given.real else [])]
+    shares = [
+        subprocess.Popen([*command, "--share", str(number)], stdout=subprocess.PIPE)
+        for number in range(given.jobs)
+    ]
+    attempts: list[dict[str, Any]] = []
+    for share in shares:
+        out, _ = share.communicate()
+        if share.returncode != 0:
+            return 1
+        attempts += json.loads(out)
+    return _report(attempts, given.seed, time.monotonic() - begun)
+
+
+def _run(given: argparse.Namespace) -> list[dict[str, Any]]:
+    adopt_orphans()
+    random = Random(given.seed * 1000 + given.share)
+    mine = range(given.share, given.kills, given.jobs)
+    done: list[tuple[str, Attempt]] = []
+    with tempfile.TemporaryDirectory(prefix="modelwheel-kills-") as name:
+        directory = Path(name)
+        if given.real is not None:
+            real = RealBuilds.prepare(directory / "real", given.real)
+            steps = [real.steps[number % len(real.steps)] for number in mine]
+            done = [("real build", real.attempt(step, random)) for step in steps]
+            return [{"what": what, **vars(attempt)} for what, attempt in done]
+        toys = ToyBuilds.prepare(directory / "toys")
+        with Uploads.prepare(directory / "uploads") as uploads:
+            for number in mine:
+                turn, upload = divmod(number, _UPLOADS)
+                if upload == _UPLOADS - 1:
+                    uploaded = uploads.steps[turn % len(uploads.steps)]
+                    done.append(("upload", uploads.attempt(uploaded, random)))
+                else:
+                    step = toys.steps[number % len(toys.steps)]
+                    done.append(("toy build", toys.attempt(step, random)))
+    return [{"what": what, **vars(attempt)} for what, attempt in done]
+
+
+def _report(attempts: list[dict[str, Any]], seed: int, seconds: float) -> int:
+    counts = Counter((each["what"], each["where"]) for each in attempts)
+    for (what, where), count in sorted(counts.items()):
+        _say(f"{count:5}  {what}: {where}")
+    longest = max((each["survivors_seconds"] for each in attempts), default=0.0)
+    _say(
+        f"{len(attempts)} kills in {seconds:.0f} s, seed {seed}; the last process lived {longest:.1f} s"
+    )
+    wrong = [each for each in attempts if each["problems"]]
+    for each in wrong:
+        _say(f"WRONG  {each['what']}: {each['where']}: {'; '.join(each['problems'])}")
+    _say("nothing torn, nothing lost, nothing twice, no process left" if not wrong else "")
+    return bool(wrong)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
