@@ -84,6 +84,11 @@ def failure(url: str, patience: Patience = QUICK) -> str:
     return explain(caught.value)
 
 
+def waits(caplog: pytest.LogCaptureFixture) -> list[float]:
+    """The seconds between attempts, as they were logged."""
+    return [float(record.args[-1]) for record in caplog.records if isinstance(record.args, tuple)]  # type: ignore[arg-type]
+
+
 def test_a_busy_server_is_asked_again() -> None:
     with server(answer(503), answer(429), answer(200, b"data")) as (url, asked):
         assert read(url) == (200, b"data")
@@ -116,12 +121,12 @@ def test_a_connection_that_always_breaks_ends_in_a_reason() -> None:
     assert len(asked) == QUICK.attempts
 
 
-def test_retry_after_is_obeyed_within_limits() -> None:
-    patience = Patience(attempts=2, first_wait=0.01, longest_wait=0.4, timeout=5)
-    with server(answer(503, Retry_After="3600"), answer(200)) as (url, _):
-        begin = time.monotonic()
+def test_retry_after_is_obeyed_within_limits(caplog: pytest.LogCaptureFixture) -> None:
+    patience = Patience(attempts=2, first_wait=0.01, longest_wait=0.1, timeout=5)
+    with server(answer(503, Retry_After="3600"), answer(200)) as (url, asked):
         assert read(url, patience) == (200, b"")
-        assert 0.4 <= time.monotonic() - begin < 5
+    assert len(asked) == 2
+    assert waits(caplog) == [0.1]
 
 
 def test_waits() -> None:
@@ -145,11 +150,10 @@ def test_a_refused_connection_fails_after_few_attempts(caplog: pytest.LogCapture
     ]
 
 
-def test_an_unknown_host_fails_after_few_attempts() -> None:
-    begin = time.monotonic()
+def test_an_unknown_host_fails_after_few_attempts(caplog: pytest.LogCaptureFixture) -> None:
     reason = failure("http://no-such-host.invalid/", Patience(99, 0.01))
     assert reason == "the name of the host is unknown"
-    assert time.monotonic() - begin < 60
+    assert waits(caplog) == [0.01, 0.02]
 
 
 def test_a_host_that_says_nothing_is_reported() -> None:
@@ -217,6 +221,8 @@ def test_an_encoded_body_is_unpacked_within_its_limit() -> None:
 
 
 def test_a_server_that_sends_a_byte_now_and_then() -> None:
+    sent: list[bytes] = []
+
     def trickle(handler: http.server.BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
         handler.send_header("Content-Length", "1000")
@@ -224,12 +230,12 @@ def test_a_server_that_sends_a_byte_now_and_then() -> None:
         with suppress(OSError):
             for _ in range(100):
                 handler.wfile.write(b"x")
+                sent.append(b"x")
                 time.sleep(0.02)
 
-    started = time.monotonic()
     with pytest.raises(AnswerError, match="takes too long"):
         body(trickle, within=0.2)
-    assert time.monotonic() - started < 1.5
+    assert len(sent) < 100
 
 
 def test_a_body_that_breaks_off_is_asked_for_again() -> None:
