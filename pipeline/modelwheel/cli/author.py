@@ -295,7 +295,7 @@ def _build(
         # Now, so that a directory that cannot be made is refused before anything slow.
         keep_work_dir.mkdir(parents=True, exist_ok=True)
     store = open_store()
-    options = builder.BuildOptions(out, goal, keep_work_dir, jobs, sandbox=open_sandbox(sandbox))
+    options = builder.BuildOptions(out, open_sandbox(sandbox), goal, keep_work_dir, jobs)
     require_for_build(requests, store, goal, out)
     with BuildDisplay() as display:
         results = builder.build(requests, store, options, display)

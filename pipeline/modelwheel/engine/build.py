@@ -17,8 +17,7 @@ from ..compiler.pool import WorkerPool
 from ..compiler.worker_process import COMMAND
 from ..errors import ModelwheelError
 from ..request import Request
-from ..sandbox.choose import Sandbox, choose_sandbox
-from ..sandbox.policy import Policy
+from ..sandbox.choose import Sandbox
 from ..source import fetch as source
 from ..store.records import Record
 from ..store.store import Store
@@ -45,6 +44,8 @@ class BuildOptions:
     """How to build."""
 
     out: Path
+    sandbox: Sandbox
+    """Where models run."""
     goal: Goal = "wheel"
     keep_work_directory: Path | None = None
     """Where the files of every step that runs are kept for inspection."""
@@ -52,8 +53,6 @@ class BuildOptions:
     """The maximum number of worker processes; by default what cores and memory allow."""
     worker: Sequence[str] = COMMAND
     """The command that starts a worker process."""
-    sandbox: Sandbox = field(default_factory=lambda: choose_sandbox(Policy.PREFERRED))
-    """Where models run."""
 
 
 @dataclass

@@ -19,6 +19,7 @@ from .. import extras, prerequisites
 from ..errors import EnvironmentProblemError
 from ..levels import cpu_level
 from ..prerequisites import BUILD_BYTES, Missing
+from ..sandbox.choose import find_sandbox
 from ..store.disk import CACHE_VARIABLE, default_root
 from ..store.store import Store
 from ..store.summary import missing_upstream
@@ -29,6 +30,16 @@ from ..versions import CMAKE_MINIMUM, GIT_MINIMUM, TENSORFLOW_PYTHONS, TENSORFLO
 _TIMEOUT = 20.0
 
 _MEMORY_BYTES = 2 << 30  # TensorFlow's import takes 0.6 GB; the rest is for a model of 60 MB
+
+_SETTINGS = Path("/proc/sys")
+_NAMESPACE_SETTINGS = (
+    # Ubuntu since 23.10.
+    ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+    # Of older kernels of Debian and Arch Linux.
+    ("kernel.unprivileged_userns_clone", "0", "1"),
+    ("user.max_user_namespaces", "0", "16384"),
+)
+"""Settings that keep an ordinary user from making user namespaces: name, such a value, a better one."""
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
@@ -197,6 +208,35 @@ def _check_cpu() -> Finding:
     return _finding("CPU level", ok, found, "use a machine with one of these architectures")
 
 
+def _check_sandbox() -> Finding:
+    found, reasons = find_sandbox()
+    name = found.name if found else "none that works"
+    missing = "; ".join(reasons)
+    return _finding(
+        "sandbox",
+        not reasons,
+        f"{name} ({missing})" if missing else name,
+        _sandbox_fix(),
+        required=False,
+    )
+
+
+def _sandbox_fix() -> str:
+    """How to get the best sandbox of this system."""
+    if sys.platform != "linux":
+        return "use Linux, in a virtual machine or a container, for models that you do not trust"
+    if shutil.which("bwrap") is None:
+        return "install bubblewrap: `sudo apt-get install bubblewrap`"
+    for name, wrong, right in _NAMESPACE_SETTINGS:
+        with suppress(OSError):  # most kernels have only some of them
+            if (_SETTINGS / name.replace(".", "/")).read_text().strip() == wrong:
+                return (
+                    "let bubblewrap create user namespaces, until the next start by "
+                    f"`sudo sysctl -w {name}={right}`; docs/authors.md has ways that last"
+                )
+    return "in a container, allow user namespaces; docs/authors.md says how"
+
+
 def _check_containers() -> Finding:
     from ..release.containers import find_engine
 
@@ -223,6 +263,7 @@ _CHECKS: Sequence[Callable[[], Finding]] = (
     _check_tensorflow,
     _check_release_tools,
     _check_cross_tools,
+    _check_sandbox,
     _check_containers,
 )
 

@@ -22,7 +22,7 @@ def tune_spec(request: Request, store: Store, sandbox: Sandbox, reporter: Report
         ModelwheelError: The wheel could not be built or run; the lock file is unchanged.
     """
     with store.scratch() as work:
-        options = BuildOptions(work / "dist", sandbox=sandbox)
+        options = BuildOptions(work / "dist", sandbox)
         (result,) = build([request], store, options, reporter)
         for _, error in result.errors:
             raise error

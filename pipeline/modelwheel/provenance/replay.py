@@ -238,7 +238,7 @@ class _Chain:
         assert self._model is not None
         store = self._store
         with store.scratch() as scratch:
-            options = BuildOptions(scratch, "project", sandbox=self._sandbox)
+            options = BuildOptions(scratch, self._sandbox, "project")
             (result,) = build([request], store, options, self._reporter)
         for _, error in result.errors:
             raise error

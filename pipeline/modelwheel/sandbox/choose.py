@@ -6,20 +6,22 @@ import logging
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from . import bubblewrap
+from . import bubblewrap, macos, windows
 from .layout import program_files
 from .policy import Access, Limits, Policy, SandboxError, environment
 from .start import Stream, start_launched
 
 _log = logging.getLogger(__name__)
 
-Kind: TypeAlias = Literal["bubblewrap", "landlock", "none"]
+_ADVICE = "`modelwheel doctor` says how to get one; --sandbox off runs models without"
+
+Kind: TypeAlias = Literal["bubblewrap", "landlock", "sandbox-exec", "partial", "job", "none"]
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,12 @@ class Sandbox:
     Attributes:
         kind: What it is.
         name: The same in words.
-        program: The program that it needs.
+        program: Bubblewrap.
     """
 
     kind: Kind
     name: str
-    program: str | None = None
+    program: str = ""
     limits: Limits = field(default_factory=Limits)
     """What the repository allows each program; where it says nothing, who starts one decides."""
 
@@ -73,11 +75,12 @@ class Sandbox:
         """
         # The program itself, under every name that leads to it.
         access = replace(access, read=(*access.read, *program_files(Path(argv[0]))))
-        outer: list[str] = []
-        if self.kind == "bubblewrap" and self.program is not None:
-            outer = bubblewrap.bubblewrap_command(self.program, access)
+        if sys.platform == "win32":
+            streams = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
+            allowed = limits if self.confines else Limits()
+            return windows.start_in_job(argv, access, allowed, environment, streams)
         return start_launched(
-            outer,
+            self._outer(access, limits),
             argv,
             access,
             limits,
@@ -87,6 +90,14 @@ class Sandbox:
             stderr=stderr,
             confined=self.confines,
         )
+
+    def _outer(self, access: Access, limits: Limits) -> list[str]:
+        """The program that the launcher runs in."""
+        if self.kind == "bubblewrap":
+            return bubblewrap.bubblewrap_command(self.program, access)
+        if self.kind == "sandbox-exec":
+            return macos.command(access, alone=limits.processes == 1)
+        return []
 
 
 def choose_sandbox(policy: Policy, limits: Limits | None = None) -> Sandbox:
@@ -105,21 +116,34 @@ def choose_sandbox(policy: Policy, limits: Limits | None = None) -> Sandbox:
 def _choose(policy: Policy) -> Sandbox:
     if policy is Policy.OFF:
         return Sandbox("none", "none (switched off)")
-    found, reasons = _find()
+    found, reasons = find_sandbox()
     if found is not None:
         return found
     said = "no sandbox works on this machine: " + "; ".join(reasons)
     if policy is Policy.REQUIRED:
-        raise SandboxError(said)
-    _log.warning("%s; models run without one", said)
-    return Sandbox("none", f"none ({'; '.join(reasons)})")
+        raise SandboxError(f"{said}. {_ADVICE}")
+    _log.warning("%s, so models run without it. %s", said, _ADVICE)
+    return _part_of_one(reasons)
+
+
+def _part_of_one(reasons: Sequence[str]) -> Sandbox:
+    """What confines a program at least a little."""
+    why = "; ".join(reasons)
+    if sys.platform == "win32":
+        return Sandbox(
+            "job", f"a job object alone, which limits memory, time and processes ({why})"
+        )
+    parts = _restrictions() if sys.platform == "linux" else "resource limits"
+    return Sandbox("partial", f"{parts} alone ({why})")
 
 
 @cache
-def _find() -> tuple[Sandbox | None, tuple[str, ...]]:
-    """The first that works, and why those before it do not."""
+def find_sandbox() -> tuple[Sandbox | None, tuple[str, ...]]:
+    """The best sandbox that works on this machine, and why better ones do not."""
     reasons: list[str] = []
-    for find in (_bubblewrap, _landlock):
+    if sys.platform == "win32":
+        reasons.append("Windows confines neither files nor the network")
+    for find in _WAYS.get(sys.platform, ()):
         found = find()
         if isinstance(found, Sandbox):
             return found, tuple(reasons)
@@ -128,26 +152,45 @@ def _find() -> tuple[Sandbox | None, tuple[str, ...]]:
 
 
 def _bubblewrap() -> Sandbox | str:
-    program = bubblewrap.find_bubblewrap() if sys.platform == "linux" else None
+    program = bubblewrap.find_bubblewrap()
     if program is None:
         return "bubblewrap is not installed"
-    sandbox = Sandbox(
-        "bubblewrap", "bubblewrap with Landlock, seccomp and resource limits", program
-    )
+    sandbox = Sandbox("bubblewrap", f"bubblewrap with {_restrictions()}", program)
     problem = _try(sandbox)
     return sandbox if problem is None else f"bubblewrap does not run here ({problem})"
 
 
+def _restrictions() -> str:
+    """What the launcher applies, beside a sandbox or in its place."""
+    from . import landlock, seccomp
+
+    kernel = [
+        *(["Landlock"] if landlock.version() else []),
+        *(["seccomp"] if seccomp.is_available() else []),
+    ]
+    return " and ".join([", ".join(kernel), "resource limits"] if kernel else ["resource limits"])
+
+
 def _landlock() -> Sandbox | str:
-    if sys.platform != "linux":
-        return "this system has no Landlock"
     from . import landlock, seccomp
 
     if landlock.version() < landlock.ENOUGH:
         return f"the kernel has Landlock {landlock.version()}, not {landlock.ENOUGH} or newer"
     if not seccomp.is_available():
         return "the kernel does not allow seccomp filters"
-    return Sandbox("landlock", "Landlock with seccomp and resource limits")
+    return Sandbox("landlock", _restrictions())
+
+
+def _sandbox_exec() -> Sandbox | str:
+    sandbox = Sandbox("sandbox-exec", "sandbox-exec with resource limits")
+    problem = _try(sandbox)
+    return sandbox if problem is None else f"sandbox-exec does not run here ({problem})"
+
+
+_WAYS: Mapping[str, Sequence[Callable[[], Sandbox | str]]] = {
+    "linux": (_bubblewrap, _landlock),
+    "darwin": (_sandbox_exec,),
+}
 
 
 def _try(sandbox: Sandbox) -> str | None:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from ..util.groups import kill_group
 from ..util.process import Completed, ProcessTimeoutError, known_to_kill_all
@@ -81,6 +81,6 @@ def exit_code(code: int) -> int:
     return code
 
 
-def _content(file: BinaryIO) -> bytes:
+def _content(file: IO[bytes]) -> bytes:
     file.seek(0)
     return file.read(_PRINTED)

@@ -14,6 +14,7 @@ from modelwheel.errors import EnvironmentProblemError, SourceError, SpecError, U
 from modelwheel.request import make_request
 from modelwheel.spec import load_spec
 from modelwheel.store.store import Store
+from tests.support.sandboxes import NONE
 from tests.support.toy_worker import COMMAND, inspection
 from tests.support.toys import Recorder
 
@@ -45,7 +46,7 @@ def _build(
     store: Store, *specs: Path, out: Path | None = None
 ) -> tuple[list[BuildResult], _Reporter]:
     reporter = _Reporter()
-    options = BuildOptions(out or store.root.parent / "dist", max_workers=2, worker=COMMAND)
+    options = BuildOptions(out or store.root.parent / "dist", NONE, max_workers=2, worker=COMMAND)
     requests = [make_request(load_spec(spec)) for spec in specs]
     return build(requests, store, options, reporter), reporter
 
@@ -125,7 +126,7 @@ def test_temporary_files_go_below_the_store_only_during_a_build(
     before = os.environ.get("TMPDIR"), tempfile.gettempdir()
     seen: list[str] = []
     reporter = _Reporter(on_event=lambda *_: seen.append(tempfile.mkdtemp()))
-    options = BuildOptions(tmp_path / "dist", max_workers=1, worker=COMMAND)
+    options = BuildOptions(tmp_path / "dist", NONE, max_workers=1, worker=COMMAND)
     spec = _write(tmp_path, behaviour="refuse it")
     build([make_request(load_spec(spec))], store, options, reporter)
     assert seen

@@ -15,6 +15,7 @@ from modelwheel.engine import doctor
 from modelwheel.engine.doctor import Finding, diagnose
 from modelwheel.errors import EnvironmentProblemError
 from modelwheel.levels import LEVELS, cpu_level
+from modelwheel.sandbox.choose import find_sandbox
 from modelwheel.versions import CMAKE_MINIMUM, TENSORFLOW_PYTHONS, TENSORFLOW_VERSION
 
 NEHALEM = (
@@ -62,6 +63,7 @@ assert not [name for name in sys.modules if name.startswith("tensorflow")]
         "TensorFlow",
         "release tools",
         "cross-building",
+        "sandbox",
         "containers",
     ]
 
@@ -159,6 +161,48 @@ def test_a_container_engine_that_does_not_answer(
     assert not found.ok
     assert found.fix is not None
     assert "Cannot connect to the Docker daemon" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "fix"),
+    [
+        (
+            "kernel.apparmor_restrict_unprivileged_userns",
+            "1",
+            "`sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`",
+        ),
+        ("user.max_user_namespaces", "0", "`sudo sysctl -w user.max_user_namespaces=16384`"),
+        ("user.max_user_namespaces", "96365", "in a container, allow user namespaces"),
+    ],
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is a program of Linux")
+def test_a_bubblewrap_that_the_machine_keeps_from_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, value: str, fix: str
+) -> None:
+    program(tmp_path, "bwrap", "echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    path = tmp_path / "sys" / setting.replace(".", "/")
+    path.parent.mkdir(parents=True)
+    path.write_text(f"{value}\n")
+    monkeypatch.setattr(doctor, "_SETTINGS", tmp_path / "sys")
+    find_sandbox.cache_clear()
+    found = finding("sandbox")
+    find_sandbox.cache_clear()
+    assert not found.ok
+    assert not found.required
+    assert "(bwrap: setting up uid map: Permission denied)" in found.found
+    assert found.fix is not None
+    assert fix in found.fix
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is a program of Linux")
+def test_a_machine_without_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    find_sandbox.cache_clear()
+    found = finding("sandbox")
+    find_sandbox.cache_clear()
+    assert "bubblewrap is not installed" in found.found
+    assert found.fix == "install bubblewrap: `sudo apt-get install bubblewrap`"
 
 
 def test_another_tensorflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
