@@ -32,11 +32,10 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
-    PositiveFloat,
-    PositiveInt,
     StrictStr,
     ValidationError,
 )
+from pydantic import Field as Constraint
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from .errors import UsageError
@@ -112,8 +111,8 @@ class SandboxRules(_Section):
     """The section `sandbox`: whether models run in one, and what they may use there."""
 
     mode: Literal["required", "preferred", "off"] = "preferred"
-    seconds: PositiveInt = 3600
-    memory_gb: PositiveFloat | None = None
+    seconds: Annotated[int, Constraint(strict=True, gt=0)] = 3600
+    memory_gb: Annotated[float, Constraint(strict=True, gt=0, allow_inf_nan=False)] | None = None
 
 
 class Config(_Section):
@@ -186,6 +185,10 @@ def _read(path: Path) -> Config:
         raise UsageError(f"{path}: is not valid TOML: {error}") from None
 
 
+_SHOULD = "Input should be"
+"""How pydantic's own sentences begin."""
+
+
 def _explain(problem: ErrorDetails) -> str:
     """One mistake as `index.url: what is wrong`, or `store.upstream[0]: what is wrong`."""
     *parents, name = problem["loc"]
@@ -202,6 +205,8 @@ def _explain(problem: ErrorDetails) -> str:
         wrong = f"must be a list, such as [...], got {problem['input']!r}"
     elif problem["type"] == "model_type":
         wrong = f"must be a section: [{name}]"
+    elif wrong.startswith(_SHOULD):
+        wrong = f"must be{wrong.removeprefix(_SHOULD)}, got {problem['input']!r}"
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
     return f"{place[1:]}: {wrong}"
 

@@ -80,6 +80,15 @@ def test_no_file_above_the_checkout_counts(tmp_path: Path, *, worktree: bool) ->
             ],
         ),
         (
+            "[sandbox]\nmode = 'on'\nseconds = 0\nmemory_gb = 'much'",
+            [
+                "sandbox.mode: must be 'required', 'preferred' or 'off', got 'on'",
+                "sandbox.seconds: must be greater than 0, got 0",
+                "sandbox.memory_gb: must be a valid number, got 'much'",
+            ],
+        ),
+        ("[sandbox]\nmood = 'off'", ["sandbox.mood: unknown field. Did you mean 'mode'?"]),
+        (
             "[index]\nupload = 'https://me:secret@example.org/'",
             ["index.upload: must not contain a user name or password"],
         ),

@@ -34,6 +34,8 @@ _PATIENCE = 30.0
 """Seconds until the launcher has answered; it takes some hundredths."""
 
 _starter: list[ThreadPoolExecutor] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_starter.clear)  # its thread stays in the parent
 
 
 def _start_thread() -> ThreadPoolExecutor:
