@@ -154,15 +154,15 @@ def remove(path: Path) -> None:
 
 
 def remove_tree(directory: Path) -> None:
-    """Removes a directory with everything in it, as far as that is possible."""
+    """Removes a directory with everything in it, as far as that is possible; never what a link names."""
+    if directory.is_symlink():  # rmtree refuses it, what follows here would not
+        return
     if not _is_windows():
         with suppress(RecursionError):  # before Python 3.13
             shutil.rmtree(directory, ignore_errors=True)
         if directory.is_dir():
             with suppress(OSError):
                 _remove_level_by_level(directory)
-        return
-    if directory.is_symlink():  # rmtree refuses links, but walk follows the first one
         return
     # rmtree fails on read-only files there, and blobs and git's objects are read-only.
     for folder, _, files in os.walk(directory):
