@@ -35,6 +35,7 @@ SAMPLES = {
     "RELEASE": "digits-1.0.0",
     "REPOSITORY_URL": "https://example.org/legacy/",
     "RESULTS": " ".join(["success"] * 5),
+    "SANDBOX": "required",
     "SITE_URL": "https://example.org/site/simple/",
     "SPEC": "model_specs/digits.yaml",
     "SUMS": "0123  model_digits-1.0.0.tar.gz",
@@ -262,11 +263,45 @@ def test_a_command_is_known(step: Step, values: dict[str, str]) -> None:
                 assert f"\n{name} = [" in (ROOT / "pyproject.toml").read_text()
         case ["python", "-m", "pytest", *files]:
             assert [file for file in files if not (ROOT / file).exists()] == []
+        case ["sudo", *command]:
+            assert command in SANDBOX_COMMANDS
         case _ if step.run == CHECK:
             assert step.job == "publish"
         case _:
             assert words[0] == "test"
             assert words[1:] == [SAMPLES["RESULTS"], "=", SAMPLES["RESULTS"]]
+
+
+SANDBOX_COMMANDS = [
+    ["apt-get", "update"],
+    ["apt-get", "install", "--yes", "--no-install-recommends", "bubblewrap"],
+    ["sysctl", "--write", "kernel.apparmor_restrict_unprivileged_userns=0"],
+]
+"""What makes bubblewrap work on GitHub's Ubuntu."""
+
+
+@pytest.mark.parametrize(
+    ("workflow", "count"), [("spec.yml", 4), ("release.yml", 1), ("wheels.yml", 1)]
+)
+def test_models_run_in_a_sandbox(workflow: str, count: int) -> None:
+    """Every command that can be told to use one is; it was made to work before."""
+    prepared: list[list[str]] = []
+    required = 0
+    for step in (step for step in STEPS if step.workflow == workflow):
+        match step.argv(SAMPLES):
+            case ["sudo", *command]:
+                prepared.append(command)
+            case ["modelwheel", "check", *options] if "--spec-only" in options:
+                pass
+            case ["modelwheel", "check" | "build" | "report" | "compile", *options]:
+                assert options[options.index("--sandbox") + 1] == "required"
+                assert prepared == SANDBOX_COMMANDS or workflow == "wheels.yml"
+                required += 1
+    assert required == count
+    if workflow == "wheels.yml":
+        # Landlock is enough there; the sandboxes of other systems are weaker.
+        text = (ROOT / ".github/workflows" / workflow).read_text()
+        assert "startsWith(fromJSON(inputs.job).name, 'linux') && 'required' ||" in text
 
 
 @pytest.mark.parametrize(
