@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo release-demo test lint unit integration fuzz
+.PHONY: demo release-demo test lint unit integration fuzz lock
 
 # Trains a digit classifier, builds its wheel, installs that into an empty environment and compares with TensorFlow.
 demo: $(VENV)/complete
@@ -36,6 +36,10 @@ fuzz: $(VENV)/light
 
 integration: $(VENV)/complete
 	$(BIN)/python -m pytest tests/integration --numprocesses 2 --dist loadfile
+
+# The versions and hashes that the workflows of releases install, for every system, in .github/locks/.
+lock: $(VENV)/complete
+	$(BIN)/python -m tests.support.lock
 
 # Everything but TensorFlow and scikit-learn: 1 GB, where those are 2.
 $(VENV)/light: pyproject.toml

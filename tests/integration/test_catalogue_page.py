@@ -129,7 +129,9 @@ def test_copy_writes_the_install_line(browser: Chrome, url: str) -> None:
     button.click()
     WebDriverWait(browser, 10).until(lambda _: button.text == "Copied")
     copied = browser.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
-    assert copied == f"pip install --index-url {url}simple/ model-digits"
+    api = f"{url}simple/"
+    file = f"{api}model-digits/requirements-1.0.0.txt"
+    assert copied == f"pip install --index-url {api} --require-hashes -r {file}"
 
 
 def test_copy_selects_the_line_where_there_is_no_clipboard(browser: Chrome) -> None:

@@ -108,4 +108,4 @@ def test_addresses_come_from_the_configuration(directory: Path) -> None:
     assert "http://127.0.0.1:1/site/model-a" in read("download", "a.yaml", "--index-url", "")
     assert CliRunner().invoke(app, ["index", wheel]).exit_code == 0
     page = (directory / "site" / "index.html").read_text()
-    assert "pip install --index-url http://127.0.0.1:1/site/ model-digits" in page
+    assert "pip install --index-url http://127.0.0.1:1/site/ --require-hashes" in page

@@ -129,6 +129,28 @@ def test_the_newest_that_this_interpreter_installs(tmp_path: Path) -> None:
     assert is_installable(newest.tags)
 
 
+def test_from_what_a_release_measured_nothing_else_is_taken(
+    wheels: Path, served: Served, tmp_path: Path
+) -> None:
+    """A job of the release has put more into its artifact than it should."""
+    measured, out = tmp_path / "measured", tmp_path / "copies"
+    measured.mkdir()
+    make_wheel(measured, "digits", version="9.9.9")
+    new = "model_digits-1.0.0-py3-none-any.whl.report.json"
+    kept = "model_jet_tagger-0.10.0-py3-none-any.whl.report.json"
+    for name in (new, kept, "model_digits-9.9.9-py3-none-any.whl.report.json", "index.html"):
+        (measured / name).write_text("{}")
+    (measured / new.replace("report", "bench")).symlink_to(wheels / kept)
+    spec = tmp_path / "specs"
+    spec.mkdir()
+    for model in ("digits", "jet-tagger"):
+        text = f'model: {{name: {model}, version: "2.0"}}\nsource: {{directory: none}}\n'
+        (spec / f"{model}.yaml").write_text(text)
+    options = ("--index-url", f"{served.url}simple/", "--measured", measured, "--out", out)
+    Modelwheel(tmp_path / "cache")("download", spec, *options)
+    assert read_all(out) == {**read_all(wheels), new: b"{}"}
+
+
 def test_the_command_copies_what_shared_bindings_need(tmp_path: Path) -> None:
     packages = tmp_path / "packages"
     make_module(packages, "modelwheel-runtime")

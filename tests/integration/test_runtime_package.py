@@ -13,7 +13,7 @@ from packaging.version import Version
 from modelwheel.assembly.sbom import SBOM_TEMPLATE
 from modelwheel.errors import UsageError
 from modelwheel.packaging.runtime import (
-    NEEDED,
+    NEEDED_SDIST,
     build_runtime,
     require_tag,
     write_project,
@@ -115,7 +115,7 @@ def test_a_model_that_shares_its_bindings(tmp_path: Path) -> None:
         f'dependencies = ["{NUMPY_REQUIREMENT}", "{RUNTIME_REQUIREMENT}"]',
         'requires = ["scikit-build-core>=1.1"]',
         'wheel.py-api = "py3"',
-        f'test-environment = {{ PIP_FIND_LINKS = "{NEEDED} $PIP_FIND_LINKS", UV_FIND_LINKS = "{NEEDED}" }}',
+        f'before-test = "pip install {{project}}/{NEEDED_SDIST}"',
     }
     assert expected <= set(settings(project))
     files = names(project)
@@ -130,7 +130,7 @@ def test_a_model_with_an_extension(tmp_path: Path) -> None:
         'requires = ["scikit-build-core>=1.1", "pybind11>=3.0"]',
     }
     assert expected <= set(settings(project))
-    assert not [line for line in settings(project) if "py-api" in line]
+    assert not [line for line in settings(project) if "py-api" in line or "before-test" in line]
     files = names(project)
     assert {"src/bindings.cpp", "src/bindings/module.h", "cmake/model_extension.cmake"} <= files
     assert "library: Library" in (project / "python" / "model_digits" / "_core.pyi").read_text()

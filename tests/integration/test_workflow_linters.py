@@ -14,6 +14,7 @@ import pytest
 
 from modelwheel.platforms import WHEEL_PLATFORMS
 from tests.support.commands import Done, run
+from tests.support.lock import LOCKS, PYTHON
 from tests.support.workflows import ROOT, WORKFLOWS, read
 
 paths = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -116,3 +117,19 @@ def test_the_linters_would_find_mistakes(
     options = ("--offline", "--no-progress", "--format=json-v1", "--no-exit-codes")
     findings = json.loads(run(tool("zizmor"), *options, broken).out)
     assert {finding["ident"] for finding in findings} >= {"template-injection"}
+
+
+@pytest.mark.parametrize("lock", sorted(LOCKS.glob("*.txt")), ids=lambda path: path.stem)
+def test_the_locks_install_on_every_machine(lock: Path, tmp_path: Path) -> None:
+    """With all that they need: uv resolves, and downloads nothing."""
+    machines = ["x86_64-manylinux_2_28"]
+    if lock.stem != "compile":  # TensorFlow stays on Linux
+        machines += [
+            "aarch64-manylinux_2_28",
+            "aarch64-apple-darwin",
+            "x86_64-apple-darwin",
+            "windows",
+        ]
+    options = ("--require-hashes", "--dry-run", "--python-version", PYTHON, "--target", tmp_path)
+    for machine in machines:
+        run(tool("uv"), "pip", "install", *options, "--python-platform", machine, "-r", lock)

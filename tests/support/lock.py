@@ -31,6 +31,9 @@ PYTHON = "3.13"
 EXTRAS = {"compile": ("compile", "publish"), "release": ("release",)}
 """The extras that each file is for; also what builds modelwheel itself."""
 
+_OLDER = ("cryptography<49; sys_platform == 'darwin' and platform_machine == 'x86_64'",)
+"""Where the newest version has no wheel for one of the machines."""
+
 _SYSTEMS = {
     "manylinux": ("x86_64", "aarch64"),
     "macosx": ("x86_64", "arm64", "universal2"),
@@ -70,7 +73,7 @@ def _expand(optional: dict[str, list[str]], extra: str) -> Iterator[str]:
 def _lock(name: str) -> str:
     with tempfile.TemporaryDirectory() as directory:
         wanted, found = Path(directory) / "requirements.in", Path(directory) / "pylock.toml"
-        wanted.write_text("\n".join(roots(name)))
+        wanted.write_text("\n".join([*roots(name), *_OLDER]))
         uv = Path(sys.executable).with_name("uv")
         options = ("--universal", "--python-version", PYTHON, "--only-binary", ":all:", "--quiet")
         subprocess.run([uv, "pip", "compile", *options, wanted, "-o", found], check=True)

@@ -102,6 +102,9 @@ def test_the_site_follows_releases_of_this_repository() -> None:
     condition = " ".join(write["if"].split())
     assert "github.event.workflow_run.conclusion == 'success'" in condition
     assert "github.event.workflow_run.head_repository.full_name == github.repository" in condition
+    # Nothing of the release's artifacts gets into the directory that becomes the site.
+    (measured,) = [s["with"] for s in write["steps"] if "run-id" in s.get("with", {})]
+    assert (measured["pattern"], measured["path"]) == ("measured-*", "measured")
     (checkout,) = [s for s in write["steps"] if s.get("uses", "").startswith("actions/checkout@")]
     assert checkout["with"]["ref"] == "${{ github.event.repository.default_branch }}"
     # A tag may not deploy to Pages with GitHub's defaults: no workflow that runs on tags deploys.
@@ -118,7 +121,7 @@ def test_addresses_come_from_the_repository() -> None:
             assert re.fullmatch(r" +([A-Z_]+): \$\{\{ vars\.\1 \}\}", line), line
 
 
-CHECK = 'test "$(cd dist && sha256sum -- *)" = "$SUMS"'
+CHECK = 'test "$(cd dist && sha256sum -- * 2>&1)" = "$SUMS"'
 
 
 def test_only_the_upload_can_publish() -> None:

@@ -66,11 +66,19 @@ def download(
             f"By default `site`, then `url` in {FILE_NAME}.",
         ),
     ] = None,
+    measured: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Add the measurements in this directory to wheels that have none; all other files in it "
+            "are left.",
+        ),
+    ] = None,
     out: Annotated[Path, Out] = Path("dist"),
 ) -> None:
     """Download the released wheels of specs from package indexes, for a new static index."""
     extras.require("publish", "`modelwheel download`")
-    from ..index.released import download_wheels
+    from ..index.released import add_measured, download_wheels
     from ..util.words import count
     from ..versions import RUNTIME
 
@@ -79,6 +87,8 @@ def download(
     if any(spec.package.bindings == "shared" for spec in loaded):
         projects.add(RUNTIME)
     copied = download_wheels(projects, _index_urls(index_url or ()), out)
+    if measured is not None:
+        add_measured(measured, out)
     for name in copied:
         say(out / name)
     say(f"{count(len(copied), 'released wheel')} downloaded", err=True)

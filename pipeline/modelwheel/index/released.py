@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from ..errors import PublishError
 from ..util.files import digest_file
 from ..util.http import Patience
 from ..util.urls import redact
-from ..wheelfile.reports import COMPANIONS
+from ..wheelfile.reports import BENCH_SUFFIX, COMPANIONS, REPORT_SUFFIX
 from .client import IndexedFile, PackageIndex
 from .plan import KEEPS_VERSIONS
 
@@ -96,6 +97,23 @@ def download_wheels(projects: Collection[str], index_urls: Sequence[str], out: P
             for wheel in list_wheels(index, project)
             if _copy(index, wheel, out)
         ]
+
+
+def add_measured(measured: Path, out: Path) -> None:
+    """Puts the measurements of a release beside those of its wheels in `out` that have none.
+
+    They come from the jobs that built the wheels. Nothing else is taken from there, and nothing replaced: a
+    job may have put anything into its artifact.
+
+    Args:
+        measured: A directory; if it is missing, nothing was measured.
+        out: A directory of wheels.
+    """
+    for wheel in out.glob("*.whl"):
+        for name in (wheel.name + suffix for suffix in (REPORT_SUFFIX, BENCH_SUFFIX)):
+            found, target = measured / name, out / name
+            if found.is_file() and not found.is_symlink() and not target.exists():
+                shutil.copyfile(found, target)
 
 
 def _copy(index: PackageIndex, wheel: ReleasedWheel, out: Path) -> bool:

@@ -16,6 +16,7 @@ from ..platforms import PLATFORMS
 from ..signature import Tensor
 from ..util.files import digest_file
 from ..util.words import shape_text
+from .runtime import NEEDED_SDIST
 from .template import SOURCE_DATE_EPOCH, model_template, render
 
 MANIFEST_FILE = "manifest.json"
@@ -67,6 +68,7 @@ def _context(manifests: Sequence[Manifest]) -> dict[str, object]:
     return {
         **model.model_dump(mode="json"),
         "license": model.whole_license,
+        "needed": NEEDED_SDIST,
         "code_license": model.license,
         "batch_sizes": list(manifest.batching.sizes),
         "batched": manifest.signature.batched,

@@ -29,8 +29,10 @@ from .template import (
 )
 
 NEEDED = "needed"
-"""The directory in source distributions where pip finds packages that the wheels require; also named in
-`cibuildwheel.toml.inc`."""
+"""The directory in source distributions with packages that the wheels require."""
+
+NEEDED_SDIST = f"{NEEDED}/{RUNTIME.replace('-', '_')}-{RUNTIME_VERSION}.tar.gz"
+"""The copy of this package in the source distributions of models that need it."""
 
 
 def runtime_template() -> Template:

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import EnvironmentProblemError, ModelwheelError, UsageError, WheelError
+from ..packaging.runtime import NEEDED
 from ..packaging.sdist import unpack
 from ..packaging.template import SOURCE_DATE_EPOCH
 from ..platforms import PLATFORMS, SYSTEM_OF_TAG_WORD, SYSTEMS, WHEEL_PLATFORMS, host_system
@@ -160,6 +161,17 @@ def _settings() -> dict[str, str]:
     return {name: value for name, value in settings.items() if name not in os.environ}
 
 
+def _before_test(project: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """`before-test` of a project that needs modelwheel-runtime, for environments of uv, which have no pip."""
+    if not environment["CIBW_BUILD_FRONTEND"].startswith("build[uv]"):
+        return {}
+    # The file itself, as in `cibuildwheel.toml.inc`: never the newest version that some index has.
+    needed = sorted(path.name for path in (project / NEEDED).glob("*.tar.gz"))
+    if not needed:
+        return {}
+    return {"CIBW_BEFORE_TEST": f"uv pip install {{project}}/{NEEDED}/{needed[0]}"}
+
+
 def _build(
     sdist: Path,
     selection: Selection,
@@ -170,6 +182,7 @@ def _build(
     with tempfile.TemporaryDirectory(prefix="modelwheel-sdist-") as directory:
         project = unpack(sdist, Path(directory))
         compiled = {path.name for path in project.glob("platforms/*")}
+        environment = {**_before_test(project, environment), **environment}
     _require_machine_code(sdist, compiled, find_identifiers(sdist, selection, environment))
     # Wheels appear in `out` all together, after the last one has passed its tests.
     with _aside(out) as finished:

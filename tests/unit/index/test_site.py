@@ -207,7 +207,10 @@ def test_catalogue_tells_what_there_is_to_know(wheels: Path, tmp_path: Path) -> 
     write_site([wheels], tmp_path / "site", "https://example.org/models")
     page = Page(tmp_path / "site" / "index.html")
     text = " ".join(page.text.split())
-    install = "pip install --index-url https://example.org/models/simple/ model-jet-tagger"
+    install = (
+        "pip install --index-url https://example.org/models/simple/ --require-hashes "
+        "-r https://example.org/models/simple/model-jet-tagger/requirements-0.10.0.txt"
+    )
     expected = [install, "model-jet-tagger 0.10.0", "Older: 0.9.0", "image float32"]
     expected += ["[batch, 8, 8, 1] input", "[batch * 3, 2]", "[batch, 10] output"]
     expected += ["x86-64-v3", "Apache-2.0", "CC-BY-4.0", COMMIT, TREE, "weights 2.0 KiB"]
@@ -399,7 +402,9 @@ def test_configuration_for_uv(tmp_path: Path) -> None:
 def test_a_model_without_requirements_has_one_line(tmp_path: Path) -> None:
     make_wheel(tmp_path, "digits")
     site = write_site([tmp_path], tmp_path / "site", "https://example.org/").directory
-    expected = "pip install --index-url https://example.org/simple/ model-digits"
+    api = "https://example.org/simple/"
+    file = f"{api}model-digits/requirements-1.0.0.txt"
+    expected = f"pip install --index-url {api} --require-hashes -r {file}"
     assert install_codes(site)[0] == expected
 
 

@@ -3,6 +3,8 @@
 An index of modelwheel only serves models and the runtime package, so every other requirement has to
 come from the reader's default index. `--extra-index-url` would do that in one line, but pip then takes
 each name from whichever index has the newest version: anybody could publish a model's name elsewhere.
+A machine's own configuration may have such an index, too, which `--index-url` does not replace; so every
+text for pip has hashes, and takes no other file whoever offers it.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -30,6 +33,8 @@ class Install:
     """A part of pyproject.toml."""
     requirements: str
     """A requirements file with the hashes of all wheels."""
+    origin: str
+    """A sentence: which index each requirement comes from."""
 
 
 def install_texts(
@@ -43,23 +48,57 @@ def install_texts(
         index_url: Its simple API.
     """
     project, version = release[0].project, str(release[0].version)
-    here = {wheel.project for wheel in index}
-    required = list(dict.fromkeys(r for wheel in release for r in wheel.requires))
-    ours = [r for r in required if canonicalize_name(r.name) in here]
-    others = [str(r) for r in required if canonicalize_name(r.name) not in here]
+    ours, others = _divide(release, index)
     return Install(
-        pip="\n".join(_pip_lines(project, ours, others, index_url)),
+        pip="\n".join(_pip_lines(requirements_path(project, version), others, index_url)),
         uv=_uv_text(project, version, ours, index_url),
         requirements="\n".join(_requirement_lines(release, index, ours, others, index_url)),
+        origin=origin_text(release, index),
     )
 
 
-def _pip_lines(
-    project: str, ours: Sequence[Requirement], others: Sequence[str], index_url: str
-) -> Iterator[str]:
+def origin_text(release: Sequence[IndexedWheel], index: Sequence[IndexedWheel]) -> str:
+    """Which index a release and what it requires come from."""
+    ours, others = _divide(release, index)
+    here = " and ".join([release[0].project, *(canonicalize_name(r.name) for r in ours)])
+    elsewhere = f"{', '.join(others)} from your default index" if others else "nothing else needed"
+    return f"{here} from this index alone; {elsewhere}."
+
+
+def render_requirements(index: Sequence[IndexedWheel]) -> dict[str, bytes]:
+    """For each version of each project a requirements file with hashes, by its path in the site.
+
+    Args:
+        index: All wheels, sorted by project and version.
+    """
+    files = {}
+    for (project, version), group in groupby(index, key=lambda w: (w.project, str(w.version))):
+        ours, others = _divide(release := list(group), index)
+        lines = _requirement_lines(release, index, ours, others, None)
+        path = f"simple/{requirements_path(project, version)}"
+        files[path] = "".join(f"{line}\n" for line in lines).encode()
+    return files
+
+
+def requirements_path(project: str, version: str) -> str:
+    """The path of a requirements file below the simple API."""
+    return f"{project}/requirements-{version}.txt"
+
+
+def _divide(
+    release: Sequence[IndexedWheel], index: Sequence[IndexedWheel]
+) -> tuple[list[Requirement], list[str]]:
+    """What a release requires: what this index has, and the rest."""
+    here = {wheel.project for wheel in index}
+    required = list(dict.fromkeys(r for wheel in release for r in wheel.requires))
+    ours = [r for r in required if canonicalize_name(r.name) in here]
+    return ours, [str(r) for r in required if r not in ours]
+
+
+def _pip_lines(path: str, others: Sequence[str], index_url: str) -> Iterator[str]:
     if others:
         yield f"pip install {shlex.join(others)}"
-    yield f"pip install --index-url {shlex.join([index_url, *map(str, ours), project])}"
+    yield f"pip install --index-url {shlex.join([index_url, '--require-hashes', '-r', index_url + path])}"
 
 
 def _uv_text(project: str, version: str, ours: Sequence[Requirement], index_url: str) -> str:
@@ -87,11 +126,12 @@ def _requirement_lines(
     index: Sequence[IndexedWheel],
     ours: Sequence[Requirement],
     others: Sequence[str],
-    index_url: str,
+    index_url: str | None,
 ) -> Iterator[str]:
     if others:  # one file has one index, and hashes for all packages or for none
         yield f"# first: pip install {shlex.join(others)}"
-    yield f"--index-url {index_url}"
+    if index_url is not None:
+        yield f"--index-url {index_url}"
     yield from _pinned(release)
     for requirement in ours:
         yield from _pinned(_newest(requirement, index))

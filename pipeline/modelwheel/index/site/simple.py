@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from urllib.parse import quote
 
+from .install import origin_text
 from .rendering import render
 from .wheels import IndexedWheel
 
@@ -34,11 +35,18 @@ def render_simple(wheels: Sequence[IndexedWheel], base_url: str | None) -> dict[
     files[f"simple/{_JSON}"] = _dump_json({"projects": [{"name": name} for name in names]})
     for name, group in groupby(wheels, key=lambda wheel: wheel.project):
         # From simple/NAME/ up to the wheels: such a site works at any address.
-        links = [_link(wheel, base_url or "../../") for wheel in group]
-        files[f"simple/{name}/{_HTML}"] = render(
-            "project.html.j2", api_version=API_VERSION, name=name, links=links
-        )
+        releases = list(group)
+        links = [_link(wheel, base_url or "../../") for wheel in releases]
         versions = list(dict.fromkeys(link["version"] for link in links))
+        newest = [wheel for wheel in releases if wheel.version == releases[-1].version]
+        files[f"simple/{name}/{_HTML}"] = render(
+            "project.html.j2",
+            api_version=API_VERSION,
+            name=name,
+            links=links,
+            origin=origin_text(newest, wheels),
+            versions=versions,
+        )
         files[f"simple/{name}/{_JSON}"] = _dump_json(
             {"name": name, "versions": versions, "files": [_file(link) for link in links]}
         )

@@ -15,6 +15,7 @@ from ...errors import UsageError
 from ...wheelfile.collect import find_wheels
 from ...wheelfile.reports import find_companions
 from .catalogue import render_catalogue
+from .install import render_requirements
 from .simple import render_simple
 from .wheels import IndexedWheel, ModelWheel, read_wheels
 
@@ -63,6 +64,7 @@ def write_site(
     wheels = read_wheels(found)
     models = [wheel for wheel in wheels if isinstance(wheel, ModelWheel)]
     files = render_simple(wheels, address)
+    files |= render_requirements(wheels)
     files |= render_catalogue(wheels, address, None if address else index_url)
     files[".nojekyll"] = b""  # GitHub Pages would otherwise run the files through Jekyll
     out.parent.mkdir(parents=True, exist_ok=True)
