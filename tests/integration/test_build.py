@@ -16,6 +16,7 @@ from modelwheel.errors import UnsupportedModelError
 from modelwheel.wheelfile.wheel import open_wheel
 from tests.support.commands import Modelwheel
 from tests.support.interrupting import Rebuilt
+from tests.support.mounts import mounting, read_only
 from tests.support.wheels import EVERYWHERE, HOST, LEVELS, LOWEST, REFUSED, SPECS, Built
 
 pytestmark = pytest.mark.slow
@@ -311,6 +312,28 @@ def test_measured_costs_are_kept_and_used(
     elsewhere = copy_spec(built, "kinds", tmp_path / "there")
     shutil.copy(lock, elsewhere.parent)
     assert modelwheel.missing(elsewhere) == []
+
+
+# --- stores of others -----------------------------------------------------------------------------
+
+
+def test_a_read_only_store_serves_a_build_whose_results_are_all_there(
+    modelwheel: Modelwheel, built: Built, tmp_path: Path
+) -> None:
+    """On a read-only file system, and where another user's store is this one's signed upstream."""
+    prefix = mounting(read_only(modelwheel.cache), modelwheel.cache)
+    if not prefix:
+        pytest.skip("needs the right to mount a file system (unshare)")
+    spec, wheel = built.spec("mlp"), built.wheel("mlp")
+    (result,) = Modelwheel(modelwheel.cache, prefix).build(spec, "--out", tmp_path / "dist")
+    assert (result["run"], Path(result["wheel"]).read_bytes()) == ([], wheel.read_bytes())
+    # What is not there fails before any work, in one sentence, and what was built before stays.
+    changed = copy_spec(built, "mlp", tmp_path)
+    edit(changed, "batch_sizes: [1, 4]", "batch_sizes: [1, 3]")
+    said = Modelwheel(modelwheel.cache, prefix)(
+        "build", changed, "--out", tmp_path / "dist", code=10
+    )
+    assert "the file system is read-only: make it writable, or set MODELWHEEL_CACHE_DIR" in said.err
 
 
 # --- interruptions --------------------------------------------------------------------------------

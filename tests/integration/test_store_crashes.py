@@ -63,6 +63,32 @@ def test_a_kill_at_any_moment_leaves_all_or_nothing(tmp_path: Path, milliseconds
         assert store.publish(KEY, made) == store.lookup(KEY)
 
 
+KILLED_AT_THE_RECORD = """
+import os
+from modelwheel.store import store as module
+
+def die(path, content, aside, **_):
+    aside.write_bytes(content)
+    os._exit(9)
+
+module.write_atomically = die
+root, made = map(pathlib.Path, sys.argv[1:3])
+Store(root).publish(action_key("test", input=1), made)
+"""
+
+
+def test_a_kill_before_the_record_is_in_place_leaves_nothing_for_long(tmp_path: Path) -> None:
+    made = make(tmp_path / "made")
+    process = start(KILLED_AT_THE_RECORD, tmp_path / "store", made)
+    process.communicate(timeout=60)
+    assert process.returncode == 9
+    with open_store(tmp_path / "store") as store:
+        store.publish(KEY, made)
+    left = {path for path in (tmp_path / "store").rglob("*") if path.is_file()}
+    assert {path.parent.parent.name for path in left} == {"store", "blobs", "actions"}
+    assert len(left) == 1 + len(CONTENT) + 1  # the lock of `tmp`, blobs, the record
+
+
 RACE = """
 root, made = map(pathlib.Path, sys.argv[1:3])
 for round in range(20):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import threading
 import time
@@ -64,6 +66,33 @@ def _diamond(**actions: Callable[[], object]) -> list[Step]:
         ToyJob("right", ("top",), actions.get("right", none)),
         ToyLocal("bottom", ("left", "right"), actions.get("bottom", none)),
     ]
+
+
+# --- disks ----------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_fails_the_step_that_meets_it_and_keeps_the_others(store: Store) -> None:
+    def fill() -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(store.root / "tmp" / "object.o"))
+
+    (outcome,) = _run(store, _diamond(bottom=fill))
+    ((name, error),) = outcome.errors
+    assert name == "bottom"
+    assert error.exit_code == 10
+    assert str(error) == (
+        f"cannot read or write {store.root / 'tmp' / 'object.o'}: the disk is full: free some space, "
+        "or set MODELWHEEL_CACHE_DIR to a directory elsewhere"
+    )
+    (outcome,) = _run(store, _diamond())
+    assert (outcome.run, set(outcome.cached)) == (["bottom"], {"top", "left", "right"})
+
+
+def test_a_mistake_of_a_step_is_not_taken_for_a_disk_error(store: Store) -> None:
+    def miss() -> None:
+        raise FileNotFoundError(errno.ENOENT, "No such file", "x")
+
+    with pytest.raises(FileNotFoundError):
+        _run(store, [ToyLocal("step", (), miss)])
 
 
 # --- results --------------------------------------------------------------------------------------

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import tempfile
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from modelwheel.errors import SourceError
+from modelwheel.errors import SourceError, StoreError
 from modelwheel.source.fetch import fetch, source_key, tree_sha256
 from modelwheel.spec.sources import DirectorySource
 from modelwheel.store.store import Store
 from tests.support.portability import IS_WINDOWS, both_systems
-from tests.support.sources import MODEL, POINTER, TREE, directory_source, read, refusal, write
+from tests.support.sources import (
+    MODEL,
+    POINTER,
+    TREE,
+    archive_source,
+    directory_source,
+    read,
+    refusal,
+    write,
+)
 
 pytestmark = pytest.mark.usefixtures(both_systems.__name__)
 
@@ -156,3 +167,22 @@ def test_too_many_files_are_refused(
     for number in range(17):
         (model / str(number)).touch()
     assert "more than 20 files" in refusal(directory_source(model), store)
+
+
+def test_a_model_in_a_read_only_store_is_fetched_without_a_lock(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tmp_path / "model.zip"
+    with zipfile.ZipFile(model, "w") as archive:
+        for name, content in MODEL.items():
+            archive.writestr(name, content)
+    source = archive_source(model.as_uri(), hashlib.sha256(model.read_bytes()).hexdigest())
+    first = fetch(source, store)
+    model.unlink()
+
+    def refuse(*_: object) -> None:
+        raise StoreError("the file system is read-only")
+
+    monkeypatch.setattr(Store, "lock", refuse)
+    again = fetch(source, Store(store.root))
+    assert (again.key, read(again.directory)) == (first.key, MODEL)
