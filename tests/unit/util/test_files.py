@@ -90,3 +90,22 @@ def test_elsewhere_a_refused_rename_fails_at_once(
     with pytest.raises(PermissionError):
         write_atomically(tmp_path / "file", b"new")
     assert len(attempts) == 1
+
+
+@pytest.mark.skipif(IS_WINDOWS, reason="no such permissions and paths there")
+def test_a_tree_that_a_hostile_program_left_is_removed(tmp_path: Path) -> None:
+    """Deeper than Python's functions may call each other, longer than a path may be, unreadable."""
+    top, deep = tmp_path / "top", tmp_path / "top"
+    top.mkdir()
+    for _ in range(1100):  # from the inside out, because no path to the innermost one can be used
+        outer = tmp_path / "outer"
+        outer.mkdir()
+        deep.rename(outer / "d")
+        outer.rename(deep)
+    (top / "file").write_text("")
+    (top / "closed" / "inner").mkdir(parents=True)
+    (top / "closed" / "inner").chmod(0)
+    (top / "closed").chmod(0)
+    (top / "link").symlink_to(tmp_path)
+    remove_tree(top)
+    assert list(tmp_path.iterdir()) == []
