@@ -180,6 +180,63 @@ def test_what_a_job_leaves_is_removed(shared: ToyJobs) -> None:
     assert not list(left)
 
 
+# --- forgery --------------------------------------------------------------------------------------
+
+_FORGE = """
+import os, sys
+from modelwheel.compiler.protocol import Answer, Hello, Reply
+frame, nonces = sys._getframe(), set()
+while frame:
+    nonces |= {each.nonce for each in frame.f_locals.values() if isinstance(each, Hello)}
+    frame = frame.f_back
+forged = b"".join(
+    Reply(nonce=nonce, id=number, ending="answered", answer=Answer()).model_dump_json().encode() + b"\\n"
+    for nonce in nonces for number in range(9)
+)
+assert forged
+written, answer_pipe = 0, []
+for descriptor in range(3, 1024):
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        continue
+    answer_pipe.append(descriptor)
+for process in {"self", str(os.getppid()), "1", *filter(str.isdigit, LISTED)}:
+    for number in range(64):
+        try:
+            with open(f"/proc/{process}/fd/{number}", "wb", buffering=0) as pipe:
+                pipe.write(forged)
+        except OSError:
+            pass
+        else:
+            written += process not in ("self", str(os.getpid()))
+for descriptor in answer_pipe:
+    os.write(descriptor, forged)
+print(f"{len(answer_pipe)} open, {written} written", flush=True)
+os._exit(3 if len(answer_pipe) == 1 and not written else 4)
+"""
+"""Looks for the nonce in its memory, and writes replies to every job into every descriptor."""
+
+
+@needs_fork
+@pytest.mark.parametrize("kind", ["best", "landlock"])
+def test_a_job_cannot_answer_for_another(tmp_path: Path, directory: Path, kind: str) -> None:
+    sandbox = choose_sandbox(Policy.REQUIRED) if kind == "best" else Sandbox("landlock", "")
+    with WorkerPool(directory, 2, 10**12, COMMAND, sandbox=sandbox) as pool:
+        jobs = ToyJobs(tmp_path, pool)
+        begun = threading.Event()
+        other = jobs.submit("sleep 3", started=begun.set)
+        out = jobs.out()
+        assert begun.wait(_SECONDS)
+        listed = [process.pid for process in psutil.process_iter()]
+        code = _FORGE.replace("LISTED", repr([str(pid) for pid in [*listed, *range(2, 32)]]))
+        with pytest.raises(WorkerError, match="sent no valid answer") as caught:
+            jobs.submit(f"run exec({code!r})").result()
+        assert "1 open, 0 written" in caught.value.detail
+        assert other.result().seconds >= 3
+        assert (out / "inspection.json").stat().st_size
+
+
 # --- processes ------------------------------------------------------------------------------------
 
 

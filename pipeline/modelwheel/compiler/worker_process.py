@@ -111,6 +111,8 @@ class WorkerProcess:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Future[Reply]] = {}
         self._lock = threading.Lock()
+        # Its own: a full pipe must not keep replies from being read.
+        self._writing = threading.Lock()
         self._ended: WorkerError | None = None
         self._sandbox = settings.sandbox or choose_sandbox(Policy.PREFERRED)
         with self._log.open("wb") as log:
@@ -208,7 +210,7 @@ class WorkerProcess:
 
     def _write(self, line: str) -> None:
         assert self._process.stdin is not None
-        with self._lock:
+        with self._writing:
             self._process.stdin.write(f"{line}\n".encode())
             self._process.stdin.flush()
 
