@@ -27,10 +27,12 @@ KERNELS = [
     for level in LEVELS.values()
     if level.architecture == host_platform().architecture
 ]
+FUZZ = [path.stem for path in sorted(CPP.glob("fuzz/fuzz_*.cpp"))]
+"""Over their corpus; `test_fuzzing` looks for more."""
 TESTS = {
     "default": [*RUNTIME, *INTERFACES, *KERNELS],
     # To the kernels x86-64-v2 is what x86-64 is.
-    "asan": [*RUNTIME, *INTERFACES, *(name for name in KERNELS if not name.endswith("_v2"))],
+    "asan": [*RUNTIME, *INTERFACES, *FUZZ, *(n for n in KERNELS if not n.endswith("_v2"))],
     "tsan": ["interfaces_instance_pool"],
 }
 
@@ -69,8 +71,11 @@ def test_ctest_knows_the_same_tests(preset: str, builds: dict[str, Path]) -> Non
 
 def test_every_source_belongs_to_a_target(builds: dict[str, Path]) -> None:
     """A source without a target is a test that nothing runs."""
-    commands = json.loads((builds["default"] / "compile_commands.json").read_text(encoding="utf-8"))
-    compiled = {Path(command["file"]).resolve() for command in commands}
+    compiled = {
+        Path(command["file"]).resolve()
+        for preset in ("default", "asan")
+        for command in json.loads((builds[preset] / "compile_commands.json").read_text("utf-8"))
+    }
     sources = {path.resolve() for pattern in ("*.c", "*.cpp") for path in CPP.rglob(pattern)}
     assert len(sources) > 15
     assert sorted(sources - compiled) == []

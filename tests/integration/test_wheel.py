@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shutil
 import sys
@@ -195,6 +196,35 @@ assert after.tobytes() == before.tobytes()
 assert abs(after - y).max() < 1e-6
 """
     python(built, script, TF_ENABLE_ONEDNN_OPTS="0", TF_CPP_MIN_LOG_LEVEL="3")
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+@pytest.mark.parametrize(
+    ("other", "call"),
+    [
+        ("torch", "(torch.ones(64, 64) @ torch.ones(64, 64)).sum().item()"),
+        ("onnxruntime", "onnxruntime.get_available_providers()"),
+    ],
+)
+def test_other_libraries_and_the_model_live_in_one_process(
+    built: Built, other: str, call: str, order: str
+) -> None:
+    """Neither is a dependency of anything here: they are tested where they are installed."""
+    if importlib.util.find_spec(other) is None:
+        pytest.skip(f"{other} is not installed")
+    use = f"import {other}; {call}\n"
+    script = f"""
+import numpy as np
+x = np.random.default_rng(1).standard_normal((7, 4)).astype(np.float32)
+{use if order == "before" else ""}
+import model_mlp
+before = model_mlp.Model()(x)
+{use}
+assert model_mlp.Model()(x).tobytes() == before.tobytes()
+print(before.tobytes().hex())
+"""
+    alone = python(built, script.replace(use, ""))
+    assert python(built, script).out == alone.out
 
 
 @pytest.mark.parametrize("name", SPECS)
