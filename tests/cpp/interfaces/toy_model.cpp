@@ -19,7 +19,7 @@ bool run_rows(const void *const *in, void *const *out, char *) {
       static_cast<float *>(out[0])[i] = 2 * x[i] + static_cast<float>(n[row]);
     static_cast<bool *>(out[1])[row] = n[row] > 0;
     static_cast<std::int64_t *>(out[2])[2 * row] = n[row];
-    static_cast<std::int64_t *>(out[2])[2 * row + 1] = -n[row];
+    static_cast<std::int64_t *>(out[2])[2 * row + 1] = -std::int64_t{n[row]};
   }
   toy_last_x.assign(x, x + 2 * kRows);
   const bool failed = toy_fail_next;
