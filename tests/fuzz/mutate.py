@@ -57,6 +57,20 @@ def mutate_bytes(random: Random, seed: bytes, seeds: Sequence[bytes]) -> bytes:
     return bytes(content)
 
 
+def mutate_header(random: Random, seed: bytes, seeds: Sequence[bytes]) -> bytes:
+    """Exchanges numbers of a binary format, mostly in its first bytes."""
+    if random.random() < 0.2:
+        return mutate_bytes(random, seed, seeds)
+    content = bytearray(seed)
+    for _ in range(random.choice((1, 2, 3, 8))):
+        near = random.random() < 0.7
+        at = random.randrange(min(len(content), 1024) if near else len(content))
+        size = random.choice((1, 2, 4, 8))
+        number = random.choice((*_NUMBERS, random.randrange(256))) % (1 << 8 * size)
+        content[at : at + size] = number.to_bytes(size, "little")
+    return bytes(content[: len(seed)])
+
+
 def mutate_json(random: Random, seed: bytes, seeds: Sequence[bytes]) -> bytes:
     """Exchanges, removes and adds values of a JSON text; sometimes bytes."""
     if random.random() < 0.3:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from modelwheel.assembly.manifest import Manifest
 from modelwheel.assembly.tune_lock import read_costs
+from modelwheel.audit.formats.read import parse as parse_library
 from modelwheel.audit.platform_tag import parse as parse_platform_tag
 from modelwheel.config import FILE_NAME, load_config
 from modelwheel.errors import ModelwheelError
@@ -45,11 +46,21 @@ from modelwheel.wheelfile.reports import (
 )
 from modelwheel.wheelfile.sizes import read_sizes
 from modelwheel.wheelfile.wheel import parse_metadata, parse_name
-from tests.fuzz.mutate import Mutator, mutate_bytes, mutate_json, mutate_tar, mutate_zip
+from tests.fuzz.mutate import (
+    Mutator,
+    mutate_bytes,
+    mutate_header,
+    mutate_json,
+    mutate_tar,
+    mutate_zip,
+)
 from tests.support import described
 from tests.support.index_wheels import add_measurements, make_wheel
 
 ROOT = Path(__file__).parents[2]
+SEEDS = Path(__file__).parent / "seeds"
+"""Small shared libraries: `int f(int a) { return 3 * a + 1; }`, linked by zig cc."""
+
 CORPUS = Path(__file__).parent / "corpus"
 """Inputs that once broke a parser, by target; all of them are run in every test."""
 
@@ -299,6 +310,11 @@ TARGETS: Mapping[str, Target] = {
         lambda content, _: read_job(content.decode(errors="replace")),
         lambda: [b'{"sdist": "a-1.tar.gz", "platform": "linux-x86_64", "python": "3.11"}'],
         mutate_json,
+    ),
+    "library": Target(
+        lambda content, _: [binary.image for binary in parse_library("a.so", content)],
+        lambda: [path.read_bytes() for path in sorted(SEEDS.iterdir())],
+        mutate_header,
     ),
     "names": Target(
         lambda content, _: _names(content),

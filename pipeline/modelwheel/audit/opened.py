@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-import lief
 from packaging.tags import Tag
 
 from ..assembly.manifest import Manifest
@@ -19,14 +18,11 @@ from ..versions import RUNTIME
 from ..wheelfile.contents import Contents, open_contents
 from ..wheelfile.wheel import Wheel
 from . import platform_tag
-from .formats import elf, macho, pe
 from .formats.binary import Binary
+from .formats.read import MAGIC, read_binaries
 from .platform_tag import PlatformTag
 
 Role: TypeAlias = Literal["library", "extension", "other"]
-
-_MAGIC = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ")
-"""The first bytes of ELF, of Mach-O (64 and 32 bits, several architectures), and of PE."""
 
 _LIBRARY = re.compile(r"(model_\w+)/(lib/lib\1\.(so|dylib)|\1\.dll)")
 _EXTENSION = re.compile(r"\w+/_core\.[^/]+\.(so|pyd)")
@@ -133,26 +129,12 @@ class OpenedWheel:
         for name, file in self.wheel.open_members():
             # By content and not by name: a binary that does not belong here may have any name.
             start = file.read(4)
-            if start.startswith(_MAGIC):
-                yield from self._parse(name, start + file.read())
-
-    def _parse(self, member: str, content: bytes) -> Iterator[Binary]:
-        lief.logging.disable()  # LIEF logs to standard output
-        # LIEF's general parser would guess the format, and reads no .pdata of PE unless it is asked to.
-        if content.startswith(b"\x7fELF"):
-            parsed = lief.ELF.parse(content)
-            found = [] if parsed is None else [elf.read(member, parsed)]
-        elif content.startswith(b"MZ"):
-            options = lief.PE.ParserConfig()
-            options.parse_exceptions = True
-            image = lief.PE.parse(content, options)
-            found = [] if image is None else [pe.read(member, image)]
-        else:
-            file = lief.MachO.parse(content)
-            found = [] if file is None else macho.read(member, file)
-        if not found:
-            raise WheelError(f"{self.name}: {member} cannot be parsed; build the wheel again")
-        yield from found
+            if start.startswith(MAGIC):
+                self.wheel.require_size(name, self.wheel.members[name].size)
+                try:
+                    yield from read_binaries(name, start + file.read())
+                except WheelError as error:
+                    raise WheelError(f"{self.name}: {error}") from None
 
 
 def open_wheel(path: Path) -> OpenedWheel:

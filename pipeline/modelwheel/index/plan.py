@@ -254,6 +254,13 @@ def _refusals(distribution: _Distribution, size: int, rules: Rules) -> Iterator[
             f"tagged {native[0]}: for this machine only; `modelwheel wheel` makes wheels to share "
             "(--any-index uploads it anyway)"
         )
+    if "+" in distribution.version and not rules.any_index:
+        # The version specifiers of PyPA: "Local version identifiers SHOULD NOT be used when publishing
+        # upstream projects to a public index server"; PyPI and others refuse them.
+        yield (
+            f"the version {distribution.version} has a local part, which public indexes refuse: set "
+            "model.version without it (--any-index uploads it anyway)"
+        )
     if size > rules.max_bytes:
         yield (
             f"is {size / 2**20:.1f} MiB; the index accepts {rules.max_bytes / 2**20:.1f} MiB: compile "

@@ -11,7 +11,9 @@ import pytest
 from modelwheel.errors import PublishError
 from modelwheel.index import client
 from modelwheel.index.client import IndexedFile, PackageIndex
+from modelwheel.index.plan import Rules, make_plan
 from modelwheel.util.http import Patience
+from tests.support.index_wheels import make_wheel
 from tests.unit.util.test_http import answer, server
 
 QUICK = Patience(attempts=1, timeout=5)
@@ -70,3 +72,12 @@ def test_an_index_with_tls_lists_no_file_without() -> None:
 def test_pages_that_are_something_else(content: bytes, kind: str) -> None:
     with pytest.raises(PublishError, match="is not a page of a package index"):
         client.parse_page(content, kind, "https://host/a/", "a")
+
+
+def test_a_local_version_is_not_published(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "a", version="1.0+local")
+    with server(answer(404)) as (address, _), PackageIndex(address, QUICK) as index:
+        (refused,) = make_plan([wheel], address, index, Rules()).files
+        (allowed,) = make_plan([wheel], address, index, Rules(any_index=True)).files
+    assert "the version 1.0+local has a local part" in refused.reason
+    assert (refused.action, allowed.action) == ("refuse", "upload")

@@ -24,7 +24,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from .document import Document, UnreadableError
+from .document import MAX_DEPTH, Document, UnreadableError
 from .problems import KeyPath, Position
 
 _Scalar: TypeAlias = str | int | float | bool | None
@@ -44,6 +44,8 @@ _WORDS: dict[str, bool | None] = {
 }
 # As in the JSON reader; here, what is longer is text.
 _MAX_NUMBER_LENGTH = 40
+
+_MAX_OPEN = 200
 
 _TAG = "tag:yaml.org,2002:"
 _SCALAR_TAGS: dict[str, Callable[[_Scalar], bool]] = {
@@ -76,6 +78,7 @@ def read_into(document: Document, text: str) -> None:
     Raises:
         UnreadableError: The text is not YAML, or not one document that is a mapping.
     """
+    _require_few_open(text)
     try:
         _Reader(document, yaml.parse(text, Loader=_quick_loader())).read()
     except _REFUSED:
@@ -89,6 +92,19 @@ def read_into(document: Document, text: str) -> None:
             wrong = "is not valid YAML: an escape (`\\U...`) stands for no character of Unicode"
             raise UnreadableError(Position(1, 1), (), wrong, "Write the character itself") from None
         raise UnreadableError(Position(1, 1), (), "is not valid YAML") from None
+
+
+def _require_few_open(text: str) -> None:
+    """Refuses very many open brackets before PyYAML's scanner, which looks at all of them for each token."""
+    depth = 0
+    # Also those in quoted text: no sentence leaves hundreds of them open.
+    for match in re.finditer(r"[\[\]{}]", text):
+        depth = depth + 1 if match.group() in "[{" else max(0, depth - 1)
+        if depth > _MAX_OPEN:
+            before = text[: match.start()]
+            position = Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
+            wrong = f"nested more than {MAX_DEPTH} levels deep"
+            raise UnreadableError(position, (), wrong, "No spec needs that: flatten it")
 
 
 def _quick_loader() -> Any:
