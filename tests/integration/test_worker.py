@@ -154,7 +154,7 @@ def test_a_frozen_signature(laboratory: Laboratory) -> None:
     assert mixed.outputs[0].shape == (4, 8)
     names = FrozenSignature.load(laboratory.freeze("names") / "signature.json")
     assert [t.c_name for t in names.inputs] == ["_1st", "detector_energy"]
-    assert [t.c_name for t in names.outputs] == ["score_raw", "score_raw_2"]
+    assert [t.c_name for t in names.outputs] == ["score_raw_2", "score_raw"]
 
 
 _FROZEN = (

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from modelwheel.assembly.manifest import Model
+from modelwheel.assembly.manifest import Manifest, Model
 from modelwheel.packaging.project import render_project
 from tests.support.index_wheels import make_manifest
 
 
-def render_model(directory: Path, bindings: str) -> Path:
+def render_model(directory: Path, bindings: str, described: Manifest | None = None) -> Path:
     """Renders the template for a model without machine code; returns the directory."""
-    described = make_manifest("digits").model_copy(update={"levels": ("x86-64",)})
+    described = described or make_manifest("digits").model_copy(update={"levels": ("x86-64",)})
     model = Model.model_validate({**described.model.model_dump(), "bindings": bindings})
     platform = directory / "platforms" / "linux-x86_64"
     platform.mkdir(parents=True)

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Literal
 
-from ..spec.names import is_keyword
+from ..spec.names import to_tensor_identifier
 from ..util.records import JsonRecord
 
 GRAPH, CONFIG, SIGNATURE = "graph.pb", "config.pb", "signature.json"
@@ -50,19 +49,21 @@ class FrozenSignature(JsonRecord):
 def c_names(names: Iterable[str]) -> tuple[str, ...]:
     """A different C identifier for every name, as similar to it as possible.
 
-    They are used with a prefix (`arg_x`, `result_y`) and alone, as names of parameters and members,
-    so a `_` is appended to keywords.
+    They are used with a prefix (`arg_x`, `result_y`) and alone, as names of parameters and members; see
+    `to_tensor_identifier`. A name that can stay as it is keeps its identifier, so that an identifier is
+    never another tensor's name.
     """
-    found: dict[str, None] = {}
+    names = tuple(names)
+    wanted = {name: to_tensor_identifier(name) for name in names}
+    taken = {name for name in names if wanted[name] == name}
+    found = []
     for name in names:
-        base = re.sub(r"[^A-Za-z0-9_]", "_", name)
-        if not re.match(r"[A-Za-z_]", base):
-            base = f"_{base}"
-        if is_keyword(base):
-            base = f"{base}_"
-        candidate, number = base, 2
+        candidate, number = wanted[name], 2
         # Different names may become the same identifier: `a/b` and `a.b`.
-        while candidate in found:
-            candidate, number = f"{base}_{number}", number + 1
-        found[candidate] = None
+        while candidate in taken and candidate != name:
+            # Again through the rule: the number could make it a macro, as in `M_SQRT1_2`.
+            candidate = to_tensor_identifier(f"{wanted[name]}_{number}")
+            number += 1
+        taken.add(candidate)
+        found.append(candidate)
     return tuple(found)

@@ -86,7 +86,7 @@ class InspectRequest(JobRequest):
 class FreezeRequest(JobRequest):
     """Freeze one signature at one batch size; the outputs are a graph and a `FrozenSignature`."""
 
-    VERSION = 1
+    VERSION = 2
     INPUTS = SavedModelInput
     OUTPUTS = (GRAPH, CONFIG, SIGNATURE)
 

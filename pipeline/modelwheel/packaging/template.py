@@ -17,13 +17,14 @@ No two overlays of one project have a file in the same place.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..store.keys import action_key
 from ..util.files import digest_file
 from .facts import template_facts
+from .languages import FILTERS
 
 if TYPE_CHECKING:
     import jinja2
@@ -141,20 +142,6 @@ def _environment(template: Template) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(_FILTERS)
+    environment.filters.update(FILTERS)
     environment.globals.update(template_facts())
     return environment
-
-
-def _quote_toml(text: str) -> str:
-    """A TOML basic string (also valid JSON)."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'
-
-
-def _one_comment_line(text: str) -> str:
-    """Text that stays inside a C or C++ comment: no line end, no comment end, no trigraph."""
-    return " ".join(text.split()).replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
-
-
-_FILTERS: dict[str, Callable[[str], str]] = {"toml": _quote_toml, "comment": _one_comment_line}

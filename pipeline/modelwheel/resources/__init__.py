@@ -1,6 +1,6 @@
-"""Facts about CPUs, platforms and Pythons, as TOML: one row for each.
+"""Facts about CPUs, platforms, Pythons and the macros of C headers, as TOML: one row for each.
 
-`modelwheel.levels` and `modelwheel.platforms` validate the rows; nothing else reads the files.
+`modelwheel.levels`, `modelwheel.platforms` and `modelwheel.spec.names` read them; nothing else does.
 """
 
 from __future__ import annotations

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import keyword
 import re
+from functools import cache
 
+from .. import resources
 from ..util.names import WINDOWS_DEVICES
 from .fields import mistake
 
@@ -28,10 +30,12 @@ concept consteval constinit const_cast decltype delete dynamic_cast explicit exp
 namespace new noexcept not not_eq operator or or_eq private protected public reinterpret_cast
 requires static_cast template this throw try typeid typename using virtual wchar_t xor xor_eq
 """)
-# `std` would hide the standard library inside the model's namespace; the rest are macros that GCC
-# or the C headers define.
-_TAKEN = _words("assert errno linux offsetof posix setjmp std stderr stdin stdout unix")
+# `std` would hide the standard library inside the model's namespace; the others are macros with
+# parameters, or of some compilers.
+_TAKEN = _words("assert linux offsetof posix setjmp std unix")
 _OURS = _words("modelwheel tfaot tfaot_model")
+# In the generated C++ class and Python stub, these stand beside the names of inputs and outputs.
+_BESIDE_TENSORS = frozenset(["Outputs", "evaluate", "self"])
 
 _RESERVED = {
     **dict.fromkeys(_TAKEN, "is a name of the C and C++ standard libraries or compilers"),
@@ -58,8 +62,8 @@ def check_model_name(name: str) -> str:
     if re.search(r"[_-]{2}|[_-]$", name):
         raise mistake("must not end with - or _, nor have two of them in a row", _propose(name))
     identifier = to_identifier(name)
-    if identifier in _RESERVED:
-        raise mistake(f"'{name}' {_RESERVED[identifier]}", f"Try '{name}-model'")
+    if reason := _reserved(identifier):
+        raise mistake(f"'{name}' {reason}", f"Try '{name}-model'")
     if identifier in WINDOWS_DEVICES:
         raise mistake(f"'{name}' is a device on Windows, not a file", f"Try '{name}-model'")
     if re.search(r"_bs\d+$", identifier):
@@ -68,9 +72,36 @@ def check_model_name(name: str) -> str:
     return name
 
 
-def is_keyword(name: str) -> bool:
-    """Whether an identifier is a keyword of C, C++ or Python, or a macro of their headers."""
-    return name in _RESERVED
+@cache
+def _macros() -> tuple[frozenset[str], re.Pattern[str]]:
+    rows = resources.read("macros.toml")
+    # None of a family ends with `_`: the names that `to_tensor_identifier` makes are in none.
+    return frozenset(rows["names"].split()), re.compile(rf"(?:{'|'.join(rows['families'])})(?<!_)")
+
+
+def _reserved(identifier: str) -> str:
+    """Why an identifier cannot be used in C, C++ and Python alike; empty if it can."""
+    names, families = _macros()
+    if identifier in names or families.fullmatch(identifier):
+        return "is a macro of the C and C++ standard libraries"
+    return _RESERVED.get(identifier, "")
+
+
+def to_tensor_identifier(name: str) -> str:
+    """The name of an input or output as an identifier of C, C++ and Python, as similar to it as possible.
+
+    It can stand alone, as the name of a parameter or of a member of a class: it is not a keyword, nor a
+    macro of the standard libraries, nor a name of the class itself.
+    """
+    identifier = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    if not re.match(r"[A-Za-z_]", identifier):
+        identifier = f"_{identifier}"
+    # Reserved for compilers ([lex.name]), which predefine many: `__FILE__`, `_Bool`.
+    if re.match(r"_[A-Z_]", identifier) and identifier.strip("_"):
+        identifier = f"x{identifier}"
+    while _reserved(identifier) or identifier in _BESIDE_TENSORS:
+        identifier = f"{identifier}_"
+    return identifier
 
 
 def _propose(name: str) -> str:
@@ -98,7 +129,7 @@ def check_namespace(namespace: str) -> str:
         wrong = f"'{namespace}' is not a C++ namespace that a program may define"
         raise mistake(wrong, "Use letters, digits and single _, parts joined by `::`")
     for part in namespace.split("::"):
-        reason = _RESERVED.get(part, "")
+        reason = _reserved(part)
         # The default namespace is reserved among names of models; Python sees no namespace.
         if reason and part != "tfaot_model" and "Python" not in reason:
             raise mistake(f"'{part}' {reason}", "Choose another namespace")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Collection
 
 _CONTROLS = (
     "\x00-\x1f\x7f-\x9f"  # C0 and C1 controls: ESC, line ends, CSI
@@ -28,7 +29,7 @@ _NOT_TEXT = (
 )
 _UNSAFE = re.compile(f"[{_CONTROLS}{_INVISIBLE}{_NOT_TEXT}]")
 
-_JOINERS = frozenset("\u180b\u180c\u180d\u180f\u200c\u200d\ufe0e\ufe0f")
+JOINERS = frozenset("\u180b\u180c\u180d\u180f\u200c\u200d\ufe0e\ufe0f")
 """Invisible characters that the spelling of some languages and of emoji needs."""
 
 _COMMAND = re.compile(
@@ -40,6 +41,30 @@ _COMMAND = re.compile(
 )
 
 
+def _number(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else unicode_escape(code)
+
+
+def unicode_escape(code: int) -> str:
+    r"""`\uNNNN` or `\UNNNNNNNN`, as C, C++, Python and TOML write a code point."""
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def escape_unsafe(
+    text: str, write: Callable[[int], str] = _number, allowed: Collection[str] = ""
+) -> str:
+    """The text with an escape for each character that must not be shown as it is.
+
+    Every other function that writes text from outside, in whatever language, is made of this one.
+
+    Args:
+        text: Any text.
+        write: Returns the escape for a code point, in the language of the text.
+        allowed: Characters that stay.
+    """
+    return _UNSAFE.sub(lambda m: m[0] if m[0] in allowed else write(ord(m[0])), text)
+
+
 def one_line(text: object) -> str:
     r"""Any text in one line that is safe for a terminal, a log and a sentence.
 
@@ -48,7 +73,7 @@ def one_line(text: object) -> str:
     >>> one_line("::stop-commands::x")
     '\\x3a:stop-commands::x'
     """
-    return _defuse(_UNSAFE.sub(_escape, str(text)))
+    return _defuse(escape_unsafe(str(text)))
 
 
 def safe_lines(text: object) -> str:
@@ -62,7 +87,7 @@ def safe_lines(text: object) -> str:
       \x3a:error::second\x07
     """
     kept = str(text).replace("\r\n", "\n")
-    return _defuse(_UNSAFE.sub(lambda m: m[0] if m[0] in "\n\t" else _escape(m), kept))
+    return _defuse(escape_unsafe(kept, allowed="\n\t"))
 
 
 def json_text(text: str) -> str:
@@ -80,13 +105,18 @@ def json_text(text: str) -> str:
     return _COMMAND.sub(lambda m: r"\u0023" if m["space"] is None else rf"{m['space']}\u003a", kept)
 
 
-def find_unsafe(text: str, allowed: str = "") -> tuple[int, str] | None:
+def _json_escape(code: int) -> str:
+    # JSON may have DEL as it is, and `json.dumps` writes it so.
+    return r"\u007f" if code == 0x7F else json.dumps(chr(code))[1:-1]
+
+
+def find_unsafe(text: str, allowed: Collection[str] = "") -> tuple[int, str] | None:
     """The first character that text written by people must not have: its index, and its number as `U+202E`.
 
     Joiners that some languages and emoji need are allowed, and so are the characters in `allowed`.
     """
     for match in _UNSAFE.finditer(text):
-        if match[0] not in _JOINERS and match[0] not in allowed:
+        if match[0] not in JOINERS and match[0] not in allowed:
             return match.start(), f"U+{ord(match[0]):04X}"
     return None
 
@@ -94,15 +124,4 @@ def find_unsafe(text: str, allowed: str = "") -> tuple[int, str] | None:
 def _defuse(text: str) -> str:
     return _COMMAND.sub(
         lambda match: r"\x23" if match["space"] is None else rf"{match['space']}\x3a", text
-    )
-
-
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return (
-        f"\\x{code:02x}"
-        if code < 0x100
-        else f"\\u{code:04x}"
-        if code < 0x10000
-        else f"\\U{code:08x}"
     )

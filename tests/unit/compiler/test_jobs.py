@@ -37,9 +37,37 @@ _V3 = LEVELS["x86-64-v3"]
 def test_names_become_identifiers() -> None:
     names = ["x", "detector/energy", "detector_energy", "1st", "a-b", "a.b", "größe", "", "class"]
     assert c_names(names) == (
-        *("x", "detector_energy", "detector_energy_2", "_1st"),
+        *("x", "detector_energy_2", "detector_energy", "_1st"),
         *("a_b", "a_b_2", "gr__e", "_", "class_"),
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "identifier"),
+    [
+        *(
+            ("NULL", "NULL_"),
+            ("PRIu64", "PRIu64_"),
+            ("PTHREAD_X", "PTHREAD_X_"),
+            ("errno", "errno_"),
+        ),
+        *(
+            ("xor", "xor_"),
+            ("lambda", "lambda_"),
+            ("Outputs", "Outputs_"),
+            ("evaluate", "evaluate_"),
+        ),
+        *(("self", "self_"), ("__FILE__", "x__FILE__"), ("_Bool", "x_Bool"), ("isnan", "isnan")),
+        *(("PRIOR", "PRIOR"), ("ENERGY", "ENERGY"), ("M_jj", "M_jj"), ("X", "X"), ("_", "_")),
+    ],
+)
+def test_reserved_names_get_an_underscore(name: str, identifier: str) -> None:
+    assert c_names([name]) == (identifier,)
+
+
+def test_identifiers_made_unique_are_no_macros_and_no_other_name() -> None:
+    assert c_names(["M/SQRT1", "M-SQRT1"]) == ("M_SQRT1", "M_SQRT1_2_")
+    assert c_names(["", "_", "x/y", "x_y"]) == ("x__2", "_", "x_y_2", "x_y")
 
 
 @given(st.lists(st.text(max_size=8), unique=True, max_size=12))

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import jinja2
 
+from ...util.text import JOINERS, escape_unsafe
+
 
 def render(template: str, **values: object) -> bytes:
     """Renders one of the templates beside this module.
@@ -18,12 +20,20 @@ def render(template: str, **values: object) -> bytes:
         undefined=jinja2.StrictUndefined,
         # Names, model cards and URLs are from wheels: nothing in them may become markup.
         autoescape=True,
+        finalize=_show,
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters.update(bytes=format_bytes, significant=format_significant)
     return environment.get_template(template).render(values).encode()
+
+
+def _show(value: object) -> object:
+    """What the page shows of a value: nothing that reorders or hides what is beside it."""
+    if type(value) is not str:  # not of `Markup`, which templates have made
+        return value
+    return escape_unsafe(value, allowed=JOINERS | {"\n", "\t"})
 
 
 def format_bytes(size: int) -> str:
