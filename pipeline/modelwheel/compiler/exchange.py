@@ -7,6 +7,7 @@ workers do stay out of its sight.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from contextlib import suppress
@@ -67,6 +68,7 @@ class Exchange:
 
         Raises:
             WorkerError: One is missing, too large or not a regular file.
+            OSError: The disk is full.
         """
         for name in job.request.OUTPUTS:
             try:
@@ -82,6 +84,8 @@ class Exchange:
             except FileNotFoundError:
                 raise WorkerError(f"internal error: {job.kind} did not write {name}") from None
             except (UnsafePathError, OSError, EOFError) as error:
+                if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+                    raise  # not the output's fault
                 raise WorkerError(
                     f"the output {name} of {job.kind} cannot be taken: {error}"
                 ) from None

@@ -180,7 +180,6 @@ NOT_JSON = {
     "not UTF-8": b"\xff\xfe{",
     "a byte order mark": b"\xef\xbb\xbf{}",
     "text": b'"digest"',
-    "too large": b" " * (MAX_RECORD_BYTES + 1),
 }
 
 
@@ -194,6 +193,16 @@ def test_what_is_not_a_record_is_a_miss(
         assert list_entries(store) == [], what
         assert "it is damaged (" in caplog.text, what
     assert store.publish(KEY, tmp_path / "made") == store.lookup(KEY)
+
+
+def test_a_record_of_any_size_is_read_within_a_limit(store: Store, tmp_path: Path) -> None:
+    store.publish(KEY, make(tmp_path / "made"))
+    with record_file(store).open("ab") as file:
+        file.write(b" " * 1000)
+    assert store.lookup(KEY) is not None
+    with record_file(store).open("ab") as file:
+        file.write(b" " * MAX_RECORD_BYTES)
+    assert store.lookup(KEY) is None
 
 
 def test_what_a_record_says_reaches_no_terminal(

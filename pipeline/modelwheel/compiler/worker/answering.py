@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 import traceback
 
 from pydantic import ValidationError
 
-from ...errors import CompileError, ModelwheelError
+from ...errors import CompileError, ModelwheelError, StoreError
 from ..jobs import parse_job
 from ..protocol import Answer, Message, Task
 from .messages import without_node_markup
 from .work import Work
+
+_DISK_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
+
+_FREE_SPACE = (
+    "the disk with the store is full: free some space, or set MODELWHEEL_CACHE_DIR to a directory "
+    "elsewhere"
+)
 
 
 def answer_message(work: Work, problem: Exception | None, message: Message) -> Answer:
@@ -41,6 +49,9 @@ def answer_message(work: Work, problem: Exception | None, message: Message) -> A
         said = f"internal error: the worker does not accept the job: {error}"
         return _failure(CompileError.__name__, said, traceback.format_exc())
     except Exception as error:  # noqa: BLE001 - the client gets every failure as an answer
+        # TensorFlow has errors of its own for this, which quote the system's words.
+        if any(words in str(error) for words in _DISK_FULL):
+            return _failure(StoreError.__name__, _FREE_SPACE, traceback.format_exc())
         said = f"TensorFlow failed: {type(error).__name__}: {error}".splitlines()[0]
         return _failure(CompileError.__name__, said, traceback.format_exc())
     return Answer(seconds=time.monotonic() - start)
