@@ -26,14 +26,17 @@ USER, PASSWORD = "publisher", "canary-5d41402abc4b"
 ELSEWHERE = "http://elsewhere.invalid/"
 
 
-def make_wheel(directory: Path, name: str, version: str = "1.0", content: str = "") -> Path:
+def make_wheel(
+    directory: Path, name: str, version: str = "1.0", content: str = "", needs: str = ""
+) -> Path:
     """A valid wheel of one module, the same bytes for the same arguments."""
     directory.mkdir(parents=True, exist_ok=True)
     module = name.replace("-", "_")
     info = f"{module}-{version}.dist-info"
+    required = f"Requires-Dist: {needs}\n" if needs else ""
     files = {
         f"{module}.py": content,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{required}",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\n"
         "Tag: py3-none-any\n",
     }
