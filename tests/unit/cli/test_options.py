@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
 import pytest
 
+from modelwheel.cli.options import append_output, hand_on
 from modelwheel.errors import (
     EnvironmentProblemError,
     SourceError,
@@ -171,3 +173,33 @@ def test_an_option_has_one_meaning() -> None:
         *("plan", "build", "compile"),
     }
     assert "--system" in options_of("wheel")
+
+
+# --- what jobs of a release hand on ---------------------------------------------------------------
+
+
+def test_a_job_hands_on_its_files_and_nothing_else(tmp_path: Path) -> None:
+    """A hostile model has dropped a source distribution of another one while it was compiled."""
+    out, output = tmp_path / "sdists", tmp_path / "output"
+    out.mkdir()
+    made = out / "model_harmless-1.0.0.tar.gz"
+    made.write_bytes(b"made")
+    hand_on([made], out, output)
+    assert output.read_text() == f"sums={hashlib.sha256(b'made').hexdigest()}  {made.name}\n"
+    output.unlink()
+    (out / "model_victim-9.9.9.tar.gz").write_bytes(b"dropped")
+    with pytest.raises(
+        UsageError, match=r"has model_victim-9\.9\.9\.tar\.gz, which is not a file of"
+    ):
+        hand_on([made], out, output)
+    assert not output.exists()
+
+
+def test_an_output_of_several_lines_ends_where_nobody_can_guess(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    append_output(output, first="a\nEOF\nlist=forged", second="b")
+    append_output(output, first="c\nd")
+    lines = output.read_text().splitlines()
+    end = lines[0].removeprefix("first<<")
+    assert lines[1:6] == ["a", "EOF", "list=forged", end, "second=b"]
+    assert lines[6] not in (lines[0], "first<<EOF")
