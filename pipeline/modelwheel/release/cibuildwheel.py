@@ -27,7 +27,7 @@ from ..packaging.sdist import unpack
 from ..packaging.template import SOURCE_DATE_EPOCH
 from ..platforms import PLATFORMS, SYSTEM_OF_TAG_WORD, SYSTEMS, WHEEL_PLATFORMS, host_system
 from ..util.process import Completed, run, stream
-from .containers import find_engine
+from .containers import container_setting
 from .outcome import Outcome, record_outcome
 
 _TAIL_LINES = 20
@@ -125,7 +125,7 @@ def build_wheels(
     environment = {**os.environ, **selection.environment, **_settings()}
     if selection.system == "linux":
         # cibuildwheel itself would take docker, whether or not it works.
-        environment["CIBW_CONTAINER_ENGINE"] = find_engine(environment)
+        environment["CIBW_CONTAINER_ENGINE"] = container_setting(environment)
     out.mkdir(parents=True, exist_ok=True)
     for sdist in sdists:
         build = partial(_build, sdist.absolute(), selection, out, environment, report)

@@ -15,6 +15,17 @@ _ANSWER_SECONDS = 20.0
 """A daemon that is being started by its socket takes a few seconds to answer."""
 
 
+def container_setting(environment: Mapping[str, str]) -> str:
+    """The value of CIBW_CONTAINER_ENGINE for an environment; see `find_engine`.
+
+    Unless the caller decides, containers do not see the files of this machine, which cibuildwheel would
+    mount at `/host`: they build and test, as root, what strangers may have written.
+    """
+    engine = find_engine(environment)
+    given = "CIBW_CONTAINER_ENGINE" in environment
+    return engine if given else f"{engine}; disable_host_mount: true"
+
+
 def find_engine(environment: Mapping[str, str]) -> str:
     """Returns the container engine: the value of CIBW_CONTAINER_ENGINE, or else the first engine that works.
 

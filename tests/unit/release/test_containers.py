@@ -10,7 +10,7 @@ import pytest
 
 from modelwheel.errors import EnvironmentProblemError
 from modelwheel.release import containers
-from modelwheel.release.containers import find_engine
+from modelwheel.release.containers import container_setting, find_engine
 
 
 def test_no_container_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,6 +34,9 @@ def test_the_first_engine_that_works(
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     if works:
         assert find_engine(os.environ) == works[0]
+        assert container_setting(os.environ) == f"{works[0]}; disable_host_mount: true"
+        given = {**os.environ, "CIBW_CONTAINER_ENGINE": works[0]}
+        assert container_setting(given) == works[0]
         return
     sentence = "docker: no daemon for docker; podman: no daemon for podman"
     with pytest.raises(EnvironmentProblemError, match=sentence):
