@@ -107,6 +107,7 @@ def test_files_of_the_release(listed: ReleaseList, file: str, owner: str) -> Non
         "model_my_digits-1.0.0-1-cp310-cp310-manylinux_2_28_x86_64.whl",
         "model_my_digits-1.0.0-cp39-cp39-manylinux_2_28_x86_64.whl",
         "model_my_digits-1.0.0-cp310-cp310.cp311-manylinux_2_28_x86_64.whl",
+        "model_my_digits-1.0.0-cp314-cp314.cp314t-manylinux_2_28_x86_64.whl",
         "model_my_digits-1.0.0-cp310-abi3-manylinux_2_28_x86_64.whl",
         "model_my_digits-1.0.0-py3-none-manylinux_2_28_x86_64.whl",
         "model_my_digits-1.0.0-py3-none-any.whl",
