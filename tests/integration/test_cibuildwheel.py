@@ -12,7 +12,7 @@ import pytest
 
 from modelwheel.errors import EnvironmentProblemError, UsageError, WheelError
 from modelwheel.packaging.checksums import CHECKSUMS, write_checksums
-from modelwheel.packaging.runtime import build_runtime, write_project
+from modelwheel.packaging.runtime import NEEDED_SDIST, build_runtime, write_project
 from modelwheel.platforms import PYTHONS
 from modelwheel.release.cibuildwheel import (
     Selection,
@@ -204,6 +204,24 @@ def test_settings_of_the_caller_stay_in_force(
     assert "my-audit {wheel}" in said
     assert "build[uv]" not in said
     assert "modelwheel audit" not in said
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="here the build would begin")
+def test_the_runtime_that_came_along_is_tested_with(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its name, where environments of uv have no pip: not the newest that an index has."""
+    needed = project / NEEDED_SDIST
+    needed.parent.mkdir()
+    needed.write_bytes(b"a copy")
+    (project / CHECKSUMS).unlink()
+    write_checksums(project)
+    command = f"uv pip install {{project}}/{NEEDED_SDIST}"
+    _, said = build([pack(project)], MACOS, tmp_path / "out")
+    assert command in said
+    monkeypatch.setenv("CIBW_BUILD_FRONTEND", "build")
+    _, said = build([pack(project)], MACOS, tmp_path / "out")
+    assert command not in said
 
 
 # --- what this machine lacks ----------------------------------------------------------------------
