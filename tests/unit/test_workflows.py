@@ -167,6 +167,18 @@ def test_every_platform_has_a_job_of_its_own(path: Path) -> None:
     assert not any("strategy" in job for job in jobs.values())
 
 
+def test_the_list_is_made_before_anything_hostile_runs() -> None:
+    (path,) = [path for path in RELEASES if path.name == "release.yml"]
+    job = read(path)["jobs"]["list"]
+    assert "needs" not in job
+    ours = [step for step in steps_of(path) if step.job == "list" and "modelwheel" in step.run]
+    check, plan = (step.argv(SAMPLES) for step in ours[1:])
+    assert ours[0].argv(SAMPLES)[:2] == ["modelwheel", "config"]
+    assert "--spec-only" in check
+    assert "--release-list" in plan
+    assert not any("download-artifact" in step.get("uses", "") for step in job["steps"])
+
+
 @releases
 def test_artifacts_are_taken_by_the_ids_that_jobs_have_handed_on(path: Path) -> None:
     """Every job of a run can add artifacts, and delete and replace those of others; an id stays what it was."""

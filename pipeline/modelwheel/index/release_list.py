@@ -149,7 +149,7 @@ def read_hashes(listed: ReleaseList, needs: str) -> dict[str, str]:
     """
     try:
         jobs = json.loads(needs)
-        texts = {name: job["outputs"].get("sums", "") for name, job in jobs.items()}
+        texts = {name: job.get("outputs", {}).get("sums", "") for name, job in jobs.items()}
         sums = {name: parse_checksums(text.encode()) for name, text in texts.items()}
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         raise UsageError(

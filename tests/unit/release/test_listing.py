@@ -154,7 +154,7 @@ def test_every_job_hands_on_its_files(listed: ReleaseList) -> None:
     # A job that was skipped has no outputs, and none was expected of it.
     skipped = {
         **json.loads(as_text(needs(listed))),
-        "windows-amd64": {"result": "skipped", "outputs": {}},
+        "windows-amd64": {"result": "skipped"},
     }
     assert read_hashes(listed, json.dumps(skipped)) == hashes
 
@@ -187,9 +187,7 @@ def test_a_file_that_no_job_hands_on(listed: ReleaseList) -> None:
         read_hashes(listed, as_text(files))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{}{", "[]", '{"a": 1}', '{"a": {}}', '{"a": {"outputs": {"sums": "x"}}}']
-)
+@pytest.mark.parametrize("text", ["", "{}{", "[]", '{"a": 1}', '{"a": {"outputs": {"sums": "x"}}}'])
 def test_what_is_not_the_needs_of_a_workflow(listed: ReleaseList, text: str) -> None:
     with pytest.raises(UsageError, match="--github-needs is not the JSON"):
         read_hashes(listed, text)
