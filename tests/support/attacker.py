@@ -280,6 +280,13 @@ def spawn_program(_: Target) -> str:
     return str(os.waitpid(child, 0))
 
 
+def execute(_: Target) -> str:
+    try:
+        os.execv("/no/program", ["x"])
+    except FileNotFoundError:
+        return "could"
+
+
 def signal_victim(target: Target) -> str:
     os.kill(target["victim"], 0)
     return "could"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import socket
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from modelwheel.sandbox.bubblewrap import bubblewrap_command
 from modelwheel.sandbox.choose import Sandbox, choose_sandbox
 from modelwheel.sandbox.policy import Access, Limits, Policy, environment
 from tests.support import attacker
@@ -120,7 +122,8 @@ def run(kind: str, base: Path, names: list[str]) -> dict[str, tuple[bool, str]]:
 
     Args:
         kind: Of the sandbox; `plain` for none and everything inherited; with `-child`, in a child of
-            a program in the sandbox that has confined itself.
+            a program in the sandbox that has confined itself; `bubblewrap-alone` for that without
+            what the launcher adds.
         base: An empty directory.
         names: Of the attacks.
     """
@@ -137,6 +140,10 @@ def run(kind: str, base: Path, names: list[str]) -> dict[str, tuple[bool, str]]:
                 [sys.executable, "-c", code, *arguments],
                 cwd=base / "scratch", close_fds=False, start_new_session=True, **options,
             )  # fmt: skip
+        elif kind == "bubblewrap-alone":
+            outer = bubblewrap_command(shutil.which("bwrap") or "", access)
+            argv = [sys.executable, "-I", "-c", code, *arguments]
+            process = subprocess.Popen([*outer, *argv], env=environment({}), **options)
         elif kind.endswith("-child"):
             limits = json.dumps(vars(LIMITS))
             argv = [sys.executable, "-I", "-c", _SERVER, str(PIPELINE), code, *arguments, limits]
