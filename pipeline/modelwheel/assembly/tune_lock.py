@@ -12,11 +12,16 @@ from pydantic import Field, ValidationError
 
 from ..errors import SpecError
 from ..util.files import write_atomically
+from ..util.names import UnsafePathError
 from ..util.records import JsonRecord
 from ..util.text import one_line
+from ..util.trees import read_below
 
 # Costs are part of a store key, whose JSON refuses NaN and infinity.
 _Costs: TypeAlias = dict[str, dict[int, Annotated[float, Field(gt=0, allow_inf_nan=False)]]]
+
+
+_MAX_BYTES = 1 << 20
 
 
 class TuneLock(JsonRecord):
@@ -45,7 +50,10 @@ def read_costs(spec: Path) -> _Costs:
     if not path.is_file():
         return {}
     try:
-        return TuneLock.model_validate_json(path.read_bytes()).nanoseconds
+        content = read_below(path.parent, path.name, _MAX_BYTES)
+        return TuneLock.model_validate_json(content).nanoseconds
+    except (OSError, UnsafePathError) as error:
+        raise SpecError(f"{path}: cannot be read: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))

@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 import requests
 
 from ..errors import PublishError
 from ..util.http import UNCHANGED, AnswerError, Patience, Reader, chunks, explain, read_body
+from ..util.names import MAX_COMPONENT_BYTES
 from ..util.records import parse_json
 from ..util.urls import redact
 
@@ -241,7 +242,7 @@ def parse_page(
     Raises:
         PublishError: It is not a page of a package index.
     """
-    from pypi_simple import ProjectPage
+    from pypi_simple import DistributionPackage, ProjectPage, RepositoryPage
     from pypi_simple.errors import UnsupportedRepoVersionError
 
     kind, _, parameters = content_type.partition(";")
@@ -250,10 +251,16 @@ def parse_page(
             # About a newer minor version: what is known of the older one is still there (PEP 629).
             warnings.simplefilter("ignore")
             if kind.strip().lower() == "application/vnd.pypi.simple.v1+json":
-                page = ProjectPage.from_json_data(parse_json(content), url)
+                data = _without_long_names(parse_json(content))
+                packages = ProjectPage.from_json_data(data, url).packages
             elif kind.strip().lower() in ("application/vnd.pypi.simple.v1+html", "text/html"):
                 charset = parameters.strip().removeprefix("charset=").strip('"') or None
-                page = ProjectPage.from_html(project, content, url, charset)
+                links = RepositoryPage.from_html(content, url, charset).links
+                packages = [
+                    DistributionPackage.from_link(link, project)
+                    for link in links
+                    if len(link.text) <= MAX_COMPONENT_BYTES
+                ]
             else:
                 raise ValueError("it has another type")
     except (ValueError, UnsupportedRepoVersionError):
@@ -263,8 +270,20 @@ def parse_page(
         ) from None
     return {
         package.filename: IndexedFile(package.url, package.digests.get("sha256"))
-        for package in page.packages
+        for package in packages
     }
+
+
+def _without_long_names(page: Any) -> Any:
+    """A page without files that cannot exist: pypi-simple parses a name in quadratic time."""
+    if isinstance(page, dict) and isinstance(page.get("files"), list):
+        files = [
+            file
+            for file in page["files"]
+            if not isinstance(file, dict) or len(str(file.get("filename"))) <= MAX_COMPONENT_BYTES
+        ]
+        return {**page, "files": files}
+    return page
 
 
 class _RefusedError(Exception):

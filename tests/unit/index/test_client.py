@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,18 @@ def test_a_local_version_is_not_published(tmp_path: Path) -> None:
         (allowed,) = make_plan([wheel], address, index, Rules(any_index=True)).files
     assert "the version 1.0+local has a local part" in refused.reason
     assert (refused.action, allowed.action) == ("refuse", "upload")
+
+
+@pytest.mark.parametrize("kind", ["text/html", "application/vnd.pypi.simple.v1+json"])
+def test_a_file_name_that_takes_minutes_to_parse_is_left_out(kind: str) -> None:
+    name = "x" * 200_000
+    content = f'<a href="x">{name}</a>'.encode() + PAGE
+    if kind != "text/html":
+        files = [{"filename": n, "url": "x", "hashes": {}} for n in (name, "a-1-py3-none-any.whl")]
+        page = {"meta": {"api-version": "1.0"}, "name": "a", "files": files}
+        content = json.dumps(page).encode()
+    started = time.process_time()
+    assert list(client.parse_page(content, kind, "https://host/a/", "a")) == [
+        "a-1-py3-none-any.whl"
+    ]
+    assert time.process_time() - started < 2

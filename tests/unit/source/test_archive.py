@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -260,14 +261,13 @@ def test_too_many_members(
     assert "more than 20 files" in refusal(local(tmp_path, make(*members)), store)
 
 
-@pytest.mark.parametrize("path", ["pack/model", ""])
+@pytest.mark.parametrize(("module", "place"), [(archive, "pack/other"), (rules, "pack/model")])
 def test_too_many_directories(
-    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch, path: str
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch, module: ModuleType, place: str
 ) -> None:
-    for module in (archive, rules):
-        monkeypatch.setattr(module, "MAX_MODEL_DIRECTORIES", 20)
-    names = [f"pack/model/a{number}/b/c" for number in range(11)]
-    message = refusal(local(tmp_path, tar_gz(*map(entry, names)), path), store)
+    monkeypatch.setattr(module, "MAX_MODEL_DIRECTORIES", 20)
+    names = [f"{place}/a{number}/b/c" for number in range(11)]
+    message = refusal(local(tmp_path, tar_gz(*map(entry, names))), store)
     assert "more than 20 directories" in message
 
 
