@@ -99,6 +99,9 @@ def test_a_pull_request(runner: Runner, sdist: Path, built: Built, tmp_path: Pat
     assert "unchanged" not in summary
 
 
+(CHECK,) = [step for step in steps_of(RELEASE) if step.job == "publish"]
+
+
 def outputs(runner: Runner) -> dict[str, str]:
     """What steps have handed on since the last call; GitHub gives each step a file of its own."""
     lines = iter(runner.files["GITHUB_OUTPUT"].read_text().splitlines())
@@ -146,7 +149,7 @@ def test_a_release(runner: Runner, built: Built, tmp_path: Path) -> None:
         assert "upload" in runner.do(plan, {**urls, **bound}).out
         planned = outputs(runner)["sums"]
         assert index.release() == {}
-        check_upload(runner, planned)
+        runner.do(CHECK, {"SUMS": planned})
         (compare,) = commands("release.yml", "compare")
         runner.do(compare, {**urls, "TWINE_USERNAME": USER, "TWINE_PASSWORD": PASSWORD})
         files = len(list(dist.iterdir()))
@@ -159,26 +162,27 @@ def test_a_release(runner: Runner, built: Built, tmp_path: Path) -> None:
     assert "model-mlp" in (site / "simple" / "index.html").read_text()
 
 
-def check_upload(runner: Runner, sums: str) -> None:
+def test_the_upload_takes_what_was_planned_and_nothing_else(tmp_path: Path) -> None:
     """The last step before the upload: anything but the planned files ends the job."""
-    (check,) = [s for s in steps_of(RELEASE) if s.job == "publish"]
-    runner.do(check, {"SUMS": sums})
-    dist = runner.checkout / "dist"
-    first = min(dist.glob("*.whl"))
-    content = first.read_bytes()
-    first.write_bytes(content + b"\0")
-    runner.do(check, {"SUMS": sums}, code=1)
-    first.unlink()
-    runner.do(check, {"SUMS": sums}, code=1)
-    first.write_bytes(content)
+    runner, dist = Runner(tmp_path, tmp_path, tmp_path), tmp_path / "dist"
+    dist.mkdir()
+    wheel, sdist = dist / "model_a-1.0-py3-none-any.whl", dist / "model_a-1.0.tar.gz"
+    wheel.write_bytes(b"wheel")
+    sdist.write_bytes(b"sdist")
+    planned = {"SUMS": sums_of(wheel, sdist)}
+    runner.do(CHECK, planned)
     for name in ("model_victim-9.9.9.tar.gz", "zzz"):
         (dist / name).touch()
-        runner.do(check, {"SUMS": sums}, code=1)
+        runner.do(CHECK, planned, code=1)
         (dist / name).unlink()
     (dist / "directory").mkdir()
-    runner.do(check, {"SUMS": sums}, code=1)
+    runner.do(CHECK, planned, code=1)
     (dist / "directory").rmdir()
-    runner.do(check, {"SUMS": sums})
+    wheel.write_bytes(b"another")
+    runner.do(CHECK, planned, code=1)
+    wheel.unlink()
+    runner.do(CHECK, planned, code=1)
+    runner.do(CHECK, {"SUMS": ""}, code=1)
 
 
 def test_a_release_of_the_runtime(runner: Runner) -> None:
