@@ -146,31 +146,6 @@ def test_a_job_that_fails_costs_nothing_but_itself(
 
 
 @needs_fork
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        ("os.symlink(SECRET, NAME)", "is a symbolic link"),
-        ("os.mkfifo(NAME)", "is a named pipe"),
-        ("os.mkdir(NAME)", "is a directory"),
-        ("os.link('inspection', NAME)", "has other names"),
-        ("open(NAME, 'wb').truncate(1 << 40)", "File too large|has 1099511627776 bytes"),
-    ],
-)
-def test_only_plain_files_are_taken(tmp_path: Path, directory: Path, code: str, words: str) -> None:
-    """Without a sandbox, which does not even let a job make most of these."""
-    secret = tmp_path / "secret"
-    secret.write_text("{}")
-    prepare = "import os; NAME = 'inspection.json'; os.rename(NAME, 'inspection')"
-    none = Sandbox("none", "none")
-    with WorkerPool(directory, 1, 10**12, COMMAND, sandbox=none) as pool:
-        jobs = ToyJobs(tmp_path, pool)
-        with pytest.raises(WorkerError, match=words):
-            jobs.submit(f"run {prepare}; SECRET = {str(secret)!r}; {code}").result()
-        assert not list(jobs.out().iterdir())
-    assert secret.exists()
-
-
-@needs_fork
 def test_what_a_job_leaves_is_removed(shared: ToyJobs) -> None:
     shared.submit(
         "add core.dump", "run import os; os.makedirs('a/b', 0); os.mkdir('c', 0)"

@@ -93,7 +93,10 @@ class Exchange:
     def remove(self, number: int) -> None:
         """Removes the files of a job, whatever it left."""
         for parent in (self.inputs, self.scratch):
-            remove_tree(parent / str(number))
+            path = parent / str(number)
+            if path.is_symlink():
+                path.unlink()
+            remove_tree(path)
 
 
 def _give_tree(source: Path, target: Path) -> None:
