@@ -384,8 +384,15 @@ with store.scratch() as scratch:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="Windows has no SIGKILL")
-@pytest.mark.parametrize("kind", ["best", "landlock", "none"])
-@pytest.mark.parametrize("moment", ["at start-up", "during a job"])
+@pytest.mark.parametrize(
+    ("kind", "moment"),
+    [
+        ("best", "during a job"),
+        ("landlock", "during a job"),
+        ("none", "during a job"),
+        ("best", "at start-up"),
+    ],
+)
 def test_a_pool_that_is_killed_leaves_no_process_and_no_file(
     tmp_path: Path, kind: str, moment: str
 ) -> None:

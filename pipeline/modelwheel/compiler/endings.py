@@ -21,6 +21,9 @@ _NO_MEMORY = re.compile(
 )
 """What the C++ library, LLVM, TensorFlow and Python say before they end."""
 
+_NAMED, _NAME_LENGTH = 3, 200
+"""Layers in a sentence: their names come from the model."""
+
 _WIDEN = "of [sandbox] in modelwheel.toml"
 
 
@@ -58,8 +61,8 @@ def too_large(step: str, limits: Limits, layers: Sequence[str], detail: str = ""
 def _likely(layers: Sequence[str]) -> str:
     if not layers:
         return ""
-    names = ", ".join(f"'{one_line(layer)}'" for layer in layers)
-    return f" (most likely because of the layer{'s' * (len(layers) > 1)} {names})"
+    shown = [f"'{one_line(layer)[:_NAME_LENGTH]}'" for layer in layers[:_NAMED]]
+    return f" (most likely because of the layer{'s' * (len(shown) > 1)} {', '.join(shown)})"
 
 
 def end_of(log: str) -> str:
