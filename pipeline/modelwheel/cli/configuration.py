@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..util.urls import redact
 from .app import MAINTENANCE, app
 from .options import AsJson, append_output
 from .output import print_json, say
@@ -37,8 +38,10 @@ def config(
         "site": find_address("site", site_url),
     }
     append_output(github_output, **{name: url or "" for name, url in addresses.items()})
+    # A password in an address is for the program that asks there, not for a log.
+    shown = {name: redact(url) if url else None for name, url in addresses.items()}
     if as_json:
-        print_json(addresses)
+        print_json(shown)
         return
-    for name, url in addresses.items():
+    for name, url in shown.items():
         say(f"{name:6}  {url or 'not set'}")

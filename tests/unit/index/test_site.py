@@ -19,11 +19,13 @@ else:
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
+from markupsafe import Markup
 from typer.testing import CliRunner
 
 from modelwheel.cli import app
 from modelwheel.errors import UsageError, WheelError
 from modelwheel.index.site import write_site
+from modelwheel.index.site.rendering import _show
 from modelwheel.wheelfile.reports import REPORT_SUFFIX
 from tests.support.index_wheels import (
     COMMIT,
@@ -419,3 +421,10 @@ def test_models_of_fixed_shape_claim_no_other_sizes(tmp_path: Path) -> None:
     text = Page(write_site([tmp_path], tmp_path / "site").directory / "index.html").text
     assert "fixed shape" in text
     assert "split into" not in text
+
+
+def test_nothing_on_the_pages_reorders_or_hides_text() -> None:
+    assert _show("pay\u202egpj\u200b\U000e0041\x1b") == r"pay\u202egpj\u200b\U000e0041\x1b"
+    assert _show("नमस्\u200dते 👩\u200d🔬\n") == "नमस्\u200dते 👩\u200d🔬\n"
+    assert _show(Markup("<b>")) == Markup("<b>")
+    assert _show(None) is None
