@@ -68,7 +68,11 @@ void cheapest_equals_exhaustive_search() {
     }
     const Plan plan(sizes, costs);
     const std::vector<double> best = exhaustive(plan, 600);
-    for (std::size_t n = 1; n <= 600; ++n) CHECK_NEAR(plan.cost(n), best[n], 1e-9);
+    for (std::size_t n = 1; n <= 600; ++n) {
+      CHECK_NEAR(plan.cost(n), best[n], 1e-9);
+      const std::size_t size = plan.sizes[plan.planner.cheapest(n)], times = plan.planner.repetitions(n);
+      for (std::size_t i = 1; i < times; ++i) CHECK(plan.sizes[plan.planner.cheapest(n - i * size)] == size);
+    }
   }
 }
 
