@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -57,27 +58,35 @@ def main() -> int:
 
 def _run(given: argparse.Namespace) -> list[dict[str, Any]]:
     adopt_orphans()
-    random = Random(given.seed * 1000 + given.share)
-    mine = range(given.share, given.kills, given.jobs)
-    done: list[tuple[str, Attempt]] = []
+    done = []
     with tempfile.TemporaryDirectory(prefix="modelwheel-kills-") as name:
-        directory = Path(name)
-        if given.real is not None:
-            real = RealBuilds.prepare(directory / "real", given.real)
-            steps = [real.steps[number % len(real.steps)] for number in mine]
-            done = [("real build", real.attempt(step, random)) for step in steps]
-            return [{"what": what, **vars(attempt)} for what, attempt in done]
-        toys = ToyBuilds.prepare(directory / "toys")
-        with Uploads.prepare(directory / "uploads") as uploads:
-            for number in mine:
-                turn, upload = divmod(number, _UPLOADS)
-                if upload == _UPLOADS - 1:
-                    uploaded = uploads.steps[turn % len(uploads.steps)]
-                    done.append(("upload", uploads.attempt(uploaded, random)))
-                else:
-                    step = toys.steps[number % len(toys.steps)]
-                    done.append(("toy build", toys.attempt(step, random)))
-    return [{"what": what, **vars(attempt)} for what, attempt in done]
+        attempts = _real(given, Path(name)) if given.real is not None else _toys(given, Path(name))
+        for what, attempt in attempts:
+            done.append({"what": what, **vars(attempt)})
+            sys.stderr.write(
+                f"killed  {what}: {attempt.where}; {attempt.problems or 'nothing left'}\n"
+            )
+    return done
+
+
+def _real(given: argparse.Namespace, directory: Path) -> Iterator[tuple[str, Attempt]]:
+    random = Random(given.seed * 1000 + given.share)
+    builds = RealBuilds.prepare(directory / "real", given.real)
+    for number in range(given.share, given.kills, given.jobs):
+        yield "real build", builds.attempt(builds.steps[number % len(builds.steps)], random)
+
+
+def _toys(given: argparse.Namespace, directory: Path) -> Iterator[tuple[str, Attempt]]:
+    random = Random(given.seed * 1000 + given.share)
+    toys = ToyBuilds.prepare(directory / "toys")
+    with Uploads.prepare(directory / "uploads") as uploads:
+        for number in range(given.share, given.kills, given.jobs):
+            turn, upload = divmod(number, _UPLOADS)
+            if upload == _UPLOADS - 1:
+                uploaded = uploads.steps[turn % len(uploads.steps)]
+                yield "upload", uploads.attempt(uploaded, random)
+            else:
+                yield "toy build", toys.attempt(toys.steps[number % len(toys.steps)], random)
 
 
 def _report(attempts: list[dict[str, Any]], seed: int, seconds: float) -> int:

@@ -94,14 +94,14 @@ def listed(root: Path, name: re.Pattern[str]) -> Iterator[Path]:
     somebody's home must not be cleared.
     """
     for directory in _scan(root):
-        if directory.is_dir(follow_symlinks=False):
-            for entry in _scan(Path(directory.path)):
-                fits = entry.name[:2] == directory.name and name.fullmatch(entry.name)
-                if fits and entry.is_file(follow_symlinks=False):
-                    yield Path(entry.path)
+        for entry in _scan(Path(directory.path)):
+            fits = entry.name[:2] == directory.name and name.fullmatch(entry.name)
+            if fits and entry.is_file(follow_symlinks=False):
+                yield Path(entry.path)
 
 
 def _scan(directory: Path) -> list[os.DirEntry[str]]:
+    """What is in a directory; nothing if it is a link or not a directory."""
     try:
         if directory.is_symlink():
             return []
