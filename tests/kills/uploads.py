@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,9 +17,24 @@ from random import Random
 
 from modelwheel.cli import main
 from tests.kills.attempts import Attempt, Victim, examine_files
-from tests.support.indexes import PASSWORD, USER, Index, make_wheel, serve_index
+from tests.kills.toy_build import say
+from tests.support.indexes import (
+    PASSWORD,
+    USER,
+    Faults,
+    Index,
+    make_wheel,
+    serve_faulty,
+    serve_index,
+)
 
 _MODELS = 6
+
+
+def _serve(index: Index) -> None:
+    with serve_faulty(index, Faults()) as url:
+        say(url)
+        threading.Event().wait()
 
 
 @dataclass(frozen=True)
@@ -27,6 +43,7 @@ class Uploads:
 
     directory: Path
     index: Index
+    url: str
     wheels: dict[str, bytes]
 
     steps = tuple(range(_MODELS))
@@ -45,7 +62,14 @@ class Uploads:
             )
         with serve_index(directory / "index") as index:
             whole = {path.name: path.read_bytes() for path in (directory / "dist").iterdir()}
-            yield cls(directory, index, whole)
+            # pypiserver alone stores what arrived of an upload that breaks off; no server may, and
+            # behind a proxy that buffers requests, as nginx does, it does not.
+            proxy = Victim(lambda: _serve(index))
+            try:
+                yield cls(directory, index, proxy.lines.readline().strip(), whole)
+            finally:
+                proxy.kill()
+                proxy.finish()
 
     def _publish(self) -> None:
         os.environ |= {
@@ -54,7 +78,7 @@ class Uploads:
             "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
             "MODELWHEEL_CACHE_DIR": str(self.directory / "cache"),
         }
-        url = ("--repository-url", self.index.url, "--any-index", "--json")
+        url = ("--repository-url", self.url, "--any-index", "--json")
         sys.argv = ["modelwheel", "publish", str(self.directory / "dist"), *url]
         main()
 

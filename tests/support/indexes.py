@@ -171,6 +171,9 @@ class _FaultyHandler(http.server.BaseHTTPRequestHandler):
             self._reset()
             return
         body = self.rfile.read(length)
+        if len(body) < length:  # RFC 9112, section 8: the message is incomplete
+            self._reset()
+            return
         if fault in ("", "corrupt") or fault.startswith("store-"):
             status, headers, answer = self._forward(body)
         if fault in ("", "corrupt"):
