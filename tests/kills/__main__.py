@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -59,13 +60,17 @@ def main() -> int:
 def _run(given: argparse.Namespace) -> list[dict[str, Any]]:
     adopt_orphans()
     done = []
-    with tempfile.TemporaryDirectory(prefix="modelwheel-kills-") as name:
-        attempts = _real(given, Path(name)) if given.real is not None else _toys(given, Path(name))
+    # Not a TemporaryDirectory, which forked processes would remove when they end.
+    directory = Path(tempfile.mkdtemp(prefix="modelwheel-kills-"))
+    try:
+        attempts = _real(given, directory) if given.real is not None else _toys(given, directory)
         for what, attempt in attempts:
             done.append({"what": what, **vars(attempt)})
             sys.stderr.write(
                 f"killed  {what}: {attempt.where}; {attempt.problems or 'nothing left'}\n"
             )
+    finally:
+        shutil.rmtree(directory)
     return done
 
 

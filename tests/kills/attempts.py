@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import re
@@ -269,7 +270,10 @@ class RealBuilds:
         def build() -> None:
             os.environ["MODELWHEEL_CACHE_DIR"] = str(work / "store")
             sys.argv = ["modelwheel", "build", str(self.spec), "--out", str(work / "dist")]
-            main()
+            try:
+                main()
+            finally:
+                atexit._run_exitfuncs()  # as at the end of a process that was not forked
 
         return Victim(build)
 
