@@ -198,6 +198,18 @@ def test_artifacts_are_taken_by_the_ids_that_jobs_have_handed_on(path: Path) -> 
 
 
 @releases
+def test_jobs_check_what_others_have_handed_on(path: Path) -> None:
+    (plan,) = [s for s in steps_of(path) if s.job == "plan" and "modelwheel" in s.run]
+    assert '--release "$RELEASE" --list "$LIST" --github-needs "$NEEDS"' in plan.run
+    assert plan.environment["NEEDS"] == "${{ toJSON(needs) }}"
+    (wheel,) = [s for s in steps_of(path.with_name("wheels.yml")) if "modelwheel wheel" in s.run]
+    assert '--github-job "$JOB" --sums "$SUMS"' in wheel.run
+    assert wheel.environment["SUMS"] == "${{ inputs.sums }}"
+    for step in (plan, wheel):
+        assert step.run.endswith('--github-output "$GITHUB_OUTPUT"')
+
+
+@releases
 def test_nothing_is_published_but_from_the_default_branch(path: Path) -> None:
     jobs = read(path)["jobs"]
     allowed = "github.ref_type == 'tag'"
