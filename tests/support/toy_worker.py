@@ -31,9 +31,7 @@ def inspection() -> Inspection:
     """What it finds in every model: the signature `serving_default`, from `x` to `y`."""
     tensors = {n: (TensorInfo(name=n, dtype="float32", shape=(None, 4)),) for n in ("x", "y")}
     signature = SignatureInfo(key="serving_default", inputs=tensors["x"], outputs=tensors["y"])
-    return Inspection(
-        written_by="toy", tags=(), signatures=(signature,), ops=(), assets=(), initializers=()
-    )
+    return Inspection(written_by="toy", tags=(), signatures=(signature,), ops=(), assets=())
 
 
 class ToyWork:

@@ -82,12 +82,21 @@ def check(
     on_branch: OnBranch = None,
     changed_since: ChangedSince = None,
     tag: Tag = None,
+    lenient: Annotated[
+        bool,
+        typer.Option(
+            "--lenient",
+            metavar="",
+            help="Only warn about tolerances, rows and ranges beyond what a build accepts.",
+        ),
+    ] = False,
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
     """Validate specs and check that their models can be compiled."""
     if spec_only:
-        refuse_together("--spec-only", {"--sandbox": sandbox}, "it runs no model")
+        given = {"--sandbox": sandbox, "--lenient": lenient}
+        refuse_together("--spec-only", given, "it reads no model")
     with _problems_as_json(as_json):
         loaded = load(specs, changed_since, tag)
         if on_branch:
@@ -102,10 +111,17 @@ def check(
         _print_valid(loaded, as_json)
         return
     extras.require("build", "checking models", advise="compile")
+    from ..config import load_config
     from ..engine.check_models import check_models
     from .display.tables import print_checked
 
-    checked = check_models(loaded, open_store(), open_sandbox(sandbox))
+    checked = check_models(
+        loaded,
+        open_store(),
+        open_sandbox(sandbox),
+        limits=load_config().limits,
+        lenient=lenient,
+    )
     if as_json:
         print_json({"problems": [], "models": checked})
     else:
@@ -286,6 +302,7 @@ def _build(
     github_output: Path | None = None,
 ) -> NoReturn:
     extras.require("build", "compiling models", advise="compile")
+    from ..config import load_config
     from ..engine import build as builder
     from ..engine.requirements import require_for_build
     from .display.progress import BuildDisplay
@@ -295,7 +312,9 @@ def _build(
         # Now, so that a directory that cannot be made is refused before anything slow.
         keep_work_dir.mkdir(parents=True, exist_ok=True)
     store = open_store()
-    options = builder.BuildOptions(out, open_sandbox(sandbox), goal, keep_work_dir, jobs)
+    options = builder.BuildOptions(
+        out, open_sandbox(sandbox), goal, keep_work_dir, jobs, limits=load_config().limits
+    )
     require_for_build(requests, store, goal, out)
     with BuildDisplay() as display:
         results = builder.build(requests, store, options, display)
@@ -322,6 +341,7 @@ def tune(specs: Specs, sandbox: SandboxMode = None) -> None:
     extras.require("build", "`modelwheel tune`", advise="compile")
     import tempfile
 
+    from ..config import load_config
     from ..engine.requirements import require_for_build
     from ..engine.tune import tune_spec
     from .display.progress import BuildDisplay
@@ -331,5 +351,5 @@ def tune(specs: Specs, sandbox: SandboxMode = None) -> None:
     chosen = open_sandbox(sandbox)
     for request in requests:
         with BuildDisplay() as display:
-            path = tune_spec(request, store, chosen, display)
+            path = tune_spec(request, store, chosen, display, load_config().limits)
         say(f"wrote {path}")

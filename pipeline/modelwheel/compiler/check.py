@@ -10,31 +10,22 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 from ..dtypes import DTYPES
 from ..errors import UnsupportedModelError
+from ..limits import Limits
 from ..spec import BatchRule
 from ..util.text import one_line
 from ..util.words import suggest
+from .findings import Finding, Severity
 from .inspection import Inspection, OpUse, SignatureInfo, TensorInfo
+from .judgement import judge, where
 from .shapes import Shapes, batched_inputs, find_shape_problem, show
 
-Severity: TypeAlias = Literal["error", "warning", "note"]
+MAX_ATOL, MAX_RTOL = 1.0, 0.1
+"""The largest tolerances with which a wheel is built; larger ones would let wrong numbers pass."""
+MAX_ROWS, MAX_RANGE = 4096, 1e30
 
-STATE_FIX = "export a signature that takes the state as inputs and returns it as outputs"
-TABLE_FIX = "look values up outside the model, or use tf.gather on a constant"
-
-# The names are matched whole. A PartitionedCall is left out because it changes no more than the
-# function that it calls, whose operations are checked themselves.
-_CHANGES_STATE = re.compile(
-    r"Assign(Add|Sub)?(VariableOp)?|Resource(Scatter|Apply|Sparse|Strided)\w+"
-    r"|(Scatter|Apply|SparseApply)\w+|(Resource)?CountUpTo|Stateful(?!PartitionedCall)\w+"
-    r"|Rng(Skip|ReadAndSkip)\w*|(Mutable\w*|Lookup)Table(Insert|Remove|Import)\w*"
-)
-# These make a new tensor; other operations called Scatter... write into a variable.
-_STATELESS_SCATTER = re.compile(r"Scatter(Nd|NdNonAliasingAdd)")
-_TABLE = re.compile(r"\w*(HashTable|LookupTable)\w*")
 _RANDOM = re.compile(r"Random\w+|TruncatedNormal|Multinomial|ParameterizedTruncatedNormal")
 _TF1_CONTROL_FLOW = frozenset({"Enter", "Exit", "Merge", "NextIteration", "Switch", "LoopCond"})
 
@@ -49,28 +40,6 @@ _FIXES = (
      "process text outside the model and pass numbers"),
     (r"Sparse|Ragged", "use dense tensors"),
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that a model's author should know."""
-
-    severity: Severity
-    """error: the model cannot be compiled; warning: it can, but behaves differently; note: a fact."""
-    code: str
-    """The kind of finding, for programs (`string-tensor`)."""
-    message: str
-    """One sentence, without a full stop."""
-    fix: str = ""
-    """What to do about it, without a full stop."""
-    field: tuple[str, ...] = ()
-    """The field of the spec that is wrong, if it is one: `("verify", "ranges", "x")`."""
-    place: str = ""
-    """Where this field is: `model_specs/digits.yaml:12:5`."""
-
-    def __str__(self) -> str:
-        place = f"{self.place}: " if self.place else ""
-        return f"{place}{self.message}; {self.fix}" if self.fix else f"{place}{self.message}"
 
 
 @dataclass(frozen=True)
@@ -90,6 +59,13 @@ class Expected:
     """[low, high) of random inputs, by name."""
     outputs: Collection[str] = ()
     """Outputs that have a tolerance of their own."""
+    tolerances: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """atol and rtol, by their place below `verify`: `tolerance`, `outputs.y`."""
+    rows: int = 1
+    """Rows to compare with TensorFlow."""
+    limits: Limits = field(default_factory=Limits)
+    lenient: bool = False
+    """Whether the bounds of `verify` only warn."""
 
 
 def check_signature(inspection: Inspection, expected: Expected) -> list[Finding]:
@@ -97,14 +73,15 @@ def check_signature(inspection: Inspection, expected: Expected) -> list[Finding]
     signature = inspection.signature(expected.signature)
     if signature is None:
         return [_unknown_signature(inspection, expected.signature)]
-    uses = [use for use in inspection.ops if signature.key in use.signatures]
     findings = [
         *_check_tensors(signature),
         *_check_shapes(signature, expected.shapes),
         *_check_batching(signature, expected),
         *_check_verification(signature, expected),
-        *_check_ops(uses, signature.key),
-        *_check_loading(inspection),
+        *_check_bounds(expected),
+        *judge(inspection, signature.key, expected.limits),
+        *_check_ops(inspection.ops, signature.key),
+        *_check_assets(inspection),
     ]
     order = ("error", "warning", "note")
     return sorted(findings, key=lambda finding: order.index(finding.severity))
@@ -115,11 +92,6 @@ def refuse(findings: Iterable[Finding]) -> None:
     errors = [str(finding) for finding in findings if finding.severity == "error"]
     if errors:
         raise UnsupportedModelError("\n".join(map(one_line, errors)))
-
-
-def changes_state(op: str) -> bool:
-    """Whether an operation writes a variable, a table or the state of a random generator."""
-    return bool(_CHANGES_STATE.fullmatch(op)) and not _STATELESS_SCATTER.fullmatch(op)
 
 
 def _unknown_signature(inspection: Inspection, key: str) -> Finding:
@@ -263,6 +235,39 @@ def _check_verification(signature: SignatureInfo, expected: Expected) -> Iterato
             yield _unknown_tensor("outputs", name, "output", outputs)
 
 
+def _check_bounds(expected: Expected) -> Iterator[Finding]:
+    """A comparison that passes whatever the wheel computes is none."""
+    severity: Severity = "warning" if expected.lenient else "error"
+    for place, (atol, rtol) in expected.tolerances.items():
+        for name, value, bound in (("atol", atol, MAX_ATOL), ("rtol", rtol, MAX_RTOL)):
+            if value > bound:
+                yield Finding(
+                    severity,
+                    "tolerance",
+                    f"verify.{place}.{name} is {value:g}, above {bound:g}: such a comparison shows "
+                    "nothing",
+                    "lower it; `check --lenient` passes it, building does not",
+                    ("verify", *place.split(".", 1), name),
+                )
+    for name, bounds in expected.ranges.items():
+        if max(map(abs, bounds)) > MAX_RANGE:
+            yield Finding(
+                severity,
+                "range",
+                f"verify.ranges.{name} goes beyond {MAX_RANGE:g}, where most models overflow",
+                "choose values that occur; `check --lenient` passes it, building does not",
+                ("verify", "ranges", name),
+            )
+    if expected.rows > MAX_ROWS:
+        yield Finding(
+            severity,
+            "rows",
+            f"verify.rows is {expected.rows}, above {MAX_ROWS}: the wheel carries so many rows",
+            "lower it; `check --lenient` passes it, building does not",
+            ("verify", "rows"),
+        )
+
+
 def _unknown_tensor(section: str, name: str, role: str, names: Sequence[str]) -> Finding:
     return Finding(
         "error",
@@ -301,46 +306,15 @@ def _integer_limits(dtype: str) -> tuple[int, int] | None:
 # --- operations -----------------------------------------------------------------------------------
 
 
-def _check_ops(uses: Sequence[OpUse], key: str) -> Iterator[Finding]:
-    # State is refused even where XLA has the operation: a compiled model has no place for it.
-    state = [use for use in uses if changes_state(use.op)]
-    tables = [use for use in uses if _TABLE.fullmatch(use.op) and use not in state]
-    if state:
-        yield Finding(
-            "error",
-            "state",
-            f"the signature keeps state in variables between calls: {_where(state, key)}",
-            STATE_FIX,
-        )
-    if tables:
-        yield Finding(
-            "error",
-            "lookup-table",
-            f"the signature looks values up in tables: {_where(tables, key)}",
-            TABLE_FIX,
-        )
+def _check_ops(every: Sequence[OpUse], key: str) -> Iterator[Finding]:
+    uses = [use for use in every if key in use.signatures]
     for use in uses:
-        if use not in state and use not in tables:
-            yield from _check_op(use, key)
+        # What only runs beside the outputs need not be in XLA: freezing drops it.
+        if not use.effect and use.support == "unsupported":
+            types = f" for {use.dtypes}" if use.dtypes else ""
+            message = f"XLA has no {where([use], key)}{types}"
+            yield Finding("error", "unsupported-op", message, fix_for(use.op))
     yield from _check_kinds(uses, key)
-
-
-def _check_op(use: OpUse, key: str) -> Iterator[Finding]:
-    if use.support == "unregistered":
-        yield Finding(
-            "error",
-            "custom-op",
-            f"{_where([use], key)} comes from a custom op library, which XLA cannot compile",
-            "write it with TensorFlow's own operations",
-        )
-    elif use.support == "unsupported":
-        types = f" for {use.dtypes}" if use.dtypes else ""
-        yield Finding(
-            "error",
-            "unsupported-op",
-            f"XLA has no {_where([use], key)}{types}",
-            fix_for(use.op),
-        )
 
 
 def _check_kinds(uses: Sequence[OpUse], key: str) -> Iterator[Finding]:
@@ -350,14 +324,14 @@ def _check_kinds(uses: Sequence[OpUse], key: str) -> Iterator[Finding]:
             "warning",
             "random",
             f"the outputs depend on random numbers, so they cannot be verified: "
-            f"{_where(random, key)}",
+            f"{where(random, key)}",
             "export the model for inference (training=False), or pass the numbers as an input",
         )
     # Only a note: tfcompile converts it to functional control flow, which XLA compiles.
     loops = [use for use in uses if use.op in _TF1_CONTROL_FLOW]
     if loops:
         yield Finding(
-            "note", "tf1-control-flow", f"control flow of TensorFlow 1: {_where(loops, key)}"
+            "note", "tf1-control-flow", f"control flow of TensorFlow 1: {where(loops, key)}"
         )
 
 
@@ -369,29 +343,11 @@ def fix_for(op: str) -> str:
     return "replace it with other operations, or export a signature that ends before it"
 
 
-def _where(uses: Sequence[OpUse], key: str) -> str:
-    return ", ".join(
-        f"{use.op} in {_few(use.signatures[key].layers, use.signatures[key].count)}" for use in uses
-    )
-
-
-def _few(layers: Sequence[str], count: int, limit: int = 3) -> str:
-    shown = ", ".join(repr(layer) for layer in layers[:limit])
-    return f"{shown}, ... ({count} times)" if len(layers) > limit else shown
-
-
-def _check_loading(inspection: Inspection) -> Iterator[Finding]:
+def _check_assets(inspection: Inspection) -> Iterator[Finding]:
     if inspection.assets:
         yield Finding(
             "note",
             "assets",
             f"the model contains files that the compiled model does not read: "
             f"{', '.join(inspection.assets)}",
-        )
-    if inspection.initializers:
-        yield Finding(
-            "note",
-            "initializers",
-            f"the model has an initialiser ({', '.join(inspection.initializers)}); it runs once, "
-            "before freezing",
         )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from ..util.records import JsonRecord
+from .effects import Effect
 
 INSPECTION = "inspection.json"
 
@@ -54,19 +55,60 @@ class OpUse(JsonRecord):
     dtypes: str = ""
     """The types that XLA does not accept, as `T=string`; empty if types do not matter."""
     support: Support
+    effect: Effect = ""
+    """What it does beside computing its results."""
+    folded: bool = False
+    """Whether TensorFlow may run it while it loads the model, in any function that holds it."""
     count: int
     functions: tuple[str, ...]
     """The first few functions that hold it; "" is the graph itself."""
     layers: tuple[str, ...]
     """The first few names of layers."""
     signatures: Mapping[str, SignatureUse]
-    """The signatures whose outputs depend on it, or that change a variable with it."""
+    """The signatures whose outputs depend on its values."""
+    beside: Mapping[str, SignatureUse] = {}
+    """The signatures that run it although no output depends on its values."""
+    loading: SignatureUse | None = None
+    """How loading the model uses it, except to restore the variables."""
+
+
+class LargeTensor(JsonRecord):
+    """A tensor that a model asks for."""
+
+    node: str
+    function: str
+    """"" is the graph itself."""
+    elements: int
+    """At least so many: axes of unknown extent count as 1."""
+
+
+class EndlessLoop(JsonRecord):
+    """A loop whose number of turns does not depend on the inputs, and is large or not known."""
+
+    node: str
+    function: str
+    turns: int | None
+    """None if it was not found out."""
+
+
+class Cost(JsonRecord):
+    """What running a signature, or loading the model, asks for."""
+
+    nodes: int
+    """After inlining all calls; at most 10^18."""
+    depth: int
+    """Of calls of functions."""
+    deepest: str = ""
+    """The function at the end of the longest chain of calls."""
+    largest: LargeTensor | None = None
+    loops: tuple[EndlessLoop, ...] = ()
+    """The first few."""
 
 
 class Inspection(JsonRecord):
     """Everything that is known about a SavedModel before it is loaded."""
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     written_by: str
     """The version of TensorFlow that wrote the model."""
     tags: tuple[str, ...]
@@ -75,9 +117,18 @@ class Inspection(JsonRecord):
     ops: tuple[OpUse, ...]
     """Sorted by name."""
     assets: tuple[str, ...]
-    """Names of files that the model reads when it is loaded."""
-    initializers: tuple[str, ...]
-    """Operations that run when the model is loaded, except those that restore variables."""
+    """Names of files that belong to the model; loading may read them."""
+    graph_bytes: int = 0
+    """The size of `saved_model.pb`."""
+    nodes: int = 0
+    """In the file, over all functions."""
+    functions: int = 0
+    costs: Mapping[str, Cost] = {}
+    """By signature."""
+    loading: Cost | None = None
+    """What loading the model asks for."""
+    largest: LargeTensor | None = None
+    """Among all constants and variables of the file: TensorFlow makes them when it loads it."""
 
     def signature(self, key: str) -> SignatureInfo | None:
         """The signature of that name, or None."""

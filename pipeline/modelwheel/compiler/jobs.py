@@ -73,7 +73,7 @@ class JobRequest(JsonRecord):
 class InspectRequest(JobRequest):
     """Read a SavedModel without loading it; the output is an `Inspection`."""
 
-    VERSION = 1
+    VERSION = 2
     INPUTS = SavedModelInput
     OUTPUTS = (INSPECTION,)
 

@@ -13,9 +13,11 @@ from typing import Protocol
 
 from ..assembly import tune_lock
 from ..compiler import check
+from ..compiler.findings import Finding
 from ..compiler.pool import WorkerPool
 from ..compiler.worker_process import COMMAND
 from ..errors import ModelwheelError
+from ..limits import Limits
 from ..request import Request
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source
@@ -35,7 +37,7 @@ from .steps.model import InspectStep, read_inspection
 class Reporter(scheduler.Reporter, Protocol):
     """Also receives the findings of the check."""
 
-    def findings(self, name: str, findings: Sequence[check.Finding]) -> None:
+    def findings(self, name: str, findings: Sequence[Finding]) -> None:
         """What the check found in a model."""
 
 
@@ -53,6 +55,8 @@ class BuildOptions:
     """The maximum number of worker processes; by default what cores and memory allow."""
     worker: Sequence[str] = COMMAND
     """The command that starts a worker process."""
+    limits: Limits = field(default_factory=Limits)
+    """How large models may be."""
 
 
 @dataclass
@@ -188,7 +192,7 @@ class _Build:
         """Checks or delivers the result of a step."""
         self._records[step.name] = record
         if isinstance(step, InspectStep):
-            findings = step.check(read_inspection(self._store, record))
+            findings = step.check(read_inspection(self._store, record), self._options.limits)
             self._reporter.findings(self._request.name, findings)
             check.refuse(findings)
         elif isinstance(step, VerifyStep):

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..assembly import tune_lock
-from ..compiler import check
+from ..compiler.findings import Finding
 from ..compiler.inspection import Inspection
 from ..compiler.jobs import InspectRequest
 from ..compiler.pool import WorkerPool
 from ..compiler.worker_process import COMMAND
 from ..errors import ModelwheelError, UnsupportedModelError
+from ..limits import Limits
 from ..request import make_request
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source
@@ -31,7 +32,7 @@ class CheckedModel:
     error: ModelwheelError | None = None
     """Why the model could not be inspected at all."""
     inspection: Inspection | None = None
-    findings: Sequence[check.Finding] = ()
+    findings: Sequence[Finding] = ()
 
     @property
     def exit_code(self) -> int:
@@ -47,6 +48,9 @@ def check_models(
     store: Store,
     sandbox: Sandbox,
     worker: Sequence[str] = COMMAND,
+    limits: Limits | None = None,
+    *,
+    lenient: bool = False,
 ) -> list[CheckedModel]:
     """Checks the model of every spec; one that cannot be fetched does not stop the others.
 
@@ -55,19 +59,23 @@ def check_models(
         store: Keeps models and inspections.
         sandbox: Where models are inspected.
         worker: The command that starts a worker process.
+        limits: How large models may be.
+        lenient: Whether tolerances, rows and ranges beyond their bounds only warn.
     """
     with store.scratch() as scratch, WorkerPool(scratch, command=worker, sandbox=sandbox) as pool:
-        return [_check(spec, store, pool) for spec in specs]
+        return [_check(spec, store, pool, limits, lenient=lenient) for spec in specs]
 
 
-def _check(spec: Spec, store: Store, pool: WorkerPool) -> CheckedModel:
+def _check(
+    spec: Spec, store: Store, pool: WorkerPool, limits: Limits | None, *, lenient: bool
+) -> CheckedModel:
     name, key = f"{spec.model.name}-{spec.model.version}", spec.model.serving_key
     try:
         request = make_request(spec)
         tune_lock.read_costs(spec.path)  # a build refuses a damaged file
         model = source.fetch(spec.origin, store)
         found = inspect(spec.model.name, model, store, pool)
-        findings = InspectStep(request, model.tree_sha256).check(found)
+        findings = InspectStep(request, model.tree_sha256).check(found, limits, lenient=lenient)
     except ModelwheelError as error:
         return CheckedModel(name, key, error)
     return CheckedModel(name, key, None, found, findings)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..assembly.manifest import Manifest
 from ..assembly.tune_lock import write_costs
+from ..limits import Limits
 from ..request import Request
 from ..sandbox.choose import Sandbox
 from ..store.store import Store
@@ -15,14 +16,16 @@ from ..wheelfile.wheel import open_wheel
 from .build import BuildOptions, Reporter, build
 
 
-def tune_spec(request: Request, store: Store, sandbox: Sandbox, reporter: Reporter) -> Path:
+def tune_spec(
+    request: Request, store: Store, sandbox: Sandbox, reporter: Reporter, limits: Limits
+) -> Path:
     """Writes the lock file of a spec, with every CPU level that runs here; returns its path.
 
     Raises:
         ModelwheelError: The wheel could not be built or run; the lock file is unchanged.
     """
     with store.scratch() as work:
-        options = BuildOptions(work / "dist", sandbox)
+        options = BuildOptions(work / "dist", sandbox, limits=limits)
         (result,) = build([request], store, options, reporter)
         for _, error in result.errors:
             raise error

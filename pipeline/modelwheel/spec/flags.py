@@ -1,8 +1,14 @@
-"""Flags for XLA: those that a spec may set, those that it must not, and fast arithmetic."""
+"""Flags for XLA: those that a spec may set, and fast arithmetic.
+
+XLA and LLVM have hundreds of flags, and some write files, read them or load code: `xla_dump_to`, but also
+`xla_backend_extra_options=-ir-dump-directory=...`. So a spec may set only flags on a list.
+"""
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictBool, StrictStr, model_validator
@@ -12,7 +18,47 @@ from .fields import Mistake, Section, find_repeats, mistake, mistakes
 # TensorFlow splits its flags at blanks and reads quotation marks; in CMSSW they even reach a shell.
 FLAG_PATTERN = r"^--[a-z][a-z0-9_]*(=[A-Za-z0-9_.,:/+=-]*)?$"
 
-_OWNED = {
+_SWITCH = r"(=(true|false|0|1))?"
+_LEVEL, _WIDTH, _NUMBER = r"=[0-3]", r"=(128|256|512)", r"=[0-9]{1,9}"
+_WORDS = {
+    _SWITCH: "true or false",
+    _LEVEL: "a level from 0 to 3",
+    _WIDTH: "128, 256 or 512",
+    _NUMBER: "a number",
+}
+_ALLOWED_XLA = {
+    "xla_allow_excess_precision": _SWITCH,
+    "xla_backend_optimization_level": _LEVEL,
+    "xla_cpu_copy_insertion_use_region_analysis": _SWITCH,
+    "xla_cpu_disable_loop_unrolling": _SWITCH,
+    "xla_cpu_disable_platform_dependent_math": _SWITCH,
+    "xla_cpu_disable_slp_vectorizer": _SWITCH,
+    "xla_cpu_enable_fast_math": _SWITCH,
+    "xla_cpu_enable_fast_min_max": _SWITCH,
+    "xla_cpu_enable_platform_dependent_math": _SWITCH,
+    "xla_cpu_fast_math_honor_division": _SWITCH,
+    "xla_cpu_fast_math_honor_functions": _SWITCH,
+    "xla_cpu_fast_math_honor_infs": _SWITCH,
+    "xla_cpu_fast_math_honor_nans": _SWITCH,
+    "xla_cpu_optimize_for_size": _SWITCH,
+    "xla_cpu_prefer_vector_width": _WIDTH,
+    "xla_cpu_strict_dot_conv_math": _SWITCH,
+    "xla_llvm_disable_expensive_passes": _SWITCH,
+    "xla_llvm_enable_alias_scope_metadata": _SWITCH,
+    "xla_llvm_enable_invariant_load_metadata": _SWITCH,
+    "xla_llvm_enable_noalias_metadata": _SWITCH,
+    "xla_llvm_force_inline_before_split": _SWITCH,
+}
+"""Flags that only change the generated code, and the patterns of their values."""
+_ALLOWED_TF_XLA = {
+    "tf_xla_cpu_global_jit": _SWITCH,
+    "tf_xla_deterministic_cluster_names": _SWITCH,
+    "tf_xla_max_cluster_size": _NUMBER,
+    "tf_xla_min_cluster_size": _NUMBER,
+}
+_PROPOSE = "propose a flag that only changes generated code for spec/flags.py of modelwheel"
+
+_REASONS = {
     "xla_cpu_multi_thread_eigen": "decides which steps the runtime sees",
     "xla_cpu_experimental_xnn": "makes steps that the runtime does not know",
     "xla_cpu_experimental_ynn": "makes steps that the runtime does not know",
@@ -20,8 +66,10 @@ _OWNED = {
     "xla_cpu_use_thunk_runtime": "decides what the compiler emits",
     "xla_cpu_max_isa": "depends on the CPU level; use `targets`",
     "xla_dump": "writes files while compiling; use --keep-work-dir",
+    "xla_backend_extra_options": "passes any option to LLVM, which can write files",
+    "tf_xla_persistent_cache": "writes files while compiling",
 }
-"""Beginnings of the names of flags that a spec must not set, and why."""
+"""Beginnings of the names of flags that authors may look for, and why a spec must not set them."""
 
 
 def flag_name(flag: str) -> str:
@@ -29,22 +77,39 @@ def flag_name(flag: str) -> str:
     return flag.removeprefix("--").partition("=")[0]
 
 
-def _check_flag(flag: str) -> str:
+def _check_form(flag: str) -> None:
     if not re.fullmatch(FLAG_PATTERN, flag):
         wrong = "must be a single flag without blanks, quotation marks or shell characters"
         raise mistake(wrong, "Write `--name=value`, one flag for each item of the list")
-    for beginning, reason in _OWNED.items():
-        if flag_name(flag).startswith(beginning):
-            raise mistake(f"{flag_name(flag)} cannot be set in a spec: it {reason}", "Remove it")
+
+
+def _check_allowed(flag: str, allowed: Mapping[str, str]) -> str:
+    name = flag_name(flag)
+    for beginning, reason in _REASONS.items():
+        if name.startswith(beginning):
+            raise mistake(f"{name} cannot be set in a spec: it {reason}", "Remove it")
+    if name not in allowed:
+        near = difflib.get_close_matches(name, allowed, n=3, cutoff=0.5)
+        known = f"Near it are {', '.join(near)}" if near else "The list is in docs/authors.md"
+        raise mistake(f"{name} is not a flag that a spec may set", f"{known}; {_PROPOSE}")
+    value = flag.removeprefix(f"--{name}")
+    if not re.fullmatch(allowed[name], value):
+        wrong = f"{name} cannot be set to {value.removeprefix('=') or 'nothing'!r}"
+        raise mistake(wrong, f"Give it {_WORDS[allowed[name]]}")
     return flag
+
+
+def _check_tf_xla_flag(flag: str) -> str:
+    _check_form(flag)
+    return _check_allowed(flag, _ALLOWED_TF_XLA)
 
 
 def _check_xla_flag(flag: str) -> str:
-    _check_flag(flag)
+    _check_form(flag)
     if not flag.startswith("--xla_"):
         hint = "Move it to tf_xla_flags" if flag.startswith("--tf_") else ""
         raise mistake(f"{flag_name(flag)} is not a flag of XLA: those begin with xla_", hint)
-    return flag
+    return _check_allowed(flag, _ALLOWED_XLA)
 
 
 def _check_repeats(flags: tuple[str, ...]) -> tuple[str, ...]:
@@ -56,7 +121,9 @@ def _check_repeats(flags: tuple[str, ...]) -> tuple[str, ...]:
 _Flag = Annotated[StrictStr, Field(max_length=512, json_schema_extra={"pattern": FLAG_PATTERN})]
 _Repeats = AfterValidator(_check_repeats)
 Flags = Annotated[
-    tuple[Annotated[_Flag, AfterValidator(_check_flag)], ...], Field(max_length=128), _Repeats
+    tuple[Annotated[_Flag, AfterValidator(_check_tf_xla_flag)], ...],
+    Field(max_length=128),
+    _Repeats,
 ]
 """Flags for TensorFlow's conversion to XLA."""
 XlaFlags = Annotated[

@@ -158,7 +158,6 @@ def test_names_in_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     inspection = Inspection(
         written_by=ENCODABLE, tags=("serve",), ops=tuple(ops), assets=(ENCODABLE,),
         signatures=(SignatureInfo(key="serving", inputs=(tensor,), outputs=(tensor,)),),
-        initializers=(ENCODABLE,),
     )  # fmt: skip
     error = UnsupportedModelError(f"layer {EVERYTHING}")
     tables.print_checked(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,12 @@ import pytest
 
 from modelwheel.compiler.check import (
     Expected,
-    Finding,
-    changes_state,
     check_signature,
     fix_for,
     refuse,
 )
+from modelwheel.compiler.effects import reviewed_effect
+from modelwheel.compiler.findings import Finding
 from modelwheel.compiler.inspection import Inspection, TensorInfo
 from modelwheel.compiler.shapes import (
     Shapes,
@@ -26,6 +27,7 @@ from modelwheel.compiler.shapes import (
     static_shapes,
 )
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.limits import Limits
 from modelwheel.spec import BatchRule
 
 _FREE: dict[str, Any] = {"name": "x", "dtype": "float32", "shape": [None, 4]}
@@ -41,12 +43,16 @@ def _use(op: str, support: str = "compiled", **changes: Any) -> dict[str, Any]:
     return {
         "op": op,
         "support": support,
+        "effect": "custom" if support == "unregistered" else reviewed_effect(op) or "",
         "count": 2,
         "functions": ["call"],
         "layers": ["block/dense"],
         "signatures": {"serving_default": use},
         **changes,
     }
+
+
+_LOADING = {"count": 1, "layers": ["table"]}
 
 
 def _inspection(
@@ -63,7 +69,6 @@ def _inspection(
             "signatures": [signature],
             "ops": [_use("MatMul"), *ops],
             "assets": [],
-            "initializers": [],
             **changes,
         }
     )
@@ -213,20 +218,20 @@ def test_many_layers_are_cut_short() -> None:
 def test_errors_come_first_then_warnings_then_notes() -> None:
     found = _inspection(
         ops=[
+            _use("LookupTableImportV2", "unsupported", signatures={}, loading=_LOADING),
             _use("Enter", "frozen"),
             _use("RandomStandardNormal"),
             _use("BesselJ0", "unsupported"),
         ],
         assets=["words.txt"],
-        initializers=["LookupTableImportV2"],
     )
     findings = check_signature(found, Expected())
     assert [(f.severity, f.code) for f in findings] == [
         ("error", "unsupported-op"),
         ("warning", "random"),
+        ("note", "initializers"),
         ("note", "tf1-control-flow"),
         ("note", "assets"),
-        ("note", "initializers"),
     ]
 
 
@@ -243,19 +248,68 @@ def test_refusal_lists_all_errors_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "changes"),
+    ("op", "effect"),
     [
-        *((op, True) for op in ("Assign", "AssignAdd", "AssignVariableOp", "AssignSubVariableOp")),
-        *((op, True) for op in ("ResourceApplyAdam", "ResourceScatterUpdate", "ScatterNdUpdate")),
-        *((op, True) for op in ("ResourceStridedSliceAssign", "StatefulUniform", "RngReadAndSkip")),
-        *((op, True) for op in ("LookupTableInsertV2", "MutableHashTableInsert", "ScatterAdd")),
-        *((op, False) for op in ("StatefulPartitionedCall", "ReadVariableOp", "ScatterNd")),
-        *((op, False) for op in ("TensorScatterUpdate", "StatelessRandomNormal", "VarHandleOp")),
-        *((op, False) for op in ("LookupTableFindV2", "ScatterNdNonAliasingAdd", "AssignVariable")),
+        *(
+            (op, "state")
+            for op in ("Assign", "AssignAdd", "AssignVariableOp", "AssignSubVariableOp")
+        ),
+        *(
+            (op, "state")
+            for op in ("ResourceApplyAdam", "ResourceScatterUpdate", "ScatterNdUpdate")
+        ),
+        *((op, "state") for op in ("ResourceStridedSliceAssign", "StatefulUniform", "ScatterAdd")),
+        *((op, "table") for op in ("LookupTableInsertV2", "MutableHashTable", "LookupTableFindV2")),
+        *((op, "") for op in ("StatefulPartitionedCall", "ReadVariableOp", "ScatterNd")),
+        *((op, None) for op in ("TensorScatterUpdate", "StatelessRandomNormal", "MatMul", "Const")),
+        *((op, "files") for op in ("ReadFile", "SaveV2", "DebugIdentity", "ImmutableConst")),
+        *((op, "python") for op in ("PyFunc", "EagerPyFunc", "PyFuncStateless")),
+        *((op, "network") for op in ("RpcClient", "RegisterDatasetV2", "Send", "CollectiveGather")),
+        *((op, "dataset") for op in ("TextLineDataset", "IteratorGetNext", "ReduceDataset")),
+        *((op, "queue") for op in ("QueueDequeueV2", "MutexLock", "Unstage", "BatchFunction")),
+        *(("PrintV2", "terminal"), ("Timestamp", "clock"), ("Abort", "process")),
+        *(("XlaCustomCallV2", "custom"), ("WriteSummary", "summary"), ("TPUExecute", "device")),
     ],
 )
-def test_operations_that_change_state(op: str, changes: bool) -> None:
-    assert changes_state(op) == changes
+def test_effects_of_operations(op: str, effect: str | None) -> None:
+    assert reviewed_effect(op) == effect
+
+
+_HERE = {"count": 1, "layers": ["logger"]}
+
+
+@pytest.mark.parametrize(
+    ("use", "code", "words"),
+    [
+        (_use("WriteFile", signatures={}, beside={"serving_default": _HERE}), "effect",
+         "the signature reads or writes files: WriteFile in 'logger'; remove file access"),
+        (_use("PrintV2", signatures={}, beside={"serving_default": _HERE}), "effect", "prints"),
+        (_use("AssignVariableOp", signatures={}, beside={"serving_default": _HERE}), "state", "keeps"),
+        (_use("NewOp", effect="unreviewed"), "effect", "does not know to be harmless: NewOp"),
+        (_use("ReadFile", signatures={}, loading=_HERE), "loading",
+         "loading the model reads or writes files: ReadFile in 'logger'; an initialiser may only"),
+        (_use("AssignAddVariableOp", signatures={}, loading=_HERE), "loading", "keeps state"),
+        (_use("InitializeTableFromTextFileV2", signatures={}, loading=_HERE), "loading", "tables"),
+        (_use("DebugIdentity", signatures={}, folded=True), "loading",
+         "'call' holds DebugIdentity in 'block/dense', which TensorFlow may evaluate when it loads"),
+    ],
+)  # fmt: skip
+def test_operations_with_effects_must_not_run(use: dict[str, Any], code: str, words: str) -> None:
+    finding = _only_error(_inspection(ops=[use]))
+    assert finding.code == code
+    assert words in str(finding)
+    assert finding.fix
+
+
+def test_harmless_operations_may_run_beside_the_outputs_and_at_loading() -> None:
+    ops = [
+        _use("Assert", "unsupported", signatures={}, beside={"serving_default": _HERE}),
+        _use("StringFormat", "unsupported", signatures={}, beside={"serving_default": _HERE}),
+        _use("WriteFile", "unsupported", signatures={}, beside={"other": _HERE}),
+        _use("AssignVariableOp", signatures={}, loading=_HERE),
+        _use("RestoreV2", "unsupported", signatures={}),
+    ]
+    assert _errors(_inspection(ops=ops)) == []
 
 
 @pytest.mark.parametrize(
@@ -411,3 +465,103 @@ def test_batch_rules_need_a_batch_axis() -> None:
 def test_ranges_of_integers(dtype: str, bounds: tuple[float, float], fits: bool) -> None:
     found = _inspection(inputs=[_tensor(dtype=dtype)])
     assert (check_signature(found, Expected(ranges={"x": bounds})) == []) == fits
+
+
+@pytest.mark.parametrize(
+    ("expected", "text", "field"),
+    [
+        (
+            Expected(tolerances={"tolerance": (1e308, 1e-5)}),
+            (
+                "verify.tolerance.atol is 1e+308, above 1: such a comparison shows nothing; lower it; "
+                "`check --lenient` passes it, building does not"
+            ),
+            ("verify", "tolerance", "atol"),
+        ),
+        (
+            Expected(tolerances={"outputs.a.b": (0.0, 0.5)}),
+            "verify.outputs.a.b.rtol is 0.5, above 0.1: such a comparison shows nothing",
+            ("verify", "outputs", "a.b", "rtol"),
+        ),
+        (Expected(rows=5000), "verify.rows is 5000, above 4096", ("verify", "rows")),
+        (
+            Expected(ranges={"x": (0, 1e38)}),
+            "verify.ranges.x goes beyond 1e+30",
+            ("verify", "ranges", "x"),
+        ),
+    ],
+)
+def test_comparisons_that_show_nothing(
+    expected: Expected, text: str, field: tuple[str, ...]
+) -> None:
+    finding = _only(_inspection(), expected)
+    assert str(finding).startswith(text)
+    assert finding.field == field
+    (lenient,) = check_signature(_inspection(), replace(expected, lenient=True))
+    assert lenient == replace(finding, severity="warning")
+
+
+def test_tolerances_at_their_bounds() -> None:
+    expected = Expected(tolerances={"tolerance": (1.0, 0.1)}, rows=4096, ranges={"x": (0, 1e30)})
+    assert check_signature(_inspection(), expected) == []
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+_COST = {"nodes": 100, "depth": 2, "deepest": "f"}
+_LARGE = {"node": "evil", "function": "call", "elements": 1 << 36}
+
+
+@pytest.mark.parametrize(
+    ("found", "wider", "text"),
+    [
+        (
+            {"costs": {"serving_default": {**_COST, "nodes": 10**18}}},
+            {"nodes": 10**18},
+            ("the signature runs 1.0e+18 nodes when its calls are inlined (calls go down to "
+                "'f'), above the limit of 100000; "
+            "use a loop in place of repeated layers, or raise `nodes` in section [limits] of"),
+        ),
+        (
+            {"loading": {**_COST, "depth": 70}},
+            {"call_depth": 70},
+            "loading the model nests 70 calls of functions, up to 'f', above the limit of 64",
+        ),
+        (
+            {"costs": {"serving_default": {**_COST, "largest": _LARGE}}},
+            {"tensor_elements": 1 << 36},
+            "the signature makes a tensor of 6.9e+10 elements at node 'evil' of function 'call'",
+        ),
+        (
+            {"largest": _LARGE},
+            {"tensor_elements": 1 << 36},
+            "the model stores a tensor of 6.9e+10 elements at node 'evil'",
+        ),
+        (
+            {"costs": {"serving_default": {
+                **_COST, "loops": [{"node": "evil", "function": "", "turns": 2 * 10**6}]}}},
+            {"loop_turns": 2 * 10**6},
+            "the signature loops 2000000 times at node 'evil', whatever its inputs are",
+        ),
+        ({"nodes": 1_000_001}, {"nodes": 200_000}, "the file holds 1000001 nodes"),
+        ({"functions": 20_001}, {"functions": 30_000}, "the file holds 20001 functions"),
+        ({"graph_bytes": 2 * 10**9}, {"graph_megabytes": 2000}, "saved_model.pb has 2000 MB"),
+    ],
+)  # fmt: skip
+def test_limits_and_how_to_widen_them(
+    found: dict[str, Any], wider: dict[str, int], text: str
+) -> None:
+    inspection = _inspection(**found)
+    finding = _only_error(inspection)
+    assert finding.code == "limit"
+    assert str(finding).startswith(text)
+    (field,) = wider
+    assert f"raise `{field}` in section [limits] of modelwheel.toml" in finding.fix
+    assert check_signature(inspection, Expected(limits=Limits.model_validate(wider))) == []
+
+
+def test_a_loop_without_end_is_refused_whatever_the_limits_are() -> None:
+    loops = [{"node": "evil", "function": "", "turns": None}]
+    inspection = _inspection(costs={"serving_default": {**_COST, "loops": loops}})
+    (finding,) = check_signature(inspection, Expected(limits=Limits(loop_turns=10**18)))
+    assert "the signature loops without end at node 'evil'" in finding.message

@@ -30,7 +30,7 @@ from .console import ERR, plain, plain_lines
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from ...compiler.check import Finding
+    from ...compiler.findings import Finding
 
 _BAR_WIDTH = 20
 

@@ -172,21 +172,30 @@ def _print_ops(inspection: Inspection, chosen_key: str) -> None:
     table = Table("op", "count", "XLA CPU", "layers that use it")
     unused = []
     for use in inspection.ops:
-        here = use.signatures.get(chosen_key)
+        here = use.signatures.get(chosen_key) or use.beside.get(chosen_key) or use.loading
         if here is None:
             unused.append(use)
             continue
         uses = str(use.count) if here.count == use.count else f"{here.count} of {use.count}"
-        table.add_row(plain(use.op), uses, _support(use), _some(here.layers))
+        support = _support(use) if chosen_key in use.signatures else _role(use, chosen_key)
+        table.add_row(plain(use.op), uses, support, _some(here.layers))
     OUT.print(table)
     if unused:
         names = ", ".join(f"{plain(use.op)} {use.count}" for use in unused)
-        OUT.print(f"[dim]Only in functions that this signature does not use: {names}[/]")
+        OUT.print(
+            f"[dim]Only in functions that neither this signature nor loading runs: {names}[/]"
+        )
 
 
 def _some(layers: Sequence[str], limit: int = 3) -> str:
     more = ["..."] if len(layers) > limit else []
     return plain(", ".join([*layers[:limit], *more]))
+
+
+def _role(use: OpUse, chosen_key: str) -> str:
+    """Why an operation runs whose value no output needs."""
+    role = "runs beside the outputs" if chosen_key in use.beside else "runs at loading"
+    return f"[red]{role}[/]" if use.effect else role
 
 
 def _support(use: OpUse) -> str:

@@ -11,9 +11,10 @@ import tensorflow as tf
 from tensorflow.python.framework import convert_to_constants
 
 from ...errors import UnsupportedModelError
-from ..check import STATE_FIX, TABLE_FIX, changes_state
+from ..effects import STATE_FIX, TABLE_FIX
 from ..freeze import c_names
 from .canonical import canonicalize
+from .effects import effect_of
 from .graphs import Graph, layer_name, node_name
 from .saved_model import LoadedSignature
 
@@ -135,7 +136,7 @@ def _refuse_state(graph_def: Any, fetches: Mapping[str, str]) -> None:
     graph = Graph(graph_def)
     for function, names in graph.reach(fetches.values(), control=True).items():
         for name in sorted(names):
-            if changes_state(graph.nodes[function][name].op):
+            if effect_of(graph.nodes[function][name].op) == "state":
                 raise UnsupportedModelError(_state_message(layer_name(name)))
 
 

@@ -2,42 +2,77 @@
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..check import changes_state
-from ..inspection import INSPECTION, Inspection, OpUse, SignatureUse, Support
+from ..effects import Effect
+from ..inspection import INSPECTION, Cost, Inspection, LargeTensor, OpUse, SignatureUse, Support
 from ..jobs import InspectJob
-from .graphs import Graph, layer_name
+from .bodies import Library, Reach
+from .effects import effect_of, may_be_folded
+from .graphs import layer_name
 from .kernels import support_of
-from .saved_model import INIT_SIGNATURE, read_meta_graph, read_signatures
+from .roots import has_objects, loading_roots, restores_checkpoint, signature_roots
+from .saved_model import parse_saved_model, read_signatures, serving_graph
+from .sizes import Sizes, largest_stored
+from .variables import check_variables
 
 _NAMES_KEPT = 8
-_Kind = tuple[str, Support, str]
-_TRIVIAL = frozenset(
-    {
-        *("Const", "Identity", "NoOp", "Placeholder", "VarHandleOp"),
-        *("PartitionedCall", "StatefulPartitionedCall"),
-    }
-)
+_NODES_NAMED = 64
+_FOLDED: frozenset[Effect] = frozenset({"files", "network", "python", "process", "custom"})
+_Kind = tuple[str, Support, str, Effect]
 
 
 def run(job: InspectJob) -> None:
     """Writes the inspection."""
-    meta_graph = read_meta_graph(job.inputs.saved_model)
-    graph = Graph(meta_graph.graph_def)
+    saved_model = parse_saved_model(job.inputs.saved_model)
+    variables = check_variables(job.inputs.saved_model)
+    inspect_message(saved_model, variables).save(job.out / INSPECTION)
+
+
+def inspect_message(saved_model: Any, variables: Iterable[LargeTensor]) -> Inspection:
+    """What a SavedModel message holds, with the variables of its index."""
+    # Nothing here makes cycles, and looking for them would double the time of a large model.
+    gc.disable()
+    try:
+        return _inspect(saved_model, variables)
+    finally:
+        gc.enable()
+
+
+def _inspect(saved_model: Any, variables: Iterable[LargeTensor]) -> Inspection:
+    meta_graph = serving_graph(saved_model)
+    objects = has_objects(saved_model, meta_graph)
+    library = Library(meta_graph.graph_def)
     signatures = read_signatures(meta_graph)
-    needed = {s.key: _needed_nodes(graph, meta_graph.signature_def[s.key]) for s in signatures}
-    Inspection(
+    loading = library.reach(loading_roots(meta_graph, objects=objects))
+    reached = {
+        s.key: library.reach(signature_roots(meta_graph, s.key, objects=objects))
+        for s in signatures
+    }
+    sizes = Sizes(library)
+    return Inspection(
         written_by=meta_graph.meta_info_def.tensorflow_version,
         tags=tuple(meta_graph.meta_info_def.tags),
         signatures=signatures,
-        ops=tuple(_tabulate(graph, needed)),
+        ops=tuple(_tabulate(_Model(meta_graph, library), reached, loading)),
         assets=tuple(sorted(asset.filename for asset in meta_graph.asset_file_def)),
-        initializers=tuple(_initializers(graph, meta_graph)),
-    ).save(job.out / INSPECTION)
+        graph_bytes=saved_model.ByteSize(),
+        nodes=sum(len(body.nodes) for body in library.bodies.values()),
+        functions=len(library.definitions),
+        costs={key: _cost(library, sizes, reach) for key, reach in reached.items()},
+        loading=_cost(library, sizes, loading),
+        largest=largest_stored(library, variables),
+    )
+
+
+def _cost(library: Library, sizes: Sizes, reach: Reach) -> Cost:
+    nodes, depth, deepest = library.inlined(reach)
+    largest, loops = sizes.of(reach, depth)
+    return Cost(nodes=nodes, depth=depth, deepest=deepest, largest=largest, loops=loops)
 
 
 @dataclass
@@ -50,67 +85,80 @@ class _Uses:
 
     def add(self, function: str, node: str) -> None:
         self.count += 1
+        if self.count > _NODES_NAMED:  # naming the layers of 100 000 nodes takes a second
+            return
         for names, name in ((self.layers, layer_name(node)), (self.functions, function)):
             if len(names) < _NAMES_KEPT:
                 names[name] = None
 
+    def describe(self) -> SignatureUse:
+        return SignatureUse(count=self.count, layers=tuple(self.layers))
 
-def _tabulate(graph: Graph, needed: Mapping[str, dict[str, set[str]]]) -> Iterator[OpUse]:
-    everywhere: dict[_Kind, _Uses] = defaultdict(_Uses)
-    by_signature: dict[_Kind, dict[str, _Uses]] = defaultdict(lambda: defaultdict(_Uses))
-    for function, nodes in graph.nodes.items():
-        for name, node in nodes.items():
-            if node.op in graph.functions:
-                continue
-            kind = (node.op, *support_of(node))
-            everywhere[kind].add(function, name)
-            for key, reached in needed.items():
-                if name in reached.get(function, ()):
-                    by_signature[kind][key].add(function, name)
-    for (op, support, dtypes), uses in sorted(everywhere.items()):
+
+@dataclass
+class _Kinds:
+    """All uses of one kind of operation."""
+
+    everywhere: _Uses = field(default_factory=_Uses)
+    values: dict[str, _Uses] = field(default_factory=lambda: defaultdict(_Uses))
+    beside: dict[str, _Uses] = field(default_factory=lambda: defaultdict(_Uses))
+    loading: _Uses = field(default_factory=_Uses)
+
+
+@dataclass(frozen=True)
+class _Model:
+    meta_graph: Any
+    library: Library
+
+
+def _tabulate(model: _Model, reached: Mapping[str, Reach], loading: Reach) -> Iterator[OpUse]:
+    kinds: dict[_Kind, _Kinds] = defaultdict(_Kinds)
+    for function in model.library.bodies:
+        _tabulate_body(model, function, reached, loading, kinds)
+    for (op, support, dtypes, effect), uses in sorted(kinds.items()):
         yield OpUse(
             op=op,
             dtypes=dtypes,
             support=support,
-            count=uses.count,
-            functions=tuple(uses.functions),
-            layers=tuple(uses.layers),
-            signatures={
-                key: SignatureUse(count=use.count, layers=tuple(use.layers))
-                for key, use in sorted(by_signature[op, support, dtypes].items())
-            },
+            effect=effect,
+            folded=effect in _FOLDED and may_be_folded(op),
+            count=uses.everywhere.count,
+            functions=tuple(uses.everywhere.functions),
+            layers=tuple(uses.everywhere.layers),
+            signatures={key: use.describe() for key, use in sorted(uses.values.items())},
+            beside={key: use.describe() for key, use in sorted(uses.beside.items())},
+            loading=uses.loading.describe() if uses.loading.count else None,
         )
 
 
-def _needed_nodes(graph: Graph, definition: Any) -> dict[str, set[str]]:
-    """The nodes that a signature's outputs depend on, and those that run with them and change state."""
-    tensors = list(_tensor_names(definition.outputs.values()))
-    # Freezing drops what only control edges reach, such as assertions: XLA need not support it.
-    # Changes of state count all the same: they are refused, not silently dropped.
-    needed = graph.reach(tensors, control=False)
-    for function, names in graph.reach(tensors, control=True).items():
-        changing = {name for name in names if changes_state(graph.nodes[function][name].op)}
-        needed.setdefault(function, set()).update(changing)
-    return needed
-
-
-def _tensor_names(infos: Iterable[Any]) -> Iterator[str]:
-    for info in infos:
-        if info.name:
-            yield info.name
-        # Sparse and composite tensors have no name of their own, only their parts do.
-        sparse = info.coo_sparse
-        names = (sparse.values_tensor_name, sparse.indices_tensor_name)
-        yield from (name for name in (*names, sparse.dense_shape_tensor_name) if name)
-        yield from _tensor_names(info.composite_tensor.components)
-
-
-def _initializers(graph: Graph, meta_graph: Any) -> list[str]:
-    """Operations that run on loading, except constants and calls."""
-    # A protobuf map adds an empty entry for a missing key. The collections are TensorFlow 1's.
-    nodes = list(_tensor_names(meta_graph.signature_def[INIT_SIGNATURE].outputs.values()))
-    for collection in ("saved_model_main_op", "legacy_init_op"):
-        nodes += meta_graph.collection_def[collection].node_list.value
-    reached = graph.reach(nodes, control=True)
-    ops = {graph.nodes[function][name].op for function, names in reached.items() for name in names}
-    return sorted(ops - _TRIVIAL)
+def _tabulate_body(
+    model: _Model,
+    function: str,
+    reached: Mapping[str, Reach],
+    loading: Reach,
+    kinds: dict[_Kind, _Kinds],
+) -> None:
+    body, none = model.library.bodies[function], frozenset[int]()
+    runs = [
+        (key, reach.values.get(function, none), reach.runs[function])
+        for key, reach in reached.items()
+        if function in reach.runs
+    ]
+    loaded = loading.runs.get(function, none)
+    for number, node in enumerate(body.nodes):
+        if node.op in model.library.definitions:
+            continue
+        name = body.names[number]
+        support, dtypes = support_of(node)
+        uses = kinds[node.op, support, dtypes, effect_of(node.op)]
+        uses.everywhere.add(function, name)
+        for key, values, everything in runs:
+            if number in values:
+                uses.values[key].add(function, name)
+            elif number in everything:
+                uses.beside[key].add(function, name)
+        if number in loaded and not (
+            node.op == "RestoreV2"
+            and restores_checkpoint(model.meta_graph, model.library, function, number)
+        ):
+            uses.loading.add(function, name)

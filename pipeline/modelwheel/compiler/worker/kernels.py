@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -28,32 +27,50 @@ _FROZEN = frozenset(
 
 def support_of(node: Any) -> tuple[Support, str]:
     """Whether XLA supports a node, and which of its types it does not accept, as `T=string`."""
-    definition = op_def_registry.get(node.op)
-    if definition is None:
+    attributes = node.attr
+    types = []
+    for name, default in _type_attributes(node.op):
+        # SavedModels omit attributes with their default value..
+        value = attributes.get(name, default)
+        types.append(tuple(value.list.type) if value.HasField("list") else (value.type,))
+    return _support(node.op, tuple(types))
+
+
+@cache
+def _type_attributes(op: str) -> tuple[tuple[str, Any], ...]:
+    """The attributes of an operation that are types, with their default values."""
+    definition = op_def_registry.get(op)
+    if definition is None or op in _FROZEN or op not in _xla_kernels():
+        return ()
+    kinds = ("type", "list(type)")
+    return tuple((a.name, a.default_value) for a in definition.attr if a.type in kinds)
+
+
+@cache
+def _support(op: str, values: tuple[tuple[int, ...], ...]) -> tuple[Support, str]:
+    if op_def_registry.get(op) is None:
         return "unregistered", ""
-    if node.op in _FROZEN:
+    if op in _FROZEN:
         return "frozen", ""
-    constraints = _xla_kernels().get(node.op)
+    constraints = _xla_kernels().get(op)
     if constraints is None:
         return "unsupported", ""
-    types = dict(_types(node, definition))
+    types = dict(zip((name for name, _ in _type_attributes(op)), values, strict=True))
     faults = [_faults(types, allowed) for allowed in constraints]
     if not all(faults):
         return "compiled", ""
     # The kernel that fits best shows what would have to change.
     fault = min(faults, key=len)
-    return "unsupported", ", ".join(
-        f"{name}={tf.dtypes.as_dtype(value).name}" for name, value in fault
-    )
+    return "unsupported", ", ".join(f"{name}={type_name(value)}" for name, value in fault)
 
 
-def _types(node: Any, definition: Any) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The node's attributes that are types; SavedModels omit those with their default value."""
-    for attribute in definition.attr:
-        if attribute.type not in ("type", "list(type)"):
-            continue
-        value = node.attr.get(attribute.name, attribute.default_value)
-        yield attribute.name, tuple(value.list.type) if value.HasField("list") else (value.type,)
+def type_name(value: int) -> str:
+    """TensorFlow's name of an element type, by its number: `float32`."""
+    try:
+        name: str = tf.dtypes.as_dtype(value).name
+    except TypeError:  # not set, or of a later version
+        return "unknown"
+    return name
 
 
 def _faults(

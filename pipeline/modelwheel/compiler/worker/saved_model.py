@@ -18,10 +18,42 @@ from tensorflow.python.eager import wrap_function
 
 from ...errors import UnsupportedModelError
 from ..inspection import SignatureInfo, TensorInfo
+from .kernels import type_name
 
-INIT_SIGNATURE = "__saved_model_init_op"
 _INTERNAL_PREFIX = "__saved_model_"
 _SERVE = "serve"
+_OTHER_FORMS = {"saved_model.pbtxt": "the text form", "saved_model.cpb": "the form in chunks"}
+_MAX_BYTES = (2 << 30) - 1  # protobuf's own limit
+
+
+def parse_saved_model(directory: Path) -> Any:
+    """The SavedModel message: the bytes that TensorFlow loads later, parsed but not run.
+
+    Raises:
+        UnsupportedModelError: There is no SavedModel, or it is damaged or too large to parse.
+    """
+    path = directory / "saved_model.pb"
+    # TensorFlow reads these too; nothing must be loaded that was not judged.
+    others = [name for name in _OTHER_FORMS if (directory / name).exists()]
+    if others or not path.is_file():
+        hint = (
+            f"{others[0]} is {_OTHER_FORMS[others[0]]}; load it and save it again"
+            if others
+            else "name the directory that holds saved_model.pb"
+        )
+        only = "only saved_model.pb is read" if path.is_file() else "there is no SavedModel"
+        raise UnsupportedModelError(f"{only} in this directory; {hint}")
+    if path.stat().st_size > _MAX_BYTES:
+        raise UnsupportedModelError(
+            f"saved_model.pb exceeds {_MAX_BYTES >> 30} GiB, more than TensorFlow parses; "
+            "save large constants as variables"
+        )
+    try:
+        return saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    except DecodeError:
+        raise UnsupportedModelError(
+            "saved_model.pb is damaged or not a SavedModel; export or fetch the model again"
+        ) from None
 
 
 def read_meta_graph(directory: Path) -> Any:
@@ -30,20 +62,16 @@ def read_meta_graph(directory: Path) -> Any:
     Raises:
         UnsupportedModelError: There is no SavedModel, or not exactly one graph for serving.
     """
-    path = directory / "saved_model.pb"
-    if not path.is_file():
-        hint = (
-            "saved_model.pbtxt is the text form; load it and save it again"
-            if (directory / "saved_model.pbtxt").is_file()
-            else "name the directory that holds saved_model.pb"
-        )
-        raise UnsupportedModelError(f"there is no SavedModel in this directory; {hint}")
-    try:
-        graphs = saved_model_pb2.SavedModel.FromString(path.read_bytes()).meta_graphs
-    except DecodeError:
-        raise UnsupportedModelError(
-            "saved_model.pb is damaged or not a SavedModel; export or fetch the model again"
-        ) from None
+    return serving_graph(parse_saved_model(directory))
+
+
+def serving_graph(saved_model: Any) -> Any:
+    """The only MetaGraphDef for serving.
+
+    Raises:
+        UnsupportedModelError: There is none, or more than one.
+    """
+    graphs = saved_model.meta_graphs
     served = [graph for graph in graphs if _SERVE in graph.meta_info_def.tags]
     if len(served or graphs) != 1:
         tags = "; ".join(", ".join(graph.meta_info_def.tags) for graph in graphs)
@@ -77,7 +105,7 @@ def _read_tensor(name: str, info: Any) -> TensorInfo:
     return TensorInfo.model_validate(
         {
             "name": name,
-            "dtype": tf.dtypes.as_dtype(info.dtype).name if info.dtype else "unknown",
+            "dtype": type_name(info.dtype),
             "shape": None
             if shape.unknown_rank
             else tuple(None if dim.size < 0 else dim.size for dim in shape.dim),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...compiler import check
+from ...compiler.findings import Finding
 from ...compiler.flags import compiler_flags
 from ...compiler.freeze import CONFIG, GRAPH
 from ...compiler.inspection import INSPECTION, Inspection
@@ -21,8 +22,10 @@ from ...compiler.jobs import (
 from ...compiler.reference import default_rows
 from ...compiler.shapes import batched_inputs
 from ...levels import Level
+from ...limits import Limits
 from ...platforms import Platform
 from ...request import Request
+from ...spec.model import VerifySection
 from ...spec.reading.read import read_document
 from ...store.keys import action_key
 from ...store.records import Record
@@ -73,8 +76,10 @@ class InspectStep(ModelStep, JobStep):
     def job(self, workspace: Workspace, out: Path) -> Job:
         return InspectRequest().job(workspace.model, out)
 
-    def check(self, found: Inspection) -> list[check.Finding]:
-        """Findings about compiling the model as the spec says."""
+    def check(
+        self, found: Inspection, limits: Limits | None = None, *, lenient: bool = False
+    ) -> list[Finding]:
+        """Findings about compiling the model as the spec says, within the limits of the repository."""
         request, spec = self.request, self.request.spec
         expected = check.Expected(
             signature=spec.model.serving_key,
@@ -84,9 +89,20 @@ class InspectStep(ModelStep, JobStep):
             emulate=spec.batching.emulate,
             ranges=spec.verify.ranges,
             outputs=tuple(spec.verify.outputs),
+            tolerances=_tolerances(spec.verify),
+            rows=spec.verify.rows,
+            limits=limits or Limits(),
+            lenient=lenient,
         )
         findings = check.check_signature(found, expected)
         return [replace(finding, place=_place(spec.path, finding.field)) for finding in findings]
+
+
+def _tolerances(verify: VerifySection) -> dict[str, tuple[float, float]]:
+    found = {"tolerance": (verify.tolerance.atol, verify.tolerance.rtol)}
+    for name, own in verify.outputs.items():
+        found[f"outputs.{name}"] = (own.atol or 0.0, own.rtol or 0.0)
+    return found
 
 
 def _place(spec: Path, field: tuple[str, ...]) -> str:

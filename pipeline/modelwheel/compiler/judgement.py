@@ -1,0 +1,138 @@
+"""Judges what a model would do before anything of it is executed: effects, and limits of size.
+
+Operations with an effect must not run. What runs is known from the inspection: along data and control
+edges, in every function that is called, and while the model is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..limits import Limits
+from .effects import SETS_VARIABLE, TABLES_OF_CONSTANTS, VERBS
+from .findings import Finding, few
+from .inspection import Cost, Inspection, LargeTensor, OpUse, SignatureUse
+
+_CODES = {"state": "state", "table": "lookup-table", "custom": "custom-op"}
+_LOOP_FIX = "compute it before the model is saved"
+_FILE_NODES = 10
+"""How many times the nodes of a signature the whole file may hold: it has others, and training."""
+
+
+def judge(inspection: Inspection, key: str, limits: Limits) -> Iterator[Finding]:
+    """Errors about running one signature of a model, and about loading the model."""
+    yield from _judge_effects(inspection.ops, key)
+    yield from _judge_loading(inspection.ops, key)
+    yield from _judge_file(inspection, limits)
+    costs = {"the signature": inspection.costs.get(key), "loading the model": inspection.loading}
+    for what, cost in costs.items():
+        if cost is not None:
+            yield from _judge_cost(what, cost, limits)
+
+
+def where(uses: Iterable[OpUse], key: str) -> str:
+    """Operations with the layers in which a signature uses them."""
+    return _name((use.op, use.signatures.get(key) or use.beside[key]) for use in uses)
+
+
+def _name(uses: Iterable[tuple[str, SignatureUse]]) -> str:
+    return ", ".join(f"{op} in {few(use.layers, use.count)}" for op, use in uses)
+
+
+# --- effects --------------------------------------------------------------------------------------
+
+
+def _judge_effects(every: Sequence[OpUse], key: str) -> Iterator[Finding]:
+    """One error for each kind of effect."""
+    running = [use for use in every if key in use.signatures or key in use.beside]
+    for effect, (verb, fix) in VERBS.items():
+        found = [use for use in running if use.effect == effect]
+        if found:
+            code = _CODES.get(effect, "effect")
+            yield Finding("error", code, f"the signature {verb}: {where(found, key)}", fix)
+
+
+def _judge_loading(every: Sequence[OpUse], key: str) -> Iterator[Finding]:
+    loaded = [(use, use.loading) for use in every if use.loading is not None and use.effect]
+    tables = [(u.op, found) for u, found in loaded if TABLES_OF_CONSTANTS.fullmatch(u.op)]
+    if tables:
+        yield Finding("note", "initializers", f"loading the model fills tables: {_name(tables)}")
+    for use, found in loaded:
+        if use.op not in SETS_VARIABLE and not TABLES_OF_CONSTANTS.fullmatch(use.op):
+            verb, _ = VERBS[use.effect]
+            yield Finding(
+                "error",
+                "loading",
+                f"loading the model {verb}: {_name([(use.op, found)])}",
+                "an initialiser may only assign constants to variables; remove this from it",
+            )
+    for use in every:
+        if use.folded and not (key in use.signatures or key in use.beside or use.loading):
+            verb, _ = VERBS[use.effect]
+            yield Finding(
+                "error",
+                "loading",
+                f"a function that is not used {verb}: {few(use.functions, use.count)} holds {use.op} "
+                f"in {few(use.layers, use.count)}, which TensorFlow may evaluate when it loads the "
+                "model",
+                "remove it from the module that is saved",
+            )
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+def _judge_file(inspection: Inspection, limits: Limits) -> Iterator[Finding]:
+    megabytes = inspection.graph_bytes / 1e6
+    if megabytes > limits.graph_megabytes:
+        found = f"saved_model.pb has {megabytes:.0f} MB"
+        yield _exceeds(found, "graph_megabytes", limits, "save constants as variables")
+    if inspection.nodes > _FILE_NODES * limits.nodes:
+        found = f"the file holds {inspection.nodes} nodes, ten times as many as one signature may"
+        yield _exceeds(found, "nodes", limits, "save only what is used")
+    if inspection.functions > limits.functions:
+        found = f"the file holds {inspection.functions} functions"
+        yield _exceeds(found, "functions", limits, "save only what is used")
+    if inspection.largest is not None:
+        yield from _judge_tensor("the model stores", inspection.largest, limits)
+
+
+def _judge_cost(what: str, cost: Cost, limits: Limits) -> Iterator[Finding]:
+    if cost.nodes > limits.nodes:
+        place = f" (calls go down to {cost.deepest!r})" if cost.deepest else ""
+        found = f"{what} runs {_count(cost.nodes)} nodes when its calls are inlined{place}"
+        yield _exceeds(found, "nodes", limits, "use a loop in place of repeated layers")
+    if cost.depth > limits.call_depth:
+        found = f"{what} nests {cost.depth} calls of functions, up to {cost.deepest!r}"
+        yield _exceeds(found, "call_depth", limits, "call functions in fewer levels")
+    if cost.largest is not None:
+        yield from _judge_tensor(f"{what} makes", cost.largest, limits)
+    for loop in cost.loops:
+        place, fix = f"at node {loop.node!r}, whatever its inputs are", _LOOP_FIX
+        if loop.turns is None:
+            found = f"{what} loops without end {place}, or too long to count its turns"
+            yield Finding("error", "limit", found, fix)
+        elif loop.turns > limits.loop_turns:
+            found = f"{what} loops {_count(loop.turns)} times {place}"
+            yield _exceeds(found, "loop_turns", limits, fix)
+
+
+def _judge_tensor(verb: str, tensor: LargeTensor, limits: Limits) -> Iterator[Finding]:
+    if tensor.elements > limits.tensor_elements:
+        place = f" of function {tensor.function!r}" if tensor.function else ""
+        found = f"{verb} a tensor of {_count(tensor.elements)} elements at node {tensor.node!r}"
+        yield _exceeds(f"{found}{place}", "tensor_elements", limits, "make it smaller")
+
+
+def _exceeds(found: str, field: str, limits: Limits, fix: str) -> Finding:
+    limit = getattr(limits, field)
+    return Finding(
+        "error",
+        "limit",
+        f"{found}, above the limit of {limit}",
+        f"{fix}, or raise `{field}` in section [limits] of modelwheel.toml",
+    )
+
+
+def _count(number: int) -> str:
+    return str(number) if number < 10**9 else f"{number:.1e}"

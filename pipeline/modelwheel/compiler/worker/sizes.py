@@ -1,0 +1,408 @@
+"""Sizes of tensors and turns of loops that follow from a model's file alone.
+
+An abstract interpreter: it walks what runs, function by function, with shapes and the values of small
+tensors of integers in place of tensors. Nothing of the model is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tensorflow.python.framework import op_def_registry
+
+from ...errors import UnsupportedModelError
+from ...limits import MAX_CALL_DEPTH
+from ..inspection import EndlessLoop, LargeTensor
+from .bodies import Body, Library, Reach
+from .effects import effect_of
+from .graphs import GRAPH, node_name
+from .loops import Loop, count_turns
+from .op_shapes import OpShapes, count_outputs
+from .values import UNKNOWN, Tensor, fold, read_constant
+
+_LOOPS_KEPT = 4
+_TURNS_KEPT = 10_000
+"""Loops with fewer turns are not worth a mention."""
+
+_SAME = frozenset(
+    {
+        *("Relu", "Relu6", "Elu", "Selu", "Sigmoid", "Tanh", "Softplus", "Softmax", "LogSoftmax"),
+        *(
+            "Exp",
+            "Log",
+            "Sqrt",
+            "Rsqrt",
+            "Neg",
+            "Abs",
+            "Square",
+            "Erf",
+            "Floor",
+            "Round",
+            "BiasAdd",
+        ),
+        *("Identity", "StopGradient", "Cast", "LeakyRelu", "LogicalNot", "ZerosLike", "OnesLike"),
+    }
+)
+_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+_BRANCHES = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
+_WHILE = frozenset({"While", "StatelessWhile"})
+_RANDOM = ("Random", "TruncatedNormal", "ParameterizedTruncatedNormal", "Multinomial")
+
+
+@dataclass
+class _Found:
+    """What a walk through a function met."""
+
+    largest: LargeTensor | None = None
+    loops: list[EndlessLoop] = field(default_factory=list)
+
+    def size(self, body: Body, number: int, elements: int) -> None:
+        if self.largest is None or elements > self.largest.elements:
+            self.largest = LargeTensor(
+                node=body.names[number], function=body.name, elements=min(elements, 10**30)
+            )
+
+    def loop(self, node: str, function: str, turns: int | None) -> None:
+        if (turns is None or turns > _TURNS_KEPT) and len(self.loops) < _LOOPS_KEPT:
+            self.loops.append(EndlessLoop(node=node, function=function, turns=turns))
+
+    def add(self, other: _Found, turns: int = 1) -> None:
+        """Takes over what a called function met; in a loop of known turns, its loops turn as often."""
+        largest = other.largest
+        if largest and (self.largest is None or largest.elements > self.largest.elements):
+            self.largest = largest
+        for loop in other.loops:
+            self.loop(loop.node, loop.function, loop.turns and loop.turns * turns)
+
+
+_Results = tuple[tuple[Tensor, ...], _Found]
+
+
+class Sizes:
+    """Walks a model's functions; each once for the same arguments."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._shapes = OpShapes()
+        self._constants: dict[tuple[str, int], Tensor] = {}
+        self._calls: dict[Any, _Results] = {}
+        nodes = sum(len(body.nodes) for body in library.bodies.values())
+        self._budget = 200_000 + 10 * nodes
+
+    def of(self, reach: Reach, depth: int) -> tuple[LargeTensor | None, tuple[EndlessLoop, ...]]:
+        """The largest tensor among what runs, and loops that may be endless."""
+        found = _Found()
+        if depth <= MAX_CALL_DEPTH:  # otherwise it is refused for that
+            graph = self._library.bodies[GRAPH]
+            numbers = [number for number in graph.order if number in reach.runs[GRAPH]]
+            self._walk(graph, numbers, (), found)
+            # Those that TensorFlow reaches in another way than by the graph.
+            for name in reach.runs:
+                if name != GRAPH and not any(key[0] == name for key in self._calls):
+                    arguments = (UNKNOWN,) * len(self._library.bodies[name].arguments)
+                    found.add(self._call(name, arguments)[1])
+        return found.largest, tuple(found.loops)
+
+    def _call(self, name: str, arguments: tuple[Tensor, ...]) -> _Results:
+        key = (name, arguments)
+        if key not in self._calls:
+            body, found = self._library.bodies[name], _Found()
+            count = len(body.arguments)
+            padded = (arguments + (UNKNOWN,) * count)[:count]
+            known = self._walk(body, body.order, padded, found)
+            results = tuple(
+                self._read(body, tensor, padded, known) for tensor in self._library.results(name)
+            )
+            self._calls[key] = results, found
+        return self._calls[key]
+
+    # --- nodes ------------------------------------------------------------------------------------
+
+    def _walk(
+        self, body: Body, numbers: Iterable[int], arguments: Sequence[Tensor], found: _Found
+    ) -> dict[int, tuple[Tensor, ...]]:
+        known: dict[int, tuple[Tensor, ...]] = {}
+        for number in numbers:
+            self._budget -= 1
+            if self._budget < 0:
+                raise UnsupportedModelError(
+                    "the model calls its functions with too many different shapes to be judged; "
+                    f"simplify what calls node {body.names[number]!r}"
+                )
+            if body.ops[number] in _SAME and body.data[number]:
+                source = known.get(body.data[number][0], ())
+                if len(source) == 1 and source[0].value is None:
+                    known[number] = source  # most nodes of a large model
+                    continue
+            inputs = [
+                self._read(body, tensor, arguments, known)
+                for tensor in body.tensors[number]
+                if tensor[0] != "^"
+            ]
+            known[number] = outputs = self._evaluate(body, number, inputs, found)
+            for output in outputs:
+                if output.shape:
+                    found.size(body, number, output.elements)
+        return known
+
+    def _read(
+        self,
+        body: Body,
+        tensor: str,
+        arguments: Sequence[Tensor],
+        known: dict[int, tuple[Tensor, ...]],
+    ) -> Tensor:
+        name = node_name(tensor)
+        number = body.index.get(name)
+        if number is None:
+            return arguments[body.arguments[name]]
+        outputs = known.get(number)
+        if outputs is None:  # what closes a loop of TensorFlow 1
+            return UNKNOWN
+        parts = tensor.split(":")
+        index = int(parts[-1]) if len(parts) > 1 and parts[-1].isdecimal() else 0
+        if len(parts) == 3 and len(outputs) > 1:
+            index += self._offset(body.nodes[number], parts[1])
+        return outputs[index] if index < len(outputs) else UNKNOWN
+
+    def _offset(self, node: Any, output: str) -> int:
+        function = self._library.definitions.get(node.op)
+        if function is not None:
+            names = [argument.name for argument in function.signature.output_arg]
+            return names.index(output) if output in names else 0
+        definition = op_def_registry.get(node.op)
+        return 0 if definition is None else count_outputs(node, definition, output)
+
+    def _evaluate(
+        self, body: Body, number: int, inputs: list[Tensor], found: _Found
+    ) -> tuple[Tensor, ...]:
+        op, node = body.ops[number], body.nodes[number]
+        if op == "Const":
+            return (self._constant(body, number),)
+        called = body.calls[number]
+        if called:
+            return self._evaluate_call(body, number, inputs, found)
+        if op in _SAME and inputs and (inputs[0].value is None or op not in ("Identity", "Cast")):
+            return (replace(inputs[0], value=None),)
+        if op in _SPECIAL:
+            return (_SPECIAL[op](node, inputs),)
+        if op == "LoopCond":
+            turns = count_turns(self, Loop.of_frame(body, number))
+            if turns != 0:
+                found.loop(body.names[number], body.name, turns)
+        folded = fold(node, inputs)
+        if folded is not None:
+            return (folded,)
+        return self._infer(op, node, inputs, found, (body, number))
+
+    def _infer(
+        self,
+        op: str,
+        node: Any,
+        inputs: list[Tensor],
+        found: _Found,
+        place: tuple[Body, int],
+    ) -> tuple[Tensor, ...]:
+        dynamic = any(i.dynamic for i in inputs) or op.startswith(_RANDOM)
+        dynamic = dynamic or op.startswith("Placeholder")
+        if op_def_registry.get(op) is None or (effect_of(op) and op not in _READABLE):
+            return (Tensor(dynamic=True),)
+        if op in ("TensorListReserve", "TensorArrayV3"):
+            found.size(*place, _reserved(op, inputs))
+        shapes = self._shapes.infer(node, inputs) or (None,)
+        return tuple(Tensor(shape, dynamic=dynamic) for shape in shapes)
+
+    def _constant(self, body: Body, number: int) -> Tensor:
+        key = (body.name, number)
+        if key not in self._constants:
+            self._constants[key] = read_constant(body.nodes[number])
+        return self._constants[key]
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    def _evaluate_call(
+        self, body: Body, number: int, inputs: list[Tensor], found: _Found
+    ) -> tuple[Tensor, ...]:
+        op, called = body.ops[number], body.calls[number]
+        arguments = tuple(inputs)
+        if op in _CALLS or op in self._library.definitions:
+            results, met = self._call(called[-1] if op not in _CALLS else called[0], arguments)
+            found.add(met)
+            return results
+        if op in _BRANCHES:
+            outcomes = [self._call(name, arguments[1:]) for name in called]
+            for _, met in outcomes:
+                found.add(met)
+            joined = outcomes[0][0]
+            for results, _ in outcomes[1:]:
+                joined = _join_all(joined, results)
+            # The branches may be one function, named twice.
+            dynamic = not inputs or inputs[0].dynamic
+            return tuple(replace(t, value=None, dynamic=t.dynamic or dynamic) for t in joined)
+        if op in _WHILE:
+            return self._evaluate_while(body, number, arguments, found)
+        for name in called:
+            found.add(self._call(name, ())[1])
+        return (Tensor(dynamic=True),)
+
+    def _evaluate_while(
+        self, body: Body, number: int, inputs: tuple[Tensor, ...], found: _Found
+    ) -> tuple[Tensor, ...]:
+        node = body.nodes[number]
+        condition, turn = node.attr["cond"].func.name, node.attr["body"].func.name
+        if not {condition, turn} <= self._library.bodies.keys():
+            return (Tensor(dynamic=True),)
+        loop = Loop.of_functions(self._library, condition, turn, inputs)
+        state = tuple(
+            tensor if index in loop.invariant else replace(tensor, value=None)
+            for index, tensor in enumerate(inputs)
+        )
+        for _ in range(4):  # shapes can only become less known
+            results, met = self._call(turn, state)
+            wider = _join_all(state, results)
+            if wider == state:
+                break
+            state = wider
+        (again, *_), of_condition = self._call(condition, state)
+        turns = 1
+        if not again.dynamic:
+            counted = count_turns(self, loop)
+            found.loop(body.names[number], body.name, counted)
+            turns = counted or 1
+        found.add(of_condition, turns)
+        found.add(met, turns)
+        return tuple(replace(t, dynamic=t.dynamic or again.dynamic) for t in state)
+
+    def evaluate(
+        self, body: Body, tensor: str, arguments: dict[int, Tensor], merged: dict[int, Tensor]
+    ) -> Tensor:
+        """One tensor of a body, given some arguments and nodes."""
+        number = body.index.get(node_name(tensor))
+        if number is None:
+            return arguments.get(body.arguments[node_name(tensor)], UNKNOWN)
+        count = len(body.arguments)
+        given = [arguments.get(index, UNKNOWN) for index in range(count)]
+        found = _Found()
+        known: dict[int, tuple[Tensor, ...]] = {n: (t,) for n, t in merged.items()}
+        for step in _slice(body, number, merged):
+            self._budget -= 1
+            if self._budget < 0:
+                return UNKNOWN
+            inputs = [
+                self._read(body, read, given, known)
+                for read in body.tensors[step]
+                if read[0] != "^"
+            ]
+            known[step] = (
+                (self._constant(body, step),)
+                if body.ops[step] == "Const"
+                else (fold(body.nodes[step], inputs) or UNKNOWN,)
+                if not body.calls[step]
+                else self._evaluate_call(body, step, inputs, found)
+            )
+        return self._read(body, tensor, given, known)
+
+
+def _slice(body: Body, number: int, known: dict[int, Tensor]) -> Iterator[int]:
+    """What a node depends on for its value, in order, but for known nodes."""
+    needed, waiting = set[int](), [number]
+    while waiting:
+        step = waiting.pop()
+        if step not in needed and step not in known:
+            needed.add(step)
+            waiting += body.data[step]
+    if len(needed) < len(body.order) // 8:
+        places = {step: place for place, step in enumerate(body.order) if step in needed}
+        yield from sorted(needed, key=places.__getitem__)
+    else:
+        yield from (step for step in body.order if step in needed)
+
+
+def _join_all(ones: Sequence[Tensor], others: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    padded = [*others, *[UNKNOWN] * (len(ones) - len(others))]
+    return tuple(_join(one, other) for one, other in zip(ones, padded, strict=False))
+
+
+def _join(one: Tensor, other: Tensor) -> Tensor:
+    """What is known about a tensor that may be either."""
+    if one == other:
+        return one
+    shape = None
+    if one.shape is not None and other.shape is not None and len(one.shape) == len(other.shape):
+        pairs = zip(one.shape, other.shape, strict=True)
+        shape = tuple(a if a == b else None for a, b in pairs)
+    handle = one.handle if one.handle == other.handle else None
+    value = one.value if one.shape == shape and one.value == other.value else None
+    return Tensor(shape, value, one.dynamic or other.dynamic, handle)
+
+
+def _declared(node: Any) -> Tensor:
+    """A variable's handle, or a placeholder."""
+    message = node.attr["shape"].shape
+    shape = None
+    if not message.unknown_rank:
+        shape = tuple(None if dim.size < 0 else dim.size for dim in message.dim)
+    if node.op == "VarHandleOp":
+        return Tensor((), dynamic=False, handle=shape)
+    known = bool(message.dim) or node.op in ("Variable", "VariableV2")
+    return Tensor(shape if known else None, dynamic=node.op.startswith("Placeholder"))
+
+
+def _read_variable(_: Any, inputs: Sequence[Tensor]) -> Tensor:
+    source = inputs[0] if inputs else UNKNOWN
+    return Tensor(source.handle, dynamic=source.dynamic)
+
+
+def _merge(_: Any, inputs: Sequence[Tensor]) -> Tensor:
+    """The first input is what enters; a loop may change its value, and rarely its shape."""
+    joined = replace(inputs[0], value=None) if inputs else UNKNOWN
+    return replace(joined, dynamic=any(i.dynamic for i in inputs if i is not UNKNOWN))
+
+
+_READABLE = frozenset({"Variable", "VariableV2"})
+_SPECIAL: dict[str, Any] = {
+    **{op: lambda node, _: _declared(node) for op in ("VarHandleOp", "Placeholder", *_READABLE)},
+    "ReadVariableOp": _read_variable,
+    "Merge": _merge,
+    **{
+        op: lambda _, inputs: inputs[0] if inputs else UNKNOWN
+        for op in ("Enter", "Exit", "NextIteration")
+    },
+}
+
+
+def _reserved(op: str, inputs: Sequence[Tensor]) -> int:
+    """The elements of a list of tensors that is made at once."""
+    shape, count = (inputs[0], inputs[1]) if op == "TensorListReserve" else (UNKNOWN, inputs[0])
+    elements = 1
+    for number in (*(shape.value or ()), *(count.value or ())):
+        if isinstance(number, int) and number > 0:
+            elements *= number
+    return elements
+
+
+def largest_stored(library: Library, variables: Iterable[LargeTensor]) -> LargeTensor | None:
+    """The largest constant of the file, or variable of the index: loading makes them all."""
+    found = list(variables)
+    for body in library.bodies.values():
+        for number, op in enumerate(body.ops):
+            if op in ("Const", "VarHandleOp", "HostConst"):
+                node = body.nodes[number]
+                tensor = read_shape(node)
+                found.append(
+                    LargeTensor(node=body.names[number], function=body.name, elements=tensor)
+                )
+    return max(found, key=lambda tensor: tensor.elements, default=None)
+
+
+def read_shape(node: Any) -> int:
+    """The elements of a Const or a variable."""
+    shape = (
+        node.attr["value"].tensor.tensor_shape if "value" in node.attr else node.attr["shape"].shape
+    )
+    elements = 1
+    for dim in shape.dim:
+        elements = min(elements * max(dim.size, 0 if dim.size == 0 else 1), 10**30)
+    return elements
