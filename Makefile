@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo release-demo test lint unit integration fuzz lock
+.PHONY: demo release-demo hostile-demo test lint unit integration fuzz lock
 
 # Trains a digit classifier, builds its wheel, installs that into an empty environment and compares with TensorFlow.
 demo: $(VENV)/complete
@@ -13,6 +13,10 @@ demo: $(VENV)/complete
 # package index, a static index, pip. Needs root, podman, runc and mmdebstrap.
 release-demo: $(VENV)/complete
 	@$(BIN)/python -m tests.demo.release
+
+# Every attack that is known: hostile models, specs, archives, wheels and callers; what stopped each, and what it left behind.
+hostile-demo: $(VENV)/complete
+	@$(BIN)/python -m tests.demo.hostile
 
 # Everything: style, types and all tests, including those with TensorFlow, compilers and containers.
 test: lint unit integration

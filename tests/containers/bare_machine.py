@@ -30,7 +30,17 @@ _VARIABLES = re.compile(r"PIP_.*|.*_proxy|.*_PROXY|SSL_CERT_FILE|REQUESTS_CA_BUN
 _ENTER = """
 set -eu
 root=$1; mounts=$2; shift 2
-mount --rbind /dev "$root/dev"
+# Devices of its own: what root does to a shared node, such as `ld -o /dev/null`, would stay.
+mount -t tmpfs -o mode=755 tmpfs "$root/dev"
+mkdir -m 1777 "$root/dev/shm"
+for node in null:3 zero:5 full:7 random:8 urandom:9; do
+  mknod -m 666 "$root/dev/${node%:*}" c 1 "${node#*:}"
+done
+mknod -m 666 "$root/dev/tty" c 5 0
+mkdir "$root/dev/pts"
+mount -t devpts -o newinstance,ptmxmode=666 devpts "$root/dev/pts"
+ln -s pts/ptmx "$root/dev/ptmx"
+ln -s /proc/self/fd "$root/dev/fd"
 mount -t proc proc "$root/proc"
 printf '%s' "$mounts" | while IFS= read -r path; do mount --bind "$path" "$root$path"; done
 exec chroot "$root" /usr/bin/env -i "$@"
