@@ -109,6 +109,9 @@ def test_an_unexpected_failure_keeps_its_traceback(shared: ToyJobs) -> None:
 @pytest.mark.parametrize(
     ("behaviour", "words"),
     [
+        ("run import os; os.fork()", "PermissionError"),
+        ("run import socket; socket.socket()", "PermissionError"),
+        ("run import os; os.listdir(os.path.expanduser('~root'))", "PermissionError|FileNotFound"),
         ("exit 3", "the worker process ended with exit code 3"),
         ("crash F0000 00:00 1 a.cc:1] Check failed: x", "SIGABRT.*Check failed: x"),
         ("run import sys; sys.exit(3)", "the worker process ended with exit code 1"),

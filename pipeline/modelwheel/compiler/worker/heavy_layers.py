@@ -16,6 +16,8 @@ from .saved_model import read_meta_graph
 _NAMED = 3
 _LOOPS = frozenset({"While", "StatelessWhile", "For", "NextIteration", "Case"})
 
+_LIGHT = frozenset({"Identity", "NoOp", "Placeholder", "ReadVariableOp", "VarHandleOp"})
+
 
 def find(job: Job) -> tuple[str, ...]:
     """Layers with loops, then those with the largest shapes, then those with the most nodes."""
@@ -23,6 +25,8 @@ def find(job: Job) -> tuple[str, ...]:
     elements: dict[str, int] = defaultdict(int)
     nodes: dict[str, int] = defaultdict(int)
     for node in _nodes(job):
+        if node.op in _LIGHT:
+            continue
         layer = layer_name(node.name)
         loops[layer] |= node.op in _LOOPS
         elements[layer] = max(elements[layer], *_sizes(node), 0)
