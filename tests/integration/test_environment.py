@@ -115,12 +115,19 @@ def test_installing_a_wheel_builds_nothing(tmp_path: Path, monkeypatch: pytest.M
     """A dependency that only has a source distribution would run its code."""
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "1")
+    files = {
+        "pyproject.toml": """[build-system]
+requires = []
+build-backend = "evil"
+backend-path = ["."]
+""",
+        "evil.py": f"open({str(tmp_path / 'planted')!r}, 'w')\n",
+    }
     with tarfile.open(tmp_path / "evil-1.0.tar.gz", "w:gz") as archive:
-        content = f"open({str(tmp_path / 'planted')!r}, 'w')\n".encode()
-        member = tarfile.TarInfo("evil-1.0/setup.py")
-        member.size = len(content)
-        archive.addfile(member, io.BytesIO(content))
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"evil-1.0/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content.encode()))
     wheel = make_wheel(tmp_path, "model-a", needs="evil")
     with pytest.raises(WheelError, match=r"(?s)cannot be installed: .*No matching distribution"):
         install_wheel(wheel, "model_a", tmp_path, BEST)
