@@ -63,7 +63,7 @@ def test_plan_says_where_models_would_run(tmp_path: Path, monkeypatch: pytest.Mo
     shown = modelwheel("plan", spec, "--sandbox", "preferred").out.splitlines()[-1]
     assert shown == f"sandbox: {choose.choose_sandbox(Policy.PREFERRED).name}"
     refused = modelwheel("check", spec, "--spec-only", "--sandbox", "off", code=2)
-    assert "--spec-only cannot be combined with --sandbox: it runs no model" in refused.err
+    assert "--spec-only cannot be combined with --sandbox: it reads no model" in refused.err
     refused = modelwheel("inspect", spec, "--sandbox", "off", code=UsageError.exit_code)
     assert "--sandbox has an effect only with --replay" in refused.err
     assert SandboxError.exit_code == EnvironmentProblemError.exit_code
