@@ -41,7 +41,7 @@ from tests.models.hostile import ATTACKS, SECRET, TOKEN, VARIABLE, Attack, Victi
 
 HOSTILE = WORK / "hostile"
 LIMITS = Limits(
-    memory_bytes=4 << 30, cpu_seconds=20, wall_seconds=30, processes=1, file_bytes=256 << 20
+    memory_bytes=4 << 30, cpu_seconds=10, wall_seconds=10, processes=1, file_bytes=256 << 20
 )
 """Of each job with the judgement off. A build allows more, since models of good will need it."""
 
@@ -192,8 +192,15 @@ def attack_models(sandbox: Sandbox) -> list[Outcome]:
     models = HOSTILE / "models"
     with listen(connections) as port:
         say(f"writing {len(ATTACKS)} hostile models")
-        script = Path(__file__).parents[1] / "models" / "hostile.py"
-        run(sys.executable, script, models, victim.directory, str(port), quiet=True)
+        run(
+            sys.executable,
+            "-m",
+            "tests.models.hostile",
+            models,
+            victim.directory,
+            str(port),
+            quiet=True,
+        )
         watch = Watch(Victim(victim.directory, port), connections)
         say("checking them as their authors would have it")
         verdicts, seconds = judge(models)

@@ -31,7 +31,7 @@ def models(once: Once) -> Path:
     """A directory with every model of `tests/models`."""
 
     def make(directory: Path) -> Path:
-        run_script("make_models.py", directory)
+        run_script("make_models", directory)
         return directory
 
     return once("models", make)
@@ -39,12 +39,12 @@ def models(once: Once) -> Path:
 
 @pytest.fixture(scope="session")
 def attacks(once: Once) -> Attacks:
-    """Every model of `tests/models/hostile.py`, and the victim that they were made for."""
+    """Every model of `tests/models/hostile`, and the victim that they were made for."""
 
     def make(directory: Path) -> Attacks:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             victim = Victim(directory / "victim", listener.getsockname()[1])
-        run_script("hostile.py", directory / "models", victim.directory, str(victim.port))
+        run_script("hostile", directory / "models", victim.directory, str(victim.port))
         return Attacks(directory / "models", victim)
 
     return once("attacks", make)

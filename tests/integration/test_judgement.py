@@ -53,7 +53,7 @@ def test_every_attack_is_refused_with_its_node(
 @pytest.fixture(scope="module")
 def registry(attacks: Attacks) -> dict[str, Any]:
     """What the judgement says about every operation."""
-    said: dict[str, Any] = json.loads(run_script("registry.py", attacks.models / "write_in_branch"))
+    said: dict[str, Any] = json.loads(run_script("registry", attacks.models / "write_in_branch"))
     return said
 
 

@@ -34,7 +34,7 @@ STEPS = {
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     """The outcome of building both models, and the directory with every step's files."""
     work = tmp_path_factory.mktemp("operations")
-    run_script("operations.py", work)
+    run_script("operations", work)
     specs = {
         "batched": _SPEC.format(
             name="batched",

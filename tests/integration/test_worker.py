@@ -169,7 +169,7 @@ def test_frozen_graphs_compute_what_the_model_computes(laboratory: Laboratory) -
         directory = laboratory.freeze(name, allow_pruned_inputs=name == "tf1_branch")
         shutil.copy(laboratory.refer(name)[0] / "reference.npz", directory)
         directories.append(directory)
-    differences = json.loads(run_script("run_graphs.py", *directories))
+    differences = json.loads(run_script("run_graphs", *directories))
     assert len(differences) == len(_FROZEN)
     assert max(differences.values()) <= 1e-6
 

@@ -1,6 +1,6 @@
 """What the judgement says about every operation that TensorFlow registers: `registry.py DIRECTORY`.
 
-The directory holds the SavedModel `write_in_branch` of `hostile.py`. Prints one JSON object: `harmless`,
+The directory holds the SavedModel `write_in_branch` of `tests.models.hostile`. Prints one JSON object: `harmless`,
 `unreviewed`, and `missed`: operations with an effect that were not refused in some place of that
 model. Needs TensorFlow.
 """

@@ -37,10 +37,11 @@ FIXED = frozenset({"fixed", "tf1_loop"})
 
 
 def run_script(name: str, *arguments: str | Path) -> str:
-    """The output of a script in `tests/models`, which may import TensorFlow."""
+    """The output of a module of `tests/models`, which may import TensorFlow."""
     environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(
-        [sys.executable, _ROOT / "tests" / "models" / name, *arguments],
+        [sys.executable, "-m", f"tests.models.{name}", *arguments],
+        cwd=_ROOT,
         env=environment,
         check=True,
         stdout=subprocess.PIPE,
