@@ -65,6 +65,16 @@ def new(
     say(f"wrote {path}; next: modelwheel check {path}")
 
 
+Lenient = Annotated[
+    bool,
+    typer.Option(
+        "--lenient",
+        metavar="",
+        help="Only warn about tolerances, rows and ranges beyond what a build accepts.",
+    ),
+]
+
+
 @app.command(rich_help_panel=AUTHOR)
 def check(
     specs: Specs,
@@ -82,14 +92,7 @@ def check(
     on_branch: OnBranch = None,
     changed_since: ChangedSince = None,
     tag: Tag = None,
-    lenient: Annotated[
-        bool,
-        typer.Option(
-            "--lenient",
-            metavar="",
-            help="Only warn about tolerances, rows and ranges beyond what a build accepts.",
-        ),
-    ] = False,
+    lenient: Lenient = False,
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:

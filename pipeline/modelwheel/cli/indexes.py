@@ -136,6 +136,35 @@ def index(
     say(f"wrote {site.directory}: {numbers} {where}")
 
 
+ReleaseTag = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME-VERSION",
+        help="Refuse everything but the files of this release, and if one of them is missing.",
+    ),
+]
+ListOfRelease = Annotated[
+    str | None,
+    typer.Option(
+        "--list",
+        metavar="FILE|JSON",
+        help="With --release: the list of `modelwheel plan --release-list`.",
+    ),
+]
+GithubNeeds = Annotated[
+    str | None,
+    typer.Option(
+        metavar="JSON",
+        help="With --release: the `needs` of a workflow, where each job hands on the `sums` of its "
+        "files. Refuse files that differ.",
+    ),
+]
+LargestFile = Annotated[
+    float,
+    typer.Option(metavar="MIB", min=0, help="Largest file the index accepts, in MiB."),
+]
+
+
 @app.command(rich_help_panel=RELEASE)
 def publish(
     files: Annotated[
@@ -146,34 +175,11 @@ def publish(
     ],
     repository_url: RepositoryUrl = None,
     index_url: SimpleApi = None,
-    max_size: Annotated[
-        float,
-        typer.Option(metavar="MIB", min=0, help="Largest file the index accepts, in MiB."),
-    ] = 100.0,
+    max_size: LargestFile = 100.0,
     any_index: AnyIndex = False,
-    release: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME-VERSION",
-            help="Refuse everything but the files of this release, and if one of them is missing.",
-        ),
-    ] = None,
-    release_list: Annotated[
-        str | None,
-        typer.Option(
-            "--list",
-            metavar="FILE|JSON",
-            help="With --release: the list of `modelwheel plan --release-list`.",
-        ),
-    ] = None,
-    github_needs: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON",
-            help="With --release: the `needs` of a workflow, where each job hands on the `sums` of its "
-            "files. Refuse files that differ.",
-        ),
-    ] = None,
+    release: ReleaseTag = None,
+    release_list: ListOfRelease = None,
+    github_needs: GithubNeeds = None,
     github_output: GithubOutput = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", metavar="", help="Show what would be uploaded.")

@@ -29,6 +29,32 @@ if TYPE_CHECKING:
     from ..release.outcome import Outcome
 
 
+BuildIdentifiers = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="IDENTIFIER",
+        help="Only this build identifier of cibuildwheel, such as cp312-manylinux_x86_64; "
+        "may be repeated.",
+    ),
+]
+HandedOnSums = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SHA256SUMS",
+        help="With --github-job: what `modelwheel compile --github-output` has handed on. Fail if the "
+        "source distribution is another file.",
+    ),
+]
+CrossTags = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TAG",
+        help="Cross-build for this platform tag with zig instead of cibuildwheel, such as "
+        "manylinux_2_17_aarch64; may be repeated.",
+    ),
+]
+
+
 @app.command(rich_help_panel=RELEASE)
 def wheel(
     sdists: Annotated[
@@ -41,35 +67,14 @@ def wheel(
         str | None,
         typer.Option(metavar="SYSTEM", help="linux, macos or windows; this machine's by default."),
     ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="IDENTIFIER",
-            help="Only this build identifier of cibuildwheel, such as cp312-manylinux_x86_64; "
-            "may be repeated.",
-        ),
-    ] = None,
+    only: BuildIdentifiers = None,
     github_job: Annotated[
         str | None,
         typer.Option(metavar="JSON", help="Only this job of `modelwheel plan --release-list`."),
     ] = None,
-    sums: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SHA256SUMS",
-            help="With --github-job: what `modelwheel compile --github-output` has handed on. Fail if the "
-            "source distribution is another file.",
-        ),
-    ] = None,
+    sums: HandedOnSums = None,
     github_output: GithubOutput = None,
-    cross: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TAG",
-            help="Cross-build for this platform tag with zig instead of cibuildwheel, such as "
-            "manylinux_2_17_aarch64; may be repeated.",
-        ),
-    ] = None,
+    cross: CrossTags = None,
     python: Annotated[
         str | None,
         typer.Option(metavar="VERSION", help="With --cross: the Python to build for, as 3.12."),

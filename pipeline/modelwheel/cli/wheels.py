@@ -112,6 +112,20 @@ def report(
     _exit_with(measurement.error for measurement in measured)
 
 
+Replay = Annotated[
+    bool,
+    typer.Option("--replay", metavar="", help="Trace every hash back to the commit of the model."),
+]
+Recompile = Annotated[
+    bool,
+    typer.Option(
+        "--recompile",
+        metavar="",
+        help="With --replay: rebuild everything, ignoring the cache.",
+    ),
+]
+
+
 @app.command(rich_help_panel=RELEASE)
 def inspect(
     files: Annotated[
@@ -124,12 +138,7 @@ def inspect(
     show_sbom: Annotated[
         bool, typer.Option("--sbom", metavar="", help="Print the embedded SBOM unchanged.")
     ] = False,
-    replay: Annotated[
-        bool,
-        typer.Option(
-            "--replay", metavar="", help="Trace every hash back to the commit of the model."
-        ),
-    ] = False,
+    replay: Replay = False,
     spec: Annotated[
         Path | None,
         typer.Option(
@@ -137,14 +146,7 @@ def inspect(
             help="With --replay: the spec; by default the one in model_specs/ with the same digest.",
         ),
     ] = None,
-    recompile: Annotated[
-        bool,
-        typer.Option(
-            "--recompile",
-            metavar="",
-            help="With --replay: rebuild everything, ignoring the cache.",
-        ),
-    ] = False,
+    recompile: Recompile = False,
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:

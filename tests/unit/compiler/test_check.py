@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,9 @@ from modelwheel.compiler.check import (
     fix_for,
     refuse,
 )
-from modelwheel.compiler.effects import reviewed_effect
 from modelwheel.compiler.findings import Finding
 from modelwheel.compiler.inspection import Inspection, TensorInfo
 from modelwheel.compiler.shapes import (
-    Shapes,
     batched_inputs,
     compiled_shape,
     find_shape_problem,
@@ -27,98 +24,46 @@ from modelwheel.compiler.shapes import (
     static_shapes,
 )
 from modelwheel.errors import UnsupportedModelError
-from modelwheel.limits import Limits
 from modelwheel.spec import BatchRule
-
-_FREE: dict[str, Any] = {"name": "x", "dtype": "float32", "shape": [None, 4]}
-
-
-def _tensor(**changes: Any) -> dict[str, Any]:
-    return {**_FREE, **changes}
-
-
-def _use(op: str, support: str = "compiled", **changes: Any) -> dict[str, Any]:
-    """An operation that `serving_default` uses twice in the layer `block/dense`."""
-    use = {"count": 2, "layers": ["block/dense"]}
-    return {
-        "op": op,
-        "support": support,
-        "effect": "custom" if support == "unregistered" else reviewed_effect(op) or "",
-        "count": 2,
-        "functions": ["call"],
-        "layers": ["block/dense"],
-        "signatures": {"serving_default": use},
-        **changes,
-    }
-
+from tests.support.inspections import FREE, errors_of, inspect_model, only_error, tensor, use_of
 
 _LOADING = {"count": 1, "layers": ["table"]}
 
 
-def _inspection(
-    inputs: Sequence[dict[str, Any]] = (_FREE,),
-    outputs: Sequence[dict[str, Any]] = (_FREE,),
-    ops: Sequence[dict[str, Any]] = (),
-    **changes: Any,
-) -> Inspection:
-    signature = {"key": "serving_default", "inputs": inputs, "outputs": outputs}
-    return Inspection.model_validate(
-        {
-            "written_by": "2.21.0",
-            "tags": ["serve"],
-            "signatures": [signature],
-            "ops": [_use("MatMul"), *ops],
-            "assets": [],
-            **changes,
-        }
-    )
-
-
-def _errors(found: Inspection, shapes: Shapes | None = None) -> list[Finding]:
-    return [
-        f for f in check_signature(found, Expected(shapes=shapes or {})) if f.severity == "error"
-    ]
-
-
-def _only_error(found: Inspection, shapes: Shapes | None = None) -> Finding:
-    (error,) = _errors(found, shapes)
-    return error
-
-
 def test_a_usual_model_has_no_findings() -> None:
-    assert check_signature(_inspection(), Expected(batch_sizes=[1, 4, 16])) == []
+    assert check_signature(inspect_model(), Expected(batch_sizes=[1, 4, 16])) == []
 
 
 def test_an_inspection_survives_being_written(tmp_path: Path) -> None:
-    found = _inspection(ops=[_use("BesselJ0", "unsupported", dtypes="T=float32")])
+    found = inspect_model(ops=[use_of("BesselJ0", "unsupported", dtypes="T=float32")])
     found.save(tmp_path / "inspection.json")
     assert Inspection.load(tmp_path / "inspection.json") == found
 
 
 def test_unknown_signature_names_the_nearest_and_all() -> None:
-    (finding,) = check_signature(_inspection(), Expected("serving_defualt"))
+    (finding,) = check_signature(inspect_model(), Expected("serving_defualt"))
     assert finding.code == "unknown-signature"
     assert "'serving_defualt' (it has: serving_default)" in finding.message
     assert "did you mean 'serving_default'?" in finding.fix
 
 
 def test_a_model_without_signatures() -> None:
-    (finding,) = check_signature(_inspection(signatures=[]), Expected())
+    (finding,) = check_signature(inspect_model(signatures=[]), Expected())
     assert finding.code == "no-signature"
 
 
 @pytest.mark.parametrize(
     ("tensor", "code", "words"),
     [
-        (_tensor(dtype="string"), "string-tensor", "string tensor"),
-        (_tensor(dtype="resource"), "dtype", "type resource"),
-        (_tensor(dtype="float8_e5m2"), "dtype", "float8_e5m2"),
-        (_tensor(encoding="sparse"), "encoding", "sparse tensor"),
+        (tensor(dtype="string"), "string-tensor", "string tensor"),
+        (tensor(dtype="resource"), "dtype", "type resource"),
+        (tensor(dtype="float8_e5m2"), "dtype", "float8_e5m2"),
+        (tensor(encoding="sparse"), "encoding", "sparse tensor"),
     ],
 )
 def test_tensors_that_cannot_be_compiled(tensor: dict[str, Any], code: str, words: str) -> None:
-    as_input = _only_error(_inspection(inputs=[tensor]))
-    as_output = _only_error(_inspection(outputs=[tensor]))
+    as_input = only_error(inspect_model(inputs=[tensor]))
+    as_output = only_error(inspect_model(outputs=[tensor]))
     assert as_input.code == as_output.code == code
     assert as_input.message.startswith("input 'x'")
     assert as_output.message.startswith("output 'x'")
@@ -138,8 +83,8 @@ def test_tensors_that_cannot_be_compiled(tensor: dict[str, Any], code: str, word
 def test_shapes_that_are_not_known(
     shape: list[int | None] | None, given: list[int | None] | None, message: str, fix: str
 ) -> None:
-    found = _inspection(inputs=[_tensor(shape=shape)])
-    finding = _only_error(found, {"x": given} if given else None)
+    found = inspect_model(inputs=[tensor(shape=shape)])
+    finding = only_error(found, {"x": given} if given else None)
     assert finding.code == "shape"
     assert message in finding.message
     assert fix in finding.fix
@@ -150,32 +95,32 @@ def test_shapes_that_are_not_known(
     [(None, [None, 4]), (None, [3, 4]), ([None, None, 4], [None, 6, 4]), ([None, 4], [2, 4])],
 )
 def test_the_spec_fixes_shapes(shape: list[int | None] | None, given: list[int | None]) -> None:
-    assert _errors(_inspection(inputs=[_tensor(shape=shape)]), {"x": given}) == []
+    assert errors_of(inspect_model(inputs=[tensor(shape=shape)]), {"x": given}) == []
 
 
 def test_a_shape_for_an_input_that_is_not_there() -> None:
-    finding = _only_error(_inspection(inputs=[_tensor(name="tokens")]), {"token": [None, 4]})
+    finding = only_error(inspect_model(inputs=[tensor(name="tokens")]), {"token": [None, 4]})
     assert finding.code == "unknown-input"
     assert finding.fix == "did you mean 'tokens'?"
 
 
 @pytest.mark.parametrize("batch_sizes", [None, [1], [2]])
 def test_fixed_shapes_need_no_batch_sizes(batch_sizes: list[int] | None) -> None:
-    found = _inspection(inputs=[_tensor(shape=[2, 4])])
+    found = inspect_model(inputs=[tensor(shape=[2, 4])])
     (finding,) = check_signature(found, Expected(batch_sizes=batch_sizes))
     assert (finding.severity, finding.code) == ("note", "fixed-shape")
 
 
 @pytest.mark.parametrize("batch_sizes", [[1, 2], [4], [2, 4]])
 def test_fixed_shapes_with_batch_sizes(batch_sizes: list[int]) -> None:
-    found = _inspection(inputs=[_tensor(shape=[2, 4])])
+    found = inspect_model(inputs=[tensor(shape=[2, 4])])
     (finding,) = check_signature(found, Expected(batch_sizes=batch_sizes))
     assert (finding.severity, finding.code) == ("error", "batch-sizes")
     assert "no free batch axis (x [2, 4])" in finding.message
 
 
 def test_an_input_without_batch_beside_one_with() -> None:
-    found = _inspection(inputs=[_FREE, _tensor(name="table", shape=[7, 2])])
+    found = inspect_model(inputs=[FREE, tensor(name="table", shape=[7, 2])])
     (finding,) = check_signature(found, Expected(batch_sizes=[1, 4]))
     assert (finding.severity, finding.code) == ("note", "fixed-input")
     assert "'table' of shape [7, 2]" in finding.message
@@ -184,16 +129,16 @@ def test_an_input_without_batch_beside_one_with() -> None:
 @pytest.mark.parametrize(
     ("use", "code", "words"),
     [
-        (_use("AssignVariableOp"), "state", "AssignVariableOp in 'block/dense'"),
-        (_use("LookupTableFindV2", "unsupported"), "lookup-table", "LookupTableFindV2"),
-        (_use("HashTableV2", "unsupported"), "lookup-table", "HashTableV2"),
-        (_use("MyOp", "unregistered"), "custom-op", "MyOp in 'block/dense'"),
-        (_use("BesselJ0", "unsupported"), "unsupported-op", "no BesselJ0 in 'block/dense'"),
-        (_use("Lu", "unsupported", dtypes="T=int32"), "unsupported-op", "for T=int32"),
+        (use_of("AssignVariableOp"), "state", "AssignVariableOp in 'block/dense'"),
+        (use_of("LookupTableFindV2", "unsupported"), "lookup-table", "LookupTableFindV2"),
+        (use_of("HashTableV2", "unsupported"), "lookup-table", "HashTableV2"),
+        (use_of("MyOp", "unregistered"), "custom-op", "MyOp in 'block/dense'"),
+        (use_of("BesselJ0", "unsupported"), "unsupported-op", "no BesselJ0 in 'block/dense'"),
+        (use_of("Lu", "unsupported", dtypes="T=int32"), "unsupported-op", "for T=int32"),
     ],
 )
 def test_operations_that_cannot_be_compiled(use: dict[str, Any], code: str, words: str) -> None:
-    finding = _only_error(_inspection(ops=[use]))
+    finding = only_error(inspect_model(ops=[use]))
     assert finding.code == code
     assert words in finding.message
     assert finding.fix
@@ -201,27 +146,29 @@ def test_operations_that_cannot_be_compiled(use: dict[str, Any], code: str, word
 
 def test_what_the_signature_does_not_use_does_not_count() -> None:
     unused = [
-        _use("SaveV2", "unsupported", signatures={}),
-        _use("MyOp", "unregistered", signatures={"train": {"count": 1, "layers": ["a"]}}),
-        _use("AssignVariableOp", signatures={}),
+        use_of("SaveV2", "unsupported", signatures={}),
+        use_of("MyOp", "unregistered", signatures={"train": {"count": 1, "layers": ["a"]}}),
+        use_of("AssignVariableOp", signatures={}),
     ]
-    assert check_signature(_inspection(ops=unused), Expected()) == []
+    assert check_signature(inspect_model(ops=unused), Expected()) == []
 
 
 def test_many_layers_are_cut_short() -> None:
     layers = [f"block_{i}" for i in range(8)]
     use = {"count": 80, "layers": layers}
-    found = _inspection(ops=[_use("BesselJ0", "unsupported", signatures={"serving_default": use})])
-    assert "'block_0', 'block_1', 'block_2', ... (80 times)" in _only_error(found).message
+    found = inspect_model(
+        ops=[use_of("BesselJ0", "unsupported", signatures={"serving_default": use})]
+    )
+    assert "'block_0', 'block_1', 'block_2', ... (80 times)" in only_error(found).message
 
 
 def test_errors_come_first_then_warnings_then_notes() -> None:
-    found = _inspection(
+    found = inspect_model(
         ops=[
-            _use("LookupTableImportV2", "unsupported", signatures={}, loading=_LOADING),
-            _use("Enter", "frozen"),
-            _use("RandomStandardNormal"),
-            _use("BesselJ0", "unsupported"),
+            use_of("LookupTableImportV2", "unsupported", signatures={}, loading=_LOADING),
+            use_of("Enter", "frozen"),
+            use_of("RandomStandardNormal"),
+            use_of("BesselJ0", "unsupported"),
         ],
         assets=["words.txt"],
     )
@@ -236,80 +183,15 @@ def test_errors_come_first_then_warnings_then_notes() -> None:
 
 
 def test_refusal_lists_all_errors_and_nothing_else() -> None:
-    refuse(check_signature(_inspection(assets=["words.txt"]), Expected()))
-    found = _inspection(
-        inputs=[_tensor(dtype="string")], ops=[_use("StringLength", "unsupported")], assets=["a"]
+    refuse(check_signature(inspect_model(assets=["words.txt"]), Expected()))
+    found = inspect_model(
+        inputs=[tensor(dtype="string")], ops=[use_of("StringLength", "unsupported")], assets=["a"]
     )
     with pytest.raises(UnsupportedModelError) as caught:
         refuse(check_signature(found, Expected()))
     first, second = str(caught.value).splitlines()
     assert "string tensor" in first
     assert "StringLength" in second
-
-
-@pytest.mark.parametrize(
-    ("op", "effect"),
-    [
-        *(
-            (op, "state")
-            for op in ("Assign", "AssignAdd", "AssignVariableOp", "AssignSubVariableOp")
-        ),
-        *(
-            (op, "state")
-            for op in ("ResourceApplyAdam", "ResourceScatterUpdate", "ScatterNdUpdate")
-        ),
-        *((op, "state") for op in ("ResourceStridedSliceAssign", "StatefulUniform", "ScatterAdd")),
-        *((op, "table") for op in ("LookupTableInsertV2", "MutableHashTable", "LookupTableFindV2")),
-        *((op, "") for op in ("StatefulPartitionedCall", "ReadVariableOp", "ScatterNd")),
-        *((op, None) for op in ("TensorScatterUpdate", "StatelessRandomNormal", "MatMul", "Const")),
-        *((op, "files") for op in ("ReadFile", "SaveV2", "DebugIdentity", "ImmutableConst")),
-        *((op, "python") for op in ("PyFunc", "EagerPyFunc", "PyFuncStateless")),
-        *((op, "network") for op in ("RpcClient", "RegisterDatasetV2", "Send", "CollectiveGather")),
-        *((op, "dataset") for op in ("TextLineDataset", "IteratorGetNext", "ReduceDataset")),
-        *((op, "queue") for op in ("QueueDequeueV2", "MutexLock", "Unstage", "BatchFunction")),
-        *(("PrintV2", "terminal"), ("Timestamp", "clock"), ("Abort", "process")),
-        *(("XlaCustomCallV2", "custom"), ("WriteSummary", "summary"), ("TPUExecute", "device")),
-    ],
-)
-def test_effects_of_operations(op: str, effect: str | None) -> None:
-    assert reviewed_effect(op) == effect
-
-
-_HERE = {"count": 1, "layers": ["logger"]}
-
-
-@pytest.mark.parametrize(
-    ("use", "code", "words"),
-    [
-        (_use("WriteFile", signatures={}, beside={"serving_default": _HERE}), "effect",
-         "the signature reads or writes files: WriteFile in 'logger'; remove file access"),
-        (_use("PrintV2", signatures={}, beside={"serving_default": _HERE}), "effect", "prints"),
-        (_use("AssignVariableOp", signatures={}, beside={"serving_default": _HERE}), "state", "keeps"),
-        (_use("NewOp", effect="unreviewed"), "effect", "does not know to be harmless: NewOp"),
-        (_use("ReadFile", signatures={}, loading=_HERE), "loading",
-         "loading the model reads or writes files: ReadFile in 'logger'; an initialiser may only"),
-        (_use("AssignAddVariableOp", signatures={}, loading=_HERE), "loading", "keeps state"),
-        (_use("InitializeTableFromTextFileV2", signatures={}, loading=_HERE), "loading", "tables"),
-        (_use("DebugIdentity", signatures={}, folded=True), "loading",
-         "'call' holds DebugIdentity in 'block/dense', which TensorFlow may evaluate when it loads"),
-    ],
-)  # fmt: skip
-def test_operations_with_effects_must_not_run(use: dict[str, Any], code: str, words: str) -> None:
-    finding = _only_error(_inspection(ops=[use]))
-    assert finding.code == code
-    assert words in str(finding)
-    assert finding.fix
-
-
-def test_harmless_operations_may_run_beside_the_outputs_and_at_loading() -> None:
-    ops = [
-        _use("Assert", "unsupported", signatures={}, beside={"serving_default": _HERE}),
-        _use("StringFormat", "unsupported", signatures={}, beside={"serving_default": _HERE}),
-        _use("WriteFile", "unsupported", signatures={}, beside={"other": _HERE}),
-        _use("AssignVariableOp", signatures={}, loading=_HERE),
-        _use("RestoreV2", "unsupported", signatures={}),
-    ]
-    assert _errors(_inspection(ops=ops)) == []
 
 
 @pytest.mark.parametrize(
@@ -332,8 +214,8 @@ def test_fixes(op: str, words: str) -> None:
 
 def test_every_input_gets_its_shape_at_a_batch_size() -> None:
     """CMS defects 3 and 4: only axis 0 is the batch, and inputs without one stay as they are."""
-    signature = _inspection(
-        inputs=[_FREE, _tensor(name="steps", shape=[None, None, 3]), _tensor(name="t", shape=[7])]
+    signature = inspect_model(
+        inputs=[FREE, tensor(name="steps", shape=[None, None, 3]), tensor(name="t", shape=[7])]
     ).signatures[0]
     shapes = {"steps": [None, 5, 3]}
     assert batched_inputs(signature, shapes) == ("x", "steps")
@@ -345,7 +227,7 @@ def test_every_input_gets_its_shape_at_a_batch_size() -> None:
 
 
 def test_no_batch_size_without_a_batch_axis() -> None:
-    signature = _inspection(inputs=[_tensor(shape=[2, 4])]).signatures[0]
+    signature = inspect_model(inputs=[tensor(shape=[2, 4])]).signatures[0]
     assert static_shapes(signature, {}, None) == {"x": (2, 4)}
     with pytest.raises(UnsupportedModelError, match="omit the batch size"):
         static_shapes(signature, {}, 4)
@@ -426,24 +308,24 @@ def _only(found: Inspection, expected: Expected) -> Finding:
 def test_what_does_not_fit_the_signature(
     expected: Expected, text: str, field: tuple[str, ...]
 ) -> None:
-    inputs = [_tensor(name="count", dtype="uint8"), _tensor(name="image")]
-    finding = _only(_inspection(inputs=inputs, outputs=[_tensor(name="score")]), expected)
+    inputs = [tensor(name="count", dtype="uint8"), tensor(name="image")]
+    finding = _only(inspect_model(inputs=inputs, outputs=[tensor(name="score")]), expected)
     assert str(finding) == text
     assert finding.field == field
 
 
 def test_what_fits_the_signature() -> None:
-    inputs = [_tensor(name="count", dtype="uint8"), _tensor(name="image")]
+    inputs = [tensor(name="count", dtype="uint8"), tensor(name="image")]
     expected = Expected(
         ranges={"count": (0, 256), "image": (-1e9, 1e9)},
         outputs=["x"],
         rules=[BatchRule.parse("5:4,1")],
     )
-    assert check_signature(_inspection(inputs=inputs), expected) == []
+    assert check_signature(inspect_model(inputs=inputs), expected) == []
 
 
 def test_batch_rules_need_a_batch_axis() -> None:
-    found = _inspection(inputs=[_tensor(shape=[2, 4])])
+    found = inspect_model(inputs=[tensor(shape=[2, 4])])
     finding = _only(found, Expected(rules=[BatchRule.parse("3:1,1,1")]))
     assert finding.code == "batch-rules"
     assert "its signature has no batch axis" in finding.message
@@ -463,7 +345,7 @@ def test_batch_rules_need_a_batch_axis() -> None:
     ],
 )
 def test_ranges_of_integers(dtype: str, bounds: tuple[float, float], fits: bool) -> None:
-    found = _inspection(inputs=[_tensor(dtype=dtype)])
+    found = inspect_model(inputs=[tensor(dtype=dtype)])
     assert (check_signature(found, Expected(ranges={"x": bounds})) == []) == fits
 
 
@@ -494,74 +376,13 @@ def test_ranges_of_integers(dtype: str, bounds: tuple[float, float], fits: bool)
 def test_comparisons_that_show_nothing(
     expected: Expected, text: str, field: tuple[str, ...]
 ) -> None:
-    finding = _only(_inspection(), expected)
+    finding = _only(inspect_model(), expected)
     assert str(finding).startswith(text)
     assert finding.field == field
-    (lenient,) = check_signature(_inspection(), replace(expected, lenient=True))
+    (lenient,) = check_signature(inspect_model(), replace(expected, lenient=True))
     assert lenient == replace(finding, severity="warning")
 
 
 def test_tolerances_at_their_bounds() -> None:
     expected = Expected(tolerances={"tolerance": (1.0, 0.1)}, rows=4096, ranges={"x": (0, 1e30)})
-    assert check_signature(_inspection(), expected) == []
-
-
-# --- limits ---------------------------------------------------------------------------------------
-
-_COST = {"nodes": 100, "depth": 2, "deepest": "f"}
-_LARGE = {"node": "evil", "function": "call", "elements": 1 << 36}
-
-
-@pytest.mark.parametrize(
-    ("found", "wider", "text"),
-    [
-        (
-            {"costs": {"serving_default": {**_COST, "nodes": 10**18}}},
-            {"nodes": 10**18},
-            ("the signature runs 1.0e+18 nodes when its calls are inlined (calls go down to "
-                "'f'), above the limit of 100000; "
-            "use a loop in place of repeated layers, or raise `nodes` in section [limits] of"),
-        ),
-        (
-            {"loading": {**_COST, "depth": 70}},
-            {"call_depth": 70},
-            "loading the model nests 70 calls of functions, up to 'f', above the limit of 64",
-        ),
-        (
-            {"costs": {"serving_default": {**_COST, "largest": _LARGE}}},
-            {"tensor_elements": 1 << 36},
-            "the signature makes a tensor of 6.9e+10 elements at node 'evil' of function 'call'",
-        ),
-        (
-            {"largest": _LARGE},
-            {"tensor_elements": 1 << 36},
-            "the model stores a tensor of 6.9e+10 elements at node 'evil'",
-        ),
-        (
-            {"costs": {"serving_default": {
-                **_COST, "loops": [{"node": "evil", "function": "", "turns": 2 * 10**6}]}}},
-            {"loop_turns": 2 * 10**6},
-            "the signature loops 2000000 times at node 'evil', whatever its inputs are",
-        ),
-        ({"nodes": 1_000_001}, {"nodes": 200_000}, "the file holds 1000001 nodes"),
-        ({"functions": 20_001}, {"functions": 30_000}, "the file holds 20001 functions"),
-        ({"graph_bytes": 2 * 10**9}, {"graph_megabytes": 2000}, "saved_model.pb has 2000 MB"),
-    ],
-)  # fmt: skip
-def test_limits_and_how_to_widen_them(
-    found: dict[str, Any], wider: dict[str, int], text: str
-) -> None:
-    inspection = _inspection(**found)
-    finding = _only_error(inspection)
-    assert finding.code == "limit"
-    assert str(finding).startswith(text)
-    (field,) = wider
-    assert f"raise `{field}` in section [limits] of modelwheel.toml" in finding.fix
-    assert check_signature(inspection, Expected(limits=Limits.model_validate(wider))) == []
-
-
-def test_a_loop_without_end_is_refused_whatever_the_limits_are() -> None:
-    loops = [{"node": "evil", "function": "", "turns": None}]
-    inspection = _inspection(costs={"serving_default": {**_COST, "loops": loops}})
-    (finding,) = check_signature(inspection, Expected(limits=Limits(loop_turns=10**18)))
-    assert "the signature loops without end at node 'evil'" in finding.message
+    assert check_signature(inspect_model(), expected) == []
