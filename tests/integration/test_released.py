@@ -137,8 +137,15 @@ def test_from_what_a_release_measured_nothing_else_is_taken(
     measured.mkdir()
     make_wheel(measured, "digits", version="9.9.9")
     new = "model_digits-1.0.0-py3-none-any.whl.report.json"
+    signed = "model_digits-1.0.0-py3-none-any.whl.intoto.jsonl"
     kept = "model_jet_tagger-0.10.0-py3-none-any.whl.report.json"
-    for name in (new, kept, "model_digits-9.9.9-py3-none-any.whl.report.json", "index.html"):
+    for name in (
+        new,
+        signed,
+        kept,
+        "model_digits-9.9.9-py3-none-any.whl.report.json",
+        "index.html",
+    ):
         (measured / name).write_text("{}")
     (measured / new.replace("report", "bench")).symlink_to(wheels / kept)
     spec = tmp_path / "specs"
@@ -148,7 +155,7 @@ def test_from_what_a_release_measured_nothing_else_is_taken(
         (spec / f"{model}.yaml").write_text(text)
     options = ("--index-url", f"{served.url}simple/", "--measured", measured, "--out", out)
     Modelwheel(tmp_path / "cache")("download", spec, *options)
-    assert read_all(out) == {**read_all(wheels), new: b"{}"}
+    assert read_all(out) == {**read_all(wheels), new: b"{}", signed: b"{}"}
 
 
 def test_the_command_copies_what_shared_bindings_need(tmp_path: Path) -> None:

@@ -64,7 +64,9 @@ def test_permissions_are_given_job_by_job(path: Path) -> None:
     for job in workflow["jobs"].values():
         assert "permissions" in job
         assert "timeout-minutes" in job or "uses" in job
-    assert "secrets." not in path.read_text()
+    secrets = [line.strip() for line in path.read_text().splitlines() if "secrets." in line]
+    signs = ["MODELWHEEL_PROVENANCE_KEY: ${{ secrets.PROVENANCE_KEY }}"]
+    assert secrets == (signs if path.name == "release.yml" else [])
     assert "concurrency" in workflow
 
 
@@ -104,7 +106,7 @@ def test_the_site_follows_releases_of_this_repository() -> None:
     assert "github.event.workflow_run.head_repository.full_name == github.repository" in condition
     # Nothing of the release's artifacts gets into the directory that becomes the site.
     (measured,) = [s["with"] for s in write["steps"] if "run-id" in s.get("with", {})]
-    assert (measured["pattern"], measured["path"]) == ("measured-*", "measured")
+    assert (measured["pattern"], measured["path"]) == ("{measured-*,provenance}", "measured")
     (checkout,) = [s for s in write["steps"] if s.get("uses", "").startswith("actions/checkout@")]
     assert checkout["with"]["ref"] == "${{ github.event.repository.default_branch }}"
     # A tag may not deploy to Pages with GitHub's defaults: no workflow that runs on tags deploys.
@@ -118,7 +120,19 @@ def test_addresses_come_from_the_repository() -> None:
     for path in WORKFLOWS:
         uses = re.findall(r"^.*vars\..*$", path.read_text(), re.MULTILINE)
         for line in uses:
-            assert re.fullmatch(r" +([A-Z_]+): \$\{\{ vars\.\1 \}\}", line), line
+            override = re.fullmatch(r" +([A-Z_]+): \$\{\{ vars\.\1 \}\}", line)
+            assert override or line.endswith("&& vars.PROVENANCE == 'true' }}"), line
+
+
+def test_the_key_of_provenance_is_for_signing_alone() -> None:
+    """What is signed was checked against the plan, after the environment's reviewers have agreed."""
+    job = read(ROOT / ".github/workflows/release.yml")["jobs"]["attest"]
+    assert job["environment"]["name"] == "package-index"
+    assert job["permissions"] == {"contents": "read"}
+    checked, signed = (step for step in job["steps"] if "name" in step)
+    assert checked["run"] == CHECK
+    assert signed["run"] == "modelwheel attest dist"
+    assert [step for step in job["steps"] if "PROVENANCE_KEY" in str(step)] == [signed]
 
 
 CHECK = 'test "$(cd dist && sha256sum -- * 2>&1)" = "$SUMS"'
@@ -194,6 +208,7 @@ def test_artifacts_are_taken_by_the_ids_that_jobs_have_handed_on(path: Path) -> 
         "plan": "${{ join(needs.*.outputs.artifact, ',') }}",
         "publish": "${{ needs.plan.outputs.artifact }}",
         "compare": "${{ needs.plan.outputs.artifact }}",
+        **({"attest": "${{ needs.plan.outputs.artifact }}"} if path.name == "release.yml" else {}),
     }
 
 
@@ -293,7 +308,7 @@ def test_a_command_is_known(step: Step, values: dict[str, str]) -> None:
         case ["sudo", *command]:
             assert command in SANDBOX_COMMANDS
         case _ if step.run == CHECK:
-            assert step.job == "publish"
+            assert step.job in ("publish", "attest")
         case _:
             assert words[0] == "test"
             assert words[1:] == [SAMPLES["RESULTS"], "=", SAMPLES["RESULTS"]]

@@ -70,8 +70,8 @@ def download(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Add the measurements in this directory to wheels that have none; all other files in it "
-            "are left.",
+            help="Add the measurements and signed statements in this directory to wheels that have none; "
+            "all other files in it are left.",
         ),
     ] = None,
     out: Annotated[Path, Out] = Path("dist"),

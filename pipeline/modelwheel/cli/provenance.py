@@ -28,9 +28,13 @@ Distributions = Annotated[
 def attest(
     files: Distributions,
     key: Annotated[
-        Path,
-        typer.Option(metavar="FILE", help="The private key to sign with, in PEM format."),
-    ],
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The private key to sign with, in PEM format; by default the text of the environment "
+            "variable MODELWHEEL_PROVENANCE_KEY.",
+        ),
+    ] = None,
     builder: Annotated[
         str | None,
         typer.Option(
@@ -43,15 +47,16 @@ def attest(
     The statement is written beside each file, as FILE.intoto.jsonl.
     """
     extras.require("publish", "`modelwheel attest`")
-    from ..provenance.signing import sign, write_bundle
+    from ..provenance.signing import find_private_key, sign, write_bundle
     from ..provenance.statement import find_builder, find_invocation, make_statement
     from ..wheelfile.collect import find_distributions
     from ..wheelfile.contents import open_contents
 
+    private_key = find_private_key(key)
     who, run = find_builder(builder), find_invocation()
     # All are signed before any is written: a mistake leaves no half of the statements behind.
     signed = [
-        (path, sign(make_statement(open_contents(path), who, run).to_json(), key))
+        (path, sign(make_statement(open_contents(path), who, run).to_json(), private_key))
         for path in find_distributions(files)
     ]
     for path, line in signed:

@@ -16,7 +16,7 @@ from ..errors import PublishError
 from ..util.files import digest_file
 from ..util.http import Patience
 from ..util.urls import redact
-from ..wheelfile.reports import BENCH_SUFFIX, COMPANIONS, REPORT_SUFFIX
+from ..wheelfile.reports import COMPANIONS
 from .client import IndexedFile, PackageIndex
 from .plan import KEEPS_VERSIONS
 
@@ -100,9 +100,9 @@ def download_wheels(projects: Collection[str], index_urls: Sequence[str], out: P
 
 
 def add_measured(measured: Path, out: Path) -> None:
-    """Puts the measurements of a release beside those of its wheels in `out` that have none.
+    """Puts measurements and signed statements of a release beside those of its wheels in `out` that have none.
 
-    They come from the jobs that built the wheels. Nothing else is taken from there, and nothing replaced: a
+    They come from the jobs of the release. Nothing else is taken from there, and nothing replaced: a
     job may have put anything into its artifact.
 
     Args:
@@ -110,7 +110,7 @@ def add_measured(measured: Path, out: Path) -> None:
         out: A directory of wheels.
     """
     for wheel in out.glob("*.whl"):
-        for name in (wheel.name + suffix for suffix in (REPORT_SUFFIX, BENCH_SUFFIX)):
+        for name in (wheel.name + suffix for suffix in COMPANIONS):
             found, target = measured / name, out / name
             if found.is_file() and not found.is_symlink() and not target.exists():
                 shutil.copyfile(found, target)

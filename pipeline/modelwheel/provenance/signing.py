@@ -7,7 +7,8 @@ https://github.com/in-toto/attestation/blob/main/spec/v1/bundle.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,12 @@ from ..util.files import write_atomically
 from ..wheelfile.reports import PROVENANCE_SUFFIX
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
     from securesystemslib.dsse import Envelope
     from securesystemslib.signer import SSlibKey
+
+KEY_VARIABLE = "MODELWHEEL_PROVENANCE_KEY"
+"""The environment variable with a private key in PEM format."""
 
 _PAYLOAD_TYPE = "application/vnd.in-toto+json"
 
@@ -30,34 +35,50 @@ def bundle_path(path: Path) -> Path:
     return path.with_name(path.name + PROVENANCE_SUFFIX)
 
 
-def sign(payload: bytes, private_key: Path) -> str:
-    """A statement in an envelope, signed; one line of a bundle.
+def find_private_key(
+    path: Path | None, environment: Mapping[str, str] = os.environ
+) -> PrivateKeyTypes:
+    """The key to sign with: in a file, else the text of the environment variable `KEY_VARIABLE`.
 
     Args:
-        payload: The statement.
-        private_key: A file in PEM format (PKCS #8) without a password: Ed25519, ECDSA or RSA.
+        path: A file in PEM format (PKCS #8) without a password: Ed25519, ECDSA or RSA.
+        environment: The variables.
 
     Raises:
-        UsageError: The key cannot be read.
+        UsageError: There is none, or it cannot be read.
     """
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    text = environment.get(KEY_VARIABLE, "").encode()
+    if path is None and not text:
+        raise UsageError(f"no key given: pass --key FILE, or its text in {KEY_VARIABLE}")
+    try:
+        return load_pem_private_key(text if path is None else path.read_bytes(), password=None)
+    except OSError as error:
+        raise UsageError(f"cannot read the key {path}: {error.strerror}") from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise UsageError(
+            f"{path or KEY_VARIABLE} is not a private key in PEM format without a password; "
+            "`openssl genpkey -algorithm ed25519` makes one"
+        ) from None
+
+
+def sign(payload: bytes, key: PrivateKeyTypes) -> str:
+    """A statement in an envelope, signed; one line of a bundle.
+
+    Raises:
+        UsageError: The key is of a kind that cannot sign envelopes.
+    """
     from securesystemslib.dsse import Envelope
     from securesystemslib.exceptions import Error
     from securesystemslib.signer import CryptoSigner
 
-    try:
-        key = load_pem_private_key(private_key.read_bytes(), password=None)
-        signer = CryptoSigner(key)
-    except OSError as error:
-        raise UsageError(f"cannot read the key {private_key}: {error.strerror}") from None
-    except (ValueError, TypeError, UnsupportedAlgorithm, Error):
-        raise UsageError(
-            f"{private_key} is not a private key in PEM format without a password; "
-            "`openssl genpkey -algorithm ed25519` makes one"
-        ) from None
     envelope = Envelope(payload, _PAYLOAD_TYPE, {})
-    envelope.sign(signer)
+    try:
+        envelope.sign(CryptoSigner(key))
+    except (Error, ValueError) as error:
+        raise UsageError(f"the key cannot sign: {error}; use an Ed25519 key") from None
     return json.dumps(envelope.to_dict(), separators=(",", ":"))
 
 

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from modelwheel.errors import ProvenanceError, UsageError
 from modelwheel.provenance.policy import load_policy, require_provenance
-from modelwheel.provenance.signing import bundle_path, sign, write_bundle
+from modelwheel.provenance.signing import bundle_path, find_private_key, sign, write_bundle
 from modelwheel.provenance.statement import find_builder, find_invocation, make_statement
 from modelwheel.wheelfile.contents import Contents, open_contents
 from tests.support.commands import Modelwheel
@@ -38,6 +38,10 @@ def make_key(directory: Path, name: str) -> Path:
     spki = PublicFormat.SubjectPublicKeyInfo
     public.write_bytes(key.public_key().public_bytes(Encoding.PEM, spki))
     return private
+
+
+def read_key(directory: Path, name: str) -> Any:
+    return find_private_key(directory / f"{name}.pem")
 
 
 def make_policy(
@@ -105,8 +109,16 @@ def test_wheels_and_source_distributions_are_signed_and_verified(
         assert attested.source.startswith("git+https://")
 
 
+def test_the_key_may_be_in_the_environment(
+    wheel: Contents, tmp_path: Path, modelwheel: Modelwheel
+) -> None:
+    text = (tmp_path / "ours.pem").read_text()
+    modelwheel("attest", wheel.path, "--builder", BUILDER, MODELWHEEL_PROVENANCE_KEY=text)
+    assert require_provenance(wheel, load_policy(make_policy(tmp_path))).builder == BUILDER
+
+
 def test_a_file_that_changed_after_it_was_signed(wheel: Contents, tmp_path: Path) -> None:
-    write_bundle(wheel.path, [sign(state(wheel), tmp_path / "ours.pem")])
+    write_bundle(wheel.path, [sign(state(wheel), read_key(tmp_path, "ours"))])
     with wheel.path.open("ab") as file:
         file.write(b"\0")
     said = refused(open_contents(wheel.path), make_policy(tmp_path))
@@ -122,15 +134,15 @@ def forge(line: str, change: Callable[[dict[str, Any]], object]) -> str:
 
 
 def test_a_statement_that_changed_after_it_was_signed(wheel: Contents, tmp_path: Path) -> None:
-    line = sign(state(wheel), tmp_path / "ours.pem")
+    line = sign(state(wheel), read_key(tmp_path, "ours"))
     write_bundle(wheel.path, [forge(line, lambda s: s["subject"].append({"name": "x"}))])
     assert "no statement is signed with a key of" in refused(wheel, make_policy(tmp_path))
 
 
 def test_a_key_that_is_not_trusted(wheel: Contents, tmp_path: Path) -> None:
-    line = sign(state(wheel), tmp_path / "theirs.pem")
+    line = sign(state(wheel), read_key(tmp_path, "theirs"))
     # The id of a key is only a hint: that of a trusted key changes nothing.
-    trusted = json.loads(sign(state(wheel), tmp_path / "ours.pem"))["signatures"][0]["keyid"]
+    trusted = json.loads(sign(state(wheel), read_key(tmp_path, "ours")))["signatures"][0]["keyid"]
     envelope = json.loads(line)
     envelope["signatures"][0]["keyid"] = trusted
     write_bundle(wheel.path, [line, json.dumps(envelope)])
@@ -162,16 +174,16 @@ def claim_type(statement: dict[str, Any]) -> None:
 def test_signed_statements_that_do_not_count(
     wheel: Contents, tmp_path: Path, change: Callable[[dict[str, Any]], object], said: str
 ) -> None:
-    line = sign(state(wheel, change), tmp_path / "ours.pem")
+    line = sign(state(wheel, change), read_key(tmp_path, "ours"))
     write_bundle(wheel.path, [line])
     assert said in refused(wheel, make_policy(tmp_path))
     # Beside a good one they do not matter.
-    write_bundle(wheel.path, ["{}", "noise", line, sign(state(wheel), tmp_path / "ours.pem")])
+    write_bundle(wheel.path, ["{}", "noise", line, sign(state(wheel), read_key(tmp_path, "ours"))])
     assert require_provenance(wheel, load_policy(make_policy(tmp_path))).builder == BUILDER
 
 
 def test_sources_that_the_policy_does_not_allow(wheel: Contents, tmp_path: Path) -> None:
-    write_bundle(wheel.path, [sign(state(wheel), tmp_path / "ours.pem")])
+    write_bundle(wheel.path, [sign(state(wheel), read_key(tmp_path, "ours"))])
     allowed = '[sources]\nallow = ["git+https://github.com/org/*"]\n'
     assert require_provenance(wheel, load_policy(make_policy(tmp_path, more=allowed))).source
     other = allowed.replace("/org/", "/other/")
@@ -208,9 +220,15 @@ def test_mistakes_in_a_policy(tmp_path: Path, content: str, said: str) -> None:
 
 def test_keys_and_builders_that_cannot_be_used(wheel: Contents, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a private key in PEM format"):
-        sign(b"{}", tmp_path / "ours.pub.pem")
+        find_private_key(tmp_path / "ours.pub.pem")
     with pytest.raises(UsageError, match="cannot read the key"):
-        sign(b"{}", tmp_path / "absent.pem")
+        find_private_key(tmp_path / "absent.pem")
+    with pytest.raises(
+        UsageError, match="pass --key FILE, or its text in MODELWHEEL_PROVENANCE_KEY"
+    ):
+        find_private_key(None, {"MODELWHEEL_PROVENANCE_KEY": ""})
+    with pytest.raises(UsageError, match="MODELWHEEL_PROVENANCE_KEY is not a private key"):
+        find_private_key(None, {"MODELWHEEL_PROVENANCE_KEY": "secret"})
     with pytest.raises(UsageError, match="is not a URI"):
         find_builder("my laptop", {})
     with pytest.raises(UsageError, match="pass --builder URI"):
