@@ -348,7 +348,7 @@ def test_ctrl_c_leaves_whole_results_and_no_process(rebuilt: Rebuilt) -> None:
     assert "Traceback" not in left.said
     assert "failed" not in left.said
     assert (left.wheels, left.damaged, left.survivors, left.temporary) == ([], [], [], [])
-    assert "mlp-1.0.0/freeze/b1" in left.done
+    assert "mlp-1.0.0/inspect" in left.done
     assert "mlp-1.0.0/project" not in left.done
 
 

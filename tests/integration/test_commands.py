@@ -24,6 +24,7 @@ from tests.support.stores import KEY, make, open_store
 COMMANDS = (
     *("new", "check", "plan", "build", "compile", "tune", "doctor", "cache", "config"),
     *("wheel", "verify", "report", "download", "inspect", "runtime", "audit", "index", "publish"),
+    *("attest", "rebuild"),
 )
 HOST = host_platform().name
 
@@ -95,8 +96,9 @@ def test_quick_commands_import_neither_tensorflow_nor_numpy(
 def test_a_plan_lists_every_step_of_this_architecture(modelwheel: Modelwheel, spec: Path) -> None:
     assert list(modelwheel.plan(spec)) == STEPS
     assert modelwheel.missing(spec) == STEPS[1:]  # a local directory needs no fetching
-    last = modelwheel("plan", spec).out.splitlines()[-1]
-    assert last == f"{len(STEPS)} steps, 1 cached, {len(STEPS) - 1} to run"
+    *_, steps, sandbox = modelwheel("plan", spec).out.splitlines()
+    assert steps == f"{len(STEPS)} steps, 1 cached, {len(STEPS) - 1} to run"
+    assert sandbox.startswith("sandbox: ")
 
 
 def test_a_plan_narrowed_by_options(modelwheel: Modelwheel, spec: Path) -> None:
@@ -120,7 +122,8 @@ def test_the_cache_is_shown_and_emptied(modelwheel: Modelwheel, tmp_path: Path) 
     with open_store(modelwheel.cache) as store:
         store.publish(KEY, make(tmp_path / "made", {"file": bytes(3000)}))
 
-    said = {"directory": str(modelwheel.cache), "results": 1, "bytes": 3000}
+    stores = {"upstream": [], "missing": [], "trusted_keys": [], "signs_with": None}
+    said = {"directory": str(modelwheel.cache), "results": 1, "bytes": 3000, **stores}
     assert modelwheel("cache", "--json").json == said
     assert modelwheel("cache", "--remove-unused", "1", "--json").json == said
     for path in modelwheel.cache.glob("*/??/*"):

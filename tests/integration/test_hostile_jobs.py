@@ -61,6 +61,7 @@ def _attack(
 ) -> _Reached:
     """Runs a job for each attack, all in one worker."""
     (directory / "workers").mkdir()
+    others = {process.pid for process in psutil.Process().children(recursive=True)}
     jobs: dict[str, tuple[Future[JobResult], Path]] = {}
     around = models.victim.directory
     before = set(around.iterdir())
@@ -72,7 +73,7 @@ def _attack(
                 job = _request(attack).job(models.models / attack.name, out)
                 jobs[attack.name] = pool.submit(job, step=attack.name), out
             errors = {name: job.exception() for name, (job, _) in jobs.items()}
-            servers = [one for one in _descendants() if "modelwheel.compiler.worker" in one]
+            servers = [one for one in _started(others) if "modelwheel.compiler.worker" in one]
             assert len(servers) == 1, servers  # no process of a job is left
         assert not list((directory / "workers").glob("worker-*/*/[0-9]*"))
         count = len(connections)
@@ -99,11 +100,12 @@ def _request(attack: Attack) -> FreezeRequest | ReferenceRequest:
     return ReferenceRequest(signature="serving_default", batch_sizes=(1,), rows=(1, 2))
 
 
-def _descendants() -> Iterator[list[str]]:
+def _started(others: set[int]) -> Iterator[list[str]]:
+    """The commands of processes that were started here, but for these, which other tests use."""
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             # bubblewrap's own command line names the program, too.
-            if process.name() != "bwrap":
+            if process.pid not in others and process.name() != "bwrap":
                 yield process.cmdline()
 
 
@@ -122,9 +124,11 @@ def _listening(victim: Victim) -> Iterator[list[object]]:
 
         thread = threading.Thread(target=accept)
         thread.start()
-        yield connections
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join()
+        try:
+            yield connections
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 @pytest.fixture(autouse=True)

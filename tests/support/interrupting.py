@@ -43,7 +43,7 @@ class Rebuilt:
     """A wheel whose build was interrupted twice and ended elsewhere."""
 
     interrupted: Interruption
-    """By Ctrl-C, while it compiled."""
+    """By Ctrl-C, while jobs ran."""
     killed: Interruption
     """By SIGKILL, while the wheel was built."""
     result: dict[str, Any]
@@ -60,7 +60,7 @@ def rebuild(spec: Path, model: Path, work: Path) -> Rebuilt:
     shutil.copytree(model, elsewhere / model.name)
     copy = Path(shutil.copy(spec, elsewhere))
     out, cache = elsewhere / "dist", work / "another cache"
-    interrupted = _interrupt(copy, out, cache, after="/freeze/b1", number=signal.SIGINT)
+    interrupted = _interrupt(copy, out, cache, after="/inspect", number=signal.SIGINT)
     killed = _interrupt(copy, out, cache, after="/project", number=signal.SIGKILL)
     home = work / "home"
     home.mkdir()
@@ -112,7 +112,7 @@ def _interrupt(spec: Path, out: Path, cache: Path, *, after: str, number: int) -
         lines.append(line)
         if after in line:
             break
-    time.sleep(1)  # into the midst of what comes next
+    time.sleep(0.2)  # into the midst of what comes next, which takes longer
     family = psutil.Process(process.pid).children(recursive=True)
     os.killpg(process.pid, number)
     _, rest = process.communicate(timeout=60)

@@ -70,8 +70,8 @@ void cheapest_equals_exhaustive_search() {
     const std::vector<double> best = exhaustive(plan, 600);
     for (std::size_t n = 1; n <= 600; ++n) {
       CHECK_NEAR(plan.cost(n), best[n], 1e-9);
-      const std::size_t size = plan.sizes[plan.planner.cheapest(n)], times = plan.planner.repetitions(n);
-      for (std::size_t i = 1; i < times; ++i) CHECK(plan.sizes[plan.planner.cheapest(n - i * size)] == size);
+      const std::size_t first = plan.sizes[plan.planner.cheapest(n)], times = plan.planner.repetitions(n);
+      for (std::size_t i = 1; i < times; ++i) CHECK(plan.sizes[plan.planner.cheapest(n - i * first)] == first);
     }
   }
 }
