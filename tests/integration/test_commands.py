@@ -122,7 +122,12 @@ def test_the_cache_is_shown_and_emptied(modelwheel: Modelwheel, tmp_path: Path) 
     with open_store(modelwheel.cache) as store:
         store.publish(KEY, make(tmp_path / "made", {"file": bytes(3000)}))
 
-    stores = {"upstream": [], "missing": [], "trusted_keys": [], "signs_with": None}
+    stores: dict[str, object] = {
+        "upstream": [],
+        "missing": [],
+        "trusted_keys": [],
+        "signs_with": None,
+    }
     said = {"directory": str(modelwheel.cache), "results": 1, "bytes": 3000, **stores}
     assert modelwheel("cache", "--json").json == said
     assert modelwheel("cache", "--remove-unused", "1", "--json").json == said
