@@ -5,12 +5,17 @@ Every command line imports this module, so it imports what reads metadata in its
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 
 from .errors import EnvironmentProblemError
 
 _PROJECT = "modelwheel"
+
+# `packaging` parses markers with `ast`, which fails now and then when several threads do so at once
+# (SystemError: AST constructor recursion depth mismatch; CPython issue 106905).
+_ONE_PARSES = threading.Lock()
 
 _SAME_MODULES = {"tensorflow": ("tensorflow-cpu",)}
 """Distributions that install the modules of another one."""
@@ -45,7 +50,8 @@ def distributions(extra: str) -> list[str]:
 
     pyproject.toml is the one place that lists them: they are read from the installed metadata.
     """
-    return sorted(set(_walk(extra)))
+    with _ONE_PARSES:
+        return sorted(set(_walk(extra)))
 
 
 def _walk(extra: str) -> Iterator[str]:
