@@ -161,10 +161,14 @@ def judge(models: Path) -> tuple[dict[str, str], float]:
 
 
 def _verdict(row: dict[str, Any]) -> str:
-    """The first error of a model; empty if it was let through."""
+    """What refuses a model, and its first error; empty if it was let through."""
     if row["error"]:
-        return str(row["error"]).splitlines()[0]
-    return next((str(f["message"]) for f in row["findings"] if f["severity"] == "error"), "")
+        return f"judgement: {str(row['error']).splitlines()[0]}".replace(f"{HOSTILE}/", "")
+    errors = [finding for finding in row["findings"] if finding["severity"] == "error"]
+    if not errors:
+        return ""
+    kind = "limit" if errors[0]["code"] == "limit" else "judgement"
+    return f"{kind}: {errors[0]['message']}"
 
 
 def run_unjudged(attack: Attack, models: Path, pool: WorkerPool) -> tuple[str, list[Path]]:
@@ -181,8 +185,8 @@ def run_unjudged(attack: Attack, models: Path, pool: WorkerPool) -> tuple[str, l
         try:
             pool.submit(request.job(models / attack.name, out)).result()
         except ModelwheelError as error:
-            said.append(str(error).splitlines()[0])
-    return "; ".join(dict.fromkeys(said)) or "ran, and reached nothing", outputs
+            said.append(str(error).splitlines()[0].replace(f"{HOSTILE}/", ""))
+    return "; ".join(dict.fromkeys(said)) or "ran in the sandbox, and reached nothing", outputs
 
 
 def attack_models(sandbox: Sandbox) -> list[Outcome]:
