@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from .. import extras
+from ..config import load_config
 from ..util.text import one_line
 from .app import RELEASE, app
 from .options import AsJson
@@ -97,7 +98,7 @@ def rebuild(
             choose_store(open_store(), recompile=not use_cache) as store,
             BuildDisplay() as display,
         ):
-            links = trace(open_contents(path), store, chosen, display, spec)
+            links = trace(open_contents(path), store, chosen, display, spec, load_config().limits)
         results.append((path, links))
         if not as_json and links[-1].state == "ok":
             say(f"{path.name}: {one_line(links[-1].found)}")

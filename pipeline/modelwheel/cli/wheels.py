@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import extras
-from ..config import FILE_NAME, find_address
+from ..config import FILE_NAME, find_address, load_config
 from ..errors import ModelwheelError, UsageError
 from .app import RELEASE, app
 from .options import (
@@ -210,7 +210,7 @@ def _replay(
     results = []
     for contents in opened:
         with choose_store(open_store(), recompile=recompile) as store, BuildDisplay() as display:
-            links = trace(contents, store, sandbox, display, spec)
+            links = trace(contents, store, sandbox, display, spec, load_config().limits)
         results.append((contents.path, links))
         if not as_json:
             if len(opened) > 1:

@@ -25,6 +25,7 @@ from ..compiler.freeze import GRAPH
 from ..engine.build import BuildOptions, BuildResult, Reporter, build
 from ..engine.plan import plan
 from ..errors import EnvironmentProblemError, ModelwheelError, ReplayError, SpecError
+from ..limits import Limits
 from ..request import Request, make_request
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source
@@ -75,6 +76,7 @@ def trace(
     sandbox: Sandbox,
     reporter: Reporter,
     spec: Path | None = None,
+    limits: Limits | None = None,
 ) -> list[Link]:
     """Checks every link, as far as the file and this machine allow.
 
@@ -84,8 +86,9 @@ def trace(
         sandbox: Where models run.
         reporter: Receives the progress of the steps that run.
         spec: The spec; by default the one in `model_specs/` with the digest that the manifest has.
+        limits: How large the model may be; by default as large as `Limits` says.
     """
-    chain = _Chain(contents, store, sandbox, reporter)
+    chain = _Chain(contents, store, sandbox, reporter, limits or Limits())
     chain.check("files <- list of hashes", lambda: check_files(contents))
     # All other links start from the manifest.
     if chain.check("files <- manifest", lambda: check_manifests(contents)):
@@ -129,10 +132,15 @@ class _Chain:
     """The links so far, and the results that later links need."""
 
     def __init__(
-        self, contents: Contents, store: Store, sandbox: Sandbox, reporter: Reporter
+        self,
+        contents: Contents,
+        store: Store,
+        sandbox: Sandbox,
+        reporter: Reporter,
+        limits: Limits,
     ) -> None:
         self.links: list[Link] = []
-        self._sandbox = sandbox
+        self._sandbox, self._limits = sandbox, limits
         self._contents, self._store, self._reporter = contents, store, reporter
         self._spec: Spec | None = None
         self._model: source.FetchedModel | None = None
@@ -238,7 +246,7 @@ class _Chain:
         assert self._model is not None
         store = self._store
         with store.scratch() as scratch:
-            options = BuildOptions(scratch, self._sandbox, "project")
+            options = BuildOptions(scratch, self._sandbox, "project", limits=self._limits)
             (result,) = build([request], store, options, self._reporter)
         for _, error in result.errors:
             raise error
