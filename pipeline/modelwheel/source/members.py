@@ -215,6 +215,8 @@ def _tar_members(file: BinaryIO, make: Callable[[], _Decompressor]) -> Iterator[
     with tarfile.open(fileobj=cast("IO[bytes]", reader), mode="r:") as archive:
         for member in archive:
             # Also those outside the path of a model: they are decompressed to get past them.
+            if member.size < 0:  # older versions of tarfile go backwards then (CVE-2025-8194)
+                raise tarfile.ReadError("a member has a negative size")
             tally.count(member.size)
             reader.allowed = member.size
             yield Member(member.name, _tar_kind(member), member.size, _tar_opener(archive, member))
