@@ -114,10 +114,11 @@ def require_provenance(contents: Contents, policy: Policy) -> Attested:
         raise ProvenanceError(
             f"{bundle_path(contents.path).name}: no statement is signed with a key of {policy.path}"
         )
+    digest = digest_file(contents.path).sha256
     problems = []
     for envelope, builders in signed:
         try:
-            return _judge(contents, policy, _parse(envelope), builders)
+            return _judge(contents, digest, policy, _parse(envelope), builders)
         except ProvenanceError as error:
             problems.append(str(error))
     raise ProvenanceError(f"{contents.path.name}: {'; '.join(dict.fromkeys(problems))}")
@@ -139,7 +140,7 @@ def _parse(envelope: Envelope) -> Statement:
 
 
 def _judge(
-    contents: Contents, policy: Policy, statement: Statement, builders: tuple[str, ...]
+    contents: Contents, digest: str, policy: Policy, statement: Statement, builders: tuple[str, ...]
 ) -> Attested:
     kinds = (
         statement.type,
@@ -148,7 +149,6 @@ def _judge(
     )
     if kinds != (STATEMENT_TYPE, PREDICATE_TYPE, BUILD_TYPE):
         raise ProvenanceError(f"the signed statement is of another kind ({first_few(kinds)})")
-    digest = digest_file(contents.path).sha256
     if all(resource.digest.get("sha256") != digest for resource in statement.subject):
         names = first_few(str(resource.name) for resource in statement.subject)
         raise ProvenanceError(f"the signed statement is about another file ({names})")

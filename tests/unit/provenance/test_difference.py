@@ -28,7 +28,6 @@ def test_contents(theirs: bytes, ours: bytes, said: str) -> None:
 
 
 def test_a_byte_of_a_library_is_named_with_its_section() -> None:
-
     import lief
     from pydantic_core import _pydantic_core
 
