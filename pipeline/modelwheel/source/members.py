@@ -173,12 +173,15 @@ class _Forward:
         self._position = 0
         self.allowed = _MAX_HEADER_BYTES
         """Bytes that may still be read."""
+        self.last = b""
+        """What was read last."""
 
     def read(self, size: int = -1, /) -> bytes:
         if not 0 <= size <= self.allowed:
             raise tarfile.ReadError("a header is too long")
         self.allowed -= size
-        return self._take(size)
+        self.last = self._take(size)
+        return self.last
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
         distance = offset - self._position
@@ -221,6 +224,9 @@ def _tar_members(file: BinaryIO, make: Callable[[], _Decompressor]) -> Iterator[
             reader.allowed = member.size
             yield Member(member.name, _tar_kind(member), member.size, _tar_opener(archive, member))
             reader.allowed = _MAX_HEADER_BYTES
+    # tarfile takes a header that it cannot read for the end, which is nothing or zeros.
+    if reader.last.strip(b"\0"):
+        raise tarfile.ReadError("a header is damaged")
 
 
 def _tar_opener(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Callable[[], IO[bytes]]:

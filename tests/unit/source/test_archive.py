@@ -300,6 +300,13 @@ def test_a_header_that_points_backwards(tmp_path: Path, store: Store) -> None:
     assert "damaged or unsupported archive" in message
 
 
+def test_a_damaged_header_is_not_the_end(tmp_path: Path, store: Store) -> None:
+    header = entry("x")[0].tobuf()
+    content = tar(complete=False) + b"y" + header[1:] + tar()  # its checksum is wrong
+    message = refusal(local(tmp_path, gzip.compress(content)), store)
+    assert "a header is damaged" in message
+
+
 def test_a_zip_file_with_an_endless_directory(tmp_path: Path, store: Store) -> None:
     content = zip_(*((_zip_entry(f"{number}" + "x" * 60_000), b"") for number in range(80)))
     assert "its directory is too long" in refusal(local(tmp_path, content), store)
