@@ -31,6 +31,8 @@ from modelwheel.index.release_list import read_job
 from modelwheel.packaging.checksums import parse_checksums
 from modelwheel.source.archive import extract
 from modelwheel.source.git import _read_entries, _split
+from modelwheel.source.placement import Placement
+from modelwheel.source.rules import Tally
 from modelwheel.spec import load_spec
 from modelwheel.store.keys import action_key
 from modelwheel.store.records import Record, parse
@@ -265,7 +267,9 @@ TARGETS: Mapping[str, Target] = {
     "tar-xz": Target(_extract, lambda: [lzma.compress(tar) for tar in _tars()], mutate_tar),
     "zip": Target(_extract, lambda: [_zip()], mutate_zip),
     "git-tree": Target(
-        lambda content, _: _read_entries(_split(io.BytesIO(content))),
+        lambda content, _: _read_entries(
+            "", Placement("", (), "it"), Tally(), _split(io.BytesIO(content))
+        ),
         lambda: [_ENTRY, _ENTRY + b"040000 tree " + b"b" * 64 + b"\tassets\0"],
         accepted=(UnsafePathError,),
     ),

@@ -144,7 +144,9 @@ def companions(spec: Spec) -> Iterator[Path]:
         yield spec.directory / spec.model.saved_model
     # Other sources are not files here: the spec pins them by a commit or a hash.
     elif isinstance(spec.source, DirectorySource):
-        yield spec.directory / spec.source.directory
+        source = spec.source.resolve(spec.directory)
+        yield source.location
+        yield from (source.root / extra.path for extra in source.extras)
 
 
 def _is_version(text: str) -> bool:

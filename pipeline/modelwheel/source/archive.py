@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import errno
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from ..errors import SourceError
+from ..spec.sources import ExtraFile
 from ..util.files import copy_exactly
 from ..util.names import UnsafePathError, safety_problem
 from ..util.text import one_line
 from .members import DAMAGE, Member, damage_reason, read_members
-from .rules import MAX_MODEL_DIRECTORIES, Tally, suggest_directory
+from .placement import Placement
+from .rules import MAX_MODEL_DIRECTORIES, Tally, suggest_path
 
 
-def extract(archive: Path, path: str, directory: Path, shown: str) -> None:
-    """Writes the files below `path` of an archive (.tar.gz, .tar.xz, .zip) into `directory`.
+def extract(
+    archive: Path, path: str, directory: Path, shown: str, extras: Sequence[ExtraFile] = ()
+) -> bool:
+    """Writes the files at or below `path` of an archive (.tar.gz, .tar.xz, .zip) into `directory`.
 
     Names are checked before anything is written. Only regular files are written; owners, permissions
     and links in the archive have no effect.
@@ -27,6 +31,10 @@ def extract(archive: Path, path: str, directory: Path, shown: str) -> None:
         path: A relative POSIX path; empty for all.
         directory: An empty directory.
         shown: The archive's name in messages.
+        extras: Further files, which are written to the top of `directory`.
+
+    Returns:
+        Whether `path` is a file, not a directory.
 
     Raises:
         SourceError: A member is refused, or the archive is damaged or of an unknown format.
@@ -34,7 +42,7 @@ def extract(archive: Path, path: str, directory: Path, shown: str) -> None:
     with archive.open("rb") as file:
         members = read_members(file, shown)
         try:
-            _extract_members(members, path, directory, shown)
+            return _extract_members(members, path, directory, Placement(path, extras, shown), shown)
         except UnsafePathError as error:
             raise SourceError(f"{shown} is refused: {one_line(error)}") from None
         except DAMAGE as error:
@@ -51,8 +59,10 @@ def _damage(shown: str, error: Exception) -> SourceError:
     )
 
 
-def _extract_members(members: Iterator[Member], path: str, directory: Path, shown: str) -> None:
-    tally, directories = Tally(), set[str]()
+def _extract_members(
+    members: Iterator[Member], path: str, directory: Path, placement: Placement, shown: str
+) -> bool:
+    tally, directories, names = Tally(), set[str](), set[str]()
     for member in members:
         name = _plain_name(member)
         if not name:
@@ -63,17 +73,19 @@ def _extract_members(members: Iterator[Member], path: str, directory: Path, show
         directories.update(_directories(name, member.kind))
         if len(directories) > MAX_MODEL_DIRECTORIES:
             raise UnsafePathError(f"it has more than {MAX_MODEL_DIRECTORIES} directories")
-        relative = _below(name, path)
+        names.add(name)
         # Directories are made for the files in them: an empty one is not part of a model.
-        if relative is None or (member.kind == "directory"):
-            continue
-        _require_file(member, relative)
-        tally.add(relative)
-        _write(member, directory / relative)
-    if path and path not in directories:
+        if member.kind != "directory" and (targets := placement.place(name)):
+            _require_file(member)
+            for target in targets:
+                tally.add(target)
+            _write(member, [directory / target for target in targets])
+    if path and path not in directories and not placement.is_file:
         raise SourceError(
-            f"{shown} has no directory {path!r}; {suggest_directory(path, directories)}"
+            f"{shown} has no file or directory {path!r}; {suggest_path(path, directories | names)}"
         )
+    placement.require_extras()
+    return placement.is_file
 
 
 def _plain_name(member: Member) -> str:
@@ -92,26 +104,19 @@ def _directories(name: str, kind: str) -> Iterator[str]:
         yield "/".join(parts[:length])
 
 
-def _below(name: str, path: str) -> str | None:
-    """`name` relative to `path`: empty for `path` itself, None if it is elsewhere."""
-    if not path:
-        return name
-    if name == path:
-        return ""
-    return name[len(path) + 1 :] if name.startswith(f"{path}/") else None
-
-
-def _require_file(member: Member, relative: str) -> None:
+def _require_file(member: Member) -> None:
     if member.kind != "file":
         raise UnsafePathError(f"{member.name!r} is {member.kind}, not a regular file")
-    if not relative:
-        raise UnsafePathError(f"{member.name!r} is a file; name the directory that contains it")
 
 
-def _write(member: Member, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with member.open() as source, target.open("xb") as file:
+def _write(member: Member, targets: list[Path]) -> None:
+    first, *others = targets
+    first.parent.mkdir(parents=True, exist_ok=True)
+    with member.open() as source, first.open("xb") as file:
         copy_exactly(cast("BinaryIO", source), file, member.size)
         # The limits were checked against the sizes that the archive declares.
         if source.read(1):
             raise tarfile.ReadError(f"{member.name!r} is longer than the archive declares")
+    for other in others:
+        with first.open("rb") as source, other.open("xb") as file:
+            copy_exactly(source, file, member.size)

@@ -1,4 +1,4 @@
-"""Reads the files of a local directory, which a spec may name anywhere on the machine.
+"""Reads a model's files in a local directory, which a spec may name anywhere on the machine.
 
 Nothing is hashed or copied before it is known that the directory is not larger than a model, and
 errors show what is in it only if the user may be shown that; see `DirectorySource.is_own`.
@@ -10,7 +10,7 @@ import difflib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from ..errors import SourceError
@@ -18,7 +18,8 @@ from ..spec.sources import DirectorySource
 from ..util.files import FileDigest, digest_stream
 from ..util.names import UnsafePathError
 from ..util.text import one_line
-from ..util.trees import open_tree
+from ..util.trees import open_below, open_tree
+from .placement import Placement
 from .rules import Tally
 
 
@@ -62,11 +63,48 @@ def copy_files(source: DirectorySource, target: Path) -> dict[str, FileDigest]:
 
 
 def _open_files(source: DirectorySource) -> Iterator[tuple[str, BinaryIO]]:
-    tally = Tally()
-    for name, file in open_tree(source.location):
-        tally.count(os.fstat(file.fileno()).st_size)
-        tally.add(name)
-        yield name, file
+    """Every file of the model, open, with its name in the model's tree."""
+    tally, placement = Tally(), Placement(source.subdirectory, source.extras, str(source.root))
+    for name, file in _candidates(source):
+        for placed in placement.place(name):
+            tally.count(os.fstat(file.fileno()).st_size)
+            tally.add(placed)
+            file.seek(0)
+            yield placed, file
+    placement.require_extras()
+
+
+def _candidates(source: DirectorySource) -> Iterator[tuple[str, BinaryIO]]:
+    """Files, open, with their names in the directory; all those of the model are among them."""
+    path = source.subdirectory
+    singles = set(_names_of_extras(source))
+    if is_file(source):
+        singles.add(path)
+    else:
+        for name, file in open_tree(source.location):
+            inside = f"{path}/{name}" if path else name
+            singles.discard(inside)
+            yield inside, file
+    for name in sorted(singles):
+        with open_below(source.root, name) as file:
+            yield name, file
+
+
+def is_file(source: DirectorySource) -> bool:
+    """Whether the model is one file."""
+    return bool(source.subdirectory) and source.location.is_file()
+
+
+def _names_of_extras(source: DirectorySource) -> Iterator[str]:
+    for extra in source.extras:
+        parent = PurePosixPath(extra.path).parent
+        there = source.root / parent
+        # What is not there is found missing later.
+        if there.is_dir():
+            for file in there.iterdir():
+                name = (parent / file.name).as_posix()
+                if extra.matches(name):
+                    yield name
 
 
 @contextmanager
@@ -92,18 +130,21 @@ def _reading(source: DirectorySource, target: Path | None = None) -> Iterator[No
 
 
 def _require_directory(source: DirectorySource) -> None:
-    path = source.location
-    if path.is_dir():
+    root, path = source.root, source.location
+    if root.is_file():
+        raise SourceError(
+            f"{root} is a file; name its directory, and the file by `path` beside `directory`"
+        )
+    if path.is_dir() or is_file(source):
         return
-    if path.exists():
-        raise SourceError(f"{path} is a file; name the directory of the SavedModel")
     near = _find_similar(path) if source.is_own else []
     hint = f"did you mean {str(path.parent / near[0])!r}?" if near else "correct the path"
-    raise SourceError(f"there is no directory {path}; {hint}")
+    kind = "file or directory" if source.subdirectory else "directory"
+    raise SourceError(f"there is no {kind} {path}; {hint}")
 
 
 def _find_similar(path: Path) -> list[str]:
     there: list[str] = []
     with suppress(OSError):
-        there = [other.name for other in path.parent.iterdir() if other.is_dir()]
+        there = [other.name for other in path.parent.iterdir() if other.is_dir() or path.suffix]
     return difflib.get_close_matches(path.name, there, n=1)

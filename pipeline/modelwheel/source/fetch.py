@@ -1,5 +1,8 @@
 """Fetches a pinned model from a git commit, an archive or a local directory.
 
+A model is a directory with a SavedModel, or one file; the tree of a file has that file alone. Further
+files that a spec names are in the tree, too: at the top, by their base names.
+
 The *tree hash* that a spec may pin is a SHA-256 over one line for every file, sorted by the bytes of
 its path: `<sha256> <size> <path>` and a line feed, with the file's SHA-256 in lower-case
 hexadecimal, its size in bytes as a decimal number, and its path relative to the model's directory
@@ -28,7 +31,7 @@ from ..util.text import one_line
 from ..util.trees import digest_tree
 from ..util.urls import redact
 from .archive import extract
-from .directory import copy_files, digest_files, list_files
+from .directory import copy_files, digest_files, is_file, list_files
 from .download import download
 from .git import fetch_tree
 
@@ -42,12 +45,12 @@ _LFS_POINTER_MAX_BYTES = 1024
 
 @dataclass(frozen=True)
 class FetchedModel:
-    """A verified SavedModel that does not change any more."""
+    """A verified model that does not change any more."""
 
     key: str
     """Its origin and content in the keys of later steps; the same as `source_key` returns."""
     directory: Path
-    """The SavedModel, read-only; removed when this process ends or the store is closed."""
+    """The SavedModel, or the directory with the model's file; read-only, removed when this process ends or the store is closed."""
     tree_sha256: str
     """The tree hash; see the module's description."""
     commit: str | None
@@ -68,7 +71,8 @@ def fetch(source: AnySource, store: Store, timeout: float = FETCH_TIMEOUT) -> Fe
         timeout: Seconds that one download may take.
 
     Raises:
-        SourceError: It cannot be fetched, is not what was pinned, or is not a SavedModel.
+        SourceError: It cannot be fetched, is not what was pinned, or is a directory without a
+            SavedModel.
         StoreError: The store cannot be used.
     """
     if isinstance(source, DirectorySource):
@@ -99,11 +103,18 @@ def source_key(source: AnySource) -> str:
     if isinstance(source, GitSource):
         # Redacted, because another password or token does not make it another source.
         url, path = redact(source.address), source.subdirectory
-        return action_key("source-git", url=url, commit=source.commit, path=path)
+        return action_key("source-git", url=url, commit=source.commit, path=path, **_extras(source))
     if isinstance(source, ArchiveSource):
         # Without the URL: the same content may move to another address.
-        return action_key("source-archive", sha256=source.sha256, path=source.subdirectory)
+        path = source.subdirectory
+        return action_key("source-archive", sha256=source.sha256, path=path, **_extras(source))
     return _directory_key(_hash(source))
+
+
+def _extras(source: GitSource | ArchiveSource) -> dict[str, list[str]]:
+    extras = [str(extra) for extra in source.extras]
+    # The key of a model without any is the one that stores have.
+    return {"extras": extras} if extras else {}
 
 
 @dataclass(frozen=True)
@@ -169,29 +180,33 @@ def _download(source: GitSource | ArchiveSource, store: Store, key: str, timeout
         directory = scratch / "model"
         directory.mkdir()
         if isinstance(source, GitSource):
-            fetch_tree(
-                source.address, source.commit, source.subdirectory, directory, scratch, timeout
-            )
+            place = (source.address, source.commit, source.subdirectory)
+            is_file = fetch_tree(*place, directory, scratch, timeout, source.extras)
         else:
             file = scratch / "archive"
             download(source.archive, source.sha256, file, timeout)
-            extract(file, source.subdirectory, directory, redact(source.archive))
+            address = redact(source.archive)
+            is_file = extract(file, source.subdirectory, directory, address, source.extras)
         files = digest_tree(directory)
         # Before it is stored: what is not a model must not be found there by the next build.
-        _check_model(directory, files, shown)
+        _refuse_pointers(directory, files, shown)
+        if not is_file:
+            _require_saved_model(files, shown)
         return store.publish(key, directory, source.provenance(tree_digest(files)))
 
 
 def _snapshot(source: DirectorySource, store: Store) -> FetchedModel:
     shown = str(source.location)
     # Before a byte is copied.
-    _require_saved_model(list_files(source), shown, may_list=source.is_own)
+    names = list_files(source)
+    if not is_file(source):
+        _require_saved_model(names, shown, may_list=source.is_own)
     copy = store.keep_directory()
     try:
         with store.disk_errors(copy):
             files = copy_files(source, copy)
         tree = tree_digest(files)
-        _check_model(copy, files, shown, may_list=source.is_own)
+        _refuse_pointers(copy, files, shown)
         _require_tree(source.sha256, tree, shown, may_tell=source.is_own)
     except BaseException:
         remove_tree(copy)
@@ -202,9 +217,7 @@ def _snapshot(source: DirectorySource, store: Store) -> FetchedModel:
     return FetchedModel(_directory_key(tree), copy, tree, None, source.provenance(tree))
 
 
-def _check_model(
-    directory: Path, files: Mapping[str, FileDigest], shown: str, *, may_list: bool = True
-) -> None:
+def _refuse_pointers(directory: Path, files: Mapping[str, FileDigest], shown: str) -> None:
     for name, file in files.items():
         if file.size < _LFS_POINTER_MAX_BYTES:
             with (directory / name).open("rb") as opened:
@@ -213,10 +226,9 @@ def _check_model(
                         f"{shown}: {name!r} is a Git LFS pointer, not the file itself; pin an "
                         "archive or a directory that has the real files (`git lfs pull`)"
                     )
-    _require_saved_model(files, shown, may_list=may_list)
 
 
-def _require_saved_model(files: Collection[str], shown: str, *, may_list: bool) -> None:
+def _require_saved_model(files: Collection[str], shown: str, *, may_list: bool = True) -> None:
     if "saved_model.pb" not in files:
         # A spec may name any directory of the machine: its author need not be allowed to list it.
         there = one_line(_what_is_there(files)) if may_list else "it has no saved_model.pb"

@@ -1,4 +1,4 @@
-"""Fetches one directory of one commit of a git repository, with the system's git.
+"""Fetches a directory or files of one commit of a git repository, with the system's git.
 
 Nothing in the repository is run or interpreted: there is no checkout, and so no hooks, filters,
 attributes or submodules; files are read as plain objects.
@@ -10,17 +10,20 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO, TypeVar
 
 from ..errors import SourceError
+from ..spec.sources import ExtraFile
 from ..util.files import copy_exactly
 from ..util.names import UnsafePathError
 from ..util.process import Ceiling, Completed, ProcessError, ProcessTimeoutError, read_output, run
 from ..util.text import one_line
 from ..util.urls import redact
-from .rules import MAX_MODEL_BYTES, MAX_MODEL_DIRECTORIES, Tally, suggest_directory
+from .placement import Placement, below
+from .rules import MAX_MODEL_BYTES, MAX_MODEL_DIRECTORIES, Tally, suggest_path
 
 _T = TypeVar("_T")
 
@@ -30,8 +33,8 @@ _CEILING = Ceiling(memory_bytes=4 << 30, file_bytes=2 * MAX_MODEL_BYTES)
 _MAX_LINE = 8 << 10
 """Bytes of one line of a listing: a mode, a kind, an id, and a name that is far longer than allowed."""
 
-_LISTED_DIRECTORIES = 1000
-"""How many directories are read to suggest one."""
+_LISTED = 1000
+"""How many paths are read to suggest one."""
 
 _OPTIONS = (
     ("protocol.version", "2"),  # lets any commit be asked for by its id
@@ -108,6 +111,22 @@ class _Entry:
 
     object_id: str
     name: str
+    """In the model's tree."""
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What is fetched of a commit."""
+
+    path: str
+    extras: tuple[ExtraFile, ...]
+
+    def directories(self, *, is_file: bool) -> list[str]:
+        """Where the files are; `path` first, if it is a directory, with all that is below it."""
+        beside = {_parent(extra.path) for extra in self.extras}
+        if is_file:
+            return sorted({_parent(self.path), *beside})
+        return [self.path, *sorted(other for other in beside if below(other, self.path) is None)]
 
 
 class _Unsuitable(Exception):  # noqa: N818 - not an error: asks for the other way to fetch
@@ -209,12 +228,18 @@ class _Repository:
 
 
 def fetch_tree(
-    url: str, commit: str, path: str, directory: Path, scratch: Path, timeout: float
-) -> None:
-    """Writes the files below `path` of one commit into `directory`.
+    url: str,
+    commit: str,
+    path: str,
+    directory: Path,
+    scratch: Path,
+    timeout: float,
+    extras: Sequence[ExtraFile] = (),
+) -> bool:
+    """Writes the files at or below `path` of one commit into `directory`.
 
-    Only that commit, without history, and only the files below `path` are transferred, unless the
-    server does not serve single commits: then all its branches and tags are.
+    Only that commit, without history, and only these files are transferred, unless the server does
+    not serve single commits: then all its branches and tags are.
 
     Args:
         url: As `git fetch` takes it; the user's git configuration (credentials, `insteadOf`)
@@ -224,32 +249,38 @@ def fetch_tree(
         directory: An empty directory.
         scratch: Another, for the repository.
         timeout: Seconds that each git command may take.
+        extras: Further files, which are written to the top of `directory`.
+
+    Returns:
+        Whether `path` is a file, not a directory.
 
     Raises:
         SourceError: The commit or the path does not exist, the host cannot be reached, or the tree
             contains anything but regular files.
     """
+    wanted = _Wanted(path, tuple(extras))
     try:
-        repository, entries = _fetch(url, commit, path, scratch, timeout)
+        repository, entries, is_file = _fetch(url, commit, wanted, scratch, timeout)
         _write_files(repository, entries, directory, scratch)
+        return is_file
     except ProcessError as error:
         raise SourceError(f"cannot read {redact(url)}: {one_line(error)}") from error
 
 
 def _fetch(
-    url: str, commit: str, path: str, scratch: Path, timeout: float
-) -> tuple[_Repository, list[_Entry]]:
+    url: str, commit: str, wanted: _Wanted, scratch: Path, timeout: float
+) -> tuple[_Repository, list[_Entry], bool]:
     repository = _Repository(scratch / "commit.git", url, commit, timeout)
     try:
         repository.create(partial=True)
         repository.fetch("--depth=1", "--filter=blob:none", "origin", commit)
-        entries = _list_files(repository, path)
-        _fetch_missing(repository, entries, path)
+        entries, is_file = _list_files(repository, wanted)
+        _fetch_missing(repository, entries, wanted)
     except _Unsuitable:
         repository = _Repository(scratch / "branches.git", url, commit, timeout)
         _fetch_branches(repository)
-        entries = _list_files(repository, path)
-    return repository, entries
+        entries, is_file = _list_files(repository, wanted)
+    return repository, entries, is_file
 
 
 def _fetch_branches(repository: _Repository) -> None:
@@ -262,44 +293,62 @@ def _fetch_branches(repository: _Repository) -> None:
         ) from None
 
 
-def _list_files(repository: _Repository, path: str) -> list[_Entry]:
-    """The files below `path`, after a check that they are regular and have safe names."""
+def _list_files(repository: _Repository, wanted: _Wanted) -> tuple[list[_Entry], bool]:
+    """The files, after a check that they are regular and have safe names; and whether `path` is one."""
     if not repository.has_commit():
         raise SourceError(
             f"{redact(repository.url)} has no commit {repository.commit} (is it a tag object, or on "
             "no branch?); push it, or pin a commit that it has"
         )
-    tree = f"{repository.commit}:{path}"
-    _require_directory(repository, tree, path)
+    path = wanted.path
+    kind = _kind_of(repository, path)
+    if kind is None:
+        there = _paths(repository)
+        raise SourceError(
+            f"{redact(repository.url)} has no file or directory {path!r} in commit {repository.commit}; "
+            f"{suggest_path(path, there)}"
+        )
+    shown = f"{redact(repository.url)} at {repository.commit}"
+    placement, tally = Placement(path, wanted.extras, shown), Tally()
+    entries: list[_Entry] = []
     try:
-        # `-z`: otherwise git quotes unusual names (core.quotePath). `-t`: directories, too, of which
-        # a small repository may have any number without a file in them.
-        return repository.read(_read_entries, "ls-tree", "-r", "-t", "-z", tree)
+        for directory in wanted.directories(is_file=kind != "tree"):
+            if directory != path and _kind_of(repository, directory) != "tree":
+                continue  # of a file that will be missed
+            read = partial(_read_entries, directory, placement, tally)
+            # `-z`: otherwise git quotes unusual names (core.quotePath). `-t`: directories, too, of
+            # which a small repository may have any number without a file in them.
+            options = ("-r", "-t", "-z") if directory == path and kind == "tree" else ("-z",)
+            entries += repository.read(read, "ls-tree", *options, _object(repository, directory))
     except UnsafePathError as error:
         raise SourceError(f"{_place(repository, path)} is refused: {one_line(error)}") from None
+    placement.require_extras()
+    return entries, kind != "tree"
 
 
-def _require_directory(repository: _Repository, tree: str, path: str) -> None:
+def _object(repository: _Repository, path: str) -> str:
+    return f"{repository.commit}:{path}"
+
+
+def _parent(path: str) -> str:
+    parent = PurePosixPath(path).parent.as_posix()
+    return "" if parent == "." else parent
+
+
+def _kind_of(repository: _Repository, path: str) -> str | None:
+    """`tree`, `blob` (also of a link), or None if there is nothing."""
     try:
-        kind = repository.git("cat-file", "-t", tree).text.strip()
+        return repository.git("cat-file", "-t", _object(repository, path)).text.strip()
     except ProcessError:
-        there = _directories(repository)
-        raise SourceError(
-            f"{redact(repository.url)} has no directory {path!r} in commit {repository.commit}; "
-            f"{suggest_directory(path, there)}"
-        ) from None
-    if kind != "tree":
-        raise SourceError(
-            f"{_place(repository, path)} is a file; name the directory that contains it"
-        )
+        return None
 
 
-def _directories(repository: _Repository) -> list[str]:
+def _paths(repository: _Repository) -> list[str]:
     def read(lines: Iterator[bytes]) -> list[str]:
-        return [os.fsdecode(name) for name in islice(lines, _LISTED_DIRECTORIES)]
+        return [os.fsdecode(name) for name in islice(lines, _LISTED)]
 
     try:
-        return repository.read(read, "ls-tree", "-r", "-d", "-z", "--name-only", repository.commit)
+        return repository.read(read, "ls-tree", "-r", "-t", "-z", "--name-only", repository.commit)
     except UnsafePathError:  # only a suggestion
         return []
 
@@ -314,41 +363,48 @@ def _split(output: BinaryIO) -> Iterator[bytes]:
             raise UnsafePathError("a file name is too long")
 
 
-def _read_entries(lines: Iterator[bytes]) -> list[_Entry]:
-    """The files of a listing of `git ls-tree -r -t -z`.
+def _read_entries(
+    directory: str, placement: Placement, tally: Tally, lines: Iterator[bytes]
+) -> list[_Entry]:
+    """The files of the model in a listing of `git ls-tree -z` of a directory.
 
     Raises:
         UnsafePathError: There are too many, or one is not a regular file with a portable name.
     """
-    entries, tally, directories = [], Tally(), 0
+    entries, directories = [], 0
     for line in lines:
         # <mode> SP <type> SP <object id> TAB <name>, the name as bytes
         description, _, encoded = line.partition(b"\t")
         mode, _, rest = description.decode(errors="replace").partition(" ")
-        # What is not UTF-8 is refused by the tally.
-        name = encoded.decode(errors="surrogateescape")
         if mode == _DIRECTORY:
             directories += 1
             if directories > MAX_MODEL_DIRECTORIES:
                 raise UnsafePathError(f"it has more than {MAX_MODEL_DIRECTORIES} directories")
             continue
-        tally.count()
-        tally.add(name)
-        # Regular files have mode 100644 or 100755; of both only the content counts.
-        if not mode.startswith("100"):
-            raise UnsafePathError(f"{name!r} is {_kind(mode)}, not a regular file")
-        entries.append(_Entry(rest.partition(" ")[2], name))
+        # What is not UTF-8 is refused by the tally.
+        name = encoded.decode(errors="surrogateescape")
+        for placed in placement.place(f"{directory}/{name}" if directory else name):
+            tally.count()
+            tally.add(placed)
+            # Regular files have mode 100644 or 100755; of both only the content counts.
+            if not mode.startswith("100"):
+                raise UnsafePathError(f"{name!r} is {_kind(mode)}, not a regular file")
+            entries.append(_Entry(rest.partition(" ")[2], placed))
     return entries
 
 
-def _fetch_missing(repository: _Repository, entries: Sequence[_Entry], path: str) -> None:
+def _fetch_missing(repository: _Repository, entries: Sequence[_Entry], wanted: _Wanted) -> None:
     """Fetches the files that the partial fetch left out, all at once."""
     # Otherwise `cat-file` fetches each one when it is read, by a connection of its own.
-    listing = repository.git(
-        "rev-list", "--objects", "--missing=print", f"{repository.commit}:{path}"
-    )
-    wanted = {entry.object_id for entry in entries}
-    missing = sorted(wanted & {line[1:] for line in listing.text.split() if line[:1] == "?"})
+    is_file = _kind_of(repository, wanted.path) != "tree"
+    trees = [
+        _object(repository, directory)
+        for directory in wanted.directories(is_file=is_file)
+        if _kind_of(repository, directory) == "tree"
+    ]
+    listing = repository.git("rev-list", "--objects", "--missing=print", *trees)
+    needed = {entry.object_id for entry in entries}
+    missing = sorted(needed & {line[1:] for line in listing.text.split() if line[:1] == "?"})
     if missing:
         # As git itself fetches missing objects; the filter spares what is named by id.
         repository.fetch("--filter=blob:none", "origin", *missing)

@@ -53,10 +53,10 @@ class Tally:
             raise UnsafePathError(f"it has more than {MAX_MODEL_DIRECTORIES} directories")
 
 
-def suggest_directory(path: str, existing: Iterable[str]) -> str:
-    """What to write in place of a directory that does not exist."""
+def suggest_path(path: str, existing: Iterable[str]) -> str:
+    """What to write in place of a file or directory that does not exist."""
     names = sorted(existing)
     near = difflib.get_close_matches(path, names, n=3, cutoff=0.5) or names[:5]
     if not near:
-        return "it has no directories: leave the path out"
+        return "it has nothing with a name: leave the path out"
     return "did you mean " + " or ".join(map(repr, near)) + "?"

@@ -1,12 +1,14 @@
 """Where a model comes from: a commit of a git repository, an archive, or a directory; all pinned.
 
-Names whose content can change (branches, tags, short commits) are refused.
+`path` is the directory of a SavedModel, or the one file of a model of another format. Names whose
+content can change (branches, tags, short commits) are refused.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, urlsplit
@@ -121,10 +123,48 @@ def _check_commit(commit: str) -> str:
 _Address = Annotated[StrictStr, Field(min_length=1, max_length=2048), AfterValidator(one_line)]
 
 
+# What `tf.train.Saver` appends to the name that it is given: one file or several for each of its two
+# versions (tensorflow/core/util/tensor_bundle/naming.cc and tensor_slice_util).
+_CHECKPOINT_PARTS = r"(\.index|\.data-\d{5}-of-\d{5}|-\d{5}-of-\d{5})?"
+
+
+@dataclass(frozen=True)
+class ExtraFile:
+    """A file that a spec names in addition to the model, such as the samples for its verification.
+
+    In the fetched tree it is at the top, by its base name.
+    """
+
+    path: str
+    """From where `path` of the source begins; of a checkpoint, what TensorFlow calls its prefix."""
+    is_checkpoint: bool = False
+
+    def matches(self, name: str) -> bool:
+        """Whether a file is this one, or one of the files of this checkpoint."""
+        if not self.is_checkpoint:
+            return name == self.path
+        return re.fullmatch(re.escape(self.path) + _CHECKPOINT_PARTS, name) is not None
+
+    def __str__(self) -> str:
+        return f"{'checkpoint' if self.is_checkpoint else 'file'} {self.path!r}"
+
+
 class _ModelSource(Section):
     """Common to all kinds of sources."""
 
     _directory: Path = PrivateAttr(default=Path())
+    _extras: tuple[ExtraFile, ...] = PrivateAttr(default=())
+
+    @property
+    def extras(self) -> tuple[ExtraFile, ...]:
+        """The files that are fetched with the model."""
+        return self._extras
+
+    def with_extras(self, *extras: ExtraFile) -> Self:
+        """The same source, with files that are fetched in addition to the model."""
+        extended = self.model_copy()
+        extended._extras = (*self._extras, *extras)
+        return extended
 
     def resolve(self, directory: Path) -> Self:
         """The same source, with its relative paths below `directory`, where the spec is."""
@@ -134,7 +174,7 @@ class _ModelSource(Section):
 
 
 class GitSource(_ModelSource):
-    """A directory of a git repository at one commit."""
+    """A directory or file of a git repository at one commit."""
 
     git: Annotated[_Address, AfterValidator(_check_git_address)] = Field(
         description="The repository: https://, ssh://, file://, user@host:path, or a path relative "
@@ -147,11 +187,12 @@ class GitSource(_ModelSource):
         json_schema_extra={"pattern": COMMIT_PATTERN},
     )
     path: RelativePath = Field(
-        default=".", description="Directory of the SavedModel in the repository."
+        default=".",
+        description="Directory of the SavedModel, or file of another model, in the repository.",
     )
     sha256: Sha256 | None = Field(
         default=None,
-        description="SHA-256 of the directory's tree: names and content of all its files.",
+        description="SHA-256 of the model's tree: names and content of all its files.",
     )
 
     @property
@@ -180,7 +221,7 @@ class GitSource(_ModelSource):
 
 
 class ArchiveSource(_ModelSource):
-    """A directory of a downloaded archive."""
+    """A directory or file of a downloaded archive."""
 
     archive: Annotated[_Address, AfterValidator(_check_archive_address)] = Field(
         description="URL of the archive: https:// or file://.",
@@ -190,7 +231,8 @@ class ArchiveSource(_ModelSource):
         description="SHA-256 of the archive file.", examples=["0123456789abcdef" * 4]
     )
     path: RelativePath = Field(
-        default=".", description="Directory of the SavedModel in the archive."
+        default=".",
+        description="Directory of the SavedModel, or file of another model, in the archive.",
     )
 
     @property
@@ -213,15 +255,20 @@ class ArchiveSource(_ModelSource):
 
 
 class DirectorySource(_ModelSource):
-    """A directory on this machine."""
+    """A directory on this machine, or something in it."""
 
     directory: LocalPath = Field(
-        description="The SavedModel's directory, absolute or relative to the spec file.",
+        description="The SavedModel's directory, or one that `path` begins in; absolute or relative to "
+        "the spec file.",
         examples=["../data/saved_model"],
+    )
+    path: RelativePath = Field(
+        default=".",
+        description="Directory of the SavedModel, or file of another model, in the directory.",
     )
     sha256: Sha256 | None = Field(
         default=None,
-        description="SHA-256 of the directory's tree: names and content of all its files.",
+        description="SHA-256 of the model's tree: names and content of all its files.",
     )
 
     @classmethod
@@ -240,12 +287,22 @@ class DirectorySource(_ModelSource):
             return True
         home = self._directory.resolve()
         checkout = next((d for d in (home, *home.parents) if (d / ".git").exists()), home)
-        return self.location.resolve().is_relative_to(checkout)
+        return all(path.resolve().is_relative_to(checkout) for path in (self.root, self.location))
+
+    @property
+    def root(self) -> Path:
+        """The directory, with the spec's directory before a relative path."""
+        return self._directory / self.directory
 
     @property
     def location(self) -> Path:
-        """The directory, with the spec's directory before a relative path."""
-        return self._directory / self.directory
+        """The SavedModel's directory, or the model's file."""
+        return self.root / self.path if self.subdirectory else self.root
+
+    @property
+    def subdirectory(self) -> str:
+        """`path`, but empty for the directory itself."""
+        return _subdirectory(self.path)
 
     def provenance(self, tree_sha256: str) -> dict[str, str]:
         """The tree hash alone: the path means nothing on other machines."""

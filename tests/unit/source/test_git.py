@@ -355,12 +355,10 @@ def test_a_missing_path_names_the_nearest(
     repository: Repository, commit: str, store: Store
 ) -> None:
     message = refusal(git_source(str(repository.directory), commit, "test/modle"), store)
-    assert f"no directory 'test/modle' in commit {commit}; did you mean 'test/model'" in message
-
-
-def test_a_path_that_is_a_file(repository: Repository, commit: str, store: Store) -> None:
-    source = git_source(str(repository.directory), commit, "test/model/saved_model.pb")
-    assert "is a file; name the directory" in refusal(source, store)
+    assert (
+        f"no file or directory 'test/modle' in commit {commit}; did you mean 'test/model'"
+        in message
+    )
 
 
 def test_a_directory_that_is_no_saved_model(
@@ -464,7 +462,7 @@ def test_a_small_repository_with_billions_of_files(
     assert time.monotonic() - started < 20
     # The suggestion of another directory reads as little.
     message = refusal(git_source(str(repository.directory), commit, "other"), store)
-    assert "has no directory 'other'" in message
+    assert "has no file or directory 'other'" in message
     assert time.monotonic() - started < 30
 
 
