@@ -18,8 +18,8 @@ from tensorflow.python.client import pywrap_tf_session
 
 from modelwheel.compiler.check import Expected, check_signature
 from modelwheel.compiler.worker.effects import effect_of
-from modelwheel.compiler.worker.inspect_model import inspect_message
-from modelwheel.compiler.worker.saved_model import parse_saved_model
+from modelwheel.compiler.worker.inspect_meta_graph import inspect_message
+from modelwheel.compiler.worker.meta_graph import parse_saved_model
 
 _PLACES = ("signature", "branch", "control", "unconnected")
 

@@ -23,6 +23,7 @@ from .flags import Flags
 from .freeze import CONFIG, GRAPH, SIGNATURE
 from .inspection import INSPECTION, Shape
 from .program import PROGRAM_VERSION
+from .readings import Reading, SavedModelReading
 from .reference import ARRAYS, SUMMARY, default_rows
 
 KERNELS, PROGRAM, CONSTANTS = "kernels.o", "program.json", "constants.bin"
@@ -35,10 +36,10 @@ _AbsolutePath = Annotated[Path, AfterValidator(Path.absolute)]
 # --- inputs ---------------------------------------------------------------------------------------
 
 
-class SavedModelInput(JsonRecord):
-    """A job reads the directory of a SavedModel."""
+class ModelInput(JsonRecord):
+    """A job reads the directory of a model."""
 
-    saved_model: _AbsolutePath
+    model: _AbsolutePath
 
 
 class FrozenGraphInput(JsonRecord):
@@ -71,34 +72,37 @@ class JobRequest(JsonRecord):
 
 
 class InspectRequest(JobRequest):
-    """Read a SavedModel without loading it; the output is an `Inspection`."""
+    """Read a model without loading it; the output is an `Inspection`."""
 
-    VERSION = 2
-    INPUTS = SavedModelInput
+    VERSION = 3
+    INPUTS = ModelInput
     OUTPUTS = (INSPECTION,)
 
-    def job(self, saved_model: Path, out: Path) -> InspectJob:
-        """The job for one SavedModel; outputs go into the empty directory `out`."""
-        inputs = SavedModelInput(saved_model=saved_model)
+    reading: Reading = SavedModelReading()
+
+    def job(self, model: Path, out: Path) -> InspectJob:
+        """The job for one model; outputs go into the empty directory `out`."""
+        inputs = ModelInput(model=model)
         return InspectJob(request=self, inputs=inputs, out=out)
 
 
 class FreezeRequest(JobRequest):
     """Freeze one signature at one batch size; the outputs are a graph and a `FrozenSignature`."""
 
-    VERSION = 2
-    INPUTS = SavedModelInput
+    VERSION = 3
+    INPUTS = ModelInput
     OUTPUTS = (GRAPH, CONFIG, SIGNATURE)
 
+    reading: Reading = SavedModelReading()
     signature: str
     batch: int | None
     """None for a signature without a free batch axis."""
     shapes: Mapping[str, Shape] = {}
     allow_pruned_inputs: bool = False
 
-    def job(self, saved_model: Path, out: Path) -> FreezeJob:
-        """The job for one SavedModel; outputs go into the empty directory `out`."""
-        inputs = SavedModelInput(saved_model=saved_model)
+    def job(self, model: Path, out: Path) -> FreezeJob:
+        """The job for one model; outputs go into the empty directory `out`."""
+        inputs = ModelInput(model=model)
         return FreezeJob(request=self, inputs=inputs, out=out)
 
 
@@ -142,10 +146,11 @@ class CompileRequest(JobRequest):
 class ReferenceRequest(JobRequest):
     """Evaluate one signature with TensorFlow; the outputs are arrays and a `Reference`."""
 
-    VERSION = 1
-    INPUTS = SavedModelInput
+    VERSION = 2
+    INPUTS = ModelInput
     OUTPUTS = (ARRAYS, SUMMARY)
 
+    reading: Reading = SavedModelReading()
     signature: str
     batch_sizes: tuple[int, ...]
     """The compiled ones, ascending; empty for a signature without a free batch axis."""
@@ -171,9 +176,9 @@ class ReferenceRequest(JobRequest):
             rows = default_rows(sizes)
         return tuple(sorted({*rows, *sizes}))
 
-    def job(self, saved_model: Path, out: Path) -> ReferenceJob:
-        """The job for one SavedModel; outputs go into the empty directory `out`."""
-        inputs = SavedModelInput(saved_model=saved_model)
+    def job(self, model: Path, out: Path) -> ReferenceJob:
+        """The job for one model; outputs go into the empty directory `out`."""
+        inputs = ModelInput(model=model)
         return ReferenceJob(request=self, inputs=inputs, out=out)
 
 
@@ -209,7 +214,7 @@ class InspectJob(_Job):
 
     kind: Literal["inspect"] = "inspect"
     request: InspectRequest
-    inputs: SavedModelInput
+    inputs: ModelInput
 
 
 class FreezeJob(_Job):
@@ -217,7 +222,7 @@ class FreezeJob(_Job):
 
     kind: Literal["freeze"] = "freeze"
     request: FreezeRequest
-    inputs: SavedModelInput
+    inputs: ModelInput
 
 
 class CompileJob(_Job):
@@ -237,7 +242,7 @@ class ReferenceJob(_Job):
 
     kind: Literal["reference"] = "reference"
     request: ReferenceRequest
-    inputs: SavedModelInput
+    inputs: ModelInput
 
 
 Job: TypeAlias = InspectJob | FreezeJob | CompileJob | ReferenceJob

@@ -10,6 +10,7 @@ from ..compiler.findings import Finding
 from ..compiler.inspection import Inspection
 from ..compiler.jobs import InspectRequest
 from ..compiler.pool import WorkerPool
+from ..compiler.readings import Reading, reading_of
 from ..compiler.worker_process import COMMAND
 from ..errors import ModelwheelError, UnsupportedModelError
 from ..limits import Limits
@@ -74,20 +75,22 @@ def _check(
         request = make_request(spec)
         tune_lock.read_costs(spec.path)  # a build refuses a damaged file
         model = source.fetch(spec.origin, store)
-        found = inspect(spec.model.name, model, store, pool)
+        found = inspect(spec.model.name, model, reading_of(spec.origin), store, pool)
         findings = InspectStep(request, model.tree_sha256).check(found, limits, lenient=lenient)
     except ModelwheelError as error:
         return CheckedModel(name, key, error)
     return CheckedModel(name, key, None, found, findings)
 
 
-def inspect(name: str, model: source.FetchedModel, store: Store, pool: WorkerPool) -> Inspection:
-    """What a SavedModel holds; from the store if it was inspected before."""
-    key = inspection_key(model.tree_sha256)
+def inspect(
+    name: str, model: source.FetchedModel, reading: Reading, store: Store, pool: WorkerPool
+) -> Inspection:
+    """What a model holds; from the store if it was inspected before."""
+    key = inspection_key(model.tree_sha256, reading)
     record = store.lookup(key)
     if record is None:
         with store.scratch() as out:
-            job = InspectRequest().job(model.directory, out)
+            job = InspectRequest(reading=reading).job(model.directory, out)
             pool.submit(job, step=f"{name}/inspect").result()
             record = store.publish(key, out, {"step": "inspect"})
     return read_inspection(store, record)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..compiler.inspection import Inspection, TensorInfo
 from ..compiler.pool import WorkerPool
+from ..compiler.readings import reading_of
 from ..errors import SpecError
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source
@@ -35,9 +36,10 @@ def write_spec(
     path = directory / f"{name}.yaml"
     if path.exists():
         raise SpecError(f"{path} exists; remove it or choose another name")
-    model = source.fetch(DirectorySource.at(saved_model), store)
+    origin = DirectorySource.at(saved_model)
+    model = source.fetch(origin, store)
     with store.scratch() as scratch, WorkerPool(scratch, 1, sandbox=sandbox) as pool:
-        inspection = inspect(name, model, store, pool)
+        inspection = inspect(name, model, reading_of(origin), store, pool)
     relative = Path(os.path.relpath(saved_model, directory))
     text = scaffold_spec(name, relative, _describe(inspection, signature))
     directory.mkdir(parents=True, exist_ok=True)

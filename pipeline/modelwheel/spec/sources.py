@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
@@ -19,13 +19,30 @@ from pydantic import (
     Discriminator,
     Field,
     PrivateAttr,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
     StrictStr,
     Tag,
+    model_validator,
 )
 
 from ..util.urls import redact
-from ..util.words import nearest_word
-from .fields import LocalPath, RelativePath, Section, Sha256, check_local_path, mistake, one_line
+from ..util.words import nearest_word, suggest
+from .fields import (
+    GivenName,
+    LocalPath,
+    Mistake,
+    RelativePath,
+    Section,
+    Sha256,
+    check_local_path,
+    mistake,
+    mistakes,
+    one_line,
+    unique,
+)
+from .formats import FORMATS, OPTIONS, detect_format
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -123,6 +140,22 @@ def _check_commit(commit: str) -> str:
 _Address = Annotated[StrictStr, Field(min_length=1, max_length=2048), AfterValidator(one_line)]
 
 
+_GraphName = Annotated[StrictStr, Field(min_length=1, max_length=1024), AfterValidator(one_line)]
+_Constant: TypeAlias = StrictBool | StrictInt | StrictFloat
+_Tensors: TypeAlias = Annotated[Mapping[GivenName, _GraphName], Field(max_length=1024)]
+
+
+def _check_format(name: str) -> str:
+    if name not in FORMATS:
+        raise mistake(f"'{name}' is not a format of models", suggest(name, FORMATS))
+    return name
+
+
+_FormatName = Annotated[
+    StrictStr, AfterValidator(_check_format), Field(json_schema_extra={"enum": list(FORMATS)})
+]
+
+
 # What `tf.train.Saver` appends to the name that it is given: one file or several for each of its two
 # versions (tensorflow/core/util/tensor_bundle/naming.cc and tensor_slice_util).
 _CHECKPOINT_PARTS = r"(\.index|\.data-\d{5}-of-\d{5}|-\d{5}-of-\d{5})?"
@@ -152,19 +185,93 @@ class ExtraFile:
 class _ModelSource(Section):
     """Common to all kinds of sources."""
 
+    path: RelativePath = Field(
+        default=".", description="The model: a directory or a file, relative to the source's root."
+    )
+    format: _FormatName | None = Field(
+        default=None, description="Format of the model. Omitted: known by its name."
+    )
+    tags: Annotated[tuple[_GraphName, ...], Field(max_length=16), AfterValidator(unique)] = Field(
+        default=(),
+        description="SavedModel: the tags of the graph to use, if it has several.",
+        examples=[["serve"]],
+    )
+    feeds: _Tensors = Field(
+        default_factory=dict,
+        description="GraphDef: tensors of the graph by the names of the inputs.",
+        examples=[{"image": "input:0"}],
+    )
+    fetches: _Tensors = Field(
+        default_factory=dict,
+        description="GraphDef: tensors of the graph by the names of the outputs.",
+        examples=[{"probabilities": "output/Softmax:0"}],
+    )
+    constants: Annotated[Mapping[GivenName, _Constant], Field(max_length=1024)] = Field(
+        default_factory=dict,
+        description="GraphDef, ONNX: values of inputs that become constants.",
+        examples=[{"keras_learning_phase": False}],
+    )
+    config: RelativePath | None = Field(
+        default=None,
+        description="GraphDef: a tf2xla Config, text or binary, that names feeds and fetches.",
+    )
+    checkpoint: RelativePath | None = Field(
+        default=None, description="GraphDef: prefix of the checkpoint that has the variables."
+    )
+
     _directory: Path = PrivateAttr(default=Path())
     _extras: tuple[ExtraFile, ...] = PrivateAttr(default=())
 
     @property
     def extras(self) -> tuple[ExtraFile, ...]:
         """The files that are fetched with the model."""
-        return self._extras
+        own = [ExtraFile(self.config)] if self.config else []
+        if self.checkpoint:
+            own.append(ExtraFile(self.checkpoint, is_checkpoint=True))
+        return (*own, *self._extras)
 
     def with_extras(self, *extras: ExtraFile) -> Self:
         """The same source, with files that are fetched in addition to the model."""
         extended = self.model_copy()
         extended._extras = (*self._extras, *extras)
         return extended
+
+    @model_validator(mode="after")
+    def _check_options(self) -> Self:
+        found = self.model_format
+        for option in OPTIONS:
+            if option in self.model_fields_set and option not in FORMATS[found].options:
+                having = [name for name, row in FORMATS.items() if option in row.options]
+                wrong = f"{option} is not an option of models of the format {found}"
+                hint = f"Remove it; it is for {' and '.join(having)}"
+                raise mistakes([Mistake(wrong, hint, (option,))])
+        return self
+
+    @property
+    def subdirectory(self) -> str:
+        """`path`, but empty for the root."""
+        return "" if self.path == "." else self.path
+
+    @property
+    def model_format(self) -> str:
+        """The format's name in `FORMATS`, given or known by the model's name."""
+        return self.format or detect_format(self.path)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether `path` is a file, as most formats have it, and not a directory."""
+        return bool(FORMATS[self.model_format].suffixes)
+
+    @property
+    def format_options(self) -> dict[str, Any]:
+        """The options that the spec gives, as JSON holds them; files by their names in the tree."""
+        given = self.model_dump(mode="json", include=set(OPTIONS), exclude_defaults=True)
+        files = {
+            name: PurePosixPath(given[name]).name
+            for name in ("config", "checkpoint")
+            if name in given
+        }
+        return {**given, **files}
 
     def resolve(self, directory: Path) -> Self:
         """The same source, with its relative paths below `directory`, where the spec is."""
@@ -186,10 +293,6 @@ class GitSource(_ModelSource):
         examples=["df4bfd35dfed51d7c6ff0367ebc78093dfcc7d1d"],
         json_schema_extra={"pattern": COMMIT_PATTERN},
     )
-    path: RelativePath = Field(
-        default=".",
-        description="Directory of the SavedModel, or file of another model, in the repository.",
-    )
     sha256: Sha256 | None = Field(
         default=None,
         description="SHA-256 of the model's tree: names and content of all its files.",
@@ -199,11 +302,6 @@ class GitSource(_ModelSource):
     def address(self) -> str:
         """The repository as git takes it."""
         return str(self._directory / self.git) if is_local(self.git) else self.git
-
-    @property
-    def subdirectory(self) -> str:
-        """`path`, but empty for the root of the repository."""
-        return _subdirectory(self.path)
 
     def provenance(self, tree_sha256: str) -> dict[str, str]:
         """Where a model with this tree hash comes from, without credentials and local paths."""
@@ -230,15 +328,6 @@ class ArchiveSource(_ModelSource):
     sha256: Sha256 = Field(
         description="SHA-256 of the archive file.", examples=["0123456789abcdef" * 4]
     )
-    path: RelativePath = Field(
-        default=".",
-        description="Directory of the SavedModel, or file of another model, in the archive.",
-    )
-
-    @property
-    def subdirectory(self) -> str:
-        """`path`, but empty for the root of the archive."""
-        return _subdirectory(self.path)
 
     def provenance(self, tree_sha256: str) -> dict[str, str]:
         """Where a model with this tree hash comes from, without credentials."""
@@ -261,10 +350,6 @@ class DirectorySource(_ModelSource):
         description="The SavedModel's directory, or one that `path` begins in; absolute or relative to "
         "the spec file.",
         examples=["../data/saved_model"],
-    )
-    path: RelativePath = Field(
-        default=".",
-        description="Directory of the SavedModel, or file of another model, in the directory.",
     )
     sha256: Sha256 | None = Field(
         default=None,
@@ -299,11 +384,6 @@ class DirectorySource(_ModelSource):
         """The SavedModel's directory, or the model's file."""
         return self.root / self.path if self.subdirectory else self.root
 
-    @property
-    def subdirectory(self) -> str:
-        """`path`, but empty for the directory itself."""
-        return _subdirectory(self.path)
-
     def provenance(self, tree_sha256: str) -> dict[str, str]:
         """The tree hash alone: the path means nothing on other machines."""
         return {"kind": "directory", "tree_sha256": tree_sha256}
@@ -313,10 +393,6 @@ class DirectorySource(_ModelSource):
 
 
 AnySource: TypeAlias = GitSource | ArchiveSource | DirectorySource
-
-
-def _subdirectory(path: str) -> str:
-    return "" if path == "." else path
 
 
 def _shown(subdirectory: str) -> str:

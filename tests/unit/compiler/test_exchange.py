@@ -48,7 +48,7 @@ def test_a_job_sees_its_inputs_and_nothing_else(exchange: Exchange, job: Job) ->
     exchange.remove(7)
     assert not list(exchange.inputs.iterdir())
     assert not list(exchange.scratch.iterdir())
-    assert (job.inputs.saved_model / "saved_model.pb").exists()  # type: ignore[union-attr]
+    assert (job.inputs.model / "saved_model.pb").exists()  # type: ignore[union-attr]
 
 
 def test_a_missing_input_is_for_the_job_to_report(exchange: Exchange, tmp_path: Path) -> None:

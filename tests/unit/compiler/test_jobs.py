@@ -139,9 +139,9 @@ def _key(request: JobRequest, **inputs: str) -> str:
 )
 def test_what_results_of_a_model_depend_on(request_: JobRequest, changes: dict[str, Any]) -> None:
     changed = type(request_).model_validate({**dict(request_), **changes})
-    known = _key(request_, saved_model="tree")
-    assert _key(changed, saved_model="tree") != known
-    assert _key(request_, saved_model="other tree") != known
+    known = _key(request_, model="tree")
+    assert _key(changed, model="tree") != known
+    assert _key(request_, model="other tree") != known
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_the_same_request_has_the_same_key_however_it_is_written() -> None:
         rows=default_rows([1, 4]),
         shapes={"b": (3,), "a": (None, 2)},
     )
-    assert _key(one, saved_model="tree") == _key(other, saved_model="tree")
+    assert _key(one, model="tree") == _key(other, model="tree")
 
 
 # --- messages -------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from modelwheel.compiler.inspection import INSPECTION
+from modelwheel.compiler.readings import SavedModelReading
 from modelwheel.engine.plan import plan
 from modelwheel.engine.steps.model import inspection_key
 from modelwheel.request import Request, make_request
@@ -49,7 +50,7 @@ def test_keys_are_known_as_far_as_results_are(
     made = tmp_path / "made"
     made.mkdir()
     inspection().save(made / INSPECTION)
-    store.publish(inspection_key(tree_sha256(tmp_path / "model")), made)
+    store.publish(inspection_key(tree_sha256(tmp_path / "model"), SavedModelReading()), made)
 
     steps = {step.name.partition("/")[2]: step for step in plan(request_, store)}
     assert {name for name, step in steps.items() if step.state == "cached"} == {"fetch", "inspect"}

@@ -161,7 +161,7 @@ def test_the_jobs_of_steps(tmp_path: Path, store: Store, inspected: dict[str, Re
     assert isinstance(job("inspect"), InspectJob)
     freeze, reference, compiled = job("freeze/b4"), job("reference"), job(COMPILED[-1])
     assert isinstance(freeze, FreezeJob)
-    assert (freeze.request.batch, freeze.inputs.saved_model) == (4, tmp_path / "model")
+    assert (freeze.request.batch, freeze.inputs.model) == (4, tmp_path / "model")
     assert isinstance(reference, ReferenceJob)
     assert reference.request.rows == (1, 3, 4, 7, 16)
     assert isinstance(compiled, CompileJob)

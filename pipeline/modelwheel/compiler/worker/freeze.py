@@ -14,16 +14,17 @@ from ...errors import UnsupportedModelError
 from ..freeze import CONFIG, GRAPH, SIGNATURE, FrozenSignature, FrozenTensor, c_names
 from ..jobs import FreezeJob
 from ..shapes import batched_inputs, static_shapes
-from .frozen import FrozenGraph, freeze_signature
-from .saved_model import load_signature
+from . import formats
+from .frozen import FrozenGraph, freeze_graph
 
 
 def run(job: FreezeJob) -> None:
     """Writes the graph, its tf2xla Config and its signature."""
     request, out = job.request, job.out
-    loaded = load_signature(job.inputs.saved_model, request.signature)
+    reading = request.reading
+    loaded = formats.of(reading).load(job.inputs.model, reading, request.signature)
     shapes = static_shapes(loaded.info, request.shapes, request.batch)
-    frozen = freeze_signature(loaded, shapes)
+    frozen = freeze_graph(loaded.graph(shapes), shapes)
     if frozen.pruned and not request.allow_pruned_inputs:
         raise UnsupportedModelError(
             f"no output depends on the input {' or '.join(map(repr, frozen.pruned))}; set "

@@ -1,4 +1,4 @@
-"""Converts a loaded signature to a graph without variables, of fixed shapes, in canonical form."""
+"""Brings the graph of a signature into canonical form: of fixed shapes, and only what outputs need."""
 
 from __future__ import annotations
 
@@ -8,21 +8,14 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework import convert_to_constants
 
 from ...errors import UnsupportedModelError
 from ..effects import STATE_FIX, TABLE_FIX
 from ..freeze import c_names
 from .canonical import canonicalize
 from .effects import effect_of
+from .formats.base import Fetch, SignatureGraph, StaticShapes
 from .graphs import Graph, layer_name, node_name
-from .saved_model import LoadedSignature
-
-StaticShapes = Mapping[str, tuple[int, ...]]
-
-# Without this, disable_lower_using_switch_merge overlooks them, and freezing lowers a switch with
-# more than two branches to nodes that XLA refuses.
-convert_to_constants._CONTROL_FLOW_OPS.update({"Case", "StatelessCase"})
 
 
 @dataclass(frozen=True)
@@ -38,17 +31,18 @@ class FrozenGraph:
     """Inputs of the signature that no output depends on: they are not in the graph."""
 
 
-def freeze_signature(loaded: LoadedSignature, shapes: StaticShapes) -> FrozenGraph:
-    """Replaces variables by constants, drops what no output needs, and fixes the inputs' shapes.
+def freeze_graph(graph: SignatureGraph, shapes: StaticShapes) -> FrozenGraph:
+    """Drops what no output needs, fixes the inputs' shapes and brings the graph into canonical form.
+
+    Args:
+        graph: The graph of a signature; it is changed.
+        shapes: Of all inputs.
 
     Raises:
         UnsupportedModelError: The signature uses something that such a graph cannot express.
     """
-    names, function = _input_function(loaded, shapes)
-    nodes = {name: t.op.name for name, t in zip(names, function.inputs, strict=False)}
-    feeds = {name: nodes[name] for name in shapes}  # in function.inputs, captured ones follow
-    graph_def = _replace_variables(function)
-    fetches = _add_fetches(graph_def, dict(zip(loaded.output_names, function.outputs, strict=True)))
+    graph_def, feeds = graph.graph_def, graph.feeds
+    fetches = _add_fetches(graph_def, graph.fetches)
     # Before canonicalize, which removes the control edges that lead to assignments.
     _refuse_state(graph_def, fetches)
     # Graphs of TensorFlow 1 keep the free shapes with which they were saved.
@@ -68,60 +62,21 @@ def freeze_signature(loaded: LoadedSignature, shapes: StaticShapes) -> FrozenGra
     )
 
 
-def _input_function(loaded: LoadedSignature, shapes: StaticShapes) -> tuple[list[str], Any]:
-    """A function of the inputs, and the names of its arguments."""
-    if loaded.is_tf1:
-        # Such a graph cannot be inlined into another function.
-        return list(loaded.function._arg_keywords), loaded.function
-    specs = [
-        tf.TensorSpec(shapes[tensor.name], tensor.dtype, f"arg_{name}")
-        for tensor, name in zip(loaded.info.inputs, c_names(shapes), strict=True)
-    ]
-
-    def call(*tensors: Any) -> list[Any]:
-        results = loaded(dict(zip(shapes, tensors, strict=True)))
-        return [results[name] for name in loaded.output_names]
-
-    return list(shapes), tf.function(call, input_signature=specs).get_concrete_function()
-
-
-def _replace_variables(function: Any) -> Any:
-    """The function's graph, calls inlined, with constants for variables.
-
-    These are the steps of convert_variables_to_constants_v2
-    (tensorflow/python/framework/convert_to_constants.py) without the last one, which would convert
-    the graph to a function again and copy all weights several times.
-    """
-    try:
-        # Private, but the version of TensorFlow is pinned. Its docstring calls aggressive inlining
-        # unsafe where functions have state, which _refuse_state still has to find.
-        data = convert_to_constants._FunctionConverterDataInEager(
-            func=function, lower_control_flow=False, aggressive_inlining=False
-        )
-        return convert_to_constants._replace_variables_by_constants(converter_data=data)[0]
-    except ValueError as error:
-        if "2GB" not in str(error):
-            raise
-        raise UnsupportedModelError(
-            "the weights exceed 2 GB, more than a TensorFlow graph holds as constants"
-        ) from error
-
-
 def _state_message(layer: str) -> str:
     return f"the signature keeps state in variables between calls in {layer!r}; {STATE_FIX}"
 
 
-def _add_fetches(graph_def: Any, outputs: Mapping[str, Any]) -> dict[str, str]:
+def _add_fetches(graph_def: Any, outputs: Mapping[str, Fetch]) -> dict[str, str]:
     """Adds a node for every output: one tensor may be several outputs, or an input too."""
     taken = {node.name for node in graph_def.node}
     fetches = {}
-    for (name, tensor), c_name in zip(outputs.items(), c_names(outputs), strict=True):
+    for (name, fetch), c_name in zip(outputs.items(), c_names(outputs), strict=True):
         node = f"result_{c_name}"
         while node in taken:
             node += "_"
         fetches[name] = node
-        identity = graph_def.node.add(name=node, op="Identity", input=[tensor.name])
-        identity.attr["T"].type = tensor.dtype.as_datatype_enum
+        identity = graph_def.node.add(name=node, op="Identity", input=[fetch.tensor])
+        identity.attr["T"].type = fetch.dtype.as_datatype_enum
     return fetches
 
 

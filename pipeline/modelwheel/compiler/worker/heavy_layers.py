@@ -11,7 +11,7 @@ from tensorflow.core.framework import graph_pb2
 
 from ..jobs import CompileJob, Job
 from .graphs import Graph, layer_name
-from .saved_model import read_meta_graph
+from .meta_graph import read_meta_graph
 
 _NAMED = 3
 _LOOPS = frozenset({"While", "StatelessWhile", "For", "NextIteration", "Case"})
@@ -39,7 +39,9 @@ def _nodes(job: Job) -> Iterator[Any]:
     if isinstance(job, CompileJob):
         graph_def = graph_pb2.GraphDef.FromString(job.inputs.graph.read_bytes())
     else:
-        graph_def = read_meta_graph(job.inputs.saved_model).graph_def
+        if job.request.reading.format != "saved_model":
+            return
+        graph_def = read_meta_graph(job.inputs.model).graph_def
     for nodes in Graph(graph_def).nodes.values():
         yield from nodes.values()
 

@@ -12,16 +12,18 @@ from ...errors import UnsupportedModelError
 from ..jobs import ReferenceJob, ReferenceRequest
 from ..reference import ARRAYS, SUMMARY, Reference
 from ..shapes import batched_inputs, static_shapes
+from . import formats
 from .drawn_inputs import draw_inputs
+from .formats.base import Arrays, LoadedModel
 from .messages import without_node_markup
-from .rows import Arrays, Evaluate, Rows, check_rows, find_difference
-from .saved_model import LoadedSignature, load_signature
+from .rows import Evaluate, Rows, check_rows, find_difference
 
 
 def run(job: ReferenceJob) -> None:
     """Writes the arrays and the summary."""
     request = job.request
-    loaded = load_signature(job.inputs.saved_model, request.signature)
+    reading = request.reading
+    loaded = formats.of(reading).load(job.inputs.model, reading, request.signature)
     batched = batched_inputs(loaded.info, request.shapes)
     if batched:
         given, outputs, summary = _evaluate_rows(loaded, batched, request)
@@ -39,7 +41,7 @@ _Result = tuple[Arrays, Mapping[int, Arrays], Reference]
 """The inputs, the outputs by number of rows, and the summary."""
 
 
-def _evaluate_once(loaded: LoadedSignature, request: ReferenceRequest) -> _Result:
+def _evaluate_once(loaded: LoadedModel, request: ReferenceRequest) -> _Result:
     shapes = static_shapes(loaded.info, request.shapes, None)
     given = draw_inputs(loaded.info, shapes, request.seed, request.ranges)
     evaluate = _evaluator(loaded)
@@ -56,7 +58,7 @@ def _evaluate_once(loaded: LoadedSignature, request: ReferenceRequest) -> _Resul
 
 
 def _evaluate_rows(
-    loaded: LoadedSignature, batched: tuple[str, ...], request: ReferenceRequest
+    loaded: LoadedModel, batched: tuple[str, ...], request: ReferenceRequest
 ) -> _Result:
     sizes = request.batch_sizes
     # Whether rows are independent shows only with two or more.
@@ -79,14 +81,13 @@ def _evaluate_rows(
     return rows.arrays, outputs, summary
 
 
-def _evaluator(loaded: LoadedSignature) -> Evaluate:
-    def evaluate(arrays: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+def _evaluator(loaded: LoadedModel) -> Evaluate:
+    def evaluate(arrays: Arrays) -> Arrays:
         try:
-            results = loaded({name: tf.constant(values) for name, values in arrays.items()})
+            return loaded(arrays)
         except (tf.errors.OpError, ValueError) as error:
             line = without_node_markup(str(error)).strip().splitlines()[0]
             raise UnsupportedModelError(f"TensorFlow itself fails: {line}") from error
-        return {name: results[name].numpy() for name in loaded.output_names}
 
     return evaluate
 

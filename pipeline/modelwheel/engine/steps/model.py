@@ -19,6 +19,7 @@ from ...compiler.jobs import (
     ReferenceRequest,
     cpp_class,
 )
+from ...compiler.readings import Reading, reading_of
 from ...compiler.reference import default_rows
 from ...compiler.shapes import batched_inputs
 from ...levels import Level
@@ -37,7 +38,7 @@ from .base import JobStep, Records, Step, Workspace
 class ModelStep(Step):
     """A step of one request.
 
-    `tree` is the hash of the SavedModel's tree, with which all keys begin.
+    `tree` is the hash of the model's tree, with which all keys begin.
     """
 
     request: Request
@@ -48,14 +49,19 @@ class ModelStep(Step):
         return f"{self.request.name}/{self.kind}"
 
     @property
+    def reading(self) -> Reading:
+        """How the model is read."""
+        return reading_of(self.request.spec.origin)
+
+    @property
     def bindings(self) -> str:
         """Where the Python extension will be: `extension` or `shared`."""
         return self.request.spec.package.bindings
 
 
-def inspection_key(tree: str) -> str:
-    """The key of the inspection of a SavedModel, given its tree hash; specs do not matter."""
-    return action_key("inspect", **InspectRequest().key_inputs(saved_model=tree))
+def inspection_key(tree: str, reading: Reading) -> str:
+    """The key of the inspection of a model, given its tree hash and how it is read."""
+    return action_key("inspect", **InspectRequest(reading=reading).key_inputs(model=tree))
 
 
 def read_inspection(store: Store, record: Record) -> Inspection:
@@ -65,16 +71,16 @@ def read_inspection(store: Store, record: Record) -> Inspection:
 
 @dataclass(frozen=True)
 class InspectStep(ModelStep, JobStep):
-    """Reads the SavedModel without loading it."""
+    """Reads the model without loading it."""
 
     kind = "inspect"
     vital = True
 
     def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
-        return inspection_key(self.tree)
+        return inspection_key(self.tree, self.reading)
 
     def job(self, workspace: Workspace, out: Path) -> Job:
-        return InspectRequest().job(workspace.model, out)
+        return InspectRequest(reading=self.reading).job(workspace.model, out)
 
     def check(
         self, found: Inspection, limits: Limits | None = None, *, lenient: bool = False
@@ -127,7 +133,7 @@ class _AfterInspect(ModelStep, JobStep):
 
     def key(self, store: Store, records: Records) -> str:
         request = self._job_request(store, records)
-        return action_key(self.kind, **request.key_inputs(saved_model=self.tree))
+        return action_key(self.kind, **request.key_inputs(model=self.tree))
 
     def job(self, workspace: Workspace, out: Path) -> Job:
         request = self._job_request(workspace.store, workspace.records)
@@ -152,6 +158,7 @@ class FreezeStep(_AfterInspect):
     def _job_request(self, store: Store, records: Records) -> FreezeRequest:
         spec = self.request.spec
         return FreezeRequest(
+            reading=self.reading,
             signature=spec.model.serving_key,
             batch=self.batch_size if self.is_batched(store, records) else None,
             shapes=self.request.shapes,
@@ -170,6 +177,7 @@ class ReferenceStep(_AfterInspect):
         spec, sizes = self.request.spec, self.request.batch_sizes
         batched = self.is_batched(store, records)
         return ReferenceRequest(
+            reading=self.reading,
             signature=spec.model.serving_key,
             batch_sizes=sizes if batched else (),
             rows=(*default_rows(sizes), spec.verify.rows) if batched else (),

@@ -1,20 +1,16 @@
-"""Reads a SavedModel: as a message, without running anything, and as functions to call.
+"""Reads a SavedModel as a message, without running anything.
 
 The format is described in tensorflow/core/protobuf/saved_model.proto and meta_graph.proto.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
-from tensorflow.python.eager import wrap_function
 
 from ...errors import UnsupportedModelError
 from ..inspection import SignatureInfo, TensorInfo
@@ -112,78 +108,3 @@ def _read_tensor(name: str, info: Any) -> TensorInfo:
             "encoding": encodings.get(info.WhichOneof("encoding"), "dense"),
         }
     )
-
-
-@dataclass(frozen=True)
-class LoadedSignature:
-    """A signature of a loaded model, called by the names that its users see."""
-
-    info: SignatureInfo
-    function: Any
-    """TensorFlow's ConcreteFunction."""
-    keywords: Mapping[str, str]
-    """The function's keyword for each input: TensorFlow changes names that are not identifiers."""
-    model: Any
-    """Keeps the variables alive."""
-
-    @property
-    def is_tf1(self) -> bool:
-        """Whether the model is one graph, as TensorFlow 1 saves it, instead of functions."""
-        return isinstance(self.function, wrap_function.WrappedFunction)
-
-    @property
-    def output_names(self) -> list[str]:
-        """The outputs, sorted."""
-        return [tensor.name for tensor in self.info.outputs]
-
-    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs by name; also inside a `tf.function`."""
-        result = self.function(**{self.keywords[name]: value for name, value in inputs.items()})
-        return dict(result)
-
-
-def load_signature(directory: Path, key: str) -> LoadedSignature:
-    """Loads a model, which runs its initialisers, and returns one signature.
-
-    Raises:
-        UnsupportedModelError: It cannot be loaded, or has no such signature.
-    """
-    meta_graph = read_meta_graph(directory)
-    info = {signature.key: signature for signature in read_signatures(meta_graph)}.get(key)
-    if info is None:
-        raise UnsupportedModelError(f"the model has no signature {key!r}")
-    try:
-        # TensorFlow finds a graph by exactly the tags that it was saved with.
-        model = tf.saved_model.load(str(directory), tags=list(meta_graph.meta_info_def.tags))
-        function = model.signatures[key]
-    except Exception as error:
-        explained = _explain(error)
-        if explained is None:
-            raise
-        raise UnsupportedModelError(explained) from error
-    specs = function.structured_input_signature[1]
-    keywords = {spec.name: keyword for keyword, spec in specs.items()}
-    keywords |= {name: name for name in specs if name not in keywords}
-    return LoadedSignature(info, function, keywords, model)
-
-
-def _explain(error: Exception) -> str | None:
-    """Explains a failure to load; None if the cause is unknown."""
-    text = str(error)
-    unregistered = re.search(r"Op type not registered '(\w+)'", text)
-    if unregistered:
-        return (
-            f"the operation {unregistered[1]} comes from a custom op library, which XLA cannot compile; "
-            "write it with TensorFlow's own operations"
-        )
-    if isinstance(error, AttributeError) and "_UserObject" in text:
-        return (
-            f"TensorFlow cannot restore the model's objects without the Keras that saved it ({text}); "
-            "load it once with `import tf_keras` before tf.saved_model.load, and save it again with "
-            "tf.saved_model.save(model, DIRECTORY, signatures=model.signatures)"
-        )
-    if isinstance(error, (OSError, IndexError, tf.errors.NotFoundError, tf.errors.DataLossError)):
-        return (
-            f"the model's files are incomplete or damaged ({text.splitlines()[0]}); fetch it again"
-        )
-    return None

@@ -1,0 +1,96 @@
+"""How the files of a model are read: one record for each format, part of the key of what is made from it.
+
+The modules of `modelwheel.compiler.worker.formats` read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field, TypeAdapter
+
+from ..spec.sources import AnySource
+from ..util.records import JsonRecord
+
+
+class SavedModelReading(JsonRecord):
+    """The directory itself is the model."""
+
+    format: Literal["saved_model"] = "saved_model"
+    tags: tuple[str, ...] = ()
+    """Which of several MetaGraphs; empty: the only one, or the one for serving."""
+
+
+class GraphDefReading(JsonRecord):
+    """A graph of TensorFlow in a file."""
+
+    format: Literal["graph_def"] = "graph_def"
+    file: str
+    """The name of the model's file in its directory."""
+    feeds: Mapping[str, str] = {}
+    """Tensors of the graph by the names of the inputs."""
+    fetches: Mapping[str, str] = {}
+    """Tensors of the graph by the names of the outputs."""
+    constants: Mapping[str, Any] = {}
+    """Values of tensors that are no inputs."""
+    config: str = ""
+    """The name of a file with a tf2xla Config, which names feeds and fetches."""
+    checkpoint: str = ""
+    """The prefix of the files of a checkpoint."""
+
+
+class KerasReading(JsonRecord):
+    """A file of Keras."""
+
+    format: Literal["keras"] = "keras"
+    file: str
+    """The name of the model's file in its directory."""
+
+
+class StableHloReading(JsonRecord):
+    """A module of StableHLO in a file: text, bytecode, or what `jax.export` writes."""
+
+    format: Literal["stablehlo"] = "stablehlo"
+    file: str
+    """The name of the model's file in its directory."""
+
+
+class OnnxReading(JsonRecord):
+    """A file of ONNX."""
+
+    format: Literal["onnx"] = "onnx"
+    file: str
+    """The name of the model's file in its directory."""
+    constants: Mapping[str, Any] = {}
+    """Values of inputs that become constants."""
+
+
+class PyTorchReading(JsonRecord):
+    """A file that `torch.export.save` writes."""
+
+    format: Literal["pytorch"] = "pytorch"
+    file: str
+    """The name of the model's file in its directory."""
+
+
+Reading: TypeAlias = Annotated[
+    SavedModelReading
+    | GraphDefReading
+    | KerasReading
+    | StableHloReading
+    | OnnxReading
+    | PyTorchReading,
+    Field(discriminator="format"),
+]
+
+_READING: TypeAdapter[Reading] = TypeAdapter(Reading)
+
+
+def reading_of(source: AnySource) -> Reading:
+    """How the model of a source is read."""
+    given: dict[str, Any] = {"format": source.model_format, **source.format_options}
+    if source.is_file:
+        given["file"] = PurePosixPath(source.path).name
+    return _READING.validate_python(given)

@@ -1,0 +1,51 @@
+"""Readers of models, one module for each format; `of` chooses one.
+
+A module reads a model in two ways: `inspect` by parsing alone, before anything is executed, and `load`
+once it has been judged.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from ....errors import UnsupportedModelError
+from ...inspection import Inspection
+from ...readings import Reading
+from .base import LoadedModel
+
+DEFAULT_SIGNATURE = "serving_default"
+"""The signature of formats whose models have one without a name."""
+
+_MODULES = {"saved_model": "saved_model"}
+
+
+class Format(Protocol):
+    """A module of this package; `reading` is the record of its format."""
+
+    def inspect(self, model: Path, reading: Any) -> Inspection:
+        """What the model holds, without executing anything of it.
+
+        Raises:
+            UnsupportedModelError: It is not a model of this format, or is damaged.
+        """
+
+    def load(self, model: Path, reading: Any, key: str) -> LoadedModel:
+        """One signature, ready to be evaluated and to become a graph.
+
+        Raises:
+            UnsupportedModelError: It cannot be loaded, or has no such signature.
+        """
+
+
+def of(reading: Reading) -> Format:
+    """The module that reads a model.
+
+    Raises:
+        UnsupportedModelError: There is none for this format.
+    """
+    name = _MODULES.get(reading.format)
+    if name is None:
+        raise UnsupportedModelError(f"models of the format {reading.format} cannot be read yet")
+    return cast("Format", importlib.import_module(f".{name}", __package__))

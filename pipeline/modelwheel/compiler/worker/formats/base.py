@@ -1,0 +1,60 @@
+"""What every format of models provides: see `modelwheel.compiler.worker.formats`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from ...inspection import SignatureInfo
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+"""Values by the names of inputs or outputs."""
+StaticShapes = Mapping[str, tuple[int, ...]]
+"""Shapes of all inputs, by name."""
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """The tensor of a graph that is an output."""
+
+    tensor: str
+    """Its name: `dense/BiasAdd:0`."""
+    dtype: tf.DType
+
+
+@dataclass(frozen=True)
+class SignatureGraph:
+    """A signature as a graph with constants for its variables, made for static shapes."""
+
+    graph_def: Any
+    """It may be changed by whoever asked for it."""
+    feeds: Mapping[str, str]
+    """Placeholder nodes by the names of the inputs, in the order of the interface."""
+    fetches: Mapping[str, Fetch]
+    """By the names of the outputs, in the order of the interface."""
+
+
+class LoadedModel(Protocol):
+    """One signature of a model, called by the names that its users see."""
+
+    @property
+    def info(self) -> SignatureInfo:
+        """Its interface."""
+
+    def __call__(self, inputs: Arrays) -> Arrays:
+        """The outputs for some inputs, computed by TensorFlow.
+
+        Raises:
+            tf.errors.OpError, ValueError: The inputs cannot be evaluated.
+        """
+
+    def graph(self, shapes: StaticShapes) -> SignatureGraph:
+        """The graph for inputs of these shapes.
+
+        Raises:
+            UnsupportedModelError: It cannot be made.
+        """

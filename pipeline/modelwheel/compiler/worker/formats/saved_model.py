@@ -1,0 +1,156 @@
+"""SavedModels: functions and variables in a directory, as TensorFlow saves them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.eager import wrap_function
+from tensorflow.python.framework import convert_to_constants
+
+from ....errors import UnsupportedModelError
+from ...freeze import c_names
+from ...inspection import Inspection, SignatureInfo
+from ...readings import SavedModelReading
+from ..inspect_meta_graph import inspect_message
+from ..meta_graph import parse_saved_model, read_meta_graph, read_signatures
+from ..variables import check_variables
+from .base import Arrays, Fetch, SignatureGraph, StaticShapes
+
+# Without this, disable_lower_using_switch_merge overlooks them, and freezing lowers a switch with
+# more than two branches to nodes that XLA refuses.
+convert_to_constants._CONTROL_FLOW_OPS.update({"Case", "StatelessCase"})
+
+
+def inspect(model: Path, reading: SavedModelReading) -> Inspection:  # noqa: ARG001
+    """See `Format.inspect`."""
+    saved_model = parse_saved_model(model)
+    return inspect_message(saved_model, check_variables(model))
+
+
+@dataclass(frozen=True)
+class LoadedSignature:
+    """A signature of a loaded model, called by the names that its users see."""
+
+    info: SignatureInfo
+    function: Any
+    """TensorFlow's ConcreteFunction."""
+    keywords: Mapping[str, str]
+    """The function's keyword for each input: TensorFlow changes names that are not identifiers."""
+    model: Any
+    """Keeps the variables alive."""
+
+    @property
+    def is_tf1(self) -> bool:
+        """Whether the model is one graph, as TensorFlow 1 saves it, instead of functions."""
+        return isinstance(self.function, wrap_function.WrappedFunction)
+
+    @property
+    def output_names(self) -> list[str]:
+        """The outputs, sorted."""
+        return [tensor.name for tensor in self.info.outputs]
+
+    def __call__(self, inputs: Arrays) -> Arrays:
+        """See `LoadedModel`."""
+        results = self._call({name: tf.constant(values) for name, values in inputs.items()})
+        return {name: results[name].numpy() for name in self.output_names}
+
+    def graph(self, shapes: StaticShapes) -> SignatureGraph:
+        """See `LoadedModel`."""
+        names, function = self._input_function(shapes)
+        nodes = {name: t.op.name for name, t in zip(names, function.inputs, strict=False)}
+        outputs = zip(self.output_names, function.outputs, strict=True)
+        return SignatureGraph(
+            _replace_variables(function),
+            {name: nodes[name] for name in shapes},  # in function.inputs, captured ones follow
+            {name: Fetch(tensor.name, tensor.dtype) for name, tensor in outputs},
+        )
+
+    def _call(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The outputs by name; also inside a `tf.function`."""
+        return dict(self.function(**{self.keywords[name]: v for name, v in inputs.items()}))
+
+    def _input_function(self, shapes: StaticShapes) -> tuple[list[str], Any]:
+        """A function of the inputs, and the names of its arguments."""
+        if self.is_tf1:
+            # Such a graph cannot be inlined into another function.
+            return list(self.function._arg_keywords), self.function
+        specs = [
+            tf.TensorSpec(shapes[tensor.name], tensor.dtype, f"arg_{name}")
+            for tensor, name in zip(self.info.inputs, c_names(shapes), strict=True)
+        ]
+
+        def call(*tensors: Any) -> list[Any]:
+            results = self._call(dict(zip(shapes, tensors, strict=True)))
+            return [results[name] for name in self.output_names]
+
+        return list(shapes), tf.function(call, input_signature=specs).get_concrete_function()
+
+
+def load(model: Path, reading: SavedModelReading, key: str) -> LoadedSignature:  # noqa: ARG001
+    """See `Format.load`; loading a SavedModel runs its initialisers."""
+    meta_graph = read_meta_graph(model)
+    info = {signature.key: signature for signature in read_signatures(meta_graph)}.get(key)
+    if info is None:
+        raise UnsupportedModelError(f"the model has no signature {key!r}")
+    try:
+        # TensorFlow finds a graph by exactly the tags that it was saved with.
+        loaded = tf.saved_model.load(str(model), tags=list(meta_graph.meta_info_def.tags))
+        function = loaded.signatures[key]
+    except Exception as error:
+        explained = _explain(error)
+        if explained is None:
+            raise
+        raise UnsupportedModelError(explained) from error
+    specs = function.structured_input_signature[1]
+    keywords = {spec.name: keyword for keyword, spec in specs.items()}
+    keywords |= {name: name for name in specs if name not in keywords}
+    return LoadedSignature(info, function, keywords, loaded)
+
+
+def _replace_variables(function: Any) -> Any:
+    """The function's graph, calls inlined, with constants for variables.
+
+    These are the steps of convert_variables_to_constants_v2
+    (tensorflow/python/framework/convert_to_constants.py) without the last one, which would convert
+    the graph to a function again and copy all weights several times.
+    """
+    try:
+        # Private, but the version of TensorFlow is pinned. Its docstring calls aggressive inlining
+        # unsafe where functions have state, which _refuse_state still has to find.
+        data = convert_to_constants._FunctionConverterDataInEager(
+            func=function, lower_control_flow=False, aggressive_inlining=False
+        )
+        return convert_to_constants._replace_variables_by_constants(converter_data=data)[0]
+    except ValueError as error:
+        if "2GB" not in str(error):
+            raise
+        raise UnsupportedModelError(
+            "the weights exceed 2 GB, more than a TensorFlow graph holds as constants"
+        ) from error
+
+
+def _explain(error: Exception) -> str | None:
+    """Explains a failure to load; None if the cause is unknown."""
+    text = str(error)
+    unregistered = re.search(r"Op type not registered '(\w+)'", text)
+    if unregistered:
+        return (
+            f"the operation {unregistered[1]} comes from a custom op library, which XLA cannot compile; "
+            "write it with TensorFlow's own operations"
+        )
+    if isinstance(error, AttributeError) and "_UserObject" in text:
+        return (
+            f"TensorFlow cannot restore the model's objects without the Keras that saved it ({text}); "
+            "load it once with `import tf_keras` before tf.saved_model.load, and save it again with "
+            "tf.saved_model.save(model, DIRECTORY, signatures=model.signatures)"
+        )
+    if isinstance(error, (OSError, IndexError, tf.errors.NotFoundError, tf.errors.DataLossError)):
+        return (
+            f"the model's files are incomplete or damaged ({text.splitlines()[0]}); fetch it again"
+        )
+    return None

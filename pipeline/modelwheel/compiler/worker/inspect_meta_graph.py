@@ -1,0 +1,155 @@
+"""Describes what a SavedModel message holds, without loading or running it."""
+
+from __future__ import annotations
+
+import gc
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..effects import Effect
+from ..inspection import Cost, Inspection, LargeTensor, OpUse, SignatureUse, Support
+from .bodies import Library, Reach
+from .effects import effect_of, may_be_folded
+from .graphs import layer_name
+from .kernels import support_of
+from .meta_graph import read_signatures, serving_graph
+from .roots import has_objects, loading_roots, restores_checkpoint, signature_roots
+from .sizes import Sizes, largest_stored
+
+_NAMES_KEPT = 8
+_NODES_NAMED = 64
+_FOLDED: frozenset[Effect] = frozenset({"files", "network", "python", "process", "custom"})
+_Kind = tuple[str, Support, str, Effect]
+
+
+def inspect_message(saved_model: Any, variables: Iterable[LargeTensor]) -> Inspection:
+    """What a SavedModel message holds, with the variables of its index."""
+    # Nothing here makes cycles, and looking for them would double the time of a large model.
+    gc.disable()
+    try:
+        return _inspect(saved_model, variables)
+    finally:
+        gc.enable()
+
+
+def _inspect(saved_model: Any, variables: Iterable[LargeTensor]) -> Inspection:
+    meta_graph = serving_graph(saved_model)
+    objects = has_objects(saved_model, meta_graph)
+    library = Library(meta_graph.graph_def)
+    signatures = read_signatures(meta_graph)
+    loading = library.reach(loading_roots(meta_graph, objects=objects))
+    reached = {
+        s.key: library.reach(signature_roots(meta_graph, s.key, objects=objects))
+        for s in signatures
+    }
+    sizes = Sizes(library)
+    return Inspection(
+        written_by=meta_graph.meta_info_def.tensorflow_version,
+        tags=tuple(meta_graph.meta_info_def.tags),
+        signatures=signatures,
+        ops=tuple(_tabulate(_Model(meta_graph, library), reached, loading)),
+        assets=tuple(sorted(asset.filename for asset in meta_graph.asset_file_def)),
+        graph_bytes=saved_model.ByteSize(),
+        nodes=sum(len(body.nodes) for body in library.bodies.values()),
+        functions=len(library.definitions),
+        costs={key: _cost(library, sizes, reach) for key, reach in reached.items()},
+        loading=_cost(library, sizes, loading),
+        largest=largest_stored(library, variables),
+    )
+
+
+def _cost(library: Library, sizes: Sizes, reach: Reach) -> Cost:
+    nodes, depth, deepest = library.inlined(reach)
+    largest, loops = sizes.of(reach, depth)
+    return Cost(nodes=nodes, depth=depth, deepest=deepest, largest=largest, loops=loops)
+
+
+@dataclass
+class _Uses:
+    """Where one kind of operation is used, in some part of the model."""
+
+    count: int = 0
+    layers: dict[str, None] = field(default_factory=dict)
+    functions: dict[str, None] = field(default_factory=dict)
+
+    def add(self, function: str, node: str) -> None:
+        self.count += 1
+        if self.count > _NODES_NAMED:  # naming the layers of 100 000 nodes takes a second
+            return
+        for names, name in ((self.layers, layer_name(node)), (self.functions, function)):
+            if len(names) < _NAMES_KEPT:
+                names[name] = None
+
+    def describe(self) -> SignatureUse:
+        return SignatureUse(count=self.count, layers=tuple(self.layers))
+
+
+@dataclass
+class _Kinds:
+    """All uses of one kind of operation."""
+
+    everywhere: _Uses = field(default_factory=_Uses)
+    values: dict[str, _Uses] = field(default_factory=lambda: defaultdict(_Uses))
+    beside: dict[str, _Uses] = field(default_factory=lambda: defaultdict(_Uses))
+    loading: _Uses = field(default_factory=_Uses)
+
+
+@dataclass(frozen=True)
+class _Model:
+    meta_graph: Any
+    library: Library
+
+
+def _tabulate(model: _Model, reached: Mapping[str, Reach], loading: Reach) -> Iterator[OpUse]:
+    kinds: dict[_Kind, _Kinds] = defaultdict(_Kinds)
+    for function in model.library.bodies:
+        _tabulate_body(model, function, reached, loading, kinds)
+    for (op, support, dtypes, effect), uses in sorted(kinds.items()):
+        yield OpUse(
+            op=op,
+            dtypes=dtypes,
+            support=support,
+            effect=effect,
+            folded=effect in _FOLDED and may_be_folded(op),
+            count=uses.everywhere.count,
+            functions=tuple(uses.everywhere.functions),
+            layers=tuple(uses.everywhere.layers),
+            signatures={key: use.describe() for key, use in sorted(uses.values.items())},
+            beside={key: use.describe() for key, use in sorted(uses.beside.items())},
+            loading=uses.loading.describe() if uses.loading.count else None,
+        )
+
+
+def _tabulate_body(
+    model: _Model,
+    function: str,
+    reached: Mapping[str, Reach],
+    loading: Reach,
+    kinds: dict[_Kind, _Kinds],
+) -> None:
+    body, none = model.library.bodies[function], frozenset[int]()
+    runs = [
+        (key, reach.values.get(function, none), reach.runs[function])
+        for key, reach in reached.items()
+        if function in reach.runs
+    ]
+    loaded = loading.runs.get(function, none)
+    for number, node in enumerate(body.nodes):
+        if node.op in model.library.definitions:
+            continue
+        name = body.names[number]
+        support, dtypes = support_of(node)
+        uses = kinds[node.op, support, dtypes, effect_of(node.op)]
+        uses.everywhere.add(function, name)
+        for key, values, everything in runs:
+            if number in values:
+                uses.values[key].add(function, name)
+            elif number in everything:
+                uses.beside[key].add(function, name)
+        if number in loaded and not (
+            node.op == "RestoreV2"
+            and restores_checkpoint(model.meta_graph, model.library, function, number)
+        ):
+            uses.loading.add(function, name)

@@ -1,0 +1,46 @@
+"""The formats of models: how each is recognised, and which options of `source` it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+
+@dataclass(frozen=True)
+class Format:
+    """One row of `FORMATS`."""
+
+    title: str
+    """What people call it."""
+    suffixes: tuple[str, ...]
+    """Endings of its files; none for a format whose models are directories."""
+    options: frozenset[str] = frozenset()
+    """Fields of `source` that only some formats have."""
+
+
+FORMATS: Mapping[str, Format] = {
+    "saved_model": Format("TensorFlow SavedModel", (), frozenset({"tags"})),
+    "graph_def": Format(
+        "TensorFlow GraphDef",
+        (".pb", ".pbtxt"),
+        frozenset({"feeds", "fetches", "constants", "config", "checkpoint"}),
+    ),
+    "keras": Format("Keras", (".keras", ".h5", ".hdf5")),
+    "stablehlo": Format("StableHLO", (".mlir", ".mlirbc", ".stablehlo", ".jax")),
+    "onnx": Format("ONNX", (".onnx",), frozenset({"constants"})),
+    "pytorch": Format("PyTorch", (".pt2",)),
+}
+"""The formats by their names in a spec."""
+
+OPTIONS = ("tags", "feeds", "fetches", "constants", "config", "checkpoint")
+"""Fields of `source` that are options of formats."""
+
+
+def detect_format(path: str) -> str:
+    """The format of the model at a path, by the ending of its name; any other one is a directory's."""
+    suffix = PurePosixPath(path).suffix.lower()
+    for name, row in FORMATS.items():
+        if suffix in row.suffixes:
+            return name
+    return "saved_model"
