@@ -266,12 +266,9 @@ class _ModelSource(Section):
     def format_options(self) -> dict[str, Any]:
         """The options that the spec gives, as JSON holds them; files by their names in the tree."""
         given = self.model_dump(mode="json", include=set(OPTIONS), exclude_defaults=True)
-        files = {
-            name: PurePosixPath(given[name]).name
-            for name in ("config", "checkpoint")
-            if name in given
-        }
-        return {**given, **files}
+        for name in {"config", "checkpoint"} & given.keys():
+            given[name] = PurePosixPath(given[name]).name
+        return given
 
     def resolve(self, directory: Path) -> Self:
         """The same source, with its relative paths below `directory`, where the spec is."""
