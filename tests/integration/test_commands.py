@@ -18,7 +18,7 @@ from modelwheel.errors import (
     WheelError,
 )
 from modelwheel.platforms import host_platform
-from tests.support.commands import GROUP, Modelwheel, run
+from tests.support.commands import GROUP, TINY_SPEC, Modelwheel, run, write_tiny_spec
 from tests.support.stores import KEY, make, open_store
 
 COMMANDS = (
@@ -27,13 +27,6 @@ COMMANDS = (
     *("attest", "rebuild"),
 )
 HOST = host_platform().name
-
-SPEC = """\
-model: {name: tiny, version: "1.0.0"}
-source: {directory: model}
-targets: [x86-64, x86-64-v3, armv8-a]
-compilation: {batch_sizes: [1, 4]}
-"""
 
 STEPS = [
     *("fetch", "inspect", "reference", "freeze/b1", "freeze/b4"),
@@ -61,12 +54,7 @@ def modelwheel(tmp_path: Path) -> Modelwheel:
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Path:
-    """A sound spec of what only looks like a model."""
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "saved_model.pb").write_bytes(b"graph")
-    path = tmp_path / "tiny.yaml"
-    path.write_text(SPEC)
-    return path
+    return write_tiny_spec(tmp_path)
 
 
 # --- without TensorFlow ---------------------------------------------------------------------------
@@ -107,7 +95,7 @@ def test_a_plan_narrowed_by_options(modelwheel: Modelwheel, spec: Path) -> None:
 
 
 def test_a_plan_of_several_specs(modelwheel: Modelwheel, spec: Path) -> None:
-    (spec.parent / "other.yaml").write_text(SPEC.replace("tiny", "other"))
+    (spec.parent / "other.yaml").write_text(TINY_SPEC.replace("tiny", "other"))
     for given in (spec.parent, spec.parent / "*.yaml"):
         steps = modelwheel("plan", "--json", given).json
         assert {step["name"].partition("/")[0] for step in steps} == {"tiny-1.0.0", "other-1.0.0"}
@@ -155,7 +143,7 @@ def test_a_spec_that_is_not_there(modelwheel: Modelwheel, spec: Path, command: s
 
 @pytest.mark.parametrize("command", ["check", "plan", "build", "tune"])
 def test_a_broken_spec(modelwheel: Modelwheel, spec: Path, command: str) -> None:
-    spec.write_text(SPEC.replace("version", "versoin"))
+    spec.write_text(TINY_SPEC.replace("version", "versoin"))
     done = modelwheel(command, spec, code=SpecError.exit_code)
     assert f"{spec}:1:" in done.err
     assert "Did you mean 'version'?" in done.err
@@ -173,7 +161,7 @@ def test_options_that_the_spec_does_not_have(modelwheel: Modelwheel, spec: Path)
 
 
 def test_levels_of_other_architectures_alone(modelwheel: Modelwheel, spec: Path) -> None:
-    spec.write_text(SPEC.replace("x86-64, x86-64-v3, ", ""))
+    spec.write_text(TINY_SPEC.replace("x86-64, x86-64-v3, ", ""))
     done = modelwheel("plan", spec, code=SpecError.exit_code)
     assert f"none of these CPU levels belongs to {HOST}" in _sentence(done.err)
 
@@ -202,7 +190,7 @@ def test_one_model_out_of_reach_does_not_keep_others_from_being_checked(
     modelwheel: Modelwheel, spec: Path
 ) -> None:
     for name in ("tiny", "other"):
-        text = SPEC.replace("tiny", name).replace("directory: model", f"directory: no-{name}")
+        text = TINY_SPEC.replace("tiny", name).replace("directory: model", f"directory: no-{name}")
         (spec.parent / f"{name}.yaml").write_text(text)
     done = modelwheel("check", "--json", spec.parent, code=SourceError.exit_code)
     assert [model["model"] for model in done.json["models"]] == ["other-1.0.0", "tiny-1.0.0"]
@@ -236,7 +224,7 @@ def test_a_place_for_wheels_that_cannot_be_written(modelwheel: Modelwheel, spec:
 def test_licence_texts_are_looked_for_before_anything_runs(
     modelwheel: Modelwheel, spec: Path
 ) -> None:
-    spec.write_text(SPEC + "package: {license_files: [a/LICENSE, b/LICENSE]}\n")
+    spec.write_text(TINY_SPEC + "package: {license_files: [a/LICENSE, b/LICENSE]}\n")
     done = modelwheel("build", spec, code=SpecError.exit_code)
     assert "package.license_files[0]: there is no file 'a/LICENSE'" in done.err
     for name in ("a", "b"):
@@ -248,7 +236,7 @@ def test_licence_texts_are_looked_for_before_anything_runs(
 
 def test_rules_need_batch_sizes(modelwheel: Modelwheel, spec: Path) -> None:
     rules = 'batching: {rules: ["5:4,1"]}\n'
-    spec.write_text(SPEC.replace("compilation: {batch_sizes: [1, 4]}\n", rules))
+    spec.write_text(TINY_SPEC.replace("compilation: {batch_sizes: [1, 4]}\n", rules))
     done = modelwheel("plan", spec, code=SpecError.exit_code)
     assert "batching.rules: '5:4,1' uses 4, but only 1 will be compiled" in _sentence(done.err)
 

@@ -219,7 +219,7 @@ def test_a_worker_validates_jobs_on_arrival(
 
 @pytest.mark.skipif(not FORKS, reason="workers fork on Linux")
 def test_a_worker_with_threads_does_not_fork(tmp_path: Path) -> None:
-    """A lock that another thread holds would stay locked in the child for ever."""
+    """A lock that another thread holds would never be released in the child."""
     threaded = (
         "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()"
     )

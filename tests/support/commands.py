@@ -92,6 +92,23 @@ class Modelwheel:
         return [name for name, state in self.plan(spec, *options).items() if state == "run"]
 
 
+TINY_SPEC = """\
+model: {name: tiny, version: "1.0.0"}
+source: {directory: model}
+targets: [x86-64, x86-64-v3, armv8-a]
+compilation: {batch_sizes: [1, 4]}
+"""
+
+
+def write_tiny_spec(directory: Path) -> Path:
+    """Writes `TINY_SPEC`, and beside it a directory that only looks like a model."""
+    (directory / "model").mkdir()
+    (directory / "model" / "saved_model.pb").write_bytes(b"graph")
+    path = directory / "tiny.yaml"
+    path.write_text(TINY_SPEC)
+    return path
+
+
 GROUP: Any = typer.main.get_command(app)
 """The command line, as its parser has it."""
 

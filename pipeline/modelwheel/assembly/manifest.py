@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from ..errors import WheelError
 from ..signature import Signature
 from ..spec.model import Tolerance
-from ..util.records import JsonRecord
+from ..util.records import JsonRecord, first_mistake
 from ..util.text import one_line
 from ..util.trees import digest_tree
 from ..versions import NUMPY_REQUIREMENT, RUNTIME_REQUIREMENT
@@ -176,11 +176,9 @@ class Manifest(JsonRecord):
         try:
             return Manifest.model_validate_json(content)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(["manifest", *map(str, first["loc"])])
             raise WheelError(
-                f"{one_line(origin)}: {one_line(where)}: {one_line(first['msg'])}; this modelwheel reads manifests of version "
-                f"{MANIFEST_VERSION}: build the model again"
+                f"{one_line(origin)}: {first_mistake(error, 'manifest')}; this modelwheel reads "
+                f"manifests of version {MANIFEST_VERSION}: build the model again"
             ) from None
 
     def about(self) -> dict[str, object]:

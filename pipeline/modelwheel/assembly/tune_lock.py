@@ -13,8 +13,7 @@ from pydantic import Field, ValidationError
 from ..errors import SpecError
 from ..util.files import write_atomically
 from ..util.names import UnsafePathError
-from ..util.records import JsonRecord
-from ..util.text import one_line
+from ..util.records import JsonRecord, first_mistake
 from ..util.trees import read_below
 
 # Costs are part of a store key, whose JSON refuses NaN and infinity.
@@ -55,10 +54,8 @@ def read_costs(spec: Path) -> _Costs:
     except (OSError, UnsafePathError) as error:
         raise SpecError(f"{path}: cannot be read: {error}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
         raise SpecError(
-            f"{path}: {one_line(where)}: {one_line(first['msg'])}; run `modelwheel tune {spec}` again or remove the file"
+            f"{path}: {first_mistake(error)}; run `modelwheel tune {spec}` again or remove the file"
         ) from None
 
 

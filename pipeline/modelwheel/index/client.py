@@ -29,7 +29,7 @@ _MAX_PAGE = 16 << 20
 _MAX_FILE = 4 << 30
 """Bytes of a distribution."""
 _PAGE_SECONDS, _FILE_SECONDS = 300.0, 3600.0
-"""For one whole answer: a server may send a byte now and then for ever."""
+"""For one whole answer: a server may send a byte now and then, without end."""
 _MAX_COMPANION = 1 << 20
 """Bytes of a file beside a wheel; reports have some kilobytes."""
 

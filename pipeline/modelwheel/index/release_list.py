@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from ..errors import PublishError, UsageError
 from ..packaging.checksums import parse_checksums
-from ..util.records import JsonRecord
+from ..util.records import JsonRecord, first_mistake
 from ..util.text import one_line
 
 SDIST_JOB = "sdist"
@@ -176,7 +176,4 @@ def _parse(kind: type[_T], text: str, what: str) -> _T:
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        said = f"{where}: {first['msg']}" if where else first["msg"]
-        raise UsageError(f"this is not {what}: {one_line(said)}") from None
+        raise UsageError(f"this is not {what}: {first_mistake(error)}") from None

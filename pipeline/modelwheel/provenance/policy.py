@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 
 from ..errors import ProvenanceError, UsageError
 from ..util.files import digest_file
+from ..util.records import first_mistake
 from ..util.words import first_few
 from ..wheelfile.contents import Contents
 from .signing import bundle_path, read_bundle, read_public_key, signed_by
@@ -90,10 +91,8 @@ def load_policy(path: Path) -> Policy:
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
         raise UsageError(
-            f"{path}: {where}: {first['msg']}; docs/releases.md has an example"
+            f"{path}: {first_mistake(error)}; docs/releases.md has an example"
         ) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: is not valid TOML: {error}") from None

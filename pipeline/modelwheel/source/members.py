@@ -164,7 +164,7 @@ def _decompress(file: BinaryIO, make: Callable[[], _Decompressor]) -> Iterator[b
 class _Forward:
     """The stream that tarfile reads: forwards only, and headers within a limit.
 
-    A header that points backwards would be read for ever (CVE-2025-8194).
+    A header that points backwards would be read again and again (CVE-2025-8194).
     """
 
     def __init__(self, chunks: Iterator[bytes]) -> None:

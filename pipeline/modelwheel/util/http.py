@@ -159,7 +159,7 @@ def chunks(response: requests.Response, limit: int, within: float) -> Iterator[b
     Args:
         response: From `Reader.read`.
         limit: Bytes.
-        within: Seconds from now. A server may send one byte now and then for ever.
+        within: Seconds from now. A server may send one byte now and then, without end.
 
     Raises:
         AnswerError: The body is longer or takes longer.

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from packaging.version import Version
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from .text import one_line
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -41,6 +43,18 @@ class JsonRecord(BaseModel):
             pydantic.ValidationError: The file holds something else.
         """
         return cls.model_validate_json(path.read_bytes())
+
+
+def first_mistake(error: ValidationError, root: str = "") -> str:
+    """The first mistake as `field.item: what is wrong`, safe for one line.
+
+    Args:
+        error: What pydantic raised.
+        root: What the fields belong to, which comes first.
+    """
+    first = error.errors()[0]
+    where = ".".join(filter(None, (root, *map(str, first["loc"]))))
+    return one_line(f"{where}: {first['msg']}" if where else first["msg"])
 
 
 def parse_json(content: bytes) -> Any:

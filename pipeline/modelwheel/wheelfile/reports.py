@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from ..errors import WheelError
 from ..util.files import write_atomically
 from ..util.names import UnsafePathError
+from ..util.records import first_mistake
 from ..util.text import one_line
 from ..util.trees import open_plain
 
@@ -172,8 +173,6 @@ def _read(path: Path, parse: Callable[[bytes], _T]) -> _T | None:
     except OSError as error:
         raise WheelError(f"cannot read {path}: {error.strerror or error}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
         raise WheelError(
-            f"{path}: {one_line(where)}: {one_line(first['msg'])}. Write it again with `modelwheel report`."
+            f"{path}: {first_mistake(error)}. Write it again with `modelwheel report`."
         ) from None

@@ -15,14 +15,7 @@ from modelwheel.errors import (
     SpecError,
     UsageError,
 )
-from tests.support.commands import GROUP, Modelwheel
-
-SPEC = """\
-model: {name: tiny, version: "1.0.0"}
-source: {directory: model}
-targets: [x86-64, x86-64-v3, armv8-a]
-compilation: {batch_sizes: [1, 4]}
-"""
+from tests.support.commands import GROUP, TINY_SPEC, Modelwheel, write_tiny_spec
 
 
 @pytest.fixture
@@ -32,12 +25,7 @@ def modelwheel(tmp_path: Path) -> Modelwheel:
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Path:
-    """A valid spec of a directory that only looks like a model."""
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "saved_model.pb").write_bytes(b"graph")
-    path = tmp_path / "tiny.yaml"
-    path.write_text(SPEC)
-    return path
+    return write_tiny_spec(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +78,7 @@ def test_a_plan_for_platforms_is_the_plan_of_compile(modelwheel: Modelwheel, spe
 def test_mistakes_in_specs_as_json(
     modelwheel: Modelwheel, spec: Path, options: tuple[str, ...]
 ) -> None:
-    spec.write_text(SPEC.replace("version", "versoin").replace("[1, 4]", "[0]"))
+    spec.write_text(TINY_SPEC.replace("version", "versoin").replace("[1, 4]", "[0]"))
     done = modelwheel("check", spec, "--json", *options, code=SpecError.exit_code)
     problems = done.json["problems"]
     assert set(problems[0]) == {"file", "line", "column", "field", "message", "hint"}
@@ -98,7 +86,7 @@ def test_mistakes_in_specs_as_json(
     assert (str(spec), 1, "model.versoin") in places
     assert (str(spec), 4, "compilation.batch_sizes[0]") in places
     (misspelt,) = [each for each in problems if each["field"] == "model.versoin"]
-    assert misspelt["column"] == SPEC.index("version") + 1
+    assert misspelt["column"] == TINY_SPEC.index("version") + 1
     assert "'version'" in misspelt["hint"]
     assert done.err.startswith("error: ")
 
@@ -115,7 +103,7 @@ def test_mistakes_without_a_place_as_json(modelwheel: Modelwheel, tmp_path: Path
 
 
 def test_text_of_specs_is_escaped_in_json(modelwheel: Modelwheel, spec: Path) -> None:
-    spec.write_text(SPEC.replace("tiny", '"\\u202e\\e[31m"'))
+    spec.write_text(TINY_SPEC.replace("tiny", '"\\u202e\\e[31m"'))
     done = modelwheel("check", spec, "--json", "--spec-only", code=SpecError.exit_code)
     assert done.out.isascii()
     assert "\x1b" not in done.out

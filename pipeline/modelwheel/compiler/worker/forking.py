@@ -144,7 +144,7 @@ class Server:
         # A process that has begun to end keeps its exit code.
         _kill(running.pid)
         _, status = os.waitpid(running.pid, 0)
-        for _ in range(MAX_LOG_BYTES // _CHUNK + 1):  # a process that escaped may write for ever
+        for _ in range(MAX_LOG_BYTES // _CHUNK + 1):  # a process that escaped may write without end
             if not _read_tail(running):
                 break
         os.close(running.answer_pipe)

@@ -179,7 +179,7 @@ def _next(evaluator: _Evaluator, loop: Loop, state: dict[int, Tensor]) -> dict[i
 
 
 def _deltas(evaluator: _Evaluator, loop: Loop, state: dict[int, Tensor]) -> dict[int, int] | None:
-    """How much each turn adds to each variable, if that is the same for ever and decides the end."""
+    """How much each turn adds to each variable, if that never changes and decides the end."""
     if not _scan(loop, *loop.condition)[1] <= _MONOTONE:
         return None
     following = _next(evaluator, loop, state)
