@@ -21,8 +21,7 @@ from modelwheel.packaging.runtime import (
 from modelwheel.packaging.sdist import unpack
 from modelwheel.packaging.template import template_directory
 from modelwheel.versions import ABI_VERSION, NUMPY_REQUIREMENT, RUNTIME_REQUIREMENT, RUNTIME_VERSION
-from tests.integration.test_commands import SPEC
-from tests.support.commands import Modelwheel
+from tests.support.commands import TINY_SPEC, Modelwheel
 from tests.support.projects import render_model
 
 TEMPLATE = template_directory()
@@ -160,7 +159,7 @@ def test_everything_else_is_the_same(tmp_path: Path) -> None:
 def test_it_is_built_before_a_model_that_needs_it_is_verified(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "saved_model.pb").write_bytes(b"graph")
-    (tmp_path / "tiny.yaml").write_text(f"{SPEC}package: {{bindings: shared}}\n")
+    (tmp_path / "tiny.yaml").write_text(f"{TINY_SPEC}package: {{bindings: shared}}\n")
     steps = list(Modelwheel(tmp_path / "cache").plan(tmp_path / "tiny.yaml"))
     assert steps[-4:] == ["project", "wheel", "runtime", "verify"]
 
