@@ -181,7 +181,7 @@ def test_a_directory_that_is_no_model(modelwheel: Modelwheel, spec: Path) -> Non
     done = modelwheel("build", spec, code=SourceError.exit_code)
     assert "failed  tiny-1.0.0/fetch" in done.err
     assert "it has no saved_model.pb; there is 'graph.pb'" in done.err
-    done = modelwheel("new", "tiny", "--saved-model", spec.parent / "model",
+    done = modelwheel("new", "tiny", "--model", spec.parent / "model",
                       "--out", spec.parent / "specs", code=SourceError.exit_code)  # fmt: skip
     assert "is not a SavedModel" in _sentence(done.err)
 

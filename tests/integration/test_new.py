@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 def new(modelwheel: Modelwheel, model: Path, out: Path, *options: str, code: int = 0) -> str:
     """Writes `out/my-model.yaml`; gives what was said."""
-    done = modelwheel("new", "my-model", "--saved-model", model, "--out", out, *options, code=code)
+    done = modelwheel("new", "my-model", "--model", model, "--out", out, *options, code=code)
     return done.out if code == 0 else done.err
 
 
@@ -59,6 +59,6 @@ def test_names_and_signatures_that_are_not_fit(
     options = ("--signature", "serving_defalt")
     said = new(modelwheel, models / "mlp", tmp_path, *options, code=SpecError.exit_code)
     assert "no signature 'serving_defalt'; did you mean 'serving_default'?" in said
-    command = ("new", "../My Model", "--saved-model", models / "mlp", "--out", tmp_path)
+    command = ("new", "../My Model", "--model", models / "mlp", "--out", tmp_path)
     assert "Did you mean 'my-model'?" in modelwheel(*command, code=SpecError.exit_code).err
     assert list(tmp_path.iterdir()) == []

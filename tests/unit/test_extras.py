@@ -79,7 +79,7 @@ NOT_A_WHEEL = ["inspect", "a.whl"]
 MISSING = {
     "compile": (
         *(["check", "SPEC"], ["build", "SPEC"], ["compile", "SPEC"], ["tune", "SPEC"]),
-        ["new", "x", "--saved-model", "."],
+        ["new", "x", "--model", "."],
     ),
     "build": (["runtime"],),
     "release": (["audit", "a.whl"],),

@@ -48,7 +48,14 @@ if TYPE_CHECKING:
 @app.command(rich_help_panel=AUTHOR)
 def new(
     name: Annotated[str, typer.Argument(help="Name of the model, such as `my-model`.")],
-    saved_model: Annotated[Path, typer.Option(metavar="DIR", help="The SavedModel's directory.")],
+    model: Annotated[
+        Path,
+        typer.Option(
+            "--model",
+            metavar="PATH",
+            help="The model: a SavedModel's directory, or the file of another format.",
+        ),
+    ],
     signature: Annotated[
         str, typer.Option(metavar="KEY", help="The signature to compile.")
     ] = "serving_default",
@@ -57,11 +64,11 @@ def new(
     ] = Path("model_specs"),
     sandbox: SandboxMode = None,
 ) -> None:
-    """Create a commented spec from a SavedModel."""
+    """Create a commented spec from a model."""
     extras.require("build", "`modelwheel new`", advise="compile")
     from ..engine.new_spec import write_spec
 
-    path = write_spec(name, saved_model, signature, directory, open_store(), open_sandbox(sandbox))
+    path = write_spec(name, model, signature, directory, open_store(), open_sandbox(sandbox))
     say(f"wrote {path}; next: modelwheel check {path}")
 
 

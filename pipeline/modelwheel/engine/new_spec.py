@@ -1,4 +1,4 @@
-"""`modelwheel new`: creates a commented spec from a SavedModel."""
+"""`modelwheel new`: creates a commented spec from a model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .check_models import inspect
 
 def write_spec(
     name: str,
-    saved_model: Path,
+    model: Path,
     signature: str,
     directory: Path,
     store: Store,
@@ -31,17 +31,18 @@ def write_spec(
 
     Raises:
         SpecError: The file exists, the name is not valid, or there is no such signature.
-        SourceError: There is no SavedModel.
+        SourceError: There is no such model.
     """
     path = directory / f"{name}.yaml"
     if path.exists():
         raise SpecError(f"{path} exists; remove it or choose another name")
-    origin = DirectorySource.at(saved_model)
-    model = source.fetch(origin, store)
+    is_file = model.is_file()
+    origin = DirectorySource.at(model.parent, model.name) if is_file else DirectorySource.at(model)
+    fetched = source.fetch(origin, store)
     with store.scratch() as scratch, WorkerPool(scratch, 1, sandbox=sandbox) as pool:
-        inspection = inspect(name, model, reading_of(origin), store, pool)
-    relative = Path(os.path.relpath(saved_model, directory))
-    text = scaffold_spec(name, relative, _describe(inspection, signature))
+        inspection = inspect(name, fetched, reading_of(origin), store, pool)
+    relative = Path(os.path.relpath(model, directory))
+    text = scaffold_spec(name, relative, _describe(inspection, signature), is_file=is_file)
     directory.mkdir(parents=True, exist_ok=True)
     write_atomically(path, text.encode())
     return path

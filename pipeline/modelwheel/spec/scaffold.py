@@ -13,8 +13,10 @@ from pydantic import ValidationError
 from ..errors import SpecError
 from ..util.text import one_line
 from .explain import explain
+from .fields import Section
 from .model import ModelSection
 from .reading.document import Document
+from .sources import DirectorySource
 
 SUGGESTED_BATCH_SIZES = (1, 4, 16)
 
@@ -40,7 +42,7 @@ class TensorDescription:
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """The signatures of a SavedModel, as plain values."""
+    """The signatures of a model, as plain values."""
 
     signatures: tuple[str, ...]
     serving_key: str
@@ -48,21 +50,26 @@ class ModelDescription:
     outputs: tuple[TensorDescription, ...]
 
 
-def scaffold_spec(name: str, saved_model: Path, model: ModelDescription) -> str:
+def scaffold_spec(name: str, path: Path, model: ModelDescription, *, is_file: bool = False) -> str:
     """A spec, as commented YAML, that `load_spec` accepts.
 
     Args:
         name: The model's name.
-        saved_model: The SavedModel's directory, relative to the directory of the spec.
+        path: The model, relative to the directory of the spec.
         model: The signature `model.serving_key` and the names of all signatures.
+        is_file: Whether the model is a file; SavedModels are directories.
 
     Raises:
         SpecError: The name, the path or the signature's name is not allowed in a spec.
     """
-    _check_values(name, saved_model.as_posix(), model.serving_key)
+    values = {"name": name, "version": "1.0.0", "serving_key": model.serving_key}
+    _require(ModelSection, values | ({} if is_file else {"saved_model": path.as_posix()}))
+    if is_file:
+        _require(DirectorySource, {"directory": path.parent.as_posix(), "path": path.name})
     sections = [
         "# yaml-language-server: $schema=schema.json",
-        _model_section(name, saved_model, model),
+        _model_section(name, None if is_file else path, model),
+        _source_section(path) if is_file else "",
         _compilation_section(model),
         _inputs_section(model),
         _PACKAGE,
@@ -71,28 +78,39 @@ def scaffold_spec(name: str, saved_model: Path, model: ModelDescription) -> str:
     return "\n".join(section for section in sections if section)
 
 
-def _check_values(name: str, saved_model: str, serving_key: str) -> None:
-    values = {"name": name, "saved_model": saved_model, "serving_key": serving_key}
+def _require(section: type[Section], values: dict[str, str]) -> None:
     try:
-        ModelSection.model_validate({**values, "version": "1.0.0"})
+        section.model_validate(values)
     except ValidationError as error:
-        problems = explain(error, Document(Path(name)))
+        problems = explain(error, Document(Path()))
         raise SpecError("\n".join(problem.sentence() for problem in problems)) from None
 
 
-def _model_section(name: str, saved_model: Path, model: ModelDescription) -> str:
+def _model_section(name: str, saved_model: Path | None, model: ModelDescription) -> str:
     others = [signature for signature in model.signatures if signature != model.serving_key]
     choice = f"  # also in this model: {', '.join(map(_comment, others))}" if others else ""
+    place = []
+    if saved_model is not None:
+        place = [f"  saved_model: {_scalar(saved_model.as_posix())}  # relative to this file"]
     lines = [
         "model:",
         f"  name: {name}  # the wheel is called model-{name.replace('_', '-')}",
         '  version: "1.0.0"',
-        f"  saved_model: {_scalar(saved_model.as_posix())}  # relative to this file",
+        *place,
         f"  serving_key: {_scalar(model.serving_key)}{choice}",
         *_tensor_comments("inputs", model.inputs),
         *_tensor_comments("outputs", model.outputs),
         "  # author: Your Name",
         "  # description: What the model does.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _source_section(path: Path) -> str:
+    lines = [
+        "source:",
+        f"  directory: {_scalar(path.parent.as_posix())}  # relative to this file",
+        f"  path: {_scalar(path.name)}",
     ]
     return "\n".join(lines) + "\n"
 

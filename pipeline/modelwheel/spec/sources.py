@@ -354,9 +354,9 @@ class DirectorySource(_ModelSource):
     )
 
     @classmethod
-    def at(cls, directory: Path) -> DirectorySource:
-        """A directory that the caller names, without the checks of a spec."""
-        return cls.model_construct(directory=str(directory))
+    def at(cls, directory: Path, path: str = ".") -> DirectorySource:
+        """A model that the caller names, without the checks of a spec."""
+        return cls.model_construct(directory=str(directory), path=path)
 
     @property
     def is_own(self) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelwheel.errors import SpecError
-from modelwheel.spec import Spec, load_spec
+from modelwheel.spec import DirectorySource, Spec, load_spec
 from modelwheel.spec.reading.read import read_document
 from modelwheel.spec.scaffold import ModelDescription, TensorDescription, scaffold_spec
 
@@ -66,6 +66,14 @@ verify:
   tolerance: {atol: 0.0, rtol: 1.0e-5}
 """
     )
+
+
+def test_a_file_has_a_source(tmp_path: Path) -> None:
+    text = scaffold_spec("jets", Path("../my data/a b.onnx"), describe(IMAGE), is_file=True)
+    spec = load(tmp_path, text)
+    assert isinstance(spec.source, DirectorySource)
+    assert (spec.source.directory, spec.source.path) == ("../my data", "a b.onnx")
+    assert spec.source.model_format == "onnx"
 
 
 def test_a_scaffold_loads(tmp_path: Path) -> None:
