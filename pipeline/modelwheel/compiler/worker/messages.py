@@ -22,3 +22,9 @@ def without_node_markup(text: str) -> str:
     'in while/Switch: failed'
     """
     return _CUT.sub("", _NODE.sub(r"\1", _FUNCTION.sub("", text)))
+
+
+def first_line(error: Exception) -> str:
+    """What an error of TensorFlow says first, without markup and the name of the eager operation."""
+    lines = without_node_markup(str(error)).strip().splitlines() or [type(error).__name__]
+    return lines[0].partition(" [Op:")[0]

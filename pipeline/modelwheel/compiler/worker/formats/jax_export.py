@@ -1,0 +1,253 @@
+"""What `jax.export.Exported.serialize` writes, read without JAX.
+
+The file is a flatbuffer; its schema is jax/_src/export/serialization.fbs. Only the fields that describe
+the interface are read. They have kept their places since the first version, and later ones are ignored.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flatbuffers import encode, number_types, packer
+from flatbuffers.table import Table
+
+from ....errors import UnsupportedModelError
+
+MAX_CALLING_CONVENTION = 10
+"""Later ones may pass arguments in other ways."""
+_MAX_DEPTH = 100
+# The order of DType in the schema.
+_DTYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128", "bfloat16", "int4", "uint4"),
+    *("float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"),
+    *("float0", "float8_e4m3", "float8_e3m4", "float8_e8m0fnu", "float4_e2m1fn"),
+)
+_LEAF, _NONE, _DICT = 0, 1, 4
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An array among the arguments or results of the function."""
+
+    name: str
+    dtype: str | None
+    """None for a type that has no name in NumPy, such as a key of random numbers."""
+    shape: tuple[int | None, ...]
+    """None for a symbolic extent."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """An exported function."""
+
+    module: bytes
+    """A portable artifact of StableHLO."""
+    inputs: tuple[Leaf, ...]
+    """All arguments, in order."""
+    kept: tuple[int, ...]
+    """Numbers of the inputs that the module takes."""
+    outputs: tuple[Leaf, ...]
+    platforms: tuple[str, ...]
+    """In JAX's spelling: `cpu`."""
+
+
+def is_exported(content: bytes) -> bool:
+    """Whether a file is not itself a module but may hold one as JAX writes it."""
+    return not content.startswith(b"ML\xefR") and b"ML\xefR" in content and b"\x00" in content[:16]
+
+
+def read_exported(content: bytes, name: str) -> Exported:
+    """Reads a serialised function.
+
+    Args:
+        content: The file.
+        name: Its name, for errors.
+
+    Raises:
+        UnsupportedModelError: It is damaged, or for several devices or other platforms than CPUs.
+    """
+    try:
+        exported = _Record(Table(content, encode.Get(packer.uoffset, content, 0)))
+        _refuse(exported, name)
+        return Exported(
+            exported.bytes(13),
+            _leaves(exported, 2, 3, 22, "arg"),
+            exported.numbers(15, number_types.Uint16Flags),
+            _leaves(exported, 4, 5, 23, "result"),
+            tuple(exported.strings(9)),
+        )
+    # Offsets that lead out of the file.
+    except (struct.error, IndexError, ValueError, TypeError, OverflowError):
+        raise UnsupportedModelError(
+            f"{name} is damaged or was not written by jax.export; write it again with "
+            "`jax.export.export(jax.jit(f), platforms=['cpu'])(...).serialize()`"
+        ) from None
+
+
+def _refuse(exported: _Record, name: str) -> None:
+    version = exported.number(14, number_types.Uint16Flags)
+    if version > MAX_CALLING_CONVENTION:
+        raise UnsupportedModelError(
+            f"{name} has JAX's calling convention {version}, and TensorFlow reads up to "
+            f"{MAX_CALLING_CONVENTION}; export it with an earlier JAX"
+        )
+    devices = exported.number(18, number_types.Uint32Flags) or exported.number(
+        6, number_types.Uint16Flags
+    )
+    if devices > 1:
+        raise UnsupportedModelError(
+            f"{name} was exported for {devices} devices; export it for one CPU"
+        )
+    platforms = list(exported.strings(9))
+    if "cpu" not in platforms:
+        raise UnsupportedModelError(
+            f"{name} was exported for {', '.join(platforms)}; export it with platforms=['cpu']"
+        )
+    effects = [record.string(0) for slot in (10, 11) for record in exported.records(slot)]
+    if effects:
+        raise UnsupportedModelError(
+            f"the function in {name} has effects ({', '.join(effects)}), which cannot be compiled; "
+            "remove callbacks and printing from it"
+        )
+
+
+def _leaves(exported: _Record, tree: int, own: int, shared: int, what: str) -> tuple[Leaf, ...]:
+    """The arrays of a tree, each described by itself or by its number in a table of all kinds."""
+    numbers = exported.numbers(shared, number_types.Uint32Flags)
+    kinds = list(exported.records(19))
+    values = [kinds[number] for number in numbers] if numbers else list(exported.records(own))
+    root = exported.record(tree)
+    paths = list(_paths(root, (), 0)) if root is not None else []
+    if len(paths) != len(values):
+        raise ValueError("as many names as values")
+    names = _input_names(paths) if what == "arg" else _output_names(paths)
+    if len(set(names)) != len(names):
+        taken = ", ".join(name for name, count in Counter(names).items() if count > 1)
+        raise UnsupportedModelError(
+            f"several arrays of the exported function would be called {taken}; rename its keys"
+        )
+    return tuple(_leaf(name, value) for name, value in zip(names, values, strict=True))
+
+
+def _leaf(name: str, value: _Record) -> Leaf:
+    dtype = value.number(2, number_types.Uint8Flags)
+    return Leaf(
+        name,
+        _DTYPES[dtype] if dtype < len(_DTYPES) else None,
+        tuple(int(e) if e.isdecimal() else None for e in value.strings(1)),
+    )
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+_Path = tuple[str | int, ...]
+
+
+def _paths(node: _Record, path: _Path, depth: int) -> Iterator[_Path]:
+    """The keys and positions that lead to each leaf of a tree."""
+    if depth > _MAX_DEPTH:
+        raise ValueError("a tree of arguments is too deep")
+    kind = node.number(0, number_types.Uint8Flags)
+    if kind == _LEAF:
+        yield path
+    elif kind != _NONE:
+        children = list(node.records(1))
+        keys = list(node.strings(2)) if kind == _DICT else range(len(children))
+        for key, child in zip(keys, children, strict=True):
+            yield from _paths(child, (*path, key), depth + 1)
+
+
+def _input_names(paths: Sequence[_Path]) -> list[str]:
+    """`x` for `args[0]['x']` of a function of one argument, otherwise `arg0_x`; keywords by name."""
+    alone = len({path[1] for path in paths if path[0] == 0}) == 1
+    return [
+        _join("", path[1:] if path[0] == 1 else path[2:])
+        if path[0] == 1 or (alone and _named(path[2:]))
+        else _join("arg", path[1:])
+        for path in paths
+    ]
+
+
+def _output_names(paths: Sequence[_Path]) -> list[str]:
+    """`y` for `result['y']`, `result0` for the first of several or the only one."""
+    return [_join("", path) if _named(path) else _join("result", path or (0,)) for path in paths]
+
+
+def _named(path: _Path) -> bool:
+    return isinstance(next(iter(path), None), str)
+
+
+def _join(prefix: str, path: _Path) -> str:
+    return prefix + "_".join(map(str, path))
+
+
+# --- flatbuffers ----------------------------------------------------------------------------------
+
+
+class _Record:
+    """A table; fields are numbered as in the schema, and those that are not there are empty."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def _offset(self, field: int) -> int:
+        return int(self._table.Offset(4 + 2 * field))
+
+    def number(self, field: int, flags: Any) -> int:
+        """A number; 0 if it is not there."""
+        offset = self._offset(field)
+        return int(self._table.Get(flags, offset + self._table.Pos)) if offset else 0
+
+    def string(self, field: int) -> str:
+        """A text."""
+        offset = self._offset(field)
+        return self._text(offset + self._table.Pos) if offset else ""
+
+    def record(self, field: int) -> _Record | None:
+        """A table."""
+        offset = self._offset(field)
+        if not offset:
+            return None
+        return _Record(Table(self._table.Bytes, self._table.Indirect(offset + self._table.Pos)))
+
+    def bytes(self, field: int) -> bytes:
+        """A vector of bytes."""
+        start, length = self._vector(field)
+        return bytes(self._table.Bytes[start : start + length])
+
+    def numbers(self, field: int, flags: Any) -> tuple[int, ...]:
+        """A vector of numbers."""
+        start, length = self._vector(field)
+        width = flags.bytewidth
+        return tuple(int(self._table.Get(flags, start + width * n)) for n in range(length))
+
+    def strings(self, field: int) -> Iterator[str]:
+        """A vector of texts."""
+        start, length = self._vector(field)
+        return (self._text(start + 4 * n) for n in range(length))
+
+    def records(self, field: int) -> Iterator[_Record]:
+        """A vector of tables."""
+        start, length = self._vector(field)
+        table = self._table
+        return (
+            _Record(Table(table.Bytes, table.Indirect(start + 4 * n))) for n in range(length)
+        )
+
+    def _text(self, position: int) -> str:
+        return bytes(self._table.String(position)).decode()
+
+    def _vector(self, field: int) -> tuple[int, int]:
+        """Where a vector begins, and its elements."""
+        offset = self._offset(field)
+        if not offset:
+            return 0, 0
+        start, length = int(self._table.Vector(offset)), int(self._table.VectorLen(offset))
+        if start + length > len(self._table.Bytes):
+            raise ValueError("a vector leads out of the file")
+        return start, length

@@ -1,0 +1,121 @@
+"""What a StableHLO module would do, for the judgement before anything of it runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ...effects import Effect
+from ...inspection import Cost, Inspection, LargeTensor, OpUse, SignatureInfo, SignatureUse, Support
+from ...stablehlo_ops import CALLS_TENSORFLOW, describe
+from .mlir_text import Block, Function, Op, result_types
+from .module_walk import MAIN, Walk, called_functions
+from .xla_module import Module
+
+_NAMES_KEPT = 8
+
+
+@dataclass
+class Kind:
+    """One kind of operation, over all functions that `main` calls."""
+
+    support: Support
+    effect: Effect
+    count: int = 0
+    functions: dict[str, None] = field(default_factory=dict)
+    values: dict[str, None] = field(default_factory=dict)
+    """The first few results, as MLIR names them."""
+
+    def add(self, function: str, op: Op) -> None:
+        """Counts one more."""
+        self.count += 1
+        name = f"%{op.results[0][0]}" if op.results else op.name
+        for names, new in ((self.functions, function), (self.values, f"{function} {name}")):
+            if len(names) < _NAMES_KEPT:
+                names[new] = None
+
+
+def kinds(module: Module, *, calls_tensorflow: bool = False) -> dict[str, Kind]:
+    """The kinds of operations, by their names; custom calls with their targets.
+
+    Args:
+        module: As it was read.
+        calls_tensorflow: Whether it may run functions of the SavedModel that it is in, which are judged
+            themselves.
+    """
+    found: dict[str, Kind] = {}
+    for name in _reach(module.functions):
+        for op in _walk(module.functions[name].body):
+            target = next(iter(op.symbols), None) if op.name.endswith(".custom_call") else None
+            label = op.name if target is None else f"{op.name} @{target}"
+            if label not in found:
+                known = calls_tensorflow and target == CALLS_TENSORFLOW
+                found[label] = Kind(*(("compiled", "") if known else describe(op.name, target)))
+            found[label].add(name, op)
+    return dict(sorted(found.items()))
+
+
+def cost(module: Module) -> Cost:
+    """What running a module asks for."""
+    return Walk(module.functions).cost()
+
+
+def inspect_module(
+    module: Module, signature: SignatureInfo, *, written_by: str, file_bytes: int
+) -> Inspection:
+    """A module that is a whole model."""
+    uses = tuple(_use(label, kind, signature.key) for label, kind in kinds(module).items())
+    return Inspection(
+        written_by=written_by,
+        tags=(),
+        signatures=(signature,),
+        ops=uses,
+        assets=(),
+        graph_bytes=file_bytes,
+        nodes=sum(use.count for use in uses),
+        functions=len(module.functions),
+        costs={signature.key: cost(module)},
+        largest=_largest_constant(module.functions),
+    )
+
+
+def _use(label: str, kind: Kind, key: str) -> OpUse:
+    layers = tuple(kind.values)
+    return OpUse(
+        op=label,
+        support=kind.support,
+        effect=kind.effect,
+        count=kind.count,
+        functions=tuple(kind.functions),
+        layers=layers,
+        signatures={key: SignatureUse(count=kind.count, layers=layers)},
+    )
+
+
+def _reach(functions: Mapping[str, Function]) -> list[str]:
+    """`main` and what it calls."""
+    found = [MAIN]
+    for name in found:  # grows while it is walked
+        for op in _walk(functions[name].body):
+            found += [n for n in called_functions(op, functions) if n not in found]
+    return found
+
+
+def _walk(block: Block) -> Iterator[Op]:
+    for op in block.ops:
+        yield op
+        for region in op.regions:
+            yield from _walk(region)
+
+
+def _largest_constant(functions: Mapping[str, Function]) -> LargeTensor | None:
+    largest: LargeTensor | None = None
+    for function in functions.values():
+        for op in _walk(function.body):
+            for tensor in result_types(op) if op.name.endswith(".constant") else ():
+                elements = math.prod(e for e in tensor.shape if e is not None)
+                if largest is None or elements > largest.elements:
+                    name = f"%{op.results[0][0]}"
+                    largest = LargeTensor(node=name, function=function.name, elements=elements)
+    return largest

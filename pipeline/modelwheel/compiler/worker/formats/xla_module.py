@@ -1,0 +1,294 @@
+"""StableHLO modules: read and judged without running them, as nodes of graphs, and evaluated.
+
+TensorFlow's operation XlaCallModule holds such a module and runs or compiles it. The functions of
+TensorFlow's wheel that read and write modules are private, but the version of TensorFlow is pinned.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import tensorflow as tf
+
+from ....errors import UnsupportedModelError
+from ...freeze import c_names
+from ...inspection import TensorInfo
+from ....versions import TENSORFLOW_VERSION
+from .base import Fetch, SignatureGraph
+from .mlir_text import Function, TensorType, read_functions
+
+_T = TypeVar("_T")
+
+CALLING_CONVENTION = 7
+"""Of XlaCallModule: shapes are refined from the inputs, and assertions about them are checked."""
+MAIN = "main"
+_ELEMENTS = {
+    "i1": "bool",
+    "bf16": "bfloat16",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "complex<f32>": "complex64",
+    "complex<f64>": "complex128",
+    "f8E4M3FN": "float8_e4m3fn",
+    "f8E5M2": "float8_e5m2",
+    **{f"i{bits}": f"int{bits}" for bits in (2, 4, 8, 16, 32, 64)},
+    **{f"ui{bits}": f"uint{bits}" for bits in (2, 4, 8, 16, 32, 64)},
+}
+
+
+# Composites have the meaning of the functions that they name, and shapes are not refined in them.
+_COMPOSITE = re.compile(
+    r"stablehlo\.composite \"[^\"]*\" (?P<operands>[^{\n]*?) ?"
+    r"\{(?P<attributes>.*)\} : (?P<types>\(.*\) -> .*)$",
+    re.MULTILINE,
+)
+_DECOMPOSITION = re.compile(r"\bdecomposition = (@(?:\"[^\"]*\"|[\w$.-]+))(?=[,}]|$)")
+
+
+@dataclass(frozen=True)
+class Module:
+    """A StableHLO module whose function `main` is the model."""
+
+    text: str
+    """As TensorFlow prints it, without locations: what is judged is what is compiled."""
+    functions: Mapping[str, Function] = field(repr=False)
+
+    @property
+    def main(self) -> Function:
+        """The function that is called."""
+        return self.functions[MAIN]
+
+    @cached_property
+    def bytecode(self) -> bytes:
+        """The same as the bytes that an XlaCallModule takes."""
+        from tensorflow.python import _pywrap_mlir
+
+        # Shapes are refined along calls only if a function is called with the same shapes everywhere.
+        text = _run_passes(self.text.encode(), "inline") if "tensor<?" in self.text else self.text
+        handle, name = tempfile.mkstemp(suffix=".mlirbc")
+        os.close(handle)
+        path = Path(name)
+        try:
+            _pywrap_mlir.ExperimentalWriteBytecode(name.encode(), text.encode())
+            return path.read_bytes()
+        finally:
+            path.unlink()
+
+
+def read_module(content: bytes, name: str) -> Module:
+    """A module from text, bytecode or a portable artifact; nothing of it is executed.
+
+    Args:
+        content: The module.
+        name: What errors call it, such as the name of its file.
+
+    Raises:
+        UnsupportedModelError: It is not a module, is of a later version of StableHLO, or has no `main`.
+    """
+    text = _COMPOSITE.sub(_decompose, _run_passes(_parse(content, name), "strip-debuginfo"))
+    functions = read_functions(text)
+    if MAIN not in functions:
+        found = ", ".join(functions) or "none"
+        raise UnsupportedModelError(
+            f"{name} has no function `main` (its functions: {found}); rename the one to compile"
+        )
+    return Module(text, functions)
+
+
+def tensor_info(name: str, tensor: TensorType | str) -> TensorInfo:
+    """An argument or result of `main` as an input or output.
+
+    Raises:
+        UnsupportedModelError: It is not a tensor of an element type that TensorFlow knows.
+    """
+    dtype = None if isinstance(tensor, str) else _ELEMENTS.get(tensor.element)
+    if isinstance(tensor, str) or dtype is None:
+        kind = tensor if isinstance(tensor, str) else tensor.element
+        raise UnsupportedModelError(
+            f"{name!r} has the type {kind}, which a compiled model cannot pass; convert it in the model"
+        )
+    return TensorInfo(name=name, dtype=dtype, shape=tensor.shape)
+
+
+# --- graphs and values ----------------------------------------------------------------------------
+
+
+def module_graph(
+    module: Module,
+    inputs: Mapping[str, tuple[str, tuple[int, ...]]],
+    arguments: Sequence[str],
+    outputs: Sequence[TensorInfo],
+    platforms: Sequence[str] = ("CPU",),
+) -> SignatureGraph:
+    """A graph with one XlaCallModule node.
+
+    Args:
+        module: Its shapes may be free where `inputs` fixes them.
+        inputs: Type and static shape of each input, in the order of the interface.
+        arguments: The inputs that `main` takes, in its order.
+        outputs: What `main` returns, in its order.
+        platforms: For which the module was made.
+    """
+    with tf.Graph().as_default() as graph:
+        placeholders = {
+            name: tf.compat.v1.placeholder(dtype, shape, f"arg_{c_name}")
+            for (name, (dtype, shape)), c_name in zip(inputs.items(), c_names(inputs), strict=True)
+        }
+        results = call_module(module, [placeholders[n] for n in arguments], outputs, platforms)
+        fetches = {
+            info.name: Fetch(tensor.name, tensor.dtype)
+            for info, tensor in zip(outputs, results, strict=True)
+        }
+    feeds = {name: tensor.op.name for name, tensor in placeholders.items()}
+    return SignatureGraph(
+        graph.as_graph_def(), feeds, {name: fetches[name] for name in sorted(fetches)}
+    )
+
+
+def call_module(
+    module: Module,
+    tensors: Sequence[Any],
+    outputs: Sequence[TensorInfo],
+    platforms: Sequence[str] = ("CPU",),
+) -> list[Any]:
+    """The results of `main` as tensors of TensorFlow."""
+    from tensorflow.compiler.tf2xla.python import xla
+
+    results = xla.call_module(
+        tensors,
+        version=CALLING_CONVENTION,
+        Tout=[tf.dtypes.as_dtype(info.dtype) for info in outputs],
+        Sout=[tf.TensorShape(info.shape) for info in outputs],
+        module=module.bytecode,
+        platforms=list(platforms),
+        function_list=[],
+        has_token_input_output=False,
+        disabled_checks=[],
+    )
+    return list(results)
+
+
+def evaluate_module(
+    module: Module,
+    arrays: Sequence[np.ndarray[Any, Any]],
+    outputs: Sequence[TensorInfo],
+    platforms: Sequence[str] = ("CPU",),
+) -> list[np.ndarray[Any, Any]]:
+    """What `main` returns for its arguments; TensorFlow keeps the code of each combination of shapes.
+
+    Raises:
+        tf.errors.OpError: XLA refuses the module for these shapes.
+    """
+    tensors = [tf.constant(array) for array in arrays]
+    # Eagerly, because errors of functions begin with a trace of Python's calls.
+    return [tensor.numpy() for tensor in call_module(module, tensors, outputs, platforms)]
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def _decompose(match: re.Match[str]) -> str:
+    """A call in place of a composite; what has another form is judged as it is."""
+    named = _DECOMPOSITION.findall(match["attributes"])
+    if len(named) != 1:
+        return match[0]
+    return f"func.call {named[0]}({match['operands']}) : {match['types']}"
+
+
+def _run_passes(module: bytes, passes: str) -> str:
+    from tensorflow.python import _pywrap_mlir
+
+    text: str = _pywrap_mlir.ExperimentalRunPassPipeline(module, passes.encode(), False)  # noqa: FBT003
+    return text
+
+
+def _parse(content: bytes, name: str) -> bytes:
+    """The module as bytecode of this version."""
+    from tensorflow.compiler.mlir.stablehlo import stablehlo
+
+    parsed, said = _listen(lambda: stablehlo.deserialize_portable_artifact_str(content))
+    if parsed is not None:
+        return parsed
+    newest = stablehlo.get_current_version()
+    written = _written_version(content)
+    if written is not None and _key(written) > _key(newest):
+        converted = _convert(content, newest)
+        if converted is not None:
+            parsed, said = _listen(lambda: stablehlo.deserialize_portable_artifact_str(converted))
+            if parsed is not None:
+                return parsed
+        raise UnsupportedModelError(
+            f"{name} is written in StableHLO {written}, and TensorFlow {TENSORFLOW_VERSION} reads up to "
+            f"{newest}; pip install 'modelwheel[jax]', which converts it, or export it for an earlier "
+            "version"
+        )
+    raise UnsupportedModelError(
+        f"{name} is not a StableHLO module that TensorFlow {TENSORFLOW_VERSION} reads: {_explain(said)}"
+    )
+
+
+def _listen(function: Callable[[], _T]) -> tuple[_T | None, str]:
+    """A result, or what MLIR wrote to standard error before it failed."""
+    with tempfile.TemporaryFile() as heard:
+        saved = os.dup(2)
+        os.dup2(heard.fileno(), 2)
+        try:
+            return function(), ""
+        except (ValueError, tf.errors.OpError):
+            heard.seek(0)
+            return None, heard.read().decode("utf-8", "replace")
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+
+
+def _explain(said: str) -> str:
+    """The first error of MLIR, with its place in a text."""
+    match = re.search(r'(?:"-":(\d+):(\d+)\)+)?(?:.*?): error: (.*)', said)
+    if match is None:
+        return "it is damaged"
+    line = f"line {match[1]}, column {match[2]}: " if match[1] and match[1] != "0" else ""
+    return f"{line}{match[3]}"
+
+
+def _written_version(content: bytes) -> str | None:
+    """The version that a portable artifact names in its first bytes."""
+    match = re.match(rb"ML\xefR.StableHLO_v(\d+\.\d+\.\d+)\x00", content[:64], re.DOTALL)
+    return match[1].decode() if match else None
+
+
+def _key(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def _convert(content: bytes, version: str) -> bytes | None:
+    """The same portable artifact for an earlier version, by jaxlib; None without it, or if it cannot."""
+    with suppress(ImportError):
+        from jaxlib.mlir import ir
+        from jaxlib.mlir.dialects import sdy, stablehlo
+
+        with suppress(Exception), ir.Context() as context:
+            sdy.register_dialect(context)
+            module = stablehlo.deserialize_portable_artifact(context, content)
+            module.operation.walk(lambda op: _drop_shardings(op, ir.WalkResult.ADVANCE))
+            converted: bytes = stablehlo.serialize_portable_artifact(module, version)
+            return converted
+    return None
+
+
+def _drop_shardings(op: Any, going_on: _T) -> _T:
+    """Removes what spreads an operation over devices: TensorFlow's reader does not know the dialect."""
+    for name in [str(attribute) for attribute in op.attributes]:
+        if name.startswith("sdy."):
+            del op.attributes[name]
+    return going_on
