@@ -11,29 +11,27 @@ import re
 from .effects import Effect
 from .inspection import Support
 
-_PURE = frozenset(
-    """
-    abs add after_all and atan2 batch_norm_grad batch_norm_inference batch_norm_training
-    bitcast_convert broadcast broadcast_in_dim case cbrt ceil cholesky clamp compare complex
-    composite concatenate constant convert convolution cosine count_leading_zeros create_token
-    divide dot dot_general dynamic_broadcast_in_dim dynamic_conv dynamic_gather dynamic_iota
-    dynamic_pad dynamic_reshape dynamic_slice dynamic_update_slice einsum exponential
-    exponential_minus_one fft floor gather get_dimension_size get_tuple_element if imag iota
-    is_finite log log_plus_one logistic map maximum minimum multiply negate not
-    optimization_barrier or pad popcnt power real real_dynamic_slice reduce reduce_precision
-    reduce_window remainder reshape return reverse rng rng_bit_generator round_nearest_afz
-    round_nearest_even rsqrt scatter select select_and_scatter set_dimension_size shift_left
-    shift_right_arithmetic shift_right_logical sign sine slice sort sqrt subtract tan tanh
-    torch_index_select transpose triangular_solve tuple unary_einsum uniform_dequantize
-    uniform_quantize while xor
-    """.split()
+_PURE = re.compile(
+    r"abs|add|after_all|and|atan2|batch_norm_grad|batch_norm_inference|batch_norm_training|"
+    r"bitcast_convert|broadcast|broadcast_in_dim|case|cbrt|ceil|cholesky|clamp|compare|"
+    r"complex|composite|concatenate|constant|convert|convolution|cosine|count_leading_zeros|"
+    r"create_token|divide|dot|dot_general|dynamic_broadcast_in_dim|dynamic_conv|"
+    r"dynamic_gather|dynamic_iota|dynamic_pad|dynamic_reshape|dynamic_slice|"
+    r"dynamic_update_slice|einsum|exponential|exponential_minus_one|fft|floor|gather|"
+    r"get_dimension_size|get_tuple_element|if|imag|iota|is_finite|log|log_plus_one|logistic|"
+    r"map|maximum|minimum|multiply|negate|not|optimization_barrier|or|pad|popcnt|power|real|"
+    r"real_dynamic_slice|reduce|reduce_precision|reduce_window|remainder|reshape|return|"
+    r"reverse|rng|rng_bit_generator|round_nearest_afz|round_nearest_even|rsqrt|scatter|select|"
+    r"select_and_scatter|set_dimension_size|shift_left|shift_right_arithmetic|"
+    r"shift_right_logical|sign|sine|slice|sort|sqrt|subtract|tan|tanh|torch_index_select|"
+    r"transpose|triangular_solve|tuple|unary_einsum|uniform_dequantize|uniform_quantize|while|"
+    r"xor"
 )
 _CALLS = frozenset({"func.call", "func.return"})
 _EFFECTS: tuple[tuple[Effect, str], ...] = (
     ("network", r"all_\w+|collective_\w+|reduce_scatter|cross-replica-sum|partition_id|replica_id"),
     ("device", r"infeed|outfeed|send|recv"),
 )
-_RANDOM = frozenset({"stablehlo.rng"})
 
 _HARMLESS_TARGETS = frozenset(
     {
@@ -65,7 +63,7 @@ def describe(op: str, target: str | None) -> tuple[Support, Effect]:
         python = target is not None and _PYTHON_TARGETS.fullmatch(target)
         return "unsupported", "python" if python else "custom"
     if dialect == "stablehlo":
-        if name in _PURE:
+        if _PURE.fullmatch(name):
             return "compiled", ""
         for effect, pattern in _EFFECTS:
             if re.fullmatch(pattern, name):

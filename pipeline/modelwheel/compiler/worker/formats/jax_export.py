@@ -157,7 +157,7 @@ def _paths(node: _Record, path: _Path, depth: int) -> Iterator[_Path]:
         yield path
     elif kind != _NONE:
         children = list(node.records(1))
-        keys = list(node.strings(2)) if kind == _DICT else range(len(children))
+        keys: Sequence[str | int] = list(node.strings(2)) if kind == _DICT else range(len(children))
         for key, child in zip(keys, children, strict=True):
             yield from _paths(child, (*path, key), depth + 1)
 
@@ -235,9 +235,7 @@ class _Record:
         """A vector of tables."""
         start, length = self._vector(field)
         table = self._table
-        return (
-            _Record(Table(table.Bytes, table.Indirect(start + 4 * n))) for n in range(length)
-        )
+        return (_Record(Table(table.Bytes, table.Indirect(start + 4 * n))) for n in range(length))
 
     def _text(self, position: int) -> str:
         return bytes(self._table.String(position)).decode()

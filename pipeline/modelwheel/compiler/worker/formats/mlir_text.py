@@ -19,7 +19,9 @@ _NAME = re.compile(r"[\w.$-]+")
 _OP = re.compile(r'(?:(%[\w$.:-]+(?:, *%[\w$.:-]+)*) = )?(?:"([\w.$-]+)"|([a-z_][\w.$-]*))(.*)')
 _VALUE = re.compile(r"%([\w$.-]+)(?:#(\d+))?")
 _SYMBOL = re.compile(r'@(?:"([^"]*)"|([\w$.-]+))')
-_FUNCTION = re.compile(r'func\.func (?:(?:public|private|nested) )?@(?:"([^"]*)"|([\w$.-]+))\((.*)\{')
+_FUNCTION = re.compile(
+    r'func\.func (?:(?:public|private|nested) )?@(?:"([^"]*)"|([\w$.-]+))\((.*)\{'
+)
 _TENSOR = re.compile(r"tensor<((?:(?:\?|\d+)x)*)([^<>,\s]+(?:<[^<>]*>)?)")
 _ARGUMENT = re.compile(r"%([\w$.-]+): ")
 
@@ -207,7 +209,11 @@ def _read_results(text: str) -> list[TensorType | str]:
 
 def _read_type(text: str) -> TensorType | str:
     match = _TENSOR.match(text.strip())
-    return TensorType(_extents(match[1]), match[2]) if match else text.split(" ")[0].strip(", ")
+    return (
+        TensorType(_extents(match[1]), match[2])
+        if match
+        else text.split(" ", maxsplit=1)[0].strip(", ")
+    )
 
 
 def _extents(text: str) -> tuple[int | None, ...]:
@@ -227,7 +233,9 @@ def _split_closing(text: str) -> tuple[str, str, str]:
 def _split_list(text: str) -> Iterable[str]:
     depth, start = 0, 0
     for position, character in enumerate(text):
-        depth += {"(": 1, "<": 1, "{": 1, "[": 1, ")": -1, ">": -1, "}": -1, "]": -1}.get(character, 0)
+        depth += {"(": 1, "<": 1, "{": 1, "[": 1, ")": -1, ">": -1, "}": -1, "]": -1}.get(
+            character, 0
+        )
         if character == "," and not depth:
             yield text[start:position]
             start = position + 1

@@ -111,9 +111,7 @@ class Walk:
             self._counts[name] = nodes, depth + 1, deepest
         return self._counts[name]
 
-    def _call(
-        self, name: str, arguments: tuple[Value, ...]
-    ) -> tuple[tuple[Value, ...], _Found]:
+    def _call(self, name: str, arguments: tuple[Value, ...]) -> tuple[tuple[Value, ...], _Found]:
         key = name, arguments
         if key not in self._calls:
             function, found = self._functions[name], _Found()
@@ -311,7 +309,10 @@ def _fold(op: Op, inputs: tuple[Value, ...]) -> Value:
         return Value(dynamic, tests=((direction, left, right),))
     if name == "and":
         return Value(dynamic, tests=tuple(test for value in inputs for test in value.tests))
-    if name in ("convert", "reshape", "broadcast_in_dim", "optimization_barrier") and len(inputs) == 1:
+    if (
+        name in ("convert", "reshape", "broadcast_in_dim", "optimization_barrier")
+        and len(inputs) == 1
+    ):
         return _reshaped(op, inputs[0])
     if name == "concatenate" and all(value.numbers is not None for value in inputs):
         joined = tuple(n for value in inputs for n in value.numbers or ())
@@ -334,7 +335,7 @@ def _reshaped(op: Op, value: Value) -> Value:
     return replace(value, numbers=None)
 
 
-def _compute(name: str, dynamic: bool, left: Value, right: Value) -> Value:  # noqa: FBT001
+def _compute(name: str, dynamic: bool, left: Value, right: Value) -> Value:
     counter = None
     if name in ("add", "subtract"):
         sides = [(left, right)] if name == "subtract" else [(left, right), (right, left)]

@@ -60,9 +60,7 @@ class LoadedModule:
         inputs = {name: (dtypes[name], shape) for name, shape in shapes.items()}
         interface = self.interface
         results = self._static_results(inputs)
-        return module_graph(
-            self.module, inputs, interface.arguments, results, interface.platforms
-        )
+        return module_graph(self.module, inputs, interface.arguments, results, interface.platforms)
 
     def _static_results(
         self, inputs: Mapping[str, tuple[str, tuple[int, ...]]]

@@ -20,9 +20,9 @@ import numpy as np
 import tensorflow as tf
 
 from ....errors import UnsupportedModelError
+from ....versions import TENSORFLOW_VERSION
 from ...freeze import c_names
 from ...inspection import TensorInfo
-from ....versions import TENSORFLOW_VERSION
 from .base import Fetch, SignatureGraph
 from .mlir_text import Function, TensorType, read_functions
 
@@ -216,7 +216,10 @@ def _parse(content: bytes, name: str) -> bytes:
     """The module as bytecode of this version."""
     from tensorflow.compiler.mlir.stablehlo import stablehlo
 
-    parsed, said = _listen(lambda: stablehlo.deserialize_portable_artifact_str(content))
+    def deserialize(given: bytes) -> bytes:
+        return bytes(stablehlo.deserialize_portable_artifact_str(given))
+
+    parsed, said = _listen(lambda: deserialize(content))
     if parsed is not None:
         return parsed
     newest = stablehlo.get_current_version()
@@ -224,7 +227,7 @@ def _parse(content: bytes, name: str) -> bytes:
     if written is not None and _key(written) > _key(newest):
         converted = _convert(content, newest)
         if converted is not None:
-            parsed, said = _listen(lambda: stablehlo.deserialize_portable_artifact_str(converted))
+            parsed, said = _listen(lambda: deserialize(converted))
             if parsed is not None:
                 return parsed
         raise UnsupportedModelError(
