@@ -1,0 +1,158 @@
+"""Converts nodes in a line to StableHLO by torch-mlir, without PyTorch.
+
+Weights are arguments of the module: MLIR then neither parses nor prints them, and TensorFlow shares them
+between batch sizes as it does all constants.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from ....errors import UnsupportedModelError
+from ....util.text import one_line
+from .onnx_rewrites.specialize import Specialized
+
+Array = np.ndarray[Any, Any]
+
+_WEIGHT = 1024
+"""Constants of more elements are arguments."""
+_LOCATION = re.compile(r'loc\("([^"]*)"')
+
+
+@dataclass(frozen=True)
+class Module:
+    """A StableHLO module whose function is called `main`."""
+
+    text: str
+    arguments: tuple[str | Array, ...]
+    """Names of the model's inputs, and weights."""
+    outputs: tuple[str, ...]
+    """Names of the model's outputs, in the order of the results."""
+
+
+def convert(specialized: Specialized) -> Module:
+    """The module of a model at fixed shapes.
+
+    Raises:
+        UnsupportedModelError: torch-mlir cannot convert an operation; the message names it.
+    """
+    straight = specialized.straight
+    outputs = list(specialized.outputs.items())
+    results = [straight.add_result(value) for _, value in outputs]
+    nodes = _needed_nodes(straight.nodes, results)
+    read = {name for node in nodes for name in node.input if name}
+    inputs = [(name, value) for name, value in specialized.inputs.items() if value in read]
+    weights = [n for n, v in straight.constants.items() if n in read and v.size > _WEIGHT]
+    small = [n for n, v in straight.constants.items() if n in read and v.size <= _WEIGHT]
+    graph = helper.make_graph(
+        nodes,
+        "main",
+        [_info(straight, name) for name in (*(value for _, value in inputs), *weights)],
+        [_info(straight, name) for name in results],
+        [numpy_helper.from_array(straight.constants[name], name) for name in small],
+        value_info=[_info(straight, name) for node in nodes for name in node.output if name],
+    )
+    opsets = [helper.make_opsetid("", straight.opset)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    return Module(
+        _to_stablehlo(model),
+        (*(name for name, _ in inputs), *(straight.constants[name] for name in weights)),
+        tuple(name for name, _ in outputs),
+    )
+
+
+def _info(straight: Any, name: str) -> onnx.ValueInfoProto:
+    return onnx.ValueInfoProto(name=name, type=straight.types[name])
+
+
+def _needed_nodes(
+    nodes: Sequence[onnx.NodeProto], results: Iterable[str]
+) -> list[onnx.NodeProto]:
+    """The nodes that the results depend on, without names for outputs that nothing reads."""
+    needed, kept = set(results), []
+    for node in reversed(nodes):
+        used = [name if name in needed else "" for name in node.output]
+        if not any(used):
+            continue
+        while not used[-1]:
+            used.pop()
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        copy.output[:] = used
+        kept.append(copy)
+        needed.update(node.input)
+    return kept[::-1]
+
+
+def _to_stablehlo(model: onnx.ModelProto) -> str:
+    from torch_mlir import ir
+    from torch_mlir.dialects import torch as torch_dialect
+    from torch_mlir.extras import onnx_importer
+    from torch_mlir.passmanager import PassManager
+
+    context = ir.Context()
+    torch_dialect.register_dialect(context)
+    problems: list[str] = []
+
+    def note(diagnostic: Any) -> bool:
+        problems.append(f"{diagnostic.location}\n{diagnostic.message}")
+        return True
+
+    context.attach_diagnostic_handler(note)
+    info = onnx_importer.ModelInfo(model)
+    module = info.create_module(context=context)
+    try:
+        onnx_importer.NodeImporter.define_function(info.main_graph, module.operation).import_all()
+        with context:
+            for passes in _PIPELINES:
+                PassManager.parse(passes).run(module.operation)
+    except (ir.MLIRError, onnx_importer.OnnxImportError, NotImplementedError) as error:
+        raise _explain(problems, error) from None
+    _require_stablehlo(module)
+    # Of the two dialects only one is known to TensorFlow; the rest of the line is the same.
+    return str(module).replace(" = arith.constant dense<", " = stablehlo.constant dense<")
+
+
+def _require_stablehlo(module: Any) -> None:
+    """Refuses what is left of other dialects, which TensorFlow does not read."""
+    from torch_mlir import ir
+
+    left: list[tuple[str, str]] = []
+
+    def look(operation: Any) -> Any:
+        name = operation.name
+        constant = name == "arith.constant" and "dense" in str(operation.attributes["value"])[:5]
+        if not constant and name.partition(".")[0] not in _DIALECTS:
+            left.append((name, str(operation.location)))
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+    if left:
+        name, location = left[0]
+        raise _explain([f"{location}\n{name} is left"], RuntimeError())
+
+
+_DIALECTS = frozenset({"builtin", "func", "stablehlo", "chlo"})
+
+
+_PIPELINES = (
+    "builtin.module(torch-onnx-to-torch-backend-pipeline)",
+    "builtin.module(torch-backend-to-stablehlo-backend-pipeline,canonicalize,cse)",
+)
+
+
+def _explain(problems: Sequence[str], error: Exception) -> UnsupportedModelError:
+    found = next((m for text in problems for m in _LOCATION.findall(text)), None)
+    reason = one_line((problems or [str(error)])[0].split("\n")[-1])
+    place = one_line(found) if found else "the model"
+    return UnsupportedModelError(
+        f"torch-mlir cannot convert {place} to StableHLO ({reason}); write it with other operations, "
+        "or end the model before it"
+    )
