@@ -18,7 +18,7 @@ from .base import LoadedModel
 DEFAULT_SIGNATURE = "serving_default"
 """The signature of formats whose models have one without a name."""
 
-_MODULES = {"saved_model": "saved_model", "stablehlo": "stablehlo"}
+_MODULES = {"onnx": "onnx", "saved_model": "saved_model", "stablehlo": "stablehlo"}
 
 
 class Format(Protocol):

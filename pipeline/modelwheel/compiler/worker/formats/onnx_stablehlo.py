@@ -6,7 +6,9 @@ between batch sizes as it does all constants.
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +37,8 @@ class Module:
     """Names of the model's inputs, and weights."""
     outputs: tuple[str, ...]
     """Names of the model's outputs, in the order of the results."""
+    results: tuple[tuple[str, tuple[int, ...]], ...]
+    """Type and shape of each result."""
 
 
 def convert(specialized: Specialized) -> Module:
@@ -65,6 +69,7 @@ def convert(specialized: Specialized) -> Module:
         _to_stablehlo(model),
         (*(name for name, _ in inputs), *(straight.constants[name] for name in weights)),
         tuple(name for name, _ in outputs),
+        tuple((straight.dtype(name).name, straight.shape(name)) for name in results),
     )
 
 
@@ -72,9 +77,7 @@ def _info(straight: Any, name: str) -> onnx.ValueInfoProto:
     return onnx.ValueInfoProto(name=name, type=straight.types[name])
 
 
-def _needed_nodes(
-    nodes: Sequence[onnx.NodeProto], results: Iterable[str]
-) -> list[onnx.NodeProto]:
+def _needed_nodes(nodes: Sequence[onnx.NodeProto], results: Iterable[str]) -> list[onnx.NodeProto]:
     """The nodes that the results depend on, without names for outputs that nothing reads."""
     needed, kept = set(results), []
     for node in reversed(nodes):
@@ -91,7 +94,24 @@ def _needed_nodes(
     return kept[::-1]
 
 
+def load_torch_mlir() -> None:
+    """Loads torch-mlir's library, which has an LLVM of its own, into a process that has TensorFlow's.
+
+    TensorFlow's symbols are global; without RTLD_DEEPBIND the library would take them for its own, and
+    LLVM stops the process because its options are registered twice.
+    """
+    if not hasattr(os, "RTLD_DEEPBIND"):  # not glibc: libraries keep to their own symbols
+        return
+    before = sys.getdlopenflags()
+    sys.setdlopenflags(os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
+    try:
+        from torch_mlir import ir  # noqa: F401
+    finally:
+        sys.setdlopenflags(before)
+
+
 def _to_stablehlo(model: onnx.ModelProto) -> str:
+    load_torch_mlir()
     from torch_mlir import ir
     from torch_mlir.dialects import torch as torch_dialect
     from torch_mlir.extras import onnx_importer

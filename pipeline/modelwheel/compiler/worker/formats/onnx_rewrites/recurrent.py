@@ -28,7 +28,11 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "thresholdedrelu": ("alpha",),
     "elu": ("alpha",),
 }
-_OPERATIONS = {"hardsigmoid": "HardSigmoid", "leakyrelu": "LeakyRelu", "thresholdedrelu": "ThresholdedRelu"}
+_OPERATIONS = {
+    "hardsigmoid": "HardSigmoid",
+    "leakyrelu": "LeakyRelu",
+    "thresholdedrelu": "ThresholdedRelu",
+}
 
 
 @dataclass(frozen=True)
@@ -188,7 +192,9 @@ def _run_direction(
             running = _running(straight, call.input(4), step)
             zero = straight.constant(0, straight.dtype(after[0]))
             rows[step] = straight.add("Where", running, after[0], zero)
-            after = [straight.add("Where", running, a, b) for a, b in zip(after, state, strict=True)]
+            after = [
+                straight.add("Where", running, a, b) for a, b in zip(after, state, strict=True)
+            ]
         state = after
     return rows, state
 
@@ -212,7 +218,9 @@ def _prepare(
         sizes = straight.integers(*[kind.gates * size] * 2)
         first, second = straight.add_all("Split", [both, sizes], 2, axis=0)
         if call.op == "GRU" and call.get("linear_before_reset", 0):
-            parts = straight.add_all("Split", [second, straight.integers(2 * size, size)], 2, axis=0)
+            parts = straight.add_all(
+                "Split", [second, straight.integers(2 * size, size)], 2, axis=0
+            )
             later = parts[1]
             zeros = straight.constant(np.zeros(size, straight.dtype(second)))
             second = straight.add("Concat", parts[0], zeros, axis=0)
@@ -246,9 +254,7 @@ def _initial(
     return straight.add("Gather", name, index, axis=1 if batch_first else 0)
 
 
-def _activations(
-    straight: Straight, call: Call, kind: _Kind, number: int
-) -> tuple[_Activate, ...]:
+def _activations(straight: Straight, call: Call, kind: _Kind, number: int) -> tuple[_Activate, ...]:
     every = [
         name.decode() if isinstance(name, bytes) else name
         for name in call.get("activations", None) or kind.activations * (number + 1)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import control, recurrent
+from . import control, recurrent, resize
 from .straight import Rule
 
 RULES: Mapping[str, Rule] = {
     "If": control.if_,
     "Loop": control.loop,
+    "Resize": resize.resize,
     "Scan": control.scan,
     "GRU": recurrent.gru,
     "LSTM": recurrent.lstm,

@@ -26,10 +26,19 @@ Rule: TypeAlias = Callable[["Straight", "Call"], "Sequence[str] | None"]
 MAX_NODES = 200_000
 _SMALL = 4096
 """Values of up to so many elements are computed; larger ones only if they do not grow."""
-_MOVES = frozenset({"Cast", "Concat", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
+_MOVES = frozenset(
+    {"Cast", "Concat", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
+)
 _HAVE_GRAPHS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 _RANDOM = frozenset(
-    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+    {
+        "Bernoulli",
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+    }
 )
 
 
@@ -154,13 +163,22 @@ class Straight:
 
     def _emit(self, call: Call) -> list[str]:
         if len(self.nodes) >= MAX_NODES:
-            raise call.refuse(f"makes the graph exceed {MAX_NODES} nodes", "use fewer or shorter loops")
+            raise call.refuse(
+                f"makes the graph exceed {MAX_NODES} nodes", "use fewer or shorter loops"
+            )
         node, types = self._infer(call)
         for name, inferred in types.items():
             _require_static(call, inferred)
             self.types[name] = inferred
         self.nodes.append(node)
         return list(node.output)
+
+    def infer(self, call: Call) -> tuple[int, ...]:
+        """The shape of a node's first output."""
+        _, types = self._infer(call)
+        first = next(iter(types.values()))
+        _require_static(call, first)
+        return tuple(dim.dim_value for dim in first.tensor_type.shape.dim)
 
     def _infer(self, call: Call) -> tuple[onnx.NodeProto, dict[str, onnx.TypeProto]]:
         names = [self.fresh() for _ in range(call.outputs)]
@@ -177,7 +195,9 @@ class Straight:
             types = shape_inference.infer_node_outputs(schema, node, given, data, None, opsets)
         except (RuntimeError, shape_inference.InferenceError) as error:
             reason = one_line(str(error).split("\n")[0])
-            raise call.refuse(f"does not fit its inputs ({reason})", "check the input shapes") from None
+            raise call.refuse(
+                f"does not fit its inputs ({reason})", "check the input shapes"
+            ) from None
         return node, types
 
     # --- constants --------------------------------------------------------------------------------
@@ -187,7 +207,9 @@ class Straight:
         if call.op in ("Shape", "Size"):
             shape = np.array(self.shape(call.inputs[0]), np.int64)
             part = slice(call.get("start", 0), call.get("end", None))
-            return [self.constant(shape[part] if call.op == "Shape" else np.int64(math.prod(shape)))]
+            return [
+                self.constant(shape[part] if call.op == "Shape" else np.int64(math.prod(shape)))
+            ]
         if call.op == "Identity":
             return [call.inputs[0]]
         given = [name for name in call.inputs if name]

@@ -97,7 +97,7 @@ def _upsample(straight: Straight, call: Call) -> Call:
     attributes = {
         "mode": mode,
         "coordinate_transformation_mode": "asymmetric",
-        "nearest_mode": "floor",
+        "nearest_mode": "simple" if call.op == "Resize" else "floor",
     }
     inputs = (call.inputs[0], "", scales)
     return replace(call, op="Resize", inputs=inputs, attributes=attributes, opset=17)

@@ -1,0 +1,164 @@
+"""ONNX files: StableHLO for each shape of the inputs, converted by torch-mlir.
+
+A model is imported again for each batch size. Its graph is rewritten first: what constants and shapes
+decide is computed, and operations that torch-mlir lacks are written with others (`onnx_rewrites`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from ....errors import UnsupportedModelError
+from ....extras import require
+from ....util.text import one_line
+from ....util.words import suggest
+from ...freeze import c_names
+from ...inspection import Inspection, SignatureInfo
+from ...readings import OnnxReading
+from .base import Arrays, Fetch, SignatureGraph, StaticShapes
+
+if TYPE_CHECKING:
+    from .onnx_stablehlo import Module
+
+_CALLING_CONVENTION = 5
+_Key = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def inspect(model: Path, reading: OnnxReading) -> Inspection:
+    """See `Format.inspect`."""
+    require("onnx", "reading ONNX files")
+    from .onnx_inspect import inspect_file
+
+    return inspect_file(model, reading)
+
+
+def load(model: Path, reading: OnnxReading, key: str) -> OnnxModel:
+    """See `Format.load`."""
+    require("onnx", "reading ONNX files")
+    from . import onnx_file
+
+    parsed = onnx_file.read_model(model, reading)
+    info = onnx_file.read_signature(parsed, reading.constants)
+    if info.key != key:
+        raise UnsupportedModelError(
+            f"the model has no signature {key!r}; an ONNX file has one, {info.key!r}"
+        )
+    constants = _constants(parsed, reading)
+    onnx_file.load_external(parsed, model)
+    return OnnxModel(info, onnx_file.inline_functions(parsed), constants)
+
+
+class OnnxModel:
+    """See `LoadedModel`."""
+
+    def __init__(self, info: SignatureInfo, model: Any, constants: Arrays) -> None:
+        self.info = info
+        self._model = model
+        self._constants = constants
+        self._modules: dict[_Key, Module] = {}
+        self._functions: dict[_Key, Any] = {}
+
+    def __call__(self, inputs: Arrays) -> Arrays:
+        """See `LoadedModel`; each shape of the inputs is converted and compiled once."""
+        shapes = {name: inputs[name].shape for name in self._names}
+        key = tuple(shapes.items())
+        if key not in self._functions:
+            module = self._module(shapes)
+
+            def call(*tensors: Any) -> list[Any]:
+                return _call(module, dict(zip(shapes, tensors, strict=True)))
+
+            self._functions[key] = (module, tf.function(call, autograph=False))
+        module, function = self._functions[key]
+        results = function(*(tf.constant(inputs[name]) for name in shapes))
+        values = dict(zip(module.outputs, results, strict=True))
+        return {tensor.name: values[tensor.name].numpy() for tensor in self.info.outputs}
+
+    def graph(self, shapes: StaticShapes) -> SignatureGraph:
+        """See `LoadedModel`."""
+        module = self._module(shapes)
+        with tf.Graph().as_default() as graph:
+            placeholders = {
+                tensor.name: tf.compat.v1.placeholder(
+                    tensor.dtype, shapes[tensor.name], f"arg_{name}"
+                )
+                for tensor, name in zip(self.info.inputs, c_names(self._names), strict=True)
+            }
+            results = dict(zip(module.outputs, _call(module, placeholders), strict=True))
+        return SignatureGraph(
+            graph.as_graph_def(),
+            {name: tensor.op.name for name, tensor in placeholders.items()},
+            {t.name: Fetch(results[t.name].name, results[t.name].dtype) for t in self.info.outputs},
+        )
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return [tensor.name for tensor in self.info.inputs]
+
+    def _module(self, shapes: StaticShapes) -> Module:
+        from .onnx_rewrites.specialize import specialize
+        from .onnx_stablehlo import convert
+
+        key = tuple((name, tuple(shapes[name])) for name in self._names)
+        if key not in self._modules:
+            self._modules[key] = convert(specialize(self._model, dict(key), self._constants))
+        return self._modules[key]
+
+
+def _call(module: Module, tensors: Mapping[str, Any]) -> Sequence[Any]:
+    """The results of a module as tensors of TensorFlow."""
+    from tensorflow.compiler.tf2xla.python import xla
+
+    results = xla.call_module(
+        [tensors[a] if isinstance(a, str) else tf.constant(a) for a in module.arguments],
+        version=_CALLING_CONVENTION,
+        Tout=[tf.dtypes.as_dtype(dtype) for dtype, _ in module.results],
+        Sout=[tf.TensorShape(shape) for _, shape in module.results],
+        module=module.text,
+        platforms=["CPU"],
+        function_list=[],
+        has_token_input_output=False,
+        disabled_checks=[],
+    )
+    return list(results)
+
+
+def _constants(parsed: Any, reading: OnnxReading) -> dict[str, np.ndarray[Any, Any]]:
+    """The inputs that the spec makes constant, in the types and shapes of the model."""
+    from . import onnx_file
+
+    declared = {t.name: t for t in onnx_file.read_signature(parsed, {}).inputs}
+    made: dict[str, np.ndarray[Any, Any]] = {}
+    for name, value in reading.constants.items():
+        tensor = declared.get(name)
+        if tensor is None:
+            raise UnsupportedModelError(
+                f"source.constants names {name!r}, which is not an input of the model; "
+                f"{suggest(name, list(declared), 'its inputs are:')}"
+            )
+        place = f"source.constants.{one_line(name)}"
+        try:
+            array = np.asarray(value).astype(tf.dtypes.as_dtype(tensor.dtype).as_numpy_dtype)
+        except (TypeError, ValueError):
+            raise UnsupportedModelError(
+                f"{place} is not of the type {tensor.dtype} that the model declares; correct the value"
+            ) from None
+        if tensor.shape == (1,) and not array.shape:
+            array = array.reshape(1)
+        fits = tensor.shape is None or (
+            len(tensor.shape) == array.ndim
+            and all(d in (None, e) for d, e in zip(tensor.shape, array.shape, strict=True))
+        )
+        if not fits:
+            raise UnsupportedModelError(
+                f"{place} has the shape {list(array.shape)}, but the model declares "
+                f"{['?' if d is None else d for d in tensor.shape or ()]}; correct the value"
+            )
+        made[name] = array
+    return made

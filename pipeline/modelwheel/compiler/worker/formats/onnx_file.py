@@ -1,0 +1,246 @@
+"""Reads ONNX files: as messages, with weights beside the file, and judged without executing anything.
+
+The format is described in https://github.com/onnx/onnx/blob/main/docs/IR.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import TensorProto, helper
+from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+
+from ....errors import UnsupportedModelError
+from ....util.text import one_line
+from ...inspection import SignatureInfo, TensorInfo
+from ...readings import OnnxReading
+from . import DEFAULT_SIGNATURE
+from .onnx_rewrites.graphs import describe, subgraphs
+
+OPSETS = range(7, 23)
+"""Versions of ONNX's operations that are read."""
+STANDARD = ("", "ai.onnx")
+_MAX_BYTES = (2 << 30) - 1  # protobuf's own limit
+_MAX_DEPTH = 32
+_EXPORT = "export it with opset 17 to 22"
+
+
+def read_model(model: Path, reading: OnnxReading) -> onnx.ModelProto:
+    """The message of a file, parsed and checked for what nothing later can do without.
+
+    Raises:
+        UnsupportedModelError: It is not an ONNX file, damaged, or of an opset that is not read.
+    """
+    path = model / reading.file
+    name = one_line(reading.file)
+    if not path.is_file():
+        raise UnsupportedModelError(f"there is no file {name}; name the ONNX file in source.path")
+    if path.stat().st_size > _MAX_BYTES:
+        raise UnsupportedModelError(
+            f"{name} exceeds {_MAX_BYTES >> 30} GiB; save its weights in a file of their own with "
+            "onnx.save(..., save_as_external_data=True)"
+        )
+    try:
+        parsed = onnx.ModelProto.FromString(path.read_bytes())
+    except DecodeError:
+        parsed = onnx.ModelProto()
+    if not parsed.HasField("graph"):
+        raise UnsupportedModelError(
+            f"{name} is damaged or not an ONNX file; export or fetch the model again"
+        )
+    _check_opset(parsed, name)
+    for graph in every_graph(parsed):
+        _check_graph(graph)
+    return parsed
+
+
+def _check_opset(model: onnx.ModelProto, name: str) -> None:
+    opset = max((o.version for o in model.opset_import if o.domain in STANDARD), default=0)
+    if opset not in OPSETS:
+        found = f"opset {opset}" if opset else "no opset of ONNX's own operations"
+        raise UnsupportedModelError(
+            f"{name} has {found}; modelwheel reads {OPSETS[0]} to {OPSETS[-1]}: {_EXPORT}, or convert it "
+            "with onnx.version_converter.convert_version"
+        )
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """The version of ONNX's own operations."""
+    return max(o.version for o in model.opset_import if o.domain in STANDARD)
+
+
+def every_graph(model: onnx.ModelProto) -> Iterator[Any]:
+    """The graph, the functions, and the graphs inside their nodes.
+
+    Raises:
+        UnsupportedModelError: Graphs are nested too deeply.
+    """
+    waiting = [(graph, 0) for graph in (model.graph, *model.functions)]
+    while waiting:
+        graph, depth = waiting.pop()
+        if depth > _MAX_DEPTH:
+            raise UnsupportedModelError(
+                f"graphs are nested more than {_MAX_DEPTH} levels deep; export the model with fewer "
+                "nested conditions and loops"
+            )
+        yield graph
+        waiting += [(inner, depth + 1) for node in graph.node for inner in subgraphs(node)]
+
+
+def tensors_of(graph: Any) -> Iterator[tuple[str, TensorProto]]:
+    """The constants of a graph or function, with the names of their nodes."""
+    for tensor in getattr(graph, "initializer", ()):
+        yield tensor.name, tensor
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield node.name or node.output[0], attribute.t
+            for tensor in attribute.tensors:
+                yield node.name or node.output[0], tensor
+
+
+def _check_graph(graph: Any) -> None:
+    sparse = getattr(graph, "sparse_initializer", ())
+    if sparse:
+        raise UnsupportedModelError(
+            f"the weight {one_line(repr(sparse[0].values.name))} is sparse; save the model with dense "
+            "weights"
+        )
+    for name, tensor in tensors_of(graph):
+        if any(extent < 0 for extent in tensor.dims):
+            raise UnsupportedModelError(
+                f"the ONNX file is damaged: {one_line(repr(name))} has a negative extent; export it again"
+            )
+        if tensor.data_type == TensorProto.STRING:
+            raise UnsupportedModelError(
+                f"{one_line(repr(name))} holds strings, which cannot be compiled; process text outside "
+                "the model and pass numbers"
+            )
+        if uses_external_data(tensor):
+            _external_file(tensor)
+
+
+# --- weights beside the file ----------------------------------------------------------------------
+
+
+def _external_file(tensor: TensorProto) -> str:
+    """The name of the file that holds a tensor.
+
+    Raises:
+        UnsupportedModelError: It is not a plain name below the model's directory.
+    """
+    name = ExternalDataInfo(tensor).location
+    parts = re.split(r"[/\\]", name)
+    if not name or name.startswith(("/", "\\")) or ".." in parts or ":" in name or "\0" in name:
+        raise UnsupportedModelError(
+            f"the weight {one_line(repr(tensor.name))} is in the file {one_line(repr(name))}, outside the "
+            "model's directory; save the model again with onnx.save(..., save_as_external_data=True)"
+        )
+    return name
+
+
+def load_external(model: onnx.ModelProto, directory: Path) -> None:
+    """Reads the weights that are in other files into the message.
+
+    Raises:
+        UnsupportedModelError: A file is missing, too short, or outside the directory.
+    """
+    files: dict[str, Any] = {}
+    for graph in every_graph(model):
+        for _, tensor in tensors_of(graph):
+            if uses_external_data(tensor):
+                tensor.raw_data = _read_external(tensor, directory, files)
+                tensor.data_location = TensorProto.DEFAULT
+                del tensor.external_data[:]
+
+
+def _read_external(tensor: TensorProto, directory: Path, files: dict[str, Any]) -> bytes:
+    info, name = ExternalDataInfo(tensor), _external_file(tensor)
+    # The tree of a single file has the files beside it at its top.
+    found = (directory / name, directory / re.split(r"[/\\]", name)[-1])
+    path = next((p for p in found if p.is_file()), None)
+    shown, weight = one_line(repr(name)), one_line(repr(tensor.name))
+    if path is None or not path.resolve().is_relative_to(directory.resolve()):
+        raise UnsupportedModelError(
+            f"the weight {weight} is in the file {shown}, which is not there; set source.path to the "
+            "directory's ONNX file with its weights beside it, or save the model as one file"
+        )
+    size = int(np.prod(tensor.dims, dtype=np.float64)) * _bits(tensor) // 8
+    offset, length = info.offset or 0, info.length if info.length is not None else size
+    if path not in files:
+        files[path] = (
+            np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
+        )
+    if offset < 0 or length != size or offset + length > len(files[path]):
+        raise UnsupportedModelError(
+            f"the weight {weight} asks for {size} bytes at {offset} of {shown}, which has "
+            f"{len(files[path])}; fetch or save the model again"
+        )
+    content: bytes = files[path][offset : offset + length].tobytes()
+    return content
+
+
+def _bits(tensor: TensorProto) -> int:
+    name = TensorProto.DataType.Name(tensor.data_type)
+    if re.search(r"INT4|FLOAT4", name):
+        return 4
+    return int(8 * np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type)).itemsize)
+
+
+# --- interface ------------------------------------------------------------------------------------
+
+
+def read_signature(model: onnx.ModelProto, constants: Mapping[str, Any]) -> SignatureInfo:
+    """The interface: names as in the graph, without weights and what the spec makes constant."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [v for v in model.graph.input if v.name not in weights and v.name not in constants]
+    return SignatureInfo(
+        key=DEFAULT_SIGNATURE,
+        inputs=tuple(map(_read_value, sorted(inputs, key=lambda value: value.name))),
+        outputs=tuple(map(_read_value, sorted(model.graph.output, key=lambda value: value.name))),
+    )
+
+
+def _read_value(value: onnx.ValueInfoProto) -> TensorInfo:
+    kind = value.type.WhichOneof("value")
+    if kind not in (None, "tensor_type"):
+        encoding = "sparse" if kind == "sparse_tensor_type" else "composite"
+        return TensorInfo(name=value.name, dtype="variant", shape=None, encoding=encoding)
+    tensor = value.type.tensor_type
+    shape = tuple(_extent(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
+    return TensorInfo(name=value.name, dtype=_type_name(tensor.elem_type), shape=shape)
+
+
+def _extent(dim: Any) -> int | None:
+    """Some exporters write -1 for a free extent."""
+    return int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else None
+
+
+def _type_name(element: int) -> str:
+    if element == TensorProto.STRING:
+        return "string"
+    try:
+        return str(np.dtype(helper.tensor_dtype_to_np_dtype(element)).name)
+    except KeyError:
+        return f"of number {element}"
+
+
+def node_name(node: onnx.NodeProto) -> str:
+    """A node by its own name or its first output."""
+    return describe(node).partition(" ")[2].strip("'")
+
+
+def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same model without functions of its own."""
+    if not model.functions:
+        return model
+    from onnx import inliner
+
+    inlined: onnx.ModelProto = inliner.inline_local_functions(model)
+    return inlined
