@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ....errors import UnsupportedModelError
 from ...inspection import Inspection
 from ...readings import Reading
-from .base import LoadedModel
+
+if TYPE_CHECKING:
+    from .base import LoadedModel  # imports TensorFlow, which parsing some formats does without
 
 DEFAULT_SIGNATURE = "serving_default"
 """The signature of formats whose models have one without a name."""

@@ -6,7 +6,7 @@ decide is computed, and operations that torch-mlir lacks are written with others
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,7 +111,7 @@ class OnnxModel:
         return self._modules[key]
 
 
-def _call(module: Module, tensors: Mapping[str, Any]) -> Sequence[Any]:
+def _call(module: Module, tensors: Mapping[str, Any]) -> list[Any]:
     """The results of a module as tensors of TensorFlow."""
     from tensorflow.compiler.tf2xla.python import xla
 

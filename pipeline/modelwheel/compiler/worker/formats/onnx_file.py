@@ -81,7 +81,7 @@ def every_graph(model: onnx.ModelProto) -> Iterator[Any]:
     Raises:
         UnsupportedModelError: Graphs are nested too deeply.
     """
-    waiting = [(graph, 0) for graph in (model.graph, *model.functions)]
+    waiting: list[tuple[Any, int]] = [(graph, 0) for graph in (model.graph, *model.functions)]
     while waiting:
         graph, depth = waiting.pop()
         if depth > _MAX_DEPTH:
@@ -151,7 +151,7 @@ def load_external(model: onnx.ModelProto, directory: Path) -> None:
     Raises:
         UnsupportedModelError: A file is missing, too short, or outside the directory.
     """
-    files: dict[str, Any] = {}
+    files: dict[Path, Any] = {}
     for graph in every_graph(model):
         for _, tensor in tensors_of(graph):
             if uses_external_data(tensor):
@@ -160,7 +160,7 @@ def load_external(model: onnx.ModelProto, directory: Path) -> None:
                 del tensor.external_data[:]
 
 
-def _read_external(tensor: TensorProto, directory: Path, files: dict[str, Any]) -> bytes:
+def _read_external(tensor: TensorProto, directory: Path, files: dict[Path, Any]) -> bytes:
     info, name = ExternalDataInfo(tensor), _external_file(tensor)
     # The tree of a single file has the files beside it at its top.
     found = (directory / name, directory / re.split(r"[/\\]", name)[-1])
@@ -210,8 +210,12 @@ def read_signature(model: onnx.ModelProto, constants: Mapping[str, Any]) -> Sign
 def _read_value(value: onnx.ValueInfoProto) -> TensorInfo:
     kind = value.type.WhichOneof("value")
     if kind not in (None, "tensor_type"):
-        encoding = "sparse" if kind == "sparse_tensor_type" else "composite"
-        return TensorInfo(name=value.name, dtype="variant", shape=None, encoding=encoding)
+        return TensorInfo(
+            name=value.name,
+            dtype="variant",
+            shape=None,
+            encoding="sparse" if kind == "sparse_tensor_type" else "composite",
+        )
     tensor = value.type.tensor_type
     shape = tuple(_extent(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
     return TensorInfo(name=value.name, dtype=_type_name(tensor.elem_type), shape=shape)

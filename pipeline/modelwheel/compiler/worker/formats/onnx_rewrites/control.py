@@ -39,7 +39,7 @@ def loop(straight: Straight, call: Call) -> Sequence[str]:
     body = call.attributes["body"]
     state = list(call.inputs[2:])
     scans: list[list[str]] = [[] for _ in range(len(body.graph.output) - 1 - len(state))]
-    condition = call.input(1) or straight.constant(True)
+    condition = call.input(1) or straight.constant(np.True_)
     turns = _turns(straight, call, condition)
     decided, active = True, ""
     for turn in range(turns):

@@ -92,8 +92,8 @@ def _changes(call: Call, axis: _Axis) -> bool:
 # --- coordinates ----------------------------------------------------------------------------------
 
 
-def _positions(call: Call, axis: _Axis) -> Array:
-    """Where each place of the result is in the input, as real numbers."""
+def _positions(call: Call, axis: _Axis) -> Any:
+    """Where each place of the result is in the input, as real numbers: an array of float32."""
     x, scale = np.arange(axis.after, dtype=_F), _F(axis.scale)
     before, after = _F(axis.before), _F(axis.after)
     kind = call.get("coordinate_transformation_mode", "half_pixel")
@@ -123,15 +123,14 @@ def _nearest(call: Call, axis: _Axis, positions: Array) -> Array:
     kind = call.get("nearest_mode", "round_prefer_floor")
     if kind == "simple":  # before opset 11
         kind = "ceil" if axis.scale < 1 else "floor"
-    rounded = {
-        "floor": np.floor,
-        "ceil": np.ceil,
-        "round_prefer_floor": lambda p: np.ceil(p - _F(0.5)),
-        "round_prefer_ceil": lambda p: np.floor(p + _F(0.5)),
-    }.get(kind)
-    if rounded is None:
+    rounded: Array
+    if kind in ("floor", "round_prefer_ceil"):
+        rounded = np.floor(positions + _F(0 if kind == "floor" else 0.5))
+    elif kind in ("ceil", "round_prefer_floor"):
+        rounded = np.ceil(positions - _F(0 if kind == "ceil" else 0.5))
+    else:
         raise call.refuse(f"has the unknown rounding {kind!r}", "use floor")
-    indices: Array = np.clip(rounded(positions), 0, axis.before - 1).astype(np.int64)
+    indices: Array = np.clip(rounded, 0, axis.before - 1).astype(np.int64)
     return indices
 
 
