@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .errors import SpecError, UsageError
 from .levels import LEVELS, Level
@@ -13,6 +14,18 @@ from .util.words import suggest
 
 DEFAULT_BATCH_SIZES = (1,)
 """If the spec names none. For a signature without a batch axis, 1 is the whole evaluation."""
+
+
+class Extent(NamedTuple):
+    """What a graph is frozen for, and code is compiled for at each CPU level."""
+
+    batch: int
+    length: int | None = None
+    """Of the axes with buckets; None if the model has none."""
+
+    def __str__(self) -> str:
+        """In names of steps, functions and files: `b4`, `b4_n16`."""
+        return f"b{self.batch}" if self.length is None else f"b{self.batch}_n{self.length}"
 
 
 @dataclass(frozen=True)
@@ -36,19 +49,35 @@ class Request:
         return tuple(t for t in self.levels if t.architecture == platform.architecture)
 
     @property
-    def variants(self) -> tuple[tuple[Platform, Level, int], ...]:
-        """Everything to be compiled: platform, CPU level and batch size."""
+    def lengths(self) -> tuple[int, ...]:
+        """The lengths of the axes with buckets, ascending; empty if the spec has none."""
+        axes = (axis for section in self.spec.inputs.values() for axis in section.buckets.values())
+        return next((axis.buckets for axis in axes), ())
+
+    @property
+    def extents(self) -> tuple[Extent, ...]:
+        """Everything to be frozen: by ascending length, and for each by ascending batch size."""
+        lengths = self.lengths or (None,)
+        return tuple(Extent(size, length) for length in lengths for size in self.batch_sizes)
+
+    @property
+    def variants(self) -> tuple[tuple[Platform, Level, Extent], ...]:
+        """Everything to be compiled: platform, CPU level, and batch size and length."""
         return tuple(
-            (platform, level, size)
+            (platform, level, extent)
             for platform in self.platforms
             for level in self.levels_of(platform)
-            for size in self.batch_sizes
+            for extent in self.extents
         )
 
     @property
     def shapes(self) -> dict[str, tuple[int | None, ...]]:
-        """Input shapes that the spec fixes."""
-        return {name: section.shape for name, section in self.spec.inputs.items()}
+        """Input shapes that the spec fixes, with the largest length."""
+        return self.shapes_at(max(self.lengths, default=None))
+
+    def shapes_at(self, length: int | None) -> dict[str, tuple[int | None, ...]]:
+        """Input shapes that the spec fixes, with this length on the axes with buckets."""
+        return {name: section.shape_at(length) for name, section in self.spec.inputs.items()}
 
     @property
     def rules(self) -> tuple[BatchRule, ...]:

@@ -24,6 +24,14 @@ class Tensor(BaseModel):
     """The extents; None for axis 0 if it grows with the batch."""
     leading_per_row: int
     """The extent of axis 0 for each row of the batch; 0 if the tensor does not grow with the batch."""
+    extents: tuple[tuple[int, int], ...] = ()
+    """If the model has several lengths, (fixed, per length) for each axis, whose extent is then
+    fixed + per length * length; of axis 0 it is the extent for each row of the batch. `shape` and
+    `leading_per_row` are those of the largest length."""
+    ignored: bool = False
+    """Whether no output depends on this input: the compiled code does not take it."""
+    pad: float | None = None
+    """What an input is padded with if it is shorter than a compiled length; None if it has one length."""
 
     @property
     def element_type(self) -> ElementType:
@@ -48,6 +56,14 @@ class Tensor(BaseModel):
         # None occurs on axis 0 only; the condition is for the type checker.
         return tuple(extent for extent in self.shape[1:] if extent is not None)
 
+    def shape_at(self, rows: int, length: int | None) -> tuple[int, ...]:
+        """The shape for a number of rows and a length; None for the largest length."""
+        if length is None or not self.extents:
+            leading = rows * self.leading_per_row
+            return tuple(leading if extent is None else extent for extent in self.shape)
+        shape = [fixed + per_length * length for fixed, per_length in self.extents]
+        return tuple(n * rows if self.leading_per_row and not a else n for a, n in enumerate(shape))
+
     @property
     def row_bytes(self) -> int:
         """The size of `row_elements` elements, in bytes."""
@@ -61,6 +77,9 @@ class Signature(BaseModel):
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+
+    lengths: tuple[int, ...] = ()
+    """Compiled lengths, ascending, of the input axes that may be shorter; empty if there are none."""
 
     @property
     def batched(self) -> bool:

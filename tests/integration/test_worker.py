@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 
 def _errors(found: Inspection, name: str, key: str = "serving_default") -> list[str]:
-    findings = check_signature(found, Expected(key, SHAPES.get(name, {})))
+    findings = check_signature(found, Expected(key, shapes=SHAPES.get(name, {})))
     return [finding.code for finding in findings if finding.severity == "error"]
 
 

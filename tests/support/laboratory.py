@@ -95,7 +95,7 @@ class Laboratory:
         level = LEVELS[target]
         every = Flags(xla_flags(level, flags))
         platform = PLATFORMS[f"linux-{level.architecture}"]
-        request = CompileRequest.at(platform, level, cpp_class(name, 4, level), every)
+        request = CompileRequest.at(platform, level, cpp_class(name, "b4", level), every)
         return self.run(request.job(frozen, self.new_directory()))
 
     def refer(self, name: str, **changes: Any) -> tuple[Path, Reference]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from modelwheel.errors import SpecError, UsageError
-from modelwheel.request import make_request
+from modelwheel.request import Extent, make_request
 from modelwheel.spec import GitSource, Spec, load_spec
 
 COMMIT = "0123456789" * 4
@@ -54,8 +54,8 @@ def test_a_request_narrows_a_spec(tmp_path: Path) -> None:
     request = make_request(spec, ["x86-64"], [4], ["linux-x86_64", "macos-x86_64"])
     assert request.name == "m-1"
     assert [(p.name, level.name, size) for p, level, size in request.variants] == [
-        ("linux-x86_64", "x86-64", 4),
-        ("macos-x86_64", "x86-64", 4),
+        ("linux-x86_64", "x86-64", Extent(4)),
+        ("macos-x86_64", "x86-64", Extent(4)),
     ]
 
 

@@ -27,13 +27,13 @@ from ..compiler.freeze import GRAPH, SIGNATURE, FrozenSignature
 from ..compiler.program import Program
 from ..compiler.reference import ARRAYS, SUMMARY, Reference
 from ..platforms import Platform
-from ..request import Request
+from ..request import Extent, Request
 from ..store.records import Record
 from ..store.store import Store
 from ..util.files import digest_file
 from ..versions import TENSORFLOW_VERSION
 from . import manifest, sbom, tune_lock
-from .describe import LICENSES, Compiled, describe, platform_directory
+from .describe import LICENSES, Compiled, VariantKey, describe, platform_directory
 from .objects import loaded_bytes
 
 MANIFEST = "manifest.json"
@@ -47,10 +47,10 @@ class Project:
     request: Request
     tree_sha256: str
     provenance: Mapping[str, str]
-    frozen: Mapping[int, Record]
-    """Results of the freeze steps by batch size."""
-    compiled: Mapping[tuple[str, str, int], Record]
-    """Results of the compile steps by platform, CPU level and batch size."""
+    frozen: Mapping[Extent, Record]
+    """Results of the freeze steps."""
+    compiled: Mapping[tuple[str, str, Extent], Record]
+    """Results of the compile steps by platform, CPU level and extent."""
     reference: Record
     store: Store
 
@@ -76,17 +76,20 @@ class Project:
                 name: hashlib.sha256(text).hexdigest()
                 for name, text in request.spec.license_texts.items()
             },
-            "frozen": {str(size): _hashes(record) for size, record in self.frozen.items()},
+            "frozen": {str(extent): _hashes(record) for extent, record in self.frozen.items()},
             # A list, as the order of variants in the manifest follows it.
-            "compiled": [[*variant, _hashes(record)] for variant, record in self.compiled.items()],
+            "compiled": [
+                [platform, level, str(extent), _hashes(record)]
+                for (platform, level, extent), record in self.compiled.items()
+            ],
             "reference": _hashes(self.reference),
         }
 
-    def compiled_for(self, platform: Platform) -> dict[tuple[str, int], Record]:
-        """Results of the compile steps of one platform by CPU level and batch size."""
+    def compiled_for(self, platform: Platform) -> dict[VariantKey, Record]:
+        """Results of the compile steps of one platform by CPU level and extent."""
         return {
-            (level, size): record
-            for (name, level, size), record in self.compiled.items()
+            (level, extent): record
+            for (name, level, extent), record in self.compiled.items()
             if name == platform.name
         }
 
@@ -96,15 +99,16 @@ class Project:
         reference = Reference.model_validate_json(store.read_bytes(self.reference, SUMMARY))
         return Compiled(
             frozen={
-                size: FrozenSignature.model_validate_json(store.read_bytes(record, SIGNATURE))
-                for size, record in self.frozen.items()
+                extent: FrozenSignature.model_validate_json(store.read_bytes(record, SIGNATURE))
+                for extent, record in self.frozen.items()
             },
             # Without a batch axis, the spec's batch size (if any) is the extent of a fixed axis.
             programs={
-                (level, size if reference.batched_inputs else 1): Program.model_validate_json(
-                    store.read_bytes(record, "program.json")
-                )
-                for (level, size), record in self.compiled_for(platform).items()
+                (
+                    level,
+                    extent if reference.batched_inputs else extent._replace(batch=1),
+                ): Program.model_validate_json(store.read_bytes(record, "program.json"))
+                for (level, extent), record in self.compiled_for(platform).items()
             },
             reference=reference,
             reference_sha256=self.reference.files[ARRAYS].sha256,
@@ -187,7 +191,7 @@ def _write_platform(
     weights = f"weights/{hashlib.sha256(constants.blob).hexdigest()[:16]}.bin"
     _write(out / weights, bytes(constants.blob))
     for variant in described.variants:
-        record = records[variant.level, variant.batch_size]
+        record = records[variant.level, Extent(variant.batch_size, variant.length)]
         _write(out / variant.object, store.read_bytes(record, "kernels.o"))
     generated = out / platform_directory(platform) / "generated"
     _write_sources(request, platform, described, constants, compiled.programs, generated)
@@ -200,7 +204,10 @@ def _provenance(project: Project, files: tuple[manifest.File, ...]) -> manifest.
         source=dict(project.provenance),
         tree_sha256=project.tree_sha256,
         files=files,
-        graphs={size: record.files[GRAPH].sha256 for size, record in project.frozen.items()},
+        graphs={
+            str(extent).removeprefix("b"): record.files[GRAPH].sha256
+            for extent, record in project.frozen.items()
+        },
         signature_key=project.request.spec.model.serving_key,
     )
 
@@ -220,7 +227,7 @@ def _write_sources(
     platform: Platform,
     described: manifest.Manifest,
     constants: Constants,
-    programs: Mapping[tuple[str, int], Program],
+    programs: Mapping[VariantKey, Program],
     directory: Path,
 ) -> None:
     """Writes one C++ file for each CPU level, and one with the tables that refer to them."""
@@ -228,11 +235,17 @@ def _write_sources(
     states = max(map(random_states, programs.values()))
     for level in request.levels_of(platform):
         variants = [
-            CompiledVariant(v.batch_size, programs[v.level, v.batch_size], v.cost)
+            CompiledVariant(
+                v.batch_size,
+                str(Extent(v.batch_size, v.length)),
+                programs[v.level, Extent(v.batch_size, v.length)],
+                v.cost,
+            )
             for v in described.variants
             if v.level == level.name
         ]
-        text = level_source(level, variants, constants.offsets, states)
+        taken = [not tensor.ignored for tensor in described.signature.inputs]
+        text = level_source(level, variants, constants.offsets, states, taken)
         _write(directory / f"program_{level.identifier}.cpp", text.encode())
     text = tables_source(_tables(described), request.levels_of(platform), states)
     _write(directory / "model_tables.cpp", text.encode())

@@ -13,31 +13,31 @@ from typing import TypeAlias
 from .. import __version__
 from ..codegen import estimate_cost
 from ..compiler.flags import compiler_flags
-from ..compiler.freeze import FrozenSignature, FrozenTensor
+from ..compiler.freeze import FrozenSignature
 from ..compiler.program import Program
 from ..compiler.reference import Reference
 from ..errors import UnsupportedModelError
 from ..levels import Level
 from ..platforms import Platform
-from ..request import Request
-from ..signature import Signature, Tensor
+from ..request import Extent, Request
+from ..signature import Signature
 from ..spec import BatchRule, Spec
 from ..versions import TENSORFLOW_VERSION
 from . import manifest, tune_lock
+from .interface import describe_signature
 
 LICENSES = "licenses"
 """The directory of licence texts in a project."""
 
-VariantKey: TypeAlias = tuple[str, int]
-"""CPU level and batch size; the size is 1 if the signature has no batch axis."""
+VariantKey: TypeAlias = tuple[str, Extent]
+"""CPU level and extent, whose batch size is 1 if the signature has no batch axis."""
 
 
 @dataclass(frozen=True)
 class Compiled:
     """The results of freezing, compiling and evaluating for one request and platform."""
 
-    frozen: Mapping[int, FrozenSignature]
-    """By batch size."""
+    frozen: Mapping[Extent, FrozenSignature]
     programs: Mapping[VariantKey, Program]
     reference: Reference
     reference_sha256: str
@@ -57,7 +57,7 @@ def describe(
         UnsupportedModelError: An output's shape follows the batch in a way that cannot be described,
             or the spec's batch rules cannot be used.
     """
-    signature = describe_signature(compiled.frozen, compiled.reference)
+    signature = describe_signature(compiled.frozen, compiled.reference, request.spec.inputs)
     levels = request.levels_of(platform)
     return manifest.Manifest(
         platform=platform.name,
@@ -75,52 +75,6 @@ def describe(
     )
 
 
-# --- signature ------------------------------------------------------------------------------------
-
-
-def describe_signature(frozen: Mapping[int, FrozenSignature], reference: Reference) -> Signature:
-    """Derives the signature for any number of rows from the signatures of all batch sizes.
-
-    Raises:
-        UnsupportedModelError: A shape follows the batch in a way that cannot be described.
-    """
-    first = next(iter(frozen.values()))
-    signature = Signature(
-        inputs=tuple(_tensor(t, int(t.name in first.batched_inputs)) for t in first.inputs),
-        outputs=tuple(_tensor(t, reference.leading_per_row[t.name]) for t in first.outputs),
-    )
-    # An extent may equal a batch size by chance; the other sizes show it.
-    for size, other in frozen.items():
-        _require_shapes(signature, other, size)
-    return signature
-
-
-def _tensor(tensor: FrozenTensor, leading_per_row: int) -> Tensor:
-    shape: tuple[int | None, ...] = tensor.shape
-    return Tensor(
-        name=tensor.name,
-        c_name=tensor.c_name,
-        dtype=tensor.dtype,
-        shape=(None, *shape[1:]) if leading_per_row else shape,
-        leading_per_row=leading_per_row,
-    )
-
-
-def _require_shapes(signature: Signature, frozen: FrozenSignature, size: int) -> None:
-    """Checks that every tensor has the shape that the signature predicts for this batch size."""
-    for tensor, at_size in zip(
-        signature.inputs + signature.outputs, frozen.inputs + frozen.outputs, strict=True
-    ):
-        rows = tensor.leading_per_row * size
-        expected = tuple(rows if extent is None else extent for extent in tensor.shape)
-        if expected != at_size.shape:
-            raise UnsupportedModelError(
-                f"{tensor.name!r} has shape {at_size.shape} at batch size {size}, where {expected} "
-                "follows from the other sizes; compile one batch size, or give the output a first "
-                "axis that is a multiple of the batch"
-            )
-
-
 # --- batching -------------------------------------------------------------------------------------
 
 
@@ -129,7 +83,7 @@ def _describe_batching(request: Request, compiled: Compiled) -> manifest.Batchin
     reason = _no_emulation_reason(request.spec, compiled.reference)
     _require_emulation(request.rules, compiled.reference, reason)
     return manifest.Batching(
-        sizes=tuple(sorted({size for _, size in compiled.programs})),
+        sizes=tuple(sorted({extent.batch for _, extent in compiled.programs})),
         strategy=batching.strategy,
         rules=tuple(map(str, request.rules)),
         no_emulation_reason=reason,
@@ -164,9 +118,9 @@ def platform_directory(platform: Platform) -> str:
     return f"platforms/{platform.name}"
 
 
-def object_name(platform: Platform, level: str, batch_size: int) -> str:
+def object_name(platform: Platform, level: str, extent: Extent) -> str:
     """The path of a variant's machine code in a project."""
-    return f"{platform_directory(platform)}/objects/{level}_b{batch_size}.o"
+    return f"{platform_directory(platform)}/objects/{level}_{extent}.o"
 
 
 def _describe_variants(
@@ -176,25 +130,29 @@ def _describe_variants(
     return tuple(
         manifest.Variant(
             level=level,
-            batch_size=size,
-            object=object_name(platform, level, size),
+            batch_size=extent.batch,
+            length=extent.length,
+            object=object_name(platform, level, extent),
             operations=program.operations,
             bytes_moved=program.bytes_moved,
-            cost=costs[level, size],
+            cost=costs[level, extent],
         )
-        for (level, size), program in programs.items()
+        for (level, extent), program in programs.items()
     )
 
 
 def _choose_costs(spec: Spec, programs: Mapping[VariantKey, Program]) -> dict[VariantKey, float]:
     """Measured costs where `modelwheel tune` has stored them for a whole level, estimates otherwise."""
     measured = tune_lock.read_costs(spec.path)
+    largest = max(extent.length or 0 for _, extent in programs)
     costs = {}
-    for (level, size), program in programs.items():
+    for (level, extent), program in programs.items():
         known = measured.get(level, {})
-        # Costs are compared within a level: measured and estimated ones must not mix.
-        complete = all(s in known for of_level, s in programs if of_level == level)
-        costs[level, size] = known[size] if complete else estimate_cost(program)
+        # Costs are compared within a level and length: measured and estimated ones must not mix.
+        # The measured ones are those of the largest length, which decide how batches are split.
+        complete = all(e.batch in known for of_level, e in programs if of_level == level)
+        measures = complete and (extent.length or 0) == largest
+        costs[level, extent] = known[extent.batch] if measures else estimate_cost(program)
     return costs
 
 
@@ -211,6 +169,8 @@ def _describe_verification(
         seed=spec.verify.seed,
         ranges=dict(spec.verify.ranges),
         rows=compiled.reference.rows,
+        lengths=compiled.reference.lengths,
+        length_rows=compiled.reference.length_rows,
         tolerances=tolerances,
         reference_sha256=compiled.reference_sha256,
     )

@@ -70,10 +70,12 @@ class Model(JsonRecord):
 
 
 class Variant(JsonRecord):
-    """One CPU level and batch size."""
+    """One CPU level, batch size and length."""
 
     level: str
     batch_size: int
+    length: int | None = None
+    """None if the model has no lengths."""
     object: str
     """Path of its machine code."""
     operations: int
@@ -101,9 +103,19 @@ class Verification(JsonRecord):
     ranges: dict[str, tuple[float, float]]
     """[low, high) of the random inputs whose range the spec sets."""
     rows: tuple[int, ...]
+    lengths: tuple[int, ...] = ()
+    """Lengths that are compared in addition to the largest one."""
+    length_rows: tuple[int, ...] = ()
+    """The numbers of rows for these."""
     tolerances: dict[str, Tolerance]
     reference_sha256: str
     """Hash of the whole reference (`reference.npz`), which stays in the store; the wheel ships a sample."""
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        """The evaluations: `16` for rows, `4x20` for rows of another length than the largest."""
+        shorter = (f"{rows}x{n}" for n in self.lengths for rows in self.length_rows)
+        return (*map(str, self.rows), *shorter)
 
 
 class Compiler(JsonRecord):
@@ -126,8 +138,8 @@ class Provenance(JsonRecord):
     files: tuple[File, ...]
     """Every file of the SavedModel."""
     signature_key: str
-    graphs: dict[int, str]
-    """SHA-256 of the frozen graphs by batch size."""
+    graphs: dict[str, str]
+    """SHA-256 of the frozen graphs by batch size: `4`; with lengths `4_n16`."""
 
 
 class Sizes(JsonRecord):

@@ -26,15 +26,15 @@ def sample_indices(size: int) -> np.ndarray[Any, Any]:
 def write_sample(reference: Path, manifest: Manifest, path: Path) -> None:
     """Writes the sample of a whole reference, as an `.npz` file.
 
-    For every number of rows and output it holds `sample/ROWS/NAME`, the values at
-    `sample_indices`, `shape/ROWS/NAME`, and `largest/ROWS/NAME`, the largest absolute value.
+    For every case (see `compiler.reference`) and output it holds `sample/CASE/NAME`, the values at
+    `sample_indices`, `shape/CASE/NAME`, and `largest/CASE/NAME`, the largest absolute value.
     """
     sample: dict[str, Any] = {}
     with np.load(reference) as arrays:
-        for rows in manifest.verification.rows:
+        for case in manifest.verification.cases:
             for output in manifest.signature.outputs:
-                values = arrays[f"out/{rows}/{output.name}"]
-                key = f"{rows}/{output.name}"
+                values = arrays[f"out/{case}/{output.name}"]
+                key = f"{case}/{output.name}"
                 sample[f"shape/{key}"] = np.array(values.shape, np.int64)
                 sample[f"sample/{key}"] = values.ravel()[sample_indices(values.size)]
                 # The scale of the tolerance, which the sample alone might miss.

@@ -10,7 +10,7 @@ offsets in the arena of an instance:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..compiler.program import Allocation, Program
@@ -38,15 +38,24 @@ class Memory:
     """C++ expressions for the addresses of the allocations in use, by index."""
     result_copies: tuple[ResultCopy, ...]
     """Copies to make after the last thunk."""
-    input_staging: tuple[int, ...]
-    """Offsets in the arena for copies of inputs whose buffers are not aligned."""
+    input_staging: tuple[int | str, ...]
+    """Offsets in the arena for copies of inputs whose buffers are not aligned, or `IGNORED`."""
     output_staging: tuple[int, ...]
     """The same for outputs."""
     scratch: int
     """The offset of the kernels' scratch memory, the last part of the arena."""
 
 
-def plan_memory(program: Program, constants: Mapping[str, int], random_states: int) -> Memory:
+IGNORED = "ignored_input"
+"""The C++ constant in place of the staging of an input that the program does not take."""
+
+
+def plan_memory(
+    program: Program,
+    constants: Mapping[str, int],
+    random_states: int,
+    inputs: Sequence[bool] | None = None,
+) -> Memory:
     """Plans the memory of a program.
 
     Args:
@@ -54,7 +63,10 @@ def plan_memory(program: Program, constants: Mapping[str, int], random_states: i
         constants: Offsets in the weights by SHA-256.
         random_states: The number of random states at the start of the arena. All variants of a
             model have the same number.
+        inputs: For each input of the interface, whether the program takes it; by default all.
     """
+    taken = [True] * len(program.parameters) if inputs is None else inputs
+    positions = [position for position, is_taken in enumerate(taken) if is_taken]
     # The order of these calls is the layout in the docstring of this module. The runtime relies on it only
     # for the random states, which are at the start of the arena (seed_random_states in model.cpp).
     arena = _Arena()
@@ -67,7 +79,7 @@ def plan_memory(program: Program, constants: Mapping[str, int], random_states: i
             continue
         # An empty constant has no content, hence no hash; it gets an address in the arena, which is never read.
         if allocation.kind == "parameter":
-            pointers[allocation.index] = f"input(in[{allocation.parameter}])"
+            pointers[allocation.index] = f"input(in[{positions[_number(allocation)]}])"
         elif allocation.kind == "constant" and allocation.sha256:
             pointers[allocation.index] = f"constant({constants[allocation.sha256]})"
         elif allocation.index in direct:
@@ -80,10 +92,22 @@ def plan_memory(program: Program, constants: Mapping[str, int], random_states: i
     return Memory(
         pointers=pointers,
         result_copies=_result_copies(program, direct),
-        input_staging=tuple(arena.reserve(array.slice.size) for array in program.parameters),
+        input_staging=_reserve_inputs(arena, program, taken),
         output_staging=tuple(arena.reserve(array.slice.size) for array in program.results),
         scratch=arena.reserve(0),
     )
+
+
+def _number(allocation: Allocation) -> int:
+    assert allocation.parameter is not None
+    return allocation.parameter
+
+
+def _reserve_inputs(
+    arena: _Arena, program: Program, taken: Sequence[bool]
+) -> tuple[int | str, ...]:
+    sizes = iter(array.slice.size for array in program.parameters)
+    return tuple(arena.reserve(next(sizes)) if is_taken else IGNORED for is_taken in taken)
 
 
 class _Arena:

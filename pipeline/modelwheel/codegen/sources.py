@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ..compiler.program import Kernel, Program, Sort, walk
 from ..levels import Level
 from ..signature import Signature, Tensor
+from .lengths import length_tables
 from .memory import plan_memory
 from .thunks import ThunkWriter, braces
 
@@ -24,6 +25,8 @@ class CompiledVariant:
     """The compiled program of one level and batch size, with its cost."""
 
     batch_size: int
+    name: str
+    """`b4`; different for each variant of a level."""
     program: Program
     cost: float
 
@@ -50,28 +53,33 @@ def random_states(program: Program) -> int:
 
 
 def level_source(
-    level: Level, variants: Sequence[CompiledVariant], constants: Mapping[str, int], states: int
+    level: Level,
+    variants: Sequence[CompiledVariant],
+    constants: Mapping[str, int],
+    states: int,
+    inputs: Sequence[bool] | None = None,
 ) -> str:
     """Generates the C++ file of one CPU level.
 
     Args:
         level: The level.
-        variants: Its variants by ascending batch size.
+        variants: Its variants in the order of the table: by ascending length and batch size.
         constants: The offset of each constant in the weights, by SHA-256.
         states: The number of random states of the model.
+        inputs: For each input of the model, whether its programs take it; by default all.
     """
     functions: list[str] = []
     headers: set[str] = set()
     for variant in variants:
-        text, needed = _variant_function(variant, constants, states)
+        text, needed = _variant_function(variant, constants, states, inputs)
         functions.append(text)
         headers |= needed
     # Only the kernels in use are included: the others would cost compile time, and every level compiles its
     # own copies.
     includes = "".join(f'#include "kernels/{header}"\n' for header in sorted(headers))
     rows = ",\n".join(
-        f"    {{{v.batch_size}, arena_bytes_b{v.batch_size}, input_staging_b{v.batch_size}, "
-        f"output_staging_b{v.batch_size}, {v.cost!r}, run_b{v.batch_size}}}"
+        f"    {{{v.batch_size}, arena_bytes_{v.name}, input_staging_{v.name}, "
+        f"output_staging_{v.name}, {v.cost!r}, run_{v.name}}}"
         for v in variants
     )
     # Everything is in the level's namespace or internal: the linker would merge symbols with equal
@@ -103,10 +111,13 @@ def _declarations(variants: Iterable[CompiledVariant]) -> str:
 
 
 def _variant_function(
-    variant: CompiledVariant, constants: Mapping[str, int], states: int
+    variant: CompiledVariant,
+    constants: Mapping[str, int],
+    states: int,
+    inputs: Sequence[bool] | None,
 ) -> tuple[str, set[str]]:
-    program, suffix = variant.program, f"b{variant.batch_size}"
-    memory = plan_memory(program, constants, states)
+    program, suffix = variant.program, variant.name
+    memory = plan_memory(program, constants, states, inputs)
     writer = ThunkWriter(prefix=suffix)
     calls = writer.write(program.thunks)
     # Kernels run one after the other, so they share one piece of scratch memory, as large as the largest
@@ -135,14 +146,18 @@ def _variant_function(
     return "\n".join(lines), writer.headers
 
 
-def _size_table(name: str, sizes: Sequence[int]) -> str:
+def _size_table(name: str, sizes: Sequence[int | str]) -> str:
     # C++ has no empty arrays; a model without inputs has one element that is never read.
     return f"constexpr std::size_t {name}[] = {braces(sizes or (0,))};"
 
 
 def tables_source(model: ModelTables, levels: Sequence[Level], states: int) -> str:
     """Generates the C++ file with the model's names, tensors, batch sizes and levels."""
-    inputs, outputs = model.signature.inputs, model.signature.outputs
+    inputs, outputs, lengths = (
+        model.signature.inputs,
+        model.signature.outputs,
+        model.signature.lengths,
+    )
     # Each level's table is in another translation unit, compiled with other instructions: here it is only declared.
     declarations = "".join(
         f"namespace {level.identifier} {{ extern const Variant variants[]; }}\n" for level in levels
@@ -161,14 +176,14 @@ namespace {{
 
 {_tensor_tables("input", inputs)}
 {_tensor_tables("output", outputs)}
-constexpr std::size_t batch_sizes[] = {braces(model.batch_sizes)};
+{length_tables(model.signature)}constexpr std::size_t batch_sizes[] = {braces(model.batch_sizes)};
 const char *const level_names[] = {braces(quote(level.name) for level in levels)};
 const Level levels[] = {{{entries}}};
 const char *const rules[] = {braces([quote(rule) for rule in model.rules] or ["nullptr"])};
 
 }}  // namespace
 
-const Tables tables = {{levels, {states}, {quote(model.strategy)}, rules, {len(model.rules)}}};
+const Tables tables = {{levels, {states}, {quote(model.strategy)}, rules, {len(model.rules)}{", pads" if lengths else ""}}};
 
 const modelwheel_api api = {{
     sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION,
@@ -177,7 +192,8 @@ const modelwheel_api api = {{
     {len(model.batch_sizes)}, batch_sizes, {int(model.signature.batched)}, {reason},
     {len(levels)}, level_names,
     create, destroy, level, error, run, run_batch_size,
-    set_batch_rule, set_batch_strategy, batch_rule, run_interruptible}};
+    set_batch_rule, set_batch_strategy, batch_rule, run_interruptible,
+    {f"{len(lengths)}, lengths, input_extents, output_extents" if lengths else "0, nullptr, nullptr, nullptr"}, run_length}};
 
 }}  // namespace modelwheel
 """

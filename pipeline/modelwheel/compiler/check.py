@@ -20,6 +20,7 @@ from ..util.words import suggest
 from .findings import Finding, Severity
 from .inspection import Inspection, OpUse, SignatureInfo, TensorInfo
 from .judgement import judge, where
+from .renames import explain_unknown, find_name_problems, rename
 from .shapes import Shapes, batched_inputs, find_shape_problem, show
 
 MAX_ATOL, MAX_RTOL = 1.0, 0.1
@@ -48,8 +49,14 @@ class Expected:
 
     signature: str = "serving_default"
     """The signature to compile."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """New names of inputs and outputs; everything else uses these."""
     shapes: Shapes = field(default_factory=dict)
     """Whole shapes of inputs that the spec fixes."""
+    shorter_shapes: Sequence[Shapes] = ()
+    """The same at each shorter length of the axes with buckets."""
+    pads: Mapping[str, float] = field(default_factory=dict)
+    """What inputs of several lengths are padded with, by name."""
     batch_sizes: Sequence[int] | None = None
     """None if the spec has none."""
     rules: Sequence[BatchRule] = ()
@@ -73,9 +80,12 @@ def check_signature(inspection: Inspection, expected: Expected) -> list[Finding]
     signature = inspection.signature(expected.signature)
     if signature is None:
         return [_unknown_signature(inspection, expected.signature)]
+    found_names = list(find_name_problems(signature, expected.names))
+    signature = rename(signature, expected.names)
     findings = [
+        *found_names,
         *_check_tensors(signature),
-        *_check_shapes(signature, expected.shapes),
+        *_check_shapes(signature, expected),
         *_check_batching(signature, expected),
         *_check_verification(signature, expected),
         *_check_bounds(expected),
@@ -146,20 +156,36 @@ def _check_tensor(role: str, tensor: TensorInfo) -> Iterator[Finding]:
         )
 
 
-def _check_shapes(signature: SignatureInfo, shapes: Shapes) -> Iterator[Finding]:
-    names = [tensor.name for tensor in signature.inputs]
+def _check_shapes(signature: SignatureInfo, expected: Expected) -> Iterator[Finding]:
+    names, shapes = [tensor.name for tensor in signature.inputs], expected.shapes
     for name in sorted(set(shapes) - set(names)):
         yield Finding(
             "error",
             "unknown-input",
             f"inputs names {name!r}, which is not an input of the signature",
-            suggest(name, names, "its inputs are:"),
+            explain_unknown(name, names, expected.names, "its inputs are:"),
             ("inputs", name),
         )
     for tensor in signature.inputs:
-        problem = find_shape_problem(tensor, shapes.get(tensor.name))
+        # The largest length first: it has the problems of a fixed one.
+        given = [every.get(tensor.name) for every in (shapes, *expected.shorter_shapes)]
+        problem = next(filter(None, (find_shape_problem(tensor, one) for one in given)), None)
         if problem:
             yield Finding("error", "shape", problem, _shape_fix(tensor))
+        if tensor.name in expected.pads:
+            yield from _check_pad(tensor, expected.pads[tensor.name])
+
+
+def _check_pad(tensor: TensorInfo, pad: float) -> Iterator[Finding]:
+    limits = _integer_limits(tensor.dtype) or ((0, 1) if tensor.dtype == "bool" else None)
+    if limits is not None and not (limits[0] <= pad <= limits[1] and pad == int(pad)):
+        yield Finding(
+            "error",
+            "pad",
+            f"input {tensor.name!r} is padded with {pad:g}, which is not a value of {tensor.dtype}",
+            f"choose a whole number from {limits[0]} to {limits[1]}",
+            ("inputs", tensor.name),
+        )
 
 
 def _shape_fix(tensor: TensorInfo) -> str:
@@ -227,12 +253,12 @@ def _check_verification(signature: SignatureInfo, expected: Expected) -> Iterato
     outputs = [tensor.name for tensor in signature.outputs]
     for name, bounds in expected.ranges.items():
         if name not in inputs:
-            yield _unknown_tensor("ranges", name, "input", list(inputs))
+            yield _unknown_tensor("ranges", name, "input", list(inputs), expected.names)
         elif limits := _integer_limits(inputs[name].dtype):
             yield from _check_range(inputs[name], bounds, limits)
     for name in expected.outputs:
         if name not in outputs:
-            yield _unknown_tensor("outputs", name, "output", outputs)
+            yield _unknown_tensor("outputs", name, "output", outputs, expected.names)
 
 
 def _check_bounds(expected: Expected) -> Iterator[Finding]:
@@ -268,12 +294,14 @@ def _check_bounds(expected: Expected) -> Iterator[Finding]:
         )
 
 
-def _unknown_tensor(section: str, name: str, role: str, names: Sequence[str]) -> Finding:
+def _unknown_tensor(
+    section: str, name: str, role: str, known: Sequence[str], names: Mapping[str, str]
+) -> Finding:
     return Finding(
         "error",
         f"unknown-{role}",
         f"verify.{section} names {name!r}, which is not an {role} of the signature",
-        suggest(name, names, f"its {role}s are:"),
+        explain_unknown(name, known, names, f"its {role}s are:"),
         ("verify", section, name),
     )
 

@@ -44,6 +44,8 @@ class FrozenSignature(JsonRecord):
     """Names of the inputs whose axis 0 is the batch."""
     pruned_inputs: tuple[str, ...]
     """Inputs of the signature that no output depends on: they are not among `inputs`."""
+    ignored_inputs: tuple[FrozenTensor, ...] = ()
+    """Those of them that the interface keeps."""
 
 
 def c_names(names: Iterable[str]) -> tuple[str, ...]:

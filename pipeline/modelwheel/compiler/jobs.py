@@ -89,16 +89,18 @@ class InspectRequest(JobRequest):
 class FreezeRequest(JobRequest):
     """Freeze one signature at one batch size; the outputs are a graph and a `FrozenSignature`."""
 
-    VERSION = 3
+    VERSION = 4
     INPUTS = ModelInput
     OUTPUTS = (GRAPH, CONFIG, SIGNATURE)
 
     reading: Reading = SavedModelReading()
     signature: str
+    names: Mapping[str, str] = {}
+    """New names of inputs and outputs, by those in the model; everything else uses the new ones."""
     batch: int | None
     """None for a signature without a free batch axis."""
     shapes: Mapping[str, Shape] = {}
-    allow_pruned_inputs: bool = False
+    allow_pruned_inputs: bool | Literal["keep"] = False
 
     def job(self, model: Path, out: Path) -> FreezeJob:
         """The job for one model; outputs go into the empty directory `out`."""
@@ -143,15 +145,24 @@ class CompileRequest(JobRequest):
         return CompileJob(request=self, inputs=inputs, out=out)
 
 
+class Padding(JsonRecord):
+    """How an input of one length becomes one of a larger length."""
+
+    axes: tuple[int, ...]
+    value: float
+
+
 class ReferenceRequest(JobRequest):
     """Evaluate one signature with TensorFlow; the outputs are arrays and a `Reference`."""
 
-    VERSION = 2
+    VERSION = 3
     INPUTS = ModelInput
     OUTPUTS = (ARRAYS, SUMMARY)
 
     reading: Reading = SavedModelReading()
     signature: str
+    names: Mapping[str, str] = {}
+    """New names of inputs and outputs, by those in the model; everything else uses the new ones."""
     batch_sizes: tuple[int, ...]
     """The compiled ones, ascending; empty for a signature without a free batch axis."""
     rows: Annotated[tuple[int, ...], Field(validate_default=True)] = ()
@@ -160,6 +171,11 @@ class ReferenceRequest(JobRequest):
     ranges: Mapping[str, tuple[float, float]] = {}
     """[low, high) of random inputs, by name; see `modelwheel.compiler.random_inputs`."""
     shapes: Mapping[str, Shape] = {}
+    """With the largest of `lengths`."""
+    lengths: tuple[int, ...] = ()
+    """Compiled lengths of the axes in `padded`, ascending."""
+    padded: Mapping[str, Padding] = {}
+    """The inputs whose axes have several lengths."""
 
     @field_validator("batch_sizes")
     @classmethod
@@ -182,16 +198,15 @@ class ReferenceRequest(JobRequest):
         return ReferenceJob(request=self, inputs=inputs, out=out)
 
 
-def cpp_class(identifier: str, batch: int | None, level: Level) -> str:
+def cpp_class(identifier: str, extent: str, level: Level) -> str:
     """The class name from which XLA derives its symbols, unique among all wheels in a process.
 
     Args:
         identifier: The model's name as an identifier.
-        batch: The batch size; None for a signature without a batch axis.
+        extent: The batch size, and the length if there are several: `b4`, `b4_n16`.
         level: The CPU level.
     """
-    rows = "" if batch is None else f"_b{batch}"
-    return f"mw::{identifier}{rows}_{level.identifier}"
+    return f"mw::{identifier}_{extent}_{level.identifier}"
 
 
 # --- jobs -----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -13,7 +13,8 @@ from ..util.records import JsonRecord
 
 ARRAYS, SUMMARY = "reference.npz", "reference.json"
 """`reference.npz` holds `in/NAME`, made for the largest number of rows, of which the first ones
-serve for fewer, and `out/ROWS/NAME` for every number of rows. `reference.json` is a `Reference`."""
+serve for fewer, and `out/CASE/NAME` for every case: `16`, a number of rows, or `4x20`, a number of rows
+cut to this length along the axes with buckets. `reference.json` is a `Reference`."""
 
 
 class Reference(JsonRecord):
@@ -31,6 +32,12 @@ class Reference(JsonRecord):
     rows: tuple[int, ...]
     """Numbers of rows with outputs in `reference.npz`, ascending. If rows are not independent,
     these are the compiled batch sizes only; without a batch axis it is 1, one evaluation."""
+    lengths: tuple[int, ...] = ()
+    """Lengths with outputs in `reference.npz`, in addition to the largest, ascending."""
+    length_rows: tuple[int, ...] = ()
+    """The numbers of rows for these, ascending."""
+    extents: Mapping[str, tuple[tuple[int, int], ...]] = {}
+    """If there are lengths: for every output, how each axis follows them; see `signature.Tensor`."""
 
 
 def default_rows(batch_sizes: Sequence[int]) -> tuple[int, ...]:

@@ -13,12 +13,16 @@ from pydantic_core import ErrorDetails
 
 from ..util.words import nearest_word, shorten, suggest
 from .fields import Mistake
+from .interface import AXIS_TAGS, Buckets
 from .model import Spec
 from .reading.document import Document
 from .reading.problems import KeyPath, Problem, format_field
 from .sources import SOURCE_KINDS, source_tag
 
-_TAGS = {source_tag(kind): section for kind, section in SOURCE_KINDS.items()}
+_TAGS = {
+    **{source_tag(kind): section for kind, section in SOURCE_KINDS.items()},
+    AXIS_TAGS[1]: Buckets,
+}
 _KEY = "[key]"
 """Pydantic's mark for an error in a key of a mapping, not in its value."""
 
@@ -55,6 +59,8 @@ def _key_path(detail: ErrorDetails) -> KeyPath:
     path = detail["loc"]
     if path[:1] == ("source",) and path[1:2] and path[1] in _TAGS:
         path = path[:1] + path[2:]
+    if path[:1] == ("inputs",) and path[4:5] and path[4] in AXIS_TAGS:
+        path = path[:4] + path[5:]
     return path[:-1] if _is_about_key(detail) else path
 
 

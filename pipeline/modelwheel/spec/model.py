@@ -13,7 +13,6 @@ from pydantic import (
     AfterValidator,
     Field,
     PrivateAttr,
-    StrictBool,
     StrictFloat,
     StrictInt,
     StrictStr,
@@ -41,6 +40,7 @@ from .fields import (
     unique,
 )
 from .flags import FastMath, Flags, XlaFlags, flag_name
+from .interface import InputSection, Names, PrunedInputs, check_one_length
 from .names import (
     NAME_PATTERN,
     NAMESPACE_PATTERN,
@@ -282,28 +282,6 @@ class VerifySection(Section):
         return self.tolerance.model_copy(update=given)
 
 
-_Axis = Annotated[StrictInt, Field(ge=1, le=2**31 - 1)]
-
-
-def _check_shape(shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-    free = [axis for axis, length in enumerate(shape) if axis > 0 and length is None]
-    if free:
-        wrong = "only the first axis, the batch, may be null"
-        raise mistakes(Mistake(wrong, "Give the length of this axis", (axis,)) for axis in free)
-    return shape
-
-
-class InputSection(Section):
-    """What the model's signature leaves open about an input."""
-
-    shape: Annotated[
-        tuple[_Axis | None, ...], Field(max_length=8), AfterValidator(_check_shape)
-    ] = Field(
-        description="Length of every axis; null for the batch, which comes first.",
-        examples=[[None, 128]],
-    )
-
-
 def _check_target(name: str) -> str:
     if name not in LEVELS:
         raise mistake(f"'{name}' is not a known CPU level", suggest(name, LEVELS))
@@ -344,11 +322,19 @@ class Spec(Section):
     verify: VerifySection = Field(
         default_factory=VerifySection, description="Comparison with TensorFlow."
     )
-    inputs: Mapping[GivenName, InputSection] = Field(
+    names: Annotated[Names, Field(max_length=1024)] = Field(
+        default_factory=dict,
+        description="New names of inputs and outputs, by those in the model. Everything else in the spec and "
+        "in the wheel uses the new names.",
+        examples=[{"input_1": "image"}],
+    )
+    inputs: Annotated[Mapping[GivenName, InputSection], AfterValidator(check_one_length)] = Field(
         default_factory=dict, description="Shapes of inputs that have free axes, by name."
     )
-    allow_pruned_inputs: StrictBool = Field(
-        default=False, description="Accept inputs that no output depends on; they are ignored."
+    allow_pruned_inputs: PrunedInputs = Field(
+        default=False,
+        description="Accept inputs that no output depends on: `true` leaves them out, `keep` keeps them in the "
+        "interface and ignores their values.",
     )
     fast_math: FastMath = Field(
         default_factory=FastMath, description="Relaxations of IEEE arithmetic, all off by default."

@@ -52,6 +52,8 @@ class Comparison(BaseModel):
     rows: int
     rule: str
     """The rows and the batch sizes that they ran as (`7:4,1,1,1`)."""
+    length: int | None = None
+    """Of the inputs, if it is not the largest one of the model."""
     output: str
     absolute: float
     """Largest absolute error."""

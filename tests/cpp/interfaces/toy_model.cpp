@@ -52,7 +52,8 @@ const Tables tables = {levels, 0, "cheapest", nullptr, 0};
 // clang-format off
 const modelwheel_api api = {sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION, "toy", "1.0", "{}", 2, inputs, 3, outputs,
                             3, batch_sizes, 1, nullptr, 1, level_names, create, destroy, level, error, run,
-                            run_batch_size, set_batch_rule, set_batch_strategy, batch_rule, run_interruptible};
+                            run_batch_size, set_batch_rule, set_batch_strategy, batch_rule, run_interruptible,
+                            0, nullptr, nullptr, nullptr, run_length};
 // clang-format on
 
 }  // namespace modelwheel

@@ -57,7 +57,8 @@ const Tables tables = {levels, 1, "cheapest", nullptr, 0};
 // clang-format off
 const modelwheel_api api = {sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION, "affine", "1.0", "{}", 2, inputs, 2, outputs,
                             2, batch_sizes, 1, nullptr, 2, level_names, create, destroy, level, error, run,
-                            run_batch_size, set_batch_rule, set_batch_strategy, batch_rule, run_interruptible};
+                            run_batch_size, set_batch_rule, set_batch_strategy, batch_rule, run_interruptible,
+                            0, nullptr, nullptr, nullptr, run_length};
 // clang-format on
 
 }  // namespace modelwheel

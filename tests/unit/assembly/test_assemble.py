@@ -16,7 +16,7 @@ from modelwheel.assembly.assemble import Project, write_project_files
 from modelwheel.assembly.manifest import Manifest
 from modelwheel.compiler.freeze import GRAPH, SIGNATURE, FrozenSignature, FrozenTensor
 from modelwheel.compiler.reference import ARRAYS, SUMMARY, Reference
-from modelwheel.request import make_request
+from modelwheel.request import Extent, make_request
 from modelwheel.spec import load_spec
 from modelwheel.store.keys import action_key
 from modelwheel.store.records import Record
@@ -129,9 +129,9 @@ def project(steps: Steps, tmp_path: Path) -> Project:
         request=make_request(load_spec(tmp_path / "tiny.yaml"), platforms=PLATFORMS),
         tree_sha256="ab" * 32,
         provenance={"kind": "directory"},
-        frozen={size: steps.freeze(size) for size in SIZES},
+        frozen={Extent(size): steps.freeze(size) for size in SIZES},
         compiled={
-            (platform, level, size): steps.compile(platform, level, size)
+            (platform, level, Extent(size)): steps.compile(platform, level, size)
             for platform in PLATFORMS
             for level in LEVELS[platform]
             for size in SIZES
@@ -191,7 +191,7 @@ def test_sizes_variants_and_provenance(assembled: Path, platform: str) -> None:
     assert manifest.sizes.machine_code == CODE_BYTES * len(variants)
     assert manifest.sizes.saved_model == len(b"graph")
     assert [file.path for file in manifest.provenance.files] == ["saved_model.pb"]
-    assert manifest.provenance.graphs[4] == sha256(b"graph 4").hexdigest()
+    assert manifest.provenance.graphs["4"] == sha256(b"graph 4").hexdigest()
     assert manifest.model.license_files == ("licenses/TERMS",)
 
 

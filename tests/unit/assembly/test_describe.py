@@ -15,7 +15,7 @@ from modelwheel.compiler.freeze import FrozenSignature, FrozenTensor
 from modelwheel.compiler.reference import Reference
 from modelwheel.errors import UnsupportedModelError
 from modelwheel.platforms import PLATFORMS
-from modelwheel.request import make_request
+from modelwheel.request import Extent, make_request
 from modelwheel.spec import load_spec
 from tests.support.programs import matmul_program
 
@@ -55,7 +55,7 @@ def description(
     per_row = found.leading_per_row["y"] or 1
     regular = {size: tensor("y", size * per_row, 3) for size in sizes}
     frozen = {
-        size: FrozenSignature(
+        Extent(size): FrozenSignature(
             key="serving_default",
             batch=size if batched else None,
             inputs=(tensor("x", size, 4),),
@@ -66,7 +66,7 @@ def description(
         for size, output in {**regular, **(outputs or {})}.items()
     }
     programs = {
-        (level, size if batched else 1): matmul_program(size)
+        (level, Extent(size if batched else 1)): matmul_program(size)
         for level in ("x86-64", "x86-64-v3")
         for size in sizes
     }

@@ -386,3 +386,70 @@ def test_comparisons_that_show_nothing(
 def test_tolerances_at_their_bounds() -> None:
     expected = Expected(tolerances={"tolerance": (1.0, 0.1)}, rows=4096, ranges={"x": (0, 1e30)})
     assert check_signature(inspect_model(), expected) == []
+
+
+# --- names and lengths ----------------------------------------------------------------------------
+
+_TOKENS = tensor(name="tokens", dtype="int32", shape=[None, None])
+
+
+def _errors(inputs: list[dict[str, Any]], **expected: Any) -> list[Finding]:
+    found = inspect_model(inputs=inputs, outputs=[tensor(name="y"), tensor(name="z")])
+    return check_signature(found, Expected(**expected))
+
+
+def test_everything_else_uses_the_new_names() -> None:
+    names = {"tokens": "words", "y": "z", "z": "y"}
+    expected = {"shapes": {"words": (None, 4)}, "ranges": {"words": (0, 9)}, "outputs": ["y"]}
+    assert _errors([_TOKENS], names=names, **expected) == []
+
+
+@pytest.mark.parametrize(
+    ("expected", "text", "field"),
+    [
+        (
+            {"names": {"tokns": "words"}},
+            "names has 'tokns', which is not an input or output of the signature; did you mean 'tokens'?",
+            ("names", "tokns"),
+        ),
+        (
+            {"names": {"y": "z"}},
+            "the outputs 'z' and 'y' would both be called 'z'; choose another name",
+            ("names", "y"),
+        ),
+        (
+            {
+                "names": {"tokens": "words"},
+                "ranges": {"tokens": (0, 1)},
+                "shapes": {"words": (1, 4)},
+            },
+            (
+                "verify.ranges names 'tokens', which is not an input of the signature; names calls it "
+                "'words': use that name"
+            ),
+            ("verify", "ranges", "tokens"),
+        ),
+    ],
+)
+def test_wrong_names(expected: dict[str, Any], text: str, field: tuple[str, ...]) -> None:
+    found = _errors([_TOKENS], **{"shapes": {"tokens": (None, 4)}, **expected})
+    (error,) = [finding for finding in found if finding.severity == "error"]
+    assert (str(error), error.field) == (text, field)
+
+
+def test_an_axis_that_the_model_fixes_has_one_length() -> None:
+    fixed = tensor(name="x", shape=[None, 8])
+    shapes = {"shapes": {"x": (None, 8)}, "shorter_shapes": [{"x": (None, 4)}]}
+    (error,) = _errors([fixed], **shapes)
+    assert "input 'x' is given the shape [batch, 4], but the model declares [batch, 8]" in str(
+        error
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "pad", "fits"),
+    [("int8", -1, True), ("uint8", -1, False), ("int32", 0.5, False), ("float32", 0.5, True)],
+)
+def test_pads_are_values_of_the_type(dtype: str, pad: float, fits: bool) -> None:
+    found = _errors([tensor(name="x", dtype=dtype, shape=[None, 8])], pads={"x": pad})
+    assert [finding.code for finding in found] == ([] if fits else ["pad"])

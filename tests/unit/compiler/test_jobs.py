@@ -102,8 +102,8 @@ def test_flags_of_a_level_with_those_of_the_spec_last() -> None:
 
 
 def test_classes_differ_by_model_batch_size_and_level() -> None:
-    assert cpp_class("digits", 4, _V3) == "mw::digits_b4_x86_64_v3"
-    assert cpp_class("digits", None, LEVELS["armv8-a"]) == "mw::digits_armv8_a"
+    assert cpp_class("digits", "b4", _V3) == "mw::digits_b4_x86_64_v3"
+    assert cpp_class("digits", "b4_n16", LEVELS["armv8-a"]) == "mw::digits_b4_n16_armv8_a"
 
 
 _INSPECT = InspectRequest()

@@ -22,7 +22,8 @@ class Library:
     name, version, about = "digits", "1.0.0", "{}"
     inputs = (("x", np.dtype("float32"), (None, 2), 1, "x"), ("n 1", np.dtype("int32"), (None,), 1, "n_1"))
     outputs = (("y", np.dtype("float32"), (None, 2), 1, "y"),)
-    batch_sizes, batched, no_emulation_reason, levels = (1, 4), True, None, ("x86-64",)
+    batch_sizes, lengths, batched = (1, 4), (), True
+    no_emulation_reason, levels = None, ("x86-64",)
 
 class Evaluator:
     def __init__(self, library, level):

@@ -90,6 +90,9 @@ def test_every_value_of_a_full_spec_arrives() -> None:
     assert spec.verify.tolerance_of("other") == spec.verify.tolerance
     assert spec.verify.ranges == {"tracks": (-3.0, 3.5)}
     assert spec.inputs["tracks"].shape == (None, 100, 6)
+    assert spec.inputs["hits"].shape_at(32) == (None, 32)
+    assert (spec.inputs["hits"].buckets[1].pad, spec.allow_pruned_inputs) == (-1.0, "keep")
+    assert spec.names == {"in_1": "hits"}
     unset = {field for field in Spec.model_fields if field not in spec.model_fields_set}
     assert unset == set()
 

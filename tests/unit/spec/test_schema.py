@@ -18,7 +18,7 @@ KNOWN_BY_SCHEMA = (
     "unknown-key misspelt-key misplaced-key missing-model missing-name-and-version version-unquoted "
     "batch-size-duplicate batch-sizes-empty batch-size-out-of-range batch-sizes-not-a-list "
     "branch-as-pin short-commit archive-without-hash unknown-target strategy flag-with-shell "
-    "yes-for-true name-upper-case free-axis model-not-a-mapping"
+    "yes-for-true buckets name-upper-case free-axis model-not-a-mapping"
 )
 
 

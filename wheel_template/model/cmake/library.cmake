@@ -9,6 +9,7 @@ add_library(${MODEL_MODULE} SHARED
   src/cpu_level.cpp
   src/model.cpp
   src/sentence.cpp
+  src/staging.cpp
   src/weights.c
   "${MODEL_PLATFORM_DIR}/generated/model_tables.cpp"
   ${MODEL_OBJECTS}

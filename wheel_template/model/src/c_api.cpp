@@ -27,6 +27,8 @@ EXPORT(const modelwheel_tensor *, output)(size_t index) {
 
 EXPORT(size_t, num_batch_sizes)(void) { return api.num_batch_sizes; }
 EXPORT(const size_t *, batch_sizes)(void) { return api.batch_sizes; }
+EXPORT(size_t, num_lengths)(void) { return api.num_lengths; }
+EXPORT(const size_t *, lengths)(void) { return api.lengths; }
 EXPORT(int, batched)(void) { return api.batched; }
 EXPORT(const char *, no_emulation_reason)(void) { return api.no_emulation_reason; }
 
@@ -59,4 +61,8 @@ EXPORT(modelwheel_status, batch_rule)(modelwheel_model *model, size_t rows, char
 EXPORT(modelwheel_status, run_interruptible)(modelwheel_model *model, size_t rows, const void *const *inputs,
                                              void *const *outputs, modelwheel_interrupt interrupt, void *context) {
   return api.run_interruptible(model, rows, inputs, outputs, interrupt, context);
+}
+EXPORT(modelwheel_status, run_length)(modelwheel_model *model, size_t rows, size_t length, const void *const *inputs,
+                                      void *const *outputs, modelwheel_interrupt interrupt, void *context) {
+  return api.run_length(model, rows, length, inputs, outputs, interrupt, context);
 }

@@ -13,10 +13,12 @@
 #include "cpu_level.h"
 #include "program.h"
 #include "sentence.h"
+#include "staging.h"
 
 using modelwheel::api;
 using modelwheel::BatchPlanner;
 using modelwheel::BatchRule;
+using modelwheel::CallLengths;
 using modelwheel::Level;
 using modelwheel::Quoted;
 using modelwheel::Strategy;
@@ -28,6 +30,8 @@ struct modelwheel_model {
   char *arena;          // aligned; shared by all batch sizes, which run one after the other
   const void **inputs;  // buffers of the running variant
   void **outputs;
+  const Variant *variants;  // of the running length
+  CallLengths lengths;
   BatchPlanner planner;
   Strategy strategy;
   BatchRule *rules;
@@ -41,8 +45,6 @@ namespace {
 constexpr size_t aligned(size_t bytes) {
   return (bytes + MODELWHEEL_ALIGNMENT - 1) & ~size_t{MODELWHEEL_ALIGNMENT - 1};
 }
-
-bool is_aligned(const void *pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % MODELWHEEL_ALIGNMENT == 0; }
 
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
@@ -105,9 +107,14 @@ const Level *choose_level(const char *requested, char *error, size_t error_size)
   return level;
 }
 
+/// The variants of the largest length, which are all variants of models without lengths.
+const Variant *largest_variants(const Level &level) {
+  return level.variants + (api.num_lengths == 0 ? 0 : (api.num_lengths - 1) * api.num_batch_sizes);
+}
+
 size_t arena_bytes(const Level &level) {
   size_t bytes = 0;
-  for (size_t i = 0; i < api.num_batch_sizes; ++i)
+  for (size_t i = 0; i < api.num_batch_sizes * (api.num_lengths == 0 ? 1 : api.num_lengths); ++i)
     if (level.variants[i].arena_bytes > bytes) bytes = level.variants[i].arena_bytes;
   return aligned(bytes);
 }
@@ -159,55 +166,28 @@ modelwheel_status apply_defaults(modelwheel_model *model) {
 
 // --- running ----------------------------------------------------------------------------------------------
 
-/// Fills the input pointers of one chunk: the caller's memory where it can be used in place, else a copy.
-void bind_inputs(modelwheel_model *model, const Variant &variant, size_t done, size_t rows, const void *const *inputs) {
-  for (size_t i = 0; i < api.num_inputs; ++i) {
-    const modelwheel_tensor &tensor = api.inputs[i];
-    const bool batched = tensor.leading_per_row != 0;
-    const size_t given = batched ? rows * tensor.row_bytes : tensor.row_bytes;
-    const size_t wanted = batched ? variant.batch_size * tensor.row_bytes : tensor.row_bytes;
-    const char *source = static_cast<const char *>(inputs[i]) + (batched ? done * tensor.row_bytes : 0);
-    if (given == wanted && is_aligned(source)) {
-      model->inputs[i] = source;
-      continue;
-    }
-    char *staging = model->arena + variant.input_staging[i];
-    if (given != 0) std::memcpy(staging, source, given);
-    std::memset(staging + given, 0, wanted - given);
-    model->inputs[i] = staging;
+/// Decides which compiled length serves arrays of `length`; 0 stands for the largest.
+void choose_length(modelwheel_model *model, size_t length) {
+  if (length == 0 || api.num_lengths == 0) {
+    const size_t largest = api.num_lengths == 0 ? 0 : api.lengths[api.num_lengths - 1];
+    model->lengths = {largest, largest};
+    model->variants = largest_variants(*model->level);
+    return;
   }
-}
-
-/// Where the chunk's rows of output `i` belong in the caller's memory.
-char *destination(const modelwheel_tensor &tensor, size_t done, void *output) {
-  return static_cast<char *>(output) + (tensor.leading_per_row != 0 ? done * tensor.row_bytes : 0);
-}
-
-void bind_outputs(modelwheel_model *model, const Variant &variant, size_t done, size_t rows, void *const *outputs) {
-  for (size_t i = 0; i < api.num_outputs; ++i) {
-    char *target = destination(api.outputs[i], done, outputs[i]);
-    const bool in_place = rows == variant.batch_size && is_aligned(target);
-    model->outputs[i] = in_place ? target : model->arena + variant.output_staging[i];
-  }
-}
-
-void copy_staged_outputs(modelwheel_model *model, size_t done, size_t rows, void *const *outputs) {
-  for (size_t i = 0; i < api.num_outputs; ++i) {
-    const modelwheel_tensor &tensor = api.outputs[i];
-    char *target = destination(tensor, done, outputs[i]);
-    const size_t bytes = tensor.leading_per_row != 0 ? rows * tensor.row_bytes : tensor.row_bytes;
-    if (model->outputs[i] != target && bytes != 0) std::memcpy(target, model->outputs[i], bytes);
-  }
+  const size_t index = modelwheel::find_length(length);
+  model->lengths = {length, api.lengths[index]};
+  model->variants = model->level->variants + index * api.num_batch_sizes;
 }
 
 /// Runs `rows` <= variant.batch_size rows, which begin after `done` rows in the buffers.
 modelwheel_status run_chunk(modelwheel_model *model, const Variant &variant, size_t done, size_t rows,
                             const void *const *inputs, void *const *outputs) {
-  bind_inputs(model, variant, done, rows, inputs);
-  bind_outputs(model, variant, done, rows, outputs);
+  const modelwheel::Chunk chunk{variant, model->lengths, model->arena, done, rows};
+  bind_inputs(chunk, inputs, model->inputs);
+  bind_outputs(chunk, outputs, model->outputs);
   if (!variant.run(model->inputs, model->outputs, model->arena))
     return fail(model, MODELWHEEL_INTERNAL, "a compiled kernel of %s reported a failure", api.name);
-  copy_staged_outputs(model, done, rows, outputs);
+  copy_staged_outputs(chunk, model->outputs, outputs);
   return MODELWHEEL_OK;
 }
 
@@ -285,6 +265,15 @@ modelwheel_status check_rows(modelwheel_model *model, size_t rows) {
   return MODELWHEEL_OK;
 }
 
+modelwheel_status check_length(modelwheel_model *model, size_t length) {
+  if (api.num_lengths == 0 ? length == 0 : length != 0 && modelwheel::find_length(length) != api.num_lengths)
+    return MODELWHEEL_OK;
+  if (api.num_lengths == 0)
+    return fail(model, MODELWHEEL_INVALID_ARGUMENT, "%s has fixed lengths: pass 0 as the length", api.name);
+  return fail(model, MODELWHEEL_INVALID_ARGUMENT, "%s takes lengths from 1 to %zu, got %zu", api.name,
+              api.lengths[api.num_lengths - 1], length);
+}
+
 modelwheel_status check_buffers(modelwheel_model *model, const void *const *inputs, void *const *outputs) {
   for (size_t i = 0; i < api.num_inputs; ++i)
     if (inputs == nullptr || (inputs[i] == nullptr && api.inputs[i].row_bytes != 0))
@@ -342,7 +331,7 @@ modelwheel_status create(const char *level_name, modelwheel_model **model, char 
   modelwheel_model *made = nullptr;
   modelwheel_status status = MODELWHEEL_OUT_OF_MEMORY;
   if (costs != nullptr) {
-    for (size_t i = 0; i < api.num_batch_sizes; ++i) costs[i] = chosen->variants[i].cost;
+    for (size_t i = 0; i < api.num_batch_sizes; ++i) costs[i] = largest_variants(*chosen)[i].cost;
     const size_t plan_size = BatchPlanner::table_size(api.batch_sizes, costs, api.num_batch_sizes);
     made = allocate(*chosen, plan_size);
     if (made != nullptr && plan_batches(made, costs, plan_size)) {
@@ -379,15 +368,23 @@ modelwheel_status run(modelwheel_model *model, size_t rows, const void *const *i
 
 modelwheel_status run_interruptible(modelwheel_model *model, size_t rows, const void *const *inputs,
                                     void *const *outputs, modelwheel_interrupt interrupt, void *context) {
+  const size_t largest = api.num_lengths == 0 ? 0 : api.lengths[api.num_lengths - 1];
+  return run_length(model, rows, largest, inputs, outputs, interrupt, context);
+}
+
+modelwheel_status run_length(modelwheel_model *model, size_t rows, size_t length, const void *const *inputs,
+                             void *const *outputs, modelwheel_interrupt interrupt, void *context) {
   if (model == nullptr) return MODELWHEEL_INVALID_ARGUMENT;
-  modelwheel_status status = check_rows(model, rows);
+  modelwheel_status status = check_length(model, length);
+  if (status == MODELWHEEL_OK) status = check_rows(model, rows);
   if (status != MODELWHEEL_OK || rows == 0) return status;
   status = check_buffers(model, inputs, outputs);
+  choose_length(model, length);
   size_t done = 0;
   for (Composition composition(model, rows); status == MODELWHEEL_OK && !composition.done();) {
     if (interrupt != nullptr && done != 0 && interrupt(context) != 0)
       return fail(model, MODELWHEEL_INTERRUPTED, "the evaluation of %zu rows was interrupted", rows);
-    const Variant &variant = model->level->variants[composition.next()];
+    const Variant &variant = model->variants[composition.next()];
     const size_t left = rows - done;
     const size_t chunk = variant.batch_size < left ? variant.batch_size : left;
     status = run_chunk(model, variant, done, chunk, inputs, outputs);
@@ -404,7 +401,8 @@ modelwheel_status run_batch_size(modelwheel_model *model, size_t batch_size, con
     return fail(model, MODELWHEEL_INVALID_ARGUMENT, "%s was not compiled for batch size %zu", api.name, batch_size);
   const modelwheel_status status = check_buffers(model, inputs, outputs);
   if (status != MODELWHEEL_OK) return status;
-  return run_chunk(model, model->level->variants[index], 0, batch_size, inputs, outputs);
+  choose_length(model, 0);
+  return run_chunk(model, model->variants[index], 0, batch_size, inputs, outputs);
 }
 
 modelwheel_status set_batch_rule(modelwheel_model *model, const char *text) {

@@ -16,6 +16,8 @@ modelwheel_status set_batch_rule(modelwheel_model *model, const char *rule);
 modelwheel_status set_batch_strategy(modelwheel_model *model, const char *strategy);
 modelwheel_status run_interruptible(modelwheel_model *model, size_t rows, const void *const *inputs,
                                     void *const *outputs, modelwheel_interrupt interrupt, void *context);
+modelwheel_status run_length(modelwheel_model *model, size_t rows, size_t length, const void *const *inputs,
+                             void *const *outputs, modelwheel_interrupt interrupt, void *context);
 modelwheel_status batch_rule(modelwheel_model *model, size_t rows, char *text, size_t size, size_t *length);
 
 }  // namespace modelwheel

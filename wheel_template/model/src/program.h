@@ -11,6 +11,9 @@
 
 namespace modelwheel {
 
+/// In a table of staging offsets: an input that the code does not take.
+inline constexpr std::size_t ignored_input = SIZE_MAX;
+
 /// One batch size compiled for one CPU level.
 struct Variant {
   std::size_t batch_size;
@@ -26,7 +29,7 @@ struct Variant {
   bool (*run)(const void *const *inputs, void *const *outputs, char *arena);
 };
 
-/// One CPU level; `variants` has one element for each batch size, ascending.
+/// One CPU level; `variants` has one element for each batch size, ascending, and this for each length, ascending.
 struct Level {
   const char *name;
   const Variant *variants;
@@ -51,6 +54,8 @@ struct Tables {
   /// The batch rules of the spec, in the form of modelwheel_api::set_batch_rule.
   const char *const *rules;
   std::size_t num_rules;
+  /// For each input the element that it is padded with, null where it has no lengths; null for models without lengths.
+  const void *const *pads = nullptr;
 };
 
 extern const Tables tables;

@@ -72,7 +72,7 @@ def test_selftest_judges_a_reference(package, model, samples, tmp_path, wrong):
     arrays = {f"in/{name}": array for name, array in samples[-1].inputs.items()}
     for sample in samples:
         for name, array in as_dict(package, model.predict(sample.inputs)).items():
-            arrays[f"out/{sample.rows}/{name}"] = array
+            arrays[f"out/{sample.case}/{name}"] = array
     if wrong:
         key = next(key for key, array in arrays.items() if key.startswith("out/") and array.size)
         worse = ~arrays[key] if arrays[key].dtype == bool else arrays[key] * 2 + 1

@@ -79,7 +79,8 @@ def _check_library(wheel: OpenedWheel, binary: Binary, code: Code) -> Iterator[G
     manifest = wheel.manifest
     if manifest is None:
         return
-    levels, sizes = manifest.levels, manifest.batching.sizes
+    levels = manifest.levels
+    sizes = manifest.batching.sizes * max(1, len(manifest.signature.lengths))
     entries = find_entries(binary.image, levels, sizes)
     for level in levels:
         # Without its table a level's code would look unreachable, be held to the baseline, and give

@@ -39,7 +39,14 @@ class Entry:
 
 
 def find_entries(image: Image, levels: Sequence[str], batch_sizes: Sequence[int]) -> list[Entry]:
-    """Finds the functions of every level; a level without a complete table has none."""
+    """Finds the functions of every level; a level without a complete table has none.
+
+    Args:
+        image: The library.
+        levels: The names of its levels.
+        batch_sizes: Those of a level's variants, in the order of the table: ascending, and repeated for
+            each length.
+    """
     entries = []
     to_variants = LAYOUT["offsetof(Level, variants)"] - LAYOUT["offsetof(Level, name)"]
     for slot, target in image.pointers.items():
@@ -57,8 +64,7 @@ def find_entries(image: Image, levels: Sequence[str], batch_sizes: Sequence[int]
 def _read_variants(
     image: Image, level: str, address: int, batch_sizes: Sequence[int]
 ) -> Iterator[Entry]:
-    # codegen writes variants by ascending batch size.
-    for index, size in enumerate(sorted(batch_sizes)):
+    for index, size in enumerate(batch_sizes):
         start = address + index * LAYOUT["sizeof(Variant)"]
         stored = image.read(start + LAYOUT["offsetof(Variant, batch_size)"], _SIZE_BYTES)
         slot = start + LAYOUT["offsetof(Variant, run)"]

@@ -21,24 +21,28 @@ from .frozen import FrozenGraph, freeze_graph
 def run(job: FreezeJob) -> None:
     """Writes the graph, its tf2xla Config and its signature."""
     request, out = job.request, job.out
-    reading = request.reading
-    loaded = formats.of(reading).load(job.inputs.model, reading, request.signature)
+    loaded = formats.load(job.inputs.model, request.reading, request.signature, request.names)
     shapes = static_shapes(loaded.info, request.shapes, request.batch)
     frozen = freeze_graph(loaded.graph(shapes), shapes)
     if frozen.pruned and not request.allow_pruned_inputs:
         raise UnsupportedModelError(
             f"no output depends on the input {' or '.join(map(repr, frozen.pruned))}; set "
-            "allow_pruned_inputs: true to leave out of the compiled model what it does not use"
+            "allow_pruned_inputs: true to leave out of the compiled model what it does not use, or "
+            "allow_pruned_inputs: keep to keep it in the interface and ignore its values"
         )
     batched = batched_inputs(loaded.info, request.shapes)
     specs = {t.name: tf.TensorSpec(shapes[t.name], t.dtype) for t in loaded.info.inputs}
+    keep = request.allow_pruned_inputs == "keep"
+    kept = [t.name for t in loaded.info.inputs if keep or t.name in frozen.feeds]
+    inputs = _describe({name: specs[name] for name in kept})
     signature = FrozenSignature(
         key=loaded.info.key,
         batch=request.batch,
-        inputs=_describe({name: specs[name] for name in frozen.feeds}),
+        inputs=tuple(tensor for tensor in inputs if tensor.name in frozen.feeds),
         outputs=_describe(frozen.outputs),
-        batched_inputs=tuple(name for name in frozen.feeds if name in batched),
+        batched_inputs=tuple(name for name in kept if name in batched),
         pruned_inputs=frozen.pruned,
+        ignored_inputs=tuple(tensor for tensor in inputs if tensor.name not in frozen.feeds),
     )
     _write(out / GRAPH, frozen.graph_def)
     _write(out / CONFIG, _config(frozen, signature))

@@ -15,6 +15,7 @@ from ..shapes import batched_inputs, static_shapes
 from . import formats
 from .drawn_inputs import draw_inputs
 from .formats.base import Arrays, LoadedModel
+from .lengths import Lengths, tested_lengths
 from .messages import without_node_markup
 from .rows import Evaluate, Rows, check_rows, find_difference
 
@@ -22,14 +23,16 @@ from .rows import Evaluate, Rows, check_rows, find_difference
 def run(job: ReferenceJob) -> None:
     """Writes the arrays and the summary."""
     request = job.request
-    reading = request.reading
-    loaded = formats.of(reading).load(job.inputs.model, reading, request.signature)
+    loaded = formats.load(job.inputs.model, request.reading, request.signature, request.names)
     batched = batched_inputs(loaded.info, request.shapes)
     if batched:
         given, outputs, summary = _evaluate_rows(loaded, batched, request)
     else:
         given, outputs, summary = _evaluate_once(loaded, request)
     arrays = {f"in/{name}": values for name, values in given.items()}
+    if request.lengths:
+        shorter, summary = _evaluate_lengths(_evaluator(loaded), given, summary, request)
+        arrays |= shorter
     for rows in summary.rows:
         arrays |= {f"out/{rows}/{name}": values for name, values in outputs[rows].items()}
     storable: dict[str, Any] = {name: _storable(values) for name, values in arrays.items()}
@@ -79,6 +82,29 @@ def _evaluate_rows(
         rows=sizes if verdict.reason else tuple(sorted(outputs)),
     )
     return rows.arrays, outputs, summary
+
+
+def _evaluate_lengths(
+    evaluate: Evaluate, given: Arrays, summary: Reference, request: ReferenceRequest
+) -> tuple[dict[str, np.ndarray[Any, Any]], Reference]:
+    """The outputs for shorter inputs, at every batch size, and the summary with what these showed."""
+    lengths = Lengths(evaluate, request.padded, summary.leading_per_row)
+    sizes = request.batch_sizes or (1,)
+    extents = lengths.test(_first_rows(given, summary, sizes[-1]), request.lengths, sizes[-1])
+    shorter = [n for n in tested_lengths(request.lengths) if n != request.lengths[-1]]
+    arrays = {
+        f"out/{rows}x{n}/{name}": values
+        for n in shorter
+        for rows in sizes
+        for name, values in lengths.evaluate(_first_rows(given, summary, rows), n).items()
+    }
+    update = {"lengths": tuple(shorter), "length_rows": sizes, "extents": extents}
+    return arrays, summary.model_copy(update=update)
+
+
+def _first_rows(given: Arrays, summary: Reference, rows: int) -> Arrays:
+    batched = summary.batched_inputs
+    return {name: a[:rows] if name in batched else a for name, a in given.items()}
 
 
 def _evaluator(loaded: LoadedModel) -> Evaluate:

@@ -5,7 +5,7 @@ A step is a pure function of its inputs: its key is a hash of them, its result a
 In order:
 
     inspect -> reference -----------------------------------------> project -> wheel -> verify
-            -> freeze -> compile (each platform, level, size) ---->   |          (runtime) ->
+            -> freeze -> compile (each platform, level, extent) ---->   |          (runtime) ->
                                                                       -> sdist
 """
 
@@ -42,10 +42,10 @@ def steps_of(
     return (
         InspectStep(request, tree),
         ReferenceStep(request, tree),
-        *(FreezeStep(request, tree, size) for size in request.batch_sizes),
+        *(FreezeStep(request, tree, extent) for extent in request.extents),
         *(
-            CompileStep(request, tree, size, level, platform)
-            for platform, level, size in request.variants
+            CompileStep(request, tree, extent, level, platform)
+            for platform, level, extent in request.variants
         ),
         ProjectStep(request, tree, provenance),
         *last[goal],

@@ -41,7 +41,7 @@ class ProjectStep(ModelStep, LocalStep):
     def needs(self) -> tuple[str, ...]:
         name, request = self.request.name, self.request
         return (
-            *(f"{name}/freeze/b{size}" for size in request.batch_sizes),
+            *(f"{name}/freeze/{extent}" for extent in request.extents),
             *(compile_name(request, *variant) for variant in request.variants),
             f"{name}/reference",
         )
@@ -55,12 +55,12 @@ class ProjectStep(ModelStep, LocalStep):
             request=request,
             tree_sha256=self.tree,
             provenance=self.provenance,
-            frozen={size: records[f"{name}/freeze/b{size}"] for size in request.batch_sizes},
+            frozen={extent: records[f"{name}/freeze/{extent}"] for extent in request.extents},
             compiled={
-                (platform.name, level.name, size): records[
-                    compile_name(request, platform, level, size)
+                (platform.name, level.name, extent): records[
+                    compile_name(request, platform, level, extent)
                 ]
-                for platform, level, size in request.variants
+                for platform, level, extent in request.variants
             },
             reference=records[f"{name}/reference"],
             store=store,

@@ -16,16 +16,18 @@ from ...compiler.jobs import (
     FreezeRequest,
     InspectRequest,
     Job,
+    Padding,
     ReferenceRequest,
     cpp_class,
 )
 from ...compiler.readings import Reading, reading_of
 from ...compiler.reference import default_rows
+from ...compiler.renames import rename
 from ...compiler.shapes import batched_inputs
 from ...levels import Level
 from ...limits import Limits
 from ...platforms import Platform
-from ...request import Request
+from ...request import Extent, Request
 from ...spec.model import VerifySection
 from ...spec.reading.read import read_document
 from ...store.keys import action_key
@@ -89,7 +91,14 @@ class InspectStep(ModelStep, JobStep):
         request, spec = self.request, self.request.spec
         expected = check.Expected(
             signature=spec.model.serving_key,
+            names=spec.names,
             shapes=request.shapes,
+            shorter_shapes=[request.shapes_at(n) for n in request.lengths[:-1]],
+            pads={
+                name: axis.pad
+                for name, section in spec.inputs.items()
+                for axis in section.buckets.values()
+            },
             batch_sizes=spec.compilation.batch_sizes,
             rules=request.rules,
             emulate=spec.batching.emulate,
@@ -129,7 +138,10 @@ class _AfterInspect(ModelStep, JobStep):
         """Whether the signature, which has passed the check, has a batch axis."""
         found = read_inspection(store, records[self.needs[0]])
         signature = found.signature(self.request.spec.model.serving_key)
-        return signature is not None and bool(batched_inputs(signature, self.request.shapes))
+        if signature is None:
+            return False
+        renamed = rename(signature, self.request.spec.names)
+        return bool(batched_inputs(renamed, self.request.shapes))
 
     def key(self, store: Store, records: Records) -> str:
         request = self._job_request(store, records)
@@ -146,22 +158,23 @@ class _AfterInspect(ModelStep, JobStep):
 
 @dataclass(frozen=True)
 class FreezeStep(_AfterInspect):
-    """Freezes the signature at one batch size."""
+    """Freezes the signature at one batch size and length."""
 
-    batch_size: int
+    extent: Extent
     kind = "freeze"
 
     @property
     def name(self) -> str:
-        return f"{self.request.name}/freeze/b{self.batch_size}"
+        return f"{self.request.name}/freeze/{self.extent}"
 
     def _job_request(self, store: Store, records: Records) -> FreezeRequest:
         spec = self.request.spec
         return FreezeRequest(
             reading=self.reading,
             signature=spec.model.serving_key,
-            batch=self.batch_size if self.is_batched(store, records) else None,
-            shapes=self.request.shapes,
+            batch=self.extent.batch if self.is_batched(store, records) else None,
+            names=spec.names,
+            shapes=self.request.shapes_at(self.extent.length),
             allow_pruned_inputs=spec.allow_pruned_inputs,
         )
 
@@ -183,7 +196,14 @@ class ReferenceStep(_AfterInspect):
             rows=(*default_rows(sizes), spec.verify.rows) if batched else (),
             seed=spec.verify.seed,
             ranges=dict(spec.verify.ranges),
+            names=spec.names,
             shapes=self.request.shapes,
+            lengths=self.request.lengths,
+            padded={
+                name: Padding(axes=tuple(section.buckets), value=axis.pad)
+                for name, section in spec.inputs.items()
+                for axis in section.buckets.values()
+            },
         )
 
 
@@ -191,18 +211,18 @@ class ReferenceStep(_AfterInspect):
 class CompileStep(ModelStep, JobStep):
     """Compiles one frozen graph for one CPU level of one platform."""
 
-    batch_size: int
+    extent: Extent
     level: Level
     platform: Platform
     kind = "compile"
 
     @property
     def name(self) -> str:
-        return compile_name(self.request, self.platform, self.level, self.batch_size)
+        return compile_name(self.request, self.platform, self.level, self.extent)
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return (f"{self.request.name}/freeze/b{self.batch_size}",)
+        return (f"{self.request.name}/freeze/{self.extent}",)
 
     def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
         frozen = records[self.needs[0]].files
@@ -217,11 +237,11 @@ class CompileStep(ModelStep, JobStep):
         return self._job_request().job(frozen, out)
 
     def _job_request(self) -> CompileRequest:
-        name = cpp_class(self.request.spec.identifier, self.batch_size, self.level)
+        name = cpp_class(self.request.spec.identifier, str(self.extent), self.level)
         flags = compiler_flags(self.request.spec, self.level)
         return CompileRequest.at(self.platform, self.level, name, flags)
 
 
-def compile_name(request: Request, platform: Platform, level: Level, size: int) -> str:
+def compile_name(request: Request, platform: Platform, level: Level, extent: Extent) -> str:
     """The name of a compile step."""
-    return f"{request.name}/{platform.name}/{level.name}/b{size}"
+    return f"{request.name}/{platform.name}/{level.name}/{extent}"

@@ -14,8 +14,10 @@
 #include "bindings/arrays.h"
 #include "bindings/gil.h"
 #include "bindings/instance_pool.h"
+#include "bindings/lengths.h"
 #include "modelwheel/abi.h"
 #include "modelwheel/instance.hpp"
+#include "modelwheel/lengths.hpp"
 
 namespace modelwheel {
 
@@ -25,7 +27,7 @@ namespace py = pybind11;
 /// thread that it does not have.
 class Evaluator {
  public:
-  Evaluator(const modelwheel_api &api, const char *level) : api_(api), pool_(api_, level) {
+  Evaluator(const modelwheel_api &api, const char *level) : api_(api), pool_(api_, level), lengths_(api) {
     for (std::size_t i = 0; i < api_.num_outputs; ++i) dtypes_.emplace_back(numpy_name(api_.outputs[i].dtype));
   }
 
@@ -33,20 +35,23 @@ class Evaluator {
 
   /// One array for each input, in order; returns one new array for each output.
   py::tuple run(const py::object &arrays) {
-    const std::vector<py::array> inputs = checked_inputs(arrays);
+    const py::tuple given = checked_tuple(arrays);
+    const std::size_t length = length_of(api_, lengths_, given);
+    const std::vector<py::array> inputs = checked_inputs(given, length);
     const std::size_t rows = common_rows(inputs);
     if (rows == 0) require_growing_outputs();
 
+    const TensorsAt tensors(api_.outputs, api_.num_outputs, lengths_.outputs, length);
     py::tuple outputs(api_.num_outputs);
     std::vector<const void *> sources;
     std::vector<void *> targets;
     for (const py::array &input : inputs) sources.push_back(input.data());
     for (std::size_t i = 0; i < api_.num_outputs; ++i) {
-      py::array output = new_output(api_.name, api_.outputs[i], dtypes_[i], rows);
+      py::array output = new_output(api_.name, tensors[i], dtypes_[i], rows);
       targets.push_back(output.mutable_data());
       outputs[i] = std::move(output);
     }
-    evaluate(rows, sources.data(), targets.data());
+    evaluate(rows, length, sources.data(), targets.data());
     return outputs;
   }
 
@@ -76,21 +81,23 @@ class Evaluator {
  private:
   std::string subject(const char *what) const { return std::string(api_.name) + ": " + what; }
 
-  void evaluate(std::size_t rows, const void *const *sources, void *const *targets) {
+  void evaluate(std::size_t rows, std::size_t length, const void *const *sources, void *const *targets) {
     const InstancePool::Loan model = pool_.lend();
     bool raised = false;
     modelwheel_status status;
     {
       WithoutGil others_may_run;
       Signals signals(others_may_run);
-      status = api_.run_interruptible(model.get(), rows, sources, targets, Signals::poll, &signals);
+      status = length == 0 ? api_.run_interruptible(model.get(), rows, sources, targets, Signals::poll, &signals)
+                           : api_.run_length(model.get(), rows, length, sources, targets, Signals::poll, &signals);
       raised = signals.raised();
     }
     if (raised) throw py::error_already_set();
     check(api_, model.get(), status);
   }
 
-  std::vector<py::array> checked_inputs(const py::object &arrays) const {
+  /// One object for each input.
+  py::tuple checked_tuple(const py::object &arrays) const {
     if (!py::isinstance<py::tuple>(arrays))
       raise(PyExc_TypeError, subject("run() takes a tuple of NumPy arrays, got ") + type_name(arrays));
     const auto given = py::reinterpret_borrow<py::tuple>(arrays);
@@ -98,9 +105,13 @@ class Evaluator {
       raise(PyExc_TypeError, subject("expected ") + std::to_string(api_.num_inputs) +
                                  (api_.num_inputs == 1 ? " input" : " inputs") + ", got " +
                                  std::to_string(given.size()));
+    return given;
+  }
+
+  std::vector<py::array> checked_inputs(const py::tuple &given, std::size_t length) const {
+    const TensorsAt tensors(api_.inputs, api_.num_inputs, lengths_.inputs, length);
     std::vector<py::array> inputs;
-    for (std::size_t i = 0; i < api_.num_inputs; ++i)
-      inputs.push_back(checked_input(api_.name, api_.inputs[i], given[i]));
+    for (std::size_t i = 0; i < api_.num_inputs; ++i) inputs.push_back(checked_input(api_.name, tensors[i], given[i]));
     return inputs;
   }
 
@@ -131,6 +142,7 @@ class Evaluator {
 
   const modelwheel_api &api_;
   InstancePool pool_;
+  LengthTable lengths_;
   std::vector<py::dtype> dtypes_;  // of the outputs
 };
 

@@ -13,6 +13,7 @@
 #include "bindings/arrays.h"
 #include "bindings/evaluator.h"
 #include "modelwheel/abi.h"
+#include "modelwheel/lengths.hpp"
 
 namespace modelwheel {
 
@@ -40,12 +41,15 @@ inline bool require_interpreter() {
 }
 
 /// The fields of TensorSpec in _model.py, and the name as an identifier, for each tensor.
-inline py::tuple describe(const modelwheel_tensor *tensors, std::size_t count) {
+inline py::tuple describe(const modelwheel_tensor *tensors, std::size_t count,
+                          const modelwheel_extent *const *extents) {
   py::tuple described(count);
   for (std::size_t i = 0; i < count; ++i) {
     py::tuple shape(tensors[i].rank);
-    for (std::size_t axis = 0; axis < tensors[i].rank; ++axis)
-      shape[axis] = tensors[i].shape[axis] < 0 ? py::object(py::none()) : py::int_(tensors[i].shape[axis]);
+    for (std::size_t axis = 0; axis < tensors[i].rank; ++axis) {
+      const bool varies = tensors[i].shape[axis] < 0 || (extents != nullptr && extents[i][axis].per_length != 0);
+      shape[axis] = varies ? py::object(py::none()) : py::int_(tensors[i].shape[axis]);
+    }
     described[i] = py::make_tuple(tensors[i].name, py::dtype(numpy_name(tensors[i].dtype)), shape,
                                   tensors[i].leading_per_row, tensors[i].c_name);
   }
@@ -103,9 +107,20 @@ inline void register_library(py::module_ &module) {
       .def_property_readonly("version", [](const Library &self) { return self.api->version; })
       .def_property_readonly("about", [](const Library &self) { return self.api->about; })
       .def_property_readonly("inputs",
-                             [](const Library &self) { return describe(self.api->inputs, self.api->num_inputs); })
+                             [](const Library &self) {
+                               const LengthTable lengths(*self.api);
+                               return describe(self.api->inputs, self.api->num_inputs, lengths.inputs);
+                             })
       .def_property_readonly("outputs",
-                             [](const Library &self) { return describe(self.api->outputs, self.api->num_outputs); })
+                             [](const Library &self) {
+                               const LengthTable lengths(*self.api);
+                               return describe(self.api->outputs, self.api->num_outputs, lengths.outputs);
+                             })
+      .def_property_readonly("lengths",
+                             [](const Library &self) {
+                               const LengthTable lengths(*self.api);
+                               return to_tuple(lengths.values, lengths.count);
+                             })
       .def_property_readonly(
           "batch_sizes", [](const Library &self) { return to_tuple(self.api->batch_sizes, self.api->num_batch_sizes); })
       .def_property_readonly("batched", [](const Library &self) { return self.api->batched != 0; })

@@ -73,6 +73,13 @@ typedef struct modelwheel_tensor {
   size_t row_bytes;    /* row_elements * item_bytes */
 } modelwheel_tensor;
 
+/* The extent of one axis at a length: fixed + per_length * length. For axis 0 of a tensor that grows with the batch it
+ * is the extent for each row. */
+typedef struct modelwheel_extent {
+  size_t fixed;
+  size_t per_length;
+} modelwheel_extent;
+
 /* An instance: the memory that one evaluation at a time needs, and its batch rules. */
 typedef struct modelwheel_model modelwheel_model;
 
@@ -140,6 +147,19 @@ typedef struct modelwheel_api {
    * MODELWHEEL_INTERRUPTED once that returns anything but 0. */
   modelwheel_status (*run_interruptible)(modelwheel_model *model, size_t rows, const void *const *inputs,
                                          void *const *outputs, modelwheel_interrupt interrupt, void *context);
+
+  /* A model whose inputs may have several lengths has code for each of these, ascending; `shape`, `row_elements` and
+   * `row_bytes` of its tensors are those of the largest, with which run and run_batch_size work. 0 for other models,
+   * whose next members are null. */
+  size_t num_lengths;
+  const size_t *lengths;
+  /* For each input and each output, one extent for each axis. */
+  const modelwheel_extent *const *input_extents;
+  const modelwheel_extent *const *output_extents;
+  /* The same as run_interruptible for arrays of a length from 1 to the largest: inputs are padded to the next compiled
+   * length, and outputs cut to their extents at `length`. Without lengths, `length` must be 0. */
+  modelwheel_status (*run_length)(modelwheel_model *model, size_t rows, size_t length, const void *const *inputs,
+                                  void *const *outputs, modelwheel_interrupt interrupt, void *context);
 } modelwheel_api;
 
 #ifdef __cplusplus

@@ -17,6 +17,7 @@
 #include "modelwheel/abi.h"
 #include "modelwheel/buffer.hpp"
 #include "modelwheel/instance.hpp"
+#include "modelwheel/lengths.hpp"
 
 namespace modelwheel {
 
@@ -50,6 +51,26 @@ class Model {
                       std::initializer_list<OutputBuffer> outputs) {
     bind(batch_size, inputs, outputs);
     check(api_->run_batch_size(instance_.get(), batch_size, inputs_.data(), outputs_.data()));
+  }
+
+  /// Compiled lengths, ascending; empty for most models, whose shapes have one length.
+  Span<const std::size_t> lengths() const {
+    const LengthTable table(*api_);
+    return {table.values, table.count};
+  }
+
+  /// The same as run for arrays of a length from 1 to the largest, to which `run` itself keeps: inputs are padded to
+  /// the next compiled length, outputs are cut to theirs.
+  void run_length(std::size_t rows, std::size_t length, std::initializer_list<InputBuffer> inputs,
+                  std::initializer_list<OutputBuffer> outputs) {
+    const LengthTable table(*api_);
+    if (length < 1 || length > table.largest())
+      throw Error(name() + ": got the length " + std::to_string(length) +
+                  (table.count == 0 ? ", but its shapes are fixed"
+                                    : "; lengths from 1 to " + std::to_string(table.largest()) + " were compiled"));
+    bind("input", rows, TensorsAt(api_->inputs, api_->num_inputs, table.inputs, length), inputs, inputs_);
+    bind("output", rows, TensorsAt(api_->outputs, api_->num_outputs, table.outputs, length), outputs, outputs_);
+    check(api_->run_length(instance_.get(), rows, length, inputs_.data(), outputs_.data(), nullptr, nullptr));
   }
 
   /// How `rows` rows are composed of compiled batch sizes, e.g. "7:4,2,1".
@@ -96,12 +117,12 @@ class Model {
     bind("output", rows, this->outputs(), outputs, outputs_);
   }
 
-  template <class Void>
-  void bind(const char *kind, std::size_t rows, Span<const modelwheel_tensor> tensors,
-            std::initializer_list<Buffer<Void>> buffers, std::vector<Void *> &pointers) const {
-    if (buffers.size() != tensors.size())
-      throw Error(name() + ": expected " + std::to_string(tensors.size()) + ' ' + kind +
-                  (tensors.size() == 1 ? "" : "s") + ", got " + std::to_string(buffers.size()));
+  template <class Void, class Tensors>
+  void bind(const char *kind, std::size_t rows, const Tensors &tensors, std::initializer_list<Buffer<Void>> buffers,
+            std::vector<Void *> &pointers) const {
+    if (buffers.size() != pointers.size())
+      throw Error(name() + ": expected " + std::to_string(pointers.size()) + ' ' + kind +
+                  (pointers.size() == 1 ? "" : "s") + ", got " + std::to_string(buffers.size()));
     std::size_t index = 0;
     for (const Buffer<Void> &buffer : buffers) {
       check_buffer(kind, rows, tensors[index], buffer.dtype, buffer.size);

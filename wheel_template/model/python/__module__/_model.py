@@ -23,7 +23,7 @@ class TensorSpec(NamedTuple):
     """As in the SavedModel's signature."""
     dtype: np.dtype[Any]
     shape: tuple[int | None, ...]
-    """Extents; None on the first axis where it grows with the batch."""
+    """Extents; None on the first axis where it grows with the batch, and on axes that follow `Model.lengths`."""
     leading_per_row: int
     """Extent of the first axis for each row, nearly always 1; 0 where the shape is fixed."""
 
@@ -59,6 +59,8 @@ class Model:
     outputs = _OUTPUTS
     batch_sizes = library.batch_sizes
     """Compiled batch sizes, ascending. Other numbers of rows are split into them."""
+    lengths = library.lengths
+    """Compiled lengths, ascending, if inputs may have several: shorter ones are padded to the next."""
     levels = library.levels
     """CPU levels that the library has code for, lowest first."""
     version = library.version
@@ -153,9 +155,10 @@ class Model:
 
 def describe(spec: TensorSpec) -> str:
     """`x: float32 [batch, 8, 8]`"""
-    batch = "batch" if spec.leading_per_row == 1 else f"batch * {spec.leading_per_row}"
-    shape = ", ".join(batch if extent is None else str(extent) for extent in spec.shape)
-    return f"{spec.name}: {spec.dtype} [{shape}]"
+    shape = [str(extent) if extent is not None else "length" for extent in spec.shape]
+    if spec.leading_per_row:
+        shape[0] = "batch" if spec.leading_per_row == 1 else f"batch * {spec.leading_per_row}"
+    return f"{spec.name}: {spec.dtype} [{', '.join(shape)}]"
 
 
 def _bind(args: tuple[ArrayLike, ...], named: Mapping[str, ArrayLike]) -> tuple[ArrayLike, ...]:

@@ -46,6 +46,13 @@ class Sample(NamedTuple):
     rows: int
     inputs: Arrays
     outputs: dict[str, Expected]
+    length: int | None = None
+    """If it is not the largest of `Model.lengths`."""
+
+    @property
+    def case(self) -> str:
+        """The name of its arrays in a file: `16`, `4x20`."""
+        return _case(self.rows, self.length)
 
     def first(self, rows: int) -> Sample:
         """The first rows alone; valid only if rows are independent."""
@@ -78,13 +85,15 @@ def load_tolerances() -> dict[str, Tolerance]:
 
 
 def load_samples(path: Path | None = None) -> list[Sample]:
-    """Reads samples by ascending number of rows.
+    """Reads samples: those of shorter lengths, then the others by ascending number of rows.
 
     Args:
         path: An `.npz` file with whole inputs `in/NAME`, of which the first rows serve for fewer,
-            and outputs `out/ROWS/NAME`; by default the sample in this package.
+            and outputs `out/CASE/NAME`; by default the sample in this package.
     """
-    recorded: list[int] = load_manifest()["verification"]["rows"]
+    verification = load_manifest()["verification"]
+    recorded: list[int] = verification["rows"]
+    cases = [(rows, n) for n in verification["lengths"] for rows in verification["length_rows"]]
     with np.load(path or _PACKAGE / "_reference.npz") as file:
         if path is None:
             inputs = make_inputs(recorded[-1])
@@ -93,10 +102,14 @@ def load_samples(path: Path | None = None) -> list[Sample]:
         return [
             Sample(
                 rows,
-                {spec.name: _first(inputs[spec.name], spec, rows) for spec in Model.inputs},
-                {spec.name: _read_output(file, rows, spec.name) for spec in Model.outputs},
+                {spec.name: _part(inputs[spec.name], spec, rows, length) for spec in Model.inputs},
+                {
+                    spec.name: _read_output(file, _case(rows, length), spec.name)
+                    for spec in Model.outputs
+                },
+                length,
             )
-            for rows in recorded
+            for rows, length in [*cases, *((rows, None) for rows in recorded)]
         ]
 
 
@@ -110,7 +123,11 @@ def make_inputs(rows: int) -> Arrays:
 
 
 def _random(spec: TensorSpec, rows: int, seed: int, bounds: list[float] | None) -> NDArray[Any]:
-    shape = tuple(rows * spec.leading_per_row if e is None else e for e in spec.shape)
+    longest = max(Model.lengths, default=0)
+    shape = tuple(
+        extent if extent is not None else longest if axis or not spec.leading_per_row else rows
+        for axis, extent in enumerate(spec.shape)
+    )
     count = math.prod(shape)
     bits = np.random.PCG64([seed, zlib.crc32(spec.name.encode())]).random_raw(2 * count)
     unit = (np.asarray(bits, np.uint64) >> np.uint64(11)) * 2.0**-53
@@ -147,17 +164,32 @@ def from_model(spec: TensorSpec, array: NDArray[Any]) -> NDArray[Any]:
     return bits.view(np.float32)
 
 
-def _read_output(file: Mapping[str, NDArray[Any]], rows: int, name: str) -> Expected:
-    if f"out/{rows}/{name}" in file:
-        values = file[f"out/{rows}/{name}"]
+def _case(rows: int, length: int | None) -> str:
+    return str(rows) if length is None else f"{rows}x{length}"
+
+
+def _read_output(file: Mapping[str, NDArray[Any]], case: str, name: str) -> Expected:
+    if f"out/{case}/{name}" in file:
+        values = file[f"out/{case}/{name}"]
         finite = np.abs(values[np.isfinite(values)])
         positions = np.arange(values.size, dtype=np.int64)
         return Expected(values.shape, positions, values.ravel(), float(finite.max(initial=0)))
-    shape = tuple(int(extent) for extent in file[f"shape/{rows}/{name}"])
-    values, size = file[f"sample/{rows}/{name}"], math.prod(shape)
+    shape = tuple(int(extent) for extent in file[f"shape/{case}/{name}"])
+    values, size = file[f"sample/{case}/{name}"], math.prod(shape)
     positions = np.arange(values.size, dtype=np.int64) * size // max(values.size, 1)
-    return Expected(shape, positions, values, float(file[f"largest/{rows}/{name}"]))
+    return Expected(shape, positions, values, float(file[f"largest/{case}/{name}"]))
 
 
 def _first(array: NDArray[Any], spec: TensorSpec, rows: int) -> NDArray[Any]:
     return array[: rows * spec.leading_per_row] if spec.leading_per_row else array
+
+
+def _part(array: NDArray[Any], spec: TensorSpec, rows: int, length: int | None) -> NDArray[Any]:
+    """The first rows, cut to a length."""
+    if length is None:
+        return _first(array, spec, rows)
+    follows = [
+        e is None and (axis or not spec.leading_per_row) for axis, e in enumerate(spec.shape)
+    ]
+    cut = array[tuple(slice(length if follow else None) for follow in follows)]
+    return np.ascontiguousarray(_first(cut, spec, rows))

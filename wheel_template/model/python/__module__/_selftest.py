@@ -23,6 +23,8 @@ class Comparison(NamedTuple):
     rows: int
     rule: str
     """Rows, and the batch sizes that they were split into."""
+    length: int | None
+    """Of the inputs, if it is not the largest of `Model.lengths`."""
     output: str
     absolute: float
     """Largest absolute difference."""
@@ -69,8 +71,9 @@ def _cases(samples: Sequence[Sample]) -> Iterator[tuple[Sample, str | None]]:
     if not library.batched or library.no_emulation_reason is not None:
         return
     largest = samples[-1]
+    known = {sample.rows for sample in samples if sample.length is None}
     near = {size + step for size in Model.batch_sizes for step in (-1, 0, 1)}
-    for rows in sorted(near - {sample.rows for sample in samples}):
+    for rows in sorted(near - known):
         if 0 < rows < largest.rows:
             yield largest.first(rows), None
     for size in Model.batch_sizes:
@@ -92,6 +95,7 @@ def _compare(model: Model, sample: Sample, rule: str | None) -> Iterator[Compari
             level=model.level,
             rows=sample.rows,
             rule=model.batch_rule(sample.rows),
+            length=sample.length,
             output=name,
             absolute=difference,
             relative=difference / expected.largest if expected.largest else difference,
@@ -137,7 +141,14 @@ def _table(comparisons: Sequence[Comparison], skipped: Mapping[str, str]) -> Ite
 
 def _cells(item: Comparison) -> tuple[str, ...]:
     numbers = (f"{number:.2e}" for number in (item.absolute, item.relative, item.limit))
-    return (item.level, _shorten(item.rule), item.output, *numbers, "" if item.passed else "FAILED")
+    length = "" if item.length is None else f" x {item.length}"
+    return (
+        item.level,
+        _shorten(item.rule) + length,
+        item.output,
+        *numbers,
+        "" if item.passed else "FAILED",
+    )
 
 
 def _shorten(rule: str) -> str:

@@ -7,12 +7,14 @@ once it has been judged.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ....errors import UnsupportedModelError
 from ...inspection import Inspection
 from ...readings import Reading
+from .renamed import renamed
 
 if TYPE_CHECKING:
     from .base import LoadedModel  # imports TensorFlow, which parsing some formats does without
@@ -51,3 +53,18 @@ def of(reading: Reading) -> Format:
     if name is None:
         raise UnsupportedModelError(f"models of the format {reading.format} cannot be read yet")
     return cast("Format", importlib.import_module(f".{name}", __package__))
+
+
+def load(model: Path, reading: Reading, key: str, names: Mapping[str, str]) -> LoadedModel:
+    """One signature, whose inputs and outputs have the names of the interface.
+
+    Args:
+        model: The directory of the model.
+        reading: How it is read.
+        key: The signature.
+        names: New names of inputs and outputs, by those in the model.
+
+    Raises:
+        UnsupportedModelError: It cannot be loaded, or has no such signature.
+    """
+    return renamed(of(reading).load(model, reading, key), names)

@@ -1,0 +1,90 @@
+"""Derives the signature for any number of rows, and for any length, from those that were frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..compiler.freeze import FrozenSignature, FrozenTensor
+from ..compiler.reference import Reference
+from ..errors import UnsupportedModelError
+from ..request import Extent
+from ..signature import Signature, Tensor
+from ..spec.interface import InputSection
+
+
+def describe_signature(
+    frozen: Mapping[Extent, FrozenSignature],
+    reference: Reference,
+    sections: Mapping[str, InputSection],
+) -> Signature:
+    """The signature that all frozen ones are cases of; `sections` are the spec's inputs.
+
+    Raises:
+        UnsupportedModelError: A shape follows the batch in a way that cannot be described.
+    """
+    lengths = tuple(sorted({extent.length for extent in frozen if extent.length is not None}))
+    largest = max(lengths, default=None)
+    first = next(signature for extent, signature in frozen.items() if extent.length == largest)
+    signature = Signature(
+        inputs=tuple(
+            _input(t, first, sections.get(t.name), bool(lengths)) for t in _all_inputs(first)
+        ),
+        outputs=tuple(
+            _tensor(t, reference.leading_per_row[t.name], reference.extents.get(t.name, ()))
+            for t in first.outputs
+        ),
+        lengths=lengths,
+    )
+    # An extent may equal a batch size by chance; the other sizes show it.
+    for extent, other in frozen.items():
+        _require_shapes(signature, other, extent)
+    return signature
+
+
+def _all_inputs(frozen: FrozenSignature) -> list[FrozenTensor]:
+    return sorted(frozen.inputs + frozen.ignored_inputs, key=lambda tensor: tensor.name)
+
+
+def _input(
+    tensor: FrozenTensor, frozen: FrozenSignature, section: InputSection | None, has_lengths: bool
+) -> Tensor:
+    leading_per_row = int(tensor.name in frozen.batched_inputs)
+    axes = section.buckets if section is not None else {}
+    extents = tuple(
+        (0, 1) if axis in axes else (leading_per_row if leading_per_row and not axis else extent, 0)
+        for axis, extent in enumerate(tensor.shape)
+    )
+    found = _tensor(tensor, leading_per_row, extents if has_lengths else ())
+    pad = next((axis.pad for axis in axes.values()), None)
+    return found.model_copy(update={"pad": pad, "ignored": tensor in frozen.ignored_inputs})
+
+
+def _tensor(
+    tensor: FrozenTensor, leading_per_row: int, extents: tuple[tuple[int, int], ...]
+) -> Tensor:
+    shape: tuple[int | None, ...] = tensor.shape
+    return Tensor(
+        name=tensor.name,
+        c_name=tensor.c_name,
+        dtype=tensor.dtype,
+        shape=(None, *shape[1:]) if leading_per_row else shape,
+        leading_per_row=leading_per_row,
+        extents=extents,
+    )
+
+
+def _require_shapes(signature: Signature, frozen: FrozenSignature, extent: Extent) -> None:
+    """Checks that every tensor has the shape that the signature predicts for this extent."""
+    for tensor, at_extent in zip(
+        signature.inputs + signature.outputs,
+        (*_all_inputs(frozen), *frozen.outputs),
+        strict=True,
+    ):
+        expected = tensor.shape_at(extent.batch, extent.length)
+        if expected != at_extent.shape:
+            where = "" if extent.length is None else f" and length {extent.length}"
+            raise UnsupportedModelError(
+                f"{tensor.name!r} has shape {at_extent.shape} at batch size {extent.batch}{where}, "
+                f"where {expected} follows from the other sizes; compile one batch size, or give the "
+                "output a first axis that is a multiple of the batch"
+            )

@@ -1,0 +1,56 @@
+"""A model whose inputs and outputs have other names than in its files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from ...inspection import SignatureInfo, TensorInfo
+from ...renames import rename
+
+if TYPE_CHECKING:
+    from .base import Arrays, LoadedModel, SignatureGraph, StaticShapes  # imports TensorFlow
+
+_T = TypeVar("_T")
+
+
+def renamed(loaded: LoadedModel, names: Mapping[str, str]) -> LoadedModel:
+    """The model with new names; the model itself if there are none."""
+    return RenamedModel(loaded, names) if names else loaded
+
+
+@dataclass(frozen=True)
+class RenamedModel:
+    """A loaded model with new names."""
+
+    loaded: LoadedModel
+    names: Mapping[str, str]
+    """By those in the model."""
+
+    @property
+    def info(self) -> SignatureInfo:
+        """See `LoadedModel`."""
+        return rename(self.loaded.info, self.names)
+
+    def __call__(self, inputs: Arrays) -> Arrays:
+        """See `LoadedModel`."""
+        given = {tensor.name: inputs[self._new(tensor.name)] for tensor in self.loaded.info.inputs}
+        return self._rename(self.loaded(given), self.info.outputs)
+
+    def graph(self, shapes: StaticShapes) -> SignatureGraph:
+        """See `LoadedModel`."""
+        inputs = self.loaded.info.inputs
+        graph = self.loaded.graph({t.name: shapes[self._new(t.name)] for t in inputs})
+        return replace(
+            graph,
+            feeds=self._rename(graph.feeds, self.info.inputs),
+            fetches=self._rename(graph.fetches, self.info.outputs),
+        )
+
+    def _new(self, name: str) -> str:
+        return self.names.get(name, name)
+
+    def _rename(self, values: Mapping[str, _T], tensors: Sequence[TensorInfo]) -> dict[str, _T]:
+        by_name = {self._new(name): value for name, value in values.items()}
+        return {tensor.name: by_name[tensor.name] for tensor in tensors}
