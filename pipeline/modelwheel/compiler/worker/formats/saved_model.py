@@ -16,6 +16,7 @@ from ....errors import UnsupportedModelError
 from ...freeze import c_names
 from ...inspection import Inspection, SignatureInfo
 from ...readings import SavedModelReading
+from ..inlining import inline_tf1_control_flow
 from ..inspect_meta_graph import inspect_message
 from ..meta_graph import parse_saved_model, read_meta_graph, read_signatures
 from ..variables import check_variables
@@ -119,11 +120,23 @@ def _replace_variables(function: Any) -> Any:
     (tensorflow/python/framework/convert_to_constants.py) without the last one, which would convert
     the graph to a function again and copy all weights several times.
     """
+    graph_def = _converted(function, lower_control_flow=False)
+    if inline_tf1_control_flow(graph_def):
+        # tfcompile converts control flow of TensorFlow 1 in the graph itself, not in the functions
+        # of an If or a While: these become control flow of TensorFlow 1 too.
+        graph_def = _converted(function, lower_control_flow=True)
+        inline_tf1_control_flow(graph_def)
+    return graph_def
+
+
+def _converted(function: Any, *, lower_control_flow: bool) -> Any:
     try:
         # Private, but the version of TensorFlow is pinned. Its docstring calls aggressive inlining
-        # unsafe where functions have state, which _refuse_state still has to find.
+        # unsafe where functions have state, which freeze_graph still has to find.
         data = convert_to_constants._FunctionConverterDataInEager(
-            func=function, lower_control_flow=False, aggressive_inlining=False
+            func=function,
+            lower_control_flow=lower_control_flow,
+            aggressive_inlining=lower_control_flow,
         )
         return convert_to_constants._replace_variables_by_constants(converter_data=data)[0]
     except ValueError as error:
