@@ -36,8 +36,8 @@ def _errors(found: Inspection, name: str, key: str = "serving_default") -> list[
     [
         *((name, []) for name in ("mlp", "multi", "fixed", "triple_rows", "branches", "loop")),
         *((name, []) for name in ("names", "nothing_learned", "tf1_loop", "sequence")),
-        ("needs_keras", []),
-        ("noise", []),
+        *((name, []) for name in ("needs_keras", "tf1_saved_again", "tf1_below_branches")),
+        ("noise", ["random"]),
         ("text", ["string-tensor", "unsupported-op"]),
         ("counter", ["state"]),
         ("bessel", ["unsupported-op"]),
@@ -47,6 +47,27 @@ def _errors(found: Inspection, name: str, key: str = "serving_default") -> list[
 )
 def test_verdicts(laboratory: Laboratory, name: str, errors: list[str]) -> None:
     assert _errors(laboratory.inspect(name), name) == errors
+
+
+def test_one_of_several_graphs_is_chosen_by_its_tags(laboratory: Laboratory) -> None:
+    chosen = laboratory.inspect("several_graphs")
+    assert chosen.tags == ("serve",)
+    assert [signature.key for signature in chosen.signatures] == ["negated", "serving_default"]
+    reading = {"format": "saved_model", "tags": ["gpu", "serve"]}
+    assert set(laboratory.inspect("several_graphs", reading=reading).tags) == {"gpu", "serve"}
+    with pytest.raises(UnsupportedModelError) as caught:
+        laboratory.inspect("several_graphs", reading={"format": "saved_model", "tags": ["tpu"]})
+    assert str(caught.value) == (
+        "the SavedModel has no graph with the tags [tpu]; set source.tags to the tags of one of its "
+        "graphs: [serve], [serve, gpu], [train]"
+    )
+    # The same weights, times 1 and times 2, in two signatures.
+    outputs = []
+    for request in ({}, {"reading": reading, "signature": "negated"}):
+        directory, _ = laboratory.refer("several_graphs", **request)
+        with np.load(directory / "reference.npz") as arrays:
+            outputs.append(arrays["out/4/z" if request else "out/4/y"])
+    np.testing.assert_allclose(outputs[1], -2 * outputs[0], rtol=1e-6)
 
 
 def test_shapes_that_the_spec_has_to_fix(laboratory: Laboratory) -> None:
@@ -160,6 +181,7 @@ def test_a_frozen_signature(laboratory: Laboratory) -> None:
 _FROZEN = (
     *("mlp", "multi", "fixed", "triple_rows", "batch_mean", "total", "branches", "loop"),
     *("sequence", "names", "nothing_learned", "tf1_loop", "tf1_branch", "unknown_rank"),
+    *("tf1_saved_again", "tf1_below_branches", "several_graphs", "needs_keras"),
 )
 
 
@@ -218,7 +240,6 @@ def test_unused_inputs_are_refused_unless_the_spec_allows_them(laboratory: Labor
         ("counter", "keeps state in variables between calls in 'AssignAddVariableOp'"),
         ("table", "a resource that is not a variable: LookupTableFindV2 in 'None_Lookup'"),
         ("custom_op", "operation ExperimentRelu comes from a custom op library"),
-        ("needs_keras", "import tf_keras"),
     ],
 )
 def test_models_that_cannot_be_frozen(laboratory: Laboratory, name: str, words: str) -> None:
@@ -245,7 +266,19 @@ def _program(directory: Path) -> Program:
     return Program.load(directory / "program.json")
 
 
-@pytest.mark.parametrize("name", ["mlp", "multi", "branches", "loop", "names", "tf1_branch"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mlp",
+        "multi",
+        "branches",
+        "loop",
+        "names",
+        "tf1_branch",
+        "tf1_saved_again",
+        "tf1_below_branches",
+    ],
+)
 def test_a_compiled_program_has_the_shapes_of_its_signature(
     laboratory: Laboratory, name: str
 ) -> None:

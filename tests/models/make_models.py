@@ -16,6 +16,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
+from tests.models import tf1_models
+
 _Function = Callable[..., dict[str, Any]]
 
 
@@ -330,40 +332,6 @@ def cms_multi(directory: Path) -> None:
     _save(directory, m, run, input1=_spec([None, 4]), input2=_spec([None, 4], tf.float64))
 
 
-def tf1_loop(directory: Path) -> None:
-    """TensorFlow 1: a reference variable, control flow of switches and merges, no functions."""
-    graph = tf.Graph()
-    with graph.as_default(), tf.compat.v1.Session(graph=graph) as session:
-        tf.compat.v1.disable_control_flow_v2()
-        x = tf.compat.v1.placeholder(tf.float32, [2, 4], "x")
-        with tf.compat.v1.variable_scope("net", use_resource=False):
-            w = tf.compat.v1.get_variable("w", initializer=np.eye(4, dtype=np.float32) * 0.5)
-        y, _ = tf.compat.v1.while_loop(
-            lambda y, turn: (tf.reduce_max(tf.abs(y)) > 0.1) & (turn < 20),
-            lambda y, turn: (tf.matmul(y, w), turn + 1),
-            (x, tf.constant(0)),
-        )
-        session.run(tf.compat.v1.global_variables_initializer())
-        tf.compat.v1.saved_model.simple_save(session, str(directory), {"x": x}, {"y": y})
-        tf.compat.v1.enable_control_flow_v2()
-
-
-def tf1_branch(directory: Path) -> None:
-    """TensorFlow 1 with a free batch axis, resource variables, and a branch."""
-    graph = tf.Graph()
-    with graph.as_default(), tf.compat.v1.Session(graph=graph) as session:
-        tf.compat.v1.disable_control_flow_v2()
-        x = tf.compat.v1.placeholder(tf.float32, [None, 4], "x")
-        unused = tf.compat.v1.placeholder(tf.float32, [None], "unused")
-        with tf.compat.v1.variable_scope("net", use_resource=True):
-            w = tf.compat.v1.get_variable("w", initializer=np.eye(4, dtype=np.float32) * 0.5)
-        y = tf.compat.v1.cond(tf.reduce_sum(x) > 0, lambda: tf.matmul(x, w) + 1.0, lambda: x - 2.0)
-        session.run(tf.compat.v1.global_variables_initializer())
-        inputs = {"x": x, "unused": unused}
-        tf.compat.v1.saved_model.simple_save(session, str(directory), inputs, {"y": y, "again": y})
-        tf.compat.v1.enable_control_flow_v2()
-
-
 def unknown_rank(directory: Path) -> None:
     """An input of unknown rank."""
     m = _Model()
@@ -435,11 +403,10 @@ MODELS: tuple[Callable[[Path], None], ...] = (
     kinds,
     cms_simple,
     cms_multi,
-    tf1_loop,
-    tf1_branch,
     unknown_rank,
     custom_op,
     needs_keras,
+    *tf1_models.MODELS,
 )
 
 

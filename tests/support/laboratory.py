@@ -71,23 +71,20 @@ class Laboratory:
         self.pool.submit(job).result()
         return job.out
 
-    def inspect(self, name: str) -> Inspection:
+    def inspect(self, name: str, **request: Any) -> Inspection:
         """What is in a model."""
-        out = self.run(InspectRequest().job(self.models / name, self.new_directory()))
+        job = InspectRequest(**request).job(self.models / name, self.new_directory())
+        out = self.run(job)
         return Inspection.load(out / "inspection.json")
 
-    def freeze(
-        self, name: str, batch: int | None = 4, *, allow_pruned_inputs: bool = False
-    ) -> Path:
+    def freeze(self, name: str, batch: int | None = 4, **changes: Any) -> Path:
         """The directory with the frozen graph."""
-        batch = None if name in FIXED else batch
-        shapes = SHAPES.get(name, {})
-        request = FreezeRequest(
-            signature="serving_default",
-            batch=batch,
-            shapes=shapes,
-            allow_pruned_inputs=allow_pruned_inputs,
-        )
+        fields = {
+            "signature": "serving_default",
+            "batch": None if name in FIXED else batch,
+            "shapes": SHAPES.get(name, {}),
+        }
+        request = FreezeRequest.model_validate({**fields, **changes})
         return self.run(request.job(self.models / name, self.new_directory()))
 
     def compile(self, name: str, frozen: Path, target: str, *flags: str) -> Path:

@@ -167,6 +167,7 @@ def test_errors_come_first_then_warnings_then_notes() -> None:
         ops=[
             use_of("LookupTableImportV2", "unsupported", signatures={}, loading=_LOADING),
             use_of("Enter", "frozen"),
+            use_of("Switch", "frozen"),
             use_of("RandomStandardNormal"),
             use_of("BesselJ0", "unsupported"),
         ],
@@ -180,6 +181,16 @@ def test_errors_come_first_then_warnings_then_notes() -> None:
         ("note", "tf1-control-flow"),
         ("note", "assets"),
     ]
+
+
+def test_random_numbers_are_refused_unless_a_branch_may_never_draw_them() -> None:
+    error = only_error(inspect_model(ops=[use_of("RandomStandardNormal")]))
+    assert "draws random numbers, which differ from call to call: RandomStandardNormal" in str(
+        error
+    )
+    assert "tf.random.stateless_* from a seed that is an input" in error.fix
+    assert errors_of(inspect_model(ops=[use_of("StatelessRandomNormalV2")])) == []
+    assert errors_of(inspect_model(ops=[use_of("RandomUniform"), use_of("If")])) == []
 
 
 def test_refusal_lists_all_errors_and_nothing_else() -> None:

@@ -39,9 +39,10 @@ def _nodes(job: Job) -> Iterator[Any]:
     if isinstance(job, CompileJob):
         graph_def = graph_pb2.GraphDef.FromString(job.inputs.graph.read_bytes())
     else:
-        if job.request.reading.format != "saved_model":
+        reading = job.request.reading
+        if reading.format != "saved_model":
             return
-        graph_def = read_meta_graph(job.inputs.model).graph_def
+        graph_def = read_meta_graph(job.inputs.model, reading.tags).graph_def
     for nodes in Graph(graph_def).nodes.values():
         yield from nodes.values()
 

@@ -64,9 +64,7 @@ def _holders(functions: Any) -> frozenset[str]:
         if any(node.op in TF1_CONTROL_FLOW for node in function.node_def)
     }
     uses = {
-        name: {
-            used for node in function.node_def for used in (node.op, *_references(node))
-        }
+        name: {used for node in function.node_def for used in (node.op, *_references(node))}
         for name, function in functions.items()
     }
     while found := {name for name in uses.keys() - holders if uses[name] & holders}:
@@ -93,7 +91,9 @@ def _inline(graph_def: Any, call: Any, functions: Any) -> None:
         if "frame_name" in copy.attr:  # otherwise two calls would share a loop
             copy.attr["frame_name"].s = f"{call.name}/".encode() + copy.attr["frame_name"].s
         copy.attr.pop("_class", None)
-    results = [_renamed(function.ret[r.name], tensors, call.name) for r in function.signature.output_arg]
+    results = [
+        _renamed(function.ret[r.name], tensors, call.name) for r in function.signature.output_arg
+    ]
     _reconnect(graph_def, call.name, results)
 
 
@@ -115,7 +115,7 @@ def _extent(result: Any, node: Any, definition: Any) -> int:
     """How many tensors an output is (core/framework/node_def_util.cc, ComputeArgRange)."""
     for name in filter(None, (result.number_attr, result.type_list_attr)):
         default = next(a.default_value for a in definition.attr if a.name == name)
-        value = node.attr[name] if name in node.attr else default
+        value = node.attr.get(name, default)
         return int(value.i) if name == result.number_attr else len(value.list.type)
     return 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from .bodies import Library, Reach
 from .effects import effect_of, may_be_folded
 from .graphs import layer_name
 from .kernels import support_of
-from .meta_graph import read_signatures, serving_graph
+from .meta_graph import read_signatures, select_graph
 from .roots import has_objects, loading_roots, restores_checkpoint, signature_roots
 from .sizes import Sizes, largest_stored
 
@@ -24,18 +24,19 @@ _FOLDED: frozenset[Effect] = frozenset({"files", "network", "python", "process",
 _Kind = tuple[str, Support, str, Effect]
 
 
-def inspect_message(saved_model: Any, variables: Iterable[LargeTensor]) -> Inspection:
-    """What a SavedModel message holds, with the variables of its index."""
+def inspect_message(
+    saved_model: Any, variables: Iterable[LargeTensor], tags: Sequence[str] = ()
+) -> Inspection:
+    """What the graph with these tags of a SavedModel message holds, with the variables of its index."""
     # Nothing here makes cycles, and looking for them would double the time of a large model.
     gc.disable()
     try:
-        return _inspect(saved_model, variables)
+        return _inspect(saved_model, select_graph(saved_model, tags), variables)
     finally:
         gc.enable()
 
 
-def _inspect(saved_model: Any, variables: Iterable[LargeTensor]) -> Inspection:
-    meta_graph = serving_graph(saved_model)
+def _inspect(saved_model: Any, meta_graph: Any, variables: Iterable[LargeTensor]) -> Inspection:
     objects = has_objects(saved_model, meta_graph)
     library = Library(meta_graph.graph_def)
     signatures = read_signatures(meta_graph)

@@ -5,7 +5,7 @@ The format is described in tensorflow/core/protobuf/saved_model.proto and meta_g
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,30 +52,36 @@ def parse_saved_model(directory: Path) -> Any:
         ) from None
 
 
-def read_meta_graph(directory: Path) -> Any:
-    """The MetaGraphDef for serving, parsed but not run.
+def read_meta_graph(directory: Path, tags: Sequence[str] = ()) -> Any:
+    """One MetaGraphDef, parsed but not run; see `select_graph`."""
+    return select_graph(parse_saved_model(directory), tags)
+
+
+def select_graph(saved_model: Any, tags: Sequence[str] = ()) -> Any:
+    """The MetaGraphDef that was saved with exactly these tags.
+
+    Without tags: the only one, or the one with the tag `serve` alone, or the only one that has it.
 
     Raises:
-        UnsupportedModelError: There is no SavedModel, or not exactly one graph for serving.
-    """
-    return serving_graph(parse_saved_model(directory))
-
-
-def serving_graph(saved_model: Any) -> Any:
-    """The only MetaGraphDef for serving.
-
-    Raises:
-        UnsupportedModelError: There is none, or more than one.
+        UnsupportedModelError: There is none, or several fit.
     """
     graphs = saved_model.meta_graphs
-    served = [graph for graph in graphs if _SERVE in graph.meta_info_def.tags]
-    if len(served or graphs) != 1:
-        tags = "; ".join(", ".join(graph.meta_info_def.tags) for graph in graphs)
-        raise UnsupportedModelError(
-            f"the SavedModel has {len(graphs)} graphs (tags: {tags}) and not one for serving; "
-            "export it with the tag 'serve'"
+    wanted = set(tags or [_SERVE])
+    found = [graph for graph in graphs if set(graph.meta_info_def.tags) == wanted]
+    if not tags and not found:
+        found = [graph for graph in graphs if _SERVE in graph.meta_info_def.tags] or list(graphs)
+    if len(found) != 1:
+        sets = ", ".join(f"[{', '.join(graph.meta_info_def.tags)}]" for graph in graphs)
+        problem = (
+            f"no graph with the tags [{', '.join(tags)}]"
+            if tags and not found
+            else f"{len(found)} graphs that could be meant"
         )
-    return (served or graphs)[0]
+        raise UnsupportedModelError(
+            f"the SavedModel has {problem}; set source.tags to the tags of one of its graphs: "
+            f"{sets or 'it has none'}"
+        )
+    return found[0]
 
 
 def read_signatures(meta_graph: Any) -> tuple[SignatureInfo, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from ...errors import UnsupportedModelError
+from ..check import RANDOM_FIX
 from ..jobs import ReferenceJob, ReferenceRequest
 from ..reference import ARRAYS, SUMMARY, Reference
 from ..shapes import batched_inputs, static_shapes
@@ -124,8 +125,7 @@ def _require_repeatable(evaluate: Evaluate, given: Arrays, before: Arrays) -> No
         if difference:
             raise UnsupportedModelError(
                 f"output {name!r} differs between two evaluations of the same inputs ({difference}): "
-                "the model draws random numbers or keeps state, and cannot be verified; "
-                "export it for inference (training=False)"
+                f"the model draws random numbers or keeps state, and cannot be verified; {RANDOM_FIX}"
             )
 
 

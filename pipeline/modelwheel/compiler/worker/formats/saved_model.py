@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.eager import wrap_function
 from tensorflow.python.framework import convert_to_constants
+from tensorflow.python.saved_model import load as object_loading
 
 from ....errors import UnsupportedModelError
 from ...freeze import c_names
@@ -18,7 +19,8 @@ from ...inspection import Inspection, SignatureInfo
 from ...readings import SavedModelReading
 from ..inlining import inline_tf1_control_flow
 from ..inspect_meta_graph import inspect_message
-from ..meta_graph import parse_saved_model, read_meta_graph, read_signatures
+from ..meta_graph import parse_saved_model, read_signatures, select_graph
+from ..roots import has_objects
 from ..variables import check_variables
 from .base import Arrays, Fetch, SignatureGraph, StaticShapes
 
@@ -26,11 +28,14 @@ from .base import Arrays, Fetch, SignatureGraph, StaticShapes
 # more than two branches to nodes that XLA refuses.
 convert_to_constants._CONTROL_FLOW_OPS.update({"Case", "StatelessCase"})
 
+_OPTIMIZER, _PLAIN_OBJECT = "optimizer", "_generic_user_object"
+"""Identifiers of objects: TensorFlow imports Keras for the first one."""
 
-def inspect(model: Path, reading: SavedModelReading) -> Inspection:  # noqa: ARG001
+
+def inspect(model: Path, reading: SavedModelReading) -> Inspection:
     """See `Format.inspect`."""
     saved_model = parse_saved_model(model)
-    return inspect_message(saved_model, check_variables(model))
+    return inspect_message(saved_model, check_variables(model), reading.tags)
 
 
 @dataclass(frozen=True)
@@ -92,15 +97,19 @@ class LoadedSignature:
         return list(shapes), tf.function(call, input_signature=specs).get_concrete_function()
 
 
-def load(model: Path, reading: SavedModelReading, key: str) -> LoadedSignature:  # noqa: ARG001
+def load(model: Path, reading: SavedModelReading, key: str) -> LoadedSignature:
     """See `Format.load`; loading a SavedModel runs its initialisers."""
-    meta_graph = read_meta_graph(model)
+    saved_model = parse_saved_model(model)
+    meta_graph = select_graph(saved_model, reading.tags)
     info = {signature.key: signature for signature in read_signatures(meta_graph)}.get(key)
     if info is None:
         raise UnsupportedModelError(f"the model has no signature {key!r}")
     try:
-        # TensorFlow finds a graph by exactly the tags that it was saved with.
-        loaded = tf.saved_model.load(str(model), tags=list(meta_graph.meta_info_def.tags))
+        if has_objects(saved_model, meta_graph):
+            loaded = _load_objects(model, saved_model)
+        else:
+            # TensorFlow finds a graph by exactly the tags that it was saved with.
+            loaded = tf.saved_model.load(str(model), tags=list(meta_graph.meta_info_def.tags))
         function = loaded.signatures[key]
     except Exception as error:
         explained = _explain(error)
@@ -111,6 +120,29 @@ def load(model: Path, reading: SavedModelReading, key: str) -> LoadedSignature: 
     keywords = {spec.name: keyword for keyword, spec in specs.items()}
     keywords |= {name: name for name in specs if name not in keywords}
     return LoadedSignature(info, function, keywords, loaded)
+
+
+def _load_objects(directory: Path, saved_model: Any) -> Any:
+    """Restores the objects, functions and variables of a model from the message that was judged.
+
+    As tf.saved_model.load does (tensorflow/python/saved_model/load.py), but without the slots of
+    optimizers: these need the classes of the Keras that saved them, and no signature needs them.
+    """
+    objects = saved_model.meta_graphs[0].object_graph_def
+    for node in objects.nodes:
+        node.ClearField("slot_variables")
+        if node.user_object.identifier == _OPTIMIZER:
+            node.user_object.identifier = _PLAIN_OBJECT
+    with tf.init_scope():
+        loader = object_loading.Loader(
+            objects,
+            saved_model,
+            str(directory),
+            tf.train.CheckpointOptions(),
+            tf.saved_model.LoadOptions(),
+            None,
+        )
+    return loader.get(0)
 
 
 def _replace_variables(function: Any) -> Any:
@@ -155,12 +187,6 @@ def _explain(error: Exception) -> str | None:
         return (
             f"the operation {unregistered[1]} comes from a custom op library, which XLA cannot compile; "
             "write it with TensorFlow's own operations"
-        )
-    if isinstance(error, AttributeError) and "_UserObject" in text:
-        return (
-            f"TensorFlow cannot restore the model's objects without the Keras that saved it ({text}); "
-            "load it once with `import tf_keras` before tf.saved_model.load, and save it again with "
-            "tf.saved_model.save(model, DIRECTORY, signatures=model.signatures)"
         )
     if isinstance(error, (OSError, IndexError, tf.errors.NotFoundError, tf.errors.DataLossError)):
         return (
