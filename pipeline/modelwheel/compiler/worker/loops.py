@@ -154,7 +154,9 @@ def _scan(loop: Loop, body: Body, tensor: str) -> tuple[set[int], set[str]]:
         elif number not in seen:
             seen.add(number)
             ops.add(body.ops[number])
-            waiting += [read for read in body.tensors[number] if read[0] != "^"]
+            reads = [read for read in body.tensors[number] if read[0] != "^"]
+            # In every turn but the last one, a Switch passes on its first input.
+            waiting += reads[:1] if body.ops[number] == "Switch" else reads
     return variables, ops
 
 

@@ -284,7 +284,6 @@ class Sizes:
             return arguments.get(body.arguments[node_name(tensor)], UNKNOWN)
         count = len(body.arguments)
         given = [arguments.get(index, UNKNOWN) for index in range(count)]
-        found = _Found()
         known: dict[int, tuple[Tensor, ...]] = {n: (t,) for n, t in merged.items()}
         for step in _slice(body, number, merged):
             self._budget -= 1
@@ -295,14 +294,20 @@ class Sizes:
                 for read in body.tensors[step]
                 if read[0] != "^"
             ]
-            known[step] = (
-                (self._constant(body, step),)
-                if body.ops[step] == "Const"
-                else (fold(body.nodes[step], inputs) or UNKNOWN,)
-                if not body.calls[step]
-                else self._evaluate_call(body, step, inputs, found)
-            )
+            known[step] = self._value(body, step, inputs)
         return self._read(body, tensor, given, known)
+
+    def _value(self, body: Body, number: int, inputs: list[Tensor]) -> tuple[Tensor, ...]:
+        op = body.ops[number]
+        if op == "Const":
+            return (self._constant(body, number),)
+        if body.calls[number]:
+            return self._evaluate_call(body, number, inputs, _Found())
+        if op in _FRAME and inputs:
+            return (inputs[0],)
+        if op == "Switch" and inputs:  # whichever side runs has the value
+            return (inputs[0], inputs[0])
+        return (fold(body.nodes[number], inputs) or UNKNOWN,)
 
 
 def _slice(body: Body, number: int, known: dict[int, Tensor]) -> Iterator[int]:
@@ -362,14 +367,13 @@ def _merge(_: Any, inputs: Sequence[Tensor]) -> Tensor:
 
 
 _READABLE = frozenset({"Variable", "VariableV2"})
+_FRAME = frozenset({"Enter", "Exit", "NextIteration", "LoopCond"})
+"""Of loops of TensorFlow 1: they pass their input on."""
 _SPECIAL: dict[str, Any] = {
     **{op: lambda node, _: _declared(node) for op in ("VarHandleOp", "Placeholder", *_READABLE)},
     "ReadVariableOp": _read_variable,
     "Merge": _merge,
-    **{
-        op: lambda _, inputs: inputs[0] if inputs else UNKNOWN
-        for op in ("Enter", "Exit", "NextIteration")
-    },
+    **{op: lambda _, inputs: inputs[0] if inputs else UNKNOWN for op in _FRAME - {"LoopCond"}},
 }
 
 
