@@ -25,7 +25,9 @@ Array = np.ndarray[Any, Any]
 
 _WEIGHT = 1024
 """Constants of more elements are arguments."""
-_LOCATION = re.compile(r'loc\("([^"]*)"')
+_ERROR = re.compile(
+    r"error: (?:\"(?P<place>[^\"]*)\"|unknown)[^:]*: (?P<reason>.*?)(?:: %|: \"|$)", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -118,14 +120,8 @@ def _to_stablehlo(model: onnx.ModelProto) -> str:
     from torch_mlir.passmanager import PassManager
 
     context = ir.Context()
+    context.enable_multithreading(False)  # noqa: FBT003
     torch_dialect.register_dialect(context)
-    problems: list[str] = []
-
-    def note(diagnostic: Any) -> bool:
-        problems.append(f"{diagnostic.location}\n{diagnostic.message}")
-        return True
-
-    context.attach_diagnostic_handler(note)
     info = onnx_importer.ModelInfo(model)
     module = info.create_module(context=context)
     try:
@@ -134,7 +130,7 @@ def _to_stablehlo(model: onnx.ModelProto) -> str:
             for passes in _PIPELINES:
                 PassManager.parse(passes).run(module.operation)
     except (ir.MLIRError, onnx_importer.OnnxImportError, NotImplementedError) as error:
-        raise _explain(problems, error) from None
+        raise _explain(str(error)) from None
     _require_stablehlo(module)
     # Of the two dialects only one is known to TensorFlow; the rest of the line is the same.
     return str(module).replace(" = arith.constant dense<", " = stablehlo.constant dense<")
@@ -156,7 +152,7 @@ def _require_stablehlo(module: Any) -> None:
     module.operation.walk(look)
     if left:
         name, location = left[0]
-        raise _explain([f"{location}\n{name} is left"], RuntimeError())
+        raise _explain(f"error: {location.removeprefix('loc(').split('(')[0]}: {name} is left")
 
 
 _DIALECTS = frozenset({"builtin", "func", "stablehlo", "chlo"})
@@ -168,10 +164,11 @@ _PIPELINES = (
 )
 
 
-def _explain(problems: Sequence[str], error: Exception) -> UnsupportedModelError:
-    found = next((m for text in problems for m in _LOCATION.findall(text)), None)
-    reason = one_line((problems or [str(error)])[0].split("\n")[-1])
-    place = one_line(found) if found else "the model"
+def _explain(error: str) -> UnsupportedModelError:
+    """MLIR's first error in one sentence; locations are names of ONNX nodes."""
+    match = _ERROR.search(error)
+    place = one_line(match["place"]) if match and match["place"] else "the model"
+    reason = one_line((match["reason"] if match else error.split("\n", maxsplit=1)[0]).strip())
     return UnsupportedModelError(
         f"torch-mlir cannot convert {place} to StableHLO ({reason}); write it with other operations, "
         "or end the model before it"
