@@ -260,9 +260,82 @@ def test_a_node_that_nothing_needs_is_not_looked_at() -> None:
         ),
         ([node("RandomNormalLike", ["x"], ["y"])], "RandomNormalLike 'y' draws random numbers"),
         ([node("MatMul", ["x", "x"], ["y"], name="m")], r"MatMul 'm' does not fit its inputs \("),
+        (
+            [node("Transpose", ["x"], ["y"], perm=[0, 5])],
+            r"Transpose 'y' does not fit its inputs \(",
+        ),
+        ([node("LSTM", ["x"], ["y"], name="l")], "LSTM 'l' is not as ONNX defines it"),
         ([node("Neg", ["z"], ["y"])], "the ONNX file is damaged: Neg 'y' reads 'z'"),
     ],
 )
 def test_what_cannot_be_written_is_named(nodes: list[Any], message: str) -> None:
     with pytest.raises(UnsupportedModelError, match=f"^{message}"):
         rewrite(model_of(nodes, {"x": random(2, 3)}), {"x": random(2, 3)})
+
+
+# --- quantised ------------------------------------------------------------------------------------
+
+
+def _integers(*shape: int, dtype: Any, seed: int = 1) -> Any:
+    limits = np.iinfo(dtype)
+    generator = np.random.default_rng(seed)
+    return generator.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_quantised_numbers(dtype: Any) -> None:
+    inputs = {"x": 40 * random(2, 3, 4)}
+    constants = {
+        "s": np.array([0.3, 0.5, 0.9], np.float32),
+        "z": np.array([3, 0, 7], dtype),
+    }
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q"], axis=1),
+        node("DequantizeLinear", ["q", "s", "z"], ["y"], axis=1),
+    ]
+    made = agree(model_of(nodes, inputs, constants=constants, opset=19), inputs)
+    assert not {"QuantizeLinear", "DequantizeLinear"} & set(made)
+
+
+def test_quantised_products() -> None:
+    inputs = {"a": _integers(3, 40, dtype=np.uint8), "b": _integers(40, 5, dtype=np.int8, seed=2)}
+    constants: dict[str, Any] = {"za": np.uint8(113), "zb": np.int8(-7)}
+    scales: dict[str, Any] = {"sa": 0.02, "sb": 0.01, "sy": 0.4}
+    constants |= {name: np.array(value, np.float32) for name, value in scales.items()}
+    constants["zy"] = np.int8(4)
+    nodes = [
+        node("MatMulInteger", ["a", "b", "za", "zb"], ["y"]),
+        node("QLinearMatMul", ["a", "sa", "za", "b", "sb", "zb", "sy", "zy"], ["q"]),
+    ]
+    agree(model_of(nodes, inputs, ["y", "q"], constants), inputs)
+
+
+def test_quantised_convolutions() -> None:
+    inputs = {"x": _integers(1, 2, 5, 5, dtype=np.uint8)}
+    constants: dict[str, Any] = {
+        "w": _integers(3, 2, 3, 3, dtype=np.int8, seed=2),
+        "zx": np.uint8(120),
+        "zw": np.int8(5),
+        "b": _integers(3, dtype=np.int16, seed=3).astype(np.int32),
+        "sx": np.float32(0.02),
+        "sw": np.float32(0.01),
+        "sy": np.float32(0.3),
+        "zy": np.uint8(128),
+    }
+    nodes = [
+        node("ConvInteger", ["x", "w", "zx", "zw"], ["y"]),
+        node("QLinearConv", ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy", "b"], ["q"]),
+    ]
+    agree(model_of(nodes, inputs, ["y", "q"], constants), inputs)
+
+
+def test_operations_that_onnx_defines_by_others() -> None:
+    inputs = {"x": random(2, 4, 3, 3)}
+    constants = {"s": random(4, seed=2), "b": random(4, seed=3)}
+    nodes = [
+        node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=2),
+        node("MeanVarianceNormalization", ["x"], ["z"]),
+        node("Hardmax", ["x"], ["h"], axis=1),
+    ]
+    made = agree(model_of(nodes, inputs, ["y", "z", "h"], constants, opset=21), inputs)
+    assert not {"GroupNormalization", "MeanVarianceNormalization", "Hardmax"} & set(made)

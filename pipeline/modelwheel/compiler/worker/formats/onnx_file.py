@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper
-from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+from onnx.external_data_helper import uses_external_data
 
 from ....errors import UnsupportedModelError
 from ....util.text import one_line
@@ -135,7 +135,7 @@ def _external_file(tensor: TensorProto) -> str:
     Raises:
         UnsupportedModelError: It is not a plain name below the model's directory.
     """
-    name = ExternalDataInfo(tensor).location
+    name = _external(tensor).get("location", "")
     parts = re.split(r"[/\\]", name)
     if not name or name.startswith(("/", "\\")) or ".." in parts or ":" in name or "\0" in name:
         raise UnsupportedModelError(
@@ -161,7 +161,7 @@ def load_external(model: onnx.ModelProto, directory: Path) -> None:
 
 
 def _read_external(tensor: TensorProto, directory: Path, files: dict[Path, Any]) -> bytes:
-    info, name = ExternalDataInfo(tensor), _external_file(tensor)
+    entries, name = _external(tensor), _external_file(tensor)
     # The tree of a single file has the files beside it at its top.
     found = (directory / name, directory / re.split(r"[/\\]", name)[-1])
     path = next((p for p in found if p.is_file()), None)
@@ -172,7 +172,7 @@ def _read_external(tensor: TensorProto, directory: Path, files: dict[Path, Any])
             "directory's ONNX file with its weights beside it, or save the model as one file"
         )
     size = int(np.prod(tensor.dims, dtype=np.float64)) * _bits(tensor) // 8
-    offset, length = info.offset or 0, info.length if info.length is not None else size
+    offset, length = (_whole(entries.get(key), n) for key, n in (("offset", 0), ("length", size)))
     if path not in files:
         files[path] = (
             np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
@@ -184,6 +184,15 @@ def _read_external(tensor: TensorProto, directory: Path, files: dict[Path, Any])
         )
     content: bytes = files[path][offset : offset + length].tobytes()
     return content
+
+
+def _external(tensor: TensorProto) -> dict[str, str]:
+    return {entry.key: entry.value for entry in tensor.external_data}
+
+
+def _whole(text: str | None, default: int) -> int:
+    """A number of bytes; -1 for what is none, which no file has."""
+    return default if text is None else int(text) if re.fullmatch(r"\d{1,18}", text) else -1
 
 
 def _bits(tensor: TensorProto) -> int:

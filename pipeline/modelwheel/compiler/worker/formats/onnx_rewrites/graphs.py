@@ -43,7 +43,7 @@ def write_graph(straight: Straight, graph: onnx.GraphProto, scope: Scope, opset:
     needed = _needed(graph)
     for initializer in graph.initializer:
         if initializer.name in needed:
-            known[initializer.name] = straight.constant(numpy_helper.to_array(initializer))
+            known[initializer.name] = straight.constant(_values(initializer))
     for node in graph.node:
         if needed.isdisjoint(node.output):
             continue
@@ -55,15 +55,32 @@ def write_graph(straight: Straight, graph: onnx.GraphProto, scope: Scope, opset:
             describe(node),
             opset,
         )
-        upgraded = upgrade(straight, call)
-        results = straight.visit(upgraded) if isinstance(upgraded, Call) else upgraded
-        known |= zip(node.output, results, strict=False)
+        known |= zip(node.output, _write(straight, call), strict=False)
     return [_find(known, graph, value.name) for value in graph.output]
+
+
+def _write(straight: Straight, call: Call) -> Sequence[str]:
+    try:
+        upgraded = upgrade(straight, call)
+        return straight.visit(upgraded) if isinstance(upgraded, Call) else upgraded
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        problem = f"is not as ONNX defines it ({type(error).__name__}: {one_line(str(error))})"
+        raise call.refuse(problem, "check the file with onnx.checker.check_model") from error
 
 
 def describe(node: onnx.NodeProto) -> str:
     """A node for people: its operation and its name, or that of its first output."""
     return f"{node.op_type} {(node.name or next(iter(node.output), ''))!r}"
+
+
+def _values(tensor: onnx.TensorProto) -> Any:
+    try:
+        return numpy_helper.to_array(tensor)
+    except (TypeError, ValueError) as error:
+        raise UnsupportedModelError(
+            f"the ONNX file is damaged: the weight {one_line(repr(tensor.name))} is not what its shape and "
+            f"type say ({one_line(str(error))}); export the model again"
+        ) from error
 
 
 def _find(known: Scope, reader: Any, name: str) -> str:

@@ -1,0 +1,196 @@
+"""ONNX files are judged by parsing alone: damage, weights beside them, operations, sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from modelwheel.compiler.check import Expected, check_signature
+from modelwheel.compiler.inspection import Inspection, TensorInfo
+from modelwheel.compiler.readings import OnnxReading
+from modelwheel.errors import UnsupportedModelError
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+from onnx import helper, numpy_helper
+
+from modelwheel.compiler.worker.formats.onnx_file import load_external, read_model, read_signature
+from modelwheel.compiler.worker.formats.onnx_inspect import inspect_file
+from tests.support.onnx_models import info, model_of, random
+
+node = helper.make_node
+
+
+def inspect(model: Any, directory: Path, **constants: Any) -> Inspection:
+    (directory / "m.onnx").write_bytes(model.SerializeToString())
+    return inspect_file(directory, OnnxReading(file="m.onnx", constants=constants))
+
+
+def refusal(model: Any, directory: Path) -> str:
+    with pytest.raises(UnsupportedModelError) as caught:
+        inspect(model, directory)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_an_inspection_has_the_interface_and_the_operations(tmp_path: Path) -> None:
+    model = model_of(
+        [node("MatMul", ["in put/0", "w"], ["out:1"], name="/fc/MatMul")], {}, ["out:1"]
+    )
+    model.graph.input.extend([info("w", [3, 2]), info("in put/0", ["batch", 3])])
+    model.graph.initializer.append(numpy_helper.from_array(random(3, 2), "w"))
+    model.producer_name, model.producer_version = "maker", "2.1"
+    found = inspect(model, tmp_path)
+    (signature,) = found.signatures
+    assert signature.key == "serving_default"
+    assert signature.inputs == (TensorInfo(name="in put/0", dtype="float32", shape=(None, 3)),)
+    assert [tensor.name for tensor in signature.outputs] == ["out:1"]
+    assert [(use.op, use.layers, use.support) for use in found.ops] == [
+        ("MatMul", ("/fc/MatMul",), "compiled")
+    ]
+    assert found.written_by == "maker 2.1"
+    assert found.largest is not None
+    assert found.largest.elements == 6
+
+
+def test_a_constant_of_the_spec_is_not_an_input(tmp_path: Path) -> None:
+    model = model_of([node("Add", ["x", "sr"], ["y"])], {"x": random(2), "sr": random(2)})
+    found = inspect(model, tmp_path, sr=[1, 2])
+    assert [tensor.name for tensor in found.signatures[0].inputs] == ["x"]
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 zipped", b"\x08\x07", b"\x0a" * 5000])
+def test_what_is_not_onnx_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(content)
+    with pytest.raises(UnsupportedModelError, match=r"m\.onnx is damaged or not an ONNX file"):
+        read_model(tmp_path, OnnxReading(file="m.onnx"))
+
+
+def test_graphs_nested_without_end_are_refused(tmp_path: Path) -> None:
+    content = b""
+    for _ in range(500):  # graph { node { attribute { g { ... } } } }
+        for number in (6, 5, 1):
+            size = len(content)
+            content = (
+                bytes([number << 3 | 2, size & 127 | 128, size >> 7 & 127 | 128, size >> 14])
+                + content
+            )
+    size = len(content)
+    content = bytes([7 << 3 | 2, size & 127 | 128, size >> 7 & 127 | 128, size >> 14]) + content
+    (tmp_path / "m.onnx").write_bytes(content)
+    with pytest.raises(UnsupportedModelError, match=r"m\.onnx is damaged"):
+        inspect_file(tmp_path, OnnxReading(file="m.onnx"))
+
+
+@pytest.mark.parametrize(
+    ("op", "domain", "said"),
+    [
+        (
+            "LinearClassifier",
+            "ai.onnx.ml",
+            "LinearClassifier 'here' (domain ai.onnx.ml) is an operation of",
+        ),
+        (
+            "FusedConv",
+            "com.microsoft",
+            "FusedConv 'here' (domain com.microsoft) is a custom operation",
+        ),
+        ("Nothing", "", "Nothing 'here' (domain ai.onnx) is not an operation of opset 17"),
+    ],
+)
+def test_foreign_operations_are_named(op: str, domain: str, said: str, tmp_path: Path) -> None:
+    model = model_of([node(op, ["x"], ["y"], name="here", domain=domain)], {"x": random(2)})
+    assert refusal(model, tmp_path).startswith(said)
+
+
+@pytest.mark.parametrize(("opset", "said"), [(5, "opset 5"), (99, "opset 99")])
+def test_other_opsets_are_refused(opset: int, said: str, tmp_path: Path) -> None:
+    model = model_of([node("Neg", ["x"], ["y"])], {"x": random(2)}, opset=opset)
+    assert f"m.onnx has {said}; modelwheel reads 7 to 22" in refusal(model, tmp_path)
+
+
+@pytest.mark.parametrize("op", ["NonZero", "RandomNormalLike"])
+def test_what_cannot_be_compiled_is_a_finding(op: str, tmp_path: Path) -> None:
+    model = model_of([node(op, ["x"], ["y"], name="/a/b")], {"x": random(2)})
+    findings = check_signature(inspect(model, tmp_path), Expected())
+    assert [f.code for f in findings if f.severity == "error"] == ["unsupported-op"]
+    assert f"{op} in '/a/b'" in str(findings[0])
+
+
+def test_functions_that_multiply_are_counted_before_they_are_inlined(tmp_path: Path) -> None:
+    """Thirty functions, each of which calls the next one twice."""
+    model = model_of([node("F0", ["x"], ["y"], domain="own")], {"x": random(2)})
+    own, standard = helper.make_opsetid("own", 1), helper.make_opsetid("", 17)
+    model.opset_import.append(own)
+    for n in range(30):
+        nodes = [node(f"F{n + 1}", [a], [b], domain="own") for a, b in (("i", "t"), ("t", "o"))]
+        if n == 29:
+            nodes = [node("Neg", ["i"], ["o"])]
+        model.functions.append(
+            helper.make_function("own", f"F{n}", ["i"], ["o"], nodes, [standard, own])
+        )
+    found = inspect(model, tmp_path)
+    assert found.costs["serving_default"].nodes > 2**29
+    errors = [str(f) for f in check_signature(found, Expected()) if f.severity == "error"]
+    assert "nodes when its calls are inlined" in errors[0]
+
+
+def test_a_function_that_calls_itself_is_refused(tmp_path: Path) -> None:
+    model = model_of([node("F", ["x"], ["y"], domain="own")], {"x": random(2)})
+    own = helper.make_opsetid("own", 1)
+    model.opset_import.append(own)
+    again = node("F", ["i"], ["o"], domain="own")
+    model.functions.append(helper.make_function("own", "F", ["i"], ["o"], [again], [own]))
+    assert refusal(model, tmp_path).startswith("the function 'F' calls itself")
+
+
+# --- weights beside the file ----------------------------------------------------------------------
+
+
+def _external(location: str, length: int = 8, offset: int = 4) -> Any:
+    model = model_of([node("Add", ["x", "w"], ["y"])], {"x": random(2)}, constants={"w": random(2)})
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in {"location": location, "offset": offset, "length": length}.items():
+        tensor.external_data.add(key=key, value=str(value))
+    return model
+
+
+def test_weights_beside_the_file_are_read(tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(b"\0" * 4 + np.array([1.5, -2], np.float32).tobytes())
+    model = _external("weights/w.bin")  # the tree has further files at its top
+    load_external(model, tmp_path)
+    assert numpy_helper.to_array(model.graph.initializer[0]).tolist() == [1.5, -2]
+
+
+@pytest.mark.parametrize("location", ["../w.bin", "/etc/passwd", "a/../../w", "C:\\w", "..\\w", ""])
+def test_weights_outside_the_directory_are_refused(location: str, tmp_path: Path) -> None:
+    assert "outside the model's directory" in refusal(_external(location), tmp_path)
+
+
+def test_a_link_out_of_the_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out.bin").write_bytes(bytes(12))
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "w.bin").symlink_to(tmp_path / "out.bin")
+    with pytest.raises(UnsupportedModelError, match="which is not there"):
+        load_external(_external("w.bin"), tmp_path / "in")
+
+
+@pytest.mark.parametrize(("length", "offset"), [(8, 5), (800, 4), (8, -4), (-8, 4), (10**20, 4)])
+def test_lengths_beyond_the_file_are_refused(length: int, offset: int, tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(bytes(12))
+    with pytest.raises(
+        UnsupportedModelError, match=r"asks for 8 bytes at -?\d of 'w\.bin', which has 12"
+    ):
+        load_external(_external("w.bin", length, offset), tmp_path)
+
+
+def test_free_extents_may_be_negative(tmp_path: Path) -> None:
+    model = model_of([node("Neg", ["x"], ["y"])], {})
+    model.graph.input.append(info("x", [-1, 3]))
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    signature = read_signature(read_model(tmp_path, OnnxReading(file="m.onnx")), {})
+    assert signature.inputs[0].shape == (None, 3)
