@@ -167,7 +167,9 @@ def _describe_verification(
     }
     return manifest.Verification(
         seed=spec.verify.seed,
-        ranges=dict(spec.verify.ranges),
+        ranges=dict(compiled.reference.ranges),
+        masks=dict(compiled.reference.masks),
+        sampled=compiled.reference.sampled,
         rows=compiled.reference.rows,
         lengths=compiled.reference.lengths,
         length_rows=compiled.reference.length_rows,

@@ -6,11 +6,13 @@ packaging reads instead of the spec, and ships in the wheel.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from pydantic import ValidationError
 
+from ..compiler.inspection import Mask
 from ..errors import WheelError
 from ..signature import Signature
 from ..spec.model import Tolerance
@@ -101,7 +103,11 @@ class Verification(JsonRecord):
 
     seed: int
     ranges: dict[str, tuple[float, float]]
-    """[low, high) of the random inputs whose range the spec sets."""
+    """[low, high) of the random inputs whose range follows from the model or is set in the spec."""
+    masks: Mapping[str, tuple[Mask, ...]] = {}
+    """Values that random inputs hold now and then, by name."""
+    sampled: bool = False
+    """Whether the inputs are rows of real data, of which the wheel has some, not random."""
     rows: tuple[int, ...]
     lengths: tuple[int, ...] = ()
     """Lengths that are compared in addition to the largest one."""

@@ -1,10 +1,11 @@
-"""The part of a reference that ships in the wheel: a sample of every output, and no inputs.
+"""The part of a reference that ships in the wheel: a sample of every output, and of inputs some rows at most.
 
-Inputs are generated again from the seed; see `modelwheel.compiler.random_inputs`.
+Random inputs are generated again from the seed; see `modelwheel.compiler.random_inputs`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,10 @@ from .manifest import Manifest
 
 MAX_SAMPLES = 256
 """Elements stored of each output for each number of rows."""
+
+
+MAX_INPUT_BYTES = 1 << 20
+"""Rows of real data that a wheel carries: as many as this holds, but enough for one evaluation."""
 
 
 def sample_indices(size: int) -> np.ndarray[Any, Any]:
@@ -27,10 +32,13 @@ def write_sample(reference: Path, manifest: Manifest, path: Path) -> None:
     """Writes the sample of a whole reference, as an `.npz` file.
 
     For every case (see `compiler.reference`) and output it holds `sample/CASE/NAME`, the values at
-    `sample_indices`, `shape/CASE/NAME`, and `largest/CASE/NAME`, the largest absolute value.
+    `sample_indices`, `shape/CASE/NAME`, and `largest/CASE/NAME`, the largest absolute value; with
+    rows of real data also `in/NAME`, the first rows of every input.
     """
     sample: dict[str, Any] = {}
     with np.load(reference) as arrays:
+        if manifest.verification.sampled:
+            sample |= _first_rows(arrays, manifest)
         for case in manifest.verification.cases:
             for output in manifest.signature.outputs:
                 values = arrays[f"out/{case}/{output.name}"]
@@ -42,3 +50,14 @@ def write_sample(reference: Path, manifest: Manifest, path: Path) -> None:
                 sample[f"largest/{key}"] = np.float64(np.abs(finite).max(initial=0))
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(path, **sample)
+
+
+def _first_rows(arrays: Mapping[str, Any], manifest: Manifest) -> dict[str, Any]:
+    inputs = {f"in/{t.name}": t.leading_per_row for t in manifest.signature.inputs}
+    values = {name: arrays[name] for name in inputs}
+    recorded = manifest.verification.rows
+    for rows in reversed(recorded):
+        first = {n: v[: inputs[n] * rows] if inputs[n] else v for n, v in values.items()}
+        if rows == recorded[0] or sum(v.nbytes for v in first.values()) <= MAX_INPUT_BYTES:
+            return first
+    return values

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from .. import extras
-from ..errors import SpecError
+from ..errors import SpecError, UsageError
 from .app import AUTHOR, RELEASE, app
 from .options import (
     AsJson,
@@ -20,6 +20,7 @@ from .options import (
     Jobs,
     Levels,
     OnBranch,
+    OptionalSpecs,
     Platforms,
     Specs,
     Summary,
@@ -84,7 +85,7 @@ Lenient = Annotated[
 
 @app.command(rich_help_panel=AUTHOR)
 def check(
-    specs: Specs,
+    specs: OptionalSpecs = None,
     spec_only: Annotated[
         bool, typer.Option("--spec-only", metavar="", help="Check the files, not their models.")
     ] = False,
@@ -100,12 +101,34 @@ def check(
     changed_since: ChangedSince = None,
     tag: Tag = None,
     lenient: Lenient = False,
+    ops: Annotated[
+        bool,
+        typer.Option("--ops", metavar="", help="Show signatures and operations of each model."),
+    ] = False,
+    supported: Annotated[
+        bool,
+        typer.Option(
+            "--supported",
+            metavar="",
+            help="List every operation that can be compiled, with its element types; takes no SPEC.",
+        ),
+    ] = False,
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
     """Validate specs and check that their models can be compiled."""
+    specs = specs or []
+    if supported:
+        given: dict[str, object] = {"SPEC": specs, "--spec-only": spec_only, "--lenient": lenient}
+        given |= {"--released-once": released_once, "--on-branch": on_branch, "--ops": ops}
+        given |= {"--changed-since": changed_since, "--tag": tag}
+        refuse_together("--supported", given, "it reads no spec")
+        _print_supported(sandbox, as_json)
+        return
+    if not specs:
+        raise UsageError("nothing to check: name spec files, or list operations with --supported")
     if spec_only:
-        given = {"--sandbox": sandbox, "--lenient": lenient}
+        given = {"--sandbox": sandbox, "--lenient": lenient, "--ops": ops}
         refuse_together("--spec-only", given, "it reads no model")
     with _problems_as_json(as_json):
         loaded = load(specs, changed_since, tag)
@@ -135,8 +158,20 @@ def check(
     if as_json:
         print_json({"problems": [], "models": checked})
     else:
-        print_checked(checked)
+        print_checked(checked, ops=ops)
     raise typer.Exit(next((model.exit_code for model in checked if model.exit_code), 0))
+
+
+def _print_supported(sandbox: Policy | None, as_json: bool) -> None:
+    extras.require("build", "listing operations", advise="compile")
+    from ..engine.check_models import list_supported
+    from .display.tables import print_supported
+
+    found = list_supported(open_store(), open_sandbox(sandbox))
+    if as_json:
+        print_json(found)
+    else:
+        print_supported(found)
 
 
 @contextmanager

@@ -25,6 +25,10 @@ Out = typer.Option(metavar="DIR", help="Where to write the files.")
 Specs = Annotated[
     list[str], typer.Argument(metavar="SPEC", help="Spec files, directories of them, or globs.")
 ]
+OptionalSpecs = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="SPEC", help="Spec files, directories of them, or globs."),
+]
 AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")]
 OnBranch = Annotated[
     str | None,

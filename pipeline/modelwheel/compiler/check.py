@@ -94,6 +94,7 @@ def check_signature(inspection: Inspection, expected: Expected) -> list[Finding]
         *_check_batching(signature, expected),
         *_check_verification(signature, expected),
         *_check_bounds(expected),
+        *_note_valid_values(signature, expected),
         *judge(inspection, signature.key, expected.limits),
         *_check_ops(inspection.ops, signature.key),
         *_check_assets(inspection),
@@ -134,6 +135,25 @@ def _check_tensors(signature: SignatureInfo) -> Iterator[Finding]:
     for role, tensors in (("input", signature.inputs), ("output", signature.outputs)):
         for tensor in tensors:
             yield from _check_tensor(role, tensor)
+
+
+def _note_valid_values(signature: SignatureInfo, expected: Expected) -> Iterator[Finding]:
+    """What random inputs are drawn from, where that follows from the graph."""
+    for tensor in signature.inputs:
+        if tensor.valid is None:
+            continue
+        given, bounds = expected.ranges.get(tensor.name), tensor.valid.bounds
+        if given is None:
+            message = f"input {tensor.name!r} takes {tensor.valid}"
+            yield Finding("note", "valid-values", message)
+        elif bounds is not None and not (bounds[0] <= given[0] and given[1] <= bounds[1]):
+            yield Finding(
+                "warning",
+                "valid-values",
+                f"verify.ranges.{tensor.name} goes beyond what input {tensor.name!r} takes: {tensor.valid}",
+                "TensorFlow may fail on other values; remove it to draw from all of these",
+                ("verify", "ranges", tensor.name),
+            )
 
 
 def _check_tensor(role: str, tensor: TensorInfo) -> Iterator[Finding]:

@@ -21,6 +21,41 @@ Support: TypeAlias = Literal["compiled", "frozen", "unsupported", "unregistered"
 custom op library, so that TensorFlow does not know it either."""
 
 
+class Mask(JsonRecord):
+    """A value with a meaning of its own: the model compares its input with it."""
+
+    value: float
+    axes: int = 0
+    """The last axes that hold it together to have that meaning; 0 for each element alone."""
+
+
+class ValidValues(JsonRecord):
+    """The values of an input that its model can use, as far as they follow from the graph."""
+
+    low: float | None = None
+    """None for any."""
+    high: float | None = None
+    """Not reached."""
+    masks: tuple[Mask, ...] = ()
+    """In ascending order of their values."""
+    op: str = ""
+    """The operation that demands them."""
+    layer: str = ""
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """[low, high), or None for any."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    def __str__(self) -> str:
+        parts = []
+        if self.bounds is not None:
+            parts.append(f"{self.bounds[0]:.15g} <= x < {self.bounds[1]:.15g}")
+        if self.masks:
+            parts.append("mask " + ", ".join(f"{mask.value:.15g}" for mask in self.masks))
+        return f"{', '.join(parts)} ({self.op} in {self.layer!r})"
+
+
 class TensorInfo(JsonRecord):
     """One input or output of a signature."""
 
@@ -30,6 +65,8 @@ class TensorInfo(JsonRecord):
     shape: Shape | None
     """None if even the rank is unknown."""
     encoding: Literal["dense", "sparse", "composite"] = "dense"
+    valid: ValidValues | None = None
+    """Of an input; None if it may be anything, or that does not follow from the graph."""
 
 
 class SignatureInfo(JsonRecord):
@@ -108,7 +145,7 @@ class Cost(JsonRecord):
 class Inspection(JsonRecord):
     """Everything that is known about a SavedModel before it is loaded."""
 
-    version: Literal[2] = 2
+    version: Literal[3] = 3
     written_by: str
     """The version of TensorFlow that wrote the model."""
     tags: tuple[str, ...]

@@ -21,10 +21,11 @@ from ..util.records import JsonRecord
 from ..versions import TENSORFLOW_VERSION
 from .flags import Flags
 from .freeze import CONFIG, GRAPH, SIGNATURE
-from .inspection import INSPECTION, Shape
+from .inspection import INSPECTION, Mask, Shape
 from .program import PROGRAM_VERSION
 from .readings import Reading, SavedModelReading
 from .reference import ARRAYS, SUMMARY, default_rows
+from .supported import SUPPORTED
 
 KERNELS, PROGRAM, CONSTANTS = "kernels.o", "program.json", "constants.bin"
 """The outputs of compiling: an object file, the `Program` that calls its kernels, and its constants."""
@@ -47,6 +48,10 @@ class FrozenGraphInput(JsonRecord):
 
     graph: _AbsolutePath
     config: _AbsolutePath
+
+
+class NoInput(JsonRecord):
+    """A job reads no files."""
 
 
 # --- requests -------------------------------------------------------------------------------------
@@ -74,7 +79,7 @@ class JobRequest(JsonRecord):
 class InspectRequest(JobRequest):
     """Read a model without loading it; the output is an `Inspection`."""
 
-    VERSION = 3
+    VERSION = 4
     INPUTS = ModelInput
     OUTPUTS = (INSPECTION,)
 
@@ -170,6 +175,10 @@ class ReferenceRequest(JobRequest):
     seed: int = 0
     ranges: Mapping[str, tuple[float, float]] = {}
     """[low, high) of random inputs, by name; see `modelwheel.compiler.random_inputs`."""
+    masks: Mapping[str, tuple[Mask, ...]] = {}
+    """Values that random inputs must hold now and then, by name."""
+    samples: str = ""
+    """The file among the model's whose rows are used instead of random ones; empty for none."""
     shapes: Mapping[str, Shape] = {}
     """With the largest of `lengths`."""
     lengths: tuple[int, ...] = ()
@@ -196,6 +205,18 @@ class ReferenceRequest(JobRequest):
         """The job for one model; outputs go into the empty directory `out`."""
         inputs = ModelInput(model=model)
         return ReferenceJob(request=self, inputs=inputs, out=out)
+
+
+class SupportedRequest(JobRequest):
+    """List what the installed TensorFlow compiles; the output is a `Supported`."""
+
+    VERSION = 1
+    INPUTS = NoInput
+    OUTPUTS = (SUPPORTED,)
+
+    def job(self, out: Path) -> SupportedJob:
+        """The job; its output goes into the empty directory `out`."""
+        return SupportedJob(request=self, inputs=NoInput(), out=out)
 
 
 def cpp_class(identifier: str, extent: str, level: Level) -> str:
@@ -260,7 +281,15 @@ class ReferenceJob(_Job):
     inputs: ModelInput
 
 
-Job: TypeAlias = InspectJob | FreezeJob | CompileJob | ReferenceJob
+class SupportedJob(_Job):
+    """See `SupportedRequest`."""
+
+    kind: Literal["supported"] = "supported"
+    request: SupportedRequest
+    inputs: NoInput
+
+
+Job: TypeAlias = InspectJob | FreezeJob | CompileJob | ReferenceJob | SupportedJob
 
 _JOB: TypeAdapter[Job] = TypeAdapter(Annotated[Job, Field(discriminator="kind")])
 

@@ -19,7 +19,12 @@ _INTEGER_BOUNDS = (0.0, 2.0)
 
 
 def random_input(
-    seed: int, name: str, shape: Sequence[int], dtype: str, bounds: Sequence[float] | None
+    seed: int,
+    name: str,
+    shape: Sequence[int],
+    dtype: str,
+    bounds: Sequence[float] | None,
+    masks: Sequence[tuple[float, int]] = (),
 ) -> np.ndarray[Any, Any]:
     """Random values for one input.
 
@@ -29,6 +34,8 @@ def random_input(
         shape: Extents.
         dtype: NumPy's name of the element type. Values of `bfloat16` are returned as bits, in uint16.
         bounds: [low, high); by default floats have unit variance around 0, integers are 0 or 1.
+        masks: Values that must occur: each replaces a quarter of the elements or, with a number of
+            axes above 0, of the blocks that the last axes hold. Ignored for complex numbers.
     """
     count = math.prod(shape)
     # `hash` of a text differs from process to process, CRC-32 does not.
@@ -41,6 +48,12 @@ def random_input(
     if dtype.startswith("complex"):
         return np.asarray(values[:count] + 1j * values[count:], dtype).reshape(shape)
     values = values[:count].reshape(shape)
+    for number, (value, axes) in enumerate(masks, start=1):
+        blocks = shape[: len(shape) - min(axes, len(shape) - 1)] if shape else ()
+        bits = np.random.PCG64([seed, zlib.crc32(name.encode()), number]).random_raw(
+            math.prod(blocks)
+        )
+        values[(np.asarray(bits, np.uint64) >> np.uint64(62) == 0).reshape(blocks)] = value
     if dtype == "bfloat16":
         # Cut off, not rounded: the recipe needs no bfloat16 arithmetic, which NumPy lacks.
         return np.asarray(values.astype(np.float32).view(np.uint32) >> np.uint32(16), np.uint16)

@@ -1,4 +1,4 @@
-"""The result of the job `reference`: what TensorFlow computes for random inputs.
+"""The result of the job `reference`: what TensorFlow computes for random or sampled inputs.
 
 `modelwheel.compiler.worker.reference` writes it.
 """
@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Literal
 
 from ..util.records import JsonRecord
+from .inspection import Mask
 
 ARRAYS, SUMMARY = "reference.npz", "reference.json"
 """`reference.npz` holds `in/NAME`, made for the largest number of rows, of which the first ones
@@ -29,6 +30,12 @@ class Reference(JsonRecord):
     """For every output, the extent of axis 0 for each row of the batch; 0 if it does not grow."""
     batched_inputs: tuple[str, ...]
     """Names of the inputs whose axis 0 is the batch; empty for a signature without a batch axis."""
+    ranges: Mapping[str, tuple[float, float]] = {}
+    """[low, high) of random inputs, by name; empty if there are samples."""
+    masks: Mapping[str, tuple[Mask, ...]] = {}
+    """Values that random inputs hold now and then, by name."""
+    sampled: bool = False
+    """Whether the inputs are rows of `verify.samples`, not random."""
     rows: tuple[int, ...]
     """Numbers of rows with outputs in `reference.npz`, ascending. If rows are not independent,
     these are the compiled batch sizes only; without a batch axis it is 1, one evaluation."""

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from ..assembly import tune_lock
 from ..compiler.findings import Finding
 from ..compiler.inspection import Inspection
-from ..compiler.jobs import InspectRequest
+from ..compiler.jobs import InspectRequest, SupportedRequest
 from ..compiler.pool import WorkerPool
 from ..compiler.readings import Reading, reading_of
+from ..compiler.supported import SUPPORTED, Supported
 from ..compiler.worker_process import COMMAND
 from ..errors import ModelwheelError, UnsupportedModelError
 from ..limits import Limits
@@ -18,8 +19,16 @@ from ..request import make_request
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source
 from ..spec import Spec
+from ..store.keys import action_key
 from ..store.store import Store
+from ..util.text import one_line
+from ..util.words import count
 from .steps.model import InspectStep, inspection_key, read_inspection
+
+
+def first_line(text: object) -> str:
+    """The first line of a message."""
+    return one_line(str(text).partition("\n")[0])
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,8 @@ class CheckedModel:
     """Why the model could not be inspected at all."""
     inspection: Inspection | None = None
     findings: Sequence[Finding] = ()
+    verdict: str = ""
+    """One line: whether the model can be compiled, or what stands in the way."""
 
     @property
     def exit_code(self) -> int:
@@ -78,8 +89,40 @@ def _check(
         found = inspect(spec.model.name, model, reading_of(spec.origin), store, pool)
         findings = InspectStep(request, model.tree_sha256).check(found, limits, lenient=lenient)
     except ModelwheelError as error:
-        return CheckedModel(name, key, error)
-    return CheckedModel(name, key, None, found, findings)
+        said = f"refused {spec.model.name}: {first_line(error)}"
+        return CheckedModel(name, key, error, verdict=said)
+    said = judge_findings(spec.model.name, found, key, findings)
+    return CheckedModel(name, key, None, found, findings, said)
+
+
+def judge_findings(name: str, inspection: Inspection, key: str, findings: Sequence[Finding]) -> str:
+    """The verdict on one signature of a model.
+
+    >>> print(judge_findings("net", inspection, "serving_default", []))  # doctest: +SKIP
+    ok net: 36 kinds of operation, all compiled
+    """
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if not errors:
+        kinds = {use.op for use in inspection.ops if key in use.signatures}
+        return f"ok {name}: {count(len(kinds), 'kind')} of operation, all compiled"
+    more = f" (and {count(len(errors) - 1, 'other error')})" if errors[1:] else ""
+    return f"refused {name}: {first_line(errors[0].message)}{more}"
+
+
+def list_supported(store: Store, sandbox: Sandbox, worker: Sequence[str] = COMMAND) -> Supported:
+    """What the installed TensorFlow compiles; from the store if it was listed before."""
+    request = SupportedRequest()
+    key = action_key("supported", **request.key_inputs())
+    record = store.lookup(key)
+    if record is None:
+        with (
+            store.scratch() as scratch,
+            WorkerPool(scratch, command=worker, sandbox=sandbox) as pool,
+            store.scratch() as out,
+        ):
+            pool.submit(request.job(out), step="supported").result()
+            record = store.publish(key, out, {"step": "supported"})
+    return Supported.model_validate_json(store.read_bytes(record, SUPPORTED))
 
 
 def inspect(

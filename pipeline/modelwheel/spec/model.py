@@ -49,7 +49,7 @@ from .names import (
     to_distribution,
     to_identifier,
 )
-from .sources import AnySource, DirectorySource, Source, check_url
+from .sources import AnySource, DirectorySource, ExtraFile, Source, check_url
 
 
 def _check_version(version: str) -> str:
@@ -273,7 +273,25 @@ class VerifySection(Section):
     )
     ranges: Mapping[
         GivenName, Annotated[tuple[StrictFloat, StrictFloat], AfterValidator(_check_range)]
-    ] = Field(default_factory=dict, description="[low, high] of random inputs, by name.")
+    ] = Field(
+        default_factory=dict,
+        description="[low, high] of random inputs, by name. Omitted: what follows from the model.",
+    )
+    samples: RelativePath | None = Field(
+        default=None,
+        description="An .npz file with real rows, an array for each input, at a path of the source: used "
+        "instead of random inputs.",
+        examples=["samples.npz"],
+    )
+
+    @field_validator("samples")
+    @classmethod
+    def _check_samples(cls, path: str | None) -> str | None:
+        if path is not None and not path.endswith(".npz"):
+            raise mistake(
+                f"'{path}' is not an .npz file", "Write it with numpy.savez(FILE, **inputs)"
+            )
+        return path
 
     def tolerance_of(self, output: str) -> Tolerance:
         """The tolerance of an output: its own where given, else the common one."""
@@ -399,7 +417,9 @@ class Spec(Section):
     def origin(self) -> AnySource:
         """Where the model comes from, with paths below the spec's directory."""
         own = DirectorySource(directory=self.model.saved_model)
-        return (self.source or own).resolve(self.directory)
+        source = (self.source or own).resolve(self.directory)
+        samples = self.verify.samples
+        return source.with_extras(ExtraFile(samples)) if samples else source
 
     @property
     def license_texts(self) -> Mapping[str, bytes]:

@@ -49,7 +49,15 @@ def test_findings_of_several_models(tmp_path: Path, store: Store) -> None:
     assert str(finding).startswith(f"{wrong}:")
     assert str(checked[2].error) == "saved_model.pb is damaged"
     shown = as_json(checked)
-    assert list(shown[0]) == ["model", "signature", "error", "inspection", "findings"]
+    keys = ["model", "signature", "error", "inspection", "findings", "verdict"]
+    assert list(shown[0]) == keys
+    assert [model.verdict for model in checked] == [
+        "ok good: 0 kinds of operation, all compiled",
+        "refused wrong: verify.ranges names 'bar', which is not an input of the signature",
+        "refused refused: saved_model.pb is damaged",
+        *(model.verdict for model in checked[3:]),
+    ]
+    assert all(model.verdict.startswith("refused ") for model in checked[3:])
     assert shown[0]["inspection"]["signatures"][0]["key"] == "serving_default"
     assert shown[1]["findings"][0]["field"] == ["verify", "ranges", "bar"]
     assert shown[2]["error"] == "saved_model.pb is damaged"

@@ -15,6 +15,7 @@ from .markdown import MEASURED, failure_lines, measured_cells
 if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` needs
     from ...audit import Audited
     from ...compiler.inspection import Inspection, OpUse, TensorInfo
+    from ...compiler.supported import Supported
     from ...engine.build import BuildResult
     from ...engine.check_models import CheckedModel
     from ...engine.doctor import Finding as Diagnosis
@@ -136,18 +137,30 @@ def print_measurements(measurements: Sequence[Measurement]) -> None:
     OUT.print(table if measurements else "no wheel for this machine")
 
 
-def print_checked(models: Sequence[CheckedModel]) -> None:
-    """Signatures, operations and findings of every model."""
+def print_checked(models: Sequence[CheckedModel], *, ops: bool = False) -> None:
+    """The findings and the verdict of every model; with `ops`, its signatures and operations."""
     for model in models:
-        OUT.print(f"[bold]{plain(model.model)}[/]")
         if model.error is not None:
             OUT.print(f"[red]error[/]: {plain_lines(model.error)}")
-        if model.inspection is not None:
+        if model.inspection is not None and ops:
+            OUT.print(f"[bold]{plain(model.model)}[/]")
             _print_signatures(model.inspection, model.signature)
             _print_ops(model.inspection, model.signature)
         for finding in model.findings:
             colour = _COLOURS[finding.severity]
             OUT.print(f"[{colour}]{finding.severity}[/]: {plain(finding)}")
+        word, _, rest = model.verdict.partition(" ")
+        OUT.print(f"[{'red' if model.exit_code else 'green'}]{word}[/] {plain(rest)}")
+
+
+def print_supported(supported: Supported) -> None:
+    """Every operation with the element types that it may have."""
+    table = Table("op", Column("element types", overflow="fold"))
+    for found in supported.ops:
+        types = "; ".join(f"{name}: {', '.join(kinds)}" for name, kinds in found.types.items())
+        table.add_row(found.op, "removed by freezing" if found.removed else types or "any")
+    OUT.print(table)
+    OUT.print(f"{count(len(supported.ops), 'operation')}, with TensorFlow {supported.tensorflow}")
 
 
 def _print_signatures(inspection: Inspection, chosen_key: str) -> None:

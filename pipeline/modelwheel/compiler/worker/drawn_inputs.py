@@ -9,14 +9,19 @@ import numpy as np
 import tensorflow as tf
 
 from ...errors import UnsupportedModelError
-from ..inspection import SignatureInfo
+from ..inspection import Mask, SignatureInfo
 from ..random_inputs import random_input
 
 Ranges = Mapping[str, Sequence[float]]
+Masks = Mapping[str, Sequence[Mask]]
 
 
 def draw_inputs(
-    signature: SignatureInfo, shapes: Mapping[str, tuple[int, ...]], seed: int, ranges: Ranges
+    signature: SignatureInfo,
+    shapes: Mapping[str, tuple[int, ...]],
+    seed: int,
+    ranges: Ranges,
+    masks: Masks,
 ) -> dict[str, np.ndarray[Any, Any]]:
     """Values for every input; the first of more rows are the same as fewer rows."""
     drawn = {}
@@ -28,6 +33,8 @@ def draw_inputs(
             )
         bounds = ranges.get(tensor.name)
         pair = (float(bounds[0]), float(bounds[1])) if bounds else None
-        values = random_input(seed, tensor.name, shapes[tensor.name], tensor.dtype, pair)
+        held = [(mask.value, mask.axes) for mask in masks.get(tensor.name, ())]
+        shape = shapes[tensor.name]
+        values = random_input(seed, tensor.name, shape, tensor.dtype, pair, held)
         drawn[tensor.name] = values.view(dtype.as_numpy_dtype)  # bfloat16 comes as its bits
     return drawn

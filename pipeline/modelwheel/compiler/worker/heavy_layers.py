@@ -9,7 +9,7 @@ from typing import Any
 
 from tensorflow.core.framework import graph_pb2
 
-from ..jobs import CompileJob, Job
+from ..jobs import CompileJob, Job, SupportedJob
 from .graphs import Graph, layer_name
 from .meta_graph import read_meta_graph
 
@@ -38,6 +38,8 @@ def find(job: Job) -> tuple[str, ...]:
 def _nodes(job: Job) -> Iterator[Any]:
     if isinstance(job, CompileJob):
         graph_def = graph_pb2.GraphDef.FromString(job.inputs.graph.read_bytes())
+    elif isinstance(job, SupportedJob):
+        return
     else:
         reading = job.request.reading
         if reading.format != "saved_model":

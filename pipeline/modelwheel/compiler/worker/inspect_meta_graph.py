@@ -9,14 +9,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..effects import Effect
-from ..inspection import Cost, Inspection, LargeTensor, OpUse, SignatureUse, Support
+from ..inspection import (
+    Cost,
+    Inspection,
+    LargeTensor,
+    OpUse,
+    SignatureInfo,
+    SignatureUse,
+    Support,
+)
 from .bodies import Library, Reach
+from .demands import Demands, valid_values
 from .effects import effect_of, may_be_folded
-from .graphs import layer_name
+from .graphs import layer_name, node_name
 from .kernels import support_of
 from .meta_graph import read_signatures, select_graph
 from .roots import has_objects, loading_roots, restores_checkpoint, signature_roots
-from .sizes import Sizes, largest_stored
+from .sizes import Found, Sizes, largest_stored
 
 _NAMES_KEPT = 8
 _NODES_NAMED = 64
@@ -45,26 +54,50 @@ def _inspect(saved_model: Any, meta_graph: Any, variables: Iterable[LargeTensor]
         s.key: library.reach(signature_roots(meta_graph, s.key, objects=objects))
         for s in signatures
     }
-    sizes = Sizes(library)
+    feeds = {key: _feeds(meta_graph.signature_def[key]) for key in reached}
+    sizes = Sizes(library, (node for names in feeds.values() for node in names.values()))
+    found = {key: _found(library, sizes, reach) for key, reach in reached.items()}
     return Inspection(
         written_by=meta_graph.meta_info_def.tensorflow_version,
         tags=tuple(meta_graph.meta_info_def.tags),
-        signatures=signatures,
+        signatures=tuple(
+            _with_valid_values(s, feeds[s.key], found[s.key].demands) for s in signatures
+        ),
         ops=tuple(_tabulate(_Model(meta_graph, library), reached, loading)),
         assets=tuple(sorted(asset.filename for asset in meta_graph.asset_file_def)),
         graph_bytes=saved_model.ByteSize(),
         nodes=sum(len(body.nodes) for body in library.bodies.values()),
         functions=len(library.definitions),
-        costs={key: _cost(library, sizes, reach) for key, reach in reached.items()},
-        loading=_cost(library, sizes, loading),
+        costs={key: _cost(library, reach, found[key]) for key, reach in reached.items()},
+        loading=_cost(library, loading, _found(library, sizes, loading)),
         largest=largest_stored(library, variables),
     )
 
 
-def _cost(library: Library, sizes: Sizes, reach: Reach) -> Cost:
+def _feeds(definition: Any) -> dict[str, str]:
+    """The node that is fed, for each input of a signature."""
+    return {name: node_name(info.name) for name, info in definition.inputs.items()}
+
+
+def _with_valid_values(
+    signature: SignatureInfo, feeds: Mapping[str, str], demands: Demands
+) -> SignatureInfo:
+    inputs = tuple(
+        tensor.model_copy(update={"valid": valid_values(tensor, feeds[tensor.name], demands)})
+        for tensor in signature.inputs
+    )
+    return signature.model_copy(update={"inputs": inputs})
+
+
+def _found(library: Library, sizes: Sizes, reach: Reach) -> Found:
+    return sizes.of(reach, library.inlined(reach)[1])
+
+
+def _cost(library: Library, reach: Reach, found: Found) -> Cost:
     nodes, depth, deepest = library.inlined(reach)
-    largest, loops = sizes.of(reach, depth)
-    return Cost(nodes=nodes, depth=depth, deepest=deepest, largest=largest, loops=loops)
+    return Cost(
+        nodes=nodes, depth=depth, deepest=deepest, largest=found.largest, loops=tuple(found.loops)
+    )
 
 
 @dataclass

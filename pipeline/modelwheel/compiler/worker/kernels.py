@@ -10,6 +10,7 @@ import tensorflow as tf
 from tensorflow.python.framework import kernels, op_def_registry
 
 from ..inspection import Support
+from ..supported import SupportedOp
 
 _XLA_CPU = "XLA_CPU_JIT"
 
@@ -71,6 +72,26 @@ def type_name(value: int) -> str:
     except TypeError:  # not set, or of a later version
         return "unknown"
     return name
+
+
+def supported_ops() -> tuple[SupportedOp, ...]:
+    """Every operation that can be compiled, sorted by name."""
+    ops = [
+        SupportedOp(op=op, types=_accepted_types(constraints))
+        for op, constraints in _xla_kernels().items()
+        if op not in _FROZEN and op_def_registry.get(op) is not None
+    ]
+    ops += [SupportedOp(op=op, removed=True) for op in _FROZEN]
+    return tuple(sorted(ops, key=lambda found: found.op))
+
+
+def _accepted_types(kernels: list[dict[str, frozenset[int]]]) -> dict[str, tuple[str, ...]]:
+    """By type attribute, what any kernel accepts; without those that a kernel leaves open."""
+    names = set(kernels[0]).intersection(*kernels)
+    return {
+        name: tuple(sorted({type_name(value) for kernel in kernels for value in kernel[name]}))
+        for name in sorted(names)
+    }
 
 
 def _faults(

@@ -24,7 +24,34 @@ def without_node_markup(text: str) -> str:
     return _CUT.sub("", _NODE.sub(r"\1", _FUNCTION.sub("", text)))
 
 
+# What TensorFlow writes before the cause: where the operation was defined, which saved models do not know.
+_PREAMBLE = re.compile(
+    r"Graph execution error:|Detected at node .* defined at|Detected at node|<stack traces unavailable>"
+    r'|  File "|    |Traceback|\d+ root error|\s*\(\d+\) \w+:\s*$|defined at'
+)
+_DETECTED = re.compile(r"Detected at node '?([^\s']+)'? defined at")
+_FAILING_NODE = re.compile(r"\{\{node ([^{}]*)\}\}")
+
+
+def cause_of(text: str) -> str:
+    """The line of an error message of TensorFlow that says what is wrong.
+
+    >>> cause_of("Graph execution error:\\n\\nindices[0] = 9 is not in [0, 4)\\n\\t [[{{node a}}]] [Op:f]")
+    'indices[0] = 9 is not in [0, 4)'
+    """
+    lines = [line.split("[[{{node")[0].split(" [Op:")[0] for line in text.splitlines()]
+    for line in lines:
+        if line.strip() and not _PREAMBLE.match(line):
+            return without_node_markup(line).strip()
+    return without_node_markup(lines[0] if lines else "").strip()
+
+
+def node_of(text: str) -> str:
+    """The node that an error message of TensorFlow names; empty for none."""
+    found = _DETECTED.search(text) or _FAILING_NODE.search(text)
+    return found[1] if found else ""
+
+
 def first_line(error: Exception) -> str:
     """What an error of TensorFlow says first, without markup and the name of the eager operation."""
-    lines = without_node_markup(str(error)).strip().splitlines() or [type(error).__name__]
-    return lines[0].partition(" [Op:")[0]
+    return cause_of(str(error)) or type(error).__name__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,15 +10,18 @@ import tensorflow as tf
 
 from ...errors import UnsupportedModelError
 from ..check import RANDOM_FIX
+from ..inspection import SignatureInfo
 from ..jobs import ReferenceJob, ReferenceRequest
 from ..reference import ARRAYS, SUMMARY, Reference
+from ..renames import rename
 from ..shapes import batched_inputs, static_shapes
 from . import formats
 from .drawn_inputs import draw_inputs
+from .failures import explain_failure
 from .formats.base import Arrays, LoadedModel
 from .lengths import Lengths, tested_lengths
-from .messages import without_node_markup
 from .rows import Evaluate, Rows, check_rows, find_difference
+from .samples import read_samples, repeat_rows
 
 
 def run(job: ReferenceJob) -> None:
@@ -27,12 +30,12 @@ def run(job: ReferenceJob) -> None:
     loaded = formats.load(job.inputs.model, request.reading, request.signature, request.names)
     batched = batched_inputs(loaded.info, request.shapes)
     if batched:
-        given, outputs, summary = _evaluate_rows(loaded, batched, request)
+        given, outputs, summary = _evaluate_rows(job, loaded, batched)
     else:
-        given, outputs, summary = _evaluate_once(loaded, request)
+        given, outputs, summary = _evaluate_once(job, loaded)
     arrays = {f"in/{name}": values for name, values in given.items()}
     if request.lengths:
-        shorter, summary = _evaluate_lengths(_evaluator(loaded), given, summary, request)
+        shorter, summary = _evaluate_lengths(_evaluator(job, loaded), given, summary, request)
         arrays |= shorter
     for rows in summary.rows:
         arrays |= {f"out/{rows}/{name}": values for name, values in outputs[rows].items()}
@@ -45,10 +48,21 @@ _Result = tuple[Arrays, Mapping[int, Arrays], Reference]
 """The inputs, the outputs by number of rows, and the summary."""
 
 
-def _evaluate_once(loaded: LoadedModel, request: ReferenceRequest) -> _Result:
+def _describe_inputs(request: ReferenceRequest) -> dict[str, Any]:
+    if request.samples:
+        return {"sampled": True}
+    return {"ranges": dict(request.ranges), "masks": dict(request.masks)}
+
+
+def _evaluate_once(job: ReferenceJob, loaded: LoadedModel) -> _Result:
+    request = job.request
     shapes = static_shapes(loaded.info, request.shapes, None)
-    given = draw_inputs(loaded.info, shapes, request.seed, request.ranges)
-    evaluate = _evaluator(loaded)
+    if request.samples:
+        path = job.inputs.model / request.samples
+        given = read_samples(path, loaded.info, shapes, ())
+    else:
+        given = draw_inputs(loaded.info, shapes, request.seed, request.ranges, request.masks)
+    evaluate = _evaluator(job, loaded)
     outputs = evaluate(given)
     _require_repeatable(evaluate, given, outputs)
     summary = Reference(
@@ -57,21 +71,19 @@ def _evaluate_once(loaded: LoadedModel, request: ReferenceRequest) -> _Result:
         leading_per_row=dict.fromkeys(outputs, 0),
         batched_inputs=(),
         rows=(1,),
+        **_describe_inputs(request),
     )
     return given, {1: outputs}, summary
 
 
-def _evaluate_rows(
-    loaded: LoadedModel, batched: tuple[str, ...], request: ReferenceRequest
-) -> _Result:
-    sizes = request.batch_sizes
+def _evaluate_rows(job: ReferenceJob, loaded: LoadedModel, batched: tuple[str, ...]) -> _Result:
+    request, sizes = job.request, job.request.batch_sizes
     # Whether rows are independent shows only with two or more.
     shapes = static_shapes(loaded.info, request.shapes, max(*request.rows, *sizes, 2))
     rows, other = (
-        Rows(draw_inputs(loaded.info, shapes, seed, request.ranges), frozenset(batched))
-        for seed in (request.seed, request.seed + 1)
+        Rows(arrays, frozenset(batched)) for arrays in _two_batches(job, loaded, shapes, batched)
     )
-    evaluate = _evaluator(loaded)
+    evaluate = _evaluator(job, loaded)
     outputs: dict[int, Arrays] = {size: evaluate(rows.take(slice(size)).arrays) for size in sizes}
     _require_repeatable(evaluate, rows.take(slice(sizes[-1])).arrays, outputs[sizes[-1]])
     verdict = check_rows(evaluate, rows, other, outputs, request.rows)
@@ -81,6 +93,7 @@ def _evaluate_rows(
         leading_per_row=verdict.leading_per_row,
         batched_inputs=batched,
         rows=sizes if verdict.reason else tuple(sorted(outputs)),
+        **_describe_inputs(request),
     )
     return rows.arrays, outputs, summary
 
@@ -108,15 +121,46 @@ def _first_rows(given: Arrays, summary: Reference, rows: int) -> Arrays:
     return {name: a[:rows] if name in batched else a for name, a in given.items()}
 
 
-def _evaluator(loaded: LoadedModel) -> Evaluate:
+def _two_batches(
+    job: ReferenceJob,
+    loaded: LoadedModel,
+    shapes: Mapping[str, tuple[int, ...]],
+    batched: tuple[str, ...],
+) -> Iterator[Arrays]:
+    """The inputs, and others of which every row differs."""
+    request = job.request
+    if not request.samples:
+        for seed in (request.seed, request.seed + 1):
+            yield draw_inputs(loaded.info, shapes, seed, request.ranges, request.masks)
+        return
+    path = job.inputs.model / request.samples
+    samples = read_samples(path, loaded.info, shapes, batched)
+    count = shapes[batched[0]][0]
+    for first in (0, len(samples[batched[0]]) // 2):
+        yield repeat_rows(samples, batched, count, first)
+
+
+def _evaluator(job: ReferenceJob, loaded: LoadedModel) -> Evaluate:
     def evaluate(arrays: Arrays) -> Arrays:
         try:
             return loaded(arrays)
         except (tf.errors.OpError, ValueError) as error:
-            line = without_node_markup(str(error)).strip().splitlines()[0]
-            raise UnsupportedModelError(f"TensorFlow itself fails: {line}") from error
+            sampled = bool(job.request.samples)
+            said = explain_failure(str(error), arrays, _inspected(job), sampled=sampled)
+            raise UnsupportedModelError(said) from error
 
     return evaluate
+
+
+def _inspected(job: ReferenceJob) -> SignatureInfo | None:
+    """The signature with the valid values of its inputs, which the loaded one lacks."""
+    request = job.request
+    try:
+        found = formats.of(request.reading).inspect(job.inputs.model, request.reading)
+    except UnsupportedModelError:
+        return None
+    signature = found.signature(request.signature)
+    return signature if signature is None else rename(signature, request.names)
 
 
 def _require_repeatable(evaluate: Evaluate, given: Arrays, before: Arrays) -> None:

@@ -16,11 +16,13 @@ from ...errors import UnsupportedModelError
 from ...limits import MAX_CALL_DEPTH
 from ..inspection import EndlessLoop, LargeTensor
 from .bodies import Body, Library, Reach
+from .demands import Demands, find_demands, join_demands
 from .effects import effect_of
 from .graphs import GRAPH, node_name
 from .loops import Loop, count_turns
 from .op_shapes import OpShapes, count_outputs
-from .values import UNKNOWN, Tensor, fold, read_constant
+from .origins import carry, unite
+from .values import UNKNOWN, Origin, Tensor, fold, read_constant
 
 _LOOPS_KEPT = 4
 _TURNS_KEPT = 10_000
@@ -52,11 +54,12 @@ _RANDOM = ("Random", "TruncatedNormal", "ParameterizedTruncatedNormal", "Multino
 
 
 @dataclass
-class _Found:
+class Found:
     """What a walk through a function met."""
 
     largest: LargeTensor | None = None
     loops: list[EndlessLoop] = field(default_factory=list)
+    demands: Demands = field(default_factory=dict)
 
     def size(self, body: Body, number: int, elements: int) -> None:
         if self.largest is None or elements > self.largest.elements:
@@ -68,32 +71,34 @@ class _Found:
         if (turns is None or turns > _TURNS_KEPT) and len(self.loops) < _LOOPS_KEPT:
             self.loops.append(EndlessLoop(node=node, function=function, turns=turns))
 
-    def add(self, other: _Found, turns: int = 1) -> None:
+    def add(self, other: Found, turns: int = 1) -> None:
         """Takes over what a called function met; in a loop of known turns, its loops turn as often."""
         largest = other.largest
         if largest and (self.largest is None or largest.elements > self.largest.elements):
             self.largest = largest
+        join_demands(self.demands, other.demands)
         for loop in other.loops:
             self.loop(loop.node, loop.function, loop.turns and loop.turns * turns)
 
 
-_Results = tuple[tuple[Tensor, ...], _Found]
+_Results = tuple[tuple[Tensor, ...], Found]
 
 
 class Sizes:
     """Walks a model's functions; each once for the same arguments."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, feeds: Iterable[str] = ()) -> None:
         self._library = library
+        self._feeds = frozenset(feeds)
         self._shapes = OpShapes()
         self._constants: dict[tuple[str, int], Tensor] = {}
         self._calls: dict[Any, _Results] = {}
         nodes = sum(len(body.nodes) for body in library.bodies.values())
         self._budget = 200_000 + 10 * nodes
 
-    def of(self, reach: Reach, depth: int) -> tuple[LargeTensor | None, tuple[EndlessLoop, ...]]:
-        """The largest tensor among what runs, and loops that may be endless."""
-        found = _Found()
+    def of(self, reach: Reach, depth: int) -> Found:
+        """The largest tensor among what runs, loops that may be endless, demands on the inputs."""
+        found = Found()
         if depth <= MAX_CALL_DEPTH:  # otherwise it is refused for that
             graph = self._library.bodies[GRAPH]
             numbers = [number for number in graph.order if number in reach.runs[GRAPH]]
@@ -103,12 +108,12 @@ class Sizes:
                 if name != GRAPH and not any(key[0] == name for key in self._calls):
                     arguments = (UNKNOWN,) * len(self._library.bodies[name].arguments)
                     found.add(self._call(name, arguments)[1])
-        return found.largest, tuple(found.loops)
+        return found
 
     def _call(self, name: str, arguments: tuple[Tensor, ...]) -> _Results:
         key = (name, arguments)
         if key not in self._calls:
-            body, found = self._library.bodies[name], _Found()
+            body, found = self._library.bodies[name], Found()
             count = len(body.arguments)
             padded = (arguments + (UNKNOWN,) * count)[:count]
             known = self._walk(body, body.order, padded, found)
@@ -121,7 +126,7 @@ class Sizes:
     # --- nodes ------------------------------------------------------------------------------------
 
     def _walk(
-        self, body: Body, numbers: Iterable[int], arguments: Sequence[Tensor], found: _Found
+        self, body: Body, numbers: Iterable[int], arguments: Sequence[Tensor], found: Found
     ) -> dict[int, tuple[Tensor, ...]]:
         known: dict[int, tuple[Tensor, ...]] = {}
         for number in numbers:
@@ -133,7 +138,7 @@ class Sizes:
                 )
             if body.ops[number] in _SAME and body.data[number]:
                 source = known.get(body.data[number][0], ())
-                if len(source) == 1 and source[0].value is None:
+                if len(source) == 1 and source[0].value is None and not source[0].origins:
                     known[number] = source  # most nodes of a large model
                     continue
             inputs = [
@@ -141,11 +146,32 @@ class Sizes:
                 for tensor in body.tensors[number]
                 if tensor[0] != "^"
             ]
-            known[number] = outputs = self._evaluate(body, number, inputs, found)
+            outputs = self._evaluate(body, number, inputs, found)
+            known[number] = outputs = self._follow(body, number, inputs, outputs, found)
             for output in outputs:
                 if output.shape:
                     found.size(body, number, output.elements)
         return known
+
+    def _follow(
+        self,
+        body: Body,
+        number: int,
+        inputs: list[Tensor],
+        outputs: tuple[Tensor, ...],
+        found: Found,
+    ) -> tuple[Tensor, ...]:
+        """The outputs with their origins; what the node demands of the inputs is added."""
+        name = body.names[number]
+        if body.name == GRAPH and name in self._feeds:
+            return (replace(outputs[0], origins=(Origin(name),)), *outputs[1:])
+        if not any(tensor.origins for tensor in inputs):
+            return outputs
+        join_demands(found.demands, find_demands(body.nodes[number], name, inputs))
+        if body.calls[number]:
+            return outputs
+        origins = carry(body.nodes[number], inputs, len(outputs))
+        return tuple(replace(t, origins=o) for t, o in zip(outputs, origins, strict=False))
 
     def _read(
         self,
@@ -176,7 +202,7 @@ class Sizes:
         return 0 if definition is None else count_outputs(node, definition, output)
 
     def _evaluate(
-        self, body: Body, number: int, inputs: list[Tensor], found: _Found
+        self, body: Body, number: int, inputs: list[Tensor], found: Found
     ) -> tuple[Tensor, ...]:
         op, node = body.ops[number], body.nodes[number]
         if op == "Const":
@@ -202,7 +228,7 @@ class Sizes:
         op: str,
         node: Any,
         inputs: list[Tensor],
-        found: _Found,
+        found: Found,
         place: tuple[Body, int],
     ) -> tuple[Tensor, ...]:
         dynamic = any(i.dynamic for i in inputs) or op.startswith(_RANDOM)
@@ -223,7 +249,7 @@ class Sizes:
     # --- calls ------------------------------------------------------------------------------------
 
     def _evaluate_call(
-        self, body: Body, number: int, inputs: list[Tensor], found: _Found
+        self, body: Body, number: int, inputs: list[Tensor], found: Found
     ) -> tuple[Tensor, ...]:
         op, called = body.ops[number], body.calls[number]
         arguments = tuple(inputs)
@@ -248,7 +274,7 @@ class Sizes:
         return (Tensor(dynamic=True),)
 
     def _evaluate_while(
-        self, body: Body, number: int, inputs: tuple[Tensor, ...], found: _Found
+        self, body: Body, number: int, inputs: tuple[Tensor, ...], found: Found
     ) -> tuple[Tensor, ...]:
         node = body.nodes[number]
         condition, turn = node.attr["cond"].func.name, node.attr["body"].func.name
@@ -302,7 +328,7 @@ class Sizes:
         if op == "Const":
             return (self._constant(body, number),)
         if body.calls[number]:
-            return self._evaluate_call(body, number, inputs, _Found())
+            return self._evaluate_call(body, number, inputs, Found())
         if op in _FRAME and inputs:
             return (inputs[0],)
         if op == "Switch" and inputs:  # whichever side runs has the value
@@ -340,7 +366,8 @@ def _join(one: Tensor, other: Tensor) -> Tensor:
         shape = tuple(a if a == b else None for a, b in pairs)
     handle = one.handle if one.handle == other.handle else None
     value = one.value if one.shape == shape and one.value == other.value else None
-    return Tensor(shape, value, one.dynamic or other.dynamic, handle)
+    origins = unite((one.origins, other.origins))
+    return Tensor(shape, value, one.dynamic or other.dynamic, handle, origins)
 
 
 def _declared(node: Any) -> Tensor:

@@ -8,9 +8,9 @@ from types import ModuleType
 
 from ...errors import EnvironmentProblemError
 from ...versions import TENSORFLOW_VERSION
-from ..jobs import CompileJob, FreezeJob, InspectJob, Job
+from ..jobs import CompileJob, FreezeJob, InspectJob, Job, SupportedJob
 
-_MODULES = ("compile", "freeze", "heavy_layers", "inspect_model", "reference")
+_MODULES = ("compile", "freeze", "heavy_layers", "inspect_model", "reference", "supported")
 """Of the jobs; they import parts of TensorFlow."""
 
 
@@ -52,6 +52,10 @@ class TensorFlowWork:
             from . import compile as compile_graph
 
             compile_graph.run(job)
+        elif isinstance(job, SupportedJob):
+            from . import supported
+
+            supported.run(job)
         else:
             from . import reference
 

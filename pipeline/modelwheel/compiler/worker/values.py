@@ -24,6 +24,27 @@ Number: TypeAlias = int | float | bool | None
 Shape: TypeAlias = tuple[int | None, ...]
 
 
+Step: TypeAlias = tuple[str, float, float]
+"""A change of values: its kind and up to two numbers."""
+_MAX_STEPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """An input whose values a tensor holds, some or all of them."""
+
+    feed: str
+    """The node that is fed."""
+    steps: tuple[Step, ...] = ()
+    """What was done to the values, in order."""
+
+    def then(self, kind: str, one: float = 0.0, other: float = 0.0) -> Origin | None:
+        """The same after one more step; None if there are too many."""
+        if len(self.steps) == _MAX_STEPS or not (math.isfinite(one) and math.isfinite(other)):
+            return None
+        return Origin(self.feed, (*self.steps, (kind, one, other)))
+
+
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """What is known about a tensor before anything runs."""
@@ -36,6 +57,8 @@ class Tensor:
     """Whether it depends on the inputs, or on random numbers."""
     handle: Shape | None = None
     """The shape of the variable that it refers to."""
+    origins: tuple[Origin, ...] = ()
+    """The inputs whose values it holds."""
 
     @property
     def elements(self) -> int:

@@ -4,8 +4,8 @@ A step is a pure function of its inputs: its key is a hash of them, its result a
 `modelwheel.engine.plan` asks only for keys, `modelwheel.engine.scheduler` also runs what is missing.
 In order:
 
-    inspect -> reference -----------------------------------------> project -> wheel -> verify
-            -> freeze -> compile (each platform, level, extent) ---->   |          (runtime) ->
+    inspect -> reference -> compile (each platform, level, extent) -> project -> wheel -> verify
+            -> freeze ----->                                          |          (runtime) ->
                                                                       -> sdist
 """
 
@@ -29,8 +29,8 @@ def steps_of(
 ) -> tuple[Step, ...]:
     """All steps of a request, each after those that it needs.
 
-    The reference comes before freezing: a model that TensorFlow cannot evaluate is refused before
-    workers are busy compiling it.
+    Compiling waits for the reference: a model that TensorFlow cannot evaluate is refused before
+    workers are busy with it.
     """
     shared = request.spec.package.bindings == "shared"
     runtime = (RuntimeStep(request, tree),) if shared else ()

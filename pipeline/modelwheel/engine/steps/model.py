@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ...compiler import check
 from ...compiler.findings import Finding
 from ...compiler.flags import compiler_flags
 from ...compiler.freeze import CONFIG, GRAPH
-from ...compiler.inspection import INSPECTION, Inspection
+from ...compiler.input_values import usable_masks, usable_ranges
+from ...compiler.inspection import INSPECTION, Inspection, SignatureInfo
 from ...compiler.jobs import (
     CompileRequest,
     FreezeRequest,
@@ -135,13 +136,15 @@ class _AfterInspect(ModelStep, JobStep):
         return (f"{self.request.name}/inspect",)
 
     def is_batched(self, store: Store, records: Records) -> bool:
-        """Whether the signature, which has passed the check, has a batch axis."""
+        """Whether the signature has a batch axis."""
+        return bool(batched_inputs(self.signature(store, records), self.request.shapes))
+
+    def signature(self, store: Store, records: Records) -> SignatureInfo:
+        """The signature, which has passed the check."""
         found = read_inspection(store, records[self.needs[0]])
         signature = found.signature(self.request.spec.model.serving_key)
-        if signature is None:
-            return False
-        renamed = rename(signature, self.request.spec.names)
-        return bool(batched_inputs(renamed, self.request.shapes))
+        assert signature is not None
+        return rename(signature, self.request.spec.names)
 
     def key(self, store: Store, records: Records) -> str:
         request = self._job_request(store, records)
@@ -188,14 +191,16 @@ class ReferenceStep(_AfterInspect):
 
     def _job_request(self, store: Store, records: Records) -> ReferenceRequest:
         spec, sizes = self.request.spec, self.request.batch_sizes
-        batched = self.is_batched(store, records)
+        batched, signature = self.is_batched(store, records), self.signature(store, records)
         return ReferenceRequest(
             reading=self.reading,
             signature=spec.model.serving_key,
             batch_sizes=sizes if batched else (),
             rows=(*default_rows(sizes), spec.verify.rows) if batched else (),
             seed=spec.verify.seed,
-            ranges=dict(spec.verify.ranges),
+            ranges=usable_ranges(signature, spec.verify.ranges),
+            masks=usable_masks(signature, spec.verify.ranges),
+            samples=PurePosixPath(spec.verify.samples or "").name,
             names=spec.names,
             shapes=self.request.shapes,
             lengths=self.request.lengths,
@@ -222,7 +227,9 @@ class CompileStep(ModelStep, JobStep):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return (f"{self.request.name}/freeze/{self.extent}",)
+        name = self.request.name
+        # The reference too, so that nothing is compiled if TensorFlow cannot evaluate the model.
+        return (f"{name}/freeze/{self.extent}", f"{name}/reference")
 
     def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
         frozen = records[self.needs[0]].files

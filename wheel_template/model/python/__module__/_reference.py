@@ -1,7 +1,7 @@
 """TensorFlow's results for random inputs, and how far the compiled model may differ from them.
 
-The package stores a sample of each output, but no inputs: those are generated from the seed in the manifest,
-from raw PCG64 bits, which NumPy guarantees not to change (NEP 19).
+The package stores a sample of each output. Inputs are generated from the seed in the manifest, from raw
+PCG64 bits, which NumPy guarantees not to change (NEP 19), unless the package has rows of real data.
 """
 
 from __future__ import annotations
@@ -89,13 +89,14 @@ def load_samples(path: Path | None = None) -> list[Sample]:
 
     Args:
         path: An `.npz` file with whole inputs `in/NAME`, of which the first rows serve for fewer,
-            and outputs `out/CASE/NAME`; by default the sample in this package.
+            and outputs `out/CASE/NAME`; by default the sample in this package, which has inputs
+            only if they are not random, and then perhaps fewer rows.
     """
     verification = load_manifest()["verification"]
     recorded: list[int] = verification["rows"]
     cases = [(rows, n) for n in verification["lengths"] for rows in verification["length_rows"]]
     with np.load(path or _PACKAGE / "_reference.npz") as file:
-        if path is None:
+        if path is None and not any(name.startswith("in/") for name in file):
             inputs = make_inputs(recorded[-1])
         else:
             inputs = {s.name: _to_model(s, file[f"in/{s.name}"]) for s in Model.inputs}
@@ -110,19 +111,38 @@ def load_samples(path: Path | None = None) -> list[Sample]:
                 length,
             )
             for rows, length in [*cases, *((rows, None) for rows in recorded)]
+            if _has_rows(inputs, rows)
         ]
+
+
+def _has_rows(inputs: Arrays, rows: int) -> bool:
+    return all(
+        len(inputs[s.name]) >= rows * s.leading_per_row for s in Model.inputs if s.leading_per_row
+    )
 
 
 def make_inputs(rows: int) -> Arrays:
     """The inputs that TensorFlow's results are for."""
     verification = load_manifest()["verification"]
     return {
-        spec.name: _random(spec, rows, verification["seed"], verification["ranges"].get(spec.name))
+        spec.name: _random(
+            spec,
+            rows,
+            verification["seed"],
+            verification["ranges"].get(spec.name),
+            verification["masks"].get(spec.name, []),
+        )
         for spec in Model.inputs
     }
 
 
-def _random(spec: TensorSpec, rows: int, seed: int, bounds: list[float] | None) -> NDArray[Any]:
+def _random(
+    spec: TensorSpec,
+    rows: int,
+    seed: int,
+    bounds: list[float] | None,
+    masks: list[dict[str, Any]],
+) -> NDArray[Any]:
     longest = max(Model.lengths, default=0)
     shape = tuple(
         extent if extent is not None else longest if axis or not spec.leading_per_row else rows
@@ -137,6 +157,11 @@ def _random(spec: TensorSpec, rows: int, seed: int, bounds: list[float] | None) 
     if spec.dtype.kind == "c":
         return np.asarray(values[:count] + 1j * values[count:], spec.dtype).reshape(shape)
     values = values[:count].reshape(shape)
+    for number, mask in enumerate(masks, start=1):
+        blocks = shape[: len(shape) - min(mask["axes"], len(shape) - 1)] if shape else ()
+        seeds = [seed, zlib.crc32(spec.name.encode()), number]
+        bits = np.random.PCG64(seeds).random_raw(math.prod(blocks))
+        values[(np.asarray(bits, np.uint64) >> np.uint64(62) == 0).reshape(blocks)] = mask["value"]
     if _is_bfloat16(spec):
         return _to_model(spec, values)
     return np.asarray(values if floating else np.floor(values)).astype(spec.dtype)

@@ -1,0 +1,97 @@
+"""Explains why TensorFlow cannot evaluate a model on given inputs: which value, in which layer, and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ...util.text import one_line
+from ..inspection import SignatureInfo, TensorInfo
+from .graphs import layer_name
+from .messages import cause_of, node_of
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+_OUTSIDE = re.compile(
+    r"\w+(?P<place>\[[\d, ]*\]|\(\d+\)) = \[?(?P<value>-?\d+)\]? (is not in|is out of range) "
+    r"\[(?P<low>-?\d+), (?P<high>-?\d+)\)"
+)
+
+
+def explain_failure(
+    text: str, inputs: Arrays, signature: SignatureInfo | None, *, sampled: bool
+) -> str:
+    """One sentence about an error of TensorFlow.
+
+    Args:
+        text: TensorFlow's message, with its markup of nodes.
+        inputs: What was evaluated.
+        signature: With the valid values of inputs, as far as they follow from the graph.
+        sampled: Whether the inputs are rows of `verify.samples`.
+    """
+    node = node_of(text)
+    place = f" in layer {layer_name(node)!r}" if node else ""
+    cause = one_line(cause_of(text))
+    tensors = signature.inputs if signature is not None else ()
+    for tensor in tensors:
+        found = _find_outside(tensor, inputs)
+        if found is not None:
+            value, index = found
+            assert tensor.valid is not None
+            return (
+                f"TensorFlow fails{place}: the value {value} at {index} of input {tensor.name!r} is not one of "
+                f"the valid ones, {tensor.valid}; {_fix(tensor.name, tensor.valid.bounds, sampled=sampled)}"
+            )
+    outside = _OUTSIDE.search(cause)
+    if outside is not None:
+        bounds = float(outside["low"]), float(outside["high"])
+        for tensor in tensors:
+            if _holds(inputs.get(tensor.name), int(outside["value"])):
+                fix = _fix(tensor.name, bounds, sampled=sampled)
+                return (
+                    f"TensorFlow fails{place} on a value of input {tensor.name!r}: {cause}; {fix}"
+                )
+    shown = ", ".join(_describe(tensor, inputs) for tensor in tensors)
+    given = f" (it was given {shown})" if shown else ""
+    return f"TensorFlow fails{place}: {cause}{given}; {_fix('INPUT', None, sampled=sampled)}"
+
+
+def _find_outside(tensor: TensorInfo, inputs: Arrays) -> tuple[str, list[int]] | None:
+    bounds = tensor.valid.bounds if tensor.valid is not None else None
+    values = inputs.get(tensor.name)
+    if bounds is None or values is None:
+        return None
+    outside = np.argwhere((values < bounds[0]) | (values >= bounds[1]))
+    if not len(outside):
+        return None
+    index = [int(i) for i in outside[0]]
+    return f"{values[tuple(index)]}", index
+
+
+def _holds(values: np.ndarray[Any, Any] | None, number: int) -> bool:
+    return (
+        values is not None
+        and values.dtype.kind in "iuf"
+        and bool((np.trunc(values) == number).any())
+    )
+
+
+def _fix(name: str, bounds: tuple[float, float] | None, *, sampled: bool) -> str:
+    if sampled:
+        return "correct the rows of verify.samples"
+    shown = "[LOW, HIGH]" if bounds is None else f"[{bounds[0]:.15g}, {bounds[1]:.15g}]"
+    advice = f"set verify.ranges.{one_line(name)}: {shown} in the spec"
+    return f"{advice}, or verify.samples to a file of real rows" if bounds is None else advice
+
+
+def _describe(tensor: TensorInfo, inputs: Arrays) -> str:
+    return " ".join(_words(tensor.name, inputs.get(tensor.name)))
+
+
+def _words(name: str, values: np.ndarray[Any, Any] | None) -> Iterator[str]:
+    yield repr(name)
+    if values is not None and values.size and values.dtype.kind in "iuf":
+        yield f"from {values.min():.6g} to {values.max():.6g}"

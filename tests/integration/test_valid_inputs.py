@@ -1,0 +1,192 @@
+"""Inputs that make sense: valid values from the graph, rows of real data, and what failures say."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from modelwheel.compiler.inspection import Inspection, Mask
+from modelwheel.compiler.jobs import InspectRequest, ReferenceRequest
+from modelwheel.errors import UnsupportedModelError
+from tests.support.commands import Modelwheel
+from tests.support.laboratory import Laboratory, run_script
+
+pytestmark = pytest.mark.slow
+
+VALID = {
+    "array": "0 <= x < 40 (ResourceGather in 'words')",
+    "branch": "0 <= x < 40 (ResourceGather in 'cond')",
+    "cast_from_float": "0 <= x < 40 (ResourceGather in 'words')",
+    "choice": "0 <= x < 3 (StatelessCase in 'switch_case')",
+    "clipped": "None",
+    "clipped_below": "0 <= x < 40 (ResourceGather in 'words')",
+    "constant_table": "0 <= x < 10 (GatherV2 in 'GatherV2')",
+    "doubled": "0 <= x < 20 (ResourceGather in 'words')",
+    "float_only": "None",
+    "function": "0 <= x < 40 (ResourceGather in 'words')",
+    "joined": "0 <= x < 40 (ResourceGather in 'words')",
+    "lengths": "0 <= x < 10 (Less in 'SequenceMask')",
+    "loop": "0 <= x < 40 (ResourceGather in 'words')",
+    "modulo": "None",
+    "no_index": "None",
+    "offsets": "0 <= x < 15 (ResourceGather in 'words')",
+    "one_hot": "0 <= x < 7 (OneHot in 'one_hot')",
+    "one_minus": "0 <= x < 40 (ResourceGather in 'words')",
+    "padding_masked": "0 <= x < 40, mask 3 (ResourceGather in 'words')",
+    "plus_one": "-1 <= x < 39 (ResourceGather in 'words')",
+    "relu_then_index": "None",
+    "reshaped": "0 <= x < 40 (ResourceGather in 'words')",
+    "rounded_float": "-0.5 <= x < 39.5 (ResourceGather in 'words')",
+    "rows_masked": "mask -1 (NotEqual in 'NotEqual')",
+    "scattered": "0 <= x < 12 (ScatterNd in 'ScatterNd')",
+    "second_axis": "0 <= x < 10 (GatherV2 in 'GatherV2')",
+    "small_type": "0 <= x < 128 (GatherV2 in 'GatherV2')",
+    "two_tables": "0 <= x < 10 (GatherV2 in 'GatherV2')",
+    "variable_table": "0 <= x < 40 (ResourceGather in 'words')",
+}
+"""What follows for the input of each signature of `tests/models/index_inputs.py`."""
+
+_SPEC = """\
+model: {{name: {name}, version: "1.0.0", serving_key: {key}}}
+source: {{directory: {directory}}}
+targets: [x86-64]
+compilation: {{batch_sizes: [1, 4]}}
+verify: {verify}
+"""
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model of all signatures, with files of rows beside its own."""
+    directory = tmp_path_factory.mktemp("tables") / "model"
+    run_script("index_inputs", directory)
+    rng = np.random.default_rng(3)
+    rows = rng.integers(0, 40, (5, 6)).astype(np.int32)
+    np.savez(directory / "rows.npz", x=rows)
+    np.savez(directory / "misnamed.npz", y=rows)
+    np.savez(directory / "more.npz", x=rows, y=rows)
+    np.savez(directory / "wide.npz", x=rows.astype(np.int64))
+    np.savez(directory / "short.npz", x=rows[:, :5])
+    np.savez(directory / "single.npz", x=rows[:1])
+    np.savez(directory / "outside.npz", x=rows + 20)
+    np.savez(directory / "objects.npz", x=np.array([[{}] * 6] * 5, dtype=object))
+    (directory / "damaged.npz").write_bytes((directory / "rows.npz").read_bytes()[:-30])
+    return directory
+
+
+@pytest.fixture(scope="module")
+def inspected(tables: Path, laboratory: Laboratory) -> Inspection:
+    """What is known about the model before it is loaded."""
+    out = laboratory.run(InspectRequest().job(tables, laboratory.new_directory()))
+    return Inspection.load(out / "inspection.json")
+
+
+def refer(laboratory: Laboratory, tables: Path, key: str, **fields: Any) -> dict[str, Any]:
+    """The arrays of a reference."""
+    fields = {"signature": key, "batch_sizes": (1, 4), **fields}
+    request = ReferenceRequest.model_validate(fields)
+    out = laboratory.run(request.job(tables, laboratory.new_directory()))
+    with np.load(out / "reference.npz") as arrays:
+        return dict(arrays)
+
+
+def test_valid_values_follow_from_the_graph(inspected: Inspection) -> None:
+    found = {s.key: str(s.inputs[0].valid) for s in inspected.signatures}
+    assert found == VALID
+
+
+def test_random_rows_hold_masked_values(laboratory: Laboratory, tables: Path) -> None:
+    masks = {"x": (Mask(value=-1.0, axes=1),)}
+    given = refer(laboratory, tables, "rows_masked", masks=masks)["in/x"]
+    held = np.all(given == -1.0, axis=-1)
+    assert 0 < held.sum() < held.size
+    assert np.array_equal(held, np.any(given == -1.0, axis=-1))
+
+
+def test_rows_of_a_file_are_repeated(laboratory: Laboratory, tables: Path) -> None:
+    arrays = refer(laboratory, tables, "variable_table", samples="rows.npz")
+    with np.load(tables / "rows.npz") as file:
+        assert np.array_equal(arrays["in/x"], np.resize(file["x"], arrays["in/x"].shape))
+    assert len(arrays["out/7/y"]) == 7
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("absent.npz", "it is not among the model's files"),
+        ("misnamed.npz", "it has no array for the input 'x'"),
+        ("more.npz", "'y' is not an input of the signature (its inputs: 'x')"),
+        ("wide.npz", "input 'x' has the type int64, but the model takes int32"),
+        ("short.npz", "input 'x' has the shape [5, 5], but the model takes [rows, 6]"),
+        ("single.npz", "it has less than 2 rows"),
+        ("objects.npz", "it holds Python objects"),
+        ("damaged.npz", "it is damaged or not an .npz file"),
+    ],
+)
+def test_other_files_are_refused(
+    laboratory: Laboratory, tables: Path, file: str, said: str
+) -> None:
+    with pytest.raises(
+        UnsupportedModelError, match=f"verify.samples: .{re.escape(file)}"
+    ) as caught:
+        refer(laboratory, tables, "variable_table", samples=file)
+    assert said in str(caught.value)
+
+
+def test_a_failure_names_the_value_and_the_row(laboratory: Laboratory, tables: Path) -> None:
+    with pytest.raises(UnsupportedModelError) as caught:
+        refer(laboratory, tables, "variable_table", samples="outside.npz")
+    assert re.fullmatch(
+        r"TensorFlow fails in layer 'words': the value \d+ at \[0, \d\] of input 'x' is not one of the valid "
+        r"ones, 0 <= x < 40 \(ResourceGather in 'words'\); correct the rows of verify.samples",
+        str(caught.value),
+    )
+
+
+@pytest.fixture(scope="module")
+def built(tables: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """Builds one wheel with derived ranges and masks, one with rows of a file, and one that fails."""
+    work = tmp_path_factory.mktemp("built")
+    for name, key, verify in (
+        ("derived", "padding_masked", "{rows: 20}"),
+        ("sampled", "variable_table", "{samples: rows.npz}"),
+        ("failing", "variable_table", "{ranges: {x: [90, 99]}}"),
+    ):
+        text = _SPEC.format(name=name, key=key, directory=tables, verify=verify)
+        (work / f"{name}.yaml").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "modelwheel", "build", "--json", "--out", str(work / "dist")]
+    command += [str(path) for path in sorted(work.glob("*.yaml"))]
+    environment = {**os.environ, "MODELWHEEL_CACHE_DIR": str(work / "cache")}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
+    return {entry["model"]: entry for entry in json.loads(done.stdout)}, work
+
+
+@pytest.mark.parametrize("name", ["derived", "sampled"])
+def test_a_wheel_tests_itself_with_the_same_inputs(
+    built: tuple[dict[str, Any], Path], tmp_path: Path, name: str
+) -> None:
+    outcome = built[0][f"{name}-1.0.0"]
+    assert outcome["errors"] == []
+    assert outcome["report"]["passed"]
+    # In another store: only the sample in the wheel is there to compare with.
+    (verified,) = Modelwheel(tmp_path / "cache")("verify", "--json", outcome["wheel"]).json
+    assert verified["report"]["passed"]
+    assert verified["whole_reference"] is False
+
+
+def test_nothing_is_compiled_for_inputs_that_tensorflow_refuses(
+    built: tuple[dict[str, Any], Path],
+) -> None:
+    outcome = built[0]["failing-1.0.0"]
+    (error,) = outcome["errors"]
+    assert error["step"] == "failing-1.0.0/reference"
+    assert "set verify.ranges.x: [0, 40] in the spec" in error["message"]
+    assert not any("linux-x86_64" in step for step in outcome["run"])

@@ -1,0 +1,116 @@
+"""A model whose signatures use their inputs as indices, tokens, lengths and masks, in many ways.
+
+python -m tests.models.index_inputs DIRECTORY
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+INT = tf.TensorSpec([None, 6], tf.int32, name="x")
+FLOAT = tf.TensorSpec([None, 6], tf.float32, name="x")
+ROWS = tf.TensorSpec([None, 6, 3], tf.float32, name="x")
+LENGTH = tf.TensorSpec([None], tf.int32, name="x")
+TINY = tf.TensorSpec([None, 6], tf.int8, name="x")
+INDEX = tf.TensorSpec([], tf.int32, name="x")
+
+
+class Tables(tf.Module):  # type: ignore[misc]
+    """Tables of non-symmetric weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        values = np.random.default_rng(7).standard_normal((50, 4)).astype("f4")
+        self.variable = tf.Variable(values[:40])
+        self.constant = tf.constant(values[:10])
+
+    def cases(self) -> dict[str, tuple[tf.TensorSpec, Callable[[Any], Any]]]:
+        """The input and the function of each signature."""
+        embed = self._embed
+        return {
+            "constant_table": (INT, lambda x: tf.gather(self.constant, x)),
+            "variable_table": (INT, embed),
+            "second_axis": (INT, lambda x: tf.gather(tf.transpose(self.constant), x, axis=1)),
+            "cast_from_float": (FLOAT, lambda x: embed(tf.cast(x, tf.int32))),
+            "rounded_float": (FLOAT, lambda x: embed(tf.cast(tf.round(x), tf.int64))),
+            "reshaped": (INT, lambda x: embed(tf.squeeze(tf.reshape(x, [-1, 3, 1, 2]), 2))),
+            "joined": (INT, lambda x: embed(tf.concat([x[:, 3:], x[:, :2]], 1))),
+            "plus_one": (INT, lambda x: embed(x + 1)),
+            "one_minus": (INT, lambda x: embed(39 - x)),
+            "doubled": (INT, lambda x: embed(x * 2)),
+            "offsets": (INT, lambda x: embed(x + tf.constant([0, 5, 10, 15, 20, 25]))),
+            "clipped": (INT, lambda x: embed(tf.clip_by_value(x, 0, 39))),
+            "clipped_below": (INT, lambda x: embed(tf.maximum(x, 0))),
+            "modulo": (INT, lambda x: embed(tf.math.floormod(x, 40))),
+            "one_hot": (INT, lambda x: tf.one_hot(x, 7)),
+            "two_tables": (
+                INT,
+                lambda x: embed(x)[:, :, :2] + tf.gather(self.constant, x)[:, :, 1:3],
+            ),
+            "function": (INT, tf.function(lambda x: tf.function(embed)(tf.identity(x)))),
+            "branch": (
+                INT,
+                lambda x: tf.cond(tf.shape(x)[0] > 1, lambda: embed(x), lambda: embed(x) * 2.0),
+            ),
+            "loop": (INT, self._sum_steps),
+            "array": (INT, self._scan),
+            "small_type": (TINY, lambda x: tf.gather(tf.zeros([300, 2]), tf.cast(x, tf.int32))),
+            "padding_masked": (INT, self._masked),
+            "rows_masked": (ROWS, self._rows_masked),
+            "lengths": (LENGTH, lambda x: tf.cast(tf.sequence_mask(x, 9), tf.float32)),
+            "choice": (
+                INDEX,
+                lambda x: tf.switch_case(
+                    x, [lambda: self.constant, lambda: self.constant * 2, lambda: self.constant * 3]
+                ),
+            ),
+            "scattered": (LENGTH, lambda x: tf.scatter_nd(x[:, None], tf.ones_like(x), [12])),
+            "no_index": (INT, lambda x: tf.cast(x, tf.float32) * 2.0),
+            "float_only": (FLOAT, lambda x: tf.nn.relu(x) @ self.variable[:6]),
+            "relu_then_index": (FLOAT, lambda x: embed(tf.cast(tf.exp(x), tf.int32) % 40)),
+        }
+
+    def _embed(self, indices: Any) -> Any:
+        return tf.nn.embedding_lookup(self.variable, indices, name="words")
+
+    def _sum_steps(self, x: Any) -> Any:
+        turns = lambda i, _: i < 6
+        return tf.while_loop(
+            turns, lambda i, a: (i + 1, a + self._embed(x[:, i])), [0, self._embed(x[:, 0])]
+        )[1]
+
+    def _scan(self, x: Any) -> Any:
+        start = tf.zeros_like(self._embed(x[:, 0]))
+        return tf.scan(lambda a, t: a * 0.5 + self._embed(t), tf.transpose(x), start)[-1]
+
+    def _masked(self, x: Any) -> Any:
+        return self._embed(x) * tf.cast(x != 3, tf.float32)[:, :, None]
+
+    def _rows_masked(self, x: Any) -> Any:
+        kept = tf.reduce_any(x != -1.0, axis=-1, keepdims=True)
+        return tf.reduce_sum(x * tf.cast(kept, tf.float32), 1)
+
+
+def _named(function: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
+    return lambda x: {"y": function(x)}
+
+
+def save(directory: Path) -> None:
+    """Saves the model with all signatures."""
+    tables = Tables()
+    signatures = {}
+    for name, (spec, function) in tables.cases().items():
+        traced = tf.function(_named(function), input_signature=[spec])
+        signatures[name] = traced
+        setattr(tables, f"call_{name}", traced)
+    tf.saved_model.save(tables, str(directory), signatures=signatures)
+
+
+if __name__ == "__main__":
+    save(Path(sys.argv[1]))

@@ -1,0 +1,68 @@
+"""What modelwheel says about one model on its way to machine code: findings, then the first error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from modelwheel.compiler.check import Expected, check_signature
+from modelwheel.compiler.freeze import FrozenSignature
+from modelwheel.compiler.input_values import usable_masks, usable_ranges
+from modelwheel.compiler.inspection import Inspection, SignatureInfo
+from modelwheel.compiler.jobs import FreezeRequest, InspectRequest, ReferenceRequest
+from modelwheel.compiler.reference import Reference
+from modelwheel.compiler.shapes import batched_inputs
+from modelwheel.errors import ModelwheelError
+
+from .laboratory import Laboratory
+
+
+def outcome(laboratory: Laboratory, model: Path, expected: Expected | None = None) -> list[str]:
+    """Findings with their severity; then `evaluating: ...`, `freezing: ...` or `compiling: ...`, if one fails."""
+    expected = expected or Expected()
+    try:
+        out = laboratory.run(InspectRequest().job(model, laboratory.new_directory()))
+    except ModelwheelError as error:
+        return [f"error: {error}"]
+    found = Inspection.load(out / "inspection.json")
+    findings = check_signature(found, expected)
+    said = [f"{finding.severity}: {finding}" for finding in findings]
+    signature = found.signature(expected.signature)
+    if signature is None or any(finding.severity == "error" for finding in findings):
+        return said
+    try:
+        return said + _build(laboratory, model, signature, expected)
+    except _StepError as error:
+        return [*said, str(error)]
+
+
+class _StepError(Exception):
+    pass
+
+
+def _build(
+    laboratory: Laboratory, model: Path, signature: SignatureInfo, expected: Expected
+) -> list[str]:
+    batched = bool(batched_inputs(signature, expected.shapes))
+    try:
+        request = ReferenceRequest(
+            signature=signature.key,
+            batch_sizes=(1, 4) if batched else (),
+            ranges=usable_ranges(signature, expected.ranges),
+            masks=usable_masks(signature, expected.ranges),
+        )
+        out = laboratory.run(request.job(model, laboratory.new_directory()))
+    except ModelwheelError as error:
+        raise _StepError(f"evaluating: {error}") from error
+    summary = Reference.load(out / "reference.json")
+    reasons = [f"rows: {summary.reason}"] if batched and summary.reason else []
+    try:
+        freeze = FreezeRequest(signature=signature.key, batch=4 if batched else None)
+        frozen = laboratory.run(freeze.job(model, laboratory.new_directory()))
+    except ModelwheelError as error:
+        raise _StepError(f"freezing: {error}") from error
+    FrozenSignature.load(frozen / "signature.json")
+    try:
+        laboratory.compile("model", frozen, "x86-64")
+    except ModelwheelError as error:
+        raise _StepError(f"compiling: {error}") from error
+    return [*reasons, "compiled"]
