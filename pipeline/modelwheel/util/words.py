@@ -66,6 +66,19 @@ def suggest(word: str, known: Iterable[str], otherwise: str = "choose from") -> 
     return f"{otherwise} {', '.join(map(one_line, known))}"
 
 
+def suggest_few(word: str, known: Iterable[str]) -> str:
+    """As `suggest`, but of very many known words only the first few are listed.
+
+    >>> suggest_few("x", ["layer_1", "layer_2", "layer_3", "layer_4"])
+    'there are layer_1, layer_2, layer_3 and 1 more'
+    """
+    known = list(known)
+    nearest = nearest_word(word, known)
+    if nearest is not None:
+        return f"did you mean '{one_line(nearest)}'?"
+    return f"there are {first_few(known)}" if known else "there are none"
+
+
 def nearest_word(word: str, known: Iterable[str]) -> str | None:
     """The known word that `word` probably stands for, or None if none is similar."""
     by_folded = {_fold(entry): entry for entry in known}

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 DEFAULT_SIGNATURE = "serving_default"
 """The signature of formats whose models have one without a name."""
 
-_MODULES = {"onnx": "onnx", "saved_model": "saved_model", "stablehlo": "stablehlo"}
+_MODULES = {
+    "graph_def": "graph_def",
+    "onnx": "onnx",
+    "saved_model": "saved_model",
+    "stablehlo": "stablehlo",
+}
 
 
 class Format(Protocol):

@@ -71,7 +71,7 @@ class LoadedSignature:
         nodes = {name: t.op.name for name, t in zip(names, function.inputs, strict=False)}
         outputs = zip(self.output_names, function.outputs, strict=True)
         return SignatureGraph(
-            _replace_variables(function),
+            replace_variables(function),
             {name: nodes[name] for name in shapes},  # in function.inputs, captured ones follow
             {name: Fetch(tensor.name, tensor.dtype) for name, tensor in outputs},
         )
@@ -145,7 +145,7 @@ def _load_objects(directory: Path, saved_model: Any) -> Any:
     return loader.get(0)
 
 
-def _replace_variables(function: Any) -> Any:
+def replace_variables(function: Any) -> Any:
     """The function's graph, calls inlined, with constants for variables.
 
     These are the steps of convert_variables_to_constants_v2
