@@ -38,6 +38,17 @@ def models(once: Once) -> Path:
 
 
 @pytest.fixture(scope="session")
+def graphs(once: Once) -> Path:
+    """Every graph of `tests/models/tfcompile_graphs` and `frozen_graphs`."""
+
+    def make(directory: Path) -> Path:
+        run_script("tfcompile_graphs", directory)
+        return directory
+
+    return once("graphs", make)
+
+
+@pytest.fixture(scope="session")
 def attacks(once: Once) -> Attacks:
     """Every model of `tests/models/hostile`, and the victim that they were made for."""
 

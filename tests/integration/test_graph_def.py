@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,7 @@ from modelwheel.compiler.jobs import FreezeRequest, InspectRequest
 from modelwheel.compiler.pool import WorkerPool
 from modelwheel.compiler.readings import GraphDefReading
 from modelwheel.errors import UnsupportedModelError
-from tests.support.laboratory import Laboratory, run_script
-from tests.support.once import Once
+from tests.support.laboratory import Laboratory
 
 pytestmark = pytest.mark.slow
 
@@ -27,33 +27,28 @@ TAGGER: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="session")
-def graphs(once: Once) -> Path:
-    """Every graph of `tests/models/tfcompile_graphs` and `frozen_graphs`, and damaged ones."""
-
-    def make(directory: Path) -> Path:
-        run_script("tfcompile_graphs", directory)
-        whole = (directory / "tagger.pb").read_bytes()
-        (directory / "damaged.pb").write_bytes(whole[:-7])
-        (directory / "empty.pb").write_bytes(b"")
-        (directory / "damaged.pbtxt").write_text("node {\n  nam: 'x'\n}\n")
-        (directory / "damaged.index").write_bytes(b"no index")
-        old = 'feed { id { node_name: "x" } }\nconversion_options { custom_fake_quant_op_calls: true }'
-        (directory / "old.pbtxt").write_text(old)
-        (directory / "nobody.pbtxt").write_text('fetch { id { node_name: "reslt" } }')
-        (directory / "typed.pbtxt").write_text(
-            'feed { id { node_name: "x_hold" } type: DT_FLOAT }\nfetch { id { node_name: "x_y_sum" } }'
-        )
-        return directory
-
-    return once("graphs", make)
+@pytest.fixture(scope="module")
+def files(graphs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The graphs, and damaged files beside them."""
+    directory = Path(shutil.copytree(graphs, tmp_path_factory.mktemp("files") / "graphs"))
+    whole = (directory / "tagger.pb").read_bytes()
+    (directory / "damaged.pb").write_bytes(whole[:-7])
+    (directory / "empty.pb").write_bytes(b"")
+    (directory / "damaged.pbtxt").write_text("node {\n  nam: 'x'\n}\n")
+    (directory / "damaged.index").write_bytes(b"no index")
+    old = 'feed { id { node_name: "x" } }\nconversion_options { custom_fake_quant_op_calls: true }'
+    (directory / "old.pbtxt").write_text(old)
+    (directory / "nobody.pbtxt").write_text('fetch { id { node_name: "reslt" } }')
+    typed = 'feed { id { node_name: "x_hold" } type: DT_FLOAT }'
+    (directory / "typed.pbtxt").write_text(f'{typed}\nfetch {{ id {{ node_name: "x_y_sum" }} }}')
+    return directory
 
 
 @pytest.fixture(scope="module")
-def laboratory(graphs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
+def laboratory(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
     """A worker, and the graphs."""
     with WorkerPool(tmp_path_factory.mktemp("workers"), 1) as pool:
-        yield Laboratory(graphs, tmp_path_factory.mktemp("jobs"), pool)
+        yield Laboratory(files, tmp_path_factory.mktemp("jobs"), pool)
 
 
 def inspect(laboratory: Laboratory, **options: Any) -> Inspection:
