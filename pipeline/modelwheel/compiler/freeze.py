@@ -30,7 +30,7 @@ class FrozenTensor(JsonRecord):
 class FrozenSignature(JsonRecord):
     """Inputs and outputs of a frozen graph, in the order of the compiled program's parameters.
 
-    Inputs and outputs are sorted by name, as TensorFlow's own tools do.
+    Inputs and outputs are sorted by name, as TensorFlow's own tools do, or in the order of a tf2xla Config.
     """
 
     version: Literal[1] = 1

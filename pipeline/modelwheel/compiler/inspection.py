@@ -70,11 +70,13 @@ class TensorInfo(JsonRecord):
 
 
 class SignatureInfo(JsonRecord):
-    """One function that the model offers; inputs and outputs are sorted by name."""
+    """One function that the model offers; inputs and outputs are sorted by name, unless it is `ordered`."""
 
     key: str
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
+    ordered: bool = False
+    """Whether a file of the model gives inputs and outputs an order of its own."""
 
 
 class SignatureUse(JsonRecord):

@@ -13,18 +13,20 @@ from .inspection import SignatureInfo, TensorInfo
 
 
 def rename(signature: SignatureInfo, names: Mapping[str, str]) -> SignatureInfo:
-    """The signature with new names, sorted by them."""
+    """The signature with new names, sorted by them unless it has an order of its own."""
     return signature.model_copy(
         update={
-            "inputs": _rename(signature.inputs, names),
-            "outputs": _rename(signature.outputs, names),
+            "inputs": _rename(signature.inputs, names, ordered=signature.ordered),
+            "outputs": _rename(signature.outputs, names, ordered=signature.ordered),
         }
     )
 
 
-def _rename(tensors: Sequence[TensorInfo], names: Mapping[str, str]) -> tuple[TensorInfo, ...]:
-    renamed = (t.model_copy(update={"name": names.get(t.name, t.name)}) for t in tensors)
-    return tuple(sorted(renamed, key=lambda tensor: tensor.name))
+def _rename(
+    tensors: Sequence[TensorInfo], names: Mapping[str, str], *, ordered: bool
+) -> tuple[TensorInfo, ...]:
+    renamed = [t.model_copy(update={"name": names.get(t.name, t.name)}) for t in tensors]
+    return tuple(renamed if ordered else sorted(renamed, key=lambda tensor: tensor.name))
 
 
 def find_name_problems(signature: SignatureInfo, names: Mapping[str, str]) -> Iterator[Finding]:

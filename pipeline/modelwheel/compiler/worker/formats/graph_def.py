@@ -50,6 +50,7 @@ class _Model:
             key=_KEY,
             inputs=tuple(map(_describe, self.interface.feeds)),
             outputs=tuple(map(_describe, self.interface.fetches)),
+            ordered=self.interface.ordered,
         )
 
 
