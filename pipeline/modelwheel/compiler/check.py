@@ -221,7 +221,10 @@ def _shape_fix(tensor: TensorInfo) -> str:
         "null" if extent is None and not axis else "128" if extent is None else str(extent)
         for axis, extent in enumerate(tensor.shape)
     )
-    return f"fix every axis but the batch in the spec, for example {field}: [{example}]"
+    return (
+        f"fix every axis but the batch in the spec, for example {field}: [{example}], or give "
+        "several lengths as {buckets: [32, 128], pad: 0}"
+    )
 
 
 def _check_batching(signature: SignatureInfo, expected: Expected) -> Iterator[Finding]:

@@ -73,6 +73,7 @@ def _context(manifests: Sequence[Manifest]) -> dict[str, object]:
         "batch_sizes": list(manifest.batching.sizes),
         "batched": manifest.signature.batched,
         "no_emulation_reason": manifest.batching.no_emulation_reason,
+        "lengths": list(manifest.signature.lengths),
         "inputs": [_tensor(tensor) for tensor in manifest.signature.inputs],
         "outputs": [_tensor(tensor) for tensor in manifest.signature.outputs],
         "levels": _levels_text(manifests),
@@ -104,5 +105,5 @@ def _tensor(tensor: Tensor) -> dict[str, object]:
         "c_type": tensor.c_type,
         "row_elements": tensor.row_elements,
         "row_bytes": tensor.row_bytes,
-        "shape_text": shape_text(tensor.shape, tensor.leading_per_row),
+        "shape_text": shape_text(tensor.shape, tensor.leading_per_row, tensor.extents),
     }

@@ -31,18 +31,31 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
-def shape_text(shape: Sequence[int | None], per_row: int = 1) -> str:
+def shape_text(
+    shape: Sequence[int | None], per_row: int = 1, extents: Sequence[tuple[int, int]] = ()
+) -> str:
     """A shape as people write it.
 
     Args:
         shape: Extents; None for the batch axis.
         per_row: The extent of the batch axis for each row of the batch.
+        extents: If the shape follows a length, each axis as (fixed, per length).
 
     >>> shape_text((None, 8, 8)), shape_text((None, 2), per_row=3)
     ('[batch, 8, 8]', '[batch * 3, 2]')
+    >>> shape_text((None, 9, 2), per_row=4, extents=((0, 1), (1, 2), (2, 0)))
+    '[batch * length, 2 * length + 1, 2]'
     """
-    batch = "batch" if per_row == 1 else f"batch * {per_row}"
-    return f"[{', '.join(batch if extent is None else str(extent) for extent in shape)}]"
+    axes = [str(extent) for extent in shape]
+    for axis, (fixed, per_length) in enumerate(extents):
+        if per_length:
+            axes[axis] = "length" if per_length == 1 else f"{per_length} * length"
+            axes[axis] += f" + {fixed}" if fixed else ""
+    if shape and shape[0] is None:
+        first = axes[0] if extents and extents[0][1] else str(per_row)
+        first = f"({first})" if " + " in first else first
+        axes[0] = "batch" if first == "1" else f"batch * {first}"
+    return f"[{', '.join(axes)}]"
 
 
 def shorten(text: str, limit: int = 60) -> str:

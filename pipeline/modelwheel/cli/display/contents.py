@@ -83,7 +83,8 @@ def _summary(manifest: Manifest) -> dict[str, str]:
 
 def _tensors(tensors: Iterable[Tensor]) -> str:
     return "\n".join(
-        f"{one_line(t.name)}: {t.dtype} {shape_text(t.shape, t.leading_per_row)}" for t in tensors
+        f"{one_line(t.name)}: {t.dtype} {shape_text(t.shape, t.leading_per_row, t.extents)}"
+        for t in tensors
     )
 
 

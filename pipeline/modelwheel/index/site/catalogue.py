@@ -124,7 +124,8 @@ def _tensors(manifest: Manifest) -> list[tuple[str, Tensor, str]]:
     signature = manifest.signature
     both = [("input", t) for t in signature.inputs] + [("output", t) for t in signature.outputs]
     return [
-        (kind, tensor, shape_text(tensor.shape, tensor.leading_per_row)) for kind, tensor in both
+        (kind, tensor, shape_text(tensor.shape, tensor.leading_per_row, tensor.extents))
+        for kind, tensor in both
     ]
 
 
