@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "model.h"
+#include "modelwheel/model.hpp"
 #include "program.h"
 
 namespace modelwheel {
@@ -158,6 +159,35 @@ void other_lengths_are_refused() {
   CHECK(run_length(nullptr, 1, 1, nullptr, nullptr, nullptr, nullptr) == MODELWHEEL_INVALID_ARGUMENT);
 }
 
+/// Calls a function that must throw an Error; returns its sentence.
+template <class Function>
+std::string sentence_of(const Function &function) {
+  try {
+    function();
+  } catch (const Error &error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+void the_class_checks_sizes_at_the_length() {
+  Model model(modelwheel::api);
+  CHECK(model.lengths().size() == 2 && model.lengths()[1] == 5);
+  Arrays a(2, 4);
+  given_length = 4;
+  model.run_length(2, 4, {a.x, a.w}, {a.y, a.flat, a.sum});
+  CHECK(last_length == 5 && a.y[15] == a.x[15] * 5);
+  const auto run = [&](std::size_t length) { model.run_length(2, length, {a.x, a.w}, {a.y, a.flat, a.sum}); };
+  CHECK(sentence_of([&] { run(3); }) == "lengths: input 'x' must have 12 elements for 2 rows, got 16");
+  CHECK(sentence_of([&] { run(6); }) == "lengths: got the length 6; lengths from 1 to 5 were compiled");
+  modelwheel_api older = modelwheel::api;  // a library from before there were lengths
+  older.struct_size = kTableBytes;
+  Model fixed(older);
+  CHECK(fixed.lengths().size() == 0);
+  CHECK(sentence_of([&] { fixed.run_length(2, 4, {a.x, a.w}, {a.y, a.flat, a.sum}); }) ==
+        "lengths: got the length 4, but its shapes are fixed");
+}
+
 }  // namespace
 
 int main() {
@@ -165,5 +195,6 @@ int main() {
   without_a_length_the_largest_is_meant();
   batches_are_composed_by_the_costs_of_the_largest_length();
   other_lengths_are_refused();
+  the_class_checks_sizes_at_the_length();
   return check_report();
 }
