@@ -45,6 +45,12 @@ def test_every_variant_is_found() -> None:
     ]
 
 
+def test_batch_sizes_are_repeated_for_each_length() -> None:
+    sizes = (1, 4, 1, 4)
+    found = find_entries(library(sizes=sizes), ["x86-64-v3"], sizes)
+    assert sorted(entry.address for entry in found) == [CODE, CODE + 0x10, CODE + 0x20, CODE + 0x30]
+
+
 @pytest.mark.parametrize("image", [library(sizes=(1, 5)), library(b"x86-64-v9")])
 def test_a_table_that_is_not_the_manifests_is_not_taken_for_it(image: Image) -> None:
     assert find_entries(image, ["x86-64", "x86-64-v3"], SIZES) == []
