@@ -17,10 +17,9 @@ START = """\
 import sys, threading, time
 import numpy as np
 import {module} as package
+from {module}._reference import make_inputs
 model = package.Model()
-rows = {rows}
-inputs = [np.zeros([rows * s.leading_per_row if e is None else e for e in s.shape], s.dtype)
-          for s in model.inputs]
+inputs = list(make_inputs({rows}).values())
 """
 
 

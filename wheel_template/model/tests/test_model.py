@@ -146,7 +146,9 @@ def test_results_are_new_aligned_arrays(package, model, arrays):
 
 
 def test_lists_and_numbers_are_converted(package, model, arrays):
-    assert_same(package, model(*[array.tolist() for array in arrays]), model(*arrays))
+    # A list without elements has lost the axes behind.
+    values = [array.tolist() if array.size else array for array in arrays]
+    assert_same(package, model(*values), model(*arrays))
 
 
 def test_values_of_another_kind_are_refused(model, arrays):
@@ -224,7 +226,8 @@ def test_no_rows_give_no_rows(package, model, arrays, any_rows):
             model(*empty)
         return
     for spec, array in zip(model.outputs, as_dict(package, model(*empty)).values(), strict=True):
-        assert array.shape == (0, *spec.shape[1:])
+        assert len(array) == 0
+        assert all(e in (None, n) for e, n in zip(spec.shape, array.shape, strict=True))
 
 
 @pytest.mark.usefixtures("any_rows")
