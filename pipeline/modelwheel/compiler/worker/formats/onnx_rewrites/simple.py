@@ -32,6 +32,52 @@ def hardmax(straight: Straight, call: Call) -> Sequence[str]:
     return [straight.add("Cast", equal, to=straight.element(call.inputs[0]))]
 
 
+def softsign(straight: Straight, call: Call) -> Sequence[str]:
+    """x / (1 + |x|)."""
+    one = straight.constant(1, straight.dtype(call.inputs[0]))
+    below = straight.add("Add", straight.add("Abs", call.inputs[0]), one)
+    return [straight.add("Div", call.inputs[0], below)]
+
+
+def slice_(straight: Straight, call: Call) -> Sequence[str] | None:
+    """Backwards: by constant indices."""
+    given = [straight.value(name) if name else None for name in call.inputs[1:]]
+    if len(given) < 4 or given[3] is None or (given[3] > 0).all():
+        return None
+    if given[0] is None or given[1] is None:
+        raise call.refuse("begins where the inputs decide", "export it with constant places")
+    value, shape = call.inputs[0], straight.shape(call.inputs[0])
+    axes = range(len(given[0])) if given[2] is None else given[2]
+    limit = np.iinfo(np.int64)
+    for start, end, axis, step in zip(given[0], given[1], axes, given[3], strict=True):
+        stop = None if step < 0 and end <= max(limit.min + 1, -shape[axis] - 1) else int(end)
+        indices = np.arange(shape[axis])[slice(int(start), stop, int(step))]
+        value = straight.add("Gather", value, straight.constant(indices, np.int64), axis=int(axis))
+    return [value]
+
+
+def pad(straight: Straight, call: Call) -> Sequence[str] | None:
+    """All modes but `constant`: by constant indices."""
+    mode, pads = call.get("mode", "constant"), straight.value(call.inputs[1])
+    if mode == "constant":
+        return None
+    axes = straight.value(call.input(3)) if call.input(3) else None
+    if pads is None or (call.input(3) and axes is None):
+        raise call.refuse("pads as much as the inputs decide", "export it with constant sizes")
+    value, shape = call.inputs[0], straight.shape(call.inputs[0])
+    chosen = range(len(shape)) if axes is None else axes
+    for number, axis in enumerate(chosen):
+        width = (int(pads[number]), int(pads[number + len(pads) // 2]))
+        if any(width):
+            places = np.arange(shape[axis])[max(0, -width[0]) : shape[axis] + min(0, width[1])]
+            more = (max(0, width[0]), max(0, width[1]))
+            indices = np.pad(places, more, "edge" if mode == "edge" else mode)
+            value = straight.add(
+                "Gather", value, straight.constant(indices, np.int64), axis=int(axis)
+            )
+    return [value]
+
+
 def max_pool(straight: Straight, call: Call) -> Sequence[str] | None:
     """Small integers are exact in float32; torch-mlir crashes on them."""
     element = straight.element(call.inputs[0])

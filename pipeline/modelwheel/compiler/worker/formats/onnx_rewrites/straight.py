@@ -135,6 +135,10 @@ class Straight:
         """Adds a node of any number of outputs, in the form of this graph's opset."""
         return self.visit(Call(op, tuple(inputs), outputs, attributes, self._where, self.opset))
 
+    def emit(self, op: str, *inputs: str, **attributes: Any) -> str:
+        """Adds a node of one output as it is, for the rule of the same operation."""
+        return self._emit(Call(op, inputs, 1, attributes, self._where, self.opset))[0]
+
     def visit(self, call: Call) -> list[str]:
         """Writes a node, or what replaces it, and returns the names of its outputs.
 

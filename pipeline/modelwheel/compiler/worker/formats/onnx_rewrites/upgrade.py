@@ -1,4 +1,4 @@
-"""Nodes of opset 7 to 16 in the form that they have in opset 17.
+"""Nodes of opset 7 to 16, and unusual ones, in the form that opset 17 has.
 
 What changed with each version is in https://github.com/onnx/onnx/blob/main/docs/Changelog.md.
 """
@@ -108,6 +108,15 @@ def _resize_10(straight: Straight, call: Call) -> Call:
     return _upsample(straight, call)
 
 
+def _range(straight: Straight, call: Call) -> Call:
+    """Some functions of ONNX give it vectors of one element, where it takes scalars."""
+    scalars = (
+        straight.add("Reshape", name, straight.integers()) if straight.shape(name) else name
+        for name in call.inputs
+    )
+    return replace(call, inputs=tuple(scalars))
+
+
 _UPGRADES: Mapping[str, tuple[int, _Upgrade]] = {
     "Squeeze": (13, _inputs_of("axes")),
     "Unsqueeze": (13, _inputs_of("axes")),
@@ -122,6 +131,7 @@ _UPGRADES: Mapping[str, tuple[int, _Upgrade]] = {
     "Pad": (11, _pad),
     "Slice": (10, _slice),
     "TopK": (10, _top_k),
+    "Range": (99, _range),
     "Upsample": (99, _upsample),
     "Resize": (11, _resize_10),
 }
