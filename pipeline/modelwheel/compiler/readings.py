@@ -13,6 +13,7 @@ from pydantic import Field, TypeAdapter
 
 from ..spec.sources import AnySource
 from ..util.records import JsonRecord
+from ..versions import TORCH_MLIR_VERSION
 
 
 class SavedModelReading(JsonRecord):
@@ -65,6 +66,8 @@ class OnnxReading(JsonRecord):
     """The name of the model's file in its directory."""
     constants: Mapping[str, Any] = {}
     """Values of inputs that become constants."""
+    converter: str = f"torch-mlir {TORCH_MLIR_VERSION}, rewrites 1"
+    """What makes modules of it; the number is raised when the rewrites write other ones."""
 
 
 class PyTorchReading(JsonRecord):

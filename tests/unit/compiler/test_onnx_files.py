@@ -12,6 +12,7 @@ from modelwheel.compiler.check import Expected, check_signature
 from modelwheel.compiler.inspection import Inspection, TensorInfo
 from modelwheel.compiler.readings import OnnxReading
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.versions import TORCH_MLIR_VERSION
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 from onnx import helper, numpy_helper
@@ -194,3 +195,9 @@ def test_free_extents_may_be_negative(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     signature = read_signature(read_model(tmp_path, OnnxReading(file="m.onnx")), {})
     assert signature.inputs[0].shape == (None, 3)
+
+
+def test_the_extra_installs_the_converter_that_is_part_of_keys() -> None:
+    project = (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'"torch-mlir=={TORCH_MLIR_VERSION}"' in project
+    assert f"torch-mlir {TORCH_MLIR_VERSION}," in OnnxReading(file="m.onnx").converter

@@ -273,6 +273,15 @@ def test_what_cannot_be_written_is_named(nodes: list[Any], message: str) -> None
         rewrite(model_of(nodes, {"x": random(2, 3)}), {"x": random(2, 3)})
 
 
+def test_dimensions_of_one_name_have_one_length() -> None:
+    model = model_of([node("Add", ["x", "z"], ["y"])], {})
+    model.graph.input.extend([info("x", ["rows", "n"]), info("z", ["n"])])
+    rewrite(model, {"x": random(2, 3), "z": random(3)})
+    message = r"the dimension 'n' is 3 in input 'x' and 1 in input 'z', but"
+    with pytest.raises(UnsupportedModelError, match=message):
+        rewrite(model, {"x": random(2, 3), "z": random(1)})
+
+
 # --- quantised ------------------------------------------------------------------------------------
 
 

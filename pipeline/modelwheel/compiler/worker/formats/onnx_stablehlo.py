@@ -11,14 +11,16 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from ....errors import UnsupportedModelError
+from ....errors import EnvironmentProblemError, UnsupportedModelError
 from ....util.text import one_line
+from ....versions import TORCH_MLIR_VERSION
 from .onnx_rewrites.specialize import Specialized
 
 Array = np.ndarray[Any, Any]
@@ -102,6 +104,12 @@ def load_torch_mlir() -> None:
     TensorFlow's symbols are global; without RTLD_DEEPBIND the library would take them for its own, and
     LLVM stops the process because its options are registered twice.
     """
+    found = metadata.version("torch-mlir")
+    if found != TORCH_MLIR_VERSION:
+        raise EnvironmentProblemError(
+            f"torch-mlir {found} is installed, which may convert models in another way; "
+            "`pip install 'modelwheel[onnx]'` installs the one that modelwheel is made for"
+        )
     if not hasattr(os, "RTLD_DEEPBIND"):  # not glibc: libraries keep to their own symbols
         return
     before = sys.getdlopenflags()
