@@ -1,11 +1,16 @@
-"""The graphs that tfcompile is tested with, from their Configs to a C++ program that uses all generated classes."""
+"""GraphDefs in C++: those that tfcompile is tested with, by their Configs, and those of CMS, by node names.
+
+One program uses all generated classes.
+"""
 
 from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from modelwheel.engine.build import BuildOptions, BuildResult, build
@@ -31,6 +36,20 @@ targets: [{level}]
 """
 
 
+_CMS = """\
+model: {{name: cms-{stem}, version: "1.0.0"}}
+source: {{git: {repository}, commit: {commit}, path: data/{stem}.pb, {tensors}}}
+targets: [{level}]
+compilation: {{batch_sizes: [1, 2]}}
+"""
+
+CMS = {
+    "tagger": 'feeds: {image: "input:0"}, fetches: {probabilities: "output/id_probabilities:0"}, '
+    "constants: {keras_learning_phase: false}",
+    "sequence": "feeds: {features: features}, fetches: {state: state}",
+}
+
+
 class _Reporter(Recorder):
     """Remembers nothing else."""
 
@@ -52,6 +71,23 @@ class Projects:
         return " ".join(str(error) for _, error in self.results[graph].errors)
 
 
+def _cms_specs(graphs: Path, work: Path) -> list[Path]:
+    """Specs of graphs in a git repository, as CMS keeps them."""
+    repository, specs = work / "repository", []
+    shutil.copytree(graphs, repository / "data")
+    identity = ("-c", "user.name=A. Author", "-c", "user.email=author@example.org")
+    git = ("git", "-C", repository, *identity)
+    run(*git, "init", "--quiet")
+    run(*git, "add", ".")
+    run(*git, "commit", "--quiet", "--message", "Graphs")
+    commit = run(*git, "rev-parse", "HEAD").out.strip()
+    for stem, tensors in CMS.items():
+        specs.append(work / f"{stem}.yaml")
+        where = {"repository": repository, "commit": commit, "level": LOWEST}
+        specs[-1].write_text(_CMS.format(stem=stem, tensors=tensors, **where), encoding="utf-8")
+    return specs
+
+
 @pytest.fixture(scope="module")
 def projects(graphs: Path, tmp_path_factory: pytest.TempPathFactory) -> Projects:
     """The projects from which wheels would be made: the classes need no more."""
@@ -59,7 +95,7 @@ def projects(graphs: Path, tmp_path_factory: pytest.TempPathFactory) -> Projects
     stems = sorted(
         path.name.removesuffix(".config.pbtxt") for path in graphs.glob("*.config.pbtxt")
     )
-    requests = []
+    requests = [make_request(load_spec(spec)) for spec in _cms_specs(graphs, work)]
     for stem in stems:
         spec = work / f"{stem}.yaml"
         name = f"tf-{stem.replace('_', '-')}"
@@ -74,7 +110,9 @@ def projects(graphs: Path, tmp_path_factory: pytest.TempPathFactory) -> Projects
     try:
         sandbox = choose_sandbox(Policy.PREFERRED)
         options = BuildOptions(work / "dist", sandbox, "project", work / "steps", 1)
-        results = dict(zip(stems, build(requests, store, options, _Reporter()), strict=True))
+        results = dict(
+            zip([*CMS, *stems], build(requests, store, options, _Reporter()), strict=True)
+        )
     finally:
         store.close()
     for stem, result in results.items():
@@ -116,7 +154,32 @@ def test_a_program_uses_all_classes(projects: Projects, tmp_path: Path) -> None:
         project, module = projects.directory / stem, result.request.spec.module
         program += ["-I", project / "include", _library(project, module, runtime, tmp_path)]
     run(*program, f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "program")
-    run(tmp_path / "program")
+    printed = run(tmp_path / "program").out.splitlines()
+    for name, expected in {"tagger": _tagger(), "sequence": _sequence()}.items():
+        rows = [line.split()[1:] for line in printed if line.startswith(name)]
+        np.testing.assert_allclose(np.array(rows, np.float32), expected, rtol=1e-6)
+
+
+def _rows(inputs: int) -> Any:
+    """What the program passes."""
+    return (0.125 * np.arange(1, 2 * inputs + 1) - 0.5).reshape(2, inputs)
+
+
+def _weights(*shape: int) -> Any:
+    """As in `tests/models/frozen_graphs`."""
+    return np.random.default_rng(shape).standard_normal(shape)
+
+
+def _tagger() -> Any:
+    values = np.exp(np.maximum(_rows(5) @ _weights(5, 8), 0) @ _weights(8, 3))
+    return values / values.sum(axis=1, keepdims=True)
+
+
+def _sequence() -> Any:
+    values = _rows(4)
+    for _turn in range(3):
+        values = np.tanh(values @ _weights(4, 4))
+    return values + 1
 
 
 def test_random_numbers_are_refused(projects: Projects) -> None:

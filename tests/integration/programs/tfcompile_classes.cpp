@@ -3,9 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
+#include <iomanip>
+#include <iostream>
+#include <tuple>
+#include <vector>
 
+#include "PhysicsTools/TensorFlowAOT/interface/Model.h"
 #include "require.h"
+#include "tfaot-model-cms-sequence/model.h"
+#include "tfaot-model-cms-tagger/model.h"
 #include "tfaot-model-tf-add-with-ckpt-saver/tf_add_with_ckpt_saver_bs1.h"
 #include "tfaot-model-tf-add-with-ckpt/tf_add_with_ckpt_bs1.h"
 #include "tfaot-model-tf-add/tf_add_bs1.h"
@@ -159,6 +165,23 @@ void variable_readonly() {
   REQUIRE(readonly.num_args() == 0 && readonly.Run() && readonly.result0() == 65);
 }
 
+/// Prints the outputs for two rows, as CMSSW evaluates a model.
+template <class Model>
+void evaluate(const char *name, std::size_t inputs) {
+  tfaot::Model<Model> model;
+  tfaot::FloatArrays rows(2, std::vector<float>(inputs)), output;
+  float next = -0.5F;
+  for (std::vector<float> &row : rows)
+    for (float &value : row) value = next += 0.125F;
+  std::tie(output) = model.template run<tfaot::FloatArrays>(2, rows);
+  REQUIRE(output.size() == 2);
+  for (const std::vector<float> &row : output) {
+    std::cout << name;
+    for (const float value : row) std::cout << ' ' << value;
+    std::cout << '\n';
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -176,4 +199,8 @@ int main() {
   splits();
   top_k();
   variable_readonly();
+
+  std::cout << std::setprecision(9);
+  evaluate<cms_tagger>("tagger", 5);
+  evaluate<cms_sequence>("sequence", 4);
 }

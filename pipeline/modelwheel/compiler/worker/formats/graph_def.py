@@ -149,10 +149,12 @@ class LoadedGraph:
                 name += "_"
             specs.append(tf.TensorSpec(shapes[port.name], tf.dtypes.as_dtype(port.dtype), name))
 
+        variables = self._variables  # they are made outside the function
+
         def call(*tensors: Any) -> list[Any]:
             given = dict(zip((f"{node}:0" for node in bound.feeds.values()), tensors, strict=True))
             graph = tf.compat.v1.get_default_graph()
-            for node, variable in self._variables.items():
+            for node, variable in variables.items():
                 graph.watch_variable(variable)
                 given[f"{node}:0"] = graph.capture(variable.handle)
             return list(
