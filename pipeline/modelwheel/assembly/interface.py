@@ -42,7 +42,8 @@ def describe_signature(
 
 
 def _all_inputs(frozen: FrozenSignature) -> list[FrozenTensor]:
-    return sorted(frozen.inputs + frozen.ignored_inputs, key=lambda tensor: tensor.name)
+    tensors = {tensor.name: tensor for tensor in frozen.inputs + frozen.ignored_inputs}
+    return [tensors[name] for name in frozen.order or sorted(tensors)]
 
 
 def _input(

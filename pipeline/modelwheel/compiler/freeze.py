@@ -46,6 +46,8 @@ class FrozenSignature(JsonRecord):
     """Inputs of the signature that no output depends on: they are not among `inputs`."""
     ignored_inputs: tuple[FrozenTensor, ...] = ()
     """Those of them that the interface keeps."""
+    order: tuple[str, ...] = ()
+    """Names of all inputs of the interface in their order; empty if they are sorted."""
 
 
 def c_names(names: Iterable[str]) -> tuple[str, ...]:

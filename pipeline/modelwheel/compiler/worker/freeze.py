@@ -43,6 +43,7 @@ def run(job: FreezeJob) -> None:
         batched_inputs=tuple(name for name in kept if name in batched),
         pruned_inputs=frozen.pruned,
         ignored_inputs=tuple(tensor for tensor in inputs if tensor.name not in frozen.feeds),
+        order=tuple(kept) if loaded.info.ordered else (),
     )
     _write(out / GRAPH, frozen.graph_def)
     _write(out / CONFIG, _config(frozen, signature))

@@ -10,6 +10,7 @@ from typing import Any
 from tensorflow.core.framework import graph_pb2
 
 from ..jobs import CompileJob, Job, SupportedJob
+from .graph_files import read_graph_def
 from .graphs import Graph, layer_name
 from .meta_graph import read_meta_graph
 
@@ -42,9 +43,12 @@ def _nodes(job: Job) -> Iterator[Any]:
         return
     else:
         reading = job.request.reading
-        if reading.format != "saved_model":
+        if reading.format == "saved_model":
+            graph_def = read_meta_graph(job.inputs.model, reading.tags).graph_def
+        elif reading.format == "graph_def":
+            graph_def = read_graph_def(job.inputs.model / reading.file)
+        else:
             return
-        graph_def = read_meta_graph(job.inputs.model, reading.tags).graph_def
     for nodes in Graph(graph_def).nodes.values():
         yield from nodes.values()
 
