@@ -148,7 +148,8 @@ def _inputs_section(model: ModelDescription) -> str:
         return ""
     lines = [
         "# To fill in: these inputs have free axes in addition to the batch; machine code needs their",
-        "# lengths. Replace each `?` by a number, then remove the `# ` in front of these lines.",
+        "# lengths. Replace each `?` by a number, or by several as {buckets: [32, 128], pad: 0}; then remove",
+        "# the `# ` in front of these lines.",
         "# inputs:",
     ]
     for tensor in free:

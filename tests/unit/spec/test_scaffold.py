@@ -52,7 +52,8 @@ compilation:
   batch_sizes: [1, 4, 16]
 
 # To fill in: these inputs have free axes in addition to the batch; machine code needs their
-# lengths. Replace each `?` by a number, then remove the `# ` in front of these lines.
+# lengths. Replace each `?` by a number, or by several as {buckets: [32, 128], pad: 0}; then remove
+# the `# ` in front of these lines.
 # inputs:
 #   tokens: {shape: [null, ?]}
 

@@ -70,6 +70,7 @@ def _summary(manifest: Manifest) -> dict[str, str]:
         "inputs": _tensors(manifest.signature.inputs),
         "outputs": _tensors(manifest.signature.outputs),
         "batch sizes": _batches(manifest),
+        **_lengths(manifest),
         "CPU levels": ", ".join(manifest.levels),
         "size": f"weights {sizes.weights:,} + machine code {sizes.machine_code:,} bytes; "
         f"the SavedModel has {sizes.saved_model:,}",
@@ -95,6 +96,11 @@ def _batches(manifest: Manifest) -> str:
         return "the shapes are fixed"
     reason = batching.no_emulation_reason
     return f"{sizes} ({f'no others: {reason}' if reason else f'others are split into these, {batching.strategy}'})"
+
+
+def _lengths(manifest: Manifest) -> dict[str, str]:
+    lengths = ", ".join(map(str, manifest.signature.lengths))
+    return {"lengths": f"{lengths} (inputs of others are padded to the next)"} if lengths else {}
 
 
 def _tolerances(manifest: Manifest) -> str:
