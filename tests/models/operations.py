@@ -14,8 +14,11 @@ import tensorflow as tf
 
 
 def save_operations(directory: Path) -> None:
-    """Saves `batched` and `fixed` below the directory."""
-    batched, fixed = Batched(), Fixed()
+    """Saves `batched`, `fixed` and `types` below the directory."""
+    batched, fixed, types = Batched(), Fixed(), Types()
+    tf.saved_model.save(
+        types, str(directory / "types"), signatures={"serving_default": types.evaluate}
+    )
     tf.saved_model.save(
         batched, str(directory / "batched"), signatures={"serving_default": batched.evaluate}
     )
@@ -149,6 +152,45 @@ class Fixed(tf.Module):  # type: ignore[misc]
             "scalar": tf.reduce_sum(x),
             "input_passed_on": x,
             "constant": tf.constant([1.0, 2.0]),
+        }
+
+
+TYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+)
+"""All element types that have an input and an output."""
+
+
+class Types(tf.Module):  # type: ignore[misc]
+    """Every element type in and out, and random numbers that follow from a seed."""
+
+    @tf.function(  # type: ignore[untyped-decorator]
+        input_signature=[
+            [tf.TensorSpec([None, 3], dtype, name=f"in_{dtype}") for dtype in TYPES],
+            tf.TensorSpec([2], tf.int32, name="seed"),
+        ]
+    )
+    def evaluate(self, tensors: Any, seed: Any) -> dict[str, Any]:
+        """One output for each type and each distribution."""
+        outputs = {}
+        for dtype, x in zip(TYPES, tensors, strict=True):
+            if dtype == "bool":
+                outputs["out_bool"] = tf.logical_not(x)
+            elif "int" in dtype:
+                outputs[f"out_{dtype}"] = tf.bitwise.bitwise_xor(x, tf.reverse(x, [1]))
+            else:  # rounded once, so that 16-bit floats are the same to the last bit
+                outputs[f"out_{dtype}"] = x + tf.reverse(x, [1])
+        rows = tf.cast(tensors[TYPES.index("float32")], tf.float32)
+        random = tf.random
+        return {
+            **outputs,
+            "uniform": rows + random.stateless_uniform([3], seed),
+            "wide": tf.cast(rows, tf.float64) + random.stateless_uniform([3], seed, dtype="f8"),
+            "integers": random.stateless_uniform([5], seed, 0, 1000, tf.int32),
+            "shuffled": random.stateless_uniform(
+                [5], seed, minval=None, maxval=None, dtype=tf.int64
+            ),
         }
 
 

@@ -24,6 +24,7 @@ DEFAULT_SIGNATURE = "serving_default"
 
 _MODULES = {
     "graph_def": "graph_def",
+    "keras": "keras",
     "onnx": "onnx",
     "saved_model": "saved_model",
     "stablehlo": "stablehlo",

@@ -1,0 +1,225 @@
+"""Models in files of Keras: `.keras`, and `.h5` of Keras 2 and 3.
+
+The file is judged before Keras is imported. Keras 3 reads some files of Keras 2 as another model without
+an error, so what it made of one is compared with the file; where they differ, the Keras that wrote it
+(tf_keras) reads the file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from ....errors import UnsupportedModelError
+from ....extras import require
+from ...freeze import c_names
+from ...inspection import Inspection, SignatureInfo, TensorInfo
+from ...readings import KerasReading
+from ..inspect_meta_graph import inspect_message
+from ..keras_file import EXPORT_FIX, KerasFile, judge_config, read_keras_file
+from .saved_model import LoadedSignature
+
+_SIGNATURE = "serving_default"
+_NAMESPACES = ("layers", "initializers", "regularizers", "constraints")
+_MODELS = frozenset(
+    {"Functional", "Model", "Sequential", "DTypePolicy", "Policy", "TFOpLambda", "SlicingOpLambda"}
+)
+
+
+def inspect(model: Path, reading: KerasReading) -> Inspection:
+    """See `Format.inspect`; the model is built once its file has been judged."""
+    file, loaded = _load(model / reading.file)
+    message = saved_model_pb2.SavedModel()
+    meta_graph = message.meta_graphs.add()
+    meta_graph.graph_def.CopyFrom(loaded.function.graph.as_graph_def())
+    meta_graph.meta_info_def.tensorflow_version = f"Keras {file.version or '1'}"
+    signature = meta_graph.signature_def[_SIGNATURE]
+    arguments = {tensor.op.name: tensor for tensor in loaded.function.inputs}
+    for name, keyword in loaded.keywords.items():
+        _describe(signature.inputs[name], arguments[keyword])
+    results = loaded.function.structured_outputs
+    for name, tensor in results.items():
+        _describe(signature.outputs[name], tensor)
+    return inspect_message(message, file.arrays)
+
+
+def load(model: Path, reading: KerasReading, key: str) -> LoadedSignature:
+    """See `Format.load`."""
+    if key != _SIGNATURE:
+        raise UnsupportedModelError(
+            f"a file of Keras has no signature {key!r}; remove model.serving_key from the spec"
+        )
+    return _load(model / reading.file)[1]
+
+
+def _describe(info: Any, tensor: Any) -> None:
+    info.name, info.dtype = tensor.name, tensor.dtype.as_datatype_enum
+    info.tensor_shape.CopyFrom(tensor.shape.as_proto())
+
+
+# --- loading --------------------------------------------------------------------------------------
+
+
+def _load(path: Path) -> tuple[KerasFile, LoadedSignature]:
+    """Judges a file and loads its model as one function.
+
+    Raises:
+        UnsupportedModelError: It is refused, or cannot be loaded.
+        EnvironmentProblemError: It needs the Keras that wrote it, which is not installed.
+    """
+    file = read_keras_file(path)
+    keras = _import_keras("keras")
+    judge_config(file.config, lambda name: _is_known(keras, name))
+    model = _read_with(keras, path, file)
+    if model is None:
+        require("keras", f"reading {path.name}, which Keras {file.version or '1'} wrote,")
+        keras = _import_keras("tf_keras")
+        model = _read_with(keras, path, file)
+    if model is None:
+        raise UnsupportedModelError(
+            f"{path.name} is loaded with other inputs or weights than it declares; {EXPORT_FIX}"
+        )
+    return file, _trace(_interface(keras, model))
+
+
+def _import_keras(name: str) -> Any:
+    # A configuration file in the home directory could choose other defaults for the same model.
+    os.environ.update(KERAS_BACKEND="tensorflow", KERAS_HOME=os.devnull, TF_USE_LEGACY_KERAS="0")
+    return importlib.import_module(name)
+
+
+def _is_known(keras: Any, name: str) -> bool:
+    return name in _MODELS or any(hasattr(getattr(keras, n), name) for n in _NAMESPACES)
+
+
+def _read_with(keras: Any, path: Path, file: KerasFile) -> Any:
+    """The model; None if a file of Keras 2 is not what was loaded, or cannot be loaded."""
+    try:
+        with _quiet():
+            model = keras.models.load_model(str(path), compile=False, safe_mode=True)
+    except Exception as error:  # Keras raises what its layers raise
+        if file.is_keras_2 and keras.__name__ == "keras":
+            return None
+        reason = str(error).strip().partition("\n")[0]
+        raise UnsupportedModelError(f"Keras cannot load {path.name}: {reason}") from error
+    if file.is_keras_2 and not _agrees(model, file):
+        return None
+    if not getattr(model, "inputs", None):
+        raise UnsupportedModelError(
+            f"{path.name} does not say which inputs its model takes; {EXPORT_FIX}"
+        )
+    return model
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _agrees(model: Any, file: KerasFile) -> bool:
+    """Whether the inputs of a model and the number of its weights are those of its file."""
+    declared = file.input_shapes()
+    if declared is None or not getattr(model, "inputs", None):
+        return False
+    found = [tuple(tensor.shape) for tensor in model.inputs]
+    if sorted(map(str, found)) != sorted(map(str, declared.values())):
+        return False
+    stored = sum(a.elements for a in file.arrays if not a.node.startswith("/optimizer_weights"))
+    return bool(stored == sum(math.prod(weight.shape) for weight in model.weights))
+
+
+# --- the interface --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Interface:
+    model: Any
+    inputs: Mapping[str, Any]
+    """Symbolic tensors by name, in the order of `model.inputs`."""
+    outputs: tuple[str, ...]
+    """Names, in the order of `model.outputs`."""
+
+
+def _interface(keras: Any, model: Any) -> _Interface:
+    """The names that Keras has for inputs and outputs: those of layers, or the keys of dictionaries."""
+    if keras.__name__ == "tf_keras":
+        names, outputs = model.input_names, _output_names(model, model.output_names)
+    else:
+        functional = getattr(model, "_functional", None) or model
+        names = [tensor._keras_history.operation.name for tensor in functional.inputs]
+        outputs = _output_names(functional, functional.output_names)
+    return _Interface(model, dict(zip(names, model.inputs, strict=True)), outputs)
+
+
+def _output_names(model: Any, layers: list[str]) -> tuple[str, ...]:
+    structure = getattr(model, "_outputs_struct", None) or getattr(model, "_nested_outputs", None)
+    if isinstance(structure, dict) and len(structure) == len(layers):
+        return tuple(sorted(structure))
+    names: list[str] = []
+    for layer in layers:
+        # One layer may have several outputs, or be called several times.
+        name, number = layer, 1
+        while name in names:
+            name, number = f"{layer}_{number}", number + 1
+        names.append(name)
+    return tuple(names)
+
+
+def _trace(interface: _Interface) -> LoadedSignature:
+    """The model as one function of its inputs by name."""
+    keywords = dict(zip(interface.inputs, c_names(interface.inputs), strict=True))
+    keywords = {name: f"arg_{keyword}" for name, keyword in keywords.items()}
+    specs = {
+        keywords[name]: tf.TensorSpec(tuple(tensor.shape), tensor.dtype, keywords[name])
+        for name, tensor in interface.inputs.items()
+    }
+    structure = getattr(interface.model, "_inputs_struct", None)
+
+    def call(**given: Any) -> dict[str, Any]:
+        by_name = {name: given[keyword] for name, keyword in keywords.items()}
+        values: Any = list(by_name.values())
+        if isinstance(structure, dict):
+            values = by_name
+        elif len(values) == 1:
+            (values,) = values
+        results = tf.nest.flatten(interface.model(values, training=False))
+        return {
+            # Otherwise an input that is an output too would have no tensor of its own.
+            name: tf.identity(result)
+            for name, result in zip(interface.outputs, results, strict=True)
+        }
+
+    try:
+        function = tf.function(call).get_concrete_function(**specs)
+    except Exception as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise UnsupportedModelError(f"the model cannot be called: {reason}") from error
+    info = SignatureInfo(
+        key=_SIGNATURE,
+        inputs=_tensors({name: specs[keyword] for name, keyword in keywords.items()}),
+        outputs=_tensors(function.structured_outputs),
+    )
+    return LoadedSignature(info, function, keywords, interface.model)
+
+
+def _tensors(specs: Mapping[str, Any]) -> tuple[TensorInfo, ...]:
+    return tuple(
+        TensorInfo(
+            name=name,
+            dtype=spec.dtype.name,
+            shape=None if spec.shape.rank is None else tuple(spec.shape.as_list()),
+        )
+        for name, spec in sorted(specs.items())
+    )

@@ -1,0 +1,340 @@
+"""Reads and judges a file of Keras without Keras: its configuration and the shapes of its arrays.
+
+A `.keras` file is a ZIP archive of `config.json`, `metadata.json` and `model.weights.h5`; an `.h5` file
+has the configuration as an attribute. Loading calls what the configuration names, so only classes of
+Keras itself may be named, and none that holds code or reads files.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...errors import UnsupportedModelError
+from ..inspection import LargeTensor
+
+_CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_MAX_JSON = 64 << 20
+_MAX_RATIO = 64
+"""Bytes of arrays for each byte of a file; weights hardly shrink when they are compressed."""
+_SMALL = 1 << 20
+
+EXPORT_FIX = (
+    "load the model where it was made and save it with model.export(DIRECTORY), as a SavedModel"
+)
+
+_CODE = "holds Python code, which is never run"
+_REFUSED = {
+    "Lambda": _CODE,
+    "ModuleWrapper": _CODE,
+    "TorchModuleWrapper": _CODE,
+    "JaxLayer": _CODE,
+    "FlaxLayer": _CODE,
+    "TFSMLayer": "reads another model",
+    "ClassMethod": "calls a method by its name",
+    "InstanceMethod": "calls a method by its name",
+    "InstanceProperty": "reads an attribute by its name",
+    **dict.fromkeys(
+        ("StringLookup", "TextVectorization", "IntegerLookup"), "looks words up in tables"
+    ),
+}
+_VALUES = frozenset(
+    {"__tensor__", "__numpy__", "__bytes__", "__ellipsis__", "__slice__", "__tuple__"}
+)
+"""What Keras writes as objects, although they are values."""
+_MODULES = frozenset(
+    {
+        *("activations", "constraints", "dtype_policies", "initializers", "layers", "models"),
+        *("ops", "quantizers", "regularizers"),
+    }
+)
+"""Below `keras` or `keras.src`."""
+_FUNCTION_MODULES = frozenset({"activations", "ops"})
+_TOP = frozenset({"Functional", "Sequential", "Model", "DTypePolicy"})
+# Layers of Keras 2 that call a function of TensorFlow by its name.
+_TF_CALL = "TFOpLambda"
+_TF_CALLS = ("math.", "nn.", "linalg.", "signal.", "image.", "__operators__.")
+_TF_FUNCTIONS = frozenset(
+    {
+        *("abs", "cast", "clip_by_value", "concat", "expand_dims", "eye", "gather", "identity"),
+        *(
+            "multiply",
+            "one_hot",
+            "ones",
+            "ones_like",
+            "pad",
+            "range",
+            "repeat",
+            "reshape",
+            "reverse",
+        ),
+        *("roll", "shape", "sort", "split", "square", "squeeze", "stack", "tile", "transpose"),
+        *(
+            "unstack",
+            "where",
+            "zeros",
+            "zeros_like",
+            "add",
+            "subtract",
+            "divide",
+            "maximum",
+            "minimum",
+        ),
+        *("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "matmul", "tanh", "sigmoid"),
+        *("exp", "sqrt", "pow", "slice", "strided_slice", "boolean_mask", "stop_gradient"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class KerasFile:
+    """What a file holds, but for the values of its weights."""
+
+    config: Mapping[str, Any]
+    """The model, as JSON."""
+    version: str
+    """Of the Keras that wrote it; empty if it does not say."""
+    arrays: tuple[LargeTensor, ...]
+
+    @property
+    def is_keras_2(self) -> bool:
+        """Whether Keras 2 or an older one wrote it."""
+        return not self.version or int(self.version.partition(".")[0]) < 3
+
+    def input_shapes(self) -> Mapping[str, tuple[int | None, ...]] | None:
+        """The inputs that the file declares, by layer; None if it does not declare them."""
+        return _input_shapes(self.config)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def read_keras_file(path: Path) -> KerasFile:
+    """Reads a file, and refuses what must not be loaded whatever it is.
+
+    Raises:
+        UnsupportedModelError: It is damaged, not of Keras, or larger than it may be.
+    """
+    try:
+        if zipfile.is_zipfile(path):
+            return _read_archive(path)
+        with path.open("rb") as file:
+            signature = file.read(len(_HDF5))
+        if signature == _HDF5:
+            return _read_hdf5(path)
+    except (OSError, LookupError, ValueError, TypeError, RuntimeError, zipfile.BadZipFile) as error:
+        reason = str(error).partition("\n")[0]
+        raise UnsupportedModelError(
+            f"{path.name} is damaged or not a model of Keras ({reason}); save or fetch it again"
+        ) from None
+    raise UnsupportedModelError(f"{path.name} is neither a .keras nor an HDF5 file of Keras")
+
+
+def _read_archive(path: Path) -> KerasFile:
+    import h5py
+
+    with zipfile.ZipFile(path) as archive:
+        total = sum(member.file_size for member in archive.infolist())
+        _require_bytes(path.name, total, path.stat().st_size)
+        names = archive.namelist()
+        if len(names) != len(set(names)):
+            raise ValueError("two of its files have the same name")
+        for name in (_CONFIG, _METADATA):
+            if archive.getinfo(name).file_size > _MAX_JSON:
+                raise ValueError(f"{name} is too large")
+        config = _parse(archive.read(_CONFIG))
+        metadata = _parse(archive.read(_METADATA))
+        with h5py.File(io.BytesIO(archive.read(_WEIGHTS)), "r") as weights:
+            arrays = tuple(_arrays(weights))
+        _require_bytes(path.name, _bytes(arrays), archive.getinfo(_WEIGHTS).file_size)
+    return KerasFile(config, str(metadata.get("keras_version", "")), _tensors(arrays))
+
+
+def _read_hdf5(path: Path) -> KerasFile:
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        if "model_config" not in file.attrs:
+            raise UnsupportedModelError(
+                f"{path.name} holds weights without their model; save it with model.save(FILE), "
+                "not model.save_weights"
+            )
+        config = _parse(file.attrs["model_config"])
+        version = file.attrs.get("keras_version", "")
+        arrays = tuple(_arrays(file))
+    _require_bytes(path.name, _bytes(arrays), path.stat().st_size)
+    text = version.decode() if isinstance(version, bytes) else str(version)
+    return KerasFile(config, text, _tensors(arrays))
+
+
+def _parse(text: Any) -> Mapping[str, Any]:
+    parsed = json.loads(text)
+    if not isinstance(parsed, dict):
+        raise TypeError("its configuration is not an object")
+    return parsed
+
+
+def _arrays(group: Any, place: str = "") -> Iterator[tuple[str, int, int]]:
+    """Name, elements and bytes of an element of every array; links to other files are refused."""
+    import h5py
+
+    for name in group:
+        link = group.get(name, getlink=True)
+        where = f"{place}/{name}"
+        if not isinstance(link, h5py.HardLink):
+            raise OSError(f"{where} is a link")
+        item = group[name]
+        if isinstance(item, h5py.Group):
+            yield from _arrays(item, where)
+        elif isinstance(item, h5py.Dataset):
+            if item.external or item.is_virtual:
+                raise OSError(f"{where} is stored in another file")
+            yield where, int(item.size or 0), item.dtype.itemsize
+
+
+def _bytes(arrays: tuple[tuple[str, int, int], ...]) -> int:
+    return sum(elements * item_bytes for _, elements, item_bytes in arrays)
+
+
+def _tensors(arrays: tuple[tuple[str, int, int], ...]) -> tuple[LargeTensor, ...]:
+    return tuple(LargeTensor(node=name, function="", elements=count) for name, count, _ in arrays)
+
+
+def _require_bytes(name: str, declared: int, found: int) -> None:
+    if declared > max(_SMALL, _MAX_RATIO * found):
+        raise UnsupportedModelError(
+            f"{name} declares {declared} bytes of data but has {found}; save the model again without "
+            "compression"
+        )
+
+
+def _input_shapes(model: Any) -> Mapping[str, tuple[int | None, ...]] | None:
+    config = model.get("config") if isinstance(model, dict) else None
+    layers = config.get("layers") if isinstance(config, dict) else config
+    if not isinstance(layers, list) or not layers:
+        return None
+    if isinstance(config, dict) and "input_layers" in config:
+        by_name = {layer.get("config", {}).get("name"): layer for layer in layers}
+        names = list(_layer_names(config["input_layers"]))
+        shapes = {name: _declared_shape(by_name.get(name)) for name in names}
+        return None if None in shapes.values() else shapes  # type: ignore[return-value]
+    shape = _declared_shape(layers[0])
+    if shape is not None:
+        return {str(layers[0]["config"].get("name", "")): shape}
+    return _input_shapes(layers[0])
+
+
+def _layer_names(references: Any) -> Iterator[str]:
+    """The layers of `[name, 0, 0]`, or of a list or a dictionary of these."""
+    if isinstance(references, dict):
+        references = list(references.values())
+    if isinstance(references, list) and references and isinstance(references[0], str):
+        yield references[0]
+    elif isinstance(references, list):
+        for reference in references:
+            yield from _layer_names(reference)
+
+
+def _declared_shape(layer: Any) -> tuple[int | None, ...] | None:
+    config = layer.get("config") if isinstance(layer, dict) else None
+    if not isinstance(config, dict):
+        return None
+    shape = config.get("batch_shape") or config.get("batch_input_shape")
+    return tuple(shape) if isinstance(shape, list) else None
+
+
+# --- judging --------------------------------------------------------------------------------------
+
+
+def judge_config(config: Mapping[str, Any], is_known: Callable[[str], bool]) -> None:
+    """Refuses a configuration that names anything but harmless classes of Keras.
+
+    Args:
+        config: The model.
+        is_known: Whether Keras has a layer, initializer and so on of a name.
+
+    Raises:
+        UnsupportedModelError: One sentence with the layer.
+    """
+    _judge(config, "", is_known)
+
+
+def _judge(value: Any, layer: str, is_known: Callable[[str], bool]) -> None:
+    if isinstance(value, list):
+        for item in value:
+            _judge(item, layer, is_known)
+    if not isinstance(value, dict):
+        return
+    if isinstance(value.get("class_name"), str):
+        inner = value.get("config")
+        layer = str(inner.get("name", layer)) if isinstance(inner, dict) else layer
+        problem = _problem(value, is_known)
+        if problem:
+            raise UnsupportedModelError(
+                f"the layer {layer or 'of the model'!r} {problem}; {EXPORT_FIX}"
+            )
+    for name, item in value.items():
+        # It is never read: models are loaded without their training.
+        if name != "compile_config":
+            _judge(item, layer, is_known)
+
+
+def _problem(value: Mapping[str, Any], is_known: Callable[[str], bool]) -> str:
+    """What is wrong with one object of a configuration, as the rest of a sentence."""
+    name, module = str(value["class_name"]), value.get("module")
+    if name == "__lambda__":
+        return f"is a function that {_CODE}"
+    if name in _VALUES:
+        return ""
+    if name in _REFUSED:
+        return f"is a {name}, which {_REFUSED[name]}"
+    if name == "function" and module is not None:
+        return _function_problem(value, str(module))
+    if name in (_TF_CALL, "SlicingOpLambda"):
+        return _call_problem(value)
+    custom = f"is of the class {name}, whose Python code is not part of the file"
+    registered = value.get("registered_name")
+    if ">" in name or (isinstance(registered, str) and ">" in registered):
+        return custom
+    if module is not None and not _is_keras(str(module), name):
+        return custom
+    return "" if is_known(name) or _is_operation(module) else custom
+
+
+def _is_keras(module: str, name: str) -> bool:
+    parts = module.removeprefix("keras.src").removeprefix("keras").strip(".").split(".")
+    if not (module == "keras" or module.startswith("keras.")):
+        return False
+    return name in _TOP if parts == [""] else parts[0] in _MODULES
+
+
+def _is_operation(module: Any) -> bool:
+    """Whether it is an operation of `keras.ops`, which are layers of functional models too."""
+    return isinstance(module, str) and module.startswith(("keras.src.ops.", "keras.ops"))
+
+
+def _function_problem(value: Mapping[str, Any], module: str) -> str:
+    name = value.get("config")
+    parts = module.removeprefix("keras.src.").removeprefix("keras.").split(".")
+    known = module == "builtins" or (module.startswith("keras.") and parts[0] in _FUNCTION_MODULES)
+    if known and value.get("registered_name") in (None, "function", name):
+        return ""
+    return f"uses the function {name}, whose Python code is not part of the file"
+
+
+def _call_problem(value: Mapping[str, Any]) -> str:
+    config = value.get("config")
+    function = str(config.get("function", "")) if isinstance(config, dict) else ""
+    if (
+        value["class_name"] != _TF_CALL
+        or function.startswith(_TF_CALLS)
+        or function in _TF_FUNCTIONS
+    ):
+        return ""
+    return f"calls tf.{function}, which is not on the list of functions that are called"

@@ -1,0 +1,148 @@
+"""Files of Keras for the tests: `keras_models.py DIRECTORY`, with the outputs that Keras computes beside them.
+
+Needs TensorFlow; with `tf_keras`, writes files of Keras 2 too. Weights come from fixed seeds.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+os.environ["KERAS_BACKEND"] = "tensorflow"
+
+import keras
+import tensorflow as tf
+
+
+def _randomize(model: Any) -> None:
+    generator = np.random.default_rng(7)
+    model.set_weights(
+        [
+            # Vectors may be variances, which are positive.
+            generator.uniform(-0.5 if weight.ndim > 1 else 0.1, 0.6, weight.shape).astype("f4")
+            for weight in model.get_weights()
+        ]
+    )
+
+
+def _values(tensors: Any) -> dict[str, Any]:
+    generator = np.random.default_rng(3)
+    return {
+        name: generator.uniform(0, 3, [4, *tensor.shape[1:]]).astype(tf.as_dtype(tensor.dtype).name)
+        for name, tensor in tensors.items()
+    }
+
+
+def _save(path: Path, model: Any, inputs: dict[str, Any], outputs: list[str]) -> None:
+    _randomize(model)
+    given = _values(inputs)
+    passed: Any = given if path.name.startswith("dictionaries") else list(given.values())
+    results = tf.nest.flatten(model(passed if len(given) > 1 else passed[0], training=False))
+    model.save(str(path))
+    arrays = {f"in/{name}": values for name, values in given.items()}
+    arrays |= {f"out/{n}": v.numpy() for n, v in zip(outputs, results, strict=True)}
+    np.savez(path.with_suffix(path.suffix + ".npz"), **arrays)
+
+
+def functional(library: Any) -> tuple[Any, dict[str, Any], list[str]]:
+    """Two inputs, two outputs, a nested model, a layer used twice, an operation outside of layers."""
+    layers = library.layers
+    image = layers.Input((6, 6, 2), name="image")
+    tokens = layers.Input((5,), dtype="int32", name="tokens")
+    features = library.Sequential(
+        [layers.Conv2D(3, 3, activation="relu"), layers.BatchNormalization(), layers.Flatten()],
+        name="features",
+    )
+    dense = layers.Dense(4, name="shared")
+    a = dense(layers.Dropout(0.5)(features(image)))
+    b = dense(layers.Dense(48)(layers.LSTM(3)(layers.Embedding(10, 4)(tokens))))
+    score = layers.Dense(2, activation="softmax", name="score")(layers.Add()([a, b]))
+    distance = layers.Subtract(name="distance")([a, b])
+    model = library.Model([image, tokens], [score, distance])
+    return model, {"image": image, "tokens": tokens}, ["score", "distance"]
+
+
+def dictionaries() -> tuple[Any, dict[str, Any], list[str]]:
+    """Dictionaries of inputs and outputs, whose keys are the names."""
+    inputs = {name: keras.Input((3,), name=name) for name in ("left", "right")}
+    product = keras.ops.tanh(inputs["left"] * inputs["right"])
+    outputs = {"sum": keras.layers.Dense(2)(product), "diff": inputs["left"] - product}
+    return keras.Model(inputs, outputs), inputs, ["diff", "sum"]
+
+
+def sequential(library: Any) -> tuple[Any, dict[str, Any], list[str]]:
+    """Recurrent layers one after another."""
+    layers = library.layers
+    model = library.Sequential(
+        [layers.Input((6, 4), name="steps"), layers.GRU(5, return_sequences=True), layers.LSTM(3)]
+    )
+    return model, {"steps": model.inputs[0]}, [model.layers[-1].name]
+
+
+class Custom(keras.Model):  # type: ignore[misc]
+    """A model whose class is not part of the file."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.dense = keras.layers.Dense(2)
+
+    def call(self, x: Any) -> Any:
+        return self.dense(x)
+
+
+def _write_refused(root: Path) -> None:
+    def one_layer(layer: Any) -> Any:
+        return keras.Sequential([keras.Input((4,), name="x"), layer, keras.layers.Dense(2)])
+
+    code = keras.layers.Lambda(lambda x: x * 2, name="twice")
+    one_layer(code).save(root / "lambda.keras")
+    one_layer(code).save(root / "lambda.h5")
+    custom = Custom()
+    custom(np.zeros((1, 4), "f4"))
+    custom.save(root / "custom.keras")
+    dense = one_layer(keras.layers.Dense(3, name="first"))
+    dense.save_weights(root / "only.weights.h5")
+    dense.save(root / "plain.keras")
+    with zipfile.ZipFile(root / "plain.keras") as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    config = json.loads(files["config.json"])
+    config["config"]["layers"][1] |= {"module": "os", "class_name": "system"}
+    _write_archive(root / "module.keras", {**files, "config.json": json.dumps(config).encode()})
+    _write_archive(root / "bomb.keras", {**files, "assets/zeros": bytes(100 << 20)})
+    (root / "cut.keras").write_bytes((root / "plain.keras").read_bytes()[:-40])
+
+
+def _write_archive(path: Path, files: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+
+
+def main() -> None:
+    root = Path(sys.argv[1])
+    root.mkdir(parents=True, exist_ok=True)
+    _save(root / "functional.keras", *functional(keras))
+    _save(root / "dictionaries.keras", *dictionaries())
+    _save(root / "sequential.h5", *sequential(keras))
+    _write_refused(root)
+    if importlib.util.find_spec("tf_keras"):
+        import tf_keras
+
+        _save(root / "functional2.h5", *functional(tf_keras))
+        _save(root / "sequential2.keras", *sequential(tf_keras))
+        steps = tf_keras.layers.Input((5, 3), name="steps")
+        # Keras 3 has no such layer: Keras 2 makes it of functions of TensorFlow.
+        mean = tf.reduce_mean(tf.math.square(tf_keras.layers.Dense(4)(steps)), axis=1)
+        model = tf_keras.Model(steps, tf_keras.layers.Dense(2, name="y")(mean))
+        _save(root / "calls2.h5", model, {"steps": steps}, ["y"])
+
+
+if __name__ == "__main__":
+    main()
