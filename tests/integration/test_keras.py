@@ -76,12 +76,12 @@ def test_a_file_is_compiled(keras: Laboratory) -> None:
     [
         (
             "lambda.keras",
-            "the layer 'twice' is a Lambda, which holds Python code, which is never run",
+            "the layer 'twice' is a Lambda, which holds Python code that is never run",
         ),
-        ("lambda.h5", "the layer 'twice' is a Lambda, which holds Python code, which is never run"),
+        ("lambda.h5", "the layer 'twice' is a Lambda, which holds Python code that is never run"),
         (
             "custom.keras",
-            "of the class Custom, whose Python code is not part of the file; load the",
+            "the model is of the class Custom, whose Python code is not part of the file; load the",
         ),
         ("module.keras", "the layer 'first' is of the class system, whose Python code"),
         ("only.weights.h5", "holds weights without their model; save it with model.save"),

@@ -28,8 +28,12 @@ MAX_ATOL, MAX_RTOL = 1.0, 0.1
 MAX_ROWS, MAX_RANGE = 4096, 1e30
 
 _RANDOM = re.compile(r"Random\w+|TruncatedNormal|Multinomial|ParameterizedTruncatedNormal")
+# XLA takes pairs of uniform numbers in another order, and truncates by the inverse of the distribution.
+_OTHER_NUMBERS = re.compile(
+    r"Stateless(RandomNormal|TruncatedNormal|ParameterizedTruncatedNormal)(V2)?|StatelessMultinomial"
+)
 RANDOM_FIX = (
-    "draw them with tf.random.stateless_* from a seed that is an input, or export the model for "
+    "draw them with tf.random.stateless_uniform from a seed that is an input, or export the model for "
     "inference (training=False)"
 )
 _BRANCHES = frozenset({"Switch", "If", "StatelessIf", "Case", "StatelessCase"})
@@ -383,6 +387,14 @@ def _check_kinds(uses: Sequence[OpUse], key: str) -> Iterator[Finding]:
             "random",
             f"the signature draws random numbers, which differ from call to call: {where(random, key)}",
             RANDOM_FIX,
+        )
+    other = [use for use in uses if _OTHER_NUMBERS.fullmatch(use.op)]
+    if other:
+        yield Finding(
+            "error",
+            "random",
+            f"XLA draws other numbers than TensorFlow from the same seed: {where(other, key)}",
+            "transform those of tf.random.stateless_uniform, which are the same in both",
         )
     # Only a note: freezing inlines it and tfcompile converts it to functional control flow.
     loops = [use for use in uses if use.op in _TF1_CONTROL_FLOW]

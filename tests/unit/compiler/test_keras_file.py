@@ -47,6 +47,7 @@ HARMLESS = {
         },
     ),
     "an operation": layer("Tanh", "keras.src.ops.numpy", registered_name="Tanh"),
+    "a tensor": layer("Dense", args=[{"class_name": "__keras_tensor__", "config": {"shape": [1]}}]),
     "a value": layer("Dense", config={"name": "a", "x": {"class_name": "__numpy__", "config": {}}}),
     "a function of TensorFlow": layer("TFOpLambda", None, config={"function": "math.square"}),
     "training": {

@@ -29,7 +29,7 @@ EXPORT_FIX = (
     "load the model where it was made and save it with model.export(DIRECTORY), as a SavedModel"
 )
 
-_CODE = "holds Python code, which is never run"
+_CODE = "holds Python code that is never run"
 _REFUSED = {
     "Lambda": _CODE,
     "ModuleWrapper": _CODE,
@@ -45,7 +45,10 @@ _REFUSED = {
     ),
 }
 _VALUES = frozenset(
-    {"__tensor__", "__numpy__", "__bytes__", "__ellipsis__", "__slice__", "__tuple__"}
+    {
+        *("__tensor__", "__numpy__", "__bytes__", "__ellipsis__", "__slice__", "__tuple__"),
+        "__keras_tensor__",
+    }
 )
 """What Keras writes as objects, although they are values."""
 _MODULES = frozenset(
@@ -276,9 +279,8 @@ def _judge(value: Any, layer: str, is_known: Callable[[str], bool]) -> None:
         layer = str(inner.get("name", layer)) if isinstance(inner, dict) else layer
         problem = _problem(value, is_known)
         if problem:
-            raise UnsupportedModelError(
-                f"the layer {layer or 'of the model'!r} {problem}; {EXPORT_FIX}"
-            )
+            place = f"the layer {layer!r}" if layer else "the model"
+            raise UnsupportedModelError(f"{place} {problem}; {EXPORT_FIX}")
     for name, item in value.items():
         # It is never read: models are loaded without their training.
         if name != "compile_config":
