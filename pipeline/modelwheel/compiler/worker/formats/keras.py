@@ -164,7 +164,7 @@ def _interface(keras: Any, model: Any) -> _Interface:
 
 
 def _output_names(model: Any, layers: list[str]) -> tuple[str, ...]:
-    structure = getattr(model, "_outputs_struct", None) or getattr(model, "_nested_outputs", None)
+    structure = getattr(model, "_outputs_struct", getattr(model, "_nested_outputs", None))
     if isinstance(structure, dict) and len(structure) == len(layers):
         return tuple(sorted(structure))
     names: list[str] = []
