@@ -16,6 +16,7 @@ from .canonical import canonicalize
 from .effects import effect_of
 from .formats.base import Fetch, SignatureGraph, StaticShapes
 from .graphs import Graph, layer_name, node_name
+from .inlining import inline_tf1_control_flow
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ def freeze_graph(graph: SignatureGraph, shapes: StaticShapes) -> FrozenGraph:
     """
     graph_def, feeds = graph.graph_def, graph.feeds
     fetches = _add_fetches(graph_def, graph.fetches)
+    if inline_tf1_control_flow(graph_def) or any(n.op == "_SwitchN" for n in graph_def.node):
+        raise UnsupportedModelError(
+            "a branch or loop of TensorFlow 2 calls a function with control flow of TensorFlow 1, which "
+            "XLA does not compile there; write it with tf.cond and tf.while_loop of TensorFlow 2"
+        )
     # Before canonicalize, which removes the control edges that lead to assignments.
     _refuse_state(graph_def, fetches)
     # Graphs of TensorFlow 1 keep the free shapes with which they were saved.
