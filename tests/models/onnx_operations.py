@@ -394,7 +394,7 @@ def older() -> Iterator[Case]:
             np.abs(random(3, seed=6)) + 0.2,
         ),
     )
-    yield case("Dropout", X, n=2, ratio=0.4)
+    yield case("Dropout", X, ratio=0.4)
     yield case("AveragePool", X, kernel_shape=[2, 2], auto_pad="SAME_LOWER")
     yield case(
         "Resize",

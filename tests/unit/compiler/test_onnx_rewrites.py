@@ -191,6 +191,14 @@ def test_resize_rounds_as_told(rounding: str, scale: float) -> None:
     )
 
 
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_resize_smooths_as_it_shrinks(mode: str) -> None:
+    inputs = {"x": random(1, 1, 9, 8)}
+    resize = node("Resize", ["x", "", "s"], ["y"], mode=mode, antialias=1)
+    scales = {"s": np.array([1, 1, 0.6, 0.5], np.float32)}
+    agree(model_of([resize], inputs, constants=scales, opset=18), inputs)
+
+
 def test_resize_crops_and_extrapolates() -> None:
     inputs = {"x": random(1, 1, 4, 4)}
     resize = node(
@@ -336,6 +344,69 @@ def test_quantised_convolutions() -> None:
         node("QLinearConv", ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy", "b"], ["q"]),
     ]
     agree(model_of(nodes, inputs, ["y", "q"], constants), inputs)
+
+
+def test_the_rest_of_a_division_has_the_sign_of_the_divisor() -> None:
+    inputs = {
+        "x": np.array([7, -7, 7, -7, 6, -6, 0], np.int32),
+        "d": np.array([3, 3, -3, -3, 3, -3, -3], np.int32),
+    }
+    rewritten = rewrite(model_of([node("Mod", ["x", "d"], ["y"])], inputs), inputs)
+    assert "Mod" not in operations(rewritten)
+    assert evaluate(rewritten, inputs)["y"].tolist() == [1, 2, -2, -1, 0, 0, 0]
+
+
+_POOLED: dict[str, dict[str, Any]] = {
+    "uneven": {"pads": [1, 0, 0, 1]},
+    "ceil": {"ceil_mode": 1, "strides": [2, 2]},
+    "included": {"ceil_mode": 1, "strides": [2, 2], "count_include_pad": 1, "pads": [1, 0, 0, 0]},
+    "gaps": {"dilations": [2, 1]},
+}
+
+
+@pytest.mark.parametrize("form", [*_POOLED, "same"])
+def test_averages_of_windows(form: str) -> None:
+    inputs = {"x": random(1, 2, 6, 7)}
+    given = _POOLED.get(form, {"auto_pad": "SAME_LOWER", "strides": [2, 3]})
+    pool = node("AveragePool", ["x"], ["y"], kernel_shape=[3, 2], **given)
+    agree(model_of([pool], inputs, opset=19), inputs)
+
+
+def test_largest_values_of_windows_that_reach_beyond_the_input() -> None:
+    inputs = {"x": random(1, 2, 5, 4) - 5}
+    pool = node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
+    rewritten = rewrite(model_of([pool], inputs), inputs)
+    assert not any(a.name == "ceil_mode" for n in rewritten.straight.nodes for a in n.attribute)
+    agree(model_of([pool], inputs), inputs)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_padding_by_what_is_there(mode: str) -> None:
+    inputs = {"x": random(3, 4)}
+    pads = {"p": np.array([2, 0, 1, 3], np.int64)}
+    made = agree(
+        model_of([node("Pad", ["x", "p"], ["y"], mode=mode)], inputs, constants=pads, opset=19),
+        inputs,
+    )
+    assert set(made) == {"Gather"}
+
+
+def test_slices_backwards() -> None:
+    inputs = {"x": random(5, 6, 4)}
+    vectors = {"s": [-1, 4, 1], "e": [-99, 0, 9], "a": [0, 1, 2], "t": [-1, -2, 2]}
+    constants = {name: np.array(values, np.int64) for name, values in vectors.items()}
+    cut = node("Slice", ["x", "s", "e", "a", "t"], ["y"])
+    agree(model_of([cut], inputs, constants=constants), inputs)
+
+
+@pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 2, 0, 1], [2, 1, 2, 0]])
+def test_transposed_convolutions_with_padded_outputs(pads: list[int]) -> None:
+    inputs = {"x": random(1, 2, 4, 3)}
+    constants = {"w": random(2, 3, 3, 4, seed=2), "b": random(3, seed=3)}
+    convolve = node(
+        "ConvTranspose", ["x", "w", "b"], ["y"], strides=[3, 2], output_padding=[2, 1], pads=pads
+    )
+    agree(model_of([convolve], inputs, constants=constants), inputs)
 
 
 def test_operations_that_onnx_defines_by_others() -> None:

@@ -143,7 +143,7 @@ def _matrix(call: Call, axis: _Axis, positions: Array) -> Array:
         base = math.floor(position)
         offsets, weights = _weights(call, position - base, axis.scale if antialias else 1.0)
         indices = base + offsets
-        if excludes or antialias:  # as ONNX Runtime does, which follows Pillow
+        if excludes:
             weights = np.where((indices >= 0) & (indices < axis.before), weights, 0)
             weights = weights / weights.sum()
         np.add.at(matrix[row], np.clip(indices, 0, axis.before - 1), weights)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
-from onnx import TensorProto
 
 from .straight import Call, Straight
-
-_SMALL_INTEGERS = frozenset({TensorProto.INT8, TensorProto.UINT8})
 
 
 def dropout(straight: Straight, call: Call) -> Sequence[str]:
@@ -20,6 +16,20 @@ def dropout(straight: Straight, call: Call) -> Sequence[str]:
         raise call.refuse("drops random values", "export the model for inference")
     kept = np.ones(straight.shape(call.inputs[0]), np.bool_) if call.outputs > 1 else None
     return [call.inputs[0], *([] if kept is None else [straight.constant(kept)])]
+
+
+def mod(straight: Straight, call: Call) -> Sequence[str] | None:
+    """Of integers, with the sign of the divisor."""
+    if call.get("fmod", 0) or straight.dtype(call.inputs[0]).kind != "i":
+        return None
+    value, divisor = call.inputs
+    zero = straight.constant(0, straight.dtype(value))
+    product = straight.add("Mul", straight.add("Div", value, divisor), divisor)
+    rest = straight.add("Sub", value, product)  # with the sign of the value
+    exact = straight.add("Equal", rest, zero)
+    signs = (straight.add("Less", each, zero) for each in (rest, divisor))
+    wrong = straight.add("And", straight.add("Xor", *signs), straight.add("Not", exact))
+    return [straight.add("Where", wrong, straight.add("Add", rest, divisor), rest)]
 
 
 def hardmax(straight: Straight, call: Call) -> Sequence[str]:
@@ -76,13 +86,3 @@ def pad(straight: Straight, call: Call) -> Sequence[str] | None:
                 "Gather", value, straight.constant(indices, np.int64), axis=int(axis)
             )
     return [value]
-
-
-def max_pool(straight: Straight, call: Call) -> Sequence[str] | None:
-    """Small integers are exact in float32; torch-mlir crashes on them."""
-    element = straight.element(call.inputs[0])
-    if element not in _SMALL_INTEGERS:
-        return None
-    real = straight.add("Cast", call.inputs[0], to=TensorProto.FLOAT)
-    results = straight.visit(replace(call, inputs=(real,)))
-    return [straight.add("Cast", results[0], to=element), *results[1:]]

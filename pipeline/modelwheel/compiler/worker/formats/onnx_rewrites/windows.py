@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from onnx import TensorProto
 
 from .straight import Array, Call, Straight
+
+_SMALL_INTEGERS = frozenset({TensorProto.INT8, TensorProto.UINT8})
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,25 @@ def average_pool(straight: Straight, call: Call) -> Sequence[str]:
     if (factor == 1).all():
         return [mean]
     return [straight.add("Mul", mean, straight.constant(factor, straight.dtype(mean)))]
+
+
+def max_pool(straight: Straight, call: Call) -> Sequence[str] | None:
+    """Small integers as float32, in which they are exact: torch-mlir crashes on them.
+
+    Windows that reach beyond the input (`ceil_mode`) get padding, which torch-mlir fills with the lowest
+    value, instead.
+    """
+    element = straight.element(call.inputs[0])
+    if element in _SMALL_INTEGERS:
+        real = straight.add("Cast", call.inputs[0], to=TensorProto.FLOAT)
+        results = straight.visit(replace(call, inputs=(real,)))
+        return [straight.add("Cast", results[0], to=element), *results[1:]]
+    if not call.get("ceil_mode", 0):
+        return None
+    windows = _windows(straight, call)
+    pads = [*(w.begin for w in windows), *(w.end + w.beyond for w in windows)]
+    kept = {n: v for n, v in call.attributes.items() if n not in ("auto_pad", "ceil_mode")}
+    return straight.visit(replace(call, attributes={**kept, "pads": pads}))
 
 
 def lp_pool(straight: Straight, call: Call) -> Sequence[str]:
