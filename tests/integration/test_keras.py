@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
 
 from modelwheel.compiler.check import Expected, check_signature
 from modelwheel.compiler.freeze import FrozenSignature
-from modelwheel.compiler.pool import WorkerPool
 from modelwheel.errors import UnsupportedModelError
 from tests.support.laboratory import Laboratory, run_script
 
@@ -20,12 +18,11 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def keras(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
-    """Workers, and the files."""
+def keras(laboratory: Laboratory, tmp_path_factory: pytest.TempPathFactory) -> Laboratory:
+    """The workers of all tests, and the files."""
     models = tmp_path_factory.mktemp("keras")
     run_script("keras_models", models)
-    with WorkerPool(tmp_path_factory.mktemp("workers"), 1) as pool:
-        yield Laboratory(models, tmp_path_factory.mktemp("jobs"), pool)
+    return Laboratory(models, tmp_path_factory.mktemp("jobs"), laboratory.pool)
 
 
 def _reading(file: str) -> dict[str, str]:
@@ -36,6 +33,8 @@ READ = {
     "functional.keras": (["image", "tokens"], ["distance", "score"]),
     "dictionaries.keras": (["left", "right"], ["diff", "sum"]),
     "sequential.h5": (["steps"], None),
+}
+KERAS_2 = {
     "functional2.h5": (["image", "tokens"], ["distance", "score"]),
     "sequential2.keras": (["steps"], None),
     "calls2.h5": (["steps"], ["y"]),
@@ -43,32 +42,43 @@ READ = {
 """The names of inputs and outputs; None for one with a number that Keras chose."""
 
 
-@pytest.mark.parametrize("file", READ)
-def test_files_compute_what_keras_computes(keras: Laboratory, file: str, tmp_path: Path) -> None:
-    if "2." in file:
-        pytest.importorskip("tf_keras")
-    inspection = keras.inspect(".", reading=_reading(file))
+def _compare(keras: Laboratory, files: Mapping[str, tuple[list[str], list[str] | None]]) -> None:
+    """Frozen graphs are held against the results that Keras wrote beside its files."""
+    directories = []
+    for file, (inputs, outputs) in files.items():
+        frozen = keras.freeze(".", reading=_reading(file))
+        signature = FrozenSignature.load(frozen / "signature.json")
+        assert [tensor.name for tensor in signature.inputs] == inputs
+        if outputs:
+            assert [tensor.name for tensor in signature.outputs] == outputs
+        with np.load(keras.models / f"{file}.npz") as arrays:
+            kept = {n.replace("out/", "out/4/"): arrays[n] for n in arrays}
+        np.savez(frozen / "reference.npz", **kept)
+        directories.append(frozen)
+    differences = json.loads(run_script("run_graphs", *directories))
+    assert len(differences) == len(files)
+    assert max(differences.values()) < 1e-6
+
+
+def test_files_compute_what_keras_computes(keras: Laboratory) -> None:
+    _compare(keras, READ)
+
+
+def test_files_of_keras_2_compute_what_it_computes(keras: Laboratory) -> None:
+    if importlib.util.find_spec("tf_keras") is None:
+        pytest.skip("tf_keras is missing: pip install 'modelwheel[keras]'")
+    _compare(keras, KERAS_2)
+
+
+def test_a_file_is_inspected_and_compiled(keras: Laboratory) -> None:
+    reading = _reading("functional.keras")
+    inspection = keras.inspect(".", reading=reading)
     assert [str(f) for f in check_signature(inspection, Expected()) if f.severity == "error"] == []
+    assert [t.name for t in inspection.signatures[0].inputs] == ["image", "tokens"]
+    assert inspection.written_by.startswith("Keras 3.")
     assert inspection.largest is not None
-    frozen = keras.freeze(".", reading=_reading(file))
-    signature = FrozenSignature.load(frozen / "signature.json")
-    inputs, outputs = READ[file]
-    assert [tensor.name for tensor in signature.inputs] == inputs
-    assert [t.name for t in inspection.signatures[0].inputs] == inputs
-    if outputs:
-        assert [tensor.name for tensor in signature.outputs] == outputs
-    # The frozen graph is held against Keras's own results in place of a reference.
-    shutil.copytree(frozen, tmp_path / "graph")
-    with np.load(keras.models / f"{file}.npz") as arrays:
-        kept = {n.replace("out/", "out/4/"): arrays[n] for n in arrays}
-    np.savez(tmp_path / "graph" / "reference.npz", **kept)
-    (difference,) = json.loads(run_script("run_graphs", tmp_path / "graph")).values()
-    assert difference < 1e-6
-
-
-def test_a_file_is_compiled(keras: Laboratory) -> None:
-    frozen = keras.freeze(".", reading=_reading("functional.keras"))
-    keras.compile("functional", frozen, "x86-64-v3")
+    assert inspection.largest.elements == 48 * 4
+    keras.compile("functional", keras.freeze(".", reading=reading), "x86-64-v3")
 
 
 @pytest.mark.parametrize(

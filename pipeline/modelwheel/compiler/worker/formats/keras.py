@@ -78,6 +78,8 @@ def _load(path: Path) -> tuple[KerasFile, LoadedSignature]:
         EnvironmentProblemError: It needs the Keras that wrote it, which is not installed.
     """
     file = read_keras_file(path)
+    judge_config(file.config, lambda _: True)
+    # Keras knows the names of its classes; nothing has asked it to make one yet.
     keras = _import_keras("keras")
     judge_config(file.config, lambda name: _is_known(keras, name))
     model = _read_with(keras, path, file)
