@@ -167,6 +167,17 @@ def test_weights_beside_the_file_are_read(tmp_path: Path) -> None:
     assert numpy_helper.to_array(model.graph.initializer[0]).tolist() == [1.5, -2]
 
 
+def test_a_directory_holds_one_file(tmp_path: Path) -> None:
+    content = model_of([node("Neg", ["x"], ["y"])], {"x": random(2)}).SerializeToString()
+    (tmp_path / "one.onnx").write_bytes(content)
+    assert read_model(tmp_path, OnnxReading(file="directory")).graph.node[0].op_type == "Neg"
+    (tmp_path / "two.onnx").write_bytes(content)
+    with pytest.raises(
+        UnsupportedModelError, match=r"source\.path is a directory with 2 ONNX files"
+    ):
+        read_model(tmp_path, OnnxReading(file="directory"))
+
+
 @pytest.mark.parametrize("location", ["../w.bin", "/etc/passwd", "a/../../w", "C:\\w", "..\\w", ""])
 def test_weights_outside_the_directory_are_refused(location: str, tmp_path: Path) -> None:
     assert "outside the model's directory" in refusal(_external(location), tmp_path)

@@ -136,6 +136,23 @@ def test_a_loop_with_a_constant_number_of_turns_is_unrolled() -> None:
     assert "Loop" not in agree(_loop(), {"x": random(2)})
 
 
+def test_loops_in_loops_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modelwheel.compiler.worker.formats.onnx_rewrites.straight.MAX_NODES", 20)
+    model = _loop()
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.array(4000), "n"))
+    with pytest.raises(UnsupportedModelError, match="makes the graph exceed 20 nodes"):
+        rewrite(model, {"x": random(2)})
+
+
+def test_a_tensor_that_is_too_large_is_refused() -> None:
+    nodes = [node("ConstantOfShape", ["n"], ["z"], name="zeros"), node("Add", ["x", "z"], ["y"])]
+    model = model_of(nodes, {"x": random(1)}, constants={"n": np.array([1 << 20, 1 << 20])})
+    with pytest.raises(
+        UnsupportedModelError, match=r"ConstantOfShape 'zeros' makes a tensor of 1099"
+    ):
+        rewrite(model, {"x": random(1)})
+
+
 @pytest.mark.parametrize("start", [0.5, 3.0, 20.0])
 def test_a_loop_that_may_stop_early_keeps_its_state(start: float) -> None:
     made = agree(_loop(stops=True), {"x": np.array([start, -start], np.float32)})

@@ -91,8 +91,16 @@ class OnnxModel:
                 for tensor, name in zip(self.info.inputs, c_names(self._names), strict=True)
             }
             results = dict(zip(module.outputs, _call(module, placeholders), strict=True))
+        try:
+            graph_def = graph.as_graph_def()
+        except ValueError as error:
+            if "2GB" not in str(error):
+                raise
+            raise UnsupportedModelError(
+                "the weights exceed 2 GB, more than a TensorFlow graph holds as constants"
+            ) from error
         return SignatureGraph(
-            graph.as_graph_def(),
+            graph_def,
             {name: tensor.op.name for name, tensor in placeholders.items()},
             {t.name: Fetch(results[t.name].name, results[t.name].dtype) for t in self.info.outputs},
         )

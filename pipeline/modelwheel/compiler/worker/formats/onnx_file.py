@@ -37,10 +37,8 @@ def read_model(model: Path, reading: OnnxReading) -> onnx.ModelProto:
     Raises:
         UnsupportedModelError: It is not an ONNX file, damaged, or of an opset that is not read.
     """
-    path = model / reading.file
-    name = one_line(reading.file)
-    if not path.is_file():
-        raise UnsupportedModelError(f"there is no file {name}; name the ONNX file in source.path")
+    path = _find_file(model, reading.file)
+    name = one_line(path.name)
     if path.stat().st_size > _MAX_BYTES:
         raise UnsupportedModelError(
             f"{name} exceeds {_MAX_BYTES >> 30} GiB; save its weights in a file of their own with "
@@ -58,6 +56,19 @@ def read_model(model: Path, reading: OnnxReading) -> onnx.ModelProto:
     for graph in every_graph(parsed):
         _check_graph(graph)
     return parsed
+
+
+def _find_file(model: Path, name: str) -> Path:
+    """The file, or the only one of a directory, which may have weights beside it."""
+    if name and (model / name).is_file():
+        return model / name
+    found = sorted(model.glob("*.onnx"))
+    if len(found) != 1:
+        raise UnsupportedModelError(
+            f"source.path is a directory with {len(found)} ONNX files; name one of them, or a directory that "
+            "holds one with its weights beside it"
+        )
+    return found[0]
 
 
 def _check_opset(model: onnx.ModelProto, name: str) -> None:
@@ -168,8 +179,8 @@ def _read_external(tensor: TensorProto, directory: Path, files: dict[Path, Any])
     shown, weight = one_line(repr(name)), one_line(repr(tensor.name))
     if path is None or not path.resolve().is_relative_to(directory.resolve()):
         raise UnsupportedModelError(
-            f"the weight {weight} is in the file {shown}, which is not there; set source.path to the "
-            "directory's ONNX file with its weights beside it, or save the model as one file"
+            f"the weight {weight} is in the file {shown}, which is not there; set source.path to "
+            "the directory that holds both and source.format to onnx, or save the model as one file"
         )
     size = int(np.prod(tensor.dims, dtype=np.float64)) * _bits(tensor) // 8
     offset, length = (_whole(entries.get(key), n) for key, n in (("offset", 0), ("length", size)))

@@ -24,6 +24,8 @@ Rule: TypeAlias = Callable[["Straight", "Call"], "Sequence[str] | None"]
 """Writes other nodes in place of one and returns the names of its outputs; None to keep the node."""
 
 MAX_NODES = 200_000
+MAX_ELEMENTS = 1 << 30
+"""Of one tensor."""
 _SMALL = 4096
 """Values of up to so many elements are computed; larger ones only if they do not grow."""
 _MOVES = frozenset(
@@ -83,7 +85,7 @@ class Straight:
         self.constants: dict[str, Array] = {}
         self._rules = rules
         self._where = ""
-        self._names = 0
+        self._names = self._visits = 0
 
     # --- values -----------------------------------------------------------------------------------
 
@@ -145,6 +147,13 @@ class Straight:
         Raises:
             UnsupportedModelError: The node cannot be written at fixed shapes.
         """
+        self._visits += 1
+        if (
+            max(len(self.nodes), self._visits // 5) >= MAX_NODES
+        ):  # most of those are computed at once
+            raise call.refuse(
+                f"makes the graph exceed {MAX_NODES} nodes", "use fewer or shorter loops"
+            )
         if call.op in _RANDOM:
             raise call.refuse("draws random numbers", "pass them as an input")
         before, self._where = self._where, call.where
@@ -166,10 +175,6 @@ class Straight:
         return name
 
     def _emit(self, call: Call) -> list[str]:
-        if len(self.nodes) >= MAX_NODES:
-            raise call.refuse(
-                f"makes the graph exceed {MAX_NODES} nodes", "use fewer or shorter loops"
-            )
         node, types = self._infer(call)
         for name, inferred in types.items():
             _require_static(call, inferred)
@@ -252,7 +257,9 @@ def _require_static(call: Call, inferred: onnx.TypeProto) -> None:
         kind = (inferred.WhichOneof("value") or "unknown").removesuffix("_type")
         raise call.refuse(f"returns a {kind}", "compiled models know tensors only")
     try:
-        _elements(inferred)
+        elements = _elements(inferred)
+        if elements > MAX_ELEMENTS:
+            raise call.refuse(f"makes a tensor of {elements} elements", "make it smaller")
     except UnknownShapeError:
         raise call.refuse(
             "returns as many elements as the values of the inputs decide, which needs shapes that are "
