@@ -183,10 +183,11 @@ class Types(tf.Module):  # type: ignore[misc]
                 outputs[f"out_{dtype}"] = x + tf.reverse(x, [1])
         rows = tf.cast(tensors[TYPES.index("float32")], tf.float32)
         random = tf.random
+        # Numbers in [0, 1): XLA and TensorFlow make them of the same bits in different ways.
+        bits = random.stateless_uniform([3], seed, minval=None, maxval=None, dtype=tf.uint32)
         return {
             **outputs,
-            "uniform": rows + random.stateless_uniform([3], seed),
-            "wide": tf.cast(rows, tf.float64) + random.stateless_uniform([3], seed, dtype="f8"),
+            "uniform": rows + tf.cast(tf.bitwise.right_shift(bits, 9), tf.float32) * 2.0**-23,
             "integers": random.stateless_uniform([5], seed, 0, 1000, tf.int32),
             "shuffled": random.stateless_uniform(
                 [5], seed, minval=None, maxval=None, dtype=tf.int64

@@ -28,13 +28,15 @@ MAX_ATOL, MAX_RTOL = 1.0, 0.1
 MAX_ROWS, MAX_RANGE = 4096, 1e30
 
 _RANDOM = re.compile(r"Random\w+|TruncatedNormal|Multinomial|ParameterizedTruncatedNormal")
-# XLA takes pairs of uniform numbers in another order, and truncates by the inverse of the distribution.
+# From the same bits: XLA makes floats of the upper ones, TensorFlow of the lower ones, and pairs, truncates
+# and chooses in another way. Integers are the same.
 _OTHER_NUMBERS = re.compile(
-    r"Stateless(RandomNormal|TruncatedNormal|ParameterizedTruncatedNormal)(V2)?|StatelessMultinomial"
+    r"Stateless(Random(Uniform|Normal)|(Parameterized)?TruncatedNormal)(V2)?|StatelessMultinomial"
 )
+_BITS = "tf.random.stateless_uniform(shape, seed, minval=None, maxval=None, dtype=tf.uint32)"
 RANDOM_FIX = (
-    "draw them with tf.random.stateless_uniform from a seed that is an input, or export the model for "
-    "inference (training=False)"
+    f"compute them from {_BITS} with a seed that is an input, or export the model for inference "
+    "(training=False)"
 )
 _BRANCHES = frozenset({"Switch", "If", "StatelessIf", "Case", "StatelessCase"})
 _TF1_CONTROL_FLOW = frozenset({"Enter", "Exit", "Merge", "NextIteration", "Switch", "LoopCond"})
@@ -394,7 +396,7 @@ def _check_kinds(uses: Sequence[OpUse], key: str) -> Iterator[Finding]:
             "error",
             "random",
             f"XLA draws other numbers than TensorFlow from the same seed: {where(other, key)}",
-            "transform those of tf.random.stateless_uniform, which are the same in both",
+            f"compute them from {_BITS}, which is the same in both",
         )
     # Only a note: freezing inlines it and tfcompile converts it to functional control flow.
     loops = [use for use in uses if use.op in _TF1_CONTROL_FLOW]

@@ -188,10 +188,11 @@ def test_random_numbers_are_refused_unless_a_branch_may_never_draw_them() -> Non
     assert "draws random numbers, which differ from call to call: RandomStandardNormal" in str(
         error
     )
-    assert "tf.random.stateless_uniform from a seed that is an input" in error.fix
-    assert errors_of(inspect_model(ops=[use_of("StatelessRandomUniformV2")])) == []
-    error = only_error(inspect_model(ops=[use_of("StatelessRandomNormalV2")]))
-    assert "other numbers than TensorFlow from the same seed" in str(error)
+    assert "dtype=tf.uint32) with a seed that is an input" in error.fix
+    assert errors_of(inspect_model(ops=[use_of("StatelessRandomUniformFullIntV2")])) == []
+    for op in ("StatelessRandomUniformV2", "StatelessRandomNormal", "StatelessMultinomial"):
+        error = only_error(inspect_model(ops=[use_of(op)]))
+        assert f"other numbers than TensorFlow from the same seed: {op}" in str(error)
     assert errors_of(inspect_model(ops=[use_of("RandomUniform"), use_of("If")])) == []
 
 
