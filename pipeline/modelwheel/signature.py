@@ -77,6 +77,8 @@ class Signature(BaseModel):
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    state: tuple[Tensor, ...] = ()
+    """What calls change, by the names of the model's variables; none grows with the batch."""
 
     lengths: tuple[int, ...] = ()
     """Compiled lengths, ascending, of the input axes that may be shorter; empty if there are none."""

@@ -23,7 +23,7 @@ from ..codegen import (
     tables_source,
 )
 from ..compiler.flags import compiler_flags
-from ..compiler.freeze import GRAPH, SIGNATURE, FrozenSignature
+from ..compiler.freeze import GRAPH, SIGNATURE, STATE, FrozenSignature
 from ..compiler.program import Program
 from ..compiler.reference import ARRAYS, SUMMARY, Reference
 from ..platforms import Platform
@@ -179,6 +179,7 @@ def _write_platform(
         (program, store.path(records[variant], "constants.bin"))
         for variant, program in compiled.programs.items()
     )
+    first_state = _add_first_state(project, constants)
     sizes = manifest.Sizes(
         weights=len(constants.blob),
         machine_code=sum(
@@ -194,8 +195,24 @@ def _write_platform(
         record = records[variant.level, Extent(variant.batch_size, variant.length)]
         _write(out / variant.object, store.read_bytes(record, "kernels.o"))
     generated = out / platform_directory(platform) / "generated"
-    _write_sources(request, platform, described, constants, compiled.programs, generated)
+    tables = _tables(described, first_state)
+    _write_sources(request, platform, tables, described, constants, compiled.programs, generated)
     return described.model_copy(update={"weights": weights})
+
+
+def _add_first_state(project: Project, constants: Constants) -> tuple[int, ...]:
+    """Adds what the state holds before the first call to the weights; returns the offsets."""
+    record = next(iter(project.frozen.values()))  # the same for every batch size
+    content = project.store.read_bytes(record, SIGNATURE)
+    state = FrozenSignature.model_validate_json(content).state
+    content = project.store.read_bytes(record, STATE) if state else b""
+    offsets, start = [], 0
+    for tensor in state:
+        end = start + tensor.bytes
+        value = content[start:end]
+        offsets.append(constants.add(hashlib.sha256(value).hexdigest(), value))
+        start = end
+    return tuple(offsets)
 
 
 def _provenance(project: Project, files: tuple[manifest.File, ...]) -> manifest.Provenance:
@@ -225,6 +242,7 @@ def _copy_licenses(request: Request, directory: Path) -> None:
 def _write_sources(
     request: Request,
     platform: Platform,
+    tables: ModelTables,
     described: manifest.Manifest,
     constants: Constants,
     programs: Mapping[VariantKey, Program],
@@ -247,11 +265,11 @@ def _write_sources(
         taken = [not tensor.ignored for tensor in described.signature.inputs]
         text = level_source(level, variants, constants.offsets, states, taken)
         _write(directory / f"program_{level.identifier}.cpp", text.encode())
-    text = tables_source(_tables(described), request.levels_of(platform), states)
+    text = tables_source(tables, request.levels_of(platform), states)
     _write(directory / "model_tables.cpp", text.encode())
 
 
-def _tables(described: manifest.Manifest) -> ModelTables:
+def _tables(described: manifest.Manifest, first_state: tuple[int, ...]) -> ModelTables:
     batching = described.batching
     return ModelTables(
         name=described.model.name,
@@ -262,4 +280,5 @@ def _tables(described: manifest.Manifest) -> ModelTables:
         no_emulation_reason=batching.no_emulation_reason,
         strategy=batching.strategy,
         rules=batching.rules,
+        first_state=first_state,
     )

@@ -174,6 +174,7 @@ def _describe_verification(
         lengths=compiled.reference.lengths,
         length_rows=compiled.reference.length_rows,
         tolerances=tolerances,
+        calls=compiled.reference.calls,
         reference_sha256=compiled.reference_sha256,
     )
 

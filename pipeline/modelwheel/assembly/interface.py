@@ -33,6 +33,7 @@ def describe_signature(
             _tensor(t, reference.leading_per_row[t.name], reference.extents.get(t.name, ()))
             for t in first.outputs
         ),
+        state=tuple(_tensor(t, 0, ()) for t in first.state),
         lengths=lengths,
     )
     # An extent may equal a batch size by chance; the other sizes show it.
@@ -77,8 +78,8 @@ def _tensor(
 def _require_shapes(signature: Signature, frozen: FrozenSignature, extent: Extent) -> None:
     """Checks that every tensor has the shape that the signature predicts for this extent."""
     for tensor, at_extent in zip(
-        signature.inputs + signature.outputs,
-        (*_all_inputs(frozen), *frozen.outputs),
+        signature.inputs + signature.outputs + signature.state,
+        (*_all_inputs(frozen), *frozen.outputs, *frozen.state),
         strict=True,
     ):
         expected = tensor.shape_at(extent.batch, extent.length)

@@ -13,6 +13,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from ..compiler.inspection import Mask
+from ..compiler.reference import case_of
 from ..errors import WheelError
 from ..signature import Signature
 from ..spec.model import Tolerance
@@ -114,12 +115,19 @@ class Verification(JsonRecord):
     length_rows: tuple[int, ...] = ()
     """The numbers of rows for these."""
     tolerances: dict[str, Tolerance]
+    calls: int | None = None
+    """For a model that keeps state: how many calls in a row are compared for each number of rows."""
     reference_sha256: str
     """Hash of the whole reference (`reference.npz`), which stays in the store; the wheel ships a sample."""
 
     @property
     def cases(self) -> tuple[str, ...]:
-        """The evaluations: `16` for rows, `4x20` for rows of another length than the largest."""
+        """The evaluations: `16` for rows, `4x20` for rows of another length than the largest.
+
+        Of a model with state `1@3` is call 3 in a row.
+        """
+        if self.calls is not None:
+            return tuple(case_of(rows, call) for rows in self.rows for call in range(self.calls))
         shorter = (f"{rows}x{n}" for n in self.lengths for rows in self.length_rows)
         return (*map(str, self.rows), *shorter)
 

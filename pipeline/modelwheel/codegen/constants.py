@@ -57,5 +57,6 @@ def used_constants(program: Program) -> list[Allocation]:
 def used_allocations(program: Program) -> frozenset[int]:
     """The indices of all allocations that some thunk or result refers to."""
     used = {part.allocation for thunk in walk(program.thunks) for part in slices(thunk)}
-    used.update(result.slice.allocation for result in program.results)
+    used.update(result.slice.allocation for result in program.outputs)
+    used.update(program.results[update].slice.allocation for _, update in program.moved_updates())
     return frozenset(used)

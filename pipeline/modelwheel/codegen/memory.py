@@ -10,10 +10,11 @@ offsets in the arena of an instance:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..compiler.program import Allocation, Program
+from ..errors import UnsupportedProgramError
 from .constants import ALIGNMENT, used_allocations
 
 RANDOM_STATE_BYTES = 16
@@ -22,9 +23,10 @@ RANDOM_STATE_BYTES = 16
 
 @dataclass(frozen=True)
 class ResultCopy:
-    """A result that the program does not write into the caller's buffer itself."""
+    """A result that the program does not write where it belongs itself."""
 
-    output: int
+    target: str
+    """A C++ expression for where it belongs."""
     allocation: int
     offset: int
     size: int
@@ -65,8 +67,10 @@ def plan_memory(
             model have the same number.
         inputs: For each input of the interface, whether the program takes it; by default all.
     """
-    taken = [True] * len(program.parameters) if inputs is None else inputs
+    taken = [True] * len(program.inputs) if inputs is None else inputs
     positions = [position for position, is_taken in enumerate(taken) if is_taken]
+    # In the runtime's list the state follows all inputs of the interface.
+    positions += range(len(taken), len(taken) + len(program.state))
     # The order of these calls is the layout in the docstring of this module. The runtime relies on it only
     # for the random states, which are at the start of the arena (seed_random_states in model.cpp).
     arena = _Arena()
@@ -79,7 +83,10 @@ def plan_memory(
             continue
         # An empty constant has no content, hence no hash; it gets an address in the arena, which is never read.
         if allocation.kind == "parameter":
-            pointers[allocation.index] = f"input(in[{positions[_number(allocation)]}])"
+            number = _number(allocation)
+            # Of the state the runtime passes a copy, which the program may overwrite.
+            role = "input" if number < len(program.inputs) else "state"
+            pointers[allocation.index] = f"{role}(in[{positions[number]}])"
         elif allocation.kind == "constant" and allocation.sha256:
             pointers[allocation.index] = f"constant({constants[allocation.sha256]})"
         elif allocation.index in direct:
@@ -91,9 +98,9 @@ def plan_memory(
             pointers[allocation.index] = f"arena + {arena.reserve(allocation.size)}"
     return Memory(
         pointers=pointers,
-        result_copies=_result_copies(program, direct),
+        result_copies=_result_copies(program, direct, positions),
         input_staging=_reserve_inputs(arena, program, taken),
-        output_staging=tuple(arena.reserve(array.slice.size) for array in program.results),
+        output_staging=tuple(arena.reserve(array.slice.size) for array in program.outputs),
         scratch=arena.reserve(0),
     )
 
@@ -106,7 +113,7 @@ def _number(allocation: Allocation) -> int:
 def _reserve_inputs(
     arena: _Arena, program: Program, taken: Sequence[bool]
 ) -> tuple[int | str, ...]:
-    sizes = iter(array.slice.size for array in program.parameters)
+    sizes = iter(array.slice.size for array in program.inputs)
     return tuple(arena.reserve(next(sizes)) if is_taken else IGNORED for is_taken in taken)
 
 
@@ -129,7 +136,7 @@ def _direct_outputs(program: Program) -> dict[int, int]:
     owners = Counter(result.slice.allocation for result in program.results)
     return {
         result.slice.allocation: number
-        for number, result in enumerate(program.results)
+        for number, result in enumerate(program.outputs)
         if _fills(
             result.slice.size, result.slice.offset, program.allocations[result.slice.allocation]
         )
@@ -141,9 +148,29 @@ def _fills(size: int, offset: int, allocation: Allocation) -> bool:
     return allocation.kind == "output" and offset == 0 and size == allocation.size
 
 
-def _result_copies(program: Program, direct: Mapping[int, int]) -> tuple[ResultCopy, ...]:
-    return tuple(
-        ResultCopy(number, result.slice.allocation, result.slice.offset, result.slice.size)
-        for number, result in enumerate(program.results)
+def _result_copies(
+    program: Program, direct: Mapping[int, int], positions: Sequence[int]
+) -> tuple[ResultCopy, ...]:
+    outputs = [
+        ResultCopy(
+            f"out[{number}]", result.slice.allocation, result.slice.offset, result.slice.size
+        )
+        for number, result in enumerate(program.outputs)
         if direct.get(result.slice.allocation) != number and result.slice.size
-    )
+    ]
+    # After the outputs: one of them may be a value of the state before the call.
+    return (*outputs, *_state_copies(program, positions))
+
+
+def _state_copies(program: Program, positions: Sequence[int]) -> Iterator[ResultCopy]:
+    for number, update in program.moved_updates():
+        where = program.results[update].slice
+        allocation = program.allocations[where.allocation]
+        if allocation.kind == "parameter" and (allocation.parameter or 0) >= len(program.inputs):
+            # XLA copies such values itself; after the first copy it would be too late.
+            raise UnsupportedProgramError(
+                f"result {update} is in the memory of another part of the state, which is not supported"
+            )
+        if where.size:
+            target = f"state(in[{positions[number]}])"
+            yield ResultCopy(target, where.allocation, where.offset, where.size)

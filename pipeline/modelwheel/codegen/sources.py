@@ -44,6 +44,8 @@ class ModelTables:
     no_emulation_reason: str | None
     strategy: str
     rules: tuple[str, ...]
+    first_state: tuple[int, ...] = ()
+    """For each tensor of the state, the offset in the weights of what it holds before the first call."""
 
 
 def random_states(program: Program) -> int:
@@ -139,7 +141,7 @@ def _variant_function(
         lines.append(f"  char *const scratch = arena + {memory.scratch};")
     lines += calls
     lines += [
-        f"  std::memcpy(out[{copy.output}], a{copy.allocation} + {copy.offset}, {copy.size});"
+        f"  std::memcpy({copy.target}, a{copy.allocation} + {copy.offset}, {copy.size});"
         for copy in memory.result_copies
     ]
     lines += ["  return true;", "}", ""]
@@ -153,11 +155,9 @@ def _size_table(name: str, sizes: Sequence[int | str]) -> str:
 
 def tables_source(model: ModelTables, levels: Sequence[Level], states: int) -> str:
     """Generates the C++ file with the model's names, tensors, batch sizes and levels."""
-    inputs, outputs, lengths = (
-        model.signature.inputs,
-        model.signature.outputs,
-        model.signature.lengths,
-    )
+    signature = model.signature
+    inputs, outputs, state = signature.inputs, signature.outputs, signature.state
+    lengths = signature.lengths
     # Each level's table is in another translation unit, compiled with other instructions: here it is only declared.
     declarations = "".join(
         f"namespace {level.identifier} {{ extern const Variant variants[]; }}\n" for level in levels
@@ -176,6 +176,8 @@ namespace {{
 
 {_tensor_tables("input", inputs)}
 {_tensor_tables("output", outputs)}
+{_tensor_tables("state", state)}
+constexpr std::size_t first_state[] = {braces(model.first_state or (0,))};
 {length_tables(model.signature)}constexpr std::size_t batch_sizes[] = {braces(model.batch_sizes)};
 const char *const level_names[] = {braces(quote(level.name) for level in levels)};
 const Level levels[] = {{{entries}}};
@@ -183,7 +185,7 @@ const char *const rules[] = {braces([quote(rule) for rule in model.rules] or ["n
 
 }}  // namespace
 
-const Tables tables = {{levels, {states}, {quote(model.strategy)}, rules, {len(model.rules)}{", pads" if lengths else ""}}};
+const Tables tables = {{levels, {states}, {quote(model.strategy)}, rules, {len(model.rules)}, {"pads" if lengths else "nullptr"}, first_state}};
 
 const modelwheel_api api = {{
     sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION,
@@ -193,7 +195,8 @@ const modelwheel_api api = {{
     {len(levels)}, level_names,
     create, destroy, level, error, run, run_batch_size,
     set_batch_rule, set_batch_strategy, batch_rule, run_interruptible,
-    {f"{len(lengths)}, lengths, input_extents, output_extents" if lengths else "0, nullptr, nullptr, nullptr"}, run_length}};
+    {f"{len(lengths)}, lengths, input_extents, output_extents" if lengths else "0, nullptr, nullptr, nullptr"}, run_length,
+    {len(state)}, states, reset, get_state, set_state, copy_state}};
 
 }}  // namespace modelwheel
 """
@@ -217,7 +220,8 @@ def _tensor_tables(kind: str, tensors: Sequence[Tensor]) -> str:
             tensor.row_bytes,
         ]
         rows.append(f"    {braces(fields)}")
-    table = ",\n".join(rows)
+    # C++ has no empty arrays either.
+    table = ",\n".join(rows) or "    {}"
     return "".join(shapes) + f"constexpr modelwheel_tensor {kind}s[] = {{\n{table}}};\n"
 
 

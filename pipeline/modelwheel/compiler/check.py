@@ -82,6 +82,8 @@ class Expected:
     rows: int = 1
     """Rows to compare with TensorFlow."""
     limits: Limits = field(default_factory=Limits)
+    keep_state: bool = False
+    """Whether calls may write variables."""
     lenient: bool = False
     """Whether the bounds of `verify` only warn."""
 
@@ -101,7 +103,7 @@ def check_signature(inspection: Inspection, expected: Expected) -> list[Finding]
         *_check_verification(signature, expected),
         *_check_bounds(expected),
         *_note_valid_values(signature, expected),
-        *judge(inspection, signature.key, expected.limits),
+        *judge(inspection, signature.key, expected.limits, keep_state=expected.keep_state),
         *_check_ops(inspection.ops, signature.key),
         *_check_assets(inspection),
     ]

@@ -24,6 +24,7 @@ Effect: TypeAlias = Literal[
     "queue",
     "summary",
     "table",
+    "variable",
     "state",
     "device",
     "custom",
@@ -32,6 +33,9 @@ Effect: TypeAlias = Literal[
 """The kind of effect; empty for an operation that only computes."""
 
 STATE_FIX = "export a signature that takes the state as inputs and returns it as outputs"
+KEEP_STATE = "keep_state: true"
+"""The line of a spec that declares it."""
+VARIABLE_FIX = f"write `{KEEP_STATE}` in the spec to keep it in the compiled model, or {STATE_FIX}"
 TABLE_FIX = "look values up outside the model, or use tf.gather on a constant"
 
 VERBS: dict[Effect, tuple[str, str]] = {
@@ -45,7 +49,8 @@ VERBS: dict[Effect, tuple[str, str]] = {
     "queue": ("uses threads or queues", "export the model without its input pipeline"),
     "summary": ("writes summaries", "export the model for inference (training=False)"),
     "table": ("looks values up in tables", TABLE_FIX),
-    "state": ("keeps state in variables between calls", STATE_FIX),
+    "variable": ("keeps state in variables between calls", VARIABLE_FIX),
+    "state": ("keeps state that cannot be compiled", STATE_FIX),
     "device": ("talks to a device", "export the model for CPUs"),
     "custom": (
         "needs a kernel from a custom op library",
@@ -116,9 +121,12 @@ _EFFECTS: tuple[tuple[Effect, str], ...] = (
     ("device", r"Prelinearize\w*|GlobalIterId|_CopyFrom\w+|_ScopedAllocator\w*|DevicePlacementOp"),
     ("custom", r"XlaCustomCall(V2)?|MlirPassthroughOp|_XlaAotOnly\w+"),
     # A PartitionedCall is left out because it changes no more than the function that it calls.
-    ("state", r"Assign(Add|Sub)?(VariableOp)?|AssignVariableXlaConcatND|Inplace\w+"),
-    ("state", r"Resource(Scatter|Apply|Sparse|Strided|Accumulator)\w+|StridedSliceAssign"),
-    ("state", r"Scatter\w+|(Sparse)?Apply\w+|(Resource)?CountUpTo|Stateful\w+|Rng\w+"),
+    # What tfcompile turns into state of the compiled model, if the spec declares it.
+    ("variable", r"Assign(Add|Sub)?VariableOp|Resource(Scatter|Apply|Strided)\w+"),
+    ("variable", r"Stateful(Uniform|StandardNormal|TruncatedNormal|Random)\w*|Rng\w+"),
+    ("state", r"Assign(Add|Sub)?|AssignVariableXlaConcatND|Inplace\w+"),
+    ("state", r"Resource(Sparse|Accumulator)\w+|StridedSliceAssign"),
+    ("state", r"Scatter\w+|(Sparse)?Apply\w+|(Resource)?CountUpTo|Stateful\w+"),
     ("state", r"(Destroy)?TemporaryVariable|\w*Session(Handle|Tensor)\w*|(Is)?BoostedTrees\w+"),
     ("state", r"NonDeterministicInts|SampleDistortedBoundingBox(V2)?|DisableCopyOnRead"),
     ("state", r"(Add|Take)\w*Sparse(To|From)TensorsMap|_?(Read|Var)\w*XlaSplitND|_\w*Variables?\w*Ops?"),

@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Literal
 
+from ..dtypes import DTYPES
 from ..spec.names import to_tensor_identifier
 from ..util.records import JsonRecord
 
 GRAPH, CONFIG, SIGNATURE = "graph.pb", "config.pb", "signature.json"
 """A GraphDef, the tf2xla Config that names its feeds and fetches, and a `FrozenSignature`."""
+STATE = "state.bin"
+"""What the variables of `FrozenSignature.state` hold before the first call, one after the other."""
 
 
 class FrozenTensor(JsonRecord):
@@ -25,6 +29,11 @@ class FrozenTensor(JsonRecord):
     dtype: str
     """NumPy's name of the element type; `bfloat16` for that one."""
     shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """The size of its elements."""
+        return math.prod(self.shape) * DTYPES[self.dtype].item_bytes
 
 
 class FrozenSignature(JsonRecord):
@@ -48,6 +57,9 @@ class FrozenSignature(JsonRecord):
     """Those of them that the interface keeps."""
     order: tuple[str, ...] = ()
     """Names of all inputs of the interface in their order; empty if they are sorted."""
+    state: tuple[FrozenTensor, ...] = ()
+    """Variables that calls read and write, by name. In the program they are parameters after the
+    inputs; `STATE` has their first values."""
 
 
 def c_names(names: Iterable[str]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from ..platforms import Platform
 from ..util.records import JsonRecord
 from ..versions import TENSORFLOW_VERSION
 from .flags import Flags
-from .freeze import CONFIG, GRAPH, SIGNATURE
+from .freeze import CONFIG, GRAPH, SIGNATURE, STATE
 from .inspection import INSPECTION, Mask, Shape
 from .program import PROGRAM_VERSION
 from .readings import Reading, SavedModelReading
@@ -96,7 +96,7 @@ class FreezeRequest(JobRequest):
 
     VERSION = 4
     INPUTS = ModelInput
-    OUTPUTS = (GRAPH, CONFIG, SIGNATURE)
+    OUTPUTS = (GRAPH, CONFIG, SIGNATURE, STATE)
 
     reading: Reading = SavedModelReading()
     signature: str
@@ -106,6 +106,8 @@ class FreezeRequest(JobRequest):
     """None for a signature without a free batch axis."""
     shapes: Mapping[str, Shape] = {}
     allow_pruned_inputs: bool | Literal["keep"] = False
+    keep_state: bool = False
+    """Whether variables that calls write become state; otherwise they are refused."""
 
     def job(self, model: Path, out: Path) -> FreezeJob:
         """The job for one model; outputs go into the empty directory `out`."""
@@ -185,6 +187,8 @@ class ReferenceRequest(JobRequest):
     """Compiled lengths of the axes in `padded`, ascending."""
     padded: Mapping[str, Padding] = {}
     """The inputs whose axes have several lengths."""
+    keep_state: bool = False
+    """Whether calls change the model's state; then a sequence of calls is evaluated."""
 
     @field_validator("batch_sizes")
     @classmethod

@@ -9,19 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..limits import Limits
-from .effects import SETS_VARIABLE, TABLES_OF_CONSTANTS, VERBS
+from .effects import KEEP_STATE, SETS_VARIABLE, TABLES_OF_CONSTANTS, VERBS
 from .findings import Finding, few
 from .inspection import Cost, Inspection, LargeTensor, OpUse, SignatureUse
 
-_CODES = {"state": "state", "table": "lookup-table", "custom": "custom-op"}
+_CODES = {"variable": "state", "state": "state", "table": "lookup-table", "custom": "custom-op"}
 _LOOP_FIX = "compute it before the model is saved"
 _FILE_NODES = 10
 """How many times the nodes of a signature the whole file may hold: it has others, and training."""
 
 
-def judge(inspection: Inspection, key: str, limits: Limits) -> Iterator[Finding]:
-    """Errors about running one signature of a model, and about loading the model."""
-    yield from _judge_effects(inspection.ops, key)
+def judge(
+    inspection: Inspection, key: str, limits: Limits, *, keep_state: bool = False
+) -> Iterator[Finding]:
+    """Errors about running one signature of a model, and about loading the model.
+
+    Args:
+        inspection: The model.
+        key: The signature.
+        limits: Of this repository.
+        keep_state: Whether the spec declares that the signature writes variables.
+    """
+    yield from _judge_effects(inspection.ops, key, keep_state)
     yield from _judge_loading(inspection.ops, key)
     yield from _judge_file(inspection, limits)
     costs = {"the signature": inspection.costs.get(key), "loading the model": inspection.loading}
@@ -42,14 +51,29 @@ def _name(uses: Iterable[tuple[str, SignatureUse]]) -> str:
 # --- effects --------------------------------------------------------------------------------------
 
 
-def _judge_effects(every: Sequence[OpUse], key: str) -> Iterator[Finding]:
+def _judge_effects(every: Sequence[OpUse], key: str, keep_state: bool) -> Iterator[Finding]:
     """One error for each kind of effect."""
     running = [use for use in every if key in use.signatures or key in use.beside]
     for effect, (verb, fix) in VERBS.items():
         found = [use for use in running if use.effect == effect]
-        if found:
+        if effect == "variable" and keep_state:
+            yield from _judge_state(found, key)
+        elif found:
             code = _CODES.get(effect, "effect")
             yield Finding("error", code, f"the signature {verb}: {where(found, key)}", fix)
+
+
+def _judge_state(writes: Sequence[OpUse], key: str) -> Iterator[Finding]:
+    if writes:
+        yield Finding("note", "state", f"calls change the model's state: {where(writes, key)}")
+    else:
+        yield Finding(
+            "error",
+            "no-state",
+            "the spec declares state, but the signature writes no variable",
+            f"remove `{KEEP_STATE}` from the spec",
+            ("keep_state",),
+        )
 
 
 def _judge_loading(every: Sequence[OpUse], key: str) -> Iterator[Finding]:

@@ -228,6 +228,29 @@ class Program(JsonRecord):
     results: tuple[Array, ...]
     """In fetch order: where XLA writes each of them."""
     thunks: tuple[Thunk, ...]
+    state: tuple[int | None, ...] = ()
+    """One element for each of the last parameters, which hold the model's state: the number of the
+    result with its new value, None if it is only read. These results come after the outputs, and XLA
+    may write them over the parameter."""
+
+    @property
+    def inputs(self) -> tuple[Array, ...]:
+        """The parameters that callers pass."""
+        return self.parameters[: len(self.parameters) - len(self.state)]
+
+    @property
+    def outputs(self) -> tuple[Array, ...]:
+        """The results that callers receive."""
+        updates = sum(result is not None for result in self.state)
+        return self.results[: len(self.results) - updates]
+
+    def moved_updates(self) -> Iterator[tuple[int, int]]:
+        """Parameters of the state, each with the result to copy there: it is not written in place."""
+        for number, update in enumerate(self.state, start=len(self.inputs)):
+            if update is not None:
+                where = self.results[update].slice
+                if self.allocations[where.allocation].parameter != number or where.offset:
+                    yield number, update
 
     @property
     def operations(self) -> int:

@@ -45,6 +45,23 @@ class Reference(JsonRecord):
     """The numbers of rows for these, ascending."""
     extents: Mapping[str, tuple[tuple[int, int], ...]] = {}
     """If there are lengths: for every output, how each axis follows them; see `signature.Tensor`."""
+    calls: int | None = None
+    """For a model that keeps state: how many calls in a row were evaluated for each number of rows, from
+    the first state on. The arrays of each are `in@CALL/NAME` and `out/ROWS@CALL/NAME`."""
+
+
+STATEFUL_CALLS = 6
+"""How many calls in a row show that a compiled model carries its state as TensorFlow does."""
+
+
+def input_key(name: str, call: int | None = None) -> str:
+    """The array of an input; the inputs of call `n` in a row are random with the seed plus n."""
+    return f"in/{name}" if call is None else f"in@{call}/{name}"
+
+
+def case_of(rows: int, call: int | None = None) -> str:
+    """What stands for ROWS in the names of arrays."""
+    return str(rows) if call is None else f"{rows}@{call}"
 
 
 def default_rows(batch_sizes: Sequence[int]) -> tuple[int, ...]:

@@ -76,6 +76,7 @@ def _context(manifests: Sequence[Manifest]) -> dict[str, object]:
         "lengths": list(manifest.signature.lengths),
         "inputs": [_tensor(tensor) for tensor in manifest.signature.inputs],
         "outputs": [_tensor(tensor) for tensor in manifest.signature.outputs],
+        "state": [_tensor(tensor) for tensor in manifest.signature.state],
         "levels": _levels_text(manifests),
         "platforms": [_platform(one) for one in manifests],
         "source_date_epoch": SOURCE_DATE_EPOCH,

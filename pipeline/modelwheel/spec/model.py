@@ -13,6 +13,7 @@ from pydantic import (
     AfterValidator,
     Field,
     PrivateAttr,
+    StrictBool,
     StrictFloat,
     StrictInt,
     StrictStr,
@@ -353,6 +354,11 @@ class Spec(Section):
         default=False,
         description="Accept inputs that no output depends on: `true` leaves them out, `keep` keeps them in the "
         "interface and ignores their values.",
+    )
+    keep_state: StrictBool = Field(
+        default=False,
+        description="Accept a signature that writes variables: they become the state of each model "
+        "object, which calls change.",
     )
     fast_math: FastMath = Field(
         default_factory=FastMath, description="Relaxations of IEEE arithmetic, all off by default."

@@ -62,6 +62,8 @@ class Comparison(BaseModel):
     limit: float
     """Largest absolute error that is allowed."""
     passed: bool
+    call: int | None = None
+    """Of a model with state: how many calls in a row came before, from its first state on."""
 
     @property
     def share(self) -> float:

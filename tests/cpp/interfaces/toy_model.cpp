@@ -48,12 +48,14 @@ const Level levels[] = {{BASELINE, variants}};
 
 }  // namespace
 
-const Tables tables = {levels, 0, "cheapest", nullptr, 0};
+extern "C" const char modelwheel_weights[64] = {};
+const Tables tables = {levels, 0, "cheapest", nullptr, 0, nullptr, nullptr};
 // clang-format off
 const modelwheel_api api = {sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION, "toy", "1.0", "{}", 2, inputs, 3, outputs,
                             3, batch_sizes, 1, nullptr, 1, level_names, create, destroy, level, error, run,
                             run_batch_size, set_batch_rule, set_batch_strategy, batch_rule, run_interruptible,
-                            0, nullptr, nullptr, nullptr, run_length};
+                            0, nullptr, nullptr, nullptr, run_length, 0, nullptr, reset, get_state,
+                            set_state, copy_state};
 // clang-format on
 
 }  // namespace modelwheel

@@ -53,12 +53,14 @@ const Level levels[] = {{BASELINE, variants}, {"no-such-cpu", variants}};
 
 }  // namespace
 
-const Tables tables = {levels, 1, "cheapest", nullptr, 0};
+extern "C" const char modelwheel_weights[64] = {};
+const Tables tables = {levels, 1, "cheapest", nullptr, 0, nullptr, nullptr};
 // clang-format off
 const modelwheel_api api = {sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION, "affine", "1.0", "{}", 2, inputs, 2, outputs,
                             2, batch_sizes, 1, nullptr, 2, level_names, create, destroy, level, error, run,
                             run_batch_size, set_batch_rule, set_batch_strategy, batch_rule, run_interruptible,
-                            0, nullptr, nullptr, nullptr, run_length};
+                            0, nullptr, nullptr, nullptr, run_length, 0, nullptr, reset, get_state,
+                            set_state, copy_state};
 // clang-format on
 
 }  // namespace modelwheel

@@ -66,8 +66,44 @@ def test_a_result_that_lies_elsewhere_is_copied(case: str) -> None:
     }[case]
     program = program.model_copy(update={"results": results})
     memory = plan_memory(program, {"ab" * 32: 0}, random_states=0)
-    copied = {copy.output for copy in memory.result_copies}
-    assert copied == ({1} if case == "parameter" else set(range(len(results))))
+    copied = {copy.target for copy in memory.result_copies}
+    expected = {1} if case == "parameter" else set(range(len(results)))
+    assert copied == {f"out[{number}]" for number in expected}
+
+
+def _counting(update: p.Array) -> p.Program:
+    """A program whose last parameter is state; `update` is its new value."""
+    program = matmul_program()
+    state = p.Allocation(index=5, size=16, kind="parameter", parameter=1)
+    return program.model_copy(
+        update={
+            "allocations": (*program.allocations, state),
+            "parameters": (*program.parameters, dense((1, 4), 5)),
+            "results": (*program.results, update),
+            "state": (1,),
+        }
+    )
+
+
+def test_state_is_a_parameter_that_is_written_in_place_or_by_a_copy() -> None:
+    program = _counting(dense((1, 4), 5))
+    (dot,) = program.thunks
+    reads = dot.model_copy(update={"lhs": dense((1, 4), 5)})
+    program = program.model_copy(update={"thunks": (reads,)})
+    memory = plan_memory(program, {"ab" * 32: 0}, random_states=0)
+    assert memory.pointers[5] == "state(in[1])"
+    assert memory.result_copies == ()
+    # Neither the state nor its new value is a buffer of the caller that may need a copy.
+    assert (len(memory.input_staging), len(memory.output_staging)) == (1, 1)
+    program = _counting(dense((1, 4), 0))
+    (copy,) = plan_memory(program, {"ab" * 32: 0}, random_states=0).result_copies
+    assert (copy.target, copy.allocation, copy.size) == ("state(in[1])", 0, 16)
+
+
+def test_state_that_would_be_overwritten_before_it_is_copied_is_refused() -> None:
+    program = _counting(dense((1, 4), 5, offset=8))
+    with pytest.raises(UnsupportedProgramError, match="memory of another part of the state"):
+        plan_memory(program, {"ab" * 32: 0}, random_states=0)
 
 
 def test_random_states_come_first_in_the_arena() -> None:

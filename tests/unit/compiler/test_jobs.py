@@ -130,11 +130,13 @@ def _key(request: JobRequest, **inputs: str) -> str:
         (_FREEZE, {"batch": None}),
         (_FREEZE, {"shapes": {"x": (None, 4)}}),
         (_FREEZE, {"allow_pruned_inputs": True}),
+        (_FREEZE, {"keep_state": True}),
         (_REFERENCE, {"seed": 1}),
         (_REFERENCE, {"batch_sizes": (1, 2)}),
         (_REFERENCE, {"rows": (1, 4, 9)}),
         (_REFERENCE, {"ranges": {"x": (0.0, 1.0)}}),
         (_REFERENCE, {"shapes": {"x": (None, 4)}}),
+        (_REFERENCE, {"keep_state": True}),
     ],
 )
 def test_what_results_of_a_model_depend_on(request_: JobRequest, changes: dict[str, Any]) -> None:

@@ -16,14 +16,15 @@ from tests.support.inspections import errors_of, inspect_model, only_error, use_
     ("op", "effect"),
     [
         *(
-            (op, "state")
-            for op in ("Assign", "AssignAdd", "AssignVariableOp", "AssignSubVariableOp")
+            (op, "variable")
+            for op in ("AssignAddVariableOp", "AssignVariableOp", "AssignSubVariableOp")
         ),
         *(
-            (op, "state")
-            for op in ("ResourceApplyAdam", "ResourceScatterUpdate", "ScatterNdUpdate")
+            (op, "variable")
+            for op in ("ResourceApplyAdam", "ResourceScatterUpdate", "RngSkip", "StatefulUniform")
         ),
-        *((op, "state") for op in ("ResourceStridedSliceAssign", "StatefulUniform", "ScatterAdd")),
+        *((op, "state") for op in ("Assign", "AssignAdd", "ScatterNdUpdate", "ScatterAdd")),
+        ("ResourceStridedSliceAssign", "variable"),
         *((op, "table") for op in ("LookupTableInsertV2", "MutableHashTable", "LookupTableFindV2")),
         *((op, "") for op in ("StatefulPartitionedCall", "ReadVariableOp", "ScatterNd")),
         *((op, None) for op in ("TensorScatterUpdate", "StatelessRandomNormal", "MatMul", "Const")),
@@ -64,6 +65,23 @@ def test_operations_with_effects_must_not_run(use: dict[str, Any], code: str, wo
     assert finding.code == code
     assert words in str(finding)
     assert finding.fix
+
+
+def test_state_is_refused_with_the_line_that_declares_it() -> None:
+    inspection = inspect_model(ops=[use_of("AssignVariableOp"), use_of("MatMul", effect="")])
+    assert "write `keep_state: true` in the spec" in only_error(inspection).fix
+    (note,) = check_signature(inspection, Expected(keep_state=True))
+    assert (note.severity, note.code) == ("note", "state")
+    assert "AssignVariableOp in 'block/dense'" in note.message
+
+
+def test_declared_state_that_does_not_exist_or_cannot_be_compiled_is_refused() -> None:
+    stateless = inspect_model(ops=[use_of("MatMul", effect="")])
+    (finding,) = check_signature(stateless, Expected(keep_state=True))
+    assert (finding.code, finding.field) == ("no-state", ("keep_state",))
+    old = inspect_model(ops=[use_of("AssignVariableOp"), use_of("ScatterAdd")])
+    errors = [f for f in check_signature(old, Expected(keep_state=True)) if f.severity == "error"]
+    assert [f.fix for f in errors] == [only_error(inspect_model(ops=[use_of("ScatterAdd")])).fix]
 
 
 def test_harmless_operations_may_run_beside_the_outputs_and_at_loading() -> None:

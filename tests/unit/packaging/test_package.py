@@ -22,6 +22,7 @@ class Library:
     name, version, about = "digits", "1.0.0", "{}"
     inputs = (("x", np.dtype("float32"), (None, 2), 1, "x"), ("n 1", np.dtype("int32"), (None,), 1, "n_1"))
     outputs = (("y", np.dtype("float32"), (None, 2), 1, "y"),)
+    states = ()
     batch_sizes, lengths, batched = (1, 4), (), True
     no_emulation_reason, levels = None, ("x86-64",)
 

@@ -10,6 +10,7 @@ add_library(${MODEL_MODULE} SHARED
   src/model.cpp
   src/sentence.cpp
   src/staging.cpp
+  src/state.cpp
   src/weights.c
   "${MODEL_PLATFORM_DIR}/generated/model_tables.cpp"
   ${MODEL_OBJECTS}

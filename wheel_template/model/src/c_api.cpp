@@ -25,6 +25,9 @@ EXPORT(const modelwheel_tensor *, output)(size_t index) {
   return index < api.num_outputs ? &api.outputs[index] : nullptr;
 }
 
+EXPORT(size_t, num_states)(void) { return api.num_states; }
+EXPORT(const modelwheel_tensor *, state)(size_t index) { return index < api.num_states ? &api.states[index] : nullptr; }
+
 EXPORT(size_t, num_batch_sizes)(void) { return api.num_batch_sizes; }
 EXPORT(const size_t *, batch_sizes)(void) { return api.batch_sizes; }
 EXPORT(size_t, num_lengths)(void) { return api.num_lengths; }
@@ -65,4 +68,14 @@ EXPORT(modelwheel_status, run_interruptible)(modelwheel_model *model, size_t row
 EXPORT(modelwheel_status, run_length)(modelwheel_model *model, size_t rows, size_t length, const void *const *inputs,
                                       void *const *outputs, modelwheel_interrupt interrupt, void *context) {
   return api.run_length(model, rows, length, inputs, outputs, interrupt, context);
+}
+EXPORT(modelwheel_status, reset)(modelwheel_model *model) { return api.reset(model); }
+EXPORT(modelwheel_status, get_state)(modelwheel_model *model, void *const *buffers) {
+  return api.get_state(model, buffers);
+}
+EXPORT(modelwheel_status, set_state)(modelwheel_model *model, const void *const *buffers) {
+  return api.set_state(model, buffers);
+}
+EXPORT(modelwheel_status, copy_state)(modelwheel_model *model, const modelwheel_model *from) {
+  return api.copy_state(model, from);
 }

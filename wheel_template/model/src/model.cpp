@@ -14,6 +14,7 @@
 #include "program.h"
 #include "sentence.h"
 #include "staging.h"
+#include "state.h"
 
 using modelwheel::api;
 using modelwheel::BatchPlanner;
@@ -27,8 +28,9 @@ using modelwheel::Variant;
 
 struct modelwheel_model {
   const Level *level;
-  char *arena;          // aligned; shared by all batch sizes, which run one after the other
-  const void **inputs;  // buffers of the running variant
+  char *arena;  // aligned; shared by all batch sizes, which run one after the other
+  modelwheel::State state;
+  const void **inputs;  // buffers of the running variant: inputs, then the state
   void **outputs;
   const Variant *variants;  // of the running length
   CallLengths lengths;
@@ -44,17 +46,6 @@ namespace {
 
 constexpr size_t aligned(size_t bytes) {
   return (bytes + MODELWHEEL_ALIGNMENT - 1) & ~size_t{MODELWHEEL_ALIGNMENT - 1};
-}
-
-#if defined(__GNUC__)
-__attribute__((format(printf, 3, 4)))
-#endif
-modelwheel_status fail(modelwheel_model *model, modelwheel_status status, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  format_sentence(model->error, sizeof model->error, format, arguments);
-  va_end(arguments);
-  return status;
 }
 
 // --- creation ---------------------------------------------------------------------------------------------
@@ -122,10 +113,11 @@ size_t arena_bytes(const Level &level) {
 /// Allocates an instance with everything that `run` will ever need, in one piece.
 modelwheel_model *allocate(const Level &level, size_t plan_size) {
   const size_t head = aligned(sizeof(modelwheel_model));
-  const size_t pointers = aligned((api.num_inputs + api.num_outputs) * sizeof(void *));
+  const size_t num_inputs = api.num_inputs + api.num_states;
+  const size_t pointers = aligned((num_inputs + api.num_outputs) * sizeof(void *));
   const size_t arena = arena_bytes(level);
   const size_t plan = aligned(plan_size * sizeof(std::uint16_t));
-  void *memory = std::malloc(head + pointers + arena + plan + MODELWHEEL_ALIGNMENT);
+  void *memory = std::malloc(head + pointers + arena + plan + State::bytes() + MODELWHEEL_ALIGNMENT);
   if (memory == nullptr) return nullptr;
 
   auto *model = static_cast<modelwheel_model *>(memory);
@@ -133,10 +125,11 @@ modelwheel_model *allocate(const Level &level, size_t plan_size) {
   model->level = &level;
   char *next = static_cast<char *>(memory) + head;
   model->inputs = reinterpret_cast<const void **>(next);
-  model->outputs = reinterpret_cast<void **>(next) + api.num_inputs;
+  model->outputs = reinterpret_cast<void **>(next) + num_inputs;
   next += pointers;
   next += aligned(reinterpret_cast<std::uintptr_t>(next)) - reinterpret_cast<std::uintptr_t>(next);
   model->arena = next;
+  model->state.use_memory(next + arena + plan);
   return model;
 }
 
@@ -185,9 +178,11 @@ modelwheel_status run_chunk(modelwheel_model *model, const Variant &variant, siz
   const modelwheel::Chunk chunk{variant, model->lengths, model->arena, done, rows};
   bind_inputs(chunk, inputs, model->inputs);
   bind_outputs(chunk, outputs, model->outputs);
+  model->state.begin_run(model->inputs + api.num_inputs);
   if (!variant.run(model->inputs, model->outputs, model->arena))
     return fail(model, MODELWHEEL_INTERNAL, "a compiled kernel of %s reported a failure", api.name);
   copy_staged_outputs(chunk, model->outputs, outputs);
+  model->state.end_run();
   return MODELWHEEL_OK;
 }
 
@@ -313,6 +308,18 @@ class Writer {
 
 }  // namespace
 
+modelwheel_status fail(modelwheel_model *model, modelwheel_status status, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  format_sentence(model->error, sizeof model->error, format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+State &state_of(modelwheel_model *model) { return model->state; }
+
+const State &state_of(const modelwheel_model *model) { return model->state; }
+
 modelwheel_status create(const char *level_name, modelwheel_model **model, char *error_text, size_t error_size) {
   char unread[1];
   if (error_text == nullptr || error_size == 0) {
@@ -336,6 +343,7 @@ modelwheel_status create(const char *level_name, modelwheel_model **model, char 
     made = allocate(*chosen, plan_size);
     if (made != nullptr && plan_batches(made, costs, plan_size)) {
       seed_random_states(made);
+      made->state.reset();
       status = apply_defaults(made);
     }
     std::free(costs);

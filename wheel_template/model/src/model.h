@@ -18,6 +18,10 @@ modelwheel_status run_interruptible(modelwheel_model *model, size_t rows, const 
                                     void *const *outputs, modelwheel_interrupt interrupt, void *context);
 modelwheel_status run_length(modelwheel_model *model, size_t rows, size_t length, const void *const *inputs,
                              void *const *outputs, modelwheel_interrupt interrupt, void *context);
+modelwheel_status reset(modelwheel_model *model);
+modelwheel_status get_state(modelwheel_model *model, void *const *buffers);
+modelwheel_status set_state(modelwheel_model *model, const void *const *buffers);
+modelwheel_status copy_state(modelwheel_model *model, const modelwheel_model *from);
 modelwheel_status batch_rule(modelwheel_model *model, size_t rows, char *text, size_t size, size_t *length);
 
 }  // namespace modelwheel

@@ -25,7 +25,8 @@ struct Variant {
   const std::size_t *output_staging;
   /// Estimated or measured cost of one run, in nanoseconds; only ratios matter.
   double cost;
-  /// Runs the program. All pointers are multiples of MODELWHEEL_ALIGNMENT. False if a kernel failed.
+  /// Runs the program. All pointers are multiples of MODELWHEEL_ALIGNMENT. After the inputs come the tensors of the
+  /// state, which it changes; where it failed they are undefined. False if a kernel failed.
   bool (*run)(const void *const *inputs, void *const *outputs, char *arena);
 };
 
@@ -56,6 +57,8 @@ struct Tables {
   std::size_t num_rules;
   /// For each input the element that it is padded with, null where it has no lengths; null for models without lengths.
   const void *const *pads = nullptr;
+  /// For each tensor of the state, the offset in the weights of its value before the first call.
+  const std::size_t *first_state = nullptr;
 };
 
 extern const Tables tables;

@@ -35,6 +35,9 @@ static bool call(Kernel *kernel, const KernelArgument (&arguments)[N], WorkGroup
 /// The caller's buffer of an input; it is never written.
 [[maybe_unused]] static char *input(const void *buffer) { return static_cast<char *>(const_cast<void *>(buffer)); }
 
+/// A copy of a tensor of the state, which becomes its next value.
+[[maybe_unused]] static char *state(const void *buffer) { return static_cast<char *>(const_cast<void *>(buffer)); }
+
 /// The caller's buffer of an output.
 [[maybe_unused]] static char *output(void *buffer) { return static_cast<char *>(buffer); }
 

@@ -40,6 +40,7 @@ def as_bytes(result):
 # --- the end of the interpreter -------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("stateless")
 def test_the_interpreter_ends_while_daemon_threads_are_in_calls(package):
     """CPython up to 3.13 ends such threads by an exception, which aborted the process in C++."""
     script = (
@@ -53,6 +54,7 @@ def test_the_interpreter_ends_while_daemon_threads_are_in_calls(package):
         assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.usefixtures("stateless")
 def test_calls_while_the_interpreter_ends(package):
     script = (
         "import atexit\n"
@@ -68,6 +70,7 @@ def test_calls_while_the_interpreter_ends(package):
 # --- processes and interpreters -------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("stateless")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_forks_while_threads_call(package):
     """The child has none of the threads, and perhaps what they had locked."""
@@ -117,6 +120,7 @@ def call_model(model, arrays):
     return as_bytes(model(*arrays))
 
 
+@pytest.mark.usefixtures("stateless")
 def test_a_process_that_is_spawned_gets_the_model(model, arrays):
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(call_model, (model, arrays)) == as_bytes(model(*arrays))
@@ -125,6 +129,7 @@ def test_a_process_that_is_spawned_gets_the_model(model, arrays):
 # --- objects that were not made as they should ----------------------------------------------------
 
 
+@pytest.mark.usefixtures("stateless")
 def test_pickles_and_copies_have_the_same_settings(package, model, arrays, library):
     if library.no_emulation_reason is None and library.batched:
         largest = model.batch_sizes[-1]
@@ -227,6 +232,7 @@ def test_subclasses_of_arrays_are_read_by_their_memory(model, arrays):
     assert as_bytes(model(*[array.view(Liar) for array in strided])) == as_bytes(model(*arrays))
 
 
+@pytest.mark.usefixtures("stateless")
 def test_settings_change_while_threads_call(model, arrays, library):
     if not library.batched or library.no_emulation_reason is not None:
         pytest.skip("the model runs its compiled batch sizes alone")

@@ -67,6 +67,7 @@ def test_selftest_passes(package):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.usefixtures("stateless")
 @pytest.mark.parametrize("wrong", [False, True])
 def test_selftest_judges_a_reference(package, model, samples, tmp_path, wrong):
     arrays = {f"in/{name}": array for name, array in samples[-1].inputs.items()}
@@ -262,6 +263,7 @@ def test_unknown_strategy_is_refused(model):
 # --- threads -------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("stateless")
 def test_one_model_serves_many_threads(package, model, arrays):
     variations = [
         [np.roll(array, shift, axis=0) if array.ndim else array for array in arrays]

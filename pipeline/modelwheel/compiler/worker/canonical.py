@@ -20,14 +20,15 @@ _KEPT_HINT = "_lower_using_switch_merge"
 _NUMBERS = re.compile(r"\d+(_\d+)*")
 
 
-def canonicalize(graph_def: Any, fetches: Iterable[str]) -> None:
+def canonicalize(graph_def: Any, fetches: Iterable[str], *, ordered: bool = False) -> None:
     """Converts a frozen graph to its canonical form, in place.
 
     Args:
-        graph_def: The GraphDef; its nodes have no side effects that matter.
+        graph_def: The GraphDef; its nodes have no side effects that matter, unless it is `ordered`.
         fetches: Names of the nodes whose values are wanted.
+        ordered: Whether control edges order reads and writes of variables, and are kept.
     """
-    if not _has_tf1_control_flow(graph_def):
+    if not (ordered or _has_tf1_control_flow(graph_def)):
         # Loops and branches of TensorFlow 1 rely on control edges; elsewhere these only order side
         # effects, of which there are none.
         _drop_control_edges(graph_def)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tensorflow.compiler.tf2xla import tf2xla_pb2
 from tensorflow.python import _pywrap_tfcompile
@@ -43,8 +44,10 @@ def run(job: CompileJob) -> None:
             # program (element types). The header is not needed: an error after the objects is none.
             if not Path(_METADATA).exists():
                 raise _explained(error) from error
-    write_program(out / _METADATA, out / _CONSTANTS, out)
-    _refuse_dynamic_results(Program.load(out / PROGRAM), job.inputs.config)
+    config = tf2xla_pb2.Config.FromString(job.inputs.config.read_bytes())
+    written = [not variable.readonly for variable in config.variable]
+    write_program(out / _METADATA, out / _CONSTANTS, out, written)
+    _refuse_dynamic_results(Program.load(out / PROGRAM), config)
     # They hold the weights again, in the program and padded; `constants.bin` has them once.
     for name in (_HEADER, _METADATA, _CONSTANTS):
         (out / name).unlink(missing_ok=True)
@@ -78,14 +81,13 @@ def _compile(job: CompileJob) -> None:
     )
 
 
-def _refuse_dynamic_results(program: Program, config: Path) -> None:
+def _refuse_dynamic_results(program: Program, config: Any) -> None:
     """Refuses results whose shape depends on values.
 
     XLA stores such a result in a buffer for the largest shape, followed by its extents, so that its
     slice is larger than its elements.
     """
-    fetches = tf2xla_pb2.Config.FromString(config.read_bytes()).fetch
-    for result, fetch in zip(program.results, fetches, strict=True):
+    for result, fetch in zip(program.outputs, config.fetch, strict=True):
         if result.slice.size != result.elements * result.element_type.item_bytes:
             raise UnsupportedModelError(
                 f"the shape of output {fetch.name!r} depends on the values of inputs; {_PAD}"

@@ -37,25 +37,30 @@ _FFT_TYPES: tuple[Literal["fft", "ifft", "rfft", "irfft"], ...] = ("fft", "ifft"
 """By the number of xla.FftType."""
 
 
-def write_program(metadata_object: Path, constants_object: Path, out: Path) -> None:
+def write_program(
+    metadata_object: Path, constants_object: Path, out: Path, written: Sequence[bool] = ()
+) -> None:
     """Writes `program.json` and `constants.bin` into the directory `out`.
 
     Args:
         metadata_object: The object file whose read-only section is the compilation result.
         constants_object: The object file with the constants.
         out: An existing directory.
+        written: For each variable of the tf2xla Config, whether the program writes it.
 
     Raises:
         UnsupportedProgramError: The result holds something that the runtime does not support.
     """
     result = compilation_result_class().FromString(_read_only_section(metadata_object))
     _refuse_unknown_fields(result)
-    program, constants = decode(result, _read_constants(constants_object))
+    program, constants = decode(result, _read_constants(constants_object), written)
     program.save(out / "program.json")
     (out / "constants.bin").write_bytes(constants)
 
 
-def decode(result: Any, constants: Sequence[bytes]) -> tuple[p.Program, bytes]:
+def decode(
+    result: Any, constants: Sequence[bytes], written: Sequence[bool] = ()
+) -> tuple[p.Program, bytes]:
     """The program of a `CompilationResultProto`, and its constants in one blob."""
     if result.obj_files_kind != _OBJECT_FILES_ARE_KERNELS:
         raise UnsupportedProgramError(
@@ -63,7 +68,10 @@ def decode(result: Any, constants: Sequence[bytes]) -> tuple[p.Program, bytes]:
             "build with the pinned TensorFlow"
         )
     hlo = HloModule(result.hlo_module.hlo_module)
-    allocations, blob = _decode_allocations(result.buffer_assignment.buffer_allocations, constants)
+    buffers = result.buffer_assignment.buffer_allocations
+    # Variables are parameters after the feeds (tf2xla.cc), and results after the fetches.
+    _refuse_written_inputs(buffers, len(hlo.parameter_shapes) - len(written))
+    allocations, blob = _decode_allocations(buffers, constants)
     program = p.Program(
         triple=result.target_machine_options.triple,
         cpu=result.target_machine_options.cpu,
@@ -71,8 +79,39 @@ def decode(result: Any, constants: Sequence[bytes]) -> tuple[p.Program, bytes]:
         parameters=tuple(_parameters(hlo, allocations)),
         results=tuple(_results(hlo, result.buffer_assignment)),
         thunks=_ThunkDecoder(hlo).sequence(result.thunk_sequence),
+        state=tuple(_state(len(hlo.result_shapes), written)),
     )
+    _require_unchanged_shapes(program)
     return program, blob
+
+
+def _state(results: int, written: Sequence[bool]) -> Iterable[int | None]:
+    number = results - sum(written)
+    for updated in written:
+        yield number if updated else None
+        number += updated
+
+
+def _require_unchanged_shapes(program: p.Program) -> None:
+    for before, number in zip(
+        program.parameters[len(program.inputs) :], program.state, strict=True
+    ):
+        after = before if number is None else program.results[number]
+        same = (after.shape, after.element_type, after.minor_to_major)
+        if (before.shape, before.element_type, before.minor_to_major) != same:
+            raise UnsupportedProgramError(
+                f"a call changes the shape of a variable from {before.shape} to {after.shape}; "
+                "export a signature whose variables keep their shapes"
+            )
+
+
+def _refuse_written_inputs(protos: Iterable[Any], inputs: int) -> None:
+    """The runtime promises that inputs are only read; XLA writes variables in place."""
+    for proto in protos:
+        if proto.is_parameter_aliased_with_output and proto.parameter_number < inputs:
+            raise UnsupportedProgramError(
+                f"allocation {proto.index} aliases a parameter with an output, which is not supported"
+            )
 
 
 # --- object files ---------------------------------------------------------------------------------
@@ -133,11 +172,6 @@ def _decode_allocations(
     blob = bytearray()
     remaining = list(reversed(constants))
     for proto in protos:
-        # The runtime promises that inputs are only read.
-        if proto.is_parameter_aliased_with_output:
-            raise UnsupportedProgramError(
-                f"allocation {proto.index} aliases a parameter with an output, which is not supported"
-            )
         offset = digest = None
         if proto.is_constant and proto.size:
             # The i-th symbol is the i-th constant that is not empty: empty ones are not written.

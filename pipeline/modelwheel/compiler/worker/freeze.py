@@ -11,7 +11,7 @@ from google.protobuf.message import EncodeError
 from tensorflow.compiler.tf2xla import tf2xla_pb2
 
 from ...errors import UnsupportedModelError
-from ..freeze import CONFIG, GRAPH, SIGNATURE, FrozenSignature, FrozenTensor, c_names
+from ..freeze import CONFIG, GRAPH, SIGNATURE, STATE, FrozenSignature, FrozenTensor, c_names
 from ..jobs import FreezeJob
 from ..shapes import batched_inputs, static_shapes
 from . import formats
@@ -23,7 +23,7 @@ def run(job: FreezeJob) -> None:
     request, out = job.request, job.out
     loaded = formats.load(job.inputs.model, request.reading, request.signature, request.names)
     shapes = static_shapes(loaded.info, request.shapes, request.batch)
-    frozen = freeze_graph(loaded.graph(shapes), shapes)
+    frozen = freeze_graph(loaded.graph(shapes), shapes, keep_state=request.keep_state)
     if frozen.pruned and not request.allow_pruned_inputs:
         raise UnsupportedModelError(
             f"no output depends on the input {' or '.join(map(repr, frozen.pruned))}; set "
@@ -44,9 +44,13 @@ def run(job: FreezeJob) -> None:
         pruned_inputs=frozen.pruned,
         ignored_inputs=tuple(tensor for tensor in inputs if tensor.name not in frozen.feeds),
         order=tuple(kept) if loaded.info.ordered else (),
+        state=_describe(
+            {v.name: tf.TensorSpec(v.value.shape, v.value.dtype) for v in frozen.state}
+        ),
     )
     _write(out / GRAPH, frozen.graph_def)
     _write(out / CONFIG, _config(frozen, signature))
+    (out / STATE).write_bytes(b"".join(variable.value.tobytes() for variable in frozen.state))
     signature.save(out / SIGNATURE)
 
 
@@ -67,6 +71,11 @@ def _config(frozen: FrozenGraph, signature: FrozenSignature) -> Any:
         feed.type = tf.dtypes.as_dtype(tensor.dtype).as_datatype_enum
     for tensor in signature.outputs:
         config.fetch.add(name=tensor.c_name).id.node_name = frozen.fetches[tensor.name]
+    for kept, variable in zip(signature.state, frozen.state, strict=True):
+        entry = config.variable.add(node_name=variable.node, name=kept.c_name)
+        entry.shape.CopyFrom(tf.TensorShape(kept.shape).as_proto())
+        entry.type = tf.dtypes.as_dtype(kept.dtype).as_datatype_enum
+        entry.readonly = not variable.written
     return config
 
 

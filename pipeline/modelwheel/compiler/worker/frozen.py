@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from ...errors import UnsupportedModelError
-from ..effects import STATE_FIX, TABLE_FIX
+from ..effects import TABLE_FIX, VERBS
 from ..freeze import c_names
 from .canonical import canonicalize
 from .effects import effect_of
-from .formats.base import Fetch, SignatureGraph, StaticShapes
+from .formats.base import Fetch, SignatureGraph, StateVariable, StaticShapes
 from .graphs import Graph, layer_name, node_name
 from .inlining import inline_tf1_control_flow
 
@@ -30,14 +30,19 @@ class FrozenGraph:
     """Types and shapes of the outputs."""
     pruned: tuple[str, ...]
     """Inputs of the signature that no output depends on: they are not in the graph."""
+    state: tuple[StateVariable, ...] = ()
+    """The variables that are left in the graph, sorted by name."""
 
 
-def freeze_graph(graph: SignatureGraph, shapes: StaticShapes) -> FrozenGraph:
+def freeze_graph(
+    graph: SignatureGraph, shapes: StaticShapes, *, keep_state: bool = False
+) -> FrozenGraph:
     """Drops what no output needs, fixes the inputs' shapes and brings the graph into canonical form.
 
     Args:
         graph: The graph of a signature; it is changed.
         shapes: Of all inputs.
+        keep_state: Whether calls may write variables; otherwise they are refused.
 
     Raises:
         UnsupportedModelError: The signature uses something that such a graph cannot express.
@@ -50,10 +55,10 @@ def freeze_graph(graph: SignatureGraph, shapes: StaticShapes) -> FrozenGraph:
             "XLA does not compile there; write it with tf.cond and tf.while_loop of TensorFlow 2"
         )
     # Before canonicalize, which removes the control edges that lead to assignments.
-    _refuse_state(graph_def, fetches)
+    _refuse_state(graph_def, fetches, keep_state)
     # Graphs of TensorFlow 1 keep the free shapes with which they were saved.
     _fix_shapes(graph_def, {feeds[name]: shape for name, shape in shapes.items()})
-    canonicalize(graph_def, fetches.values())
+    canonicalize(graph_def, fetches.values(), ordered=bool(graph.state))
     # After it, as resources that no output needs are then gone, and nodes are sorted.
     _refuse_resources(graph_def, feeds)
 
@@ -63,13 +68,10 @@ def freeze_graph(graph: SignatureGraph, shapes: StaticShapes) -> FrozenGraph:
         graph_def,
         used,
         fetches,
-        _output_specs(graph_def, used.values(), fetches),
+        _output_specs(graph_def, used.values(), fetches, graph.state),
         tuple(name for name, node in feeds.items() if node not in left),
+        graph.state,
     )
-
-
-def _state_message(layer: str) -> str:
-    return f"the signature keeps state in variables between calls in {layer!r}; {STATE_FIX}"
 
 
 def _add_fetches(graph_def: Any, outputs: Mapping[str, Fetch]) -> dict[str, str]:
@@ -92,13 +94,15 @@ def _fix_shapes(graph_def: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
             node.attr["shape"].shape.CopyFrom(tf.TensorShape(shapes[node.name]).as_proto())
 
 
-def _refuse_state(graph_def: Any, fetches: Mapping[str, str]) -> None:
+def _refuse_state(graph_def: Any, fetches: Mapping[str, str], keep_state: bool) -> None:
     """Looks along control edges too, which may be all that links an assignment to an output."""
     graph = Graph(graph_def)
     for function, names in graph.reach(fetches.values(), control=True).items():
         for name in sorted(names):
-            if effect_of(graph.nodes[function][name].op) == "state":
-                raise UnsupportedModelError(_state_message(layer_name(name)))
+            effect = effect_of(graph.nodes[function][name].op)
+            if effect == "state" or (effect == "variable" and not keep_state):
+                verb, fix = VERBS[effect]
+                raise UnsupportedModelError(f"the signature {verb} in {layer_name(name)!r}; {fix}")
 
 
 def _refuse_resources(graph_def: Any, feeds: Mapping[str, str]) -> None:
@@ -125,7 +129,10 @@ def _users(graph_def: Any, name: str) -> list[Any]:
 
 
 def _output_specs(
-    graph_def: Any, feeds: Iterable[str], fetches: Mapping[str, str]
+    graph_def: Any,
+    feeds: Iterable[str],
+    fetches: Mapping[str, str],
+    state: Iterable[StateVariable],
 ) -> dict[str, tf.TensorSpec]:
     """Types and shapes; a shape that control flow hides is found by evaluating zeros."""
     with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
@@ -134,9 +141,16 @@ def _output_specs(
         tensors = [graph.get_tensor_by_name(f"{node}:0") for node in fetches.values()]
         shapes = [tensor.shape for tensor in tensors]
         if not all(shape.is_fully_defined() for shape in shapes):
+            session.run(list(_initializers(graph, state)))
             zeros = {t: np.zeros(t.shape, t.dtype.as_numpy_dtype) for t in given}
             shapes = [result.shape for result in session.run(tensors, zeros)]
     return {
         name: tf.TensorSpec(shape, tensor.dtype)
         for name, tensor, shape in zip(fetches, tensors, shapes, strict=True)
     }
+
+
+def _initializers(graph: tf.Graph, state: Iterable[StateVariable]) -> Iterator[Any]:
+    for variable in state:
+        handle = graph.get_tensor_by_name(f"{variable.node}:0")
+        yield tf.raw_ops.AssignVariableOp(resource=handle, value=variable.value)

@@ -12,10 +12,11 @@ from ...errors import UnsupportedModelError
 from ..check import RANDOM_FIX
 from ..inspection import SignatureInfo
 from ..jobs import ReferenceJob, ReferenceRequest
-from ..reference import ARRAYS, SUMMARY, Reference
+from ..reference import ARRAYS, SUMMARY, Reference, case_of, input_key
 from ..renames import rename
 from ..shapes import batched_inputs, static_shapes
 from . import formats
+from .calls import evaluate_calls
 from .drawn_inputs import draw_inputs
 from .failures import explain_failure
 from .formats.base import Arrays, LoadedModel
@@ -29,19 +30,30 @@ def run(job: ReferenceJob) -> None:
     request = job.request
     loaded = formats.load(job.inputs.model, request.reading, request.signature, request.names)
     batched = batched_inputs(loaded.info, request.shapes)
+    if request.keep_state:
+        arrays, summary = evaluate_calls(loaded, _evaluator(job, loaded), batched, request)
+    else:
+        arrays, summary = _evaluate_rows_or_once(job, loaded, batched)
+    storable: dict[str, Any] = {name: _storable(values) for name, values in arrays.items()}
+    np.savez(job.out / ARRAYS, **storable)
+    summary.save(job.out / SUMMARY)
+
+
+def _evaluate_rows_or_once(
+    job: ReferenceJob, loaded: LoadedModel, batched: tuple[str, ...]
+) -> tuple[Arrays, Reference]:
+    request = job.request
     if batched:
         given, outputs, summary = _evaluate_rows(job, loaded, batched)
     else:
         given, outputs, summary = _evaluate_once(job, loaded)
-    arrays = {f"in/{name}": values for name, values in given.items()}
+    arrays = {input_key(name): values for name, values in given.items()}
     if request.lengths:
         shorter, summary = _evaluate_lengths(_evaluator(job, loaded), given, summary, request)
         arrays |= shorter
     for rows in summary.rows:
-        arrays |= {f"out/{rows}/{name}": values for name, values in outputs[rows].items()}
-    storable: dict[str, Any] = {name: _storable(values) for name, values in arrays.items()}
-    np.savez(job.out / ARRAYS, **storable)
-    summary.save(job.out / SUMMARY)
+        arrays |= {f"out/{case_of(rows)}/{name}": v for name, v in outputs[rows].items()}
+    return arrays, summary
 
 
 _Result = tuple[Arrays, Mapping[int, Arrays], Reference]

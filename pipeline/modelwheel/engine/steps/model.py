@@ -108,6 +108,7 @@ class InspectStep(ModelStep, JobStep):
             tolerances=_tolerances(spec.verify),
             rows=spec.verify.rows,
             limits=limits or Limits(),
+            keep_state=spec.keep_state,
             lenient=lenient,
         )
         findings = check.check_signature(found, expected)
@@ -179,6 +180,7 @@ class FreezeStep(_AfterInspect):
             names=spec.names,
             shapes=self.request.shapes_at(self.extent.length),
             allow_pruned_inputs=spec.allow_pruned_inputs,
+            keep_state=spec.keep_state,
         )
 
 
@@ -209,6 +211,7 @@ class ReferenceStep(_AfterInspect):
                 for name, section in spec.inputs.items()
                 for axis in section.buckets.values()
             },
+            keep_state=spec.keep_state,
         )
 
 

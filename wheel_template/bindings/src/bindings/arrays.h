@@ -80,9 +80,10 @@ inline std::string shape_text(const py::array &array) {
   return '(' + text + (array.ndim() == 1 ? ",)" : ")");
 }
 
-/// Raises TypeError or ValueError, with one sentence, unless `array` can be the input `tensor` of `model`.
-inline void check_input(const char *model, const modelwheel_tensor &tensor, const py::array &array) {
-  const auto subject = [&] { return std::string(model) + ": input '" + tensor.name + '\''; };
+/// Raises TypeError or ValueError, with one sentence, unless `array` can be the `tensor` of `model`. `kind` is "input"
+/// or "state".
+inline void check_array(const char *model, const char *kind, const modelwheel_tensor &tensor, const py::array &array) {
+  const auto subject = [&] { return std::string(model) + ": " + kind + " '" + tensor.name + '\''; };
   const py::dtype dtype = array.dtype();
   const bool native = dtype.byteorder() == '=' || dtype.byteorder() == '|';
   if (!native || dtype.kind() != numpy_kind(tensor.dtype) ||
@@ -103,16 +104,17 @@ inline bool is_masked(const py::array &array) {
   return modules.contains("numpy.ma") && py::isinstance(array, modules["numpy.ma"].attr("MaskedArray"));
 }
 
-/// A C-contiguous array that can be the input `tensor`. Raises TypeError or ValueError.
-inline py::array checked_input(const char *model, const modelwheel_tensor &tensor, const py::handle &value) {
-  const auto subject = [&] { return std::string(model) + ": input '" + tensor.name + '\''; };
+/// A C-contiguous array that can be the `tensor`. Raises TypeError or ValueError.
+inline py::array checked_array(const char *model, const char *kind, const modelwheel_tensor &tensor,
+                               const py::handle &value) {
+  const auto subject = [&] { return std::string(model) + ": " + kind + " '" + tensor.name + '\''; };
   if (!py::isinstance<py::array>(value))
     raise(PyExc_TypeError, subject() + " must be a NumPy array, got " + type_name(value));
   const auto array = py::reinterpret_borrow<py::array>(value);
   if (is_masked(array))
     raise(PyExc_TypeError,
           subject() + " is a masked array, whose mask would be ignored; pass array.filled(VALUE), or array.data");
-  check_input(model, tensor, array);
+  check_array(model, kind, tensor, array);
   if ((array.flags() & py::array::c_style) != 0) return array;
   // Not the method `copy`: a subclass may replace that, and what it returns need not have this shape. For large arrays
   // this releases the GIL.

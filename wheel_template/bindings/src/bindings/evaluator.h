@@ -29,13 +29,14 @@ class Evaluator {
  public:
   Evaluator(const modelwheel_api &api, const char *level) : api_(api), pool_(api_, level), lengths_(api) {
     for (std::size_t i = 0; i < api_.num_outputs; ++i) dtypes_.emplace_back(numpy_name(api_.outputs[i].dtype));
+    for (std::size_t i = 0; i < num_states(api_); ++i) state_dtypes_.emplace_back(numpy_name(api_.states[i].dtype));
   }
 
   const std::string &level() const { return pool_.level(); }
 
   /// One array for each input, in order; returns one new array for each output.
   py::tuple run(const py::object &arrays) {
-    const py::tuple given = checked_tuple(arrays);
+    const py::tuple given = checked_tuple("run()", "input", api_.num_inputs, arrays);
     const std::size_t length = length_of(api_, lengths_, given);
     const std::vector<py::array> inputs = checked_inputs(given, length);
     const std::size_t rows = common_rows(inputs);
@@ -70,6 +71,42 @@ class Evaluator {
     pool_.set_batch_strategy(to_utf8(strategy, subject("the batch strategy"), "the str 'cheapest' or 'smallest'"));
   }
 
+  /// Puts the state back to what it is in a new evaluator.
+  void reset() {
+    if (state_dtypes_.empty()) return;
+    const InstancePool::Loan model = pool_.lend();
+    check(api_, model.get(), api_.reset(model.get()));
+  }
+
+  /// A new array for each tensor of the state.
+  py::tuple state() {
+    py::tuple arrays(state_dtypes_.size());
+    std::vector<void *> targets;
+    for (std::size_t i = 0; i < state_dtypes_.size(); ++i) {
+      py::array array = new_output(api_.name, api_.states[i], state_dtypes_[i], 1);
+      targets.push_back(array.mutable_data());
+      arrays[i] = std::move(array);
+    }
+    if (targets.empty()) return arrays;
+    const InstancePool::Loan model = pool_.lend();
+    check(api_, model.get(), api_.get_state(model.get(), targets.data()));
+    return arrays;
+  }
+
+  /// One array for each tensor of the state, in order. All are checked before any is copied.
+  void set_state(const py::object &arrays) {
+    const py::tuple given = checked_tuple("set_state()", "state", state_dtypes_.size(), arrays);
+    std::vector<py::array> values;
+    std::vector<const void *> sources;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      values.push_back(checked_array(api_.name, "state", api_.states[i], given[i]));
+      sources.push_back(values.back().data());
+    }
+    if (sources.empty()) return;
+    const InstancePool::Loan model = pool_.lend();
+    check(api_, model.get(), api_.set_state(model.get(), sources.data()));
+  }
+
   /// The strategy and the rules that were set, so that another evaluator can be given the same.
   py::tuple settings() {
     const auto [strategy, rules] = pool_.settings();
@@ -96,22 +133,22 @@ class Evaluator {
     check(api_, model.get(), status);
   }
 
-  /// One object for each input.
-  py::tuple checked_tuple(const py::object &arrays) const {
+  /// One object for each tensor.
+  py::tuple checked_tuple(const char *function, const char *kind, std::size_t count, const py::object &arrays) const {
     if (!py::isinstance<py::tuple>(arrays))
-      raise(PyExc_TypeError, subject("run() takes a tuple of NumPy arrays, got ") + type_name(arrays));
+      raise(PyExc_TypeError, subject(function) + " takes a tuple of NumPy arrays, got " + type_name(arrays));
     const auto given = py::reinterpret_borrow<py::tuple>(arrays);
-    if (given.size() != api_.num_inputs)
-      raise(PyExc_TypeError, subject("expected ") + std::to_string(api_.num_inputs) +
-                                 (api_.num_inputs == 1 ? " input" : " inputs") + ", got " +
-                                 std::to_string(given.size()));
+    if (given.size() != count)
+      raise(PyExc_TypeError, subject("expected ") + std::to_string(count) + ' ' + kind + (count == 1 ? "" : "s") +
+                                 ", got " + std::to_string(given.size()));
     return given;
   }
 
   std::vector<py::array> checked_inputs(const py::tuple &given, std::size_t length) const {
     const TensorsAt tensors(api_.inputs, api_.num_inputs, lengths_.inputs, length);
     std::vector<py::array> inputs;
-    for (std::size_t i = 0; i < api_.num_inputs; ++i) inputs.push_back(checked_input(api_.name, tensors[i], given[i]));
+    for (std::size_t i = 0; i < api_.num_inputs; ++i)
+      inputs.push_back(checked_array(api_.name, "input", tensors[i], given[i]));
     return inputs;
   }
 
@@ -144,6 +181,7 @@ class Evaluator {
   InstancePool pool_;
   LengthTable lengths_;
   std::vector<py::dtype> dtypes_;  // of the outputs
+  std::vector<py::dtype> state_dtypes_;
 };
 
 }  // namespace modelwheel

@@ -18,6 +18,9 @@ namespace modelwheel {
 
 /// Lends an instance to each thread that asks, and keeps it for the next. Rules set once hold for all of them. Needs no
 /// GIL: nothing here touches Python, or waits for it. Failures are thrown as Error.
+///
+/// A model with state has one instance, as there is one state: while it is lent, others are refused. Waiting for it
+/// would let two streams of data change one state in an order that nobody chose.
 class InstancePool {
   struct Member {
     Instance instance;
@@ -90,6 +93,11 @@ class InstancePool {
         return member;
       }
     }
+    if (num_states(api_) != 0)
+      throw Error(std::string(api_.name) +
+                      ": another call is under way; this model keeps state between calls, so each "
+                      "thread needs a Model of its own (model.copy() has the same state)",
+                  MODELWHEEL_INTERNAL);
     return {make_instance(api_, level_.c_str()), 0};
   }
 

@@ -122,6 +122,8 @@ inline void register_library(py::module_ &module) {
                                return to_tuple(lengths.values, lengths.count);
                              })
       .def_property_readonly(
+          "states", [](const Library &self) { return describe(self.api->states, num_states(*self.api), nullptr); })
+      .def_property_readonly(
           "batch_sizes", [](const Library &self) { return to_tuple(self.api->batch_sizes, self.api->num_batch_sizes); })
       .def_property_readonly("batched", [](const Library &self) { return self.api->batched != 0; })
       .def_property_readonly("no_emulation_reason", [](const Library &self) { return self.api->no_emulation_reason; })
@@ -135,6 +137,9 @@ inline void register_evaluator(py::module_ &module) {
   type.def_property_readonly("level", &Evaluator::level)
       .def_property_readonly("settings", &Evaluator::settings)
       .def("run", &Evaluator::run, py::arg("arrays"))
+      .def("reset", &Evaluator::reset)
+      .def("state", &Evaluator::state)
+      .def("set_state", &Evaluator::set_state, py::arg("arrays"))
       .def("batch_rule", &Evaluator::batch_rule, py::arg("rows"))
       .def("set_batch_rule", &Evaluator::set_batch_rule, py::arg("rule"))
       .def("set_batch_strategy", &Evaluator::set_batch_strategy, py::arg("strategy"));

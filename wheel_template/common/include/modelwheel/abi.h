@@ -80,7 +80,8 @@ typedef struct modelwheel_extent {
   size_t per_length;
 } modelwheel_extent;
 
-/* An instance: the memory that one evaluation at a time needs, and its batch rules. */
+/* An instance: the memory that one evaluation at a time needs, its batch rules, and the state of a model that has one.
+ */
 typedef struct modelwheel_model modelwheel_model;
 
 /* Asked by run_interruptible between two batches; anything but 0 ends the evaluation. Must not use the instance. */
@@ -160,6 +161,18 @@ typedef struct modelwheel_api {
    * length, and outputs cut to their extents at `length`. Without lengths, `length` must be 0. */
   modelwheel_status (*run_length)(modelwheel_model *model, size_t rows, size_t length, const void *const *inputs,
                                   void *const *outputs, modelwheel_interrupt interrupt, void *context);
+  /* The state: tensors that each successful run changes, and that the next run on the same instance reads. Their
+   * shapes are fixed. Most models have none; one that has is run in compiled batch sizes only. */
+  size_t num_states;
+  const modelwheel_tensor *states;
+  /* Puts the state back to what it is in a new instance. */
+  modelwheel_status (*reset)(modelwheel_model *model);
+  /* Copies the state out or in: one buffer of row_bytes bytes for each tensor, of any alignment; a null buffer leaves
+   * that tensor out. */
+  modelwheel_status (*get_state)(modelwheel_model *model, void *const *buffers);
+  modelwheel_status (*set_state)(modelwheel_model *model, const void *const *buffers);
+  /* Copies the state of another instance of the same model, which no thread may be using. */
+  modelwheel_status (*copy_state)(modelwheel_model *model, const modelwheel_model *from);
 } modelwheel_api;
 
 #ifdef __cplusplus

@@ -38,6 +38,12 @@ inline bool is_compatible(const modelwheel_api &api) {
   return api.abi_version == MODELWHEEL_ABI_VERSION && api.struct_size >= kTableBytes;
 }
 
+/// The number of tensors of a model's state; 0 for libraries that are older than these members.
+inline std::size_t num_states(const modelwheel_api &api) {
+  constexpr std::size_t kEnd = offsetof(modelwheel_api, copy_state) + sizeof(modelwheel_api::copy_state);
+  return api.struct_size >= kEnd ? api.num_states : 0;
+}
+
 /// Creates an instance for a CPU level; null stands for MODELWHEEL_LEVEL or the highest level of this CPU.
 /// Throws Error if this CPU lacks the level, memory is short, or the library has another ABI than this header.
 inline Instance make_instance(const modelwheel_api &api, const char *level = nullptr) {

@@ -57,6 +57,8 @@ class CompiledFunction {
     else
       args_.resize(api.num_inputs);
     allocate(api.outputs, api.num_outputs, results_);
+    allocate(api.states, num_states(api), variables_);
+    reset();
   }
 
   CompiledFunction(const CompiledFunction &) = delete;
@@ -67,7 +69,12 @@ class CompiledFunction {
 
   /// Evaluates the arguments into the results; if it returns false, error_msg() has the reason.
   bool Run() {
-    const modelwheel_status status = api_->run_batch_size(instance_.get(), batch_size_, args_.data(), results_.data());
+    // Functions that share an instance have variables of their own.
+    modelwheel_status status = MODELWHEEL_OK;
+    if (!variables_.empty()) status = api_->set_state(instance_.get(), variables_.data());
+    if (status == MODELWHEEL_OK)
+      status = api_->run_batch_size(instance_.get(), batch_size_, args_.data(), results_.data());
+    if (status == MODELWHEEL_OK && !variables_.empty()) status = api_->get_state(instance_.get(), variables_.data());
     if (status != MODELWHEEL_OK) error_msg_ = api_->error(instance_.get());
     return status == MODELWHEEL_OK;
   }
@@ -108,12 +115,28 @@ class CompiledFunction {
   const char *GetResultName(int index) const { return name_of(api_->outputs, num_results(), index); }
   int LookupResultIndex(const std::string &name) const { return find(api_->outputs, num_results(), name); }
 
+  // --- variables: what Run reads and changes; a Run that fails leaves them as they were ---
+
+  void *variable_data(std::size_t index) { return variables_[index]; }
+  const void *variable_data(std::size_t index) const { return variables_[index]; }
+  /// Makes Run read and change a variable in the caller's memory, of any alignment, until it is set again.
+  void set_variable_data(std::size_t index, void *data) { variables_[index] = data; }
+  int variable_size(int index) const { return bytes(api_->states[index]); }
+
+  /// Puts the variables back to what they are in a new object. (tfcompile's classes have no values to begin with.)
+  void reset() {
+    if (variables_.empty()) return;
+    check(*api_, instance_.get(), api_->reset(instance_.get()));
+    check(*api_, instance_.get(), api_->get_state(instance_.get(), variables_.data()));
+  }
+
+  int num_variables() const { return static_cast<int>(variables_.size()); }
+  const char *GetVariableName(int index) const { return name_of(api_->states, num_variables(), index); }
+  int LookupVariableIndex(const std::string &name) const { return find(api_->states, num_variables(), name); }
+
   // --- in tfcompile's classes only: no model here has any of it ---
 
   bool HasNameIndices() const { return true; }
-  int num_variables() const { return 0; }
-  const char *GetVariableName(int) const { return nullptr; }
-  int LookupVariableIndex(const std::string &) const { return -1; }
   const std::int64_t *profile_counters() const { return nullptr; }
   bool hlo_profiling_enabled() const { return false; }
 
@@ -143,6 +166,7 @@ class CompiledFunction {
   std::vector<AlignedVector<std::byte>> memory_;
   std::vector<void *> args_;
   std::vector<void *> results_;
+  std::vector<void *> variables_;
   std::string error_msg_;
 };
 
@@ -155,6 +179,10 @@ class CompiledFunction {
   MODELWHEEL_ACCESSORS(arg##suffix, Arg##index, arg_data(index))
 
 #define MODELWHEEL_RESULT(suffix, index) MODELWHEEL_ACCESSORS(result##suffix, Result##index, result_data(index))
+
+#define MODELWHEEL_VARIABLE(suffix, index)                                    \
+  void set_var##suffix##_data(void *data) { set_variable_data(index, data); } \
+  MODELWHEEL_ACCESSORS(var##suffix, Variable##index, variable_data(index))
 
 #define MODELWHEEL_ACCESSORS(name, Tensor, memory)                                                          \
   Tensor::Element *name##_data() { return static_cast<Tensor::Element *>(memory); }                         \

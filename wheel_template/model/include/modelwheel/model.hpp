@@ -35,6 +35,8 @@ class Model {
   std::string level() const { return api_->level(instance_.get()); }
   Span<const modelwheel_tensor> inputs() const { return {api_->inputs, api_->num_inputs}; }
   Span<const modelwheel_tensor> outputs() const { return {api_->outputs, api_->num_outputs}; }
+  /// What every run changes and the next one reads; empty for most models.
+  Span<const modelwheel_tensor> states() const { return {api_->states, api_->num_states}; }
   /// Compiled batch sizes, ascending.
   Span<const std::size_t> batch_sizes() const { return {api_->batch_sizes, api_->num_batch_sizes}; }
 
@@ -82,6 +84,28 @@ class Model {
   /// Sets how rows without a rule are composed: "cheapest" or "smallest".
   void set_batch_strategy(const std::string &strategy) {
     check(api_->set_batch_strategy(instance_.get(), strategy.c_str()));
+  }
+
+  /// Puts the state back to what it is in a new Model.
+  void reset() { check(api_->reset(instance_.get())); }
+
+  /// Copies the state out of or into the model: one buffer for each tensor in `states`. A run that fails leaves the
+  /// state as it was.
+  void get_state(std::initializer_list<OutputBuffer> buffers) {
+    std::vector<void *> pointers(states().size());
+    bind("state", 1, states(), buffers, pointers);
+    check(api_->get_state(instance_.get(), pointers.data()));
+  }
+  void set_state(std::initializer_list<InputBuffer> buffers) {
+    std::vector<const void *> pointers(states().size());
+    bind("state", 1, states(), buffers, pointers);
+    check(api_->set_state(instance_.get(), pointers.data()));
+  }
+
+  /// Copies the state of another object of the same model.
+  void copy_state(const Model &other) {
+    if (api_ != other.api_) throw Error(name() + ": the state is of the model " + other.name());
+    check(api_->copy_state(instance_.get(), other.instance_.get()));
   }
 
  protected:
@@ -136,10 +160,11 @@ class Model {
     if (!stores(dtype, tensor.dtype))
       throw Error(subject() + " must be " + dtype_name(tensor.dtype) + ", got " + dtype_name(dtype));
     const std::size_t expected = tensor_elements(tensor, rows);
+    const bool is_state = &tensor >= api_->states && &tensor < api_->states + api_->num_states;
+    const auto of_rows = [&] { return " for " + std::to_string(rows) + (rows == 1 ? " row" : " rows"); };
     if (size != expected)
-      throw Error(subject() + " must have " + std::to_string(expected) +
-                  (expected == 1 ? " element for " : " elements for ") + std::to_string(rows) +
-                  (rows == 1 ? " row" : " rows") + ", got " + std::to_string(size));
+      throw Error(subject() + " must have " + std::to_string(expected) + (expected == 1 ? " element" : " elements") +
+                  (is_state ? "" : of_rows()) + ", got " + std::to_string(size));
   }
 
   void check(modelwheel_status status) const { modelwheel::check(*api_, instance_.get(), status); }

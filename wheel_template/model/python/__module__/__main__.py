@@ -115,6 +115,7 @@ def _description() -> str:
         "licence": f"{model['license']} (weights: {model['weights_license'] or 'not stated'})",
         "inputs": "\n".join(map(describe, Model.inputs)),
         "outputs": "\n".join(map(describe, Model.outputs)),
+        **_state(),
         "batch sizes": f"{', '.join(map(str, Model.batch_sizes))} ({_rows()})",
         "CPU levels": f"{', '.join(Model.levels)} (in use: {_level()})",
         "library": f"{_paths.get_library()}\n{_bytes(about['sizes'])}",
@@ -125,6 +126,10 @@ def _description() -> str:
         f"  {key:<12} {value.replace(chr(10), chr(10) + ' ' * 15)}" for key, value in lines.items()
     )
     return f"{library.name} {library.version}: {model['summary']}\n{body}"
+
+
+def _state() -> dict[str, str]:
+    return {"state": "\n".join(map(describe, Model.states))} if Model.states else {}
 
 
 def _bytes(sizes: dict[str, int]) -> str:

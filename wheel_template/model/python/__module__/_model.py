@@ -30,6 +30,7 @@ class TensorSpec(NamedTuple):
 
 _INPUTS = tuple(TensorSpec(*fields[:4]) for fields in library.inputs)
 _OUTPUTS = tuple(TensorSpec(*fields[:4]) for fields in library.outputs)
+_STATES = tuple(TensorSpec(*fields[:4]) for fields in library.states)
 
 _POSITIONS = {
     **{identifier: index for index, (*_, identifier) in enumerate(library.inputs)},
@@ -44,8 +45,11 @@ _CASTS = {"b": "b", "i": "iufc", "u": "iufc", "f": "fc", "c": "c"}
 class Model:
     """The compiled model. One object may be called from many threads at the same time.
 
-    A pickle or copy has the same batch rules and runs at the level that was asked for: where none was, each machine
-    chooses its own. The code is not in the pickle, so the same version must be installed where it is loaded.
+    A model with `states` is different: each call changes the state of its object, so calls of one object at
+    the same time are refused, and each stream of data needs an object of its own.
+
+    A pickle or copy has the same state and batch rules and runs at the level that was asked for: where none was,
+    each machine chooses its own. The code is not in the pickle, so the same version must be installed where it is loaded.
 
     Args:
         level: CPU level to run, one of `levels`. The default is the level in the environment variable
@@ -57,6 +61,8 @@ class Model:
 
     inputs = _INPUTS
     outputs = _OUTPUTS
+    states = _STATES
+    """What every call changes and the next one reads; empty for most models."""
     batch_sizes = library.batch_sizes
     """Compiled batch sizes, ascending. Other numbers of rows are split into them."""
     lengths = library.lengths
@@ -71,11 +77,17 @@ class Model:
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in vars(self).items() if name != "_evaluator"}
-        return {**state, "_version": self.version, "_settings": self._evaluator.settings}
+        return {
+            **state,
+            "_version": self.version,
+            "_settings": self._evaluator.settings,
+            "_state": self._evaluator.state(),
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
         version, (strategy, rules) = state.pop("_version"), state.pop("_settings")
+        values = state.pop("_state", ())
         if version != self.version:
             raise ValueError(
                 f"{library.name}: the pickle is of version {version}, but {self.version} is installed"
@@ -85,6 +97,8 @@ class Model:
             self.set_batch_strategy(strategy)
         for rule in rules:
             self.set_batch_rule(rule)
+        if values:
+            self._evaluator.set_state(values)
         vars(self).update(state)
 
     def __call__(self, /, *args: ArrayLike, **kwargs: ArrayLike) -> Any:
@@ -117,6 +131,47 @@ class Model:
                 "pass arrays to the model itself: model(array)"
             )
         return self(*_bind((), inputs))
+
+    def reset(self) -> None:
+        """Puts the state back to what it is in a new object."""
+        self._evaluator.reset()
+
+    @property
+    def state(self) -> dict[str, NDArray[Any]]:
+        """A copy of the state: arrays by the names in `states`; empty for a model without state.
+
+        Set it to a dict with an array for every name, such as one that was read before.
+
+        Raises:
+            TypeError: A name is missing or unknown, or an array has the wrong element type.
+            ValueError: An array has the wrong shape.
+        """
+        return {spec.name: a for spec, a in zip(_STATES, self._evaluator.state(), strict=True)}
+
+    @state.setter
+    def state(self, values: Mapping[str, ArrayLike]) -> None:
+        if not hasattr(values, "items"):
+            raise TypeError(
+                f"{library.name}: the state is a dict of arrays by name, got {type(values).__name__}"
+            )
+        names = [spec.name for spec in _STATES]
+        for problem, wrong in (
+            ("lacks", [name for name in names if name not in values]),
+            ("has the unknown name", [name for name in values if name not in names]),
+        ):
+            if wrong:
+                raise TypeError(
+                    f"{library.name}: the state {problem} {wrong[0]!r}; "
+                    f"its names are: {', '.join(names) or 'none'}"
+                )
+        arrays = tuple(_as_array(values[spec.name], spec, "state") for spec in _STATES)
+        self._evaluator.set_state(arrays)
+
+    def copy(self) -> Model:
+        """Another object with the same level, batch rules and state."""
+        other = self.__class__.__new__(self.__class__)
+        other.__setstate__(self.__getstate__())
+        return other
 
     @property
     def level(self) -> str:
@@ -186,7 +241,7 @@ def _inputs(count: int) -> str:
     return "1 input" if count == 1 else f"{count} inputs"
 
 
-def _as_array(value: ArrayLike, spec: TensorSpec) -> NDArray[Any]:
+def _as_array(value: ArrayLike, spec: TensorSpec, kind: str = "input") -> NDArray[Any]:
     """An array unchanged; plain Python values as an array of the expected element type."""
     if isinstance(value, np.ndarray):
         return value
@@ -194,28 +249,28 @@ def _as_array(value: ArrayLike, spec: TensorSpec) -> NDArray[Any]:
         isinstance(row, np.ma.MaskedArray) for row in value
     ):
         raise TypeError(
-            f"{library.name}: input {spec.name!r} has masked arrays, whose masks would be ignored; "
+            f"{library.name}: {kind} {spec.name!r} has masked arrays, whose masks would be ignored; "
             "pass array.filled(VALUE), or array.data"
         )
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ValueError(f"{library.name}: input {spec.name!r}: {error}") from None
+        raise ValueError(f"{library.name}: {kind} {spec.name!r}: {error}") from None
     if hasattr(value, "dtype") or hasattr(value, "__array__") or array.dtype == spec.dtype:
         return array
-    return _from_python(array, spec)
+    return _from_python(array, spec, kind)
 
 
-def _from_python(array: NDArray[Any], spec: TensorSpec) -> NDArray[Any]:
+def _from_python(array: NDArray[Any], spec: TensorSpec, kind: str) -> NDArray[Any]:
     """Converts an array made from Python numbers, which have no element type that could be wrong."""
     if array.size and spec.dtype.kind not in _CASTS.get(array.dtype.kind, ""):
         raise TypeError(
-            f"{library.name}: input {spec.name!r}: expected {spec.dtype} values, "
+            f"{library.name}: {kind} {spec.name!r}: expected {spec.dtype} values, "
             f"got {type(array.ravel().tolist()[0]).__name__}"
         )
     converted = array.astype(spec.dtype)
     if spec.dtype.kind in "iu" and not np.array_equal(converted, array):
         raise ValueError(
-            f"{library.name}: input {spec.name!r}: a value is out of range for {spec.dtype}"
+            f"{library.name}: {kind} {spec.name!r}: a value is out of range for {spec.dtype}"
         )
     return converted

@@ -48,11 +48,13 @@ class Sample(NamedTuple):
     outputs: dict[str, Expected]
     length: int | None = None
     """If it is not the largest of `Model.lengths`."""
+    call: int | None = None
+    """Of a model with state: how many samples come before this one in a row; 0 is the first call."""
 
     @property
     def case(self) -> str:
-        """The name of its arrays in a file: `16`, `4x20`."""
-        return _case(self.rows, self.length)
+        """The name of its arrays in a file: `16`, `4x20`, `1@3`."""
+        return _case(self.rows, self.length, self.call)
 
     def first(self, rows: int) -> Sample:
         """The first rows alone; valid only if rows are independent."""
@@ -87,31 +89,38 @@ def load_tolerances() -> dict[str, Tolerance]:
 def load_samples(path: Path | None = None) -> list[Sample]:
     """Reads samples: those of shorter lengths, then the others by ascending number of rows.
 
+    Those of a model with state are in the order of calls.
+
     Args:
         path: An `.npz` file with whole inputs `in/NAME`, of which the first rows serve for fewer,
-            and outputs `out/CASE/NAME`; by default the sample in this package, which has inputs
-            only if they are not random, and then perhaps fewer rows.
+            and outputs `out/CASE/NAME`, of a model with state inputs `in@CALL/NAME`; by default the
+            sample in this package, which has inputs only if they are not random, and then perhaps fewer
+            rows.
     """
     verification = load_manifest()["verification"]
     recorded: list[int] = verification["rows"]
     cases = [(rows, n) for n in verification["lengths"] for rows in verification["length_rows"]]
+    calls = [None] if verification["calls"] is None else range(verification["calls"])
     with np.load(path or _PACKAGE / "_reference.npz") as file:
-        if path is None and not any(name.startswith("in/") for name in file):
-            inputs = make_inputs(recorded[-1])
-        else:
-            inputs = {s.name: _to_model(s, file[f"in/{s.name}"]) for s in Model.inputs}
+        random = path is None and not any(name.startswith("in") for name in file)
+        inputs = [
+            make_inputs(recorded[-1], call or 0) if random else _read_inputs(file, call)
+            for call in calls
+        ]
         return [
             Sample(
                 rows,
-                {spec.name: _part(inputs[spec.name], spec, rows, length) for spec in Model.inputs},
+                {spec.name: _part(given[spec.name], spec, rows, length) for spec in Model.inputs},
                 {
-                    spec.name: _read_output(file, _case(rows, length), spec.name)
+                    spec.name: _read_output(file, _case(rows, length, call), spec.name)
                     for spec in Model.outputs
                 },
                 length,
+                call,
             )
             for rows, length in [*cases, *((rows, None) for rows in recorded)]
-            if _has_rows(inputs, rows)
+            for call, given in zip(calls, inputs, strict=True)
+            if _has_rows(given, rows)
         ]
 
 
@@ -121,19 +130,24 @@ def _has_rows(inputs: Arrays, rows: int) -> bool:
     )
 
 
-def make_inputs(rows: int) -> Arrays:
+def make_inputs(rows: int, call: int = 0) -> Arrays:
     """The inputs that TensorFlow's results are for."""
     verification = load_manifest()["verification"]
     return {
         spec.name: _random(
             spec,
             rows,
-            verification["seed"],
+            verification["seed"] + call,
             verification["ranges"].get(spec.name),
             verification["masks"].get(spec.name, []),
         )
         for spec in Model.inputs
     }
+
+
+def _read_inputs(file: Mapping[str, NDArray[Any]], call: int | None) -> Arrays:
+    place = "in" if call is None else f"in@{call}"
+    return {spec.name: _to_model(spec, file[f"{place}/{spec.name}"]) for spec in Model.inputs}
 
 
 def _random(
@@ -189,7 +203,9 @@ def from_model(spec: TensorSpec, array: NDArray[Any]) -> NDArray[Any]:
     return bits.view(np.float32)
 
 
-def _case(rows: int, length: int | None) -> str:
+def _case(rows: int, length: int | None, call: int | None) -> str:
+    if call is not None:
+        return f"{rows}@{call}"
     return str(rows) if length is None else f"{rows}x{length}"
 
 

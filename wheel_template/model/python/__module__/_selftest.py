@@ -25,6 +25,8 @@ class Comparison(NamedTuple):
     """Rows, and the batch sizes that they were split into."""
     length: int | None
     """Of the inputs, if it is not the largest of `Model.lengths`."""
+    call: int | None
+    """How many calls of a model with state came before."""
     output: str
     absolute: float
     """Largest absolute difference."""
@@ -84,6 +86,8 @@ def _cases(samples: Sequence[Sample]) -> Iterator[tuple[Sample, str | None]]:
 def _compare(model: Model, sample: Sample, rule: str | None) -> Iterator[Comparison]:
     if rule is not None:
         model.set_batch_rule(rule)
+    if sample.call == 0:
+        model.reset()
     tolerances = load_tolerances()
     result = model.predict(sample.inputs)
     results = {Model.outputs[0].name: result} if len(Model.outputs) == 1 else result
@@ -96,6 +100,7 @@ def _compare(model: Model, sample: Sample, rule: str | None) -> Iterator[Compari
             rows=sample.rows,
             rule=model.batch_rule(sample.rows),
             length=sample.length,
+            call=sample.call,
             output=name,
             absolute=difference,
             relative=difference / expected.largest if expected.largest else difference,
@@ -142,10 +147,11 @@ def _table(comparisons: Sequence[Comparison], skipped: Mapping[str, str]) -> Ite
 def _cells(item: Comparison) -> tuple[str, ...]:
     numbers = (f"{number:.2e}" for number in (item.absolute, item.relative, item.limit))
     length = "" if item.length is None else f" x {item.length}"
+    call = "" if item.call is None else f" (call {item.call + 1})"
     return (
         item.level,
         _shorten(item.rule) + length,
-        item.output,
+        item.output + call,
         *numbers,
         "" if item.passed else "FAILED",
     )

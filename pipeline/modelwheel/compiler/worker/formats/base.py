@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import tensorflow as tf
@@ -27,6 +27,20 @@ class Fetch:
 
 
 @dataclass(frozen=True)
+class StateVariable:
+    """A variable that calls read and write: part of the state of the compiled model."""
+
+    name: str
+    """As the model's author named it; unique in the graph."""
+    node: str
+    """Its VarHandleOp, which has its type and shape."""
+    value: np.ndarray[Any, Any]
+    """What it holds before the first call; zeros where a model does not say."""
+    written: bool = True
+    """Whether calls write it."""
+
+
+@dataclass(frozen=True)
 class SignatureGraph:
     """A signature as a graph with constants for its variables, made for static shapes."""
 
@@ -36,6 +50,8 @@ class SignatureGraph:
     """Placeholder nodes by the names of the inputs, in the order of the interface."""
     fetches: Mapping[str, Fetch]
     """By the names of the outputs, in the order of the interface."""
+    state: tuple[StateVariable, ...] = ()
+    """The variables that are no constants because calls write them, sorted by name."""
 
 
 class LoadedModel(Protocol):
@@ -58,3 +74,11 @@ class LoadedModel(Protocol):
         Raises:
             UnsupportedModelError: It cannot be made.
         """
+
+
+@runtime_checkable
+class StatefulModel(LoadedModel, Protocol):
+    """A `LoadedModel` whose calls may change its variables."""
+
+    def snapshot(self) -> Callable[[], None]:
+        """A function that puts the variables back to what they hold now."""

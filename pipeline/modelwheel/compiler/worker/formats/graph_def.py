@@ -5,7 +5,7 @@ They are brought into the form of a SavedModel of TensorFlow 1 with one signatur
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +27,7 @@ from ..graph_tensors import set_shape
 from ..graph_variables import read_values, replace_references, resources
 from ..inspect_meta_graph import inspect_message
 from ..kernels import type_name
+from ..state import snapshot
 from .base import Arrays, Fetch, SignatureGraph, StaticShapes
 from .saved_model import replace_variables
 
@@ -121,11 +122,17 @@ class LoadedGraph:
         """See `LoadedModel`."""
         function = self._function(shapes)
         outputs = zip(self.info.outputs, function.outputs, strict=True)
+        graph_def, state = replace_variables(function)
         return SignatureGraph(
-            replace_variables(function),
+            graph_def,
             {name: t.op.name for name, t in zip(shapes, function.inputs, strict=False)},
             {tensor.name: Fetch(t.name, t.dtype) for tensor, t in outputs},
+            state,
         )
+
+    def snapshot(self) -> Callable[[], None]:
+        """See `StatefulModel`."""
+        return snapshot(self._variables.values())
 
     @cached_property
     def _evaluated(self) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ from ..inlining import inline_tf1_control_flow
 from ..inspect_meta_graph import inspect_message
 from ..meta_graph import parse_saved_model, read_signatures, select_graph
 from ..roots import has_objects
+from ..state import captured_variables, keep_variables, snapshot, written_resources
 from ..variables import check_variables
-from .base import Arrays, Fetch, SignatureGraph, StaticShapes
+from .base import Arrays, Fetch, SignatureGraph, StateVariable, StaticShapes
 
 # Without this, disable_lower_using_switch_merge overlooks them, and freezing lowers a switch with
 # more than two branches to nodes that XLA refuses.
@@ -65,15 +66,21 @@ class LoadedSignature:
         results = self._call({name: tf.constant(values) for name, values in inputs.items()})
         return {name: results[name].numpy() for name in self.output_names}
 
+    def snapshot(self) -> Callable[[], None]:
+        """See `StatefulModel`."""
+        return snapshot(self.function.graph.variables)
+
     def graph(self, shapes: StaticShapes) -> SignatureGraph:
         """See `LoadedModel`."""
         names, function = self._input_function(shapes)
         nodes = {name: t.op.name for name, t in zip(names, function.inputs, strict=False)}
         outputs = zip(self.output_names, function.outputs, strict=True)
+        graph_def, state = replace_variables(function)
         return SignatureGraph(
-            replace_variables(function),
+            graph_def,
             {name: nodes[name] for name in shapes},  # in function.inputs, captured ones follow
             {name: Fetch(tensor.name, tensor.dtype) for name, tensor in outputs},
+            state,
         )
 
     def _call(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -145,38 +152,43 @@ def _load_objects(directory: Path, saved_model: Any) -> Any:
     return loader.get(0)
 
 
-def replace_variables(function: Any) -> Any:
-    """The function's graph, calls inlined, with constants for variables.
+def replace_variables(function: Any) -> tuple[Any, tuple[StateVariable, ...]]:
+    """The function's graph, calls inlined, with constants for all variables that it does not write.
 
     These are the steps of convert_variables_to_constants_v2
     (tensorflow/python/framework/convert_to_constants.py) without the last one, which would convert
     the graph to a function again and copy all weights several times.
     """
-    graph_def = _converted(function, lower_control_flow=False)
+    graph_def, state = _converted(function, lower_control_flow=False)
     if inline_tf1_control_flow(graph_def):
         # tfcompile converts control flow of TensorFlow 1 in the graph itself, not in the functions
         # of an If or a While: these become control flow of TensorFlow 1 too.
-        graph_def = _converted(function, lower_control_flow=True)
+        graph_def, state = _converted(function, lower_control_flow=True)
         inline_tf1_control_flow(graph_def)
-    return graph_def
+    return graph_def, state
 
 
-def _converted(function: Any, *, lower_control_flow: bool) -> Any:
+def _converted(function: Any, *, lower_control_flow: bool) -> tuple[Any, tuple[StateVariable, ...]]:
     try:
         # Private, but the version of TensorFlow is pinned. Its docstring calls aggressive inlining
-        # unsafe where functions have state, which freeze_graph still has to find.
+        # unsafe where functions have state.
         data = convert_to_constants._FunctionConverterDataInEager(
             func=function,
             lower_control_flow=lower_control_flow,
             aggressive_inlining=lower_control_flow,
         )
-        return convert_to_constants._replace_variables_by_constants(converter_data=data)[0]
+        written = written_resources(data.graph_def, [tensor.name for tensor in function.outputs])
+        kept = captured_variables(function, written)
+        for node in kept:
+            del data.tensor_data[node]
+        graph_def = convert_to_constants._replace_variables_by_constants(converter_data=data)[0]
     except ValueError as error:
         if "2GB" not in str(error):
             raise
         raise UnsupportedModelError(
             "the weights exceed 2 GB, more than a TensorFlow graph holds as constants"
         ) from error
+    return graph_def, keep_variables(graph_def, kept)
 
 
 def _explain(error: Exception) -> str | None:
