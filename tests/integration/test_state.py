@@ -1,0 +1,119 @@
+"""Models whose calls write variables, from TensorFlow to the installed wheel: state in each object."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.laboratory import SHARED_MODELS, run_script
+from tests.support.wheels import LOWEST, unpack
+
+pytestmark = pytest.mark.slow
+
+_SPEC = """\
+model: {{name: {name}, version: "1.0.0"}}
+source: {{directory: {directory}}}
+targets: [{level}]
+keep_state: true
+"""
+
+_SIZES = {"places": "compilation: {batch_sizes: [1, 3]}\n"}
+_DTLN = SHARED_MODELS / "dtln"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """The outcome of building all models, by name; their packages can be imported."""
+    work = tmp_path_factory.mktemp("state")
+    run_script("stateful", work)
+    models = {"places": work / "places", "stream": work / "stream"}
+    if _DTLN.is_dir():
+        models["dtln"] = _DTLN / "saved_model"
+    for name, directory in models.items():
+        text = _SPEC.format(name=name, directory=directory, level=LOWEST) + _SIZES.get(name, "")
+        (work / f"{name}.yaml").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "modelwheel", "build", "--json", "--out", str(work / "dist")]
+    command += [str(work / f"{name}.yaml") for name in models]
+    environment = {**os.environ, "MODELWHEEL_CACHE_DIR": str(work / "cache")}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
+    outcome = {entry["model"].removesuffix("-1.0.0"): entry for entry in json.loads(done.stdout)}
+    for entry in outcome.values():
+        if entry["wheel"]:
+            unpack(Path(entry["wheel"]), work / "packages")
+    sys.path.append(str(work / "packages"))
+    yield outcome
+    sys.path.remove(str(work / "packages"))
+
+
+@pytest.mark.parametrize("name", ["places", "stream"])
+def test_six_calls_in_a_row_are_as_in_tensorflow(built: dict[str, Any], name: str) -> None:
+    report = built[name]["report"]
+    assert report["passed"]
+    calls = {comparison["call"] for comparison in report["comparisons"]}
+    assert calls == set(range(6))
+
+
+def test_every_written_variable_is_state_and_no_other(built: dict[str, Any]) -> None:
+    assert built["places"]["wheel"]
+    model = __import__("model_places").Model()
+    before = model.state
+    # Also the one that no output depends on; the weights are constants.
+    assert {name: array.shape for name, array in before.items() if array.shape} == {
+        name: before[name].shape for name in before if before[name].ndim
+    }
+    assert sorted(array.shape for array in before.values()) == [
+        (), (), (), (2,), (2,), (2,), (4,), (5, 4),
+    ]  # fmt: skip
+    model(np.ones((3, 4), np.float32))
+    assert all(not np.array_equal(before[name], array) for name, array in model.state.items())
+    with pytest.raises(
+        ValueError, match="only its compiled batch sizes, not 2 rows: it keeps state"
+    ):
+        model(np.ones((2, 4), np.float32))
+
+
+def test_variables_of_one_name_are_told_apart(built: dict[str, Any]) -> None:
+    assert built["stream"]["wheel"]
+    model = __import__("model_stream").Model()
+    assert list(model.state) == ["cell/Variable", "cell/Variable_2"]
+    frames = np.random.default_rng(1).normal(size=(4, 1, 6, 3)).astype(np.float32)
+    whole = [model(frame) for frame in frames]
+    model.reset()
+    model(frames[0])
+    other = model.copy()
+    other.state = dict(model.state)
+    assert other(frames[1]).tobytes() == whole[1].tobytes() == model(frames[1]).tobytes()
+
+
+@pytest.mark.skipif(not _DTLN.is_dir(), reason=f"{_DTLN} is absent")
+def test_a_published_stream_gives_its_recorded_outputs(built: dict[str, Any]) -> None:
+    assert built["dtln"]["report"]["passed"]
+    model = __import__("model_dtln").Model()
+    with np.load(_DTLN / "io.npz") as arrays:
+        given, expected = arrays["stream/in"], arrays["stream/out"]
+    found = np.stack([model(frame) for frame in given])
+    assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+def test_the_tests_in_the_source_pass_on_a_stateful_wheel(
+    built: dict[str, Any], tmp_path: Path
+) -> None:
+    """Those of state and of all other calls, which travel with every source distribution."""
+    assert built["places"]["wheel"]
+    template = Path(__file__).parents[2] / "wheel_template/model/tests"
+    for name in ("test_model.py", "test_state.py"):
+        (tmp_path / name).write_bytes((template / name).read_bytes())
+    conftest = (template / "conftest.py.in").read_text(encoding="utf-8")
+    (tmp_path / "conftest.py").write_text(conftest.replace("{{ module }}", "model_places"))
+    environment = {**os.environ, "PYTHONPATH": sys.path[-1]}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
