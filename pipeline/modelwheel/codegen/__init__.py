@@ -10,7 +10,7 @@ from .constants import Constants, collect
 from .cost import estimate_cost
 from .sources import CompiledVariant, ModelTables, level_source, random_states, tables_source
 
-EMITTER_VERSION = 4
+EMITTER_VERSION = 5
 """Increased when the same program is written differently; part of every wheel's key in the store."""
 
 __all__ = [
