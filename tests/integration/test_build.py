@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import zipfile
 from email.parser import BytesParser
@@ -80,7 +81,11 @@ def test_check_tells_the_same_before_anything_is_compiled(
     text, mlp = modelwheel("check", "--json", *specs, code=code).json["models"]
     assert {finding["code"] for finding in text["findings"]} >= {"string-tensor"}
     assert [f for f in mlp["findings"] if f["severity"] == "error"] == []
-    shown = modelwheel("check", *specs, code=code).out
+    plain = modelwheel("check", *specs, code=code).out
+    assert "refused text: input " in plain
+    assert re.search(r"^ok mlp: \d+ kinds of operation, all compiled$", plain, re.MULTILINE)
+    assert "MatMul" not in plain
+    shown = modelwheel("check", "--ops", *specs, code=code).out
     for words in ("x    │ float32 │ [batch, 4]", "│ MatMul", "removed by freezing", "error: "):
         assert words in shown
 

@@ -25,7 +25,7 @@ def test_what_it_writes_is_a_sound_spec(
     path = tmp_path / "specs" / "my-model.yaml"
     said = new(modelwheel, models / name, path.parent)
     assert said == f"wrote {path}; next: modelwheel check {path}\n"
-    assert modelwheel("check", path).out.startswith("my-model-1.0.0\n")
+    assert "ok my-model: " in modelwheel("check", path).out.splitlines()[-1]
     # Other tests may have done more with the same model, but never under this name.
     assert {"inspect", "wheel"} & set(modelwheel.missing(path)) == {"wheel"}
 

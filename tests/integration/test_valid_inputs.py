@@ -15,6 +15,7 @@ import pytest
 
 from modelwheel.compiler.inspection import Inspection, Mask
 from modelwheel.compiler.jobs import InspectRequest, ReferenceRequest
+from modelwheel.compiler.readings import GraphDefReading
 from modelwheel.errors import UnsupportedModelError
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import Laboratory, run_script
@@ -101,6 +102,15 @@ def refer(laboratory: Laboratory, tables: Path, key: str, **fields: Any) -> dict
 def test_valid_values_follow_from_the_graph(inspected: Inspection) -> None:
     found = {s.key: str(s.inputs[0].valid) for s in inspected.signatures}
     assert found == VALID
+
+
+def test_valid_values_of_a_frozen_graph(laboratory: Laboratory, tables: Path) -> None:
+    feeds, fetches = {"tokens": "tokens:0"}, {"rows": "rows:0"}
+    reading = GraphDefReading(file="graph.pb", feeds=feeds, fetches=fetches)
+    request = InspectRequest(reading=reading)
+    out = laboratory.run(request.job(tables, laboratory.new_directory()))
+    (signature,) = Inspection.load(out / "inspection.json").signatures
+    assert str(signature.inputs[0].valid) == "2 <= x < 19 (GatherV2 in 'rows')"
 
 
 def test_random_rows_hold_masked_values(laboratory: Laboratory, tables: Path) -> None:

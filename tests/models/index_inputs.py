@@ -26,9 +26,13 @@ class Tables(tf.Module):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        values = np.random.default_rng(7).standard_normal((50, 4)).astype("f4")
-        self.variable = tf.Variable(values[:40])
-        self.constant = tf.constant(values[:10])
+        self.variable = tf.Variable(self.make(40))
+        self.constant = tf.constant(self.make(10))
+
+    @staticmethod
+    def make(rows: int) -> Any:
+        """Rows of four weights."""
+        return np.random.default_rng(rows).standard_normal((rows, 4)).astype(np.float32)
 
     def cases(self) -> dict[str, tuple[tf.TensorSpec, Callable[[Any], Any]]]:
         """The input and the function of each signature."""
@@ -112,5 +116,14 @@ def save(directory: Path) -> None:
     tf.saved_model.save(tables, str(directory), signatures=signatures)
 
 
+def save_graph(path: Path) -> None:
+    """Saves a frozen graph whose tokens, fed as floats, are cast to indices."""
+    with tf.Graph().as_default() as graph:
+        tokens = tf.compat.v1.placeholder(tf.float32, [None, 6], name="tokens")
+        tf.gather(Tables.make(17), tf.cast(tokens, tf.int32) - 2, name="rows")
+    path.write_bytes(graph.as_graph_def().SerializeToString())
+
+
 if __name__ == "__main__":
     save(Path(sys.argv[1]))
+    save_graph(Path(sys.argv[1], "graph.pb"))

@@ -30,7 +30,6 @@ class _Holder(tf.Module):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self.count = tf.Variable(0.0)
         self.weights = tf.Variable(_weights(4, 3))
         keys = tf.constant([1, 2], tf.int32)
         values = tf.constant([0.5, 1.5])
@@ -61,9 +60,10 @@ def _assert_small(x: Any) -> Any:
     return x * 2.0
 
 
-def _count_calls(x: Any) -> Any:
-    _HOLDER.count.assign_add(tf.reduce_sum(x))
-    return x + _HOLDER.count
+def _queue(x: Any) -> Any:
+    handle = tf.raw_ops.FIFOQueueV2(component_types=[tf.float32], shapes=[[4]])
+    tf.raw_ops.QueueEnqueueV2(handle=handle, components=[x[0]])
+    return x + tf.raw_ops.QueueDequeueV2(handle=handle, component_types=[tf.float32])[0]
 
 
 def _python(x: Any) -> Any:
@@ -91,8 +91,6 @@ CASES: dict[str, tuple[list[tf.TensorSpec], Callable[..., Any]]] = {
     ),
     "sparse": ([_ROWS], lambda x: tf.sparse.sparse_dense_matmul(tf.sparse.from_dense(x), _weights(4, 3))),
     "unsupported_op": ([_ROWS], tf.math.special.bessel_j0),
-    "unsupported_type": ([_TOKENS], lambda x: tf.cast(tf.image.adjust_hue(
-        tf.reshape(tf.cast(x, tf.float16), [-1, 2, 2, 1]) * tf.ones([3], tf.float16), 0.1), tf.float32)),
     "type": ([_ROWS], lambda x: tf.quantization.quantize(x, -1.0, 1.0, tf.qint8).output),
     "where": ([_FIXED], lambda x: tf.where(x > 0)),
     "boolean_mask": ([_FIXED], lambda x: tf.boolean_mask(x, x > 0)),
@@ -117,10 +115,9 @@ CASES: dict[str, tuple[list[tf.TensorSpec], Callable[..., Any]]] = {
     "gather": ([_TOKENS], lambda x: tf.gather(_HOLDER.weights, x)),
     "assertion": ([_ROWS], _assert_small),
     "not_a_number": ([_ROWS], lambda x: tf.debugging.check_numerics(tf.math.log(x), "log")),
-    "infinite": ([_ROWS], tf.math.log),
     "one_row_only": ([_ROWS], lambda x: tf.reshape(x, [2, 2]) @ _weights(2, 3)),
     "random": ([_ROWS], lambda x: x + tf.random.normal([4])),
-    "state": ([_ROWS], _count_calls),
+    "queue": ([_ROWS], _queue),
     "hash_table": ([_TOKENS], _HOLDER.table.lookup),
     "python": ([_ROWS], _python),
     "print": ([_ROWS], _print),
@@ -160,7 +157,15 @@ def _save_others(directory: Path) -> None:
     """What TensorFlow does not save: models without signature, of other tags, and damaged ones."""
     tf.saved_model.save(tf.Module(), str(directory / "no_signature"))
     path = directory / "free_axes" / "saved_model.pb"
-    for name in ("wrong_tags", "custom_op", "damaged", "huge", "text_form", "sparse_input"):
+    for name in (
+        "wrong_tags",
+        "custom_op",
+        "damaged",
+        "huge",
+        "text_form",
+        "sparse_input",
+        "unknown_signature",
+    ):
         (directory / name).mkdir()
         message = saved_model_pb2.SavedModel.FromString(
             (directory / "unsupported_op" / "saved_model.pb").read_bytes()

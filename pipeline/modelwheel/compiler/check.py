@@ -105,6 +105,7 @@ def check_signature(inspection: Inspection, expected: Expected) -> list[Finding]
         *_note_valid_values(signature, expected),
         *judge(inspection, signature.key, expected.limits, keep_state=expected.keep_state),
         *_check_ops(inspection.ops, signature.key),
+        *_check_constants(inspection, signature.key),
         *_check_assets(inspection),
     ]
     order = ("error", "warning", "note")
@@ -379,6 +380,28 @@ def _check_ops(every: Sequence[OpUse], key: str) -> Iterator[Finding]:
             message = f"XLA has no {where([use], key)}{types}"
             yield Finding("error", "unsupported-op", message, fix_for(use.op))
     yield from _check_kinds(uses, key)
+
+
+def _check_constants(inspection: Inspection, key: str) -> Iterator[Finding]:
+    cost = inspection.costs.get(key)
+    for needed in cost.constants if cost is not None else ():
+        if not needed.certain:
+            yield Finding(
+                "warning",
+                "not-constant",
+                f"{needed.argument} of {needed.op} in {needed.layer!r} depends on the values of inputs, "
+                "but compiled shapes are fixed",
+                "keep the largest shape and a mask; create a TensorArray with its largest size and "
+                "dynamic_size=False",
+            )
+            continue
+        yield Finding(
+            "error",
+            "not-constant",
+            f"XLA must know {needed.argument} of {needed.op} in {needed.layer!r} when it compiles, but "
+            "it depends on the values of inputs",
+            "make it a constant of the model, or compute with the largest and mask the rest",
+        )
 
 
 def _check_kinds(uses: Sequence[OpUse], key: str) -> Iterator[Finding]:

@@ -78,6 +78,14 @@ class SignatureInfo(JsonRecord):
     ordered: bool = False
     """Whether a file of the model gives inputs and outputs an order of its own."""
 
+    def with_valid_values(self, other: SignatureInfo) -> SignatureInfo:
+        """The same signature with the valid values that another one has for its inputs."""
+        valid = {tensor.name: tensor.valid for tensor in other.inputs}
+        inputs = tuple(
+            tensor.model_copy(update={"valid": valid.get(tensor.name)}) for tensor in self.inputs
+        )
+        return self.model_copy(update={"inputs": inputs})
+
 
 class SignatureUse(JsonRecord):
     """How one signature uses an operation."""
@@ -130,6 +138,17 @@ class EndlessLoop(JsonRecord):
     """None if it was not found out."""
 
 
+class NeededConstant(JsonRecord):
+    """An argument of an operation that XLA must know when it compiles, but that inputs decide."""
+
+    op: str
+    argument: str
+    """What it is: `the shape`."""
+    layer: str
+    certain: bool = True
+    """Whether it depends on the inputs for sure."""
+
+
 class Cost(JsonRecord):
     """What running a signature, or loading the model, asks for."""
 
@@ -141,6 +160,8 @@ class Cost(JsonRecord):
     """The function at the end of the longest chain of calls."""
     largest: LargeTensor | None = None
     loops: tuple[EndlessLoop, ...] = ()
+    """The first few."""
+    constants: tuple[NeededConstant, ...] = ()
     """The first few."""
 
 

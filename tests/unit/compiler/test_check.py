@@ -467,3 +467,39 @@ def test_an_axis_that_the_model_fixes_has_one_length() -> None:
 def test_pads_are_values_of_the_type(dtype: str, pad: float, fits: bool) -> None:
     found = _errors([tensor(name="x", dtype=dtype, shape=[None, 8])], pads={"x": pad})
     assert [finding.code for finding in found] == ([] if fits else ["pad"])
+
+
+@pytest.mark.parametrize(
+    ("needed", "severity", "words"),
+    [
+        (
+            {"op": "Reshape", "argument": "the shape", "layer": "head"},
+            "error",
+            "XLA must know the shape of Reshape in 'head' when it compiles, but it depends on",
+        ),
+        (
+            {"op": "Where", "argument": "the shape of the result", "layer": "a", "certain": False},
+            "warning",
+            "the shape of the result of Where in 'a' depends on the values of inputs",
+        ),
+    ],
+)
+def test_what_xla_must_know_when_it_compiles(
+    needed: dict[str, Any], severity: str, words: str
+) -> None:
+    found = inspect_model(
+        costs={"serving_default": {"nodes": 1, "depth": 0, "constants": [needed]}}
+    )
+    (finding,) = check_signature(found, Expected())
+    assert (finding.severity, finding.code) == (severity, "not-constant")
+    assert finding.message.startswith(words)
+
+
+def test_valid_values_are_noted_and_ranges_beyond_them_warned_about() -> None:
+    valid = {"low": 0, "high": 10, "op": "GatherV2", "layer": "words"}
+    found = inspect_model(inputs=[tensor(dtype="int32", valid=valid)])
+    (note,) = check_signature(found, Expected())
+    assert str(note) == "input 'x' takes 0 <= x < 10 (GatherV2 in 'words')"
+    (warning,) = check_signature(found, Expected(ranges={"x": (0, 11)}))
+    assert (warning.severity, warning.field) == ("warning", ("verify", "ranges", "x"))
+    assert check_signature(found, Expected(ranges={"x": (2, 9)})) == []

@@ -19,6 +19,10 @@ _OUTSIDE = re.compile(
     r"\w+(?P<place>\[[\d, ]*\]|\(\d+\)) = \[?(?P<value>-?\d+)\]? (is not in|is out of range) "
     r"\[(?P<low>-?\d+), (?P<high>-?\d+)\)"
 )
+_OF_SHAPES = re.compile(
+    r"requested shape|[Ii]ncompatible shapes|Matrix size|[Dd]imensions? |No OpKernel"
+)
+_SHAPE_FIX = "correct the model, or set compilation.batch_sizes or inputs in the spec to shapes that it takes"
 
 
 def explain_failure(
@@ -56,7 +60,8 @@ def explain_failure(
                 )
     shown = ", ".join(_describe(tensor, inputs) for tensor in tensors)
     given = f" (it was given {shown})" if shown else ""
-    return f"TensorFlow fails{place}: {cause}{given}; {_fix('INPUT', None, sampled=sampled)}"
+    fix = _SHAPE_FIX if _OF_SHAPES.search(cause) else _fix("INPUT", None, sampled=sampled)
+    return f"TensorFlow fails{place}: {cause}{given}; {fix}"
 
 
 def _find_outside(tensor: TensorInfo, inputs: Arrays) -> tuple[str, list[int]] | None:

@@ -96,7 +96,12 @@ def _found(library: Library, sizes: Sizes, reach: Reach) -> Found:
 def _cost(library: Library, reach: Reach, found: Found) -> Cost:
     nodes, depth, deepest = library.inlined(reach)
     return Cost(
-        nodes=nodes, depth=depth, deepest=deepest, largest=found.largest, loops=tuple(found.loops)
+        nodes=nodes,
+        depth=depth,
+        deepest=deepest,
+        largest=found.largest,
+        loops=tuple(found.loops),
+        constants=tuple(found.constants.values()),
     )
 
 

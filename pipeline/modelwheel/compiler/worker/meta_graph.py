@@ -41,7 +41,7 @@ def parse_saved_model(directory: Path) -> Any:
         raise UnsupportedModelError(f"{only} in this directory; {hint}")
     if path.stat().st_size > _MAX_BYTES:
         raise UnsupportedModelError(
-            f"saved_model.pb exceeds {_MAX_BYTES >> 30} GiB, more than TensorFlow parses; "
+            f"saved_model.pb exceeds {(_MAX_BYTES + 1) >> 30} GiB, more than TensorFlow parses; "
             "save large constants as variables"
         )
     try:

@@ -14,8 +14,9 @@ from tensorflow.python.framework import op_def_registry
 
 from ...errors import UnsupportedModelError
 from ...limits import MAX_CALL_DEPTH
-from ..inspection import EndlessLoop, LargeTensor
+from ..inspection import EndlessLoop, LargeTensor, NeededConstant
 from .bodies import Body, Library, Reach
+from .constants import SHAPE_ONLY, find_needed_constant
 from .demands import Demands, find_demands, join_demands
 from .effects import effect_of
 from .graphs import GRAPH, node_name
@@ -60,6 +61,8 @@ class Found:
     largest: LargeTensor | None = None
     loops: list[EndlessLoop] = field(default_factory=list)
     demands: Demands = field(default_factory=dict)
+    constants: dict[str, NeededConstant] = field(default_factory=dict)
+    """What XLA must know when it compiles, by node."""
 
     def size(self, body: Body, number: int, elements: int) -> None:
         if self.largest is None or elements > self.largest.elements:
@@ -71,12 +74,18 @@ class Found:
         if (turns is None or turns > _TURNS_KEPT) and len(self.loops) < _LOOPS_KEPT:
             self.loops.append(EndlessLoop(node=node, function=function, turns=turns))
 
+    def need_constants(self, node: Any, inputs: Sequence[Tensor]) -> None:
+        needed = find_needed_constant(node, inputs)
+        if needed is not None and len(self.constants) < _LOOPS_KEPT:
+            self.constants.setdefault(node.name, needed)
+
     def add(self, other: Found, turns: int = 1) -> None:
         """Takes over what a called function met; in a loop of known turns, its loops turn as often."""
         largest = other.largest
         if largest and (self.largest is None or largest.elements > self.largest.elements):
             self.largest = largest
         join_demands(self.demands, other.demands)
+        self.constants |= other.constants
         for loop in other.loops:
             self.loop(loop.node, loop.function, loop.turns and loop.turns * turns)
 
@@ -164,14 +173,20 @@ class Sizes:
         """The outputs with their origins; what the node demands of the inputs is added."""
         name = body.names[number]
         if body.name == GRAPH and name in self._feeds:
-            return (replace(outputs[0], origins=(Origin(name),)), *outputs[1:])
-        if not any(tensor.origins for tensor in inputs):
+            return (replace(outputs[0], origins=(Origin(name),), data=True), *outputs[1:])
+        if not any(tensor.data for tensor in inputs):
             return outputs
-        join_demands(found.demands, find_demands(body.nodes[number], name, inputs))
+        found.need_constants(body.nodes[number], inputs)
+        if any(tensor.origins for tensor in inputs):
+            join_demands(found.demands, find_demands(body.nodes[number], name, inputs))
         if body.calls[number]:
             return outputs
+        data = body.ops[number] not in SHAPE_ONLY
         origins = carry(body.nodes[number], inputs, len(outputs))
-        return tuple(replace(t, origins=o) for t, o in zip(outputs, origins, strict=False))
+        return tuple(
+            t if t.data == data and t.origins == o else replace(t, origins=o, data=data)
+            for t, o in zip(outputs, origins, strict=False)
+        )
 
     def _read(
         self,
@@ -367,7 +382,8 @@ def _join(one: Tensor, other: Tensor) -> Tensor:
     handle = one.handle if one.handle == other.handle else None
     value = one.value if one.shape == shape and one.value == other.value else None
     origins = unite((one.origins, other.origins))
-    return Tensor(shape, value, one.dynamic or other.dynamic, handle, origins)
+    data = one.data or other.data
+    return Tensor(shape, value, one.dynamic or other.dynamic, handle, origins, data)
 
 
 def _declared(node: Any) -> Tensor:

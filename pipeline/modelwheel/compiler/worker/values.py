@@ -59,6 +59,8 @@ class Tensor:
     """The shape of the variable that it refers to."""
     origins: tuple[Origin, ...] = ()
     """The inputs whose values it holds."""
+    data: bool = False
+    """Whether its elements depend on elements of the inputs, not only on their shapes."""
 
     @property
     def elements(self) -> int:

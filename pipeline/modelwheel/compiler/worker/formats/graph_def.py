@@ -78,7 +78,8 @@ def inspect(model: Path, reading: GraphDefReading) -> Inspection:
             set_shape(infos[port.name].tensor_shape, port.shape)
     found = inspect_message(saved_model, _large_tensors(read))
     # A Config orders inputs and outputs, a message does not.
-    return found.model_copy(update={"signatures": (read.info,), "graph_bytes": read.file_bytes})
+    info = read.info.with_valid_values(found.signatures[0])
+    return found.model_copy(update={"signatures": (info,), "graph_bytes": read.file_bytes})
 
 
 def _large_tensors(read: _Model) -> list[LargeTensor]:

@@ -28,6 +28,7 @@ from .onnx_file import (
 )
 from .onnx_rewrites.graphs import describe, subgraphs
 from .onnx_rewrites.support import DEPENDS_ON_VALUES, UNSUPPORTED
+from .onnx_values import with_valid_values
 
 _NAMES_KEPT = 8
 _LIMIT = 10**18
@@ -51,7 +52,7 @@ def inspect_file(model: Path, reading: OnnxReading) -> Inspection:
     return Inspection(
         written_by=one_line(producer) or "unknown",
         tags=(),
-        signatures=(signature,),
+        signatures=(with_valid_values(signature, parsed.graph),),
         ops=tuple(_tabulate(parsed, graphs, functions, reading)),
         assets=(),
         graph_bytes=parsed.ByteSize(),
