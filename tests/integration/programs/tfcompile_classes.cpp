@@ -26,6 +26,9 @@
 #include "tfaot-model-tf-splits/tf_splits_bs1.h"
 #include "tfaot-model-tf-top-k/tf_top_k_bs1.h"
 #include "tfaot-model-tf-variable-readonly/tf_variable_readonly_bs1.h"
+#include "tfaot-model-tf-variable-sequential-updates/tf_variable_sequential_updates_bs1.h"
+#include "tfaot-model-tf-variable-uninitialized/tf_variable_uninitialized_bs1.h"
+#include "tfaot-model-tf-variable/tf_variable_bs1.h"
 
 using namespace tfaot_model;
 
@@ -165,6 +168,35 @@ void variable_readonly() {
   REQUIRE(readonly.num_args() == 0 && readonly.Run() && readonly.result0() == 65);
 }
 
+void variable() {
+  tf_variable_bs1 variable;  // it begins with the value that the graph gives it
+  REQUIRE(tf_variable_bs1::kNumVariables == 1 && variable.LookupVariableIndex("x") == 0 && variable.var_x(0) == 23);
+  float x = 30;
+  variable.set_var_x_data(&x);
+  for (const float before : {30.0F, 72.0F}) {
+    REQUIRE(variable.Run() && variable.result0(0, 0) == before && variable.result0(1, 0) == before + 42);
+    REQUIRE(variable.var_x(0) == before + 42 && x == before + 42 && variable.var_x_data() == &x);
+  }
+}
+
+/// x[n + 1] = x[n] - 0.1 * (x[n] + 1), three times in a call, from 2.
+void variable_sequential_updates() {
+  tf_variable_sequential_updates_bs1 updates;
+  for (const float expected : {1.187F, 0.594323F}) {
+    REQUIRE(updates.Run() && std::abs(updates.var_x() - expected) < 1e-6F);
+    REQUIRE(updates.result0() == updates.var_x());
+  }
+}
+
+void variable_uninitialized() {
+  tf_variable_uninitialized_bs1 sum;
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(sum.var_x(i) == 0);
+    sum.arg0(i) = static_cast<float>(i) + 1;
+  }
+  for (const float calls : {1.0F, 2.0F}) REQUIRE(sum.Run() && sum.result0(2) == 3 * calls && sum.var_x(1) == 2 * calls);
+}
+
 /// Prints the outputs for two rows, as CMSSW evaluates a model.
 template <class Model>
 void evaluate(const char *name, std::size_t inputs) {
@@ -199,6 +231,9 @@ int main() {
   splits();
   top_k();
   variable_readonly();
+  variable();
+  variable_sequential_updates();
+  variable_uninitialized();
 
   std::cout << std::setprecision(9);
   evaluate<cms_tagger>("tagger", 5);

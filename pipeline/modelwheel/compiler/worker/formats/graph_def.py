@@ -141,8 +141,9 @@ class LoadedGraph:
 
     @cached_property
     def _variables(self) -> dict[str, Any]:
+        names = {variable.node: variable.name for variable in self.model.interface.variables}
         return {
-            node: tf.Variable(value, name=node.replace("/", "_"))
+            node: tf.Variable(value, name=names.get(node, node))
             for node, value in self.model.variables.items()
         }
 
