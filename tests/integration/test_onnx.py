@@ -1,0 +1,94 @@
+"""ONNX files: each operation, and two published models as wheels, against ONNX Runtime."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.commands import Modelwheel
+from tests.support.laboratory import SHARED_MODELS, run_script
+from tests.support.wheels import LOWEST, unpack
+
+pytest.importorskip("onnx", reason="onnx is not installed")
+pytest.importorskip("torch_mlir.ir", reason="torch-mlir is not installed")
+
+pytestmark = pytest.mark.slow
+
+TOLERANCE = 1e-5
+"""Of the largest value."""
+
+_SPECS = {
+    "ppocr_cls": f"""\
+model: {{name: ppocr_cls, version: "1.0.0"}}
+source: {{directory: {SHARED_MODELS}/ppocr_cls, path: model.onnx}}
+inputs: {{x: {{shape: [null, 3, 48, 192]}}}}
+compilation: {{batch_sizes: [4]}}
+targets: [{LOWEST}]
+""",
+    "silero_vad": f"""\
+model: {{name: silero_vad, version: "1.0.0"}}
+source: {{directory: {SHARED_MODELS}/silero_vad, path: model.onnx, constants: {{sr: 16000}}}}
+inputs: {{input: {{shape: [1, 576]}}, state: {{shape: [2, 1, 128]}}}}
+targets: [{LOWEST}]
+""",
+}
+
+
+def test_every_operation_agrees_with_onnx_runtime(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    found = json.loads(run_script("onnx_operations", tmp_path))
+    assert len(found) > 150
+    assert {name: worst for name, worst in found.items() if not worst <= TOLERANCE} == {}
+
+
+@pytest.fixture(scope="module")
+def packages(
+    modelwheel: Modelwheel, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Any]]:
+    """The packages of two published models."""
+    if not SHARED_MODELS.is_dir():
+        pytest.skip(f"{SHARED_MODELS} is absent")
+    work = tmp_path_factory.mktemp("onnx")
+    for name, text in _SPECS.items():
+        (work / f"{name}.yaml").write_text(text, encoding="utf-8")
+    specs = [work / f"{name}.yaml" for name in _SPECS]
+    for result in modelwheel.build(*specs, "--out", work / "dist"):
+        unpack(Path(result["wheel"]), work / "packages")
+    sys.path.append(str(work / "packages"))
+    yield {name: __import__(f"model_{name}") for name in _SPECS}
+    sys.path.remove(str(work / "packages"))
+
+
+def recorded(name: str) -> Any:
+    return np.load(SHARED_MODELS / name / "io.npz")
+
+
+def compare(found: Any, expected: Any) -> None:
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() <= TOLERANCE * max(1, np.abs(expected).max())
+
+
+@pytest.mark.parametrize("rows", [1, 4, 7])
+def test_a_classifier(packages: dict[str, Any], rows: int) -> None:
+    (output,) = packages["ppocr_cls"].Model.outputs
+    assert output.name == "save_infer_model/scale_0.tmp_1"
+    values = recorded("ppocr_cls")
+    result = packages["ppocr_cls"].Model().predict({"x": values[f"b{rows}/in/x"]})
+    compare(result, values[f"b{rows}/out/{output.name}"])
+
+
+def test_a_detector_with_its_state_as_input_and_output(packages: dict[str, Any]) -> None:
+    """Six calls in a row; the condition on the sampling rate is decided by a constant."""
+    model, values = packages["silero_vad"].Model(), recorded("silero_vad")
+    state = values["stream/0/in/state"]
+    for number in range(6):
+        result = model.predict({"input": values[f"stream/{number}/in/input"], "state": state})
+        state = result["stateN"]
+        for name in ("output", "stateN"):
+            compare(result[name], values[f"stream/{number}/out/{name}"])
