@@ -21,6 +21,7 @@ from ..inspection import (
 from .bodies import Library, Reach
 from .demands import Demands, valid_values
 from .effects import effect_of, may_be_folded
+from .formats.judge_module import MODULE_OP, cost_of, kinds_of
 from .graphs import layer_name, node_name
 from .kernels import support_of
 from .meta_graph import read_signatures, select_graph
@@ -95,6 +96,14 @@ def _found(library: Library, sizes: Sizes, reach: Reach) -> Found:
 
 def _cost(library: Library, reach: Reach, found: Found) -> Cost:
     nodes, depth, deepest = library.inlined(reach)
+    for function, numbers in reach.runs.items():
+        body = library.bodies[function]
+        for number in numbers:
+            if body.ops[number] == MODULE_OP:
+                module = cost_of(body.nodes[number])
+                nodes = min(nodes + module.nodes, 10**18)
+                if module.depth > depth:
+                    depth, deepest = module.depth, module.deepest
     return Cost(
         nodes=nodes,
         depth=depth,
@@ -179,16 +188,25 @@ def _tabulate_body(
         if node.op in model.library.definitions:
             continue
         name = body.names[number]
-        support, dtypes = support_of(node)
-        uses = kinds[node.op, support, dtypes, effect_of(node.op)]
-        uses.everywhere.add(function, name)
-        for key, values, everything in runs:
-            if number in values:
-                uses.values[key].add(function, name)
-            elif number in everything:
-                uses.beside[key].add(function, name)
-        if number in loaded and not (
-            node.op == "RestoreV2"
-            and restores_checkpoint(model.meta_graph, model.library, function, number)
-        ):
-            uses.loading.add(function, name)
+        restores = node.op == "RestoreV2" and restores_checkpoint(
+            model.meta_graph, model.library, function, number
+        )
+        for kind in _kinds_of_node(node):
+            uses = kinds[kind]
+            uses.everywhere.add(function, name)
+            for key, values, everything in runs:
+                if number in values:
+                    uses.values[key].add(function, name)
+                elif number in everything:
+                    uses.beside[key].add(function, name)
+            if number in loaded and not restores:
+                uses.loading.add(function, name)
+
+
+def _kinds_of_node(node: Any) -> Iterator[_Kind]:
+    """Its own kind, and those of the operations in a StableHLO module that it holds."""
+    support, dtypes = support_of(node)
+    yield node.op, support, dtypes, effect_of(node.op)
+    if node.op == MODULE_OP:
+        for label, kind in kinds_of(node).items():
+            yield label, kind.support, "", kind.effect

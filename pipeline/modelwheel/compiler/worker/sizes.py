@@ -19,6 +19,7 @@ from .bodies import Body, Library, Reach
 from .constants import SHAPE_ONLY, find_needed_constant
 from .demands import Demands, find_demands, join_demands
 from .effects import effect_of
+from .formats.judge_module import MODULE_OP, cost_of
 from .graphs import GRAPH, node_name
 from .loops import Loop, count_turns
 from .op_shapes import OpShapes, count_outputs
@@ -222,6 +223,8 @@ class Sizes:
         op, node = body.ops[number], body.nodes[number]
         if op == "Const":
             return (self._constant(body, number),)
+        if op == MODULE_OP:
+            self._add_module(body, number, found)
         called = body.calls[number]
         if called:
             return self._evaluate_call(body, number, inputs, found)
@@ -237,6 +240,14 @@ class Sizes:
         if folded is not None:
             return (folded,)
         return self._infer(op, node, inputs, found, (body, number))
+
+    def _add_module(self, body: Body, number: int, found: _Found) -> None:
+        """Sizes and loops in a StableHLO module."""
+        name, cost = body.names[number], cost_of(body.nodes[number])
+        if cost.largest is not None:
+            found.size(body, number, cost.largest.elements)
+        for loop in cost.loops:
+            found.loop(name, body.name, loop.turns)
 
     def _infer(
         self,

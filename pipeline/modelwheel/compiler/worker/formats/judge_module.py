@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 from ...effects import Effect
 from ...inspection import Cost, Inspection, LargeTensor, OpUse, SignatureInfo, SignatureUse, Support
 from ...stablehlo_ops import CALLS_TENSORFLOW, describe
 from .mlir_text import Block, Function, Op, result_types
 from .module_walk import MAIN, Walk, called_functions
-from .xla_module import Module
+from .xla_module import Module, read_module
 
+MODULE_OP = "XlaCallModule"
+"""TensorFlow's operation that holds a module."""
 _NAMES_KEPT = 8
 
 
@@ -59,6 +63,22 @@ def kinds(module: Module, *, calls_tensorflow: bool = False) -> dict[str, Kind]:
 def cost(module: Module) -> Cost:
     """What running a module asks for."""
     return Walk(module.functions).cost()
+
+
+def kinds_of(node: Any) -> Mapping[str, Kind]:
+    """The kinds of operations in the module of an XlaCallModule node of a SavedModel."""
+    return _judge(node.attr["module"].s)[0]
+
+
+def cost_of(node: Any) -> Cost:
+    """What running such a node asks for."""
+    return _judge(node.attr["module"].s)[1]
+
+
+@lru_cache(maxsize=64)
+def _judge(content: bytes) -> tuple[Mapping[str, Kind], Cost]:
+    module = read_module(content, "the module of an XlaCallModule node")
+    return kinds(module, calls_tensorflow=True), cost(module)
 
 
 def inspect_module(

@@ -31,6 +31,7 @@ _T = TypeVar("_T")
 CALLING_CONVENTION = 7
 """Of XlaCallModule: shapes are refined from the inputs, and assertions about them are checked."""
 MAIN = "main"
+_BYTECODE = b"ML\xefR"
 _ELEMENTS = {
     "i1": "bool",
     "bf16": "bfloat16",
@@ -95,6 +96,8 @@ def read_module(content: bytes, name: str) -> Module:
     Raises:
         UnsupportedModelError: It is not a module, is of a later version of StableHLO, or has no `main`.
     """
+    if not content.startswith(_BYTECODE):
+        content = _plain_constants(content)
     text = _COMPOSITE.sub(_decompose, _run_passes(_parse(content, name), "strip-debuginfo"))
     functions = read_functions(text)
     if MAIN not in functions:
@@ -197,6 +200,23 @@ def evaluate_module(
 # --- reading --------------------------------------------------------------------------------------
 
 
+def _plain_constants(text: bytes) -> bytes:
+    """A text with the constants of other compilers (torch-mlir) as StableHLO's own, in their place."""
+    text = re.sub(rb"= arith\.constant (?=dense)", b"= stablehlo.constant ", text)
+    body, mark, resources = text.rpartition(b"{-#")
+    if not mark:
+        return text
+    # A number for the alignment comes before the bytes.
+    values = dict(re.findall(rb'([\w.$-]+): "0x[0-9A-Fa-f]{8}([0-9A-Fa-f]*)"', resources))
+
+    def replace(match: re.Match[bytes]) -> bytes:
+        value = values.get(match[1])
+        return match[0] if value is None else b'dense<"0x' + value + b'">'
+
+    # Truth values are bytes in resources, but bits elsewhere.
+    return re.sub(rb"dense_resource<([\w.$-]+)>(?! : tensor<[\dx]*i1>)", replace, body)
+
+
 def _decompose(match: re.Match[str]) -> str:
     """A call in place of a composite; what has another form is judged as it is."""
     named = _DECOMPOSITION.findall(match["attributes"])
@@ -224,12 +244,12 @@ def _parse(content: bytes, name: str) -> bytes:
         return parsed
     newest = stablehlo.get_current_version()
     written = _written_version(content)
+    converted = None if written is None else _convert(content, newest)
+    if converted is not None:
+        parsed, said = _listen(lambda: deserialize(converted))
+        if parsed is not None:
+            return parsed
     if written is not None and _key(written) > _key(newest):
-        converted = _convert(content, newest)
-        if converted is not None:
-            parsed, said = _listen(lambda: deserialize(converted))
-            if parsed is not None:
-                return parsed
         raise UnsupportedModelError(
             f"{name} is written in StableHLO {written}, and TensorFlow {TENSORFLOW_VERSION} reads up to "
             f"{newest}; pip install 'modelwheel[jax]', which converts it, or export it for an earlier "
