@@ -27,7 +27,9 @@ MAX_ATOL, MAX_RTOL = 1.0, 0.1
 """The largest tolerances with which a wheel is built; larger ones would let wrong numbers pass."""
 MAX_ROWS, MAX_RANGE = 4096, 1e30
 
-_RANDOM = re.compile(r"Random\w+|TruncatedNormal|Multinomial|ParameterizedTruncatedNormal")
+_RANDOM = re.compile(
+    r"stablehlo\.rng|Random\w+|TruncatedNormal|Multinomial|ParameterizedTruncatedNormal"
+)
 # From the same bits: XLA makes floats of the upper ones, TensorFlow of the lower ones, and pairs, truncates
 # and chooses in another way. Integers are the same.
 _OTHER_NUMBERS = re.compile(

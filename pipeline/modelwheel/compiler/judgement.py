@@ -15,6 +15,9 @@ from .inspection import Cost, Inspection, LargeTensor, OpUse, SignatureUse
 
 _CODES = {"variable": "state", "state": "state", "table": "lookup-table", "custom": "custom-op"}
 _LOOP_FIX = "compute it before the model is saved"
+_STABLEHLO_FIX = (
+    "use what XLA itself compiles for one CPU: no callbacks, no LAPACK, no communication"
+)
 _FILE_NODES = 10
 """How many times the nodes of a signature the whole file may hold: it has others, and training."""
 
@@ -60,7 +63,9 @@ def _judge_effects(every: Sequence[OpUse], key: str, keep_state: bool) -> Iterat
             yield from _judge_state(found, key)
         elif found:
             code = _CODES.get(effect, "effect")
-            yield Finding("error", code, f"the signature {verb}: {where(found, key)}", fix)
+            in_module = all(use.op.startswith("stablehlo.") for use in found)
+            said = f"the signature {verb}: {where(found, key)}"
+            yield Finding("error", code, said, _STABLEHLO_FIX if in_module else fix)
 
 
 def _judge_state(writes: Sequence[OpUse], key: str) -> Iterator[Finding]:

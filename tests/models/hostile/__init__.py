@@ -5,7 +5,7 @@ package needs no TensorFlow; writing the models (`python -m tests.models.hostile
 attack: saving only traces.
 """
 
-from . import damage, effects, limits, loading  # noqa: F401 - they add their attacks to the table
+from . import damage, effects, limits, loading, modules  # noqa: F401 - they add their attacks to the table
 from .table import (
     ATTACKS,
     HOSTILE_NAME,

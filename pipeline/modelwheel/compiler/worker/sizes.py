@@ -241,7 +241,7 @@ class Sizes:
             return (folded,)
         return self._infer(op, node, inputs, found, (body, number))
 
-    def _add_module(self, body: Body, number: int, found: _Found) -> None:
+    def _add_module(self, body: Body, number: int, found: Found) -> None:
         """Sizes and loops in a StableHLO module."""
         name, cost = body.names[number], cost_of(body.nodes[number])
         if cost.largest is not None:
