@@ -157,6 +157,7 @@ def test_every_form_of_a_module_is_read_alike(
 ) -> None:
     found = _inspect(laboratory, exported, file)
     inputs, outputs = _interface(found)
+    assert inputs.pop("arg2", None) == (("float32", (5,)) if file == "chain.jax" else None)
     assert inputs == {"arg0": ("float32", (2, 4)), "arg1": ("int32", (1,))}
     assert outputs == {"result0": ("float32", (4,)), "result1": ("float32", (2, 4))}
     kinds = {use.op: use.count for use in found.ops}
@@ -164,27 +165,34 @@ def test_every_form_of_a_module_is_read_alike(
     assert not [use for use in found.ops if use.support != "compiled" or use.effect]
 
 
-def test_each_batch_size_is_a_graph_without_the_input_that_nothing_reads(
-    laboratory: Laboratory, exported: Path
-) -> None:
+def _freeze(
+    laboratory: Laboratory, directory: Path, file: str, batch: int | None
+) -> FrozenSignature:
+    request = FreezeRequest(
+        reading=StableHloReading(file=file),
+        signature="serving_default",
+        batch=batch,
+        allow_pruned_inputs=True,
+    )
+    out = laboratory.run(request.job(directory, laboratory.new_directory()))
+    return FrozenSignature.load(out / "signature.json")
+
+
+def test_each_batch_size_is_a_graph(laboratory: Laboratory, exported: Path) -> None:
     for batch in (1, 4):
-        request = FreezeRequest(
-            reading=StableHloReading(file="nested.jax"),
-            signature="serving_default",
-            batch=batch,
-            allow_pruned_inputs=True,
-        )
-        out = laboratory.run(request.job(exported, laboratory.new_directory()))
-        signature = FrozenSignature.load(out / "signature.json")
-        assert signature.pruned_inputs == ("unused",)
-        assert signature.batched_inputs == ("image",)
-        assert [t.shape for t in signature.inputs] == [(batch, 4), ()]
+        signature = _freeze(laboratory, exported, "nested.jax", batch)
+        assert signature.batched_inputs == ("image", "unused")
+        assert [t.shape for t in signature.inputs] == [(batch, 4), (), (batch, 2)]
         assert {t.name: t.shape for t in signature.outputs} == {
             "best_0": (batch, 2),
             "best_1": (batch, 2),
             "sorted": (batch, 4),
             "total": (batch,),
         }
+
+
+def test_an_argument_that_jax_left_out_is_pruned(laboratory: Laboratory, exported: Path) -> None:
+    assert _freeze(laboratory, exported, "chain.jax", None).pruned_inputs == ("arg2",)
 
 
 def test_what_needs_lapack_is_refused_with_its_name(laboratory: Laboratory, exported: Path) -> None:
@@ -199,9 +207,9 @@ def test_a_module_that_cannot_be_compiled_is_refused_before_it_runs(
 ) -> None:
     text, expected = REFUSED[name]
     (tmp_path / f"{name}.mlir").write_text(text)
-    (error,) = _errors(laboratory, tmp_path, f"{name}.mlir")
-    assert expected in error
-    assert "\n" not in error
+    errors = _errors(laboratory, tmp_path, f"{name}.mlir")
+    assert expected in errors[0]
+    assert "\n" not in errors[0]
 
 
 def test_a_damaged_artifact_is_refused(

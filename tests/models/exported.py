@@ -25,7 +25,7 @@ _DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat
 
 
 def nested(inputs: dict[str, Any], *, scale: Any) -> dict[str, Any]:
-    """Two inputs, a keyword, one that nothing reads; operations that an old StableHLO lacks."""
+    """Two inputs, a keyword, one of which only a size is read; operations that an old StableHLO lacks."""
     x = inputs["image"]
     hidden = lax.erf(x @ _WEIGHTS) * scale
     hidden = lax.fori_loop(0, 3, lambda i, h: jnp.tanh(h) + i, hidden)
@@ -33,8 +33,8 @@ def nested(inputs: dict[str, Any], *, scale: Any) -> dict[str, Any]:
     return {"best": (best, where), "sorted": jnp.sort(x, axis=-1), "total": hidden.sum(-1)}
 
 
-def chain(x: Any, y: Any) -> tuple[Any, Any]:
-    """Branches, scans and windows of fixed shapes."""
+def chain(x: Any, y: Any, _: Any = None) -> tuple[Any, Any]:
+    """Branches, scans and windows of fixed shapes; JAX leaves the last argument out of the module."""
     z = lax.switch(y[0] % 3, [lambda a: a * 2, lambda a: a + 1, jnp.sin], x)
     sums, steps = lax.scan(lambda a, b: (a + b, a * b), jnp.zeros(4, jnp.float32), z)
     pooled = lax.reduce_window(z, -jnp.inf, lax.max, (1, 2), (1, 1), "SAME")
@@ -61,7 +61,7 @@ def _signatures() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[s
     every = {name: _shape(2, 3, dtype=jnp.dtype(name)) for name in _DTYPES.split()}
     return {
         "nested": (nested, (inputs,), {"scale": _shape()}),
-        "chain": (chain, (_shape(2, 4), _shape(1, dtype=np.int32)), {}),
+        "chain": (chain, (_shape(2, 4), _shape(1, dtype=np.int32), _shape(5)), {}),
         "types": (types, (every,), {}),
         "inverse": (inverse, (_shape(4, 4),), {}),
     }

@@ -76,6 +76,8 @@ class PyTorchReading(JsonRecord):
     format: Literal["pytorch"] = "pytorch"
     file: str
     """The name of the model's file in its directory."""
+    converter: str = f"torch-mlir {TORCH_MLIR_VERSION}"
+    """What decides the StableHLO that a program becomes."""
 
 
 Reading: TypeAlias = Annotated[

@@ -26,6 +26,7 @@ _MODULES = {
     "graph_def": "graph_def",
     "keras": "keras",
     "onnx": "onnx",
+    "pytorch": "pytorch",
     "saved_model": "saved_model",
     "stablehlo": "stablehlo",
 }

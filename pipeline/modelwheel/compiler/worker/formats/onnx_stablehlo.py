@@ -6,22 +6,19 @@ between batch sizes as it does all constants.
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from ....errors import EnvironmentProblemError, UnsupportedModelError
+from ....errors import UnsupportedModelError
 from ....util.text import one_line
-from ....versions import TORCH_MLIR_VERSION
 from .onnx_rewrites.specialize import Specialized
+from .torch_mlir_library import load_torch_mlir
 
 Array = np.ndarray[Any, Any]
 
@@ -96,28 +93,6 @@ def _needed_nodes(nodes: Sequence[onnx.NodeProto], results: Iterable[str]) -> li
         kept.append(copy)
         needed.update(node.input)
     return kept[::-1]
-
-
-def load_torch_mlir() -> None:
-    """Loads torch-mlir's library, which has an LLVM of its own, into a process that has TensorFlow's.
-
-    TensorFlow's symbols are global; without RTLD_DEEPBIND the library would take them for its own, and
-    LLVM stops the process because its options are registered twice.
-    """
-    found = metadata.version("torch-mlir")
-    if found != TORCH_MLIR_VERSION:
-        raise EnvironmentProblemError(
-            f"torch-mlir {found} is installed, which may convert models in another way; "
-            "`pip install 'modelwheel[onnx]'` installs the one that modelwheel is made for"
-        )
-    if not hasattr(os, "RTLD_DEEPBIND"):  # not glibc: libraries keep to their own symbols
-        return
-    before = sys.getdlopenflags()
-    sys.setdlopenflags(os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
-    try:
-        from torch_mlir import ir  # noqa: F401
-    finally:
-        sys.setdlopenflags(before)
 
 
 def _to_stablehlo(model: onnx.ModelProto) -> str:

@@ -6,6 +6,7 @@ TensorFlow's wheel that read and write modules are private, but the version of T
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import tempfile
@@ -249,14 +250,16 @@ def _parse(content: bytes, name: str) -> bytes:
         parsed, said = _listen(lambda: deserialize(converted))
         if parsed is not None:
             return parsed
-    if written is not None and _key(written) > _key(newest):
+    late = written is not None and _key(written) > _key(newest)
+    if late and importlib.util.find_spec("jaxlib") is None:
         raise UnsupportedModelError(
             f"{name} is written in StableHLO {written}, and TensorFlow {TENSORFLOW_VERSION} reads up to "
             f"{newest}; pip install 'modelwheel[jax]', which converts it, or export it for an earlier "
             "version"
         )
     raise UnsupportedModelError(
-        f"{name} is not a StableHLO module that TensorFlow {TENSORFLOW_VERSION} reads: {_explain(said)}"
+        f"{name} is not a StableHLO module that TensorFlow {TENSORFLOW_VERSION} reads: {_explain(said)}; "
+        "export it again"
     )
 
 
@@ -277,11 +280,11 @@ def _listen(function: Callable[[], _T]) -> tuple[_T | None, str]:
 
 def _explain(said: str) -> str:
     """The first error of MLIR, with its place in a text."""
-    match = re.search(r'(?:"-":(\d+):(\d+)\)+)?(?:.*?): error: (.*)', said)
+    match = re.search(r"^(.*?)\berror: (.*)", said, re.MULTILINE)
     if match is None:
         return "it is damaged"
-    line = f"line {match[1]}, column {match[2]}: " if match[1] and match[1] != "0" else ""
-    return f"{line}{match[3]}"
+    place = re.search(r'"-":([1-9]\d*):(\d+)', match[1])
+    return f"line {place[1]}, column {place[2]}: {match[2]}" if place else match[2]
 
 
 def _written_version(content: bytes) -> str | None:
