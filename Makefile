@@ -39,7 +39,7 @@ fuzz: $(VENV)/light
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 integration: $(VENV)/complete
-	$(BIN)/python -m pytest tests/integration --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest tests/integration --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 # The versions and hashes that the workflows of releases install, for every system, in .github/locks/.
 lock: $(VENV)/complete

@@ -19,6 +19,15 @@ from tests.support.laboratory import Laboratory, run_script
 from tests.support.once import Once
 from tests.support.wheels import SPECS, Built, build_all, make_environment
 
+LONGEST = ("test_cross", "test_shared_models", "test_wheel", "test_cpp", "test_wheelhouse")
+"""Files that take minutes: started last, one of them would leave the other cores idle."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the longest files first."""
+    order = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(LONGEST)))
+
 
 @pytest.fixture(scope="session")
 def once(tmp_path_factory: pytest.TempPathFactory) -> Once:

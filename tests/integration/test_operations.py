@@ -22,6 +22,7 @@ source: {{directory: {directory}}}
 targets: {targets}
 compilation: {{batch_sizes: {sizes}}}
 verify: {{ranges: {{n: [-20, 20]}}}}
+package: {{bindings: shared}}
 """
 
 STEPS = {
