@@ -3,11 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo release-demo hostile-demo test lint unit integration fuzz lock
+.PHONY: demo demo-formats release-demo hostile-demo test lint unit integration fuzz lock
 
 # Trains a digit classifier, builds its wheel, installs that into an empty environment and compares with TensorFlow.
 demo: $(VENV)/complete
 	@$(BIN)/python -m tests.demo
+
+# One network from each format that needs more than TensorFlow, to a prediction in an environment without any framework.
+demo-formats: $(VENV)/formats
+	@$(BIN)/python -m tests.demo.formats
 
 # Two models through a whole release: source distributions for all platforms, cibuildwheel in a container, audits, a
 # package index, a static index, pip. Needs root, podman, runc and mmdebstrap.
@@ -56,6 +60,11 @@ $(VENV)/light: pyproject.toml
 $(VENV)/complete: $(VENV)/light
 	@$(call check_machine,6)
 	$(BIN)/python -m pip install --quiet --editable ".[all]" --group dev
+	@touch $@
+
+# What reads these formats, and the frameworks that the demonstration exports from.
+$(VENV)/formats: $(VENV)/complete
+	$(BIN)/python -m pip install --quiet --editable ".[all,jax,onnx]" --group formats
 	@touch $@
 
 # Says in one sentence what to install, before anything slow. The argument is free disk space in GB.
