@@ -10,7 +10,7 @@ demo: $(VENV)/complete
 	@$(BIN)/python -m tests.demo
 
 # One network from each format that needs more than TensorFlow, to a prediction in an environment without any framework.
-demo-formats: $(VENV)/formats
+demo-formats: $(VENV)/complete
 	@$(BIN)/python -m tests.demo.formats
 
 # Two models through a whole release: source distributions for all platforms, cibuildwheel in a container, audits, a
@@ -60,11 +60,6 @@ $(VENV)/light: pyproject.toml
 $(VENV)/complete: $(VENV)/light
 	@$(call check_machine,6)
 	$(BIN)/python -m pip install --quiet --editable ".[all]" --group dev
-	@touch $@
-
-# What reads these formats, and the frameworks that the demonstration exports from.
-$(VENV)/formats: $(VENV)/complete
-	$(BIN)/python -m pip install --quiet --editable ".[all,jax,onnx]" --group formats
 	@touch $@
 
 # Says in one sentence what to install, before anything slow. The argument is free disk space in GB.

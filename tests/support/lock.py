@@ -28,7 +28,7 @@ LOCKS = ROOT / ".github" / "locks"
 PYTHON = "3.13"
 """Of `python-version` in the workflows that use the files."""
 
-EXTRAS = {"compile": ("compile", "publish"), "release": ("release",)}
+EXTRAS = {"compile": ("jax", "keras", "onnx", "publish"), "release": ("release",)}
 """The extras that each file is for; also what builds modelwheel itself."""
 
 _OLDER = ("cryptography<49; sys_platform == 'darwin' and platform_machine == 'x86_64'",)

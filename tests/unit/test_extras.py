@@ -16,7 +16,7 @@ from modelwheel import extras
 from modelwheel.errors import EnvironmentProblemError, WheelError
 from tests.support.commands import Done
 
-EXTRAS = ("build", "compile", "publish", "release", "cross", "all")
+EXTRAS = ("build", "compile", "jax", "keras", "onnx", "publish", "release", "cross", "all")
 
 SPEC = """\
 model: {name: tiny, version: "1.0.0"}
@@ -165,7 +165,9 @@ def test_a_missing_extra_is_named(extra: str, line: list[str], isolated: dict[st
 
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_extras_are_resolved(extra: str) -> None:
-    assert ("tensorflow" in extras.distributions(extra)) == (extra in ("compile", "all"))
+    assert ("tensorflow" in extras.distributions(extra)) == (
+        extra in ("compile", "jax", "keras", "onnx", "all")
+    )
     assert ("twine" in extras.distributions(extra)) == (
         extra in ("publish", "release", "cross", "all")
     )

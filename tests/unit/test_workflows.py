@@ -350,7 +350,7 @@ def test_models_run_in_a_sandbox(workflow: str, count: int) -> None:
     "line",
     [
         "chek model_specs",
-        "check",
+        "build",
         "plan model_specs --github-matrx",
         "build model_specs --jobs many",
     ],

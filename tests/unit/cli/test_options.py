@@ -28,6 +28,10 @@ def spec(tmp_path: Path) -> Path:
     return write_tiny_spec(tmp_path)
 
 
+def test_nothing_to_check(modelwheel: Modelwheel) -> None:
+    assert "name spec files" in modelwheel("check", code=UsageError.exit_code).err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
