@@ -1,3 +1,3 @@
-"""Turn a trained TensorFlow model into a wheel of machine code."""
+"""Turn a trained model into a wheel of machine code."""
 
 __version__ = "0.1.0"

@@ -190,7 +190,7 @@ def _describe_compiler(request: Request, levels: Iterable[Level]) -> manifest.Co
 
 def _describe_model(spec: Spec) -> manifest.Model:
     model, package = spec.model, spec.package
-    summary = package.summary or f"{model.name}: a TensorFlow model compiled to machine code"
+    summary = package.summary or f"{model.name}: a model compiled to machine code"
     return manifest.Model(
         name=model.name,
         identifier=spec.identifier,

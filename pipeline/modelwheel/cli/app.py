@@ -45,7 +45,7 @@ def _exit_codes() -> str:
 
 app = typer.Typer(
     name="modelwheel",
-    help="Turn trained TensorFlow models into wheels of machine code.",
+    help="Turn trained models into wheels of machine code.",
     epilog=_exit_codes(),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
