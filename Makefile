@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo demo-formats release-demo hostile-demo test lint unit integration fuzz lock
+.PHONY: demo demo-formats release-demo hostile-demo bare-machine test lint unit integration fuzz lock
 
 # Trains a digit classifier, builds its wheel, installs that into an empty environment and compares with TensorFlow.
 demo: $(VENV)/complete
@@ -21,6 +21,11 @@ release-demo: $(VENV)/complete
 # Every attack that is known: hostile models, specs, archives, wheels and callers; what stopped each, and what it left behind.
 hostile-demo: $(VENV)/complete
 	@$(BIN)/python -m tests.demo.hostile
+
+# README's commands on a Debian that has the packages of README and nothing else. Needs root and mmdebstrap.
+bare-machine:
+	@$(PYTHON) -m tests.containers.bare_machine 'make unit' 'make demo' \
+	  '$(BIN)/python -m pytest -q tests/integration/test_cpp.py -k every_source'
 
 # Everything: style, types and all tests, including those with TensorFlow, compilers and containers.
 test: lint unit integration
