@@ -155,7 +155,9 @@ class _Run:
         self.outcome = Outcome()
         self._task, self._tools, self._stopped = task, tools, stopped
         self._steps = {step.name: step for step in task.steps}
-        self._sorter = TopologicalSorter({step.name: step.needs for step in task.steps})
+        self._sorter = TopologicalSorter(
+            {step.name: (*step.needs, *step.waits_for) for step in task.steps}
+        )
         self._sorter.prepare()
         self._order = {name: number for number, name in enumerate(self._steps)}
         self._given_up = Event()

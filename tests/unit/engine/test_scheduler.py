@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,15 @@ from modelwheel.store.store import Store
 from modelwheel.util.process import ProcessError, run
 from tests.support.sandboxes import NONE
 from tests.support.stores import finish, start
-from tests.support.toys import TODO, Recorder, ThreadPool, ToyJob, ToyLocal, VitalJob, toy_key
+from tests.support.toys import (
+    TODO,
+    Recorder,
+    ThreadPool,
+    ToyJob,
+    ToyLocal,
+    VitalJob,
+    toy_key,
+)
 
 _SECONDS = 30
 """After this long, what a test waits for does not come any more."""
@@ -106,6 +115,36 @@ def test_a_diamond_runs_every_step_once_after_what_it_needs(store: Store) -> Non
     assert (outcome.run[0], sorted(outcome.run[1:3]), outcome.run[3]) == (
         *("top", ["left", "right"], "bottom"),
     )
+
+
+@dataclass(frozen=True)
+class Waiting(ToyLocal):
+    """A step that waits for `first`, whose result it does not use."""
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        return ("first",)
+
+
+def test_a_step_starts_after_those_that_it_waits_for(store: Store) -> None:
+    order: list[str] = []
+
+    def first() -> None:
+        time.sleep(0.05)
+        order.append("first")
+
+    steps = [ToyLocal("first", (), first), Waiting("second", (), lambda: order.append("second"))]
+    (outcome,) = _run(store, steps)
+    assert order == ["first", "second"]
+    assert _text(store, outcome, "second") == "second()"
+
+
+def test_a_step_does_not_start_if_what_it_waits_for_fails(store: Store) -> None:
+    def fail() -> None:
+        raise UnsupportedModelError("no")
+
+    (outcome,) = _run(store, [ToyLocal("first", (), fail), Waiting("second")])
+    assert (outcome.run, len(outcome.errors)) == ([], 1)
 
 
 def test_both_sides_of_a_diamond_run_at_the_same_time(store: Store) -> None:

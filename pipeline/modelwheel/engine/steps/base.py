@@ -46,6 +46,11 @@ class Step(abc.ABC):
         """Names of the steps whose results it uses."""
         return ()
 
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """Names of further steps that must succeed before it starts; its result does not depend on theirs."""
+        return ()
+
     @abc.abstractmethod
     def key(self, store: Store, records: Records) -> str:
         """The key of its result; `records` has the results of `needs`."""

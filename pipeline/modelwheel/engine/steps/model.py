@@ -230,9 +230,12 @@ class CompileStep(ModelStep, JobStep):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        name = self.request.name
-        # The reference too, so that nothing is compiled if TensorFlow cannot evaluate the model.
-        return (f"{name}/freeze/{self.extent}", f"{name}/reference")
+        return (f"{self.request.name}/freeze/{self.extent}",)
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        # Nothing is compiled if TensorFlow cannot evaluate the model.
+        return (f"{self.request.name}/reference",)
 
     def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
         frozen = records[self.needs[0]].files
