@@ -33,7 +33,7 @@ TESTS = {
     "default": [*RUNTIME, *INTERFACES, *KERNELS],
     # To the kernels x86-64-v2 is what x86-64 is.
     "asan": [*RUNTIME, *INTERFACES, *FUZZ, *(n for n in KERNELS if not n.endswith("_v2"))],
-    "tsan": ["interfaces_instance_pool"],
+    "tsan": ["interfaces_instance_pool", "interfaces_state"],
 }
 
 
