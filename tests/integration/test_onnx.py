@@ -34,12 +34,15 @@ source: {{directory: {SHARED_MODELS}/ppocr_cls, path: model.onnx}}
 inputs: {{x: {{shape: [null, 3, 48, 192]}}}}
 compilation: {{batch_sizes: [4]}}
 targets: [{LOWEST}]
+package: {{bindings: shared}}
+verify: {{rows: 4}}  # every number of rows is converted and compiled by itself
 """,
     "silero_vad": f"""\
 model: {{name: silero_vad, version: "1.0.0"}}
 source: {{directory: {SHARED_MODELS}/silero_vad, path: model.onnx, constants: {{sr: 16000}}}}
 inputs: {{input: {{shape: [1, 576]}}, state: {{shape: [2, 1, 128]}}}}
 targets: [{LOWEST}]
+package: {{bindings: shared}}
 """,
 }
 
@@ -63,8 +66,9 @@ def packages(
     for name, text in _SPECS.items():
         (work / f"{name}.yaml").write_text(text, encoding="utf-8")
     specs = [work / f"{name}.yaml" for name in _SPECS]
-    for result in modelwheel.build(*specs, "--out", work / "dist"):
-        unpack(Path(result["wheel"]), work / "packages")
+    modelwheel.build(*specs, "--out", work / "dist")
+    for wheel in (work / "dist").glob("*.whl"):
+        unpack(wheel, work / "packages")
     sys.path.append(str(work / "packages"))
     yield {name: __import__(f"model_{name}") for name in _SPECS}
     sys.path.remove(str(work / "packages"))
