@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo demo-formats release-demo hostile-demo bare-machine test lint unit integration fuzz lock
+.PHONY: demo demo-formats release-demo hostile-demo bare-machine test lint unit integration exhaustive fuzz lock
 
 # Trains a digit classifier, builds its wheel, installs that into an empty environment and compares with TensorFlow.
 demo: $(VENV)/complete
@@ -28,7 +28,7 @@ bare-machine:
 	  '$(BIN)/python -m pytest -q tests/integration/test_cpp.py -k every_source'
 
 # Everything: style, types and all tests, including those with TensorFlow, compilers and containers.
-test: lint unit integration
+test: lint unit integration exhaustive
 
 # Style and types of Python, C++, and configuration files.
 lint: $(VENV)/light
@@ -48,7 +48,11 @@ fuzz: $(VENV)/light
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 integration: $(VENV)/complete
-	$(BIN)/python -m pytest tests/integration --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest tests/integration -m "not exhaustive" --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+# What `make integration` leaves out, because it takes longer than a pull request should wait.
+exhaustive: $(VENV)/complete
+	$(BIN)/python -m pytest tests/integration -m exhaustive --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 # The versions and hashes that the workflows of releases install, for every system, in .github/locks/.
 lock: $(VENV)/complete

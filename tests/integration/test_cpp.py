@@ -31,7 +31,6 @@ FUZZ = [path.stem for path in sorted(CPP.glob("fuzz/fuzz_*.cpp"))]
 """Over their corpus; `test_fuzzing` looks for more."""
 TESTS = {
     "default": [*RUNTIME, *INTERFACES, *KERNELS],
-    # To the kernels x86-64-v2 is what x86-64 is.
     "asan": [*RUNTIME, *INTERFACES, *FUZZ, *(n for n in KERNELS if not n.endswith("_v2"))],
     "tsan": ["interfaces_instance_pool", "interfaces_state"],
 }
@@ -49,10 +48,18 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def _parameters() -> list[object]:
     return [
-        pytest.param(preset, name, marks=[pytest.mark.slow] if "kernels" in name else [])
+        pytest.param(preset, name, marks=_marks(preset, name))
         for preset, names in TESTS.items()
         for name in names
     ]
+
+
+def _marks(preset: str, name: str) -> list[pytest.MarkDecorator]:
+    if "kernels" not in name:
+        return []
+    # To the kernels x86-64-v2 is what x86-64 is; their memory is checked with the wider vectors.
+    quick = name.endswith(("_v3", "_v4")) or (preset == "default" and not name.endswith("_v2"))
+    return [pytest.mark.slow, *([] if quick else [pytest.mark.exhaustive])]
 
 
 @pytest.mark.parametrize(("preset", "name"), _parameters())

@@ -25,6 +25,7 @@ from tests.support.wheels import make_environment, spec_text
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.exhaustive,  # zig compiles the C and C++ libraries of each platform first
     pytest.mark.skipif(
         host_platform().name != "linux-x86_64", reason="cross-builds are for Linux on x86-64"
     ),

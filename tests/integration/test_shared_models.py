@@ -21,6 +21,7 @@ from tests.support.wheels import LOWEST, unpack
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.exhaustive,  # test_onnx and test_state have the smaller ones
     pytest.mark.skipif(not SHARED_MODELS.is_dir(), reason=f"{SHARED_MODELS} is absent"),
 ]
 

@@ -289,7 +289,18 @@ def test_levels_beyond_the_cpu_are_refused(built: Built, tmp_path: Path) -> None
 # --- where it is installed ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mlp",
+        "options",
+        *(
+            pytest.param(n, marks=pytest.mark.exhaustive)
+            for n in SPECS
+            if n not in ("mlp", "options")
+        ),
+    ],
+)
 def test_the_tests_that_travel_with_the_wheel_pass(
     built: Built, environment: Path, tmp_path: Path, name: str
 ) -> None:

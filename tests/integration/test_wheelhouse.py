@@ -24,7 +24,8 @@ from tests.containers.image import PYTHONS
 from tests.support.commands import COMMAND, Modelwheel
 from tests.support.wheels import Built
 
-pytestmark = pytest.mark.slow
+# `make release-demo` builds in a container too.
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 IDENTIFIERS = tuple(f"{python}-manylinux_x86_64" for python in PYTHONS)
 NEWEST_GLIBC = (2, 28)

@@ -203,7 +203,7 @@ def test_a_worker_refuses_any_tensorflow_but_one(
     [
         ({"kind": "inspekt"}, "inspekt"),
         ({"request": {"signature": "serving_default"}}, "request.signature"),
-        ({"inputs": {}}, "inputs.saved_model"),
+        ({"inputs": {}}, "inputs.model"),
         ({"out": None}, "out"),
     ],
 )

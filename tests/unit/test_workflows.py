@@ -34,7 +34,7 @@ SAMPLES = {
     "PLATFORMS": "",
     "RELEASE": "digits-1.0.0",
     "REPOSITORY_URL": "https://example.org/legacy/",
-    "RESULTS": " ".join(["success"] * 6),
+    "RESULTS": " ".join(["success"] * 7),
     "SANDBOX": "required",
     "SITE_URL": "https://example.org/site/simple/",
     "SPEC": "model_specs/digits.yaml",
