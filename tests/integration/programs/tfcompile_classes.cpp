@@ -151,8 +151,7 @@ void splits() {
   std::copy(y, y + 4, splits.arg1_data());
   const double expected[] = {7.86375557e+10, 1.34274679e+11, 1.92741717e+12, 3.29964742e+12};
   REQUIRE(splits.Run());
-  for (int i = 0; i < 4; ++i)
-    REQUIRE(std::abs(double{splits.result0(i / 2, i % 2)} / expected[i] - 1) < 1e-6);
+  for (int i = 0; i < 4; ++i) REQUIRE(std::abs(double{splits.result0(i / 2, i % 2)} / expected[i] - 1) < 1e-6);
 }
 
 void top_k() {
