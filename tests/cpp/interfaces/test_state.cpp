@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "baseline.h"
 #include "bindings/instance_pool.h"
 #include "check.h"
 #include "model.h"
@@ -52,11 +53,6 @@ constexpr std::size_t batch_sizes[] = {1, 4};
 constexpr std::size_t staging[] = {0}, output_staging[] = {64};
 constexpr Variant variants[] = {{1, 128, staging, output_staging, 1.0, run_rows<1>},
                                 {4, 128, staging, output_staging, 2.0, run_rows<4>}};
-#if defined(__aarch64__)
-#define BASELINE "armv8-a"
-#else
-#define BASELINE "x86-64"
-#endif
 const char *const level_names[] = {BASELINE};
 const Level levels[] = {{BASELINE, variants}};
 

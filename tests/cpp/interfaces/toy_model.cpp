@@ -1,5 +1,6 @@
 // toy_model.cpp - see toy_model.h.
 #include "toy_model.h"
+#include "baseline.h"
 
 #include "model.h"
 #include "program.h"
@@ -38,11 +39,6 @@ constexpr std::size_t input_staging[] = {0, 64}, output_staging[] = {128, 192, 2
 constexpr Variant variants[] = {{1, 320, input_staging, output_staging, 1.0, run_rows<1>},
                                 {2, 320, input_staging, output_staging, 1.5, run_rows<2>},
                                 {4, 320, input_staging, output_staging, 2.0, run_rows<4>}};
-#if defined(__aarch64__)
-#define BASELINE "armv8-a"
-#else
-#define BASELINE "x86-64"
-#endif
 const char *const level_names[] = {BASELINE};
 const Level levels[] = {{BASELINE, variants}};
 

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "baseline.h"
 #include "check.h"
 #include "model.h"
 #include "modelwheel/model.hpp"
@@ -58,11 +59,6 @@ const Variant variants[] = {{1, 512, input_staging, output_staging, 9.0, run_row
                             {2, 512, input_staging, output_staging, 1.0, run_rows<3, 2>},
                             {1, 512, input_staging, output_staging, 1.0, run_rows<5, 1>},
                             {2, 512, input_staging, output_staging, 1.5, run_rows<5, 2>}};
-#if defined(__aarch64__)
-#define BASELINE "armv8-a"
-#else
-#define BASELINE "x86-64"
-#endif
 const char *const level_names[] = {BASELINE};
 const Level levels[] = {{BASELINE, variants}};
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "baseline.h"
 #include "check.h"
 #include "model.h"
 #include "program.h"
@@ -43,11 +44,6 @@ constexpr std::size_t batch_sizes[] = {1, 4};
 constexpr std::size_t input_staging[] = {64, 128}, output_staging[] = {192, 256};
 const Variant variants[] = {{1, 320, input_staging, output_staging, 1.0, run_rows<1>},
                             {4, 320, input_staging, output_staging, 2.0, run_rows<4>}};
-#if defined(__aarch64__)
-#define BASELINE "armv8-a"
-#else
-#define BASELINE "x86-64"
-#endif
 const char *const level_names[] = {BASELINE, "no-such-cpu"};
 const Level levels[] = {{BASELINE, variants}, {"no-such-cpu", variants}};
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-from google.protobuf.message import EncodeError
 from tensorflow.compiler.tf2xla import tf2xla_pb2
 
 from ...errors import UnsupportedModelError
@@ -16,6 +15,7 @@ from ..jobs import FreezeJob
 from ..shapes import batched_inputs, static_shapes
 from . import formats
 from .frozen import FrozenGraph, freeze_graph
+from .messages import weights_within_limit
 
 
 def run(job: FreezeJob) -> None:
@@ -80,12 +80,6 @@ def _config(frozen: FrozenGraph, signature: FrozenSignature) -> Any:
 
 
 def _write(path: Path, message: Any) -> None:
-    try:
+    with weights_within_limit():
         # The bytes are part of keys; without `deterministic`, maps are written in any order.
         path.write_bytes(message.SerializeToString(deterministic=True))
-    except (ValueError, EncodeError) as error:
-        if "2GB" not in str(error):
-            raise
-        raise UnsupportedModelError(
-            "the weights exceed 2 GB, more than a TensorFlow graph holds as constants"
-        ) from error

@@ -8,6 +8,12 @@ numbered names of functions mean nothing to the author of a model.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from google.protobuf.message import EncodeError
+
+from ...errors import UnsupportedModelError
 
 _FUNCTION = re.compile(r"\{\{function_node [^{}]*\}\}\s*")
 _NODE = re.compile(r"\{\{(?:\w+ )?([^{}]*)\}\}")
@@ -55,3 +61,20 @@ def node_of(text: str) -> str:
 def first_line(error: Exception) -> str:
     """What an error of TensorFlow says first, without markup and the name of the eager operation."""
     return cause_of(str(error)) or type(error).__name__
+
+
+@contextmanager
+def weights_within_limit() -> Iterator[None]:
+    """Turns protobuf's refusal of a message of 2 GB into a sentence about the model.
+
+    Raises:
+        UnsupportedModelError: What runs inside made a larger graph.
+    """
+    try:
+        yield
+    except (ValueError, EncodeError) as error:
+        if "2GB" not in str(error):
+            raise
+        raise UnsupportedModelError(
+            "the weights exceed 2 GB, more than a TensorFlow graph holds as constants"
+        ) from error

@@ -45,7 +45,7 @@ class SignatureGraph:
     """A signature as a graph with constants for its variables, made for static shapes."""
 
     graph_def: Any
-    """It may be changed by whoever asked for it."""
+    """The caller may change it."""
     feeds: Mapping[str, str]
     """Placeholder nodes by the names of the inputs, in the order of the interface."""
     fetches: Mapping[str, Fetch]

@@ -28,10 +28,9 @@ from ..graph_variables import read_values, replace_references, resources
 from ..inspect_meta_graph import inspect_message
 from ..kernels import type_name
 from ..state import snapshot
+from . import DEFAULT_SIGNATURE
 from .base import Arrays, Fetch, SignatureGraph, StaticShapes
 from .saved_model import replace_variables
-
-_KEY = "serving_default"
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class _Model:
     def info(self) -> SignatureInfo:
         """The only signature."""
         return SignatureInfo(
-            key=_KEY,
+            key=DEFAULT_SIGNATURE,
             inputs=tuple(map(_describe, self.interface.feeds)),
             outputs=tuple(map(_describe, self.interface.fetches)),
             ordered=self.interface.ordered,
@@ -66,7 +65,7 @@ def inspect(model: Path, reading: GraphDefReading) -> Inspection:
     meta_graph = saved_model.meta_graphs.add()
     meta_graph.meta_info_def.tags.append("serve")
     meta_graph.graph_def.CopyFrom(read.bound.graph_def)
-    signature = meta_graph.signature_def[_KEY]
+    signature = meta_graph.signature_def[DEFAULT_SIGNATURE]
     for ports, nodes, infos in (
         (read.interface.feeds, read.bound.feeds, signature.inputs),
         (read.interface.fetches, read.bound.fetches, signature.outputs),
@@ -185,7 +184,7 @@ class LoadedGraph:
 
 def load(model: Path, reading: GraphDefReading, key: str) -> LoadedGraph:
     """See `Format.load`."""
-    if key != _KEY:
+    if key != DEFAULT_SIGNATURE:
         raise UnsupportedModelError(
             f"the model has no signature {key!r}; a GraphDef has the one that source.feeds and "
             "source.fetches describe: leave model.serving_key out"

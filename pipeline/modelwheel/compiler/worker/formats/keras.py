@@ -27,9 +27,9 @@ from ...inspection import Inspection, SignatureInfo, TensorInfo
 from ...readings import KerasReading
 from ..inspect_meta_graph import inspect_message
 from ..keras_file import EXPORT_FIX, KerasFile, judge_config, read_keras_file
+from . import DEFAULT_SIGNATURE
 from .saved_model import LoadedSignature
 
-_SIGNATURE = "serving_default"
 _NAMESPACES = ("layers", "initializers", "regularizers", "constraints")
 _MODELS = frozenset(
     {"Functional", "Model", "Sequential", "DTypePolicy", "Policy", "TFOpLambda", "SlicingOpLambda"}
@@ -43,7 +43,7 @@ def inspect(model: Path, reading: KerasReading) -> Inspection:
     meta_graph = message.meta_graphs.add()
     meta_graph.graph_def.CopyFrom(loaded.function.graph.as_graph_def())
     meta_graph.meta_info_def.tensorflow_version = f"Keras {file.version or '1'}"
-    signature = meta_graph.signature_def[_SIGNATURE]
+    signature = meta_graph.signature_def[DEFAULT_SIGNATURE]
     arguments = {tensor.op.name: tensor for tensor in loaded.function.inputs}
     for name, keyword in loaded.keywords.items():
         _describe(signature.inputs[name], arguments[keyword])
@@ -55,7 +55,7 @@ def inspect(model: Path, reading: KerasReading) -> Inspection:
 
 def load(model: Path, reading: KerasReading, key: str) -> LoadedSignature:
     """See `Format.load`."""
-    if key != _SIGNATURE:
+    if key != DEFAULT_SIGNATURE:
         raise UnsupportedModelError(
             f"a file of Keras has no signature {key!r}; remove model.serving_key from the spec"
         )
@@ -209,7 +209,7 @@ def _trace(interface: _Interface) -> LoadedSignature:
         reason = str(error).strip().partition("\n")[0]
         raise UnsupportedModelError(f"the model cannot be called: {reason}") from error
     info = SignatureInfo(
-        key=_SIGNATURE,
+        key=DEFAULT_SIGNATURE,
         inputs=_tensors({name: specs[keyword] for name, keyword in keywords.items()}),
         outputs=_tensors(function.structured_outputs),
     )

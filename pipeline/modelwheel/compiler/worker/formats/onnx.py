@@ -21,6 +21,7 @@ from ....util.words import suggest
 from ...freeze import c_names
 from ...inspection import Inspection, SignatureInfo
 from ...readings import OnnxReading
+from ..messages import weights_within_limit
 from .base import Arrays, Fetch, SignatureGraph, StaticShapes
 
 if TYPE_CHECKING:
@@ -91,14 +92,8 @@ class OnnxModel:
                 for tensor, name in zip(self.info.inputs, c_names(self._names), strict=True)
             }
             results = dict(zip(module.outputs, _call(module, placeholders), strict=True))
-        try:
+        with weights_within_limit():
             graph_def = graph.as_graph_def()
-        except ValueError as error:
-            if "2GB" not in str(error):
-                raise
-            raise UnsupportedModelError(
-                "the weights exceed 2 GB, more than a TensorFlow graph holds as constants"
-            ) from error
         return SignatureGraph(
             graph_def,
             {name: tensor.op.name for name, tensor in placeholders.items()},

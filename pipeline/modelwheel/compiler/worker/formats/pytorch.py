@@ -14,13 +14,13 @@ from ....extras import require
 from ....util.text import one_line
 from ...inspection import Inspection, SignatureInfo
 from ...readings import PyTorchReading
+from . import DEFAULT_SIGNATURE
 from .base import Arrays, SignatureGraph, StaticShapes
 from .judge_module import inspect_module
 from .pt2_file import Program, read_program
 from .torch_mlir_library import load_torch_mlir
 from .xla_module import Module, evaluate_module, module_graph, read_module, tensor_info
 
-SIGNATURE = "serving_default"
 _Shapes = tuple[tuple[int, ...], ...]
 
 
@@ -34,7 +34,7 @@ def inspect(model: Path, reading: PyTorchReading) -> Inspection:
 
 def load(model: Path, reading: PyTorchReading, key: str) -> PyTorchModel:
     """See `Format.load`."""
-    if key != SIGNATURE:
+    if key != DEFAULT_SIGNATURE:
         raise UnsupportedModelError(f"the model has no signature {key!r}")
     return PyTorchModel(_read(model / reading.file), reading.file)
 
@@ -75,7 +75,7 @@ class PyTorchModel:
 
 def _signature(program: Program) -> SignatureInfo:
     return SignatureInfo(
-        key=SIGNATURE,
+        key=DEFAULT_SIGNATURE,
         inputs=tuple(sorted(program.inputs, key=lambda tensor: tensor.name)),
         outputs=tuple(sorted(program.outputs, key=lambda tensor: tensor.name)),
     )

@@ -19,6 +19,7 @@ from ...inspection import Inspection, SignatureInfo
 from ...readings import SavedModelReading
 from ..inlining import inline_tf1_control_flow
 from ..inspect_meta_graph import inspect_message
+from ..messages import weights_within_limit
 from ..meta_graph import parse_saved_model, read_signatures, select_graph
 from ..roots import has_objects
 from ..state import captured_variables, keep_variables, snapshot, written_resources
@@ -169,7 +170,7 @@ def replace_variables(function: Any) -> tuple[Any, tuple[StateVariable, ...]]:
 
 
 def _converted(function: Any, *, lower_control_flow: bool) -> tuple[Any, tuple[StateVariable, ...]]:
-    try:
+    with weights_within_limit():
         # Private, but the version of TensorFlow is pinned. Its docstring calls aggressive inlining
         # unsafe where functions have state.
         data = convert_to_constants._FunctionConverterDataInEager(
@@ -182,12 +183,6 @@ def _converted(function: Any, *, lower_control_flow: bool) -> tuple[Any, tuple[S
         for node in kept:
             del data.tensor_data[node]
         graph_def = convert_to_constants._replace_variables_by_constants(converter_data=data)[0]
-    except ValueError as error:
-        if "2GB" not in str(error):
-            raise
-        raise UnsupportedModelError(
-            "the weights exceed 2 GB, more than a TensorFlow graph holds as constants"
-        ) from error
     return graph_def, keep_variables(graph_def, kept)
 
 

@@ -13,12 +13,12 @@ from ....errors import UnsupportedModelError
 from ...inspection import Inspection, SignatureInfo, TensorInfo
 from ...readings import StableHloReading
 from ..messages import first_line
+from . import DEFAULT_SIGNATURE
 from .base import Arrays, SignatureGraph, StaticShapes
 from .jax_export import Exported, Leaf, is_exported, read_exported
 from .judge_module import inspect_module
 from .xla_module import Module, evaluate_module, module_graph, read_module, tensor_info
 
-SIGNATURE = "serving_default"
 _PLATFORMS = {"cpu": "CPU", "cuda": "CUDA", "rocm": "ROCM", "tpu": "TPU"}
 
 
@@ -94,7 +94,7 @@ def inspect(model: Path, reading: StableHloReading) -> Inspection:
 
 def load(model: Path, reading: StableHloReading, key: str) -> LoadedModule:
     """See `Format.load`."""
-    if key != SIGNATURE:
+    if key != DEFAULT_SIGNATURE:
         raise UnsupportedModelError(f"the model has no signature {key!r}")
     return LoadedModule(*_read(model / reading.file))
 
@@ -119,7 +119,7 @@ def _interface(
     platforms: Sequence[str] = ("CPU",),
 ) -> Interface:
     info = SignatureInfo(
-        key=SIGNATURE,
+        key=DEFAULT_SIGNATURE,
         inputs=tuple(sorted(inputs, key=lambda tensor: tensor.name)),
         outputs=tuple(sorted(results, key=lambda tensor: tensor.name)),
     )
