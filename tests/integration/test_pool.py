@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
@@ -30,6 +30,7 @@ from modelwheel.sandbox.choose import Sandbox, choose_sandbox
 from modelwheel.sandbox.policy import Limits, Policy
 from modelwheel.store.store import Store
 from tests.support.toy_worker import COMMAND, ToyJobs
+from tests.support.waiting import wait_until
 
 _SECONDS = 30
 _LIMITS = Limits(wall_seconds=2.0, memory_bytes=10**9)
@@ -77,13 +78,6 @@ def _workers() -> set[psutil.Process]:
 def _running() -> set[psutil.Process]:
     """Programs that this process has started and that have not ended."""
     return {one for one in psutil.Process().children() if one.status() != "zombie"}
-
-
-def _wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.01)
 
 
 # --- answers --------------------------------------------------------------------------------------
@@ -139,12 +133,12 @@ def test_a_job_that_fails_costs_nothing_but_itself(
     shared: ToyJobs, behaviour: str, words: str
 ) -> None:
     shared.submit().result()
-    _wait_until(lambda: len(_workers()) == 1)
+    wait_until(lambda: len(_workers()) == 1)
     worker = _workers()
     with pytest.raises(ModelwheelError, match=words) as caught:
         shared.submit(behaviour).result()
     assert "\n" not in str(caught.value)
-    _wait_until(lambda: _workers() == worker)
+    wait_until(lambda: _workers() == worker)
     shared.submit().result()
 
 
@@ -233,7 +227,7 @@ def test_one_worker_runs_jobs_side_by_side_whatever_their_flags(
     with WorkerPool(directory, 2, 10**12, COMMAND) as pool:
         jobs = ToyJobs(tmp_path, pool)
         futures = [jobs.submit("sleep 0.5") for _ in range(4)]
-        _wait_until(lambda: len(_workers() - before) == 3)
+        wait_until(lambda: len(_workers() - before) == 3)
         assert [future.result().seconds > 0.5 for future in futures] == [True] * 4
         (worker,) = _workers() - before
         for number in range(2):
@@ -314,7 +308,7 @@ def test_started_is_called_when_a_worker_is_free(jobs: ToyJobs) -> None:
     for name in ("first", "second"):
         future = jobs.submit(started=partial(events.append, f"{name} starts"))
         future.add_done_callback(lambda _, name=name: events.append(f"{name} ends"))  # type: ignore[misc]
-    _wait_until(lambda: len(events) == 4)
+    wait_until(lambda: len(events) == 4)
     assert events == ["first starts", "first ends", "second starts", "second ends"]
 
 
@@ -333,7 +327,7 @@ def test_a_job_that_waits_can_be_cancelled(jobs: ToyJobs) -> None:
 def test_a_worker_that_is_killed_costs_its_jobs_and_is_replaced(jobs: ToyJobs) -> None:
     before, others = _workers(), _running()
     job = jobs.submit("sleep 600")
-    _wait_until(lambda: len(_workers() - before) == (2 if FORKS else 1))
+    wait_until(lambda: len(_workers() - before) == (2 if FORKS else 1))
     worker = min(_workers() - before, key=lambda process: process.create_time())
     worker.kill()
     with pytest.raises(WorkerError, match=r"killed by signal 9 \(SIGKILL\).*memory"):
@@ -343,7 +337,7 @@ def test_a_worker_that_is_killed_costs_its_jobs_and_is_replaced(jobs: ToyJobs) -
     assert idle != worker
     idle.kill()
     idle.wait()
-    _wait_until(lambda: not _running() - others)  # also what holds a sandbox
+    wait_until(lambda: not _running() - others)  # also what holds a sandbox
     jobs.submit().result()  # one that was killed while it was idle costs nothing
 
 
@@ -356,11 +350,11 @@ def test_an_interrupt_ends_every_process_at_once(tmp_path: Path, directory: Path
         jobs = ToyJobs(tmp_path, pool)
         begun = [threading.Event() for _ in range(4)]
         futures = [jobs.submit("sleep 600", started=event.set) for event in begun]
-        _wait_until(lambda: begun[0].is_set() and begun[1].is_set())
+        wait_until(lambda: begun[0].is_set() and begun[1].is_set())
         time.sleep(0.5)
         raise KeyboardInterrupt
     assert time.monotonic() - start < _SECONDS
-    _wait_until(lambda: not set(psutil.Process().children(recursive=True)) - before)
+    wait_until(lambda: not set(psutil.Process().children(recursive=True)) - before)
     for future in futures:
         with pytest.raises(WorkerError, match="stopped because the build ended"):
             future.result()
@@ -422,10 +416,10 @@ def test_a_pool_that_is_killed_leaves_no_process_and_no_file(
     assert process.stdout.readline() == "started\n"
     scratch = tmp_path / "store" / "tmp"
     if moment == "at start-up":
-        _wait_until(lambda: list(scratch.rglob("worker-1.log")))
-        _wait_until(lambda: psutil.Process(process.pid).children())
+        wait_until(lambda: list(scratch.rglob("worker-1.log")))
+        wait_until(lambda: psutil.Process(process.pid).children())
     else:
-        _wait_until(lambda: list(scratch.rglob("begun")))
+        wait_until(lambda: list(scratch.rglob("begun")))
     workers = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.communicate()

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from modelwheel.sandbox.policy import Access, Limits, SandboxError, environment
 from modelwheel.sandbox.run import run_sandboxed
 from modelwheel.util.process import ProcessTimeoutError
 from tests.support.prison import find
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandboxes of Linux")
 
@@ -41,13 +41,6 @@ def run(sandbox: Sandbox, code: str, limits: Limits, scratch: Path) -> tuple[int
     argv = [sys.executable, "-I", "-c", code]
     done = run_sandboxed(sandbox, argv, Access((), scratch), limits, environment({}))
     return done.returncode, done.text.strip(), done.stderr.decode()
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.02)
 
 
 def running(marker: str) -> list[int]:

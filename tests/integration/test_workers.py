@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from modelwheel.compiler.endings import WorkerError
 from modelwheel.compiler.jobs import FreezeRequest, InspectRequest, JobResult
 from modelwheel.compiler.pool import WorkerPool
 from modelwheel.errors import UnsupportedModelError
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -29,19 +29,12 @@ def _workers(before: set[int]) -> list[psutil.Process]:
     return [child for child in psutil.Process().children() if child.pid not in before]
 
 
-def _wait_for(found: Callable[[], object], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not found():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.01)
-
-
 @pytest.fixture
 def before() -> Iterator[set[int]]:
     """Children of this process before the test; no other is left by it."""
     known = {child.pid for child in psutil.Process().children()}
     yield known
-    _wait_for(lambda: not _workers(known))
+    wait_until(lambda: not _workers(known))
 
 
 @contextmanager
@@ -63,7 +56,7 @@ def test_a_killed_worker_costs_one_job(models: Path, tmp_path: Path, before: set
     with WorkerPool(tmp_path, 1) as pool:
         first = _inspect(pool, models / "mlp", tmp_path / "1")
         second = _inspect(pool, models / "mlp", tmp_path / "2")
-        _wait_for(lambda: _workers(before))
+        wait_until(lambda: _workers(before))
         (victim,) = _workers(before)
         os.kill(victim.pid, signal.SIGKILL)
         with pytest.raises(WorkerError, match=r"killed by signal 9 \(SIGKILL\).*memory"):
@@ -87,7 +80,7 @@ def test_a_killed_worker_costs_one_job(models: Path, tmp_path: Path, before: set
         # One that was killed while it was idle costs nothing.
         worker.kill()
         ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        _wait_for(lambda: os.waitid(os.P_PID, worker.pid, ended))
+        wait_until(lambda: os.waitid(os.P_PID, worker.pid, ended))
         _inspect(pool, models / "mlp", tmp_path / "4").result()
 
 
@@ -96,7 +89,7 @@ def test_an_interrupt_ends_every_worker_at_once(
 ) -> None:
     with _interrupted_pool(tmp_path, 2, 10**11) as pool:
         futures = [_inspect(pool, models / "mlp", tmp_path / str(i)) for i in range(4)]
-        _wait_for(lambda: _workers(before))
+        wait_until(lambda: _workers(before))
     assert not _workers(before)
     for future in futures:
         assert future.done()

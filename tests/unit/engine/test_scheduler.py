@@ -31,6 +31,7 @@ from tests.support.toys import (
     VitalJob,
     toy_key,
 )
+from tests.support.waiting import wait_until
 
 _SECONDS = 30
 """After this long, what a test waits for does not come any more."""
@@ -47,13 +48,6 @@ def _run(
     with ThreadPool(workers) as pool:
         tools = Tools(store, pool, reporter or Recorder(), NONE, keep)
         return run_steps([Task(steps, store.root, accept) for steps in tasks], tools)
-
-
-def _wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.01)
 
 
 def _fail(message: str) -> Callable[[], object]:
@@ -294,7 +288,7 @@ def test_queued_jobs_are_cancelled_when_a_vital_step_fails(store: Store) -> None
 
     def fail_when_all_are_queued() -> None:
         begun.set()
-        _wait_until(lambda: len(TODO) == 5)
+        wait_until(lambda: len(TODO) == 5)
         raise CompileError("no")
 
     queued = [ToyJob(f"queued {i}", ("gate",), wait_for_failure) for i in range(5)]
@@ -408,12 +402,12 @@ def test_ctrl_c_ends_the_wait_for_a_lock(store: Store) -> None:
     def waits() -> list[threading.Thread]:
         return [thread for thread in threading.enumerate() if thread.name.startswith("job")]
 
-    _wait_until(lambda: not waits())  # of earlier tests
+    wait_until(lambda: not waits())  # of earlier tests
     reporter = _interrupt_at("finished", "a")
     with store.lock(toy_key("locked")):
         with pytest.raises(KeyboardInterrupt):
             _run(store, [ToyJob("locked"), ToyJob("a")], reporter=reporter)
-        _wait_until(lambda: not waits())
+        wait_until(lambda: not waits())
     assert store.lookup(toy_key("locked")) is None
 
 

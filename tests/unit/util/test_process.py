@@ -20,6 +20,7 @@ import pytest
 from modelwheel.util.groups import CREATION_FLAGS, kill_group
 from modelwheel.util.process import ProcessError, ProcessTimeoutError, kill_all, run, stream
 from tests.support.portability import IS_WINDOWS, behave_like_windows, both_systems
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures(both_systems.__name__)
 
@@ -39,18 +40,12 @@ def python(script: str, *args: object) -> list[str]:
 
 
 def _wait_for(path: Path) -> int:
-    deadline = time.monotonic() + 20
-    while not (path.exists() and path.read_text().endswith("\n")):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: path.exists() and path.read_text().endswith("\n"))
     return int(path.read_text())
 
 
-def _wait_until_dead(pid: int) -> None:
-    deadline = time.monotonic() + 20
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline, "a grandchild survived"
-        time.sleep(0.01)
+def _alive(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 def test_output_is_captured_and_input_is_passed() -> None:
@@ -108,7 +103,8 @@ def test_a_timeout_kills_the_whole_group(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     with pytest.raises(ProcessTimeoutError, match="took longer than 3 s"):
         run(python(FAMILY, file), timeout=3)
-    _wait_until_dead(_wait_for(file))
+    pid = _wait_for(file)
+    wait_until(lambda: not _alive(pid))
 
 
 def test_an_interrupted_builder_ends_what_its_threads_started(tmp_path: Path) -> None:
@@ -127,7 +123,7 @@ def test_an_interrupted_builder_ends_what_its_threads_started(tmp_path: Path) ->
     kill_all()
     thread.join(20)
     assert "killed by" in str(errors[0]) or "exit code" in str(errors[0])
-    _wait_until_dead(pid)
+    wait_until(lambda: not _alive(pid))
 
 
 def test_a_group_that_has_ended_is_left_alone() -> None:
@@ -157,7 +153,8 @@ except KeyboardInterrupt:
 """
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert run(python(script, file), env=env, timeout=60).text == "interrupted\n"
-    _wait_until_dead(_wait_for(file))
+    pid = _wait_for(file)
+    wait_until(lambda: not _alive(pid))
 
 
 def test_lines_are_passed_on_as_they_come(tmp_path: Path) -> None:
