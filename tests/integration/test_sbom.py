@@ -53,7 +53,7 @@ def complete(text: str, directory: Path, *options: str) -> dict[str, Any]:
     (directory / SBOM_TEMPLATE).write_text(text)
     (directory / "CMakeLists.txt").write_text(PROJECT)
     shutil.rmtree(directory / "build", ignore_errors=True)
-    script = f"-DSBOM_CMAKE={TEMPLATE / 'common' / 'cmake' / 'sbom.cmake'}"
+    script = f"-DSBOM_CMAKE={TEMPLATE / 'wheel' / 'cmake' / 'sbom.cmake'}"
     cmake("-S", directory, "-B", directory / "build", "-G", "Ninja", script, *options)
     content = (directory / "build" / "sbom" / "model_a.cdx.json").read_text()
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(content) is None

@@ -1,7 +1,7 @@
 """The bill of materials in every wheel (PEP 770, CycloneDX 1.6): the model and everything else it contains.
 
 The compile stage knows everything but the C and C++ compilers. It writes a template, in which CMake
-(`wheel_template/common/cmake/sbom.cmake`) replaces `@MODEL_SBOM_...@`, so that a wheel names the compilers that
+(`wheel_template/wheel/cmake/sbom.cmake`) replaces `@MODEL_SBOM_...@`, so that a wheel names the compilers that
 built it. Nothing in it depends on time or place: there is no timestamp, and the serial number is a UUID
 (version 5) over everything else.
 """

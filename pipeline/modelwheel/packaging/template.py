@@ -5,8 +5,10 @@ An overlay is a directory of files with their places in a project. A project is 
 | overlay | files of |
 |---|---|
 | `common/` | every project |
+| `wheel/` | every project that wheels are built from |
 | `bindings/` | every project with a Python extension: the pybind11 code |
-| `model/` | every model |
+| `model/` | every model: the library and its headers |
+| `package/` | the Python package of every model |
 | `extension/` | models with an extension of their own (`package.bindings: extension`) |
 | `shared/` | models that use the extension of modelwheel-runtime (`package.bindings: shared`) |
 | `runtime/` | the package modelwheel-runtime |
@@ -33,12 +35,12 @@ SOURCE_DATE_EPOCH = 315532800
 """1980-01-01, the earliest date in a zip file: the bytes of a wheel do not depend on the time of the build."""
 
 MODEL_OVERLAYS: Mapping[str, tuple[str, ...]] = {
-    "extension": ("common", "bindings", "model", "extension"),
-    "shared": ("common", "model", "shared"),
+    "extension": ("common", "wheel", "bindings", "model", "package", "extension"),
+    "shared": ("common", "wheel", "model", "package", "shared"),
 }
 """The overlays of a model's project, for each value of `package.bindings`."""
 
-RUNTIME_OVERLAYS = ("common", "bindings", "runtime")
+RUNTIME_OVERLAYS = ("common", "wheel", "bindings", "runtime")
 """The overlays of the package modelwheel-runtime."""
 
 Template: TypeAlias = Mapping[PurePosixPath, Path]
