@@ -112,7 +112,9 @@ def test_the_tests_in_the_source_pass_on_a_stateful_wheel(
     for name in ("test_model.py", "test_state.py"):
         (tmp_path / name).write_bytes((template / name).read_bytes())
     conftest = (template / "conftest.py.in").read_text(encoding="utf-8")
-    (tmp_path / "conftest.py").write_text(conftest.replace("{{ module }}", "model_places"))
+    conftest = conftest.replace("{{ module }}", "model_places")
+    conftest = conftest.replace('{{ interfaces | join(" ") }}', "c cpp python")
+    (tmp_path / "conftest.py").write_text(conftest)
     environment = {**os.environ, "PYTHONPATH": sys.path[-1]}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

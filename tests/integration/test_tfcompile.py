@@ -45,6 +45,7 @@ model: {{name: cms-{stem}, version: "1.0.0"}}
 source: {{git: {repository}, commit: {commit}, path: data/{stem}.pb, {tensors}}}
 targets: [{level}]
 compilation: {{batch_sizes: [1, 2]}}
+package: {{interfaces: [c, cpp, python, cmssw]}}
 """
 
 CMS = {

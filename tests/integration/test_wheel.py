@@ -312,6 +312,20 @@ def test_the_tests_that_travel_with_the_wheel_pass(
     assert not [line for line in skipped if "not installed" in line and "pkg-config" not in line]
 
 
+def test_interfaces_are_those_of_the_spec(built: Built, environment: Path) -> None:
+    def has(name: str, *parts: str) -> list[bool]:
+        with zipfile.ZipFile(built.wheel(name)) as archive:
+            return [any(part in file for file in archive.namelist()) for part in parts]
+
+    parts = (".h", ".hpp", "tfaot-model-", "PhysicsTools/", "share/scram/", "tfaot_wrapper.hpp")
+    assert has("options", *parts) == [True] * 6
+    assert has("mlp", *parts) == [True] * 3 + [False] * 3
+    assert has("batch-mean", *parts, "lib/cmake", "lib/pkgconfig") == [False] * 8
+    done = run(environment, "-I", "-m", "model_batch_mean", "--cflags", code=1)
+    expected = "error: model_batch_mean has no headers: package.interfaces of its spec leaves out C"
+    assert done.err.strip() == expected
+
+
 def test_the_environment_has_no_tensorflow(environment: Path) -> None:
     listed = run(
         sys.executable, "-m", "pip", "--python", environment, "list", "--format=freeze"

@@ -20,7 +20,7 @@ from modelwheel.assembly.manifest import (
     Verification,
 )
 from modelwheel.signature import Signature, Tensor
-from modelwheel.spec.model import Tolerance
+from modelwheel.spec.verification import Tolerance
 from modelwheel.wheelfile.reports import (
     BENCH_SUFFIX,
     REPORT_SUFFIX,

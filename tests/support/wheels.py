@@ -38,7 +38,7 @@ allow_pruned_inputs: true
 batching: {strategy: smallest, rules: ["5:4,1"]}
 fast_math: {enable: true, approximate_functions: true}
 package: {license: MIT, weights_license: CC-BY-4.0, license_files: [texts/WEIGHTS],
-          summary: "Quotes \\" and \\\\ stay", urls: {Paper: "https://example.org/a?b=c"}}
+          interfaces: [c, cpp, python, cmssw], summary: "Quotes \\" and \\\\ stay", urls: {Paper: "https://example.org/a?b=c"}}
 """
 
 
@@ -53,7 +53,7 @@ def spec_text(model: str, *, name: str = "", more: str = "", levels: tuple[str, 
 SPECS = {
     "mlp": spec_text("mlp", levels=EVERYWHERE),
     "kinds": spec_text("kinds"),
-    "batch-mean": spec_text("batch_mean"),
+    "batch-mean": spec_text("batch_mean", more="package: {interfaces: [python]}"),
     "options": spec_text("unused_input", name="options", more=_OPTIONS),
 }
 REFUSED = {

@@ -207,4 +207,5 @@ def _describe_model(spec: Spec) -> manifest.Model:
         urls=dict(package.urls),
         keywords=package.keywords,
         bindings=package.bindings,
+        interfaces=package.interfaces,
     )

@@ -16,7 +16,8 @@ from ..compiler.inspection import Mask
 from ..compiler.reference import case_of
 from ..errors import WheelError
 from ..signature import Signature
-from ..spec.model import Tolerance
+from ..spec.package import DEFAULT_INTERFACES, Interface
+from ..spec.verification import Tolerance
 from ..util.records import JsonRecord, first_mistake
 from ..util.text import one_line
 from ..util.trees import digest_tree
@@ -55,6 +56,8 @@ class Model(JsonRecord):
     keywords: tuple[str, ...]
     bindings: Literal["extension", "shared"] = "extension"
     """Where the Python extension is: in the wheel, or in the package modelwheel-runtime."""
+    interfaces: tuple[Interface, ...] = DEFAULT_INTERFACES
+    """What the wheel has headers and files for."""
 
     @property
     def requirements(self) -> tuple[str, ...]:

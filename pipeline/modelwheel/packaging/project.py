@@ -34,7 +34,8 @@ def render_project(project: Path) -> None:
     manifests = load_manifests(project)
     for manifest in manifests:
         _require_files(manifest, project)
-    render(model_template(manifests[0].model.bindings), _context(manifests), project)
+    model = manifests[0].model
+    render(model_template(model.bindings, model.interfaces), _context(manifests), project)
 
 
 def load_manifests(project: Path) -> list[Manifest]:

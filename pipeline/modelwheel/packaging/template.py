@@ -11,6 +11,7 @@ An overlay is a directory of files with their places in a project. A project is 
 | `package/` | the Python package of every model |
 | `extension/` | models with an extension of their own (`package.bindings: extension`) |
 | `shared/` | models that use the extension of modelwheel-runtime (`package.bindings: shared`) |
+| `cmssw/` | models for CMSSW (`package.interfaces`) |
 | `runtime/` | the package modelwheel-runtime |
 
 No two overlays of one project have a file in the same place.
@@ -19,7 +20,7 @@ No two overlays of one project have a file in the same place.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -40,6 +41,9 @@ MODEL_OVERLAYS: Mapping[str, tuple[str, ...]] = {
 }
 """The overlays of a model's project, for each value of `package.bindings`."""
 
+INTERFACE_OVERLAYS: Mapping[str, tuple[str, ...]] = {"cmssw": ("cmssw",)}
+"""More overlays of a model's project, for values of `package.interfaces`; those of all others are always there."""
+
 RUNTIME_OVERLAYS = ("common", "wheel", "bindings", "runtime")
 """The overlays of the package modelwheel-runtime."""
 
@@ -54,9 +58,10 @@ def template_directory() -> Path:
     return installed if installed.is_dir() else package.parents[1] / "wheel_template"
 
 
-def model_template(bindings: str) -> Template:
-    """The template of a model's project, for one value of `package.bindings`."""
-    return combine_overlays(MODEL_OVERLAYS[bindings])
+def model_template(bindings: str, interfaces: Collection[str]) -> Template:
+    """The template of a model's project, for the values of `package.bindings` and `package.interfaces`."""
+    more = (name for key in interfaces for name in INTERFACE_OVERLAYS.get(key, ()))
+    return combine_overlays((*MODEL_OVERLAYS[bindings], *more))
 
 
 def combine_overlays(names: tuple[str, ...]) -> Template:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from packaging.version import InvalidVersion, Version
 from pydantic import (
@@ -14,7 +14,6 @@ from pydantic import (
     Field,
     PrivateAttr,
     StrictBool,
-    StrictFloat,
     StrictInt,
     StrictStr,
     ValidationInfo,
@@ -23,18 +22,15 @@ from pydantic import (
 
 from ..errors import SpecError
 from ..levels import LEVELS, Level, default_levels
-from ..util.names import NameSet, UnsafePathError
+from ..util.names import UnsafePathError
 from ..util.trees import read_below
-from ..util.words import nearest_word, suggest
+from ..util.words import suggest
 from .batching import MAX_BATCH_SIZE, Batching
 from .fields import (
     GivenName,
-    Label,
     Line,
     LocalPath,
-    Mistake,
     Prose,
-    RelativePath,
     Section,
     mistake,
     mistakes,
@@ -50,7 +46,9 @@ from .names import (
     to_distribution,
     to_identifier,
 )
-from .sources import AnySource, DirectorySource, ExtraFile, Source, check_url
+from .package import MAX_LICENSE_BYTES, PackageSection
+from .sources import AnySource, DirectorySource, ExtraFile, Source
+from .verification import VerifySection
 
 
 def _check_version(version: str) -> str:
@@ -118,187 +116,6 @@ class CompilationSection(Section):
     def _sort(cls, sizes: tuple[int, ...] | None) -> tuple[int, ...] | None:
         # One order, so that neither the digest nor the wheel depends on the order in the file.
         return tuple(sorted(sizes)) if sizes is not None else None
-
-
-# For suggestions only; every SPDX expression is accepted.
-_COMMON_LICENSES = (
-    *("Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "MPL-2.0", "CC0-1.0"),
-    *("GPL-2.0-only", "GPL-3.0-only", "GPL-3.0-or-later", "LGPL-3.0-or-later"),
-    *("CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0"),
-)
-
-
-def _check_license(expression: str) -> str:
-    from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
-
-    try:
-        return str(canonicalize_license_expression(expression))
-    except InvalidLicenseExpression:
-        nearest = nearest_word(expression, _COMMON_LICENSES)
-        meant = f" (did you mean '{nearest}'?)" if nearest else ""
-        hint = f"Use one from spdx.org/licenses or LicenseRef-NAME{meant}"
-        raise mistake(f"'{expression}' is not an SPDX licence expression", hint) from None
-
-
-def _check_keyword(keyword: str) -> str:
-    if "," in keyword:
-        raise mistake("a keyword must not contain a comma", "Make it two items of the list")
-    return keyword
-
-
-def _check_label(label: str) -> str:
-    # Core metadata separates label and URL by a comma: `Project-URL: Homepage, https://...`.
-    if "," in label:
-        raise mistake("the label of a URL must not contain a comma", "Use another word")
-    return label
-
-
-License = Annotated[Line, AfterValidator(_check_license)]
-_WebAddress = Annotated[
-    StrictStr, Field(max_length=2048), AfterValidator(lambda url: check_url(url, ("https",)))
-]
-
-
-class PackageSection(Section):
-    """Metadata of the wheel."""
-
-    license: License = Field(
-        default="Apache-2.0", description="Licence of the generated code, as an SPDX expression."
-    )
-    weights_license: License | None = Field(
-        default=None,
-        description="Licence of the weights, as an SPDX expression. Omitted: not known.",
-    )
-    license_files: Annotated[
-        tuple[RelativePath, ...], Field(max_length=32), AfterValidator(unique)
-    ] = Field(
-        default=(), description="Licence texts to put into the wheel, relative to the spec file."
-    )
-    summary: Line | None = Field(default=None, description="One line for listings.")
-    urls: Mapping[Annotated[Label, AfterValidator(_check_label)], _WebAddress] = Field(
-        default_factory=dict, description="Labelled https links.", max_length=16
-    )
-    keywords: Annotated[
-        tuple[Annotated[Line, Field(max_length=64), AfterValidator(_check_keyword)], ...],
-        Field(max_length=32),
-        AfterValidator(unique),
-    ] = Field(default=(), description="Keywords for searches.")
-    bindings: Literal["extension", "shared"] = Field(
-        default="extension",
-        description="`extension`: a wheel with an extension module for each Python. `shared`: one wheel for "
-        "all Pythons, which uses the extension module of the package modelwheel-runtime.",
-    )
-
-    @field_validator("license_files")
-    @classmethod
-    def _check_license_files(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        # An older version of a spec, out of git, is read without its files.
-        if info.context is not None and info.context.get("with_files"):
-            directory = info.context["path"].absolute().parent
-            if found := list(_find_unusable_files(directory, names)):
-                raise mistakes(found)
-        return names
-
-
-MAX_LICENSE_BYTES = 1 << 20
-"""The longest licences have 100 kB."""
-
-
-def _find_unusable_files(directory: Path, names: Sequence[str]) -> Iterator[Mistake]:
-    """Files that cannot be read, or that could not be together in one directory of the wheel."""
-    seen, together = dict[str, str](), NameSet()
-    for index, name in enumerate(names):
-        base = PurePosixPath(name).name
-        try:
-            read_below(directory, name, MAX_LICENSE_BYTES)
-        except FileNotFoundError:
-            wrong = f"there is no file '{name}' in the directory of the spec"
-            yield Mistake(wrong, "Add the file or correct the path", (index,))
-        except UnsafePathError as error:
-            yield Mistake(str(error), "Put the text itself there", (index,))
-        except OSError as error:
-            wrong = f"'{name}' cannot be read: {error.strerror}"
-            yield Mistake(wrong, "Correct its permissions", (index,))
-        if seen.setdefault(base, name) != name:
-            wrong = f"'{seen[base]}' and '{name}' have the same file name"
-            hint = "Rename one: the wheel keeps both in one directory"
-            yield Mistake(wrong, hint, (index,))
-            continue
-        try:
-            together.add(base)
-        except UnsafePathError as error:
-            yield Mistake(str(error), "Rename it: wheels are installed on every system", (index,))
-
-
-_Bound = Annotated[StrictFloat, Field(ge=0)]
-
-
-class Tolerance(Section):
-    """How far an output may be from TensorFlow's: |difference| <= atol + rtol * max |output|."""
-
-    atol: _Bound = Field(default=0.0, description="Absolute part, in the unit of the output.")
-    rtol: Annotated[_Bound, Field(lt=1)] = Field(
-        default=1e-5, description="Part relative to the largest absolute value of the output."
-    )
-
-
-class OutputTolerance(Section):
-    """The tolerance of one output; omitted parts are those of `tolerance`."""
-
-    atol: _Bound | None = Field(
-        default=None, description="Absolute part, in the unit of the output."
-    )
-    rtol: Annotated[_Bound, Field(lt=1)] | None = Field(
-        default=None, description="Part relative to the largest absolute value of the output."
-    )
-
-
-def _check_range(bounds: tuple[float, float]) -> tuple[float, float]:
-    if not bounds[0] < bounds[1]:
-        raise mistake("the first bound must be less than the second", "Write [low, high]")
-    return bounds
-
-
-class VerifySection(Section):
-    """How the wheel is compared with TensorFlow before it is accepted."""
-
-    tolerance: Tolerance = Field(default_factory=Tolerance, description="Tolerance of all outputs.")
-    outputs: Mapping[GivenName, OutputTolerance] = Field(
-        default_factory=dict, description="Tolerances of single outputs, by name."
-    )
-    rows: Annotated[StrictInt, Field(ge=1, le=MAX_BATCH_SIZE)] = Field(
-        default=16, description="Number of rows to compare."
-    )
-    seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = Field(
-        default=0, description="Seed of the random inputs."
-    )
-    ranges: Mapping[
-        GivenName, Annotated[tuple[StrictFloat, StrictFloat], AfterValidator(_check_range)]
-    ] = Field(
-        default_factory=dict,
-        description="[low, high] of random inputs, by name. Omitted: what follows from the model.",
-    )
-    samples: RelativePath | None = Field(
-        default=None,
-        description="An .npz file with real rows, an array for each input, at a path of the source: used "
-        "instead of random inputs.",
-        examples=["samples.npz"],
-    )
-
-    @field_validator("samples")
-    @classmethod
-    def _check_samples(cls, path: str | None) -> str | None:
-        if path is not None and not path.endswith(".npz"):
-            raise mistake(
-                f"'{path}' is not an .npz file", "Write it with numpy.savez(FILE, **inputs)"
-            )
-        return path
-
-    def tolerance_of(self, output: str) -> Tolerance:
-        """The tolerance of an output: its own where given, else the common one."""
-        own = self.outputs.get(output)
-        given = own.model_dump(exclude_none=True) if own else {}
-        return self.tolerance.model_copy(update=given)
 
 
 def _check_target(name: str) -> str:

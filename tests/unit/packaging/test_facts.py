@@ -20,7 +20,7 @@ def test_a_project_has_the_options_of_the_levels(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fact", template_facts())
 def test_another_fact_makes_another_wheel(fact: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = model_template("extension")
+    files = model_template("extension", ["python"])
     before = template_digest(files)
     changed = {**template_facts(), fact: "changed"}
     monkeypatch.setattr(template, "template_facts", lambda: changed)

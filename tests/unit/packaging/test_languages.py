@@ -106,10 +106,13 @@ def test_ordinary_names_look_as_before() -> None:
     assert code_cell("dense_1/Relu:0") == "`dense_1/Relu:0`"
 
 
+EVERYTHING = ("c", "cpp", "python", "cmssw")
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The rendered project of a model whose tensors have reserved and hostile names."""
-    return render_model(tmp_path_factory.mktemp("project"), "extension", describe_one())
+    return render_model(tmp_path_factory.mktemp("project"), "extension", describe_one(), EVERYTHING)
 
 
 def test_the_readme_keeps_its_form(project: Path) -> None:

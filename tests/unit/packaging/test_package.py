@@ -73,6 +73,8 @@ def test_paths_are_those_of_the_package(packages: Path) -> None:
     names = ("include", "library", "library_dir", "cmake_dir", "pkgconfig_dir")
     script = "import model_digits as m\n" + "".join(f"print(m.get_{name}())\n" for name in names)
     package = packages / "model_digits"
+    for name in ("include", "lib/cmake/model_digits", "lib/pkgconfig"):
+        (package / name).mkdir(parents=True)
     assert list(map(Path, run_python(packages, script).splitlines())) == [
         package / "include",
         package / "lib" / "libmodel_digits.so",

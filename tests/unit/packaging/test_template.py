@@ -11,11 +11,13 @@ from modelwheel.packaging.template import (
     RUNTIME_OVERLAYS,
     combine_overlays,
     list_overlay,
+    model_template,
     template_digest,
     template_directory,
 )
 
-PROJECTS = {**MODEL_OVERLAYS, "runtime": RUNTIME_OVERLAYS}
+CMSSW = {f"{name} for CMSSW": (*overlays, "cmssw") for name, overlays in MODEL_OVERLAYS.items()}
+PROJECTS = {**MODEL_OVERLAYS, **CMSSW, "runtime": RUNTIME_OVERLAYS}
 
 
 @pytest.mark.parametrize("project", PROJECTS)
@@ -31,5 +33,12 @@ def test_every_file_of_the_template_belongs_to_a_project() -> None:
     assert {path for path in files if "__pycache__" not in path.parts} == used
 
 
+def test_interfaces_choose_overlays() -> None:
+    places = {str(place) for place in model_template("shared", ["c", "cpp", "python", "cmssw"])}
+    places -= set(map(str, model_template("shared", ["c", "cpp", "python"])))
+    assert places == {str(place) for place, _ in list_overlay("cmssw")}
+    assert "package/tfaot-model-__name__.xml.in" in places
+
+
 def test_every_project_has_its_own_digest() -> None:
-    assert len({template_digest(combine_overlays(names)) for names in PROJECTS.values()}) == 3
+    assert len({template_digest(combine_overlays(names)) for names in PROJECTS.values()}) == 5

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from modelwheel.errors import SpecError
 from modelwheel.spec import BatchRule, GitSource, load_spec, load_specs
 from modelwheel.spec.fields import Section
-from modelwheel.spec.model import MAX_LICENSE_BYTES, Spec
+from modelwheel.spec.model import Spec
+from modelwheel.spec.package import MAX_LICENSE_BYTES
 from tests.specs.__main__ import broken_specs, message_of
 
 ROOT = Path(__file__).parents[3]

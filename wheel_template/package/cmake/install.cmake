@@ -3,8 +3,17 @@ include(CMakePackageConfigHelpers)
 
 set(MODEL_CMAKE_DIR lib/cmake/${MODEL_MODULE})
 install(TARGETS ${MODEL_MODULE} EXPORT ${MODEL_MODULE} LIBRARY DESTINATION lib ARCHIVE DESTINATION lib RUNTIME DESTINATION .)
-install(DIRECTORY include/ DESTINATION include)
 install(FILES "${MODEL_PLATFORM_DIR}/manifest.json" DESTINATION . RENAME _manifest.json)
+if("cmssw" IN_LIST MODEL_INTERFACES)
+  install(FILES package/tfaot-model-${MODEL_NAME}.xml DESTINATION share/scram)
+endif()
+if(NOT "c" IN_LIST MODEL_INTERFACES)
+  return()
+endif()
+if(NOT "cpp" IN_LIST MODEL_INTERFACES)
+  set(MODEL_LEFT_OUT PATTERN "*.hpp" EXCLUDE PATTERN "tfaot-model-*" EXCLUDE)
+endif()
+install(DIRECTORY include/ DESTINATION include ${MODEL_LEFT_OUT})
 
 # find_package(model_digits) defines the target model_digits::model_digits.
 install(EXPORT ${MODEL_MODULE}
@@ -24,4 +33,3 @@ else()
 endif()
 configure_file(package/${MODEL_MODULE}.pc "${PROJECT_BINARY_DIR}/${MODEL_MODULE}.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/${MODEL_MODULE}.pc" DESTINATION lib/pkgconfig)
-install(FILES package/tfaot-model-${MODEL_NAME}.xml DESTINATION share/scram)

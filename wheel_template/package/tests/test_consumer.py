@@ -33,8 +33,14 @@ def need(tool):
     return found
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _has_headers(interfaces):
+    if "c" not in interfaces:
+        pytest.skip("the wheel has no headers")
+
+
 @pytest.fixture(scope="session")
-def programs(package, tmp_path_factory):
+def programs(package, interfaces, tmp_path_factory):
     """The directory with the consumers, built by CMake from what the wheel installed."""
     need("cc")
     need("c++")
@@ -42,6 +48,7 @@ def programs(package, tmp_path_factory):
     directory = tmp_path_factory.mktemp("consumer")
     name = package.__name__
     definitions = (f"-DMODEL={name}", f"-D{name}_DIR={package.get_cmake_dir()}")
+    definitions = (*definitions, f"-DHAS_CPP={'cpp' in interfaces}")
     run(cmake, "-S", SOURCES, "-B", directory, *definitions)
     run(cmake, "--build", directory)
     return directory
@@ -64,12 +71,14 @@ def test_c(package, arrays, sample, programs, tmp_path):
 
 
 @pytest.mark.parametrize("standard", [17, 20])
-@pytest.mark.parametrize("interface", ["tfaot", "modern"])
-def test_cpp(package, arrays, sample, programs, tmp_path, interface, standard):
-    check(package, arrays, tmp_path, sample.rows, programs / f"consumer_cpp{standard}", interface)
+def test_cpp(package, arrays, sample, programs, tmp_path, cpp_interface, standard):
+    program = programs / f"consumer_cpp{standard}"
+    check(package, arrays, tmp_path, sample.rows, program, cpp_interface)
 
 
-def test_tfcompile_classes(package, samples, programs, tmp_path, library):
+def test_tfcompile_classes(package, samples, programs, tmp_path, library, interfaces):
+    if "cpp" not in interfaces:
+        pytest.skip("the wheel has no headers for C++")
     sample = samples[-1]
     sizes = [size for size in package.Model.batch_sizes if size <= sample.rows]
     if not sizes:

@@ -84,7 +84,9 @@ class _DistributionStep(ModelStep, LocalStep):
         return action_key(
             self.kind,
             project={name: file.sha256 for name, file in files.items()},
-            template=template_digest(model_template(self.bindings)),
+            template=template_digest(
+                model_template(self.bindings, self.request.spec.package.interfaces)
+            ),
             **self.tools(),
         )
 

@@ -29,8 +29,8 @@ from ...levels import Level
 from ...limits import Limits
 from ...platforms import Platform
 from ...request import Extent, Request
-from ...spec.model import VerifySection
 from ...spec.reading.read import read_document
+from ...spec.verification import VerifySection
 from ...store.keys import action_key
 from ...store.records import Record
 from ...store.store import Store

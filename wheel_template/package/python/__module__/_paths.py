@@ -16,7 +16,7 @@ _LIBRARIES = {
 
 def get_include() -> str:
     """The directory for `#include <...>`."""
-    return os.path.join(_PACKAGE, "include")
+    return _find("include")
 
 
 def get_library() -> str:
@@ -31,9 +31,17 @@ def get_library_dir() -> str:
 
 def get_cmake_dir() -> str:
     """The directory for CMake's `find_package`: its variable `<package>_DIR`."""
-    return os.path.join(_PACKAGE, "lib", "cmake", _NAME)
+    return _find("lib", "cmake", _NAME)
 
 
 def get_pkgconfig_dir() -> str:
     """The directory for `PKG_CONFIG_PATH`."""
-    return os.path.join(_PACKAGE, "lib", "pkgconfig")
+    return _find("lib", "pkgconfig")
+
+
+def _find(*parts: str) -> str:
+    path = os.path.join(_PACKAGE, *parts)
+    if not os.path.isdir(path):
+        message = f"{_NAME} has no headers: package.interfaces of its spec leaves out C"
+        raise FileNotFoundError(message)
+    return path

@@ -1,0 +1,153 @@
+"""The section `package` of a spec: what goes into the wheel, and its metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import AfterValidator, Field, StrictStr, ValidationInfo, field_validator
+
+from ..util.names import NameSet, UnsafePathError
+from ..util.trees import read_below
+from ..util.words import nearest_word
+from .fields import Label, Line, Mistake, RelativePath, Section, mistake, mistakes, unique
+from .sources import check_url
+
+Interface: TypeAlias = Literal["c", "cpp", "python", "cmssw"]
+"""What a wheel can have headers and files for."""
+
+DEFAULT_INTERFACES: tuple[Interface, ...] = ("c", "cpp", "python")
+
+_NEEDS: Mapping[Interface, Interface] = {"cpp": "c", "cmssw": "cpp"}
+
+
+def _check_interfaces(given: tuple[Interface, ...]) -> tuple[Interface, ...]:
+    if "python" not in given:
+        raise mistake("every wheel has the Python package", "Add python")
+    for interface, needed in _NEEDS.items():
+        if interface in given and needed not in given:
+            raise mistake(f"{interface} uses the headers of {needed}", f"Add {needed}")
+    # One order, so that neither the digest nor the wheel depends on the order in the file.
+    known: tuple[Interface, ...] = (*DEFAULT_INTERFACES, "cmssw")
+    return tuple(one for one in known if one in given)
+
+
+# For suggestions only; every SPDX expression is accepted.
+_COMMON_LICENSES = (
+    *("Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "MPL-2.0", "CC0-1.0"),
+    *("GPL-2.0-only", "GPL-3.0-only", "GPL-3.0-or-later", "LGPL-3.0-or-later"),
+    *("CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0"),
+)
+
+
+def _check_license(expression: str) -> str:
+    from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
+    try:
+        return str(canonicalize_license_expression(expression))
+    except InvalidLicenseExpression:
+        nearest = nearest_word(expression, _COMMON_LICENSES)
+        meant = f" (did you mean '{nearest}'?)" if nearest else ""
+        hint = f"Use one from spdx.org/licenses or LicenseRef-NAME{meant}"
+        raise mistake(f"'{expression}' is not an SPDX licence expression", hint) from None
+
+
+def _check_keyword(keyword: str) -> str:
+    if "," in keyword:
+        raise mistake("a keyword must not contain a comma", "Make it two items of the list")
+    return keyword
+
+
+def _check_label(label: str) -> str:
+    # Core metadata separates label and URL by a comma: `Project-URL: Homepage, https://...`.
+    if "," in label:
+        raise mistake("the label of a URL must not contain a comma", "Use another word")
+    return label
+
+
+License = Annotated[Line, AfterValidator(_check_license)]
+_WebAddress = Annotated[
+    StrictStr, Field(max_length=2048), AfterValidator(lambda url: check_url(url, ("https",)))
+]
+
+
+class PackageSection(Section):
+    """Metadata of the wheel."""
+
+    license: License = Field(
+        default="Apache-2.0", description="Licence of the generated code, as an SPDX expression."
+    )
+    weights_license: License | None = Field(
+        default=None,
+        description="Licence of the weights, as an SPDX expression. Omitted: not known.",
+    )
+    license_files: Annotated[
+        tuple[RelativePath, ...], Field(max_length=32), AfterValidator(unique)
+    ] = Field(
+        default=(), description="Licence texts to put into the wheel, relative to the spec file."
+    )
+    summary: Line | None = Field(default=None, description="One line for listings.")
+    urls: Mapping[Annotated[Label, AfterValidator(_check_label)], _WebAddress] = Field(
+        default_factory=dict, description="Labelled https links.", max_length=16
+    )
+    keywords: Annotated[
+        tuple[Annotated[Line, Field(max_length=64), AfterValidator(_check_keyword)], ...],
+        Field(max_length=32),
+        AfterValidator(unique),
+    ] = Field(default=(), description="Keywords for searches.")
+    bindings: Literal["extension", "shared"] = Field(
+        default="extension",
+        description="`extension`: a wheel with an extension module for each Python. `shared`: one wheel for "
+        "all Pythons, which uses the extension module of the package modelwheel-runtime.",
+    )
+
+    interfaces: Annotated[
+        tuple[Interface, ...], AfterValidator(unique), AfterValidator(_check_interfaces)
+    ] = Field(
+        default=DEFAULT_INTERFACES,
+        description="What the wheel has headers and files for: `c` (also CMake and pkg-config), `cpp` (also the "
+        "classes of tfcompile's kind), `python`, and `cmssw` (PhysicsTools/TensorFlowAOT and scram).",
+        examples=[["c", "cpp", "python", "cmssw"]],
+        json_schema_extra={"uniqueItems": True},
+    )
+
+    @field_validator("license_files")
+    @classmethod
+    def _check_license_files(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        # An older version of a spec, out of git, is read without its files.
+        if info.context is not None and info.context.get("with_files"):
+            directory = info.context["path"].absolute().parent
+            if found := list(_find_unusable_files(directory, names)):
+                raise mistakes(found)
+        return names
+
+
+MAX_LICENSE_BYTES = 1 << 20
+"""The longest licences have 100 kB."""
+
+
+def _find_unusable_files(directory: Path, names: Sequence[str]) -> Iterator[Mistake]:
+    """Files that cannot be read, or that could not be together in one directory of the wheel."""
+    seen, together = dict[str, str](), NameSet()
+    for index, name in enumerate(names):
+        base = PurePosixPath(name).name
+        try:
+            read_below(directory, name, MAX_LICENSE_BYTES)
+        except FileNotFoundError:
+            wrong = f"there is no file '{name}' in the directory of the spec"
+            yield Mistake(wrong, "Add the file or correct the path", (index,))
+        except UnsafePathError as error:
+            yield Mistake(str(error), "Put the text itself there", (index,))
+        except OSError as error:
+            wrong = f"'{name}' cannot be read: {error.strerror}"
+            yield Mistake(wrong, "Correct its permissions", (index,))
+        if seen.setdefault(base, name) != name:
+            wrong = f"'{seen[base]}' and '{name}' have the same file name"
+            hint = "Rename one: the wheel keeps both in one directory"
+            yield Mistake(wrong, hint, (index,))
+            continue
+        try:
+            together.add(base)
+        except UnsafePathError as error:
+            yield Mistake(str(error), "Rename it: wheels are installed on every system", (index,))
