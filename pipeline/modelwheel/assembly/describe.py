@@ -166,6 +166,7 @@ def _describe_verification(
         output.name: spec.verify.tolerance_of(output.name) for output in signature.outputs
     }
     return manifest.Verification(
+        evaluator=compiled.reference.evaluator,
         seed=spec.verify.seed,
         ranges=dict(compiled.reference.ranges),
         masks=dict(compiled.reference.masks),

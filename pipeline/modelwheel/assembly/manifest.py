@@ -105,6 +105,8 @@ class Batching(JsonRecord):
 class Verification(JsonRecord):
     """What the built wheel is compared with."""
 
+    evaluator: str = "TensorFlow"
+    """What computed it, with its version."""
     seed: int
     ranges: dict[str, tuple[float, float]]
     """[low, high) of the random inputs whose range follows from the model or is set in the spec."""

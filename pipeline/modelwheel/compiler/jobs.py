@@ -160,9 +160,9 @@ class Padding(JsonRecord):
 
 
 class ReferenceRequest(JobRequest):
-    """Evaluate one signature with TensorFlow; the outputs are arrays and a `Reference`."""
+    """Evaluate one signature; the outputs are arrays and a `Reference`."""
 
-    VERSION = 3
+    VERSION = 4
     INPUTS = ModelInput
     OUTPUTS = (ARRAYS, SUMMARY)
 

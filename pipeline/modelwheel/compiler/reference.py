@@ -1,4 +1,4 @@
-"""The result of the job `reference`: what TensorFlow computes for random or sampled inputs.
+"""The result of the job `reference`: what the model computes for random or sampled inputs.
 
 `modelwheel.compiler.worker.reference` writes it.
 """
@@ -22,6 +22,8 @@ class Reference(JsonRecord):
     """What the evaluations showed about a signature."""
 
     version: Literal[1] = 1
+    evaluator: str = "TensorFlow"
+    """What evaluated the model, with its version: TensorFlow, or the runtime of the model's own format."""
     independent: bool
     """Whether each row of every output depends only on the same row of the inputs."""
     reason: str | None

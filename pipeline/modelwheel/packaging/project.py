@@ -73,6 +73,7 @@ def _context(manifests: Sequence[Manifest]) -> dict[str, object]:
         "code_license": model.license,
         "batch_sizes": list(manifest.batching.sizes),
         "batched": manifest.signature.batched,
+        "evaluator": manifest.verification.evaluator,
         "no_emulation_reason": manifest.batching.no_emulation_reason,
         "lengths": list(manifest.signature.lengths),
         "inputs": [_tensor(tensor) for tensor in manifest.signature.inputs],

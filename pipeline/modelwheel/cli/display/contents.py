@@ -74,6 +74,7 @@ def _summary(manifest: Manifest) -> dict[str, str]:
         "CPU levels": ", ".join(manifest.levels),
         "size": f"weights {sizes.weights:,} + machine code {sizes.machine_code:,} bytes; "
         f"the SavedModel has {sizes.saved_model:,}",
+        "reference": f"computed by {one_line(manifest.verification.evaluator)}",
         "tolerance": _tolerances(manifest),
         "compiled by": f"TensorFlow {compiler.tensorflow}, modelwheel {compiler.modelwheel}",
         "source": "\n".join(one_line(f"{key} {value}") for key, value in source.items()),

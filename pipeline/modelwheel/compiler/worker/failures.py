@@ -1,4 +1,4 @@
-"""Explains why TensorFlow cannot evaluate a model on given inputs: which value, in which layer, and what to do."""
+"""Explains why a model cannot be evaluated on given inputs: which value, in which layer, and what to do."""
 
 from __future__ import annotations
 
@@ -26,15 +26,21 @@ _SHAPE_FIX = "correct the model, or set compilation.batch_sizes or inputs in the
 
 
 def explain_failure(
-    text: str, inputs: Arrays, signature: SignatureInfo | None, *, sampled: bool
+    text: str,
+    inputs: Arrays,
+    signature: SignatureInfo | None,
+    *,
+    sampled: bool,
+    by: str = "TensorFlow",
 ) -> str:
-    """One sentence about an error of TensorFlow.
+    """One sentence about an error of TensorFlow or another evaluator.
 
     Args:
-        text: TensorFlow's message, with its markup of nodes.
+        text: Its message, with TensorFlow's markup of nodes.
         inputs: What was evaluated.
         signature: With the valid values of inputs, as far as they follow from the graph.
         sampled: Whether the inputs are rows of `verify.samples`.
+        by: The evaluator.
     """
     node = node_of(text)
     place = f" in layer {layer_name(node)!r}" if node else ""
@@ -46,7 +52,7 @@ def explain_failure(
             value, index = found
             assert tensor.valid is not None
             return (
-                f"TensorFlow fails{place}: the value {value} at {index} of input {tensor.name!r} is not one of "
+                f"{by} fails{place}: the value {value} at {index} of input {tensor.name!r} is not one of "
                 f"the valid ones, {tensor.valid}; {_fix(tensor.name, tensor.valid.bounds, sampled=sampled)}"
             )
     outside = _OUTSIDE.search(cause)
@@ -55,13 +61,11 @@ def explain_failure(
         for tensor in tensors:
             if _holds(inputs.get(tensor.name), int(outside["value"])):
                 fix = _fix(tensor.name, bounds, sampled=sampled)
-                return (
-                    f"TensorFlow fails{place} on a value of input {tensor.name!r}: {cause}; {fix}"
-                )
+                return f"{by} fails{place} on a value of input {tensor.name!r}: {cause}; {fix}"
     shown = ", ".join(_describe(tensor, inputs) for tensor in tensors)
     given = f" (it was given {shown})" if shown else ""
     fix = _SHAPE_FIX if _OF_SHAPES.search(cause) else _fix("INPUT", None, sampled=sampled)
-    return f"TensorFlow fails{place}: {cause}{given}; {fix}"
+    return f"{by} fails{place}: {cause}{given}; {fix}"
 
 
 def _find_outside(tensor: TensorInfo, inputs: Arrays) -> tuple[str, list[int]] | None:

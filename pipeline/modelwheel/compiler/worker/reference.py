@@ -1,4 +1,4 @@
-"""The job `reference`: what TensorFlow computes for random inputs, and whether rows are independent."""
+"""The job `reference`: what a model computes for random inputs, and whether rows are independent."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def run(job: ReferenceJob) -> None:
         arrays, summary = _evaluate_rows_or_once(job, loaded, batched)
     storable: dict[str, Any] = {name: _storable(values) for name, values in arrays.items()}
     np.savez(job.out / ARRAYS, **storable)
+    summary = summary.model_copy(update={"evaluator": loaded.evaluator})
     summary.save(job.out / SUMMARY)
 
 
@@ -158,7 +159,8 @@ def _evaluator(job: ReferenceJob, loaded: LoadedModel) -> Evaluate:
             return loaded(arrays)
         except (tf.errors.OpError, ValueError) as error:
             sampled = bool(job.request.samples)
-            said = explain_failure(str(error), arrays, _inspected(job), sampled=sampled)
+            by = loaded.evaluator.rpartition(" ")[0]
+            said = explain_failure(str(error), arrays, _inspected(job), sampled=sampled, by=by)
             raise UnsupportedModelError(said) from error
 
     return evaluate

@@ -9,12 +9,16 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import tensorflow as tf
 
+from ....versions import TENSORFLOW_VERSION
 from ...inspection import SignatureInfo
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 """Values by the names of inputs or outputs."""
 StaticShapes = Mapping[str, tuple[int, ...]]
 """Shapes of all inputs, by name."""
+
+TENSORFLOW = f"TensorFlow {TENSORFLOW_VERSION}"
+"""What evaluates models of its own formats, and of those that are StableHLO already."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,12 @@ class LoadedModel(Protocol):
     def info(self) -> SignatureInfo:
         """Its interface."""
 
+    @property
+    def evaluator(self) -> str:
+        """What computes the outputs of a call, with its version."""
+
     def __call__(self, inputs: Arrays) -> Arrays:
-        """The outputs for some inputs, computed by TensorFlow.
+        """The outputs for some inputs, computed by `evaluator`.
 
         Raises:
             tf.errors.OpError, ValueError: The inputs cannot be evaluated.

@@ -29,7 +29,7 @@ from ..inspect_meta_graph import inspect_message
 from ..kernels import type_name
 from ..state import snapshot
 from . import DEFAULT_SIGNATURE
-from .base import Arrays, Fetch, SignatureGraph, StaticShapes
+from .base import TENSORFLOW, Arrays, Fetch, SignatureGraph, StaticShapes
 from .saved_model import replace_variables
 
 
@@ -103,6 +103,8 @@ def _read(model: Path, reading: GraphDefReading) -> _Model:
 @dataclass(frozen=True)
 class LoadedGraph:
     """See `LoadedModel`."""
+
+    evaluator = TENSORFLOW
 
     model: _Model
 

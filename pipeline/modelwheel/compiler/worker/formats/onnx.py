@@ -25,6 +25,7 @@ from ..messages import weights_within_limit
 from .base import Arrays, Fetch, SignatureGraph, StaticShapes
 
 if TYPE_CHECKING:
+    from .onnx_evaluate import Evaluator
     from .onnx_stablehlo import Module
 
 _CALLING_CONVENTION = 5
@@ -52,7 +53,7 @@ def load(model: Path, reading: OnnxReading, key: str) -> OnnxModel:
         )
     constants = _constants(parsed, reading)
     onnx_file.load_external(parsed, model)
-    return OnnxModel(info, onnx_file.inline_functions(parsed), constants)
+    return OnnxModel(info, parsed, constants)
 
 
 class OnnxModel:
@@ -63,23 +64,16 @@ class OnnxModel:
         self._model = model
         self._constants = constants
         self._modules: dict[_Key, Module] = {}
-        self._functions: dict[_Key, Any] = {}
+
+    @property
+    def evaluator(self) -> str:
+        """See `LoadedModel`."""
+        return self._evaluator.name
 
     def __call__(self, inputs: Arrays) -> Arrays:
-        """See `LoadedModel`; each shape of the inputs is converted and compiled once."""
-        shapes = {name: inputs[name].shape for name in self._names}
-        key = tuple(shapes.items())
-        if key not in self._functions:
-            module = self._module(shapes)
-
-            def call(*tensors: Any) -> list[Any]:
-                return _call(module, dict(zip(shapes, tensors, strict=True)))
-
-            self._functions[key] = (module, tf.function(call, autograph=False))
-        module, function = self._functions[key]
-        results = function(*(tf.constant(inputs[name]) for name in shapes))
-        values = dict(zip(module.outputs, results, strict=True))
-        return {tensor.name: values[tensor.name].numpy() for tensor in self.info.outputs}
+        """See `LoadedModel`; the file itself is evaluated, not what it is converted to."""
+        results = self._evaluator.run({**self._constants, **inputs})
+        return {tensor.name: results[tensor.name] for tensor in self.info.outputs}
 
     def graph(self, shapes: StaticShapes) -> SignatureGraph:
         """See `LoadedModel`."""
@@ -101,6 +95,18 @@ class OnnxModel:
         )
 
     @cached_property
+    def _evaluator(self) -> Evaluator:
+        from .onnx_evaluate import find_evaluator
+
+        return find_evaluator(self._model)
+
+    @cached_property
+    def _inlined(self) -> Any:
+        from .onnx_file import inline_functions
+
+        return inline_functions(self._model)
+
+    @cached_property
     def _names(self) -> list[str]:
         return [tensor.name for tensor in self.info.inputs]
 
@@ -110,7 +116,7 @@ class OnnxModel:
 
         key = tuple((name, tuple(shapes[name])) for name in self._names)
         if key not in self._modules:
-            self._modules[key] = convert(specialize(self._model, dict(key), self._constants))
+            self._modules[key] = convert(specialize(self._inlined, dict(key), self._constants))
         return self._modules[key]
 
 

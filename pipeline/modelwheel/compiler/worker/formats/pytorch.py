@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ....errors import UnsupportedModelError
 from ....extras import require
@@ -19,7 +22,7 @@ from .base import Arrays, SignatureGraph, StaticShapes
 from .judge_module import inspect_module
 from .pt2_file import Program, read_program
 from .torch_mlir_library import load_torch_mlir
-from .xla_module import Module, evaluate_module, module_graph, read_module, tensor_info
+from .xla_module import Module, module_graph, read_module, tensor_info
 
 _Shapes = tuple[tuple[int, ...], ...]
 
@@ -47,11 +50,16 @@ class PyTorchModel:
         self._program, self._file = program, file
         self._modules: dict[_Shapes, Module] = {}
 
+    @property
+    def evaluator(self) -> str:
+        """See `LoadedModel`."""
+        import torch
+
+        return f"PyTorch {torch.__version__}"
+
     def __call__(self, inputs: Arrays) -> Arrays:
-        """See `LoadedModel`; each shape of the inputs is converted and compiled once."""
-        arrays = [inputs[tensor.name] for tensor in self._program.inputs]
-        module = self._module(tuple(array.shape for array in arrays))
-        values = evaluate_module(module, arrays, self._program.outputs)
+        """See `LoadedModel`; the program itself is evaluated, not what it is converted to."""
+        values = evaluate_program(self._exported, [inputs[t.name] for t in self._program.inputs])
         names = [tensor.name for tensor in self._program.outputs]
         return dict(sorted(zip(names, values, strict=True)))
 
@@ -66,6 +74,10 @@ class PyTorchModel:
             for tensor, kind in zip(self._program.outputs, module.main.results, strict=True)
         ]
         return module_graph(module, inputs, arguments, outputs)
+
+    @cached_property
+    def _exported(self) -> Any:
+        return load_program(self._program)
 
     def _module(self, shapes: _Shapes) -> Module:
         if shapes not in self._modules:
@@ -87,6 +99,58 @@ def _read(path: Path) -> Program:
     return program
 
 
+def load_program(program: Program) -> Any:
+    """PyTorch's own object, of what was judged."""
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sample = io.BytesIO()
+        torch.save(((), {}), sample)
+        return torch.export.load(io.BytesIO(program.archive(sample.getvalue())))
+
+
+def evaluate_program(exported: Any, arrays: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
+    """What PyTorch computes for the leaves of a program's arguments: the leaves of its results.
+
+    Raises:
+        ValueError: The program fails on them.
+    """
+    import torch
+    from torch.utils import _pytree
+
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        leaves = [_to_torch(array) for array in arrays]
+        args, kwargs = _pytree.tree_unflatten(leaves, exported.call_spec.in_spec)
+        try:
+            results = exported.module(check_guards=False)(*args, **kwargs)
+        except Exception as error:
+            raise ValueError(one_line(str(error).partition("\n")[0])) from error
+    return [_from_torch(value) for value in _pytree.tree_leaves(results)]
+
+
+def _to_torch(array: np.ndarray[Any, Any]) -> Any:
+    """A copy, because a program may return what it was given; NumPy's bfloat16 is not PyTorch's."""
+    import torch
+
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(array.copy())
+
+
+def _from_torch(value: Any) -> np.ndarray[Any, Any]:
+    import ml_dtypes
+    import torch
+
+    array: np.ndarray[Any, Any]
+    if value.dtype == torch.bfloat16:
+        array = value.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    else:
+        array = value.numpy()
+    return array
+
+
 def _convert(program: Program, shapes: _Shapes, name: str) -> Module:
     """The program as StableHLO for inputs of these shapes."""
     import torch
@@ -98,9 +162,7 @@ def _convert(program: Program, shapes: _Shapes, name: str) -> Module:
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
-            sample = io.BytesIO()
-            torch.save(((), {}), sample)
-            exported = torch.export.load(io.BytesIO(program.archive(sample.getvalue())))
+            exported = load_program(program)
             leaves = [
                 torch.zeros(shape, dtype=getattr(torch, tensor.dtype))
                 for tensor, shape in zip(program.inputs, shapes, strict=True)

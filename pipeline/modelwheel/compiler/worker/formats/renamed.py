@@ -33,6 +33,11 @@ class RenamedModel:
         """See `LoadedModel`."""
         return rename(self.loaded.info, self.names)
 
+    @property
+    def evaluator(self) -> str:
+        """See `LoadedModel`."""
+        return self.loaded.evaluator
+
     def __call__(self, inputs: Arrays) -> Arrays:
         """See `LoadedModel`."""
         given = {tensor.name: inputs[self._new(tensor.name)] for tensor in self.loaded.info.inputs}

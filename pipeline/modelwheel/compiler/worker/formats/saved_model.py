@@ -24,7 +24,7 @@ from ..meta_graph import parse_saved_model, read_signatures, select_graph
 from ..roots import has_objects
 from ..state import captured_variables, keep_variables, snapshot, written_resources
 from ..variables import check_variables
-from .base import Arrays, Fetch, SignatureGraph, StateVariable, StaticShapes
+from .base import TENSORFLOW, Arrays, Fetch, SignatureGraph, StateVariable, StaticShapes
 
 # Without this, disable_lower_using_switch_merge overlooks them, and freezing lowers a switch with
 # more than two branches to nodes that XLA refuses.
@@ -43,6 +43,8 @@ def inspect(model: Path, reading: SavedModelReading) -> Inspection:
 @dataclass(frozen=True)
 class LoadedSignature:
     """A signature of a loaded model, called by the names that its users see."""
+
+    evaluator = TENSORFLOW
 
     info: SignatureInfo
     function: Any

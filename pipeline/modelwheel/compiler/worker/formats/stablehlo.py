@@ -14,7 +14,7 @@ from ...inspection import Inspection, SignatureInfo, TensorInfo
 from ...readings import StableHloReading
 from ..messages import first_line
 from . import DEFAULT_SIGNATURE
-from .base import Arrays, SignatureGraph, StaticShapes
+from .base import TENSORFLOW, Arrays, SignatureGraph, StaticShapes
 from .jax_export import Exported, Leaf, is_exported, read_exported
 from .judge_module import inspect_module
 from .xla_module import Module, evaluate_module, module_graph, read_module, tensor_info
@@ -37,6 +37,8 @@ class Interface:
 @dataclass(frozen=True)
 class LoadedModule:
     """A module with its interface; see `LoadedModel`."""
+
+    evaluator = TENSORFLOW
 
     module: Module
     interface: Interface

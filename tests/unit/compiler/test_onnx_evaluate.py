@@ -1,0 +1,77 @@
+"""References of ONNX models come from ONNX Runtime, or from ONNX's own evaluator, and from no conversion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from modelwheel.compiler.worker.failures import explain_failure
+from modelwheel.errors import UnsupportedModelError
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+from onnx import TensorProto, helper
+
+from modelwheel.compiler.worker.formats.onnx_evaluate import find_evaluator
+from modelwheel.compiler.worker.formats.onnx_rewrites import rules
+from tests.support.onnx_models import evaluate, model_of, random, rewrite
+
+node = helper.make_node
+
+
+def test_onnx_runtime_evaluates_the_file_itself() -> None:
+    inputs = {"x": random(2, 3)}
+    found = find_evaluator(model_of([node("Softmax", ["x"], ["y"])], inputs))
+    powers = np.exp(inputs["x"])
+    np.testing.assert_allclose(
+        found.run(inputs)["y"], powers / powers.sum(axis=1, keepdims=True), rtol=1e-6
+    )
+    assert found.name == f"ONNX Runtime {onnxruntime.__version__}"
+
+
+def test_an_error_of_the_conversion_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(straight: Any, call: Any) -> list[str]:
+        return [straight.add("Tanh", call.inputs[0])]
+
+    monkeypatch.setattr(rules, "RULES", dict(rules.RULES))
+    inputs = {"x": random(2, 3)}
+    model = model_of([node("Softsign", ["x"], ["y"])], inputs)
+    expected = find_evaluator(model).run(inputs)["y"]
+    np.testing.assert_allclose(evaluate(rewrite(model, inputs), inputs)["y"], expected, rtol=1e-6)
+    monkeypatch.setitem(rules.RULES, "Softsign", wrong)  # type: ignore[arg-type, unused-ignore]
+    monkeypatch.setattr(
+        "modelwheel.compiler.worker.formats.onnx_rewrites.specialize.RULES", rules.RULES
+    )
+    converted = evaluate(rewrite(model, inputs), inputs)["y"]
+    assert np.abs(converted - find_evaluator(model).run(inputs)["y"]).max() > 0.05
+
+
+def test_what_onnx_runtime_lacks_is_left_to_onnx() -> None:
+    inputs = {"x": random(2, 3).astype(helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16))}
+    model = model_of([node("Neg", ["x"], ["y"])], inputs)
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.BFLOAT16
+    found = find_evaluator(model)
+    assert found.name == f"ONNX's own evaluator {onnx.__version__}"
+    np.testing.assert_array_equal(found.run(inputs)["y"], -inputs["x"])
+
+
+def test_a_model_that_nobody_evaluates_is_refused() -> None:
+    model = model_of([node("NoSuchOperation", ["x"], ["y"])], {"x": random(2)})
+    with pytest.raises(
+        UnsupportedModelError, match=r"neither ONNX Runtime \(.*NoSuchOp.* nor ONNX"
+    ):
+        find_evaluator(model)
+
+
+def test_a_failure_names_the_evaluator_and_the_node() -> None:
+    inputs = {"x": np.array([1, 7], np.int64)}
+    gather = node("Gather", ["table", "x"], ["y"], name="words/lookup")
+    model = model_of([gather], inputs, constants={"table": random(4, 2)})
+    with pytest.raises(ValueError, match="out of data bounds") as caught:
+        find_evaluator(model).run(inputs)
+    said = explain_failure(str(caught.value), inputs, None, sampled=False, by="ONNX Runtime")
+    assert said.startswith(
+        "ONNX Runtime fails in layer 'words': indices element out of data bounds"
+    )
