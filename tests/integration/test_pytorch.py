@@ -10,11 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from modelwheel.compiler.inspection import Inspection
-from modelwheel.compiler.jobs import FreezeRequest, InspectRequest
+from modelwheel.compiler.jobs import FreezeRequest, InspectRequest, ReferenceRequest
 from modelwheel.compiler.readings import PyTorchReading
+from modelwheel.compiler.reference import Reference
 from modelwheel.errors import EnvironmentProblemError, UnsupportedModelError
 from tests.support.laboratory import Laboratory, run_script
 
@@ -162,3 +164,19 @@ def test_a_program_computes_what_pytorch_does(laboratory: Laboratory, tmp_path: 
     shutil.copy(tmp_path / "reference.npz", out)
     (difference,) = json.loads(run_script("run_graphs", out)).values()
     assert difference < 2e-6
+    _check_reference(laboratory, tmp_path)
+
+
+def _check_reference(laboratory: Laboratory, directory: Path) -> None:
+    """The reference is what PyTorch computes for the program itself."""
+    request = ReferenceRequest(
+        reading=PyTorchReading(file="small.pt2"), signature="serving_default", batch_sizes=(2, 3)
+    )
+    out = laboratory.run(request.job(directory, laboratory.new_directory()))
+    summary = Reference.load(out / "reference.json")
+    assert summary.evaluator.startswith("PyTorch ")
+    assert summary.independent
+    with np.load(out / "reference.npz") as arrays:
+        assert arrays["out/3/logits"].shape == (3, 5)
+        sums = arrays["out/3/spread"].sum(axis=1)
+        np.testing.assert_allclose(sums, 1, rtol=1e-6)
