@@ -131,7 +131,7 @@ def test_a_model_with_an_extension(tmp_path: Path) -> None:
     assert expected <= set(settings(project))
     assert not [line for line in settings(project) if "py-api" in line or "before-test" in line]
     files = names(project)
-    assert {"src/bindings.cpp", "src/bindings/module.h", "cmake/model_extension.cmake"} <= files
+    assert {"src/bindings.cpp", "src/bindings/module.cpp", "cmake/model_extension.cmake"} <= files
     assert "library: Library" in (project / "python" / "model_digits" / "_core.pyi").read_text()
     assert "python/model_digits/_core.py" not in files
 
@@ -161,7 +161,7 @@ def test_it_is_built_before_a_model_that_needs_it_is_verified(tmp_path: Path) ->
     (tmp_path / "model" / "saved_model.pb").write_bytes(b"graph")
     (tmp_path / "tiny.yaml").write_text(f"{TINY_SPEC}package: {{bindings: shared}}\n")
     steps = list(Modelwheel(tmp_path / "cache").plan(tmp_path / "tiny.yaml"))
-    assert steps[-4:] == ["project", "wheel", "runtime", "verify"]
+    assert steps[-5:] == ["project", "objects", "wheel", "runtime", "verify"]
 
 
 def test_a_tag_releases_its_version_alone() -> None:

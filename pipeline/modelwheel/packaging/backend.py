@@ -44,17 +44,18 @@ def _compiler_version(variable: str, default: str) -> str:
     return run([*command, "--version"]).text.partition("\n")[0]
 
 
-def build_wheel(project: Path, out: Path) -> Path:
+def build_wheel(project: Path, out: Path, settings: Mapping[str, str] | None = None) -> Path:
     """Builds the wheel of a rendered project with the tools of this environment.
 
     Args:
         project: What `render_project` wrote.
         out: An existing directory for the wheel.
+        settings: Settings of the build backend.
 
     Raises:
         WheelError: The compiler or the build backend failed; the message ends with its output.
     """
-    return build_distribution("wheel", project, out)
+    return build_distribution("wheel", project, out, settings=settings)
 
 
 def build_distribution(

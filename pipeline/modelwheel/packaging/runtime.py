@@ -6,6 +6,7 @@ Its project consists of the template's overlays `runtime/`, `common/` and `bindi
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +20,7 @@ from ..util.files import write_atomically
 from ..versions import ABI_VERSION, NUMPY_REQUIREMENT, RUNTIME, RUNTIME_VERSION
 from .backend import build_distribution, build_environment
 from .checksums import write_checksums
+from .objects import build_objects, objects_key, objects_settings
 from .template import (
     RUNTIME_OVERLAYS,
     SOURCE_DATE_EPOCH,
@@ -55,8 +57,15 @@ def write_project(project: Path) -> None:
     write_checksums(project)
 
 
-def build_runtime(kind: Literal["sdist", "wheel"], out: Path) -> Path:
+def build_runtime(
+    kind: Literal["sdist", "wheel"], out: Path, settings: Mapping[str, str] | None = None
+) -> Path:
     """Builds the source distribution, or the wheel for this Python, into an existing directory.
+
+    Args:
+        kind: What to build.
+        out: The directory.
+        settings: Settings of the build backend.
 
     Raises:
         WheelError: The compiler or the build backend failed.
@@ -65,7 +74,7 @@ def build_runtime(kind: Literal["sdist", "wheel"], out: Path) -> Path:
         project = Path(directory) / f"modelwheel_runtime-{RUNTIME_VERSION}"
         project.mkdir()
         write_project(project)
-        return build_distribution(kind, project, out)
+        return build_distribution(kind, project, out, settings=settings)
 
 
 def runtime_key() -> str:
@@ -84,7 +93,17 @@ def _sources() -> dict[str, str | int]:
 
 def runtime_wheel(store: Store) -> Record:
     """The record of the wheel for this Python, built at most once."""
-    key = runtime_key()
+
+    def build(out: Path) -> None:
+        with store.scratch() as objects:
+            record = _built_once(store, "objects", objects_key(), build_objects)
+            store.materialize(record, objects, link=True)
+            build_runtime("wheel", out, objects_settings(objects))
+
+    return _built_once(store, "runtime", runtime_key(), build)
+
+
+def _built_once(store: Store, step: str, key: str, build: Callable[[Path], object]) -> Record:
     # Without the lock first: a store that is read-only serves what it has.
     record = store.lookup(key)
     if record is not None:
@@ -95,8 +114,8 @@ def runtime_wheel(store: Store) -> Record:
         if record is not None:
             return record
         with store.scratch() as scratch:
-            build_runtime("wheel", scratch)
-            return store.publish(key, scratch, {"step": "runtime"})
+            build(scratch)
+            return store.publish(key, scratch, {"step": step})
 
 
 def needed_sources(bindings: str) -> dict[str, str | int]:

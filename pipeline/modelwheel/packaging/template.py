@@ -13,6 +13,7 @@ An overlay is a directory of files with their places in a project. A project is 
 | `shared/` | models that use the extension of modelwheel-runtime (`package.bindings: shared`) |
 | `cmssw/` | models for CMSSW (`package.interfaces`) |
 | `runtime/` | the package modelwheel-runtime |
+| `objects/` | the object files that extensions have in common |
 
 No two overlays of one project have a file in the same place.
 """
@@ -46,6 +47,9 @@ INTERFACE_OVERLAYS: Mapping[str, tuple[str, ...]] = {"cmssw": ("cmssw",)}
 
 RUNTIME_OVERLAYS = ("common", "wheel", "bindings", "runtime")
 """The overlays of the package modelwheel-runtime."""
+
+OBJECTS_OVERLAYS = ("common", "wheel", "bindings", "objects")
+"""The overlays of what all extensions have in common."""
 
 Template: TypeAlias = Mapping[PurePosixPath, Path]
 """The unrendered files of a project, by their places in it."""

@@ -60,7 +60,7 @@ COMPILED = [f"linux-x86_64/{level}/b{size}" for level in ("x86-64", "x86-64-v3")
 
 @pytest.mark.parametrize(
     ("goal", "last"),
-    [("wheel", ["wheel", "verify"]), ("sdist", ["sdist"]), ("project", [])],
+    [("wheel", ["objects", "wheel", "verify"]), ("sdist", ["sdist"]), ("project", [])],
 )
 def test_the_steps_of_a_spec(tmp_path: Path, goal: Goal, last: list[str]) -> None:
     steps = _steps(_request(tmp_path), goal)
@@ -74,6 +74,8 @@ def test_the_steps_of_a_spec(tmp_path: Path, goal: Goal, last: list[str]) -> Non
 def test_shared_bindings_need_the_runtime(tmp_path: Path) -> None:
     steps = _steps(_request(tmp_path, "package: {bindings: shared}"))
     assert list(steps)[-3:] == ["wheel", "runtime", "verify"]
+    assert "tiny-1.0.0/objects" in steps["runtime"].needs
+    assert "tiny-1.0.0/objects" not in steps["wheel"].needs
     assert "tiny-1.0.0/runtime" in steps["verify"].needs
 
 
@@ -93,7 +95,7 @@ def test_everything_needs_the_inspection_and_a_wheel_the_reference(tmp_path: Pat
 def test_workers_do_what_needs_tensorflow(tmp_path: Path) -> None:
     steps = _steps(_request(tmp_path))
     local = {name for name, step in steps.items() if isinstance(step, LocalStep)}
-    assert local == {"project", "wheel", "verify"}
+    assert local == {"project", "objects", "wheel", "verify"}
     assert all(isinstance(steps[name], JobStep) for name in steps if name not in local)
 
 
@@ -101,11 +103,11 @@ def test_workers_do_what_needs_tensorflow(tmp_path: Path) -> None:
 
 
 def _keys(request: Request, store: Store, records: dict[str, Record]) -> dict[str, str]:
-    """Keys of all steps whose needs are known."""
+    """Keys of all jobs whose needs are known."""
     return {
         name: step.key(store, records)
         for name, step in _steps(request).items()
-        if all(need in records for need in step.needs)
+        if isinstance(step, JobStep) and all(need in records for need in step.needs)
     }
 
 

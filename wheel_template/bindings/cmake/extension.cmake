@@ -1,14 +1,10 @@
-# cmake/extension.cmake - a thin Python extension: src/bindings.cpp, for one model or for all.
+# cmake/extension.cmake - a thin Python extension, for one model or for all: src/bindings.cpp and the shared part.
+include(cmake/bindings.cmake)
 
-set(PYBIND11_FINDPYTHON ON)
-find_package(pybind11 3 CONFIG REQUIRED)
-
-pybind11_add_module(_core src/bindings.cpp)
-target_include_directories(_core PRIVATE src)
-target_compile_options(_core PRIVATE
-  -Wall -Wextra -Wconversion -Wshadow -Wpedantic -Os
-  "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=."
-)
+# Without extras: the object is native code, which link-time optimization cannot see into, and installing strips.
+pybind11_add_module(_core NO_EXTRAS src/bindings.cpp $<TARGET_OBJECTS:bindings>)
+target_include_directories(_core PRIVATE src include)
+target_compile_options(_core PRIVATE ${BINDINGS_OPTIONS})
 
 # Python looks for one function; what the C++ library leaves visible could clash with other extensions.
 if(APPLE)

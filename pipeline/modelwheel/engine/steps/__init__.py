@@ -6,6 +6,7 @@ In order:
 
     inspect -> reference -> compile (each platform, level, extent) -> project -> wheel -> verify
             -> freeze ----->                                          |          (runtime) ->
+                         -> objects ---------------------------------------> wheel, (runtime)
                                                                       -> sdist
 """
 
@@ -16,7 +17,7 @@ from typing import Literal, TypeAlias
 
 from ...request import Request
 from .base import Step
-from .distribution import ProjectStep, RuntimeStep, SdistStep, VerifyStep, WheelStep
+from .distribution import ObjectsStep, ProjectStep, RuntimeStep, SdistStep, VerifyStep, WheelStep
 from .model import CompileStep, FreezeStep, InspectStep, ReferenceStep
 
 Goal: TypeAlias = Literal["wheel", "sdist", "project"]
@@ -35,7 +36,12 @@ def steps_of(
     shared = request.spec.package.bindings == "shared"
     runtime = (RuntimeStep(request, tree),) if shared else ()
     last: dict[Goal, tuple[Step, ...]] = {
-        "wheel": (WheelStep(request, tree), *runtime, VerifyStep(request, tree)),
+        "wheel": (
+            ObjectsStep(request, tree),
+            WheelStep(request, tree),
+            *runtime,
+            VerifyStep(request, tree),
+        ),
         "sdist": (SdistStep(request, tree),),
         "project": (),
     }

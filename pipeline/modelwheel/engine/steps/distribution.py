@@ -14,6 +14,7 @@ from ...compiler.reference import ARRAYS
 from ...levels import cpu_level
 from ...packaging.backend import build_environment, build_wheel
 from ...packaging.checksums import write_checksums
+from ...packaging.objects import build_objects, objects_key, objects_settings
 from ...packaging.project import render_project
 from ...packaging.runtime import add_needed_sources, build_runtime, needed_sources, runtime_key
 from ...packaging.sdist import build_sdist
@@ -95,14 +96,14 @@ class _DistributionStep(ModelStep, LocalStep):
         # Copies: links are for readers that never write, and a build works in this directory.
         workspace.store.materialize(workspace.records[self.needs[0]], project)
         render_project(project)
-        self.pack(project, out)
+        self.pack(project, workspace, out)
 
     @abc.abstractmethod
     def tools(self) -> dict[str, Any]:
         """What the result depends on in addition to the project and the template."""
 
     @abc.abstractmethod
-    def pack(self, project: Path, out: Path) -> None:
+    def pack(self, project: Path, workspace: Workspace, out: Path) -> None:
         """Builds the distribution of a rendered project."""
 
 
@@ -112,11 +113,52 @@ class WheelStep(_DistributionStep):
 
     kind = "wheel"
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        objects = (_objects_name(self),) if self.bindings == "extension" else ()
+        return (*super().needs, *objects)
+
     def tools(self) -> dict[str, Any]:
+        # Not the objects: with and without them, the wheel has the same bytes.
         return {"environment": build_environment(self.bindings)}
 
-    def pack(self, project: Path, out: Path) -> None:
-        build_wheel(project, out)
+    def pack(self, project: Path, workspace: Workspace, out: Path) -> None:
+        shared = self.bindings == "shared"
+        build_wheel(project, out, {} if shared else _linked_objects(self, workspace, out))
+
+
+@dataclass(frozen=True)
+class ObjectsStep(ModelStep, LocalStep):
+    """Compiles what the extensions of all models have in common, for this Python."""
+
+    kind = "objects"
+
+    # As a compile step: a model that TensorFlow cannot freeze and evaluate is refused before anything is compiled, and a
+    # plan asks for no compiler, whose version is in the key.
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (f"{self.request.name}/freeze/{self.request.extents[0]}",)
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        return (f"{self.request.name}/reference",)
+
+    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
+        return objects_key()
+
+    def run(self, workspace: Workspace, out: Path) -> None:  # noqa: ARG002
+        build_objects(out)
+
+
+def _objects_name(step: ModelStep) -> str:
+    return f"{step.request.name}/{ObjectsStep.kind}"
+
+
+def _linked_objects(step: ModelStep, workspace: Workspace, out: Path) -> Mapping[str, str]:
+    """Settings with which a build backend links the result of `ObjectsStep`."""
+    objects = out.with_name(f"{out.name}-objects")
+    workspace.store.materialize(workspace.records[_objects_name(step)], objects, link=True)
+    return objects_settings(objects)
 
 
 @dataclass(frozen=True)
@@ -125,11 +167,15 @@ class RuntimeStep(ModelStep, LocalStep):
 
     kind = "runtime"
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (_objects_name(self),)
+
     def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
         return runtime_key()
 
-    def run(self, workspace: Workspace, out: Path) -> None:  # noqa: ARG002
-        build_runtime("wheel", out)
+    def run(self, workspace: Workspace, out: Path) -> None:
+        build_runtime("wheel", out, _linked_objects(self, workspace, out))
 
 
 @dataclass(frozen=True)
@@ -182,7 +228,7 @@ class SdistStep(_DistributionStep):
             "backend": version("scikit-build-core"),
         }
 
-    def pack(self, project: Path, out: Path) -> None:
+    def pack(self, project: Path, workspace: Workspace, out: Path) -> None:  # noqa: ARG002
         add_needed_sources(self.bindings, project)
         # After everything else, because it lists every file.
         write_checksums(project)

@@ -1,8 +1,8 @@
-// src/bindings/module.h - the Python classes Library and Evaluator of an extension.
+// src/bindings/module.cpp - the part of an extension that is the same for all models: the classes Library and
+// Evaluator.
 //
-// Nothing here depends on one particular model. The type stubs of these classes are in module.pyi.
-#pragma once
-
+// Compiling pybind11 takes several times as long as the rest of a wheel. This file is the only one with pybind11, and
+// its object file can be shared (cmake/bindings.cmake). The type stubs of the classes are in module.pyi.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
@@ -12,12 +12,14 @@
 #include "bindings/arguments.h"
 #include "bindings/arrays.h"
 #include "bindings/evaluator.h"
+#include "bindings/extension.h"
 #include "modelwheel/abi.h"
 #include "modelwheel/lengths.hpp"
 
-namespace modelwheel {
-
 namespace py = pybind11;
+
+namespace modelwheel {
+namespace {
 
 /// A loaded library. The table lives as long as the library, which is never unloaded.
 struct Library {
@@ -26,8 +28,8 @@ struct Library {
 
 /// Sets ImportError and returns false in an interpreter in which the extension would hang: before CPython 3.12,
 /// PyGILState_Ensure, which pybind11 and NumPy call, waits for ever in a sub-interpreter
-/// (https://docs.python.org/3/c-api/init.html#bugs-and-caveats). Each extension asks before anything else.
-inline bool require_interpreter() {
+/// (https://docs.python.org/3/c-api/init.html#bugs-and-caveats).
+bool require_interpreter() {
 #if PY_VERSION_HEX < 0x030c0000
   if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
     PyErr_SetString(PyExc_ImportError,
@@ -41,8 +43,7 @@ inline bool require_interpreter() {
 }
 
 /// The fields of TensorSpec in _model.py, and the name as an identifier, for each tensor.
-inline py::tuple describe(const modelwheel_tensor *tensors, std::size_t count,
-                          const modelwheel_extent *const *extents) {
+py::tuple describe(const modelwheel_tensor *tensors, std::size_t count, const modelwheel_extent *const *extents) {
   py::tuple described(count);
   for (std::size_t i = 0; i < count; ++i) {
     py::tuple shape(tensors[i].rank);
@@ -65,7 +66,7 @@ py::tuple to_tuple(const T *values, std::size_t count) {
 
 /// Evaluator(library, level). pybind11 would allocate in `__new__` and construct in `__init__`, and use the memory
 /// without a question if `__init__` never ran; here `__new__` does both.
-inline PyObject *new_evaluator(PyTypeObject *, PyObject *args, PyObject *kwargs) {
+PyObject *new_evaluator(PyTypeObject *, PyObject *args, PyObject *kwargs) {
   return call_from_c([args, kwargs]() -> PyObject * {
     static const char *const kNames[] = {"library", "level", nullptr};
     PyObject *library = nullptr, *level = nullptr;
@@ -82,13 +83,13 @@ inline PyObject *new_evaluator(PyTypeObject *, PyObject *args, PyObject *kwargs)
   });
 }
 
-inline PyObject *refuse_new_library(PyTypeObject *, PyObject *, PyObject *) {
+PyObject *refuse_new_library(PyTypeObject *, PyObject *, PyObject *) {
   PyErr_SetString(PyExc_TypeError, "a Library is made by opening a model, not by calling its type");
   return nullptr;
 }
 
 /// A class whose instances only `create` and C++ make: neither `__new__` of another class nor a pickle can.
-inline py::custom_type_setup made_by(newfunc create) {
+py::custom_type_setup made_by(newfunc create) {
   return py::custom_type_setup([create](PyHeapTypeObject *heap_type) {
     heap_type->ht_type.tp_new = create;
     heap_type->ht_type.tp_init = [](PyObject *, PyObject *, PyObject *) { return 0; };
@@ -96,12 +97,12 @@ inline py::custom_type_setup made_by(newfunc create) {
 }
 
 /// Forbids changes of a class, and so that an object of another class is declared one of it by its `__class__`.
-inline void freeze(const py::handle &type) {
+void freeze(const py::handle &type) {
   reinterpret_cast<PyTypeObject *>(type.ptr())->tp_flags |= Py_TPFLAGS_IMMUTABLETYPE;
   PyType_Modified(reinterpret_cast<PyTypeObject *>(type.ptr()));
 }
 
-inline void register_library(py::module_ &module) {
+void register_library(py::module_ &module) {
   py::class_<Library> type(module, "Library", py::module_local(), py::is_final(), made_by(refuse_new_library));
   type.def_property_readonly("name", [](const Library &self) { return self.api->name; })
       .def_property_readonly("version", [](const Library &self) { return self.api->version; })
@@ -132,7 +133,7 @@ inline void register_library(py::module_ &module) {
   freeze(type);
 }
 
-inline void register_evaluator(py::module_ &module) {
+void register_evaluator(py::module_ &module) {
   py::class_<Evaluator> type(module, "Evaluator", py::module_local(), py::is_final(), made_by(new_evaluator));
   type.def_property_readonly("level", &Evaluator::level)
       .def_property_readonly("settings", &Evaluator::settings)
@@ -146,11 +147,21 @@ inline void register_evaluator(py::module_ &module) {
   freeze(type);
 }
 
-/// Adds Library and Evaluator to a module. Both are local to it, so that several models can be used in one process.
-inline void register_bindings(py::module_ &module) {
-  py::register_local_exception_translator(translate_errors);
-  register_library(module);
-  register_evaluator(module);
+}  // namespace
+
+PyObject *new_library(const modelwheel_api &api) {
+  return call_from_c([&api] { return py::cast(Library{&api}).release().ptr(); });
 }
 
 }  // namespace modelwheel
+
+// Both classes are local to the module, so that several models can be used in one process.
+PYBIND11_MODULE(checked_core, module, py::mod_gil_not_used(), py::multiple_interpreters::per_interpreter_gil()) {
+  py::register_local_exception_translator(modelwheel::translate_errors);
+  modelwheel::register_library(module);
+  modelwheel::register_evaluator(module);
+  if (modelwheel::add_members(module.ptr()) != 0) throw py::error_already_set();
+}
+
+// Python looks for this function; that of PYBIND11_MODULE must not run in every interpreter.
+PyMODINIT_FUNC PyInit__core() { return modelwheel::require_interpreter() ? PyInit_checked_core() : nullptr; }
