@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support.laboratory import run_script
@@ -39,10 +41,26 @@ inputs:
   bias: {shape: [{buckets: [4, 7], pad: 0}]}
 verify: {ranges: {words: [0, 7]}}
 """,
+    "sampled": """\
+compilation: {batch_sizes: [1, 2]}
+inputs:
+  tokens: {shape: [null, {buckets: [4, 7], pad: 6}]}
+  mask: {shape: [null, {buckets: [4, 7], pad: 0}]}
+  bias: {shape: [{buckets: [4, 7], pad: 0}]}
+verify: {samples: rows.npz}
+""",
     "unmasked": "inputs: {x: {shape: [null, {buckets: [4, 7], pad: 0}, 3]}}\n",
     "halves": "inputs: {x: {shape: [null, {buckets: [4, 7], pad: 0}, 3]}}\n",
 }
 _REFUSED = ("unmasked", "halves")
+
+
+def _write_rows(path: Path) -> None:
+    """Real rows of a length that is not compiled: they are filled up."""
+    rng = np.random.default_rng(2)
+    tokens = rng.integers(0, 7, (3, 5)).astype(np.int32)
+    mask, bias = np.ones((3, 5), np.float32), rng.normal(size=5).astype(np.float32)
+    np.savez(path, tokens=tokens, mask=mask, bias=bias)
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +68,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The outcome of building every model."""
     work = tmp_path_factory.mktemp("interfaces")
     run_script("interfaces", work)
+    _write_rows(work / "lengths" / "rows.npz")
     for name, more in _MORE.items():
-        text = _SPEC.format(name=name, directory=work / name, level=LOWEST) + more
+        directory = work / ("lengths" if name == "sampled" else name)
+        text = _SPEC.format(name=name, directory=directory, level=LOWEST) + more
         (work / f"{name}.yaml").write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "modelwheel", "build", "--json", "--out", str(work / "dist")]
     command += [str(work / f"{name}.yaml") for name in _MORE]
@@ -65,9 +85,24 @@ def test_every_output_agrees_with_tensorflow(built: dict[str, Any], name: str) -
     assert built[name]["errors"] == []
     report = built[name]["report"]
     assert report["passed"], [c for c in report["comparisons"] if not c["passed"]]
-    if name == "lengths":
+    if name in ("lengths", "sampled"):
         compared = {(c["length"], c["rows"]) for c in report["comparisons"]}
         assert compared >= {(n, rows) for n in (1, 2, 4, 5, 6) for rows in (1, 2)}
+
+
+def test_rows_of_a_file_are_filled_up(built: dict[str, Any], tmp_path: Path) -> None:
+    with zipfile.ZipFile(built["sampled"]["wheel"]) as wheel:
+        file = wheel.extract("model_sampled/_reference.npz", tmp_path)
+    _write_rows(tmp_path / "rows.npz")
+    with np.load(file) as arrays, np.load(tmp_path / "rows.npz") as given:
+        rows = len(arrays["in/tokens"])
+        assert rows > 3
+        assert np.array_equal(arrays["in/tokens"][:3, :5], given["tokens"])
+        assert np.array_equal(
+            arrays["in/tokens"][3:, :5], np.resize(given["tokens"], (rows, 5))[3:]
+        )
+        assert (arrays["in/tokens"][:, 5:] == 6).all()
+        assert arrays["in/bias"].tolist() == [*given["bias"].tolist(), 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,11 @@ targets: [{level}]
 keep_state: true
 """
 
-_SIZES = {"places": "compilation: {batch_sizes: [1, 3]}\n"}
+_MORE = {
+    "places": "compilation: {batch_sizes: [1, 3]}\n",
+    "stream": "verify: {samples: calls.npz}\n",
+}
+_CALLS = {"places": 6, "stream": 9}
 _DTLN = SHARED_MODELS / "dtln"
 
 
@@ -35,10 +39,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     work = tmp_path_factory.mktemp("state")
     run_script("stateful", work)
     models = {"places": work / "places", "stream": work / "stream"}
+    frames = np.random.default_rng(7).normal(size=(_CALLS["stream"], 1, 6, 3)).astype(np.float32)
+    np.savez(work / "stream" / "calls.npz", frames=frames)
     if _DTLN.is_dir():
         models["dtln"] = _DTLN / "saved_model"
     for name, directory in models.items():
-        text = _SPEC.format(name=name, directory=directory, level=LOWEST) + _SIZES.get(name, "")
+        text = _SPEC.format(name=name, directory=directory, level=LOWEST) + _MORE.get(name, "")
         (work / f"{name}.yaml").write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "modelwheel", "build", "--json", "--out", str(work / "dist")]
     command += [str(work / f"{name}.yaml") for name in models]
@@ -54,11 +60,32 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["places", "stream"])
-def test_six_calls_in_a_row_are_as_in_tensorflow(built: dict[str, Any], name: str) -> None:
+def test_calls_in_a_row_are_as_in_tensorflow(built: dict[str, Any], name: str) -> None:
     report = built[name]["report"]
     assert report["passed"]
-    calls = {comparison["call"] for comparison in report["comparisons"]}
-    assert calls == set(range(6))
+    outputs = [one for one in report["comparisons"] if not one["state"]]
+    assert {one["call"] for one in outputs} == set(range(_CALLS[name]))
+    states = [one for one in report["comparisons"] if one["state"]]
+    expected = {spec.name for spec in __import__(f"model_{name}").Model.states}
+    assert {one["output"] for one in states} == expected
+    assert {one["call"] for one in states} == {_CALLS[name] - 1}
+
+
+def test_another_state_than_tensorflows_is_noticed(built: dict[str, Any], tmp_path: Path) -> None:
+    assert built["stream"]["wheel"]
+    selftest = __import__("model_stream._selftest")._selftest
+    carried = Path(selftest.__file__).with_name("_reference.npz")
+    with np.load(carried) as file:
+        arrays = dict(file)
+    # The wheel carries the inputs of every call, as there are few.
+    comparisons, _ = selftest.compare_all()
+    assert {one.call for one in comparisons} == set(range(_CALLS["stream"]))
+    assert all(one.passed for one in comparisons)
+    arrays["sample/state/1/cell/Variable_2"][3] += 1e-3
+    np.savez(tmp_path / "changed.npz", **arrays)
+    comparisons, _ = selftest.compare_all(reference=tmp_path / "changed.npz")
+    failed = [one for one in comparisons if not one.passed]
+    assert [(one.output, one.state, one.call) for one in failed] == [("cell/Variable_2", True, 8)]
 
 
 def test_every_written_variable_is_state_and_no_other(built: dict[str, Any]) -> None:

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelwheel.compiler.inspection import Inspection, Mask
+from modelwheel.compiler.inspection import Inspection, Mask, SignatureInfo, TensorInfo
 from modelwheel.compiler.jobs import InspectRequest, ReferenceRequest
 from modelwheel.compiler.readings import GraphDefReading
+from modelwheel.compiler.worker.samples import read_calls
 from modelwheel.errors import UnsupportedModelError
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import Laboratory, run_script
@@ -148,6 +149,24 @@ def test_other_files_are_refused(
         UnsupportedModelError, match=f"verify.samples: .{re.escape(file)}"
     ) as caught:
         refer(laboratory, tables, "variable_table", samples=file)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        ((1, 2, 6), "it has 1 calls in a row (axis 0 of every array), but 2 to 64 are needed"),
+        ((65, 2, 6), "it has 65 calls in a row"),
+        ((3, 0, 6), "it has no rows"),
+        ((3, 6), "input 'x' has the shape [6], but the model takes [rows, 6]"),
+    ],
+)
+def test_other_calls_are_refused(tmp_path: Path, shape: tuple[int, ...], said: str) -> None:
+    np.savez(tmp_path / "calls.npz", x=np.zeros(shape, np.int32))
+    x = TensorInfo(name="x", dtype="int32", shape=(None, 6))
+    signature = SignatureInfo(key="call", inputs=(x,), outputs=())
+    with pytest.raises(UnsupportedModelError) as caught:
+        read_calls(tmp_path / "calls.npz", signature, {"x": (4, 6)}, ["x"])
     assert said in str(caught.value)
 
 

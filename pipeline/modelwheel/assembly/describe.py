@@ -176,6 +176,7 @@ def _describe_verification(
         length_rows=compiled.reference.length_rows,
         tolerances=tolerances,
         calls=compiled.reference.calls,
+        state_tolerance=spec.verify.tolerance if compiled.reference.calls is not None else None,
         reference_sha256=compiled.reference_sha256,
     )
 

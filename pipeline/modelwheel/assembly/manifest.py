@@ -120,10 +120,17 @@ class Verification(JsonRecord):
     length_rows: tuple[int, ...] = ()
     """The numbers of rows for these."""
     tolerances: dict[str, Tolerance]
+    state_tolerance: Tolerance | None = None
+    """Of every variable after the last call; None if the model keeps no state."""
     calls: int | None = None
     """For a model that keeps state: how many calls in a row are compared for each number of rows."""
     reference_sha256: str
     """Hash of the whole reference (`reference.npz`), which stays in the store; the wheel ships a sample."""
+
+    @property
+    def state_rows(self) -> tuple[int, ...]:
+        """The numbers of rows after whose calls the state is compared."""
+        return self.rows if self.calls is not None else ()
 
     @property
     def cases(self) -> tuple[str, ...]:

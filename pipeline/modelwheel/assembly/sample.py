@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..compiler.reference import input_key, state_key
 from .manifest import Manifest
 
 MAX_SAMPLES = 256
@@ -31,25 +32,50 @@ def sample_indices(size: int) -> np.ndarray[Any, Any]:
 def write_sample(reference: Path, manifest: Manifest, path: Path) -> None:
     """Writes the sample of a whole reference, as an `.npz` file.
 
-    For every case (see `compiler.reference`) and output it holds `sample/CASE/NAME`, the values at
-    `sample_indices`, `shape/CASE/NAME`, and `largest/CASE/NAME`, the largest absolute value; with
-    rows of real data also `in/NAME`, the first rows of every input.
+    For every output and variable in it (see `compiler.reference`), such as `out/CASE/NAME`, it holds `sample/out/CASE/NAME`,
+    the values at `sample_indices`, `shape/out/CASE/NAME`, and `largest/out/CASE/NAME`, the largest absolute value; with
+    real data also the first rows of every input, or the inputs of the first calls.
     """
     sample: dict[str, Any] = {}
     with np.load(reference) as arrays:
         if manifest.verification.sampled:
-            sample |= _first_rows(arrays, manifest)
+            calls = manifest.verification.calls
+            sample |= (
+                _first_rows(arrays, manifest)
+                if calls is None
+                else _first_calls(arrays, manifest, calls)
+            )
         for case in manifest.verification.cases:
             for output in manifest.signature.outputs:
-                values = arrays[f"out/{case}/{output.name}"]
-                key = f"{case}/{output.name}"
-                sample[f"shape/{key}"] = np.array(values.shape, np.int64)
-                sample[f"sample/{key}"] = values.ravel()[sample_indices(values.size)]
-                # The scale of the tolerance, which the sample alone might miss.
-                finite = values[np.isfinite(values)]
-                sample[f"largest/{key}"] = np.float64(np.abs(finite).max(initial=0))
+                sample |= _describe(arrays, f"out/{case}/{output.name}")
+        for rows in manifest.verification.state_rows:
+            for variable in manifest.signature.state:
+                sample |= _describe(arrays, state_key(variable.name, rows))
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(path, **sample)
+
+
+def _describe(arrays: Mapping[str, Any], key: str) -> dict[str, Any]:
+    values = arrays[key]
+    # The scale of the tolerance, which the sample alone might miss.
+    finite = values[np.isfinite(values)]
+    return {
+        f"shape/{key}": np.array(values.shape, np.int64),
+        f"sample/{key}": values.ravel()[sample_indices(values.size)],
+        f"largest/{key}": np.float64(np.abs(finite).max(initial=0)),
+    }
+
+
+def _first_calls(arrays: Mapping[str, Any], manifest: Manifest, calls: int) -> dict[str, Any]:
+    """The inputs of as many calls as may be carried, but of one at least."""
+    names = [tensor.name for tensor in manifest.signature.inputs]
+    found: dict[str, Any] = {}
+    for call in range(calls):
+        values = {input_key(name, call): arrays[input_key(name, call)] for name in names}
+        if call and sum(a.nbytes for a in (found | values).values()) > MAX_INPUT_BYTES:
+            break
+        found |= values
+    return found
 
 
 def _first_rows(arrays: Mapping[str, Any], manifest: Manifest) -> dict[str, Any]:

@@ -49,21 +49,30 @@ class Reference(JsonRecord):
     """If there are lengths: for every output, how each axis follows them; see `signature.Tensor`."""
     calls: int | None = None
     """For a model that keeps state: how many calls in a row were evaluated for each number of rows, from
-    the first state on. The arrays of each are `in@CALL/NAME` and `out/ROWS@CALL/NAME`."""
+    the first state on. The arrays of each are `in@CALL/NAME` and `out/ROWS@CALL/NAME`; `state/ROWS/NAME` is what
+    the variables hold after the last."""
 
 
 STATEFUL_CALLS = 6
 """How many calls in a row show that a compiled model carries its state as TensorFlow does."""
 
+MAX_CALLS = 64
+"""How many calls in a row `verify.samples` may hold."""
+
 
 def input_key(name: str, call: int | None = None) -> str:
-    """The array of an input; the inputs of call `n` in a row are random with the seed plus n."""
+    """The array of an input; random inputs of call `n` in a row have the seed plus n."""
     return f"in/{name}" if call is None else f"in@{call}/{name}"
 
 
 def case_of(rows: int, call: int | None = None) -> str:
     """What stands for ROWS in the names of arrays."""
     return str(rows) if call is None else f"{rows}@{call}"
+
+
+def state_key(name: str, rows: int) -> str:
+    """The array of a variable after the last of the calls with a number of rows."""
+    return f"state/{rows}/{name}"
 
 
 def default_rows(batch_sizes: Sequence[int]) -> tuple[int, ...]:

@@ -91,7 +91,7 @@ def require_passed(report: Report, name: str) -> None:
     worst = max(failed, key=lambda comparison: comparison.share)
     raise VerifyError(
         f"{name}: {len(failed)} of {len(report.comparisons)} comparisons exceed their tolerance; worst: "
-        f"output {worst.output!r} at {worst.level}, {worst.rows} rows: error {worst.absolute:.3g}, "
+        f"{'state' if worst.state else 'output'} {worst.output!r} at {worst.level}, {worst.rows} rows: error {worst.absolute:.3g}, "
         f"tolerance {worst.limit:.3g}; raise verify.tolerance only if TensorFlow's own results "
         "vary that much"
     )

@@ -64,6 +64,8 @@ class Comparison(BaseModel):
     passed: bool
     call: int | None = None
     """Of a model with state: how many calls in a row came before, from its first state on."""
+    state: bool = False
+    """Whether `output` is a variable after the last call in a row."""
 
     @property
     def share(self) -> float:

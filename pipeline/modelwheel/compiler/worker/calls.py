@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ...errors import UnsupportedModelError
 from ..effects import KEEP_STATE
 from ..jobs import ReferenceRequest
-from ..reference import STATEFUL_CALLS, Reference, case_of, input_key
+from ..reference import STATEFUL_CALLS, Reference, case_of, input_key, state_key
 from ..shapes import static_shapes
-from .drawn_inputs import draw_inputs
+from .drawn_inputs import described_inputs, draw_inputs
 from .formats.base import Arrays, LoadedModel, StatefulModel
 from .formats.renamed import RenamedModel
 from .rows import Evaluate, Rows
+from .samples import read_calls
 
 _REASON = "it keeps state between calls"
 
 
 def evaluate_calls(
-    loaded: LoadedModel, evaluate: Evaluate, batched: tuple[str, ...], request: ReferenceRequest
+    loaded: LoadedModel,
+    evaluate: Evaluate,
+    batched: tuple[str, ...],
+    request: ReferenceRequest,
+    samples: Path | None,
 ) -> tuple[Arrays, Reference]:
     """The arrays of the reference, and its summary.
 
@@ -25,15 +32,11 @@ def evaluate_calls(
         evaluate: One call of it.
         batched: Names of the inputs whose axis 0 is the batch.
         request: Seeds, ranges, shapes and batch sizes.
+        samples: The file with the inputs of every call; without it they are random.
 
     Raises:
         UnsupportedModelError: Models of this format have no state.
     """
-    if request.samples:
-        raise UnsupportedModelError(
-            "a model that keeps state is verified with calls in a row on random inputs; remove "
-            "verify.samples, and set verify.ranges where values matter"
-        )
     model = loaded.loaded if isinstance(loaded, RenamedModel) else loaded
     if not isinstance(model, StatefulModel):
         raise UnsupportedModelError(
@@ -47,10 +50,14 @@ def evaluate_calls(
     signature, restore = loaded.info, model.snapshot()
     sizes = request.batch_sizes or (1,)
     shapes = static_shapes(signature, request.shapes, sizes[-1] if batched else None)
-    calls = [
-        draw_inputs(signature, shapes, request.seed + call, request.ranges, request.masks)
-        for call in range(STATEFUL_CALLS)
-    ]
+    if samples is not None:
+        calls = read_calls(samples, signature, shapes, batched)
+    else:
+        calls = [
+            draw_inputs(signature, shapes, request.seed + call, request.ranges, request.masks)
+            for call in range(STATEFUL_CALLS)
+        ]
+    state = loaded.graph(shapes).state
     arrays = {input_key(name, i): v for i, call in enumerate(calls) for name, v in call.items()}
     outputs: Arrays = {}
     for size in sizes:
@@ -59,6 +66,7 @@ def evaluate_calls(
             rows = Rows(call, frozenset(batched)).take(slice(size))
             outputs = evaluate(rows.arrays)
             arrays |= {f"out/{case_of(size, number)}/{name}": v for name, v in outputs.items()}
+        arrays |= {state_key(variable.name, size): variable.read() for variable in state}
     summary = Reference(
         independent=False,
         reason=_REASON,
@@ -70,9 +78,8 @@ def evaluate_calls(
         },
         batched_inputs=batched,
         rows=sizes,
-        calls=STATEFUL_CALLS,
-        ranges=dict(request.ranges),
-        masks=dict(request.masks),
+        calls=len(calls),
+        **described_inputs(request),
     )
     return arrays, summary
 

@@ -10,10 +10,18 @@ import tensorflow as tf
 
 from ...errors import UnsupportedModelError
 from ..inspection import Mask, SignatureInfo
+from ..jobs import ReferenceRequest
 from ..random_inputs import random_input
 
 Ranges = Mapping[str, Sequence[float]]
 Masks = Mapping[str, Sequence[Mask]]
+
+
+def described_inputs(request: ReferenceRequest) -> dict[str, Any]:
+    """What a `Reference` says about its inputs."""
+    if request.samples:
+        return {"sampled": True}
+    return {"ranges": dict(request.ranges), "masks": dict(request.masks)}
 
 
 def draw_inputs(

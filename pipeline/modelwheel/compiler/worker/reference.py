@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from ..renames import rename
 from ..shapes import batched_inputs, static_shapes
 from . import formats
 from .calls import evaluate_calls
-from .drawn_inputs import draw_inputs
+from .drawn_inputs import described_inputs, draw_inputs
 from .failures import explain_failure
 from .formats.base import Arrays, LoadedModel
 from .lengths import Lengths, tested_lengths
@@ -31,7 +32,9 @@ def run(job: ReferenceJob) -> None:
     loaded = formats.load(job.inputs.model, request.reading, request.signature, request.names)
     batched = batched_inputs(loaded.info, request.shapes)
     if request.keep_state:
-        arrays, summary = evaluate_calls(loaded, _evaluator(job, loaded), batched, request)
+        arrays, summary = evaluate_calls(
+            loaded, _evaluator(job, loaded), batched, request, _samples(job)
+        )
     else:
         arrays, summary = _evaluate_rows_or_once(job, loaded, batched)
     storable: dict[str, Any] = {name: _storable(values) for name, values in arrays.items()}
@@ -61,18 +64,15 @@ _Result = tuple[Arrays, Mapping[int, Arrays], Reference]
 """The inputs, the outputs by number of rows, and the summary."""
 
 
-def _describe_inputs(request: ReferenceRequest) -> dict[str, Any]:
-    if request.samples:
-        return {"sampled": True}
-    return {"ranges": dict(request.ranges), "masks": dict(request.masks)}
+def _samples(job: ReferenceJob) -> Path | None:
+    return job.inputs.model / job.request.samples if job.request.samples else None
 
 
 def _evaluate_once(job: ReferenceJob, loaded: LoadedModel) -> _Result:
     request = job.request
     shapes = static_shapes(loaded.info, request.shapes, None)
-    if request.samples:
-        path = job.inputs.model / request.samples
-        given = read_samples(path, loaded.info, shapes, ())
+    if samples := _samples(job):
+        given = read_samples(samples, loaded.info, shapes, (), request.padded)
     else:
         given = draw_inputs(loaded.info, shapes, request.seed, request.ranges, request.masks)
     evaluate = _evaluator(job, loaded)
@@ -84,7 +84,7 @@ def _evaluate_once(job: ReferenceJob, loaded: LoadedModel) -> _Result:
         leading_per_row=dict.fromkeys(outputs, 0),
         batched_inputs=(),
         rows=(1,),
-        **_describe_inputs(request),
+        **described_inputs(request),
     )
     return given, {1: outputs}, summary
 
@@ -106,7 +106,7 @@ def _evaluate_rows(job: ReferenceJob, loaded: LoadedModel, batched: tuple[str, .
         leading_per_row=verdict.leading_per_row,
         batched_inputs=batched,
         rows=sizes if verdict.reason else tuple(sorted(outputs)),
-        **_describe_inputs(request),
+        **described_inputs(request),
     )
     return rows.arrays, outputs, summary
 
@@ -141,13 +141,12 @@ def _two_batches(
     batched: tuple[str, ...],
 ) -> Iterator[Arrays]:
     """The inputs, and others of which every row differs."""
-    request = job.request
-    if not request.samples:
+    request, path = job.request, _samples(job)
+    if path is None:
         for seed in (request.seed, request.seed + 1):
             yield draw_inputs(loaded.info, shapes, seed, request.ranges, request.masks)
         return
-    path = job.inputs.model / request.samples
-    samples = read_samples(path, loaded.info, shapes, batched)
+    samples = read_samples(path, loaded.info, shapes, batched, request.padded)
     count = shapes[batched[0]][0]
     for first in (0, len(samples[batched[0]]) // 2):
         yield repeat_rows(samples, batched, count, first)

@@ -13,12 +13,15 @@ import numpy as np
 from ...errors import UnsupportedModelError
 from ...util.text import one_line
 from ..inspection import SignatureInfo, TensorInfo
+from ..jobs import Padding
+from ..reference import MAX_CALLS
 
 Array = np.ndarray[Any, Any]
 
 MAX_BYTES = 1 << 30
 """Of all arrays in the file, unpacked."""
 _MIN_ROWS = 2
+_MIN_CALLS = 2
 
 
 def read_samples(
@@ -26,34 +29,91 @@ def read_samples(
     signature: SignatureInfo,
     shapes: Mapping[str, tuple[int, ...]],
     batched: Sequence[str],
+    padded: Mapping[str, Padding],
 ) -> dict[str, Array]:
     """The arrays of a file, one for each input; axis 0 of batched inputs are the rows.
+
+    Axes with buckets may be shorter than in `shapes`: they are filled up.
 
     Raises:
         UnsupportedModelError: It is not such a file, or not one for this signature.
     """
     arrays = _load(path)
     try:
+        _require_names(arrays, signature)
         found = {
-            t.name: _take(arrays, t, shapes[t.name], t.name in batched) for t in signature.inputs
+            t.name: _take(arrays[t.name], t, shapes[t.name], t.name in batched, padded.get(t.name))
+            for t in signature.inputs
         }
-        unknown = set(arrays) - set(found)
-        if unknown:
-            names = ", ".join(repr(t.name) for t in signature.inputs)
-            raise ValueError(
-                f"{min(unknown)!r} is not an input of the signature (its inputs: {names})"
-            )
-        counts = {name: len(found[name]) for name in batched}
-        if len(set(counts.values())) > 1:
-            shown = ", ".join(f"{count} of {name!r}" for name, count in counts.items())
-            raise ValueError(f"its arrays have different numbers of rows: {shown}")
-        if counts and min(counts.values()) < _MIN_ROWS:
+        _require_rows(found, batched)
+        if batched and len(found[batched[0]]) < _MIN_ROWS:
             raise ValueError(
                 "it has less than 2 rows, which do not show whether rows are independent"
             )
     except ValueError as error:
         raise _refuse(path, str(error)) from None
     return found
+
+
+def read_calls(
+    path: Path,
+    signature: SignatureInfo,
+    shapes: Mapping[str, tuple[int, ...]],
+    batched: Sequence[str],
+) -> list[dict[str, Array]]:
+    """The inputs of calls in a row: axis 0 of every array in the file are the calls, the next one may be the rows.
+
+    Rows are repeated up to the number in `shapes`.
+
+    Raises:
+        UnsupportedModelError: It is not such a file, or not one for this signature.
+    """
+    arrays = _load(path)
+    try:
+        _require_names(arrays, signature)
+        counts = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
+        _require_equal(counts, "calls, which are axis 0")
+        count = min(counts.values(), default=0)
+        if not _MIN_CALLS <= count <= MAX_CALLS:
+            raise ValueError(
+                f"it has {count} calls in a row (axis 0 of every array), but {_MIN_CALLS} to "
+                f"{MAX_CALLS} are needed for a model that keeps state"
+            )
+        calls = []
+        for call in range(count):
+            found = {
+                t.name: _take(arrays[t.name][call], t, shapes[t.name], t.name in batched, None)
+                for t in signature.inputs
+            }
+            _require_rows(found, batched)
+            rows = shapes[batched[0]][0] if batched else 0
+            calls.append(repeat_rows(found, batched, rows, 0))
+    except ValueError as error:
+        raise _refuse(path, str(error)) from None
+    return calls
+
+
+def _require_names(arrays: Mapping[str, Array], signature: SignatureInfo) -> None:
+    names = [tensor.name for tensor in signature.inputs]
+    for name in names:
+        if name not in arrays:
+            raise ValueError(f"it has no array for the input {name!r}")
+    unknown = set(arrays) - set(names)
+    if unknown:
+        shown = ", ".join(map(repr, names))
+        raise ValueError(f"{min(unknown)!r} is not an input of the signature (its inputs: {shown})")
+
+
+def _require_rows(found: Mapping[str, Array], batched: Sequence[str]) -> None:
+    _require_equal({name: len(found[name]) for name in batched}, "rows")
+    if batched and not len(found[batched[0]]):
+        raise ValueError("it has no rows")
+
+
+def _require_equal(counts: Mapping[str, int], what: str) -> None:
+    if len(set(counts.values())) > 1:
+        shown = ", ".join(f"{count} of {name!r}" for name, count in counts.items())
+        raise ValueError(f"its arrays have different numbers of {what}: {shown}")
 
 
 def repeat_rows(
@@ -86,18 +146,21 @@ def _load(path: Path) -> dict[str, Array]:
 
 
 def _take(
-    arrays: Mapping[str, Array], tensor: TensorInfo, shape: tuple[int, ...], batched: bool
+    array: Array,
+    tensor: TensorInfo,
+    shape: tuple[int, ...],
+    batched: bool,
+    padding: Padding | None,
 ) -> Array:
     name = repr(tensor.name)
-    if tensor.name not in arrays:
-        raise ValueError(f"it has no array for the input {name}")
-    array = arrays[tensor.name]
     # NumPy has no bfloat16.
     stored = "float32" if tensor.dtype == "bfloat16" else tensor.dtype
     if array.dtype.name != stored:
         raise ValueError(
             f"input {name} has the type {array.dtype.name}, but the model takes {stored}"
         )
+    if array.ndim == len(shape) and padding is not None:
+        array = fill_up(array, shape, padding)
     expected, given = (shape[1:], array.shape[1:]) if batched else (shape, array.shape)
     if array.ndim != len(shape) or expected != given:
         shown = ["rows", *map(str, shape[1:])] if batched else [*map(str, shape)]
@@ -105,6 +168,17 @@ def _take(
             f"input {name} has the shape {list(array.shape)}, but the model takes [{', '.join(shown)}]"
         )
     return array.astype(ml_dtypes.bfloat16) if tensor.dtype == "bfloat16" else array
+
+
+def fill_up(array: Array, shape: Sequence[int], padding: Padding) -> Array:
+    """An array whose padded axes have the extents in `shape`, unless they are longer."""
+    wanted = [
+        max(extent, shape[axis]) if axis in padding.axes else extent
+        for axis, extent in enumerate(array.shape)
+    ]
+    filled = np.full(wanted, padding.value, array.dtype)
+    filled[tuple(map(slice, array.shape))] = array
+    return filled
 
 
 def _refuse(path: Path, why: str) -> UnsupportedModelError:

@@ -137,7 +137,7 @@ def keep_variables(
         node.attr["shared_name"].s = name.encode()
         node.attr["dtype"].type = variable.dtype.as_datatype_enum
         node.attr["shape"].shape.CopyFrom(tf.TensorShape(value.shape).as_proto())
-        kept.append((placeholder, StateVariable(names[placeholder], name, value)))
+        kept.append((placeholder, StateVariable(names[placeholder], name, value, variable.numpy)))
     renamed = {placeholder: variable.node for placeholder, variable in kept}
     for node in graph_def.node:
         node.input[:] = [_renamed(tensor, renamed) for tensor in node.input]

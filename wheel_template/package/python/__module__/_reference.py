@@ -50,6 +50,8 @@ class Sample(NamedTuple):
     """If it is not the largest of `Model.lengths`."""
     call: int | None = None
     """Of a model with state: how many samples come before this one in a row; 0 is the first call."""
+    state: Mapping[str, Expected] = {}
+    """What its variables then hold, by name, if it is the last call in a row."""
 
     @property
     def case(self) -> str:
@@ -86,6 +88,12 @@ def load_tolerances() -> dict[str, Tolerance]:
     return {name: Tolerance(value["atol"], value["rtol"]) for name, value in tolerances.items()}
 
 
+def load_state_tolerance() -> Tolerance:
+    """The tolerance of every variable."""
+    value = load_manifest()["verification"]["state_tolerance"]
+    return Tolerance(value["atol"], value["rtol"])
+
+
 def load_samples(path: Path | None = None) -> list[Sample]:
     """Reads samples: those of shorter lengths, then the others by ascending number of rows.
 
@@ -93,33 +101,42 @@ def load_samples(path: Path | None = None) -> list[Sample]:
 
     Args:
         path: An `.npz` file with whole inputs `in/NAME`, of which the first rows serve for fewer,
-            and outputs `out/CASE/NAME`, of a model with state inputs `in@CALL/NAME`; by default the
+            and outputs `out/CASE/NAME`, of a model with state inputs `in@CALL/NAME` and `state/ROWS/NAME`; by default the
             sample in this package, which has inputs only if they are not random, and then perhaps fewer
             rows.
     """
     verification = load_manifest()["verification"]
     recorded: list[int] = verification["rows"]
     cases = [(rows, n) for n in verification["lengths"] for rows in verification["length_rows"]]
-    calls = [None] if verification["calls"] is None else range(verification["calls"])
+    last = None if verification["calls"] is None else verification["calls"] - 1
+    calls = [None] if last is None else range(last + 1)
     with np.load(path or _PACKAGE / "_reference.npz") as file:
         random = path is None and not any(name.startswith("in") for name in file)
         inputs = [
             make_inputs(recorded[-1], call or 0) if random else _read_inputs(file, call)
             for call in calls
+            if random or call is None or any(name.startswith(f"in@{call}/") for name in file)
         ]
         return [
             Sample(
                 rows,
                 {spec.name: _part(given[spec.name], spec, rows, length) for spec in Model.inputs},
                 {
-                    spec.name: _read_output(file, _case(rows, length, call), spec.name)
+                    spec.name: _read(file, f"out/{_case(rows, length, call)}/{spec.name}")
                     for spec in Model.outputs
                 },
                 length,
                 call,
+                {
+                    spec.name: _read(file, f"state/{rows}/{spec.name}")
+                    for spec in Model.states
+                    if call == last
+                },
             )
             for rows, length in [*cases, *((rows, None) for rows in recorded)]
-            for call, given in zip(calls, inputs, strict=True)
+            for call, given in zip(
+                calls, inputs, strict=False
+            )  # a package may have the first calls only
             if _has_rows(given, rows)
         ]
 
@@ -184,7 +201,7 @@ def _random(
 def _is_bfloat16(spec: TensorSpec) -> bool:
     """NumPy has no bfloat16: models use its bits as uint16, references its values as float32."""
     signature = load_manifest()["signature"]
-    tensors = signature["inputs"] + signature["outputs"]
+    tensors = signature["inputs"] + signature["outputs"] + signature["state"]
     return any(t["name"] == spec.name and t["dtype"] == "bfloat16" for t in tensors)
 
 
@@ -209,16 +226,16 @@ def _case(rows: int, length: int | None, call: int | None) -> str:
     return str(rows) if length is None else f"{rows}x{length}"
 
 
-def _read_output(file: Mapping[str, NDArray[Any]], case: str, name: str) -> Expected:
-    if f"out/{case}/{name}" in file:
-        values = file[f"out/{case}/{name}"]
+def _read(file: Mapping[str, NDArray[Any]], key: str) -> Expected:
+    if key in file:
+        values = file[key]
         finite = np.abs(values[np.isfinite(values)])
         positions = np.arange(values.size, dtype=np.int64)
         return Expected(values.shape, positions, values.ravel(), float(finite.max(initial=0)))
-    shape = tuple(int(extent) for extent in file[f"shape/{case}/{name}"])
-    values, size = file[f"sample/{case}/{name}"], math.prod(shape)
+    shape = tuple(int(extent) for extent in file[f"shape/{key}"])
+    values, size = file[f"sample/{key}"], math.prod(shape)
     positions = np.arange(values.size, dtype=np.int64) * size // max(values.size, 1)
-    return Expected(shape, positions, values, float(file[f"largest/{case}/{name}"]))
+    return Expected(shape, positions, values, float(file[f"largest/{key}"]))
 
 
 def _first(array: NDArray[Any], spec: TensorSpec, rows: int) -> NDArray[Any]:

@@ -12,12 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._core import library
-from ._model import Model
-from ._reference import Expected, Sample, from_model, load_samples, load_tolerances
+from ._model import Model, TensorSpec
+from ._reference import (
+    Expected,
+    Sample,
+    Tolerance,
+    from_model,
+    load_samples,
+    load_state_tolerance,
+    load_tolerances,
+)
 
 
 class Comparison(NamedTuple):
-    """One output of one evaluation, compared with TensorFlow's."""
+    """One output of one evaluation, or one variable after it, compared with TensorFlow's."""
 
     level: str
     rows: int
@@ -34,6 +42,8 @@ class Comparison(NamedTuple):
     """The same relative to the largest absolute value of the output."""
     limit: float
     """Largest absolute difference allowed."""
+    state: bool = False
+    """Whether `output` is a variable after the last call in a row."""
 
     @property
     def passed(self) -> bool:
@@ -92,20 +102,35 @@ def _compare(model: Model, sample: Sample, rule: str | None) -> Iterator[Compari
     result = model.predict(sample.inputs)
     results = {Model.outputs[0].name: result} if len(Model.outputs) == 1 else result
     for spec in Model.outputs:
-        name, expected = spec.name, sample.outputs[spec.name]
-        difference = _largest_difference(from_model(spec, results[name]), expected)
-        tolerance = tolerances[name]
-        yield Comparison(
-            level=model.level,
-            rows=sample.rows,
-            rule=model.batch_rule(sample.rows),
-            length=sample.length,
-            call=sample.call,
-            output=name,
-            absolute=difference,
-            relative=difference / expected.largest if expected.largest else difference,
-            limit=tolerance.absolute + tolerance.relative * expected.largest,
-        )
+        expected, tolerance = sample.outputs[spec.name], tolerances[spec.name]
+        yield _judge(model, sample, spec, results[spec.name], expected, tolerance)
+    state = model.state if sample.state else {}
+    for spec in Model.states if sample.state else ():
+        expected, tolerance = sample.state[spec.name], load_state_tolerance()
+        compared = _judge(model, sample, spec, state[spec.name], expected, tolerance)
+        yield compared._replace(state=True)
+
+
+def _judge(
+    model: Model,
+    sample: Sample,
+    spec: TensorSpec,
+    values: NDArray[Any],
+    expected: Expected,
+    tolerance: Tolerance,
+) -> Comparison:
+    difference = _largest_difference(from_model(spec, values), expected)
+    return Comparison(
+        level=model.level,
+        rows=sample.rows,
+        rule=model.batch_rule(sample.rows),
+        length=sample.length,
+        call=sample.call,
+        output=spec.name,
+        absolute=difference,
+        relative=difference / expected.largest if expected.largest else difference,
+        limit=tolerance.absolute + tolerance.relative * expected.largest,
+    )
 
 
 def _largest_difference(actual: NDArray[Any], expected: Expected) -> float:
@@ -147,7 +172,8 @@ def _table(comparisons: Sequence[Comparison], skipped: Mapping[str, str]) -> Ite
 def _cells(item: Comparison) -> tuple[str, ...]:
     numbers = (f"{number:.2e}" for number in (item.absolute, item.relative, item.limit))
     length = "" if item.length is None else f" x {item.length}"
-    call = "" if item.call is None else f" (call {item.call + 1})"
+    place = "state after call" if item.state else "call"
+    call = "" if item.call is None else f" ({place} {item.call + 1})"
     return (
         item.level,
         _shorten(item.rule) + length,

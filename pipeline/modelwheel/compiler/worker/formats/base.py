@@ -40,6 +40,8 @@ class StateVariable:
     """Its VarHandleOp, which has its type and shape."""
     value: np.ndarray[Any, Any]
     """What it holds before the first call; zeros where a model does not say."""
+    read: Callable[[], np.ndarray[Any, Any]]
+    """What it holds at the time."""
     written: bool = True
     """Whether calls write it."""
 
