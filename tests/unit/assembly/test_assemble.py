@@ -197,9 +197,9 @@ def test_sizes_variants_and_provenance(assembled: Path, platform: str) -> None:
 
 def test_the_sample_has_the_values_of_the_reference(assembled: Path) -> None:
     with np.load(assembled / "python" / "model_tiny" / "_reference.npz") as sample:
-        assert sample["sample/4/y"].tolist() == [-4.0] * 12
-        assert sample["shape/4/y"].tolist() == [4, 3]
-        assert float(sample["largest/1/y"]) == 1.0
+        assert sample["sample/out/4/y"].tolist() == [-4.0] * 12
+        assert sample["shape/out/4/y"].tolist() == [4, 3]
+        assert float(sample["largest/out/1/y"]) == 1.0
 
 
 def test_generated_code_names_its_level_and_its_kernels(assembled: Path) -> None:
