@@ -134,6 +134,19 @@ def test_an_exported_function_computes_what_jax_does(
     assert max(found.values()) < 2e-6, found
 
 
+def test_valid_values_follow_from_the_module(laboratory: Laboratory, exported: Path) -> None:
+    (signature,) = _inspect(laboratory, exported, "embedded.jax").signatures
+    found = {t.name: t.valid and (t.valid.bounds, t.valid.op) for t in signature.inputs}
+    assert found == {
+        "axis": ((0, 4), "stablehlo.gather"),
+        "both": ((0, 39), "stablehlo.gather"),
+        "classes": ((0, 7), "stablehlo.compare"),
+        "free": None,
+        "start": ((0, 36), "stablehlo.dynamic_slice"),
+        "tokens": ((0, 40), "stablehlo.gather"),
+    }
+
+
 def test_names_are_the_keys_of_arguments_and_results(
     laboratory: Laboratory, exported: Path
 ) -> None:

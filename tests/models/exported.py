@@ -51,6 +51,17 @@ def inverse(x: Any) -> Any:
     return jnp.linalg.inv(x)
 
 
+def embedded(inputs: dict[str, Any]) -> Any:
+    """Indices into tables and classes, in the ways in which JAX writes them."""
+    tokens, both, classes = inputs["tokens"], inputs["both"], inputs["classes"]
+    words = jnp.asarray(_RANDOM.normal(size=(40, 4)).astype(np.float32))
+    taken = words[tokens].sum(1) + jnp.take(words, both[:, 0] + 1, axis=0, mode="clip")
+    paired = words[both[:, 1].astype(np.int32), inputs["axis"]]
+    hot = jax.nn.one_hot(classes, 7) @ _RANDOM.normal(size=(7, 4)).astype(np.float32)
+    part = lax.dynamic_slice(words, (inputs["start"], np.int32(0)), (5, 4)).sum(0)
+    return taken + paired[:, None] + hot + part + inputs["free"][:, None]
+
+
 def _shape(*extents: Any, dtype: Any = np.float32) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(extents, dtype)  # type: ignore[no-untyped-call, unused-ignore]
 
@@ -59,7 +70,16 @@ def _signatures() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[s
     (batch,) = export.symbolic_shape("b")
     inputs = {"image": _shape(batch, 4), "unused": _shape(batch, 2)}
     every = {name: _shape(2, 3, dtype=jnp.dtype(name)) for name in _DTYPES.split()}
+    embeddings = {
+        "axis": _shape(batch, dtype=np.int32),
+        "both": _shape(batch, 2, dtype=np.int16),
+        "classes": _shape(batch, dtype=np.int32),
+        "free": _shape(batch),
+        "start": _shape(dtype=np.int32),
+        "tokens": _shape(batch, 6, dtype=np.int32),
+    }
     return {
+        "embedded": (embedded, (embeddings,), {}),
         "nested": (nested, (inputs,), {"scale": _shape()}),
         "chain": (chain, (_shape(2, 4), _shape(1, dtype=np.int32), _shape(5)), {}),
         "types": (types, (every,), {}),

@@ -79,7 +79,7 @@ class JobRequest(JsonRecord):
 class InspectRequest(JobRequest):
     """Read a model without loading it; the output is an `Inspection`."""
 
-    VERSION = 5
+    VERSION = 6
     INPUTS = ModelInput
     OUTPUTS = (INSPECTION,)
 

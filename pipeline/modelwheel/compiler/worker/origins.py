@@ -62,15 +62,15 @@ def _carry(op: str, node: Any, inputs: Sequence[Tensor]) -> Origins:
         kind = node.attr["DstT"].type
         return inputs[0].origins if kind in _FLOATS or kind in _INTEGERS else ()
     if op in _CHANGES and inputs[0].origins:
-        return _change(inputs[0].origins, _CHANGES[op])
+        return change(inputs[0].origins, _CHANGES[op])
     if len(inputs) == 2 and op in _ARITHMETIC:
-        return _combine(op, inputs[0], inputs[1], integer=node.attr["T"].type in _INTEGERS)
+        return combine(op, inputs[0], inputs[1], integer=node.attr["T"].type in _INTEGERS)
     if op in COMPARES and len(inputs) == 2:
-        return _change(*_find_mask(inputs))
+        return change(*_find_mask(inputs))
     if op == "ClipByValue":
-        clipped = _combine("Maximum", inputs[0], inputs[1], integer=False)
+        clipped = combine("Maximum", inputs[0], inputs[1], integer=False)
         low = type(inputs[0])(inputs[0].shape, origins=clipped)
-        return _combine("Minimum", low, inputs[2], integer=False)
+        return combine("Minimum", low, inputs[2], integer=False)
     return ()
 
 
@@ -116,13 +116,14 @@ def unite(every: Any) -> Origins:
     return tuple(found) if len(found) <= _MAX_ORIGINS else ()
 
 
-def _change(origins: Origins, step: Step) -> Origins:
+def change(origins: Origins, step: Step) -> Origins:
+    """The origins after one more step."""
     changed = (origin.then(*step) for origin in origins)
     return tuple(origin for origin in changed if origin is not None)
 
 
-def _combine(op: str, one: Tensor, other: Tensor, *, integer: bool) -> Origins:
-    """Arithmetic with a constant, whose extremes count."""
+def combine(op: str, one: Tensor, other: Tensor, *, integer: bool) -> Origins:
+    """The origins of what arithmetic with a constant, whose extremes count, makes; `op` is one of TensorFlow's."""
     turned = not one.origins
     moving, constant = (other, one) if turned else (one, other)
     numbers = constant.value
@@ -130,7 +131,7 @@ def _combine(op: str, one: Tensor, other: Tensor, *, integer: bool) -> Origins:
         return ()
     values = [float(n) for n in numbers if n is not None]
     step = _ARITHMETIC[op](min(values), max(values), turned, integer)
-    return () if step is None else _change(moving.origins, step)
+    return () if step is None else change(moving.origins, step)
 
 
 def _subtract(low: float, high: float, turned: bool, integer: bool) -> Step | None:

@@ -19,7 +19,7 @@ from .bodies import Body, Library, Reach
 from .constants import SHAPE_ONLY, find_needed_constant
 from .demands import Demands, find_demands, join_demands
 from .effects import effect_of
-from .formats.judge_module import MODULE_OP, cost_of
+from .formats.judge_module import MODULE_OP, cost_of, demands_of
 from .graphs import GRAPH, node_name
 from .loops import Loop, count_turns
 from .op_shapes import OpShapes, count_outputs
@@ -180,6 +180,8 @@ class Sizes:
         found.need_constants(body.nodes[number], inputs)
         if any(tensor.origins for tensor in inputs):
             join_demands(found.demands, find_demands(body.nodes[number], name, inputs))
+            if body.ops[number] == MODULE_OP:
+                join_demands(found.demands, demands_of(body.nodes[number], name, inputs))
         if body.calls[number]:
             return outputs
         data = body.ops[number] not in SHAPE_ONLY

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -11,7 +11,11 @@ from typing import Any
 from ...effects import Effect
 from ...inspection import Cost, Inspection, LargeTensor, OpUse, SignatureInfo, SignatureUse, Support
 from ...stablehlo_ops import CALLS_TENSORFLOW, describe
+from ..demands import Demand, Demands
+from ..origins import solve
+from ..values import Tensor
 from .mlir_text import Block, Function, Op, result_types
+from .module_values import module_demands, with_module_values
 from .module_walk import MAIN, Walk, called_functions
 from .xla_module import Module, read_module
 
@@ -75,21 +79,43 @@ def cost_of(node: Any) -> Cost:
     return _judge(node.attr["module"].s)[1]
 
 
+def demands_of(node: Any, name: str, inputs: Sequence[Tensor]) -> Demands:
+    """What the module of such a node demands of the inputs whose values reach the node."""
+    demands, count = _judge(node.attr["module"].s)[2:]
+    before = count - len(inputs)  # the number of a platform is no input of the node
+    found: Demands = {}
+    for (argument, demand), (op, _) in demands.items():
+        if int(argument) < before:
+            continue
+        for origin in inputs[int(argument) - before].origins:
+            bounds = solve(origin.steps, demand.low, demand.high)
+            if bounds is not None and bounds != (None, None):
+                found.setdefault((origin.feed, Demand(demand.kind, *bounds)), (op, name))
+    return found
+
+
 @lru_cache(maxsize=64)
-def _judge(content: bytes) -> tuple[Mapping[str, Kind], Cost]:
+def _judge(content: bytes) -> tuple[Mapping[str, Kind], Cost, Demands, int]:
     module = read_module(content, "the module of an XlaCallModule node")
-    return kinds(module, calls_tensorflow=True), cost(module)
+    count = len(module.main.arguments)
+    demands = module_demands(module.functions, count)
+    return kinds(module, calls_tensorflow=True), cost(module), demands, count
 
 
 def inspect_module(
-    module: Module, signature: SignatureInfo, *, written_by: str, file_bytes: int
+    module: Module,
+    signature: SignatureInfo,
+    arguments: Sequence[str],
+    *,
+    written_by: str,
+    file_bytes: int,
 ) -> Inspection:
-    """A module that is a whole model."""
+    """A module that is a whole model; `arguments` are the inputs that `main` takes, in its order."""
     uses = tuple(_use(label, kind, signature.key) for label, kind in kinds(module).items())
     return Inspection(
         written_by=written_by,
         tags=(),
-        signatures=(signature,),
+        signatures=(with_module_values(signature, module.functions, arguments),),
         ops=uses,
         assets=(),
         graph_bytes=file_bytes,

@@ -32,7 +32,8 @@ def inspect(model: Path, reading: PyTorchReading) -> Inspection:
     program = _read(model / reading.file)
     module = _convert(program, program.least, reading.file)
     size = (model / reading.file).stat().st_size
-    return inspect_module(module, _signature(program), written_by="", file_bytes=size)
+    arguments = [tensor.name for tensor in program.inputs]
+    return inspect_module(module, _signature(program), arguments, written_by="", file_bytes=size)
 
 
 def load(model: Path, reading: PyTorchReading, key: str) -> PyTorchModel:

@@ -91,7 +91,8 @@ def inspect(model: Path, reading: StableHloReading) -> Inspection:
     """See `Format.inspect`."""
     module, interface = _read(model / reading.file)
     size = (model / reading.file).stat().st_size
-    return inspect_module(module, interface.info, written_by="", file_bytes=size)
+    arguments = interface.arguments
+    return inspect_module(module, interface.info, arguments, written_by="", file_bytes=size)
 
 
 def load(model: Path, reading: StableHloReading, key: str) -> LoadedModule:
