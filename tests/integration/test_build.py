@@ -61,6 +61,16 @@ def test_every_sound_spec_is_built_and_verified(built: Built) -> None:
         )
 
 
+def test_what_extensions_have_in_common_is_compiled_once(built: Built) -> None:
+    results = [built.results[name] for name in SPECS]
+    run, cached = (
+        [step for result in results for step in result[key] if step.endswith("/objects")]
+        for key in ("run", "cached")
+    )
+    assert len(run) <= 1  # none if another test came first
+    assert len(run + cached) == len(SPECS)
+
+
 def test_a_model_that_fails_does_not_stop_the_others(built: Built) -> None:
     assert set(built.results) == {*SPECS, *REFUSED}
     for error in built.results["unused"]["errors"]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.commands import Modelwheel
 from tests.support.laboratory import run_script
 from tests.support.wheels import LOWEST, make_environment
 
@@ -64,7 +65,7 @@ def _write_rows(path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def built(modelwheel: Modelwheel, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The outcome of building every model."""
     work = tmp_path_factory.mktemp("interfaces")
     run_script("interfaces", work)
@@ -75,7 +76,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         (work / f"{name}.yaml").write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "modelwheel", "build", "--json", "--out", str(work / "dist")]
     command += [str(work / f"{name}.yaml") for name in _MORE]
-    environment = {**os.environ, "MODELWHEEL_CACHE_DIR": str(work / "cache")}
+    environment = {**os.environ, "MODELWHEEL_CACHE_DIR": str(modelwheel.cache)}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
     return {entry["model"].partition("-")[0]: entry for entry in json.loads(done.stdout)}
 

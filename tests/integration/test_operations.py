@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from modelwheel.compiler.program import Program, walk
+from tests.support.commands import Modelwheel
 from tests.support.laboratory import run_script
 
 pytestmark = pytest.mark.slow
@@ -32,7 +33,9 @@ STEPS = {
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+def built(
+    modelwheel: Modelwheel, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, Any], Path]:
     """The outcome of building both models, and the directory with every step's files."""
     work = tmp_path_factory.mktemp("operations")
     run_script("operations", work)
@@ -55,7 +58,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Pat
     command = [sys.executable, "-m", "modelwheel", "build", "--json"]
     command += [str(work / f"{name}.yaml") for name in specs]
     command += ["--out", str(work / "dist"), "--keep-work-dir", str(work / "steps")]
-    environment = {**os.environ, "MODELWHEEL_CACHE_DIR": str(work / "cache")}
+    environment = {**os.environ, "MODELWHEEL_CACHE_DIR": str(modelwheel.cache)}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
     outcome = {entry["model"]: entry for entry in json.loads(done.stdout)}
     return outcome, work / "steps"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.commands import Modelwheel
 from tests.support.laboratory import SHARED_MODELS, run_script
 from tests.support.wheels import LOWEST, unpack
 
@@ -34,7 +35,9 @@ _DTLN = SHARED_MODELS / "dtln"
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+def built(
+    modelwheel: Modelwheel, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Any]]:
     """The outcome of building all models, by name; their packages can be imported."""
     work = tmp_path_factory.mktemp("state")
     run_script("stateful", work)
@@ -48,7 +51,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         (work / f"{name}.yaml").write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "modelwheel", "build", "--json", "--out", str(work / "dist")]
     command += [str(work / f"{name}.yaml") for name in models]
-    environment = {**os.environ, "MODELWHEEL_CACHE_DIR": str(work / "cache")}
+    environment = {**os.environ, "MODELWHEEL_CACHE_DIR": str(modelwheel.cache)}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
     outcome = {entry["model"].removesuffix("-1.0.0"): entry for entry in json.loads(done.stdout)}
     for entry in outcome.values():

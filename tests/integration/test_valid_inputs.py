@@ -181,7 +181,9 @@ def test_a_failure_names_the_value_and_the_row(laboratory: Laboratory, tables: P
 
 
 @pytest.fixture(scope="module")
-def built(tables: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+def built(
+    modelwheel: Modelwheel, tables: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, Any], Path]:
     """Builds one wheel with derived ranges and masks, one with rows of a file, and one that fails."""
     work = tmp_path_factory.mktemp("built")
     for name, key, verify in (
@@ -193,7 +195,7 @@ def built(tables: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[
         (work / f"{name}.yaml").write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "modelwheel", "build", "--json", "--out", str(work / "dist")]
     command += [str(path) for path in sorted(work.glob("*.yaml"))]
-    environment = {**os.environ, "MODELWHEEL_CACHE_DIR": str(work / "cache")}
+    environment = {**os.environ, "MODELWHEEL_CACHE_DIR": str(modelwheel.cache)}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
     return {entry["model"]: entry for entry in json.loads(done.stdout)}, work
 

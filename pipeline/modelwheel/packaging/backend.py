@@ -22,6 +22,12 @@ _SAID_LINES = 30
 _STEERING = re.compile(r"(C|CXX|CPP|LD|ASM)FLAGS|SKBUILD_\w+|CMAKE_(?!BUILD_PARALLEL_LEVEL$)\w+")
 """Variables that would change the result but are not part of the key; CC and CXX are, and may be set."""
 
+_READ_BY_COMPILERS = (
+    *("ARCHFLAGS", "COMPILER_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH"),
+    *("GCC_EXEC_PREFIX", "INCLUDE", "LIB", "LIBRARY_PATH", "MACOSX_DEPLOYMENT_TARGET", "SDKROOT"),
+)
+"""Variables with places of headers and libraries, and the system to compile for; part of the key where they are set."""
+
 
 def build_environment(bindings: str = "extension") -> dict[str, str]:
     """What a wheel depends on in addition to its project: compiler, build tools, and Python if it has an extension."""
@@ -34,6 +40,7 @@ def build_environment(bindings: str = "extension") -> dict[str, str]:
         "platform": sysconfig.get_platform(),
         "cc": _compiler_version("CC", "cc"),
         "cxx": _compiler_version("CXX", "c++"),
+        **{name: os.environ[name] for name in _READ_BY_COMPILERS if name in os.environ},
         **tools,
     }
 
@@ -41,7 +48,8 @@ def build_environment(bindings: str = "extension") -> dict[str, str]:
 def _compiler_version(variable: str, default: str) -> str:
     # CC may have arguments, or a launcher before the compiler: `ccache gcc`.
     command = shlex.split(os.environ.get(variable) or default)
-    return run([*command, "--version"]).text.partition("\n")[0]
+    said = run([*command, "--version"]).text.partition("\n")[0]
+    return " ".join([said, *command[1:]])
 
 
 def build_wheel(project: Path, out: Path, settings: Mapping[str, str] | None = None) -> Path:

@@ -2,6 +2,7 @@
 #
 # It is compiled here, or elsewhere by the same lines: then MODELWHEEL_OBJECTS names the directory of the object file.
 set(PYBIND11_FINDPYTHON ON)
+set(CMAKE_INTERPROCEDURAL_OPTIMIZATION OFF) # else pybind11 tries out what the compiler offers, for nothing
 find_package(pybind11 3 CONFIG REQUIRED)
 
 set(BINDINGS_OPTIONS
