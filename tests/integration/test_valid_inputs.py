@@ -24,19 +24,21 @@ from tests.support.laboratory import Laboratory, run_script
 pytestmark = pytest.mark.slow
 
 VALID = {
-    "array": "0 <= x < 40 (ResourceGather in 'words')",
+    "array": "0 <= x < 40 (ResourceGather in 'scan/while')",
     "branch": "0 <= x < 40 (ResourceGather in 'cond')",
     "cast_from_float": "0 <= x < 40 (ResourceGather in 'words')",
     "choice": "0 <= x < 3 (StatelessCase in 'switch_case')",
     "clipped": "None",
     "clipped_below": "0 <= x < 40 (ResourceGather in 'words')",
+    "column": "0 <= x[1] < 40 (ResourceGather in 'words')",
+    "columns": "0 <= x[1] < 40, 0 <= x[2] < 10, 0 <= x[3] < 40 (ResourceGather in 'words')",
     "constant_table": "0 <= x < 10 (GatherV2 in 'GatherV2')",
     "doubled": "0 <= x < 20 (ResourceGather in 'words')",
     "float_only": "None",
     "function": "0 <= x < 40 (ResourceGather in 'words')",
-    "joined": "0 <= x < 40 (ResourceGather in 'words')",
+    "joined": "0 <= x[0:2] < 40, 0 <= x[3:6] < 40 (ResourceGather in 'words')",
     "lengths": "0 <= x < 10 (Less in 'SequenceMask')",
-    "loop": "0 <= x < 40 (ResourceGather in 'words')",
+    "loop": "0 <= x < 40 (ResourceGather in 'while')",
     "modulo": "None",
     "no_index": "None",
     "offsets": "0 <= x < 15 (ResourceGather in 'words')",
@@ -187,7 +189,7 @@ def built(
     """Builds one wheel with derived ranges and masks, one with rows of a file, and one that fails."""
     work = tmp_path_factory.mktemp("built")
     for name, key, verify in (
-        ("derived", "padding_masked", "{rows: 20}"),
+        ("derived", "padding_masked", '{rows: 20, ranges: {"x[0]": [0, 9], "x[4:6]": [1, 5]}}'),
         ("sampled", "variable_table", "{samples: rows.npz}"),
         ("failing", "variable_table", "{ranges: {x: [90, 99]}}"),
     ):

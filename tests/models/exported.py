@@ -59,6 +59,8 @@ def embedded(inputs: dict[str, Any]) -> Any:
     paired = words[both[:, 1].astype(np.int32), inputs["axis"]]
     hot = jax.nn.one_hot(classes, 7) @ _RANDOM.normal(size=(7, 4)).astype(np.float32)
     part = lax.dynamic_slice(words, (inputs["start"], np.int32(0)), (5, 4)).sum(0)
+    mixed = inputs["mixed"]
+    taken += words[mixed[:, 3].astype(np.int32)] + mixed[:, 1:3].sum(-1, keepdims=True)
     return taken + paired[:, None] + hot + part + inputs["free"][:, None]
 
 
@@ -75,6 +77,7 @@ def _signatures() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[s
         "both": _shape(batch, 2, dtype=np.int16),
         "classes": _shape(batch, dtype=np.int32),
         "free": _shape(batch),
+        "mixed": _shape(batch, 5),
         "start": _shape(dtype=np.int32),
         "tokens": _shape(batch, 6, dtype=np.int32),
     }

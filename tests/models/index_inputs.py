@@ -45,6 +45,15 @@ class Tables(tf.Module):  # type: ignore[misc]
             "rounded_float": (FLOAT, lambda x: embed(tf.cast(tf.round(x), tf.int64))),
             "reshaped": (INT, lambda x: embed(tf.squeeze(tf.reshape(x, [-1, 3, 1, 2]), 2))),
             "joined": (INT, lambda x: embed(tf.concat([x[:, 3:], x[:, :2]], 1))),
+            "column": (ROWS, lambda x: embed(tf.cast(x[..., 1], tf.int32)) * x[:, :, :1]),
+            "columns": (
+                FLOAT,
+                lambda x: (
+                    embed(tf.cast(tf.split(x, [1, 3, 2], 1)[1], tf.int32))[:, 0]
+                    + tf.gather(self.constant, tf.cast(tf.unstack(x[:, :4], axis=1)[2], tf.int32))
+                    + x[:, 4:] @ self.variable[:2]
+                ),
+            ),
             "plus_one": (INT, lambda x: embed(x + 1)),
             "one_minus": (INT, lambda x: embed(39 - x)),
             "doubled": (INT, lambda x: embed(x * 2)),

@@ -170,6 +170,7 @@ def _describe_verification(
         seed=spec.verify.seed,
         ranges=dict(compiled.reference.ranges),
         masks=dict(compiled.reference.masks),
+        columns=dict(compiled.reference.columns),
         sampled=compiled.reference.sampled,
         rows=compiled.reference.rows,
         lengths=compiled.reference.lengths,

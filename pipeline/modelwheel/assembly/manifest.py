@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from ..compiler.inspection import Mask
+from ..compiler.inspection import ColumnValues, Mask
 from ..compiler.reference import case_of
 from ..errors import WheelError
 from ..signature import Signature
@@ -112,6 +112,8 @@ class Verification(JsonRecord):
     """[low, high) of the random inputs whose range follows from the model or is set in the spec."""
     masks: Mapping[str, tuple[Mask, ...]] = {}
     """Values that random inputs hold now and then, by name."""
+    columns: Mapping[str, tuple[ColumnValues, ...]] = {}
+    """Columns of random inputs with bounds of their own, by name."""
     sampled: bool = False
     """Whether the inputs are rows of real data, of which the wheel has some, not random."""
     rows: tuple[int, ...]

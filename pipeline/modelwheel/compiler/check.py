@@ -18,6 +18,7 @@ from ..spec import BatchRule
 from ..util.text import one_line
 from ..util.words import suggest
 from .findings import Finding, Severity
+from .input_values import split_columns
 from .inspection import Inspection, OpUse, SignatureInfo, TensorInfo
 from .judgement import judge, where
 from .renames import explain_unknown, find_name_problems, rename
@@ -153,11 +154,11 @@ def _note_valid_values(signature: SignatureInfo, expected: Expected) -> Iterator
     for tensor in signature.inputs:
         if tensor.valid is None:
             continue
-        given, bounds = expected.ranges.get(tensor.name), tensor.valid.bounds
+        given, allowed = expected.ranges.get(tensor.name), tensor.valid.every_bounds
         if given is None:
             message = f"input {tensor.name!r} takes {tensor.valid}"
             yield Finding("note", "valid-values", message)
-        elif bounds is not None and not (bounds[0] <= given[0] and given[1] <= bounds[1]):
+        elif not all(low <= given[0] and given[1] <= high for low, high in allowed):
             yield Finding(
                 "warning",
                 "valid-values",
@@ -291,7 +292,13 @@ def _check_verification(signature: SignatureInfo, expected: Expected) -> Iterato
     inputs = {tensor.name: tensor for tensor in signature.inputs}
     outputs = [tensor.name for tensor in signature.outputs]
     for name, bounds in expected.ranges.items():
-        if name not in inputs:
+        part = split_columns(signature, name)
+        if part is not None:
+            yield from _check_columns(inputs[part[0]], name, part[1:])
+            limits = _integer_limits(inputs[part[0]].dtype)
+            if limits is not None:
+                yield from _check_range(inputs[part[0]], bounds, limits, name)
+        elif name not in inputs:
             yield _unknown_tensor("ranges", name, "input", list(inputs), expected.names)
         elif limits := _integer_limits(inputs[name].dtype):
             yield from _check_range(inputs[name], bounds, limits)
@@ -345,19 +352,35 @@ def _unknown_tensor(
     )
 
 
+def _check_columns(tensor: TensorInfo, name: str, columns: tuple[int, int]) -> Iterator[Finding]:
+    width = tensor.shape[-1] if tensor.shape else None
+    plain = not tensor.dtype.startswith("complex")
+    if not columns[0] < columns[1] or (width is not None and columns[1] > width) or not plain:
+        last = "" if width is None else f", whose last axis has the extent {width}"
+        yield Finding(
+            "error",
+            "columns",
+            f"verify.ranges.{name} names columns that input {tensor.name!r} of type {tensor.dtype} does not "
+            f"have{last if plain else ''}",
+            "write positions along the last axis as x[3] or x[4:6], counted from 0",
+            ("verify", "ranges", name),
+        )
+
+
 def _check_range(
-    tensor: TensorInfo, bounds: tuple[float, float], limits: tuple[int, int]
+    tensor: TensorInfo, bounds: tuple[float, float], limits: tuple[int, int], name: str = ""
 ) -> Iterator[Finding]:
+    """`name` is that of the field, if it is not the tensor's."""
     low, high = bounds
+    name = name or tensor.name
     # Integers are drawn as floor(x) with low <= x < high: `high` may be one above the limit.
     if not limits[0] <= math.floor(low) < math.ceil(high) <= limits[1] + 1:
         yield Finding(
             "error",
             "range",
-            f"verify.ranges.{tensor.name}: [{low:g}, {high:g}) is not within the range of "
-            f"{tensor.dtype}",
+            f"verify.ranges.{name}: [{low:g}, {high:g}) is not within the range of {tensor.dtype}",
             f"choose bounds from {limits[0]} to {limits[1] + 1}",
-            ("verify", "ranges", tensor.name),
+            ("verify", "ranges", name),
         )
 
 

@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 
-from .inspection import Mask, SignatureInfo
+from .inspection import ColumnValues, Mask, SignatureInfo
 
 Ranges = Mapping[str, tuple[float, float]]
-"""[low, high) by input."""
+"""[low, high) by input, or by some columns of one: `x`, `x[3]`, `x[4:6]`."""
 
 
 def usable_ranges(signature: SignatureInfo, given: Ranges) -> dict[str, tuple[float, float]]:
     """The bounds of random inputs: those of the spec, then those that follow from the model."""
     derived = {t.name: t.valid.bounds for t in signature.inputs if t.valid is not None}
-    return {n: bounds for n, bounds in derived.items() if bounds is not None} | dict(given)
+    names = {tensor.name for tensor in signature.inputs}
+    own = {name: bounds for name, bounds in given.items() if name in names}
+    return {n: bounds for n, bounds in derived.items() if bounds is not None} | own
+
+
+def usable_columns(signature: SignatureInfo, given: Ranges) -> dict[str, tuple[ColumnValues, ...]]:
+    """The columns with bounds of their own; those of the spec come last, as the last ones count."""
+    found = {}
+    for tensor in signature.inputs:
+        derived = tensor.valid.columns if tensor.valid and tensor.name not in given else ()
+        columns = (*derived, *given_columns(signature, given, tensor.name))
+        if columns:
+            found[tensor.name] = columns
+    return found
+
+
+def given_columns(signature: SignatureInfo, given: Ranges, name: str) -> Iterator[ColumnValues]:
+    """What the spec says about columns of one input."""
+    for key, (low, high) in given.items():
+        part = split_columns(signature, key)
+        if part is not None and part[0] == name:
+            yield ColumnValues(first=part[1], end=part[2], low=low, high=high)
+
+
+def split_columns(signature: SignatureInfo, key: str) -> tuple[str, int, int] | None:
+    """The input and its columns that `x[3]` or `x[4:6]` means, the end not reached; None for another name."""
+    match = re.fullmatch(r"(.+)\[(\d{1,9})(?::(\d{1,9}))?\]", key)
+    names = {tensor.name for tensor in signature.inputs}
+    if match is None or key in names or match[1] not in names:
+        return None
+    return match[1], int(match[2]), int(match[3] or int(match[2]) + 1)
 
 
 def usable_masks(signature: SignatureInfo, given: Ranges) -> dict[str, tuple[Mask, ...]]:
@@ -21,9 +52,9 @@ def usable_masks(signature: SignatureInfo, given: Ranges) -> dict[str, tuple[Mas
     found = {}
     for tensor in signature.inputs:
         masks = tensor.valid.masks if tensor.valid is not None else ()
-        if tensor.name in given:
-            low, high = given[tensor.name]
-            masks = tuple(mask for mask in masks if low <= mask.value < high)
+        allowed = [given[tensor.name]] if tensor.name in given else []
+        allowed += [(c.low, c.high) for c in given_columns(signature, given, tensor.name)]
+        masks = tuple(m for m in masks if all(low <= m.value < high for low, high in allowed))
         if masks:
             found[tensor.name] = masks
     return found

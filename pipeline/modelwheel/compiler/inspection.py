@@ -29,6 +29,25 @@ class Mask(JsonRecord):
     """The last axes that hold it together to have that meaning; 0 for each element alone."""
 
 
+class ColumnValues(JsonRecord):
+    """Values of some columns of an input, which are positions along its last axis."""
+
+    first: int
+    end: int
+    """Not reached."""
+    low: float
+    high: float
+    """Not reached."""
+
+    @property
+    def place(self) -> str:
+        """As in a spec: `3`, `4:6`."""
+        return f"{self.first}:{self.end}" if self.end > self.first + 1 else f"{self.first}"
+
+    def __str__(self) -> str:
+        return f"{self.low:.15g} <= x[{self.place}] < {self.high:.15g}"
+
+
 class ValidValues(JsonRecord):
     """The values of an input that its model can use, as far as they follow from the graph."""
 
@@ -38,6 +57,8 @@ class ValidValues(JsonRecord):
     """Not reached."""
     masks: tuple[Mask, ...] = ()
     """In ascending order of their values."""
+    columns: tuple[ColumnValues, ...] = ()
+    """Those with bounds of their own, in ascending order; the bounds above hold for all others."""
     op: str = ""
     """The operation that demands them."""
     layer: str = ""
@@ -47,10 +68,17 @@ class ValidValues(JsonRecord):
         """[low, high), or None for any."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
+    @property
+    def every_bounds(self) -> tuple[tuple[float, float], ...]:
+        """The bounds, and those of columns."""
+        whole = () if self.bounds is None else (self.bounds,)
+        return (*whole, *((column.low, column.high) for column in self.columns))
+
     def __str__(self) -> str:
         parts = []
         if self.bounds is not None:
             parts.append(f"{self.bounds[0]:.15g} <= x < {self.bounds[1]:.15g}")
+        parts += map(str, self.columns)
         if self.masks:
             parts.append("mask " + ", ".join(f"{mask.value:.15g}" for mask in self.masks))
         return f"{', '.join(parts)} ({self.op} in {self.layer!r})"

@@ -21,7 +21,7 @@ from ..util.records import JsonRecord
 from ..versions import TENSORFLOW_VERSION
 from .flags import Flags
 from .freeze import CONFIG, GRAPH, SIGNATURE, STATE
-from .inspection import INSPECTION, Mask, Shape
+from .inspection import INSPECTION, ColumnValues, Mask, Shape
 from .program import PROGRAM_VERSION
 from .readings import Reading, SavedModelReading
 from .reference import ARRAYS, SUMMARY, default_rows
@@ -79,7 +79,7 @@ class JobRequest(JsonRecord):
 class InspectRequest(JobRequest):
     """Read a model without loading it; the output is an `Inspection`."""
 
-    VERSION = 6
+    VERSION = 7
     INPUTS = ModelInput
     OUTPUTS = (INSPECTION,)
 
@@ -179,6 +179,8 @@ class ReferenceRequest(JobRequest):
     """[low, high) of random inputs, by name; see `modelwheel.compiler.random_inputs`."""
     masks: Mapping[str, tuple[Mask, ...]] = {}
     """Values that random inputs must hold now and then, by name."""
+    columns: Mapping[str, tuple[ColumnValues, ...]] = {}
+    """Columns of random inputs with bounds of their own, by name."""
     samples: str = ""
     """The file among the model's whose rows are used instead of random ones; empty for none."""
     shapes: Mapping[str, Shape] = {}

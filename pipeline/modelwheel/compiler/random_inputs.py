@@ -25,6 +25,7 @@ def random_input(
     dtype: str,
     bounds: Sequence[float] | None,
     masks: Sequence[tuple[float, int]] = (),
+    columns: Sequence[tuple[int, int, float, float]] = (),
 ) -> np.ndarray[Any, Any]:
     """Random values for one input.
 
@@ -36,6 +37,8 @@ def random_input(
         bounds: [low, high); by default floats have unit variance around 0, integers are 0 or 1.
         masks: Values that must occur: each replaces a quarter of the elements or, with a number of
             axes above 0, of the blocks that the last axes hold. Ignored for complex numbers.
+        columns: Positions along the last axis with bounds of their own, of which the last ones count: the first, the
+            end and [low, high). Ignored for complex numbers.
     """
     count = math.prod(shape)
     # `hash` of a text differs from process to process, CRC-32 does not.
@@ -44,10 +47,13 @@ def random_input(
     unit = (np.asarray(bits, np.uint64) >> np.uint64(11)) * 2.0**-53
     floating = dtype.startswith(("float", "bfloat", "complex"))
     low, high = bounds or (_FLOAT_BOUNDS if floating else _INTEGER_BOUNDS)
-    values = low + unit * (high - low)
     if dtype.startswith("complex"):
+        values = low + unit * (high - low)
         return np.asarray(values[:count] + 1j * values[count:], dtype).reshape(shape)
-    values = values[:count].reshape(shape)
+    lows, highs = np.full(shape[-1:], low), np.full(shape[-1:], high)
+    for first, end, *own in columns:
+        lows[first:end], highs[first:end] = own
+    values = np.asarray(lows + unit[:count].reshape(shape) * (highs - lows))
     for number, (value, axes) in enumerate(masks, start=1):
         blocks = shape[: len(shape) - min(axes, len(shape) - 1)] if shape else ()
         bits = np.random.PCG64([seed, zlib.crc32(name.encode()), number]).random_raw(

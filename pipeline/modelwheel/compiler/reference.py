@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Literal
 
 from ..util.records import JsonRecord
-from .inspection import Mask
+from .inspection import ColumnValues, Mask
 
 ARRAYS, SUMMARY = "reference.npz", "reference.json"
 """`reference.npz` holds `in/NAME`, made for the largest number of rows, of which the first ones
@@ -36,6 +36,8 @@ class Reference(JsonRecord):
     """[low, high) of random inputs, by name; empty if there are samples."""
     masks: Mapping[str, tuple[Mask, ...]] = {}
     """Values that random inputs hold now and then, by name."""
+    columns: Mapping[str, tuple[ColumnValues, ...]] = {}
+    """Columns of random inputs with bounds of their own, by name."""
     sampled: bool = False
     """Whether the inputs are rows of `verify.samples`, not random."""
     rows: tuple[int, ...]

@@ -56,7 +56,8 @@ class VerifySection(Section):
         GivenName, Annotated[tuple[StrictFloat, StrictFloat], AfterValidator(_check_range)]
     ] = Field(
         default_factory=dict,
-        description="[low, high] of random inputs, by name. Omitted: what follows from the model.",
+        description="[low, high] of random inputs, by name, or of some columns (`x[3]`, `x[4:6]`, along the last axis). "
+        "Omitted: what follows from the model.",
     )
     samples: RelativePath | None = Field(
         default=None,

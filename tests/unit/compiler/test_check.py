@@ -310,6 +310,22 @@ def _only(found: Inspection, expected: Expected) -> Finding:
             ("verify", "ranges", "count"),
         ),
         (
+            Expected(ranges={"image[3]": (0, 7), "image[2:5]": (0, 1)}),
+            (
+                "verify.ranges.image[2:5] names columns that input 'image' of type float32 does not have, whose "
+                "last axis has the extent 4; write positions along the last axis as x[3] or x[4:6], counted from 0"
+            ),
+            ("verify", "ranges", "image[2:5]"),
+        ),
+        (
+            Expected(ranges={"count[0]": (-1, 3)}),
+            (
+                "verify.ranges.count[0]: [-1, 3) is not within the range of uint8; "
+                "choose bounds from 0 to 256"
+            ),
+            ("verify", "ranges", "count[0]"),
+        ),
+        (
             Expected(rules=[BatchRule.parse("5:4,1")], emulate=False),
             (
                 "the batch rule '5:4,1' cannot be kept: batching.emulate is false; "

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from modelwheel.compiler.input_values import usable_masks, usable_ranges
-from modelwheel.compiler.inspection import Mask, SignatureInfo, TensorInfo, ValidValues
+from modelwheel.compiler.input_values import usable_columns, usable_masks, usable_ranges
+from modelwheel.compiler.inspection import (
+    ColumnValues,
+    Mask,
+    SignatureInfo,
+    TensorInfo,
+    ValidValues,
+)
 from modelwheel.compiler.random_inputs import random_input
 
 _VALID = ValidValues(low=0, high=40, masks=(Mask(value=3),), op="ResourceGather", layer="words")
@@ -22,6 +28,34 @@ _SIGNATURE = SignatureInfo(
 def test_the_spec_overrides_what_follows_from_the_model() -> None:
     assert usable_ranges(_SIGNATURE, {}) == {"a": (0, 40)}
     assert usable_ranges(_SIGNATURE, {"a": (1, 5), "b": (0, 1)}) == {"a": (1, 5), "b": (0, 1)}
+
+
+def test_columns_have_bounds_of_their_own() -> None:
+    columns = (ColumnValues(first=1, end=3, low=0, high=7),)
+    valid = ValidValues(columns=columns, masks=(Mask(value=5),), op="GatherV2", layer="words")
+    (a, b) = _SIGNATURE.inputs
+    signature = _SIGNATURE.model_copy(update={"inputs": (a, b.model_copy(update={"valid": valid}))})
+    assert str(valid) == "0 <= x[1:3] < 7, mask 5 (GatherV2 in 'words')"
+    assert usable_columns(signature, {}) == {"b": columns}
+    given = {"b[2]": (0.0, 5.0), "b[4:6]": (9.0, 10.0)}
+    assert usable_ranges(signature, given) == {"a": (0, 40)}
+    own = tuple(
+        ColumnValues(first=f, end=e, low=low, high=high)
+        for f, e, low, high in ((2, 3, 0, 5), (4, 6, 9, 10))
+    )
+    assert usable_columns(signature, given) == {"b": (*columns, *own)}
+    assert usable_columns(signature, {"b": (0.0, 1.0), **given}) == {"b": own}
+    assert usable_masks(signature, given) == {"a": (Mask(value=3),)}
+
+
+def test_columns_are_drawn_from_their_own_bounds() -> None:
+    plain = random_input(3, "b", (50, 6), "float32", None)
+    found = random_input(3, "b", (50, 6), "float32", None, (), [(1, 4, 0, 7), (2, 3, 20, 21)])
+    assert np.array_equal(found[:, [0, 4, 5]], plain[:, [0, 4, 5]])
+    for column, low, high in ((1, 0, 7), (2, 20, 21), (3, 0, 7)):
+        values = found[:, column]
+        assert low <= values.min() < low + 0.3 * (high - low)
+        assert high - 0.3 * (high - low) < values.max() < high
 
 
 def test_masks_beyond_the_bounds_of_the_spec_are_left_out() -> None:

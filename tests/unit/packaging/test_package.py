@@ -5,6 +5,7 @@ The same package over the compiled extension is tested by the tests that travel 
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from modelwheel.compiler.random_inputs import random_input
 from tests.support.projects import render_model
 
 RUNTIME = '''
@@ -67,6 +69,33 @@ def test_importing_needs_nothing_beyond_numpy(packages: Path) -> None:
     )
     own = {f"model_digits{part}" for part in ("", "._core", "._model", "._paths")}
     assert set(new.split()) - {"__future__"} == own | {"modelwheel_runtime"}
+
+
+def test_random_inputs_are_those_of_the_reference(packages: Path) -> None:
+    columns = [(1, 2, 0.0, 7.0), (0, 1, -9.0, -8.0)]
+    verification = {
+        "seed": 5,
+        "ranges": {"n 1": [3, 40]},
+        "masks": {"x": [{"value": 0.5, "axes": 0}]},
+        "columns": {
+            "x": [{"first": f, "end": e, "low": low, "high": high} for f, e, low, high in columns]
+        },
+    }
+    manifest = {
+        "verification": verification,
+        "signature": {"inputs": [], "outputs": [], "state": []},
+    }
+    (packages / "model_digits" / "_manifest.json").write_text(json.dumps(manifest))
+    script = (
+        "from model_digits._reference import make_inputs\n"
+        "for array in make_inputs(30).values(): print(array.dtype, array.tobytes().hex())"
+    )
+    expected = (
+        random_input(5, "x", (30, 2), "float32", None, [(0.5, 0)], columns),
+        random_input(5, "n 1", (30,), "int32", (3, 40)),
+    )
+    found = run_python(packages, script).splitlines()
+    assert found == [f"{array.dtype} {array.tobytes().hex()}" for array in expected]
 
 
 def test_paths_are_those_of_the_package(packages: Path) -> None:

@@ -54,7 +54,7 @@ def evaluate_calls(
         calls = read_calls(samples, signature, shapes, batched)
     else:
         calls = [
-            draw_inputs(signature, shapes, request.seed + call, request.ranges, request.masks)
+            draw_inputs(signature, shapes, request.seed + call, request)
             for call in range(STATEFUL_CALLS)
         ]
     state = loaded.graph(shapes).state

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from tensorflow.core.framework import types_pb2
 
 from ...dtypes import DTYPES
-from ..inspection import Mask, TensorInfo, ValidValues
+from ..inspection import ColumnValues, Mask, TensorInfo, ValidValues
 from .graphs import layer_name
 from .origins import COMPARES, solve, undo
 from .values import Origin, Tensor
@@ -34,6 +35,8 @@ class Demand:
     `mask`: the value `low` has a meaning of its own, in the last `high` axes together."""
     low: float | None
     high: float | None
+    columns: tuple[int, int] | None = None
+    """The positions along the last axis for which it is; None for all."""
 
 
 Demands = dict[tuple[str, Demand], tuple[str, str]]
@@ -74,7 +77,12 @@ def _find(node: Any, inputs: Sequence[Tensor]) -> Iterator[tuple[Origin, Demand]
         for origin in inputs[number].origins if number < len(inputs) else ():
             bounds = solve(origin.steps, 0, limit)
             if bounds is not None and bounds != (None, None):
-                yield origin, Demand("range" if op in _SOFT else "index", *bounds)
+                yield origin, Demand("range" if op in _SOFT else "index", *bounds, part_of(origin))
+
+
+def part_of(origin: Origin) -> tuple[int, int] | None:
+    """The columns that a demand on an origin is for."""
+    return None if origin.columns is None else origin.columns.part
 
 
 def _find_compared(node: Any, inputs: Sequence[Tensor]) -> Iterator[tuple[Origin, Demand]]:
@@ -92,7 +100,7 @@ def _find_compared(node: Any, inputs: Sequence[Tensor]) -> Iterator[tuple[Origin
             # Such as a length, compared with all positions: every outcome should occur.
             bounds = solve(origin.steps, numbers[0], numbers[-1] + 2)
             if bounds is not None:
-                yield origin, Demand("range", *bounds)
+                yield origin, Demand("range", *bounds, part_of(origin))
 
 
 def _axis_of_gather(_: Any, inputs: Sequence[Tensor]) -> int | None:
@@ -168,14 +176,48 @@ def valid_values(tensor: TensorInfo, feed: str, demands: Demands) -> ValidValues
     if tensor.dtype not in DTYPES or tensor.dtype == "bool" or tensor.dtype.startswith("complex"):
         return None
     mine = {demand: place for (fed, demand), place in demands.items() if fed == feed}
+    whole = {demand: place for demand, place in mine.items() if demand.columns is None}
     integer = "int" in tensor.dtype
-    low, high, why = _intersect(mine, integer=integer)
-    masks = _masks(mine, low, high, integer=integer)
-    if low is None and not masks:
+    low, high, why = _intersect(whole, integer=integer)
+    masks = _masks(whole, low, high, integer=integer)
+    columns, first = _columns(tensor, mine, (low, high))
+    masks = tuple(m for m in masks if all(c.low <= m.value < c.high for c in columns))
+    if low is None and not masks and not columns:
         return None
-    if integer:
+    if integer and (low is not None or masks):
         low, high = _widen(tensor.dtype, low, high, masks)
-    return ValidValues(low=low, high=high, masks=masks, op=why[0], layer=layer_name(why[1]))
+    op, layer = why if why[0] else first
+    return ValidValues(
+        low=low, high=high, masks=masks, columns=columns, op=op, layer=layer_name(layer)
+    )
+
+
+def _columns(
+    tensor: TensorInfo,
+    demands: Mapping[Demand, tuple[str, str]],
+    whole: tuple[float | None, float | None],
+) -> tuple[tuple[ColumnValues, ...], tuple[str, str]]:
+    """The columns with bounds of their own, and where the first of these come from."""
+    edges = sorted({edge for demand in demands for edge in demand.columns or ()})
+    integer, found, where = "int" in tensor.dtype, list[ColumnValues](), ("", "")
+    for first, end in pairwise(edges):
+        here = {d: p for d, p in demands.items() if d.columns is None or _covers(d, first, end)}
+        if not any(demand.columns for demand in here):
+            continue
+        low, high, why = _intersect(here, integer=integer)
+        if low is None or high is None or (low, high) == whole:
+            continue
+        if integer:
+            low, high = _widen(tensor.dtype, low, high, ())
+        where = where if where[0] else why
+        if found and (found[-1].end, found[-1].low, found[-1].high) == (first, low, high):
+            first = found.pop().first  # noqa: PLW2901 - one with the columns before
+        found.append(ColumnValues(first=first, end=end, low=low, high=high))
+    return tuple(found), where
+
+
+def _covers(demand: Demand, first: int, end: int) -> bool:
+    return demand.columns is not None and demand.columns[0] <= first and end <= demand.columns[1]
 
 
 def _intersect(

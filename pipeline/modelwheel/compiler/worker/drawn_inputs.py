@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from ...errors import UnsupportedModelError
-from ..inspection import Mask, SignatureInfo
+from ..inspection import SignatureInfo
 from ..jobs import ReferenceRequest
 from ..random_inputs import random_input
-
-Ranges = Mapping[str, Sequence[float]]
-Masks = Mapping[str, Sequence[Mask]]
 
 
 def described_inputs(request: ReferenceRequest) -> dict[str, Any]:
     """What a `Reference` says about its inputs."""
     if request.samples:
         return {"sampled": True}
-    return {"ranges": dict(request.ranges), "masks": dict(request.masks)}
+    return {
+        "ranges": dict(request.ranges),
+        "masks": dict(request.masks),
+        "columns": dict(request.columns),
+    }
 
 
 def draw_inputs(
     signature: SignatureInfo,
     shapes: Mapping[str, tuple[int, ...]],
     seed: int,
-    ranges: Ranges,
-    masks: Masks,
+    request: ReferenceRequest,
 ) -> dict[str, np.ndarray[Any, Any]]:
     """Values for every input; the first of more rows are the same as fewer rows."""
     drawn = {}
@@ -39,10 +39,9 @@ def draw_inputs(
             raise UnsupportedModelError(
                 f"input {tensor.name!r} is of type {tensor.dtype}, which is not a number"
             )
-        bounds = ranges.get(tensor.name)
-        pair = (float(bounds[0]), float(bounds[1])) if bounds else None
-        held = [(mask.value, mask.axes) for mask in masks.get(tensor.name, ())]
-        shape = shapes[tensor.name]
-        values = random_input(seed, tensor.name, shape, tensor.dtype, pair, held)
+        bounds, shape = request.ranges.get(tensor.name), shapes[tensor.name]
+        held = [(mask.value, mask.axes) for mask in request.masks.get(tensor.name, ())]
+        columns = [(c.first, c.end, c.low, c.high) for c in request.columns.get(tensor.name, ())]
+        values = random_input(seed, tensor.name, shape, tensor.dtype, bounds, held, columns)
         drawn[tensor.name] = values.view(dtype.as_numpy_dtype)  # bfloat16 comes as its bits
     return drawn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,11 +49,10 @@ def explain_failure(
     for tensor in tensors:
         found = _find_outside(tensor, inputs)
         if found is not None:
-            value, index = found
-            assert tensor.valid is not None
             return (
-                f"{by} fails{place}: the value {value} at {index} of input {tensor.name!r} is not one of "
-                f"the valid ones, {tensor.valid}; {_fix(tensor.name, tensor.valid.bounds, sampled=sampled)}"
+                f"{by} fails{place}: the value {found.value} at {found.at} of input {tensor.name!r} is "
+                f"not one of the valid ones, {tensor.valid}; "
+                f"{_fix(found.field, found.bounds, sampled=sampled)}"
             )
     outside = _OUTSIDE.search(cause)
     if outside is not None:
@@ -68,16 +67,45 @@ def explain_failure(
     return f"{by} fails{place}: {cause}{given}; {fix}"
 
 
-def _find_outside(tensor: TensorInfo, inputs: Arrays) -> tuple[str, list[int]] | None:
-    bounds = tensor.valid.bounds if tensor.valid is not None else None
-    values = inputs.get(tensor.name)
-    if bounds is None or values is None:
+class _Outside(NamedTuple):
+    """A value that its model cannot use."""
+
+    value: str
+    at: list[int]
+    field: str
+    """What the spec calls it."""
+    bounds: tuple[float, float]
+
+
+def _find_outside(tensor: TensorInfo, inputs: Arrays) -> _Outside | None:
+    values, valid = inputs.get(tensor.name), tensor.valid
+    if values is None or valid is None:
         return None
-    outside = np.argwhere((values < bounds[0]) | (values >= bounds[1]))
+    checked = np.zeros(values.shape, bool)
+    for part in reversed(valid.columns):
+        field = f"{tensor.name}[{part.place}]"
+        inside = np.zeros(values.shape, bool)
+        inside[..., part.first : part.end] = True
+        found = _first_outside(values, inside, (part.low, part.high), field)
+        if found is not None:
+            return found
+        checked |= inside
+    if valid.bounds is None:
+        return None
+    return _first_outside(values, ~checked, valid.bounds, tensor.name)
+
+
+def _first_outside(
+    values: np.ndarray[Any, Any],
+    where: np.ndarray[Any, Any],
+    bounds: tuple[float, float],
+    field: str,
+) -> _Outside | None:
+    outside = np.argwhere(((values < bounds[0]) | (values >= bounds[1])) & where)
     if not len(outside):
         return None
     index = [int(i) for i in outside[0]]
-    return f"{values[tuple(index)]}", index
+    return _Outside(f"{values[tuple(index)]}", index, field, bounds)
 
 
 def _holds(values: np.ndarray[Any, Any] | None, number: int) -> bool:

@@ -7,10 +7,12 @@ concatenation, casts) and arithmetic with one constant. Everything else ends the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from tensorflow.core.framework import types_pb2
 
+from .column_moves import loosen, move
 from .values import Origin, Step, Tensor
 
 _MAX_ORIGINS = 512
@@ -50,14 +52,15 @@ def carry(node: Any, inputs: Sequence[Tensor], outputs: int) -> tuple[Origins, .
     op = node.op
     if op in ("IdentityN", "TupleOp"):
         return tuple(tensor.origins for tensor in inputs)
+    if op in _MOVES or op == "Split":
+        return move(op, node, inputs, outputs)
     return (_carry(op, node, inputs),) * outputs
 
 
 def _carry(op: str, node: Any, inputs: Sequence[Tensor]) -> Origins:
-    if op in _MOVES:
-        return inputs[0].origins
     if op in _JOINS:
-        return unite(tensor.origins for tensor in inputs[_JOINS[op]])
+        joined = unite(tensor.origins for tensor in inputs[_JOINS[op]])
+        return joined if op in _KEEP_COLUMNS else loosen(joined)
     if op == "Cast":
         kind = node.attr["DstT"].type
         return inputs[0].origins if kind in _FLOATS or kind in _INTEGERS else ()
@@ -82,12 +85,12 @@ def _find_mask(inputs: Sequence[Tensor]) -> tuple[Origins, Step]:
 
 
 COMPARES = frozenset({"Equal", "NotEqual"})
+_KEEP_COLUMNS = frozenset({"Merge", "Concat", "ConcatV2", "Select", "SelectV2"})
 # The inputs of which results may hold values.
 _JOINS = {
     **{op: slice(0, None) for op in ("Pack", "Merge", "ParallelConcat", "DynamicStitch")},
     "ConcatV2": slice(0, -1),
     "Concat": slice(1, None),
-    "Split": slice(1, 2),
     "Select": slice(1, 3),
     "SelectV2": slice(1, 3),
     "TensorListSetItem": slice(0, 3, 2),
@@ -113,6 +116,8 @@ _CHANGES: dict[str, Step] = {
 def unite(every: Any) -> Origins:
     """All origins, each once, in a fixed order."""
     found = dict.fromkeys(origin for origins in every for origin in origins)
+    if len(found) > _MAX_ORIGINS:
+        found = dict.fromkeys(replace(origin, columns=None) for origin in found)
     return tuple(found) if len(found) <= _MAX_ORIGINS else ()
 
 

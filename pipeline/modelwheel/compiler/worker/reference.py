@@ -74,7 +74,7 @@ def _evaluate_once(job: ReferenceJob, loaded: LoadedModel) -> _Result:
     if samples := _samples(job):
         given = read_samples(samples, loaded.info, shapes, (), request.padded)
     else:
-        given = draw_inputs(loaded.info, shapes, request.seed, request.ranges, request.masks)
+        given = draw_inputs(loaded.info, shapes, request.seed, request)
     evaluate = _evaluator(job, loaded)
     outputs = evaluate(given)
     _require_repeatable(evaluate, given, outputs)
@@ -144,7 +144,7 @@ def _two_batches(
     request, path = job.request, _samples(job)
     if path is None:
         for seed in (request.seed, request.seed + 1):
-            yield draw_inputs(loaded.info, shapes, seed, request.ranges, request.masks)
+            yield draw_inputs(loaded.info, shapes, seed, request)
         return
     samples = read_samples(path, loaded.info, shapes, batched, request.padded)
     count = shapes[batched[0]][0]

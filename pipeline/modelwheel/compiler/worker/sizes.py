@@ -16,6 +16,7 @@ from ...errors import UnsupportedModelError
 from ...limits import MAX_CALL_DEPTH
 from ..inspection import EndlessLoop, LargeTensor, NeededConstant
 from .bodies import Body, Library, Reach
+from .columns import Columns
 from .constants import SHAPE_ONLY, find_needed_constant
 from .demands import Demands, find_demands, join_demands
 from .effects import effect_of
@@ -174,7 +175,10 @@ class Sizes:
         """The outputs with their origins; what the node demands of the inputs is added."""
         name = body.names[number]
         if body.name == GRAPH and name in self._feeds:
-            return (replace(outputs[0], origins=(Origin(name),), data=True), *outputs[1:])
+            width = outputs[0].shape[-1] if outputs[0].shape else None
+            columns = None if width is None else Columns(0, width, width)
+            origin = Origin(name, columns=columns)
+            return (replace(outputs[0], origins=(origin,), data=True), *outputs[1:])
         if not any(tensor.data for tensor in inputs):
             return outputs
         found.need_constants(body.nodes[number], inputs)

@@ -17,6 +17,8 @@ import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import tensor_util
 
+from .columns import Columns
+
 MAX_ELEMENTS = 256
 """The largest tensors whose values are followed."""
 
@@ -37,12 +39,14 @@ class Origin:
     """The node that is fed."""
     steps: tuple[Step, ...] = ()
     """What was done to the values, in order."""
+    columns: Columns | None = None
+    """The columns whose values they are; None where columns are not known."""
 
     def then(self, kind: str, one: float = 0.0, other: float = 0.0) -> Origin | None:
         """The same after one more step; None if there are too many."""
         if len(self.steps) == _MAX_STEPS or not (math.isfinite(one) and math.isfinite(other)):
             return None
-        return Origin(self.feed, (*self.steps, (kind, one, other)))
+        return Origin(self.feed, (*self.steps, (kind, one, other)), self.columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from ...compiler import check
 from ...compiler.findings import Finding
 from ...compiler.flags import compiler_flags
 from ...compiler.freeze import CONFIG, GRAPH
-from ...compiler.input_values import usable_masks, usable_ranges
+from ...compiler.input_values import usable_columns, usable_masks, usable_ranges
 from ...compiler.inspection import INSPECTION, Inspection, SignatureInfo
 from ...compiler.jobs import (
     CompileRequest,
@@ -202,6 +202,7 @@ class ReferenceStep(_AfterInspect):
             seed=spec.verify.seed,
             ranges=usable_ranges(signature, spec.verify.ranges),
             masks=usable_masks(signature, spec.verify.ranges),
+            columns=usable_columns(signature, spec.verify.ranges),
             samples=PurePosixPath(spec.verify.samples or "").name,
             names=spec.names,
             shapes=self.request.shapes,

@@ -157,6 +157,7 @@ def make_inputs(rows: int, call: int = 0) -> Arrays:
             verification["seed"] + call,
             verification["ranges"].get(spec.name),
             verification["masks"].get(spec.name, []),
+            verification["columns"].get(spec.name, []),
         )
         for spec in Model.inputs
     }
@@ -173,6 +174,7 @@ def _random(
     seed: int,
     bounds: list[float] | None,
     masks: list[dict[str, Any]],
+    columns: list[dict[str, Any]],
 ) -> NDArray[Any]:
     longest = max(Model.lengths, default=0)
     shape = tuple(
@@ -184,10 +186,14 @@ def _random(
     unit = (np.asarray(bits, np.uint64) >> np.uint64(11)) * 2.0**-53
     floating = spec.dtype.kind in "fc" or _is_bfloat16(spec)
     low, high = bounds or ((-math.sqrt(3.0), math.sqrt(3.0)) if floating else (0.0, 2.0))
-    values = low + unit * (high - low)
     if spec.dtype.kind == "c":
+        values = low + unit * (high - low)
         return np.asarray(values[:count] + 1j * values[count:], spec.dtype).reshape(shape)
-    values = values[:count].reshape(shape)
+    lows, highs = np.full(shape[-1:], low), np.full(shape[-1:], high)
+    for column in columns:
+        lows[column["first"] : column["end"]] = column["low"]
+        highs[column["first"] : column["end"]] = column["high"]
+    values = np.asarray(lows + unit[:count].reshape(shape) * (highs - lows))
     for number, mask in enumerate(masks, start=1):
         blocks = shape[: len(shape) - min(mask["axes"], len(shape) - 1)] if shape else ()
         seeds = [seed, zlib.crc32(spec.name.encode()), number]

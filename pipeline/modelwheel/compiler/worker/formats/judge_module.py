@@ -11,9 +11,9 @@ from typing import Any
 from ...effects import Effect
 from ...inspection import Cost, Inspection, LargeTensor, OpUse, SignatureInfo, SignatureUse, Support
 from ...stablehlo_ops import CALLS_TENSORFLOW, describe
-from ..demands import Demand, Demands
+from ..demands import Demand, Demands, part_of
 from ..origins import solve
-from ..values import Tensor
+from ..values import Origin, Tensor
 from .mlir_text import Block, Function, Op, result_types
 from .module_values import module_demands, with_module_values
 from .module_walk import MAIN, Walk, called_functions
@@ -90,8 +90,17 @@ def demands_of(node: Any, name: str, inputs: Sequence[Tensor]) -> Demands:
         for origin in inputs[int(argument) - before].origins:
             bounds = solve(origin.steps, demand.low, demand.high)
             if bounds is not None and bounds != (None, None):
-                found.setdefault((origin.feed, Demand(demand.kind, *bounds)), (op, name))
+                columns = _columns(demand, origin)
+                found.setdefault((origin.feed, Demand(demand.kind, *bounds, columns)), (op, name))
     return found
+
+
+def _columns(demand: Demand, origin: Origin) -> tuple[int, int] | None:
+    """The columns of an input for which a demand on an argument of a module is."""
+    passed = origin.columns
+    if demand.columns is None or passed is None or not passed.aligned:
+        return part_of(origin)
+    return passed.first + demand.columns[0], passed.first + demand.columns[1]
 
 
 @lru_cache(maxsize=64)

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...inspection import SignatureInfo
-from ..demands import Demand, Demands, valid_values
+from ..column_moves import loosen, take_part
+from ..columns import Columns
+from ..demands import Demand, Demands, part_of, valid_values
 from ..origins import Origins, change, combine, solve, unite
 from ..values import Origin, Step, Tensor
 from .mlir_text import Block, Function, Op, TensorType, result_types, tensor_types
@@ -87,9 +89,15 @@ def module_demands(functions: Mapping[str, Function], count: int) -> Demands:
     """What `main` demands of its last `count` arguments, which are called by their numbers."""
     walk = _Walk(functions)
     before = len(functions[MAIN].arguments) - count
-    feeds = [_Value((Origin(str(number)),)) for number in range(count)]
+    arguments = functions[MAIN].arguments[before:]
+    feeds = [_Value((_origin(number, kind),)) for number, kind in enumerate(arguments)]
     walk.call(MAIN, (*[_UNKNOWN] * before, *feeds), 0)
     return walk.demands
+
+
+def _origin(number: int, kind: TensorType | str) -> Origin:
+    width = kind.shape[-1] if isinstance(kind, TensorType) and kind.shape else None
+    return Origin(str(number), columns=None if width is None else Columns(0, width, width))
 
 
 class _Walk:
@@ -157,10 +165,14 @@ def _evaluate(op: Op, inputs: Sequence[_Value]) -> _Value:
         return _Value(positions=_extent(result_types(op), _number(op.text, "dim")))
     if not inputs:
         return _UNKNOWN
+    if name == "convert":
+        return inputs[0]
     if name in _MOVES:
-        return inputs[0] if name in ("convert", "reshape") else replace(inputs[0], parts=())
+        parts = inputs[0].parts if name == "reshape" else ()
+        return replace(inputs[0], origins=_move(op, name, inputs), parts=parts)
     if name == "concatenate":
-        return _Value(unite(value.origins for value in inputs), parts=tuple(inputs))
+        joined = unite(value.origins for value in inputs)
+        return _Value(loosen(joined), parts=tuple(inputs))
     if name in _CHANGES:
         return _Value(change(inputs[0].origins, _CHANGES[name]))
     if name in _ARITHMETIC and len(inputs) == 2:
@@ -172,6 +184,21 @@ def _evaluate(op: Op, inputs: Sequence[_Value]) -> _Value:
     if name == "select" and len(inputs) == 3:
         return _select(*inputs)
     return _UNKNOWN
+
+
+def _move(op: Op, name: str, inputs: Sequence[_Value]) -> Origins:
+    types = _operand_types(op)
+    shape = types[0].shape if types else ()
+    width = shape[-1] if shape else None
+    found: tuple[int, int, bool] | None = None
+    if name == "slice" and width is not None:
+        last = re.search(r"(\d+):(\d+)(:\d+)?\]", op.text)
+        found = (int(last[1]), int(last[2]), last[3] is None) if last else None
+    elif name.endswith("gather") and len(inputs) > 1 and inputs[1].number is not None:
+        number, last_axis = int(inputs[1].number), [len(shape) - 1]
+        lists = (_list(op.text, key) for key in ("start_index_map", "collapsed_slice_dims"))
+        found = (number, number + 1, False) if all(axes == last_axis for axes in lists) else None
+    return tuple(take_part(origin, found, width) for origin in inputs[0].origins)
 
 
 def _tensor(value: _Value) -> Tensor:
@@ -266,7 +293,7 @@ def _bounded(origins: Origins, limit: int, kind: str) -> Iterator[tuple[Origin, 
     for origin in origins:
         bounds = solve(origin.steps, 0, limit) if limit > 0 else None
         if bounds is not None and bounds != (None, None):
-            yield origin, Demand(kind, *bounds)
+            yield origin, Demand(kind, *bounds, part_of(origin))
 
 
 def _operand_types(op: Op) -> list[TensorType]:
