@@ -68,6 +68,11 @@ class Comparison(BaseModel):
     """Whether `output` is a variable after the last call in a row."""
 
     @property
+    def label(self) -> str:
+        """What was compared, for people: the name of an output, or `state NAME`."""
+        return f"state {self.output}" if self.state else self.output
+
+    @property
     def share(self) -> float:
         """The part of the allowed error that was used; 1 is the limit."""
         # A limit of 0 means that the outputs must be equal.

@@ -97,3 +97,9 @@ def test_the_fastest_of_several_rounds() -> None:
     rounds = [(time(1, 5.0), time(4, 9.0)), (time(1, 6.0), time(4, 7.0))]
     assert fastest(rounds) == (time(1, 5.0), time(4, 7.0))
     assert fastest([]) == ()
+
+
+def test_a_variable_is_told_from_an_output_of_its_name() -> None:
+    output = compare(0.1, 1.0)
+    variable = output.model_copy(update={"state": True})
+    assert (output.label, variable.label) == ("scores", "state scores")

@@ -108,7 +108,7 @@ def _error(measurement: Measurement) -> str:
         return ""
     share = f"{worst.absolute / worst.limit:.1%}" if worst.limit > 0 else "all"
     where = f"{worst.level}, {count(worst.rows, 'row')}"
-    return f"{worst.absolute:.2g} of {worst.limit:.2g} ({share})\n{worst.output}, {where}"
+    return f"{worst.absolute:.2g} of {worst.limit:.2g} ({share})\n{worst.label}, {where}"
 
 
 def _times(measurement: Measurement) -> str:

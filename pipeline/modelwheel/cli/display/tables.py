@@ -100,7 +100,7 @@ def _print_comparisons(report: Report) -> None:
     table = Table("output", "level", "rows", "max abs error", "max rel error", "tolerance", "")
     worst: dict[tuple[str, str], list[Comparison]] = {}
     for comparison in report.comparisons:
-        worst.setdefault((comparison.output, comparison.level), []).append(comparison)
+        worst.setdefault((comparison.label, comparison.level), []).append(comparison)
     for (output, level), comparisons in worst.items():
         # Not the largest error: limits differ, because each grows with the largest output.
         found = max(comparisons, key=lambda c: c.absolute - c.limit)

@@ -168,7 +168,7 @@ def _error_bars(comparisons: Sequence[Comparison]) -> list[Bar]:
     """The worst error of each output and level, as a share of the allowed error."""
     worst: dict[tuple[str, str], Comparison] = {}
     for comparison in comparisons:
-        key = (comparison.output, comparison.level)
+        key = (comparison.label, comparison.level)
         if key not in worst or _share(comparison) > _share(worst[key]):
             worst[key] = comparison
     return [
