@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from . import finite_loops
+
 
 def save_operations(directory: Path) -> None:
     """Saves `batched`, `fixed` and `types` below the directory."""
@@ -48,6 +50,7 @@ class Batched(tf.Module):  # type: ignore[misc]
             **self._products(x, n),
             **self._convolutions(x),
             **self._loops(x),
+            **finite_loops.evaluate(x),
             **self._types(x, n),
         }
 
@@ -183,11 +186,19 @@ class Types(tf.Module):  # type: ignore[misc]
                 outputs[f"out_{dtype}"] = x + tf.reverse(x, [1])
         rows = tf.cast(tensors[TYPES.index("float32")], tf.float32)
         random = tf.random
-        # Numbers in [0, 1): XLA and TensorFlow make them of the same bits in different ways.
+        # XLA makes other numbers of the same bits.
+        for dtype in ("float16", "bfloat16", "float32", "float64"):
+            outputs[f"uniform_{dtype}"] = random.stateless_uniform([2, 5], seed, dtype=dtype)
+            outputs[f"normal_{dtype}"] = random.stateless_normal([3, 5], seed, dtype=dtype)
+        first = tf.raw_ops.StatelessRandomUniform(shape=[5], seed=seed)
         bits = random.stateless_uniform([3], seed, minval=None, maxval=None, dtype=tf.uint32)
         return {
             **outputs,
             "uniform": rows + tf.cast(tf.bitwise.right_shift(bits, 9), tf.float32) * 2.0**-23,
+            "first_version": first,
+            "loop": tf.scan(
+                lambda a, i: a + random.stateless_normal([3], seed + i), tf.range(4), rows[0]
+            ),
             "integers": random.stateless_uniform([5], seed, 0, 1000, tf.int32),
             "shuffled": random.stateless_uniform(
                 [5], seed, minval=None, maxval=None, dtype=tf.int64

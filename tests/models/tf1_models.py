@@ -132,6 +132,13 @@ def tf1_below_branches(directory: Path) -> None:
         return {
             "twice": loops(loops(x)),
             "chosen": tf.cond(tf.reduce_sum(x) > 0, lambda: loops(y), lambda: y),
+            **{
+                f"branch_{k}": tf.switch_case(
+                    tf.shape(x)[1] - 4 + k + 0 * tf.cast(y[0, 0], tf.int32),
+                    [lambda: loops(x), lambda: y * 2, lambda: loops(y) + x],
+                )
+                for k in (0, 1, 2, 5)
+            },
         }
 
     module.call = tf.function(call, input_signature=[spec])

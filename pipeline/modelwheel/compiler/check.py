@@ -31,14 +31,12 @@ MAX_ROWS, MAX_RANGE = 4096, 1e30
 _RANDOM = re.compile(
     r"stablehlo\.rng|Random\w+|TruncatedNormal|Multinomial|ParameterizedTruncatedNormal"
 )
-# From the same bits: XLA makes floats of the upper ones, TensorFlow of the lower ones, and pairs, truncates
-# and chooses in another way. Integers are the same.
-_OTHER_NUMBERS = re.compile(
-    r"Stateless(Random(Uniform|Normal)|(Parameterized)?TruncatedNormal)(V2)?|StatelessMultinomial"
-)
-_BITS = "tf.random.stateless_uniform(shape, seed, minval=None, maxval=None, dtype=tf.uint32)"
+# XLA makes them of other bits than TensorFlow does. Of uniform and normal numbers, `random_numbers` in the
+# worker makes the same.
+_OTHER_NUMBERS = re.compile(r"Stateless((Parameterized)?TruncatedNormal(V2)?|Multinomial)")
+_SEEDED = "tf.random.stateless_uniform or tf.random.stateless_normal"
 RANDOM_FIX = (
-    f"compute them from {_BITS} with a seed that is an input, or export the model for inference "
+    f"draw them by {_SEEDED} with a seed that is an input, or export the model for inference "
     "(training=False)"
 )
 _BRANCHES = frozenset({"Switch", "If", "StatelessIf", "Case", "StatelessCase"})
@@ -189,7 +187,7 @@ def _check_tensor(role: str, tensor: TensorInfo) -> Iterator[Finding]:
             "error",
             "dtype",
             f"{name} has the type {tensor.dtype}, which the runtime does not support",
-            "cast it inside the model to a supported type",
+            "cast it inside the model, for example to float32, float16 or int8",
         )
 
 
@@ -446,7 +444,7 @@ def _check_kinds(uses: Sequence[OpUse], key: str) -> Iterator[Finding]:
             "error",
             "random",
             f"XLA draws other numbers than TensorFlow from the same seed: {where(other, key)}",
-            f"compute them from {_BITS}, which is the same in both",
+            f"compute them from {_SEEDED}, which are the same in both",
         )
     # Only a note: freezing inlines it and tfcompile converts it to functional control flow.
     loops = [use for use in uses if use.op in _TF1_CONTROL_FLOW]

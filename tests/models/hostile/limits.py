@@ -98,6 +98,40 @@ def endless_loop(directory: Path, _: Victim) -> None:
     save(directory, run)
 
 
+@attack("limit", "loops for ever in a loop, up to a counter of the outer one")
+def endless_inner_loop(directory: Path, _: Victim) -> None:
+    import tensorflow as tf
+
+    def turn(i: Any, total: Any) -> Any:
+        (count,) = tf.while_loop(
+            lambda n: n <= i, lambda n: (n * 2,), [tf.constant(0)], name="evil"
+        )
+        return i + 1, total + count
+
+    def run(x: Any) -> Any:
+        start = (tf.constant(0), tf.constant(0))
+        _, total = tf.while_loop(lambda i, _: i < 9, turn, start, name="outer")
+        return x + tf.cast(total, tf.float32)
+
+    save(directory, run)
+
+
+@attack("limit", "loops 25 million times in two loops, neither of which is long")
+def long_nested_loops(directory: Path, _: Victim) -> None:
+    import tensorflow as tf
+
+    def turn(i: Any, total: Any) -> Any:
+        (count,) = tf.while_loop(lambda n: n < i, lambda n: (n + 1,), [tf.constant(0)], name="evil")
+        return i + 1, total + count
+
+    def run(x: Any) -> Any:
+        start = (tf.constant(0), tf.constant(0))
+        _, total = tf.while_loop(lambda i, _: i < 5000, turn, start, name="outer")
+        return x + tf.cast(total, tf.float32)
+
+    save(directory, run)
+
+
 @attack("limit", "nests 3000 calls")
 def deep_calls(directory: Path, _: Victim) -> None:
     edit(directory, lambda meta_graph: chain_functions(meta_graph, 3000, 1))

@@ -52,12 +52,19 @@ def test_a_model_without_signatures() -> None:
     assert finding.code == "no-signature"
 
 
+_OTHER_TYPES = (
+    *("float8_e5m2", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2fnuz"),
+    *("float4_e2m1fn", "int2", "uint2", "int4", "uint4", "qint8", "quint8", "qint32", "variant"),
+)
+"""What TensorFlow or XLA has beyond the types of the model `types` in tests/models/operations.py."""
+
+
 @pytest.mark.parametrize(
     ("tensor", "code", "words"),
     [
         (tensor(dtype="string"), "string-tensor", "string tensor"),
         (tensor(dtype="resource"), "dtype", "type resource"),
-        (tensor(dtype="float8_e5m2"), "dtype", "float8_e5m2"),
+        *((tensor(dtype=name), "dtype", f"has the type {name}, which") for name in _OTHER_TYPES),
         (tensor(encoding="sparse"), "encoding", "sparse tensor"),
     ],
 )
@@ -188,9 +195,10 @@ def test_random_numbers_are_refused_unless_a_branch_may_never_draw_them() -> Non
     assert "draws random numbers, which differ from call to call: RandomStandardNormal" in str(
         error
     )
-    assert "dtype=tf.uint32) with a seed that is an input" in error.fix
-    assert errors_of(inspect_model(ops=[use_of("StatelessRandomUniformFullIntV2")])) == []
-    for op in ("StatelessRandomUniformV2", "StatelessRandomNormal", "StatelessMultinomial"):
+    assert "tf.random.stateless_normal with a seed that is an input" in error.fix
+    for op in ("UniformFullIntV2", "UniformV2", "Normal"):
+        assert errors_of(inspect_model(ops=[use_of(f"StatelessRandom{op}")])) == []
+    for op in ("StatelessTruncatedNormalV2", "StatelessMultinomial"):
         error = only_error(inspect_model(ops=[use_of(op)]))
         assert f"other numbers than TensorFlow from the same seed: {op}" in str(error)
     assert errors_of(inspect_model(ops=[use_of("RandomUniform"), use_of("If")])) == []

@@ -17,6 +17,8 @@ from .effects import effect_of
 from .formats.base import Fetch, SignatureGraph, StateVariable, StaticShapes
 from .graphs import Graph, layer_name, node_name
 from .inlining import inline_tf1_control_flow
+from .random_numbers import replace_random_numbers
+from .switch_case import split_switches
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,13 @@ def freeze_graph(
     """
     graph_def, feeds = graph.graph_def, graph.feeds
     fetches = _add_fetches(graph_def, graph.fetches)
-    if inline_tf1_control_flow(graph_def) or any(n.op == "_SwitchN" for n in graph_def.node):
+    if inline_tf1_control_flow(graph_def):
         raise UnsupportedModelError(
             "a branch or loop of TensorFlow 2 calls a function with control flow of TensorFlow 1, which "
             "XLA does not compile there; write it with tf.cond and tf.while_loop of TensorFlow 2"
         )
+    split_switches(graph_def)
+    replace_random_numbers(graph_def)
     # Before canonicalize, which removes the control edges that lead to assignments.
     _refuse_state(graph_def, fetches, keep_state)
     # Graphs of TensorFlow 1 keep the free shapes with which they were saved.

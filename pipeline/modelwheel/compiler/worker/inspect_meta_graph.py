@@ -22,11 +22,12 @@ from .bodies import Library, Reach
 from .demands import Demands, valid_values
 from .effects import effect_of, may_be_folded
 from .formats.judge_module import MODULE_OP, cost_of, kinds_of
+from .found import Found, largest_stored
 from .graphs import layer_name, node_name
 from .kernels import support_of
 from .meta_graph import read_signatures, select_graph
 from .roots import has_objects, loading_roots, restores_checkpoint, signature_roots
-from .sizes import Found, Sizes, largest_stored
+from .sizes import Sizes
 
 _NAMES_KEPT = 8
 _NODES_NAMED = 64
@@ -109,7 +110,7 @@ def _cost(library: Library, reach: Reach, found: Found) -> Cost:
         depth=depth,
         deepest=deepest,
         largest=found.largest,
-        loops=tuple(found.loops),
+        loops=found.long_loops,
         constants=tuple(found.constants.values()),
     )
 

@@ -11,6 +11,7 @@ from tensorflow.python.framework import kernels, op_def_registry
 
 from ..inspection import Support
 from ..supported import SupportedOp
+from .random_numbers import REPLACED
 
 _XLA_CPU = "XLA_CPU_JIT"
 
@@ -53,6 +54,8 @@ def _support(op: str, values: tuple[tuple[int, ...], ...]) -> tuple[Support, str
         return "unregistered", ""
     if op in _FROZEN:
         return "frozen", ""
+    if REPLACED.fullmatch(op):
+        return "compiled", ""
     constraints = _xla_kernels().get(op)
     if constraints is None:
         return "unsupported", ""

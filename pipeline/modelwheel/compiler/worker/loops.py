@@ -1,29 +1,33 @@
 """How often a loop turns whose condition does not depend on the model's inputs.
 
 Such a loop may be run as soon as a graph is optimised: constant folding evaluates it. The turns of the
-usual loop, a counter and a bound, follow from arithmetic; others are tried out, up to a bound.
+usual loop, counters and bounds, follow from arithmetic; others are tried out, up to a bound. Where a
+number is known by its bounds only, as the counter of an outer loop is, the turns are the most possible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from .bodies import Body, Library
-from .graphs import node_name
-from .values import Tensor
+from tensorflow.core.framework import types_pb2
 
-_TRIED = 1000
+from .bodies import Body, Library
+from .bounds import bounds_of, hull
+from .graphs import node_name
+from .values import UNKNOWN, Bounds, Tensor
+
+_TRIED = 10_000
 """Turns that are tried out."""
 _FOREVER = 1 << 62
-_LINEAR = frozenset({"Add", "AddV2", "Sub", "Identity", "Const", "NextIteration", "Switch"})
-_MONOTONE = frozenset(
-    {
-        *("Less", "LessEqual", "Greater", "GreaterEqual", "LogicalAnd", "Identity", "Const"),
-        *("LoopCond", "Enter"),
-    }
-)
+_COUNTERS = (types_pb2.DT_INT32, types_pb2.DT_INT64)
+_PASSING = frozenset({"Identity", "Const", "Enter"})
+_LINEAR = _PASSING | {"Add", "AddV2", "Sub", "NextIteration", "Switch"}
+_MONOTONE = _PASSING | {
+    *("Less", "LessEqual", "Greater", "GreaterEqual", "LogicalAnd", "LoopCond"),
+    *("Add", "AddV2", "Sub"),
+}
 
 
 class _Evaluator(Protocol):
@@ -65,16 +69,29 @@ class Loop:
     def of_frame(cls, body: Body, loop_condition: int) -> Loop:
         """A loop of Enter, Merge, Switch and NextIteration, by its LoopCond."""
         updates, entering = {}, {}
-        for number in body.reach([loop_condition], control=False):
-            if body.ops[number] == "Merge":
+        waiting, seen = [loop_condition], {loop_condition}
+        for number in waiting:  # grows while it is walked
+            if body.ops[number] in ("Enter", "Exit"):  # of an outer, of an inner loop
+                continue
+            if closes_loop(body, number):
                 for tensor in body.tensors[number]:
                     read = body.index.get(node_name(tensor), -1)
                     if body.ops[read] == "NextIteration":
                         updates[number] = tensor
                     elif tensor[0] != "^":
                         entering[number] = tensor
+            new = [read for read in body.data[number] if read not in seen]
+            seen.update(new)
+            waiting += new
         name = body.names[loop_condition]
         return cls((body, name), body, updates, entering=entering, frame=True)
+
+
+def closes_loop(body: Body, number: int) -> bool:
+    """Whether a node is the Merge of a loop of TensorFlow 1, not of a branch."""
+    return body.ops[number] == "Merge" and any(
+        body.ops[read] == "NextIteration" for read in body.data[number]
+    )
 
 
 def _argument(body: Body, tensor: str) -> int | None:
@@ -85,33 +102,47 @@ def _argument(body: Body, tensor: str) -> int | None:
     return body.arguments.get(name)
 
 
-def count_turns(evaluator: _Evaluator, loop: Loop) -> int | None:
-    """The number of turns; None if it was not found out. 0 also if the condition has other sources."""
+@dataclass(frozen=True)
+class Turns:
+    """How often a loop turns, and the bounds of its variables."""
+
+    count: int | None
+    """At most; None if it was not found out. 0 also if the condition has other sources."""
+    within: Mapping[int, Bounds] = field(default_factory=dict)
+    """When a turn begins."""
+    after: Mapping[int, Bounds] = field(default_factory=dict)
+
+
+def count_turns(evaluator: _Evaluator, loop: Loop) -> Turns:
+    """Finds out how often a loop turns."""
+    if loop.frame and _depends_on_more(loop):
+        return Turns(0)
     needed = _needed(loop)
     if loop.frame:
-        if _depends_on_more(loop):
-            return 0
         start = {
             index: evaluator.evaluate(loop.turn, tensor, {}, {})
             for index, tensor in loop.entering.items()
-            if index in needed
+            if index in needed or loop.turn.nodes[index].attr["T"].type in _COUNTERS
         }
     else:
-        start = {index: loop.start[index] for index in needed if index in loop.start}
-    state = {index: tensor for index, tensor in start.items() if index in needed}
-    if any(tensor.value is None or None in tensor.value for tensor in state.values()):
-        return None
-    deltas = _deltas(evaluator, loop, state)
-    if deltas is not None:
-        return _search(evaluator, loop, state, deltas)
-    for turns in range(_TRIED):
-        again = _holds(evaluator, loop, state)
-        if again is None:
-            return None
-        if not again:
-            return turns
-        state = _next(evaluator, loop, state)
-    return None
+        start = {index: tensor for index, tensor in loop.start.items() if index in loop.updates}
+    state = {index: start.get(index, UNKNOWN) for index in needed}
+    deltas = {}
+    for index in start:
+        delta = _delta(evaluator, loop, index, start)
+        if delta is not None:
+            deltas[index] = delta
+    monotone = _scan(loop, *loop.condition)[1] <= _MONOTONE
+    if monotone and needed <= deltas.keys():
+        return _search(evaluator, loop, {index: start[index] for index in deltas}, deltas)
+    turns = _try(evaluator, loop, state)
+    if not turns.count:
+        return turns
+    least = 0  # the condition may fail at once
+    within, after = dict(turns.within), dict(turns.after)
+    for index in deltas.keys() - needed:
+        within[index], after[index] = _moved(start[index], deltas[index], (least, turns.count))
+    return Turns(turns.count, within, after)
 
 
 def _depends_on_more(loop: Loop) -> bool:
@@ -154,6 +185,8 @@ def _scan(loop: Loop, body: Body, tensor: str) -> tuple[set[int], set[str]]:
         elif number not in seen:
             seen.add(number)
             ops.add(body.ops[number])
+            if loop.frame and body.ops[number] == "Enter":  # the same in all turns
+                continue
             reads = [read for read in body.tensors[number] if read[0] != "^"]
             # In every turn but the last one, a Switch passes on its first input.
             waiting += reads[:1] if body.ops[number] == "Switch" else reads
@@ -164,69 +197,106 @@ def _given(loop: Loop, state: dict[int, Tensor]) -> tuple[dict[int, Tensor], dic
     return ({}, state) if loop.frame else (state, {})
 
 
-def _holds(evaluator: _Evaluator, loop: Loop, state: dict[int, Tensor]) -> bool | None:
-    result = evaluator.evaluate(*loop.condition, *_given(loop, state))
-    if not result.value or result.value[0] is None:
+def _holds(evaluator: _Evaluator, loop: Loop, state: dict[int, Tensor]) -> Bounds:
+    """(1, 1) if the condition holds, (0, 0) if not, (0, 1) if either may be."""
+    return bounds_of(evaluator.evaluate(*loop.condition, *_given(loop, state))) or (0, 1)
+
+
+def _update(evaluator: _Evaluator, loop: Loop, index: int, state: dict[int, Tensor]) -> Tensor:
+    if index not in loop.updates:
+        return state[index]
+    return evaluator.evaluate(loop.turn, loop.updates[index], *_given(loop, state))
+
+
+# --- arithmetic -----------------------------------------------------------------------------------
+
+
+def _delta(evaluator: _Evaluator, loop: Loop, index: int, start: dict[int, Tensor]) -> int | None:
+    """How much each turn adds to a variable, if that never changes."""
+    if bounds_of(start[index]) is None:
         return None
-    return bool(result.value[0])
-
-
-def _next(evaluator: _Evaluator, loop: Loop, state: dict[int, Tensor]) -> dict[int, Tensor]:
-    return {
-        index: evaluator.evaluate(loop.turn, loop.updates[index], *_given(loop, state))
-        if index in loop.updates
-        else tensor
-        for index, tensor in state.items()
-    }
-
-
-def _deltas(evaluator: _Evaluator, loop: Loop, state: dict[int, Tensor]) -> dict[int, int] | None:
-    """How much each turn adds to each variable, if that never changes and decides the end."""
-    if not _scan(loop, *loop.condition)[1] <= _MONOTONE:
+    if index not in loop.updates:
+        return 0
+    sources, ops = _scan(loop, loop.turn, loop.updates[index])
+    if not ops <= _LINEAR or not all(s == index or s in loop.invariant for s in sources):
         return None
-    following = _next(evaluator, loop, state)
-    deltas = {}
-    for index, tensor in state.items():
-        update = loop.updates.get(index)
-        if update is not None:
-            sources, ops = _scan(loop, loop.turn, update)
-            if not ops <= _LINEAR or not sources <= {index}:
-                return None
-        before, after = tensor.value, following[index].value
-        if before is None or after is None or len(before) != 1 or len(after) != 1:
+    found, numbers = [], [start[index]]
+    for _ in range(2):  # `i + i` adds something else in the second turn
+        numbers.append(_update(evaluator, loop, index, start | {index: numbers[-1]}))
+        before, after = map(bounds_of, numbers[-2:])
+        if before is None or after is None or after[0] - before[0] != after[1] - before[1]:
             return None
-        if not isinstance(before[0], int) or not isinstance(after[0], int):
-            return None
-        deltas[index] = after[0] - before[0]
-    return deltas
+        found.append(after[0] - before[0])
+    return found[0] if found[0] == found[1] else None
 
 
 def _search(
     evaluator: _Evaluator, loop: Loop, state: dict[int, Tensor], deltas: dict[int, int]
-) -> int | None:
-    """The first turn at which the condition fails: it holds for an interval of turns that begins at 0."""
+) -> Turns:
+    """Bounds of the first turn at which the condition fails: it holds up to that, and not again."""
 
-    def holds(turn: int) -> bool | None:
-        moved = {i: replace(t, value=(_moved(t, deltas[i] * turn),)) for i, t in state.items()}
+    def holds(turn: int) -> Bounds:
+        moved = {i: _at(t, _moved(t, deltas[i], (turn, turn))[1]) for i, t in state.items()}
         return _holds(evaluator, loop, moved)
 
-    if not holds(0):
-        return 0 if holds(0) is False else None
-    low, high = 0, 1
-    while holds(high):
-        low, high = high, 2 * high
+    most = _first(lambda turn: not holds(turn)[1])
+    if most >= _FOREVER:
+        return Turns(most)
+    least = _first(lambda turn: not holds(turn)[0])
+    moved = {i: _moved(t, deltas[i], (least, most)) for i, t in state.items()}
+    return Turns(most, {i: m[0] for i, m in moved.items()}, {i: m[1] for i, m in moved.items()})
+
+
+def _first(fails: Callable[[int], bool]) -> int:
+    """The first turn for which something is true that stays true."""
+    low, high = -1, 0
+    while not fails(high):
+        low, high = high, 2 * high + 1
         if high > _FOREVER:
             return _FOREVER
     while high - low > 1:
         middle = (low + high) // 2
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
+        low, high = (low, middle) if fails(middle) else (middle, high)
     return high
 
 
-def _moved(tensor: Tensor, distance: int) -> int:
-    assert tensor.value is not None
-    number = tensor.value[0]
-    return int(number or 0) + distance
+def _moved(tensor: Tensor, delta: int, turns: tuple[int, int]) -> tuple[Bounds, Bounds]:
+    """The bounds of a variable while a loop turns, and after it."""
+    low, high = bounds_of(tensor) or (0, 0)
+    least, most = (delta * count for count in turns)
+    last = delta * max(turns[1] - 1, 0)
+    return (
+        (low + min(0, last), high + max(0, last)),
+        (low + min(least, most), high + max(least, most)),
+    )
+
+
+def _at(tensor: Tensor, bounds: Bounds) -> Tensor:
+    return replace(tensor, value=None, bounds=bounds)
+
+
+# --- trial ----------------------------------------------------------------------------------------
+
+
+def _try(evaluator: _Evaluator, loop: Loop, state: dict[int, Tensor]) -> Turns:
+    within: dict[int, Bounds | None] = {}
+    after: dict[int, Bounds | None] = {}
+    seen = set[tuple[Tensor, ...]]()
+    for turn in range(_TRIED):
+        least, most = _holds(evaluator, loop, state)
+        now = {index: bounds_of(tensor) for index, tensor in state.items()}
+        if not least:
+            after = {i: hull((after[i], b)) if i in after else b for i, b in now.items()}
+        if not most:
+            return Turns(turn, _known(within), _known(after))
+        within = {i: hull((within[i], b)) if i in within else b for i, b in now.items()}
+        key = tuple(state.values())
+        if key in seen:  # it goes round, or more will never be known
+            break
+        seen.add(key)
+        state = {index: _update(evaluator, loop, index, state) for index in state}
+    return Turns(None)
+
+
+def _known(bounds: Mapping[int, Bounds | None]) -> dict[int, Bounds]:
+    return {index: found for index, found in bounds.items() if found is not None}

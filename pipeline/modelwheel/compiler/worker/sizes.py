@@ -6,30 +6,28 @@ tensors of integers in place of tensors. Nothing of the model is executed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 from tensorflow.python.framework import op_def_registry
 
 from ...errors import UnsupportedModelError
 from ...limits import MAX_CALL_DEPTH
-from ..inspection import EndlessLoop, LargeTensor, NeededConstant
 from .bodies import Body, Library, Reach
+from .bounds import bounds_of, follow_bounds, forget, hull, join_all
 from .columns import Columns
-from .constants import SHAPE_ONLY, find_needed_constant
-from .demands import Demands, find_demands, join_demands
+from .constants import SHAPE_ONLY
+from .demands import find_demands, join_demands
 from .effects import effect_of
 from .formats.judge_module import MODULE_OP, cost_of, demands_of
+from .found import Found
 from .graphs import GRAPH, node_name
-from .loops import Loop, count_turns
+from .loops import Loop, Turns, closes_loop, count_turns
 from .op_shapes import OpShapes, count_outputs
-from .origins import carry, unite
-from .values import UNKNOWN, Origin, Tensor, fold, read_constant
-
-_LOOPS_KEPT = 4
-_TURNS_KEPT = 10_000
-"""Loops with fewer turns are not worth a mention."""
+from .origins import carry
+from .values import UNKNOWN, Bounds, Origin, Tensor, fold, read_constant
 
 _SAME = frozenset(
     {
@@ -51,45 +49,10 @@ _SAME = frozenset(
     }
 )
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
-_BRANCHES = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
+_CONDITIONS = frozenset({"If", "StatelessIf"})
+_BRANCHES = _CONDITIONS | {"Case", "StatelessCase"}
 _WHILE = frozenset({"While", "StatelessWhile"})
 _RANDOM = ("Random", "TruncatedNormal", "ParameterizedTruncatedNormal", "Multinomial")
-
-
-@dataclass
-class Found:
-    """What a walk through a function met."""
-
-    largest: LargeTensor | None = None
-    loops: list[EndlessLoop] = field(default_factory=list)
-    demands: Demands = field(default_factory=dict)
-    constants: dict[str, NeededConstant] = field(default_factory=dict)
-    """What XLA must know when it compiles, by node."""
-
-    def size(self, body: Body, number: int, elements: int) -> None:
-        if self.largest is None or elements > self.largest.elements:
-            self.largest = LargeTensor(
-                node=body.names[number], function=body.name, elements=min(elements, 10**30)
-            )
-
-    def loop(self, node: str, function: str, turns: int | None) -> None:
-        if (turns is None or turns > _TURNS_KEPT) and len(self.loops) < _LOOPS_KEPT:
-            self.loops.append(EndlessLoop(node=node, function=function, turns=turns))
-
-    def need_constants(self, node: Any, inputs: Sequence[Tensor]) -> None:
-        needed = find_needed_constant(node, inputs)
-        if needed is not None and len(self.constants) < _LOOPS_KEPT:
-            self.constants.setdefault(node.name, needed)
-
-    def add(self, other: Found, turns: int = 1) -> None:
-        """Takes over what a called function met; in a loop of known turns, its loops turn as often."""
-        largest = other.largest
-        if largest and (self.largest is None or largest.elements > self.largest.elements):
-            self.largest = largest
-        join_demands(self.demands, other.demands)
-        self.constants |= other.constants
-        for loop in other.loops:
-            self.loop(loop.node, loop.function, loop.turns and loop.turns * turns)
 
 
 _Results = tuple[tuple[Tensor, ...], Found]
@@ -106,10 +69,16 @@ class Sizes:
         self._calls: dict[Any, _Results] = {}
         nodes = sum(len(body.nodes) for body in library.bodies.values())
         self._budget = 200_000 + 10 * nodes
+        self._trials = 500_000 + 10 * nodes
+        self._counted: dict[str, set[int]] = {}
+        self._frames: dict[tuple[str, int], Turns] = {}
+        self._variables: dict[str, dict[int, int]] = {}
+        """In TensorFlow 1, the LoopCond of each variable of a loop."""
 
     def of(self, reach: Reach, depth: int) -> Found:
         """The largest tensor among what runs, loops that may be endless, demands on the inputs."""
         found = Found()
+        self._counted[GRAPH] = reach.values[GRAPH]
         if depth <= MAX_CALL_DEPTH:  # otherwise it is refused for that
             graph = self._library.bodies[GRAPH]
             numbers = [number for number in graph.order if number in reach.runs[GRAPH]]
@@ -149,7 +118,7 @@ class Sizes:
                 )
             if body.ops[number] in _SAME and body.data[number]:
                 source = known.get(body.data[number][0], ())
-                if len(source) == 1 and source[0].value is None and not source[0].origins:
+                if len(source) == 1 and source[0].is_plain:
                     known[number] = source  # most nodes of a large model
                     continue
             inputs = [
@@ -181,7 +150,8 @@ class Sizes:
             return (replace(outputs[0], origins=(origin,), data=True), *outputs[1:])
         if not any(tensor.data for tensor in inputs):
             return outputs
-        found.need_constants(body.nodes[number], inputs)
+        if number in self._counting(body):
+            found.need_constants(body.nodes[number], inputs)
         if any(tensor.origins for tensor in inputs):
             join_demands(found.demands, find_demands(body.nodes[number], name, inputs))
             if body.ops[number] == MODULE_OP:
@@ -194,6 +164,13 @@ class Sizes:
             t if t.data == data and t.origins == o else replace(t, origins=o, data=data)
             for t, o in zip(outputs, origins, strict=False)
         )
+
+    def _counting(self, body: Body) -> set[int]:
+        """The nodes on whose values the results of a function depend: freezing drops all others."""
+        if body.name not in self._counted:
+            results = self._library.results(body.name)
+            self._counted[body.name] = body.reach(body.find(results), control=False)
+        return self._counted[body.name]
 
     def _read(
         self,
@@ -235,11 +212,11 @@ class Sizes:
         if called:
             return self._evaluate_call(body, number, inputs, found)
         if op in _SAME and inputs and (inputs[0].value is None or op not in ("Identity", "Cast")):
-            return (replace(inputs[0], value=None),)
+            return (replace(inputs[0], value=None, bounds=follow_bounds(node, inputs)),)
         if op in _SPECIAL:
             return (_SPECIAL[op](node, inputs),)
         if op == "LoopCond":
-            turns = count_turns(self, Loop.of_frame(body, number))
+            turns = self._frame(body, number).count
             if turns != 0:
                 found.loop(body.names[number], body.name, turns)
         folded = fold(node, inputs)
@@ -270,7 +247,8 @@ class Sizes:
         if op in ("TensorListReserve", "TensorArrayV3"):
             found.size(*place, _reserved(op, inputs))
         shapes = self._shapes.infer(node, inputs) or (None,)
-        return tuple(Tensor(shape, dynamic=dynamic) for shape in shapes)
+        bounds = follow_bounds(node, inputs)
+        return tuple(Tensor(shape, dynamic=dynamic, bounds=bounds) for shape in shapes)
 
     def _constant(self, body: Body, number: int) -> Tensor:
         key = (body.name, number)
@@ -293,12 +271,13 @@ class Sizes:
             outcomes = [self._call(name, arguments[1:]) for name in called]
             for _, met in outcomes:
                 found.add(met)
-            joined = outcomes[0][0]
-            for results, _ in outcomes[1:]:
-                joined = _join_all(joined, results)
             # The branches may be one function, named twice.
             dynamic = not inputs or inputs[0].dynamic
-            return tuple(replace(t, value=None, dynamic=t.dynamic or dynamic) for t in joined)
+            joined = reduce(join_all, (results for results, _ in outcomes))
+            return tuple(
+                replace(t, value=None, dynamic=t.dynamic or dynamic, bounds=bounds_of(t))
+                for t in joined
+            )
         if op in _WHILE:
             return self._evaluate_while(body, number, arguments, found)
         for name in called:
@@ -314,24 +293,61 @@ class Sizes:
             return (Tensor(dynamic=True),)
         loop = Loop.of_functions(self._library, condition, turn, inputs)
         state = tuple(
-            tensor if index in loop.invariant else replace(tensor, value=None)
+            tensor if index in loop.invariant else forget(tensor)
             for index, tensor in enumerate(inputs)
         )
+        state, met = self._widen(turn, state)
+        (again, *_), of_condition = self._call(condition, state)
+        turns = Turns(1)
+        if not again.dynamic:
+            turns = count_turns(self, loop)
+            found.loop(body.names[number], body.name, turns.count)
+            inside = _bounded(state, turns.within)
+        else:  # what changes in its turns depends on inputs too
+            inside = tuple(
+                tensor if index in loop.invariant else replace(tensor, dynamic=True)
+                for index, tensor in enumerate(state)
+            )
+        if inside != state:
+            met = self._call(turn, inside)[1]
+        found.add(of_condition, turns.count or 1)
+        found.add(met, turns.count or 1)
+        results = _bounded(state, turns.after)
+        return tuple(replace(t, dynamic=t.dynamic or again.dynamic) for t in results)
+
+    def _widen(self, turn: str, state: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Found]:
+        """What is known about the variables of a loop in all turns, and what these meet."""
         for _ in range(4):  # shapes can only become less known
             results, met = self._call(turn, state)
-            wider = _join_all(state, results)
+            wider = join_all(state, results)
             if wider == state:
                 break
             state = wider
-        (again, *_), of_condition = self._call(condition, state)
-        turns = 1
-        if not again.dynamic:
-            counted = count_turns(self, loop)
-            found.loop(body.names[number], body.name, counted)
-            turns = counted or 1
-        found.add(of_condition, turns)
-        found.add(met, turns)
-        return tuple(replace(t, dynamic=t.dynamic or again.dynamic) for t in state)
+        return state, met
+
+    def _frame(self, body: Body, loop_condition: int) -> Turns:
+        """The turns of a loop of TensorFlow 1."""
+        key = (body.name, loop_condition)
+        if key not in self._frames:
+            self._frames[key] = Turns(None)  # while it is counted
+            self._frames[key] = count_turns(self, Loop.of_frame(body, loop_condition))
+        return self._frames[key]
+
+    def _merged(self, body: Body, number: int) -> Tensor:
+        """A variable of a loop of TensorFlow 1, as what is inside the loop sees it."""
+        if body.name not in self._variables:
+            self._variables[body.name] = {
+                variable: condition
+                for condition, op in enumerate(body.ops)
+                if op == "LoopCond"
+                for variable in Loop.of_frame(body, condition).updates
+            }
+        condition = self._variables[body.name].get(number)
+        if condition is None:
+            return UNKNOWN
+        turns = self._frame(body, condition)
+        bounds = hull(found.get(number) for found in (turns.within, turns.after))
+        return Tensor(bounds=bounds)
 
     def evaluate(
         self, body: Body, tensor: str, arguments: dict[int, Tensor], merged: dict[int, Tensor]
@@ -344,8 +360,8 @@ class Sizes:
         given = [arguments.get(index, UNKNOWN) for index in range(count)]
         known: dict[int, tuple[Tensor, ...]] = {n: (t,) for n, t in merged.items()}
         for step in _slice(body, number, merged):
-            self._budget -= 1
-            if self._budget < 0:
+            self._trials -= 1
+            if self._trials < 0:
                 return UNKNOWN
             inputs = [
                 self._read(body, read, given, known)
@@ -360,12 +376,34 @@ class Sizes:
         if op == "Const":
             return (self._constant(body, number),)
         if body.calls[number]:
-            return self._evaluate_call(body, number, inputs, Found())
+            return self._try_call(body, number, inputs)
         if op in _FRAME and inputs:
             return (inputs[0],)
         if op == "Switch" and inputs:  # whichever side runs has the value
             return (inputs[0], inputs[0])
-        return (fold(body.nodes[number], inputs) or UNKNOWN,)
+        if closes_loop(body, number):
+            return (self._merged(body, number),)
+        node = body.nodes[number]
+        return (fold(node, inputs) or Tensor(bounds=follow_bounds(node, inputs)),)
+
+    def _try_call(self, body: Body, number: int, inputs: list[Tensor]) -> tuple[Tensor, ...]:
+        """The results of a call; of a branch that is taken, its own."""
+        node, op = body.nodes[number], body.ops[number]
+        if op in _BRANCHES:
+            outcomes = (
+                self._try_function(name, _inside(body, number, inputs, name))
+                for name in _taken(node, inputs[0], body.calls[number])
+            )
+            return reduce(join_all, outcomes)
+        if op in _CALLS or op in self._library.definitions:
+            return self._try_function(body.calls[number][0], inputs)
+        return self._evaluate_call(body, number, inputs, Found())
+
+    def _try_function(self, name: str, arguments: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        body, given = self._library.bodies[name], dict(enumerate(arguments))
+        return tuple(
+            self.evaluate(body, tensor, given, {}) for tensor in self._library.results(name)
+        )
 
 
 def _slice(body: Body, number: int, known: dict[int, Tensor]) -> Iterator[int]:
@@ -375,7 +413,8 @@ def _slice(body: Body, number: int, known: dict[int, Tensor]) -> Iterator[int]:
         step = waiting.pop()
         if step not in needed and step not in known:
             needed.add(step)
-            waiting += body.data[step]
+            # Other loops of TensorFlow 1 are counted on their own.
+            waiting += [] if closes_loop(body, step) else body.data[step]
     if len(needed) < len(body.order) // 8:
         places = {step: place for place, step in enumerate(body.order) if step in needed}
         yield from sorted(needed, key=places.__getitem__)
@@ -383,24 +422,36 @@ def _slice(body: Body, number: int, known: dict[int, Tensor]) -> Iterator[int]:
         yield from (step for step in body.order if step in needed)
 
 
-def _join_all(ones: Sequence[Tensor], others: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    padded = [*others, *[UNKNOWN] * (len(ones) - len(others))]
-    return tuple(_join(one, other) for one, other in zip(ones, padded, strict=False))
+def _bounded(state: Sequence[Tensor], bounds: Mapping[int, Bounds]) -> tuple[Tensor, ...]:
+    return tuple(
+        replace(tensor, bounds=bounds[index])
+        if tensor.value is None and index in bounds
+        else tensor
+        for index, tensor in enumerate(state)
+    )
 
 
-def _join(one: Tensor, other: Tensor) -> Tensor:
-    """What is known about a tensor that may be either."""
-    if one == other:
-        return one
-    shape = None
-    if one.shape is not None and other.shape is not None and len(one.shape) == len(other.shape):
-        pairs = zip(one.shape, other.shape, strict=True)
-        shape = tuple(a if a == b else None for a, b in pairs)
-    handle = one.handle if one.handle == other.handle else None
-    value = one.value if one.shape == shape and one.value == other.value else None
-    origins = unite((one.origins, other.origins))
-    data = one.data or other.data
-    return Tensor(shape, value, one.dynamic or other.dynamic, handle, origins, data)
+def _taken(node: Any, choice: Tensor, branches: Sequence[str]) -> Sequence[str]:
+    """The branches that may be taken."""
+    known = bounds_of(choice)
+    if known is None or known[0] != known[1]:
+        return branches
+    if node.op in _CONDITIONS:
+        return (node.attr["then_branch" if known[0] else "else_branch"].func.name,)
+    functions = [function.name for function in node.attr["branches"].list.func]
+    return (functions[known[0] if 0 <= known[0] < len(functions) else -1],)
+
+
+def _inside(body: Body, number: int, inputs: Sequence[Tensor], branch: str) -> list[Tensor]:
+    """The arguments of a branch: in it, the condition is known."""
+    node, tensors = body.nodes[number], body.tensors[number]
+    if node.op not in _CONDITIONS:
+        return list(inputs[1:])
+    taken = Tensor((), (node.attr["then_branch"].func.name == branch,), dynamic=False)
+    return [
+        taken if tensor == tensors[0] else known
+        for tensor, known in zip(tensors[1:], inputs[1:], strict=False)
+    ]
 
 
 def _declared(node: Any) -> Tensor:
@@ -417,12 +468,13 @@ def _declared(node: Any) -> Tensor:
 
 def _read_variable(_: Any, inputs: Sequence[Tensor]) -> Tensor:
     source = inputs[0] if inputs else UNKNOWN
-    return Tensor(source.handle, dynamic=source.dynamic)
+    # The graph does not hold values, which may limit loops: only time limits them.
+    return Tensor(source.handle, dynamic=source.dynamic or source.handle == ())
 
 
 def _merge(_: Any, inputs: Sequence[Tensor]) -> Tensor:
     """The first input is what enters; a loop may change its value, and rarely its shape."""
-    joined = replace(inputs[0], value=None) if inputs else UNKNOWN
+    joined = forget(inputs[0]) if inputs else UNKNOWN
     return replace(joined, dynamic=any(i.dynamic for i in inputs if i is not UNKNOWN))
 
 
@@ -444,29 +496,4 @@ def _reserved(op: str, inputs: Sequence[Tensor]) -> int:
     for number in (*(shape.value or ()), *(count.value or ())):
         if isinstance(number, int) and number > 0:
             elements *= number
-    return elements
-
-
-def largest_stored(library: Library, variables: Iterable[LargeTensor]) -> LargeTensor | None:
-    """The largest constant of the file, or variable of the index: loading makes them all."""
-    found = list(variables)
-    for body in library.bodies.values():
-        for number, op in enumerate(body.ops):
-            if op in ("Const", "VarHandleOp", "HostConst"):
-                node = body.nodes[number]
-                tensor = read_shape(node)
-                found.append(
-                    LargeTensor(node=body.names[number], function=body.name, elements=tensor)
-                )
-    return max(found, key=lambda tensor: tensor.elements, default=None)
-
-
-def read_shape(node: Any) -> int:
-    """The elements of a Const or a variable."""
-    shape = (
-        node.attr["value"].tensor.tensor_shape if "value" in node.attr else node.attr["shape"].shape
-    )
-    elements = 1
-    for dim in shape.dim:
-        elements = min(elements * max(dim.size, 0 if dim.size == 0 else 1), 10**30)
     return elements

@@ -24,7 +24,8 @@ MAX_ELEMENTS = 256
 
 Number: TypeAlias = int | float | bool | None
 Shape: TypeAlias = tuple[int | None, ...]
-
+Bounds: TypeAlias = tuple[int, int]
+"""The least and the largest of some integers."""
 
 Step: TypeAlias = tuple[str, float, float]
 """A change of values: its kind and up to two numbers."""
@@ -65,6 +66,13 @@ class Tensor:
     """The inputs whose values it holds."""
     data: bool = False
     """Whether its elements depend on elements of the inputs, not only on their shapes."""
+    bounds: Bounds | None = None
+    """Of its elements, where they are not known."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is known about its elements."""
+        return self.value is None and self.bounds is None and not self.origins
 
     @property
     def elements(self) -> int:

@@ -1,0 +1,203 @@
+"""Bounds of integers whose values are not known: counters of loops, and what is computed from them.
+
+Intervals as in any abstract interpreter: a result is right for every combination of elements within the
+bounds of the inputs. Truth values are 0 and 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any, TypeAlias
+
+from tensorflow.core.framework import types_pb2
+
+from .origins import unite
+from .values import UNKNOWN, Bounds, Tensor
+
+_EITHER = (0, 1)
+_Bounded: TypeAlias = Callable[..., "Bounds | None"]
+
+
+def bounds_of(tensor: Tensor) -> Bounds | None:
+    """The least and the largest element; None if they are not known."""
+    if tensor.bounds is not None or not tensor.value:
+        return tensor.bounds
+    numbers = [int(number) for number in tensor.value if isinstance(number, int)]
+    return (min(numbers), max(numbers)) if len(numbers) == len(tensor.value) else None
+
+
+def follow_bounds(node: Any, inputs: Sequence[Tensor]) -> Bounds | None:
+    """The bounds of a node's results, from those of its inputs."""
+    op = node.op
+    if op in _PASSED:
+        return hull(map(bounds_of, inputs[_PASSED[op]]))
+    if op in _TRUTHS:
+        return _TRUTHS[op](*map(bounds_of, inputs))
+    every = [bounds_of(tensor) for tensor in inputs]
+    if not every or None in every:
+        return None
+    if op == "Cast":
+        return _within(node.attr["DstT"].type, every[0])
+    return _within(node.attr["T"].type, _ARITHMETIC[op](*every)) if op in _ARITHMETIC else None
+
+
+def _within(kind: int, found: Bounds | None) -> Bounds | None:
+    """None for what the type does not hold; what it becomes then is not followed."""
+    low, high = _RANGES.get(kind, (0, -1))
+    return found if found is not None and low <= found[0] <= found[1] <= high else None
+
+
+def hull(every: Any) -> Bounds | None:
+    """What contains all of some bounds."""
+    found = list(every)
+    if not found or None in found:
+        return None
+    return min(low for low, _ in found), max(high for _, high in found)
+
+
+_RANGES = {
+    types_pb2.DT_INT64: (-(1 << 63), (1 << 63) - 1),
+    types_pb2.DT_INT8: (-128, 127),
+    types_pb2.DT_INT32: (-(1 << 31), (1 << 31) - 1),
+    types_pb2.DT_UINT8: (0, 255),
+    types_pb2.DT_INT16: (-(1 << 15), (1 << 15) - 1),
+    types_pb2.DT_BOOL: (0, 1),
+    types_pb2.DT_FLOAT: (-(1 << 24), 1 << 24),
+    types_pb2.DT_DOUBLE: (-(1 << 53), 1 << 53),
+}
+"""What types hold, floats without rounding."""
+# The inputs whose elements the results have.
+_PASSED = {
+    **{
+        op: slice(0, 1)
+        for op in (
+            *("Identity", "StopGradient", "Snapshot", "Reshape", "Squeeze", "ExpandDims"),
+            *("StridedSlice", "Slice", "Tile", "BroadcastTo", "Transpose", "ReverseV2", "Unpack"),
+            *("GatherV2", "Gather", "Switch", "Enter", "NextIteration", "LoopCond"),
+        )
+    },
+    **{op: slice(0, None) for op in ("Pack", "Merge")},
+    "ConcatV2": slice(0, -1),
+    "Fill": slice(1, 2),
+    "Select": slice(1, 3),
+    "SelectV2": slice(1, 3),
+    "Split": slice(1, 2),
+}
+
+
+def _multiply(one: Bounds, other: Bounds) -> Bounds:
+    products = [a * b for a, b in product(one, other)]
+    return min(products), max(products)
+
+
+def _divide(one: Bounds, other: Bounds) -> Bounds | None:
+    """Rounded down."""
+    if other[0] <= 0:
+        return None
+    quotients = [a // b for a, b in product(one, other)]
+    return min(quotients), max(quotients)
+
+
+def _modulo(one: Bounds, other: Bounds) -> Bounds | None:
+    if other[0] <= 0:
+        return None
+    # Numbers that are not wrapped stay as they are.
+    return one if one[0] >= 0 and one[1] < other[0] else (0, other[1] - 1)
+
+
+def _absolute(one: Bounds) -> Bounds:
+    low, high = sorted(map(abs, one))
+    return (0 if one[0] < 0 < one[1] else low), high
+
+
+def _less(one: Bounds | None, other: Bounds | None) -> Bounds:
+    if one is None or other is None:
+        return _EITHER
+    return int(one[1] < other[0]), int(one[0] < other[1])
+
+
+def _less_equal(one: Bounds | None, other: Bounds | None) -> Bounds:
+    return _not(_less(other, one))
+
+
+def _equal(one: Bounds | None, other: Bounds | None) -> Bounds:
+    if one is None or other is None:
+        return _EITHER
+    return int(one[0] == one[1] == other[0] == other[1]), int(
+        one[0] <= other[1] and other[0] <= one[1]
+    )
+
+
+def _not(one: Bounds | None) -> Bounds:
+    low, high = one or _EITHER
+    return 1 - high, 1 - low
+
+
+def _and(one: Bounds | None, other: Bounds | None) -> Bounds:
+    (low, high), (lower, higher) = one or _EITHER, other or _EITHER
+    return min(low, lower), min(high, higher)
+
+
+def _or(one: Bounds | None, other: Bounds | None) -> Bounds:
+    (low, high), (lower, higher) = one or _EITHER, other or _EITHER
+    return max(low, lower), max(high, higher)
+
+
+_TRUTHS: dict[str, _Bounded] = {
+    "Less": _less,
+    "LessEqual": _less_equal,
+    "Greater": lambda one, other: _less(other, one),
+    "GreaterEqual": lambda one, other: _less_equal(other, one),
+    "Equal": _equal,
+    "NotEqual": lambda one, other: _not(_equal(one, other)),
+    "LogicalAnd": _and,
+    "LogicalOr": _or,
+    "LogicalNot": _not,
+}
+_ARITHMETIC: dict[str, _Bounded] = {
+    **{op: lambda a, b: (a[0] + b[0], a[1] + b[1]) for op in ("Add", "AddV2")},
+    "Sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "Mul": _multiply,
+    "Neg": lambda a: (-a[1], -a[0]),
+    "Abs": _absolute,
+    "Square": lambda a: _multiply(_absolute(a), _absolute(a)),
+    "Maximum": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    "Minimum": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "FloorDiv": _divide,
+    "FloorMod": _modulo,
+    "ZerosLike": lambda _: (0, 0),
+    "OnesLike": lambda _: (1, 1),
+}
+
+
+def join(one: Tensor, other: Tensor) -> Tensor:
+    """What is known about a tensor that may be either."""
+    if one == other:
+        return one
+    shape = None
+    if one.shape is not None and other.shape is not None and len(one.shape) == len(other.shape):
+        pairs = zip(one.shape, other.shape, strict=True)
+        shape = tuple(a if a == b else None for a, b in pairs)
+    value = one.value if one.shape == shape and one.value == other.value else None
+    return Tensor(
+        shape,
+        value,
+        one.dynamic or other.dynamic,
+        one.handle if one.handle == other.handle else None,
+        unite((one.origins, other.origins)),
+        one.data or other.data,
+        hull(map(bounds_of, (one, other))) if value is None else None,
+    )
+
+
+def join_all(ones: Sequence[Tensor], others: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The same for the results of two functions."""
+    padded = [*others, *[UNKNOWN] * (len(ones) - len(others))]
+    return tuple(join(one, other) for one, other in zip(ones, padded, strict=False))
+
+
+def forget(tensor: Tensor) -> Tensor:
+    """A tensor of the same shape, but any elements."""
+    return replace(tensor, value=None, bounds=None)
