@@ -25,6 +25,31 @@ func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
   return %r#1 : tensor<?x4xf32>
 }
 """
+_INNER_LOOP = """\
+func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %end = stablehlo.constant dense<9000> : tensor<i32>
+  %r:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<?x4xf32>
+  cond {
+    %c = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %s:3 = stablehlo.while(%j = %zero, %n = %i, %z = %y) : tensor<i32>, tensor<i32>, tensor<?x4xf32>
+    cond {
+      %d = stablehlo.compare LT, %j, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %d : tensor<i1>
+    } do {
+      %k = stablehlo.add %j, %one : tensor<i32>
+      %e = stablehlo.sine %z : tensor<?x4xf32>
+      stablehlo.return %k, %n, %e : tensor<i32>, tensor<i32>, tensor<?x4xf32>
+    }
+    %m = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %m, %s#2 : tensor<i32>, tensor<?x4xf32>
+  }
+  return %r#1 : tensor<?x4xf32>
+}
+"""
 _CALLBACK = """\
 func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
   %y = stablehlo.custom_call @xla_python_cpu_callback(%x) : (tensor<?x4xf32>) -> tensor<?x4xf32>
@@ -53,6 +78,11 @@ def module_callback(directory: Path, _: Victim) -> None:
 @attack("limit", "loops in StableHLO", runs=False)
 def module_loop(directory: Path, _: Victim) -> None:
     save(directory, lambda x: _call(_LOOP, x))
+
+
+@attack("limit", "loops in a loop of StableHLO, neither of which is long", runs=False)
+def module_inner_loop(directory: Path, _: Victim) -> None:
+    save(directory, lambda x: _call(_INNER_LOOP, x))
 
 
 @attack("limit", "computes a size of 2^48 in StableHLO", runs=False)

@@ -36,6 +36,8 @@ class Value:
     """A loop's number, the number of one of its values, and what was added to that."""
     tests: tuple[tuple[str, Value, Value], ...] = ()
     """Comparisons that all hold if it is true."""
+    bounds: tuple[int, int] | None = None
+    """The least and the largest that it may be, where an outer loop counts it."""
 
 
 _UNKNOWN = Value()
@@ -53,8 +55,10 @@ class _Found:
             self.largest = LargeTensor(node=f"%{name}", function=function, elements=elements)
 
     def loop(self, loop: EndlessLoop) -> None:
-        if (loop.turns is None or loop.turns > _TURNS_KEPT) and len(self.loops) < _LOOPS_KEPT:
-            self.loops.append(loop)
+        # Short ones count too: they may be inside others.
+        self.loops.append(loop)
+        self.loops.sort(key=_turns, reverse=True)
+        del self.loops[_LOOPS_KEPT:]
 
     def add(self, other: _Found, turns: int = 1) -> None:
         largest = other.largest
@@ -63,6 +67,10 @@ class _Found:
         for loop in other.loops:
             turned = None if loop.turns is None else loop.turns * turns
             self.loop(loop.model_copy(update={"turns": turned}))
+
+
+def _turns(loop: EndlessLoop) -> float:
+    return math.inf if loop.turns is None else loop.turns
 
 
 class Walk:
@@ -87,7 +95,7 @@ class Walk:
             depth=depth,
             deepest=deepest,
             largest=found.largest,
-            loops=tuple(found.loops),
+            loops=tuple(loop for loop in found.loops if _turns(loop) > _TURNS_KEPT),
         )
 
     def _measure(self, name: str, path: tuple[str, ...]) -> tuple[int, int, str]:
@@ -219,17 +227,24 @@ class Walk:
             for index, value in enumerate(inputs)
         ]
         (again,) = self._walk(condition, _bind(known, condition, state), function, found)
-        turns = 1
+        counted = None if again.dynamic else _count_turns(again, number, steps, inputs)
         if not again.dynamic:
-            counted = _count_turns(again, number, steps, inputs)
             name = f"%{op.results[0][0]}" if op.results else op.name
             found.loop(EndlessLoop(node=name, function=function, turns=counted))
-            turns = counted or 1
-        met = _Found()
-        plain = [replace(value, counter=None) for value in state]
+        turns, met = counted or 1, _Found()
+        plain = [
+            replace(value, counter=None)
+            if steps.get(index) == 0
+            # What changes in the turns of a loop that inputs end depends on them too.
+            else Value(
+                value.dynamic or again.dynamic,
+                bounds=_counted(inputs[index], steps.get(index), counted),
+            )
+            for index, value in enumerate(state)
+        ]
         self._walk(turn, _bind(known, turn, plain), function, met)
         found.add(met, turns)
-        return tuple(replace(v, dynamic=v.dynamic or again.dynamic) for v in plain)
+        return tuple(replace(v, dynamic=v.dynamic or again.dynamic, bounds=None) for v in plain)
 
 
 def _count_turns(
@@ -244,17 +259,34 @@ def _count_turns(
         if left.counter is None or left.counter[0] != loop:
             continue
         index, offset = left.counter[1:]
-        start, end, step = _scalar(inputs[index]), _scalar(right), steps.get(index)
+        start, end, step = _span(inputs[index]), _span(right), steps.get(index)
         if start is None or end is None or not step:
             continue
-        distance = end - (start + offset)
+        # The longest way.
+        distance = (end[1] - start[0] if step > 0 else end[0] - start[1]) - offset
         if direction in ("LE", "GE"):
             distance += 1 if step > 0 else -1
         if (direction in ("LT", "LE") and step > 0) or (direction in ("GT", "GE") and step < 0):
             found.append(max(0, -(-distance // step)))
+        elif direction == "NE" and (start[0], end[0]) != (start[1], end[1]):
+            continue
         elif direction == "NE" and distance % step == 0 and distance // step >= 0:
             found.append(distance // step)
     return min(found, default=None)
+
+
+def _span(value: Value) -> tuple[int, int] | None:
+    number = _scalar(value)
+    return value.bounds if number is None else (number, number)
+
+
+def _counted(start: Value, step: int | None, turns: int | None) -> tuple[int, int] | None:
+    """The bounds of a counter when a turn begins."""
+    span = _span(start)
+    if span is None or step is None or not turns:
+        return None
+    last = step * (turns - 1)
+    return span[0] + min(0, last), span[1] + max(0, last)
 
 
 _TURNED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
@@ -351,7 +383,12 @@ def _compute(name: str, dynamic: bool, left: Value, right: Value) -> Value:
             None if a is None or b is None else function(a, b)
             for a, b in zip(left.numbers, right.numbers, strict=True)
         )
-    return Value(dynamic, numbers, counter)
+    spans = (_span(left), _span(right))
+    bounds = None
+    if numbers is None and name in _MONOTONE and None not in spans:
+        ends = [_ARITHMETIC[name](a, b) for a in spans[0] or () for b in spans[1] or ()]
+        bounds = min(end or 0 for end in ends), max(end or 0 for end in ends)
+    return Value(dynamic, numbers, counter, bounds=bounds)
 
 
 def _divide(left: int, right: int) -> int | None:
@@ -366,6 +403,10 @@ _ARITHMETIC: dict[str, Callable[[int, int], int | None]] = {
     "minimum": min,
     "divide": _divide,
 }
+
+
+_MONOTONE = frozenset({"add", "subtract", "multiply", "maximum", "minimum"})
+"""Those whose extremes are results of extremes."""
 
 
 def _constant(op: Op) -> tuple[int | None, ...] | None:
