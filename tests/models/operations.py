@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from . import finite_loops
-
 
 def save_operations(directory: Path) -> None:
     """Saves `batched`, `fixed` and `types` below the directory."""
@@ -50,7 +48,6 @@ class Batched(tf.Module):  # type: ignore[misc]
             **self._products(x, n),
             **self._convolutions(x),
             **self._loops(x),
-            **finite_loops.evaluate(x),
             **self._types(x, n),
         }
 
