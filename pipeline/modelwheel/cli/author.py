@@ -335,6 +335,29 @@ def compile_(
     _build(requests, out, "sdist", None, jobs, sandbox, as_json, github_output=github_output)
 
 
+@app.command(rich_help_panel=AUTHOR)
+def bundle(
+    specs: Specs,
+    platform: Platforms = None,
+    level: Levels = None,
+    batch_size: BatchSizes = None,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="DIR", help="Where to put a directory for each model."),
+    ] = Path("bundles"),
+    jobs: Jobs = None,
+    sandbox: SandboxMode = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build static libraries for programs in C and C++, without Python.
+
+    Each comes in a directory with headers, sources, a test, a benchmark, and files for make, CMake, pkg-config and Bazel.
+    By default for this machine; others are cross-compiled.
+    """
+    requests = make_requests(load(specs), level, batch_size, split(platform))
+    _build(requests, out, "bundle", None, jobs, sandbox, as_json)
+
+
 def _build(
     requests: Sequence[Request],
     out: Path,

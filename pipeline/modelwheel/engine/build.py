@@ -26,10 +26,11 @@ from ..store.store import Store
 from ..util.records import as_json
 from ..wheelfile.reports import Report, parse_report
 from . import scheduler
-from .delivery import deliver, deliver_report, writing_to
+from .delivery import deliver, deliver_directory, deliver_report, writing_to
 from .scheduler import Outcome, Task, Tools, run_steps
 from .steps import Goal, steps_of
 from .steps.base import Step
+from .steps.bundle import BundleStep
 from .steps.distribution import REPORT, SdistStep, VerifyStep
 from .steps.model import InspectStep, read_inspection
 
@@ -68,6 +69,7 @@ class BuildResult:
     needed: tuple[Path, ...] = ()
     """Wheels in the same directory that it depends on."""
     sdist: Path | None = None
+    bundle: Path | None = None
     report: Report | None = None
     outcome: Outcome = field(default_factory=Outcome)
 
@@ -199,6 +201,10 @@ class _Build:
             self._deliver_wheel(record)
         elif isinstance(step, SdistStep):
             self.result.sdist = deliver(record, self._store, self._options.out)
+        elif isinstance(step, BundleStep):
+            model = self._request.spec.model
+            path = self._options.out / f"{self._request.spec.module}-{model.version}"
+            self.result.bundle = deliver_directory(record, self._store, path)
 
     def _deliver_wheel(self, verified: Record) -> None:
         """Delivers the verified wheel with its report and the wheel that it needs."""
@@ -230,6 +236,7 @@ def summarise(results: Iterable[BuildResult]) -> list[Mapping[str, object]]:
             "needed": as_json(result.needed),
             "sdist": as_json(result.sdist),
             "sdist_bytes": None if result.sdist is None else result.sdist.stat().st_size,
+            "bundle": as_json(result.bundle),
             "run": result.run,
             "cached": result.cached,
             "skipped": result.outcome.skipped,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..errors import EnvironmentProblemError
+from ..errors import EnvironmentProblemError, UsageError
+from ..packaging.checksums import CHECKSUMS
 from ..store.records import Record
 from ..store.store import Store
 from ..util.files import write_atomically
@@ -22,6 +24,26 @@ def deliver(record: Record, store: Store, out: Path) -> Path:
             (out / f"{name}{BENCH_SUFFIX}").unlink(missing_ok=True)  # it timed another file
         write_atomically(out / name, content)
     return out / name
+
+
+def deliver_directory(record: Record, store: Store, path: Path) -> Path:
+    """Writes all files of a result to a directory, whose earlier content is replaced as a whole; returns it.
+
+    Raises:
+        UsageError: There is something else at this place.
+    """
+    with writing_to(path):
+        if path.exists() and not (path / CHECKSUMS).is_file():
+            raise UsageError(
+                f"{path} exists and is not a bundle; remove it, or choose another --out"
+            )
+        with tempfile.TemporaryDirectory(prefix=".delivering-", dir=path.parent) as scratch:
+            new, old = Path(scratch, "new"), Path(scratch, "old")
+            store.materialize(record, new)
+            if path.exists():
+                path.rename(old)
+            new.rename(path)
+    return path
 
 
 def deliver_report(content: bytes, wheel: Path) -> None:

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from .. import prerequisites
+from .. import extras, prerequisites
 from ..errors import EnvironmentProblemError, ModelwheelError
+from ..platforms import host_platform
 from ..prerequisites import Missing
 from ..request import Request
 from ..store.store import Store
@@ -26,7 +27,11 @@ def require_for_build(requests: Sequence[Request], store: Store, goal: Goal, out
     Raises:
         EnvironmentProblemError: Something is missing; one sentence says what to install.
     """
-    if goal == "wheel" and not _finds_compiler():
+    others = {platform.name for request in requests for platform in request.platforms}
+    others -= {host_platform().name}
+    if goal == "bundle" and others:
+        extras.require("cross", f"a bundle for {', '.join(sorted(others))}")
+    if goal in ("wheel", "bundle") and not _finds_compiler():
         # There is no plan without it, because the keys of wheels contain the compiler's version.
         require_compiler(headers=True)
     steps = [
@@ -34,6 +39,8 @@ def require_for_build(requests: Sequence[Request], store: Store, goal: Goal, out
         for request in requests
         for step in _steps_to_run(request, store, goal)
     ]
+    if any(kind == "bundle" for kind, _ in steps):
+        require_compiler(headers=False)
     if any(kind in ("wheel", "runtime") for kind, _ in steps):
         # A wheel with shared bindings has no extension of its own, but the runtime has one.
         extensions = {("wheel", "extension"), ("runtime", "shared")}

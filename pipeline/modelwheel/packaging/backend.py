@@ -19,7 +19,7 @@ from .template import SOURCE_DATE_EPOCH
 _SAID_LINES = 30
 
 # CMAKE_BUILD_PARALLEL_LEVEL only says how many compilers run at once.
-_STEERING = re.compile(r"(C|CXX|CPP|LD|ASM)FLAGS|SKBUILD_\w+|CMAKE_(?!BUILD_PARALLEL_LEVEL$)\w+")
+STEERING = re.compile(r"(C|CXX|CPP|LD|ASM)FLAGS|SKBUILD_\w+|CMAKE_(?!BUILD_PARALLEL_LEVEL$)\w+")
 """Variables that would change the result but are not part of the key; CC and CXX are, and may be set."""
 
 _READ_BY_COMPILERS = (
@@ -95,7 +95,7 @@ def build_distribution(
         cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None
     ) -> None:
         variables = {
-            **{name: value for name, value in os.environ.items() if not _STEERING.fullmatch(name)},
+            **{name: value for name, value in os.environ.items() if not STEERING.fullmatch(name)},
             **(extra_environ or {}),
             "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH),
             "LC_ALL": "C.UTF-8",
@@ -112,11 +112,11 @@ def build_distribution(
             raise WheelError(f"building a {kind} needs {names}; install modelwheel again")
         return Path(builder.build(kind, out, dict(settings or {})))
     except (build.BuildException, build.BuildBackendException, ProcessError) as error:
-        said = _explain(error.exception if hasattr(error, "exception") else error)
+        said = explain(error.exception if hasattr(error, "exception") else error)
         raise WheelError(f"building the {kind} of {project.name} failed: {said}") from error
 
 
-def _explain(error: Exception) -> str:
+def explain(error: Exception) -> str:
     """The message of an error and the compiler's output, which Ninja prints on standard output."""
     _, failed, rest = getattr(error, "output", "").partition("\nFAILED: ")
     lines = f"FAILED: {rest}".splitlines()[:_SAID_LINES] if failed else []

@@ -33,9 +33,9 @@ def render_project(project: Path) -> None:
     """
     manifests = load_manifests(project)
     for manifest in manifests:
-        _require_files(manifest, project)
+        require_files(manifest, project)
     model = manifests[0].model
-    render(model_template(model.bindings, model.interfaces), _context(manifests), project)
+    render(model_template(model.bindings, model.interfaces), project_context(manifests), project)
 
 
 def load_manifests(project: Path) -> list[Manifest]:
@@ -53,7 +53,7 @@ def load_manifests(project: Path) -> list[Manifest]:
     return [Manifest.load(path) for path in paths]
 
 
-def _require_files(manifest: Manifest, project: Path) -> None:
+def require_files(manifest: Manifest, project: Path) -> None:
     for file in manifest.files:
         path = project / file.path
         if not path.is_file() or digest_file(path).sha256 != file.sha256:
@@ -63,7 +63,7 @@ def _require_files(manifest: Manifest, project: Path) -> None:
             )
 
 
-def _context(manifests: Sequence[Manifest]) -> dict[str, object]:
+def project_context(manifests: Sequence[Manifest]) -> dict[str, object]:
     manifest = manifests[0]  # the model is the same in all of them
     model = manifest.model
     return {

@@ -14,6 +14,7 @@ An overlay is a directory of files with their places in a project. A project is 
 | `cmssw/` | models for CMSSW (`package.interfaces`) |
 | `runtime/` | the package modelwheel-runtime |
 | `objects/` | the object files that extensions have in common |
+| `bundle/` | bundles of a model, which have no Python |
 
 No two overlays of one project have a file in the same place.
 """
@@ -51,6 +52,9 @@ RUNTIME_OVERLAYS = ("common", "wheel", "bindings", "runtime")
 OBJECTS_OVERLAYS = ("common", "wheel", "bindings", "objects")
 """The overlays of what all extensions have in common."""
 
+BUNDLE_OVERLAYS = ("common", "model", "bundle")
+"""The overlays of a model's bundle."""
+
 Template: TypeAlias = Mapping[PurePosixPath, Path]
 """The unrendered files of a project, by their places in it."""
 
@@ -64,8 +68,16 @@ def template_directory() -> Path:
 
 def model_template(bindings: str, interfaces: Collection[str]) -> Template:
     """The template of a model's project, for the values of `package.bindings` and `package.interfaces`."""
-    more = (name for key in interfaces for name in INTERFACE_OVERLAYS.get(key, ()))
-    return combine_overlays((*MODEL_OVERLAYS[bindings], *more))
+    return combine_overlays((*MODEL_OVERLAYS[bindings], *_interface_overlays(interfaces)))
+
+
+def bundle_template(interfaces: Collection[str]) -> Template:
+    """The template of a model's bundle, for one value of `package.interfaces`."""
+    return combine_overlays((*BUNDLE_OVERLAYS, *_interface_overlays(interfaces)))
+
+
+def _interface_overlays(interfaces: Collection[str]) -> Iterator[str]:
+    yield from (name for key in interfaces for name in INTERFACE_OVERLAYS.get(key, ()))
 
 
 def combine_overlays(names: tuple[str, ...]) -> Template:

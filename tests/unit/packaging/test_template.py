@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from modelwheel.packaging.template import (
+    BUNDLE_OVERLAYS,
     MODEL_OVERLAYS,
     OBJECTS_OVERLAYS,
     RUNTIME_OVERLAYS,
@@ -18,7 +19,13 @@ from modelwheel.packaging.template import (
 )
 
 CMSSW = {f"{name} for CMSSW": (*overlays, "cmssw") for name, overlays in MODEL_OVERLAYS.items()}
-PROJECTS = {**MODEL_OVERLAYS, **CMSSW, "runtime": RUNTIME_OVERLAYS, "objects": OBJECTS_OVERLAYS}
+PROJECTS = {
+    **MODEL_OVERLAYS,
+    **CMSSW,
+    "runtime": RUNTIME_OVERLAYS,
+    "objects": OBJECTS_OVERLAYS,
+    "bundle": BUNDLE_OVERLAYS,
+}
 
 
 @pytest.mark.parametrize("project", PROJECTS)
@@ -42,4 +49,4 @@ def test_interfaces_choose_overlays() -> None:
 
 
 def test_every_project_has_its_own_digest() -> None:
-    assert len({template_digest(combine_overlays(names)) for names in PROJECTS.values()}) == 6
+    assert len({template_digest(combine_overlays(names)) for names in PROJECTS.values()}) == 7

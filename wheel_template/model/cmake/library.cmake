@@ -1,9 +1,9 @@
-# cmake/library.cmake - the model's shared library: runtime, generated code, machine code, weights.
+# cmake/library.cmake - the model's library, SHARED or STATIC as MODEL_LINKAGE says: runtime, generated code, machine code, weights.
 
 file(GLOB MODEL_OBJECTS "${MODEL_PLATFORM_DIR}/objects/*.o")
 set_source_files_properties(${MODEL_OBJECTS} PROPERTIES EXTERNAL_OBJECT TRUE)
 
-add_library(${MODEL_MODULE} SHARED
+add_library(${MODEL_MODULE} ${MODEL_LINKAGE}
   src/batching.cpp
   src/c_api.cpp
   src/cpu_level.cpp

@@ -6,18 +6,21 @@
 #error "MODELWHEEL_WEIGHTS_FILE must name the file with the constants"
 #endif
 
+#define TEXT_(name) #name
+#define TEXT(name) TEXT_(name) /* static libraries define the name as one of their own */
+
 #if defined(__APPLE__) /* Mach-O */
 #define SECTION ".const"
-#define SYMBOL "_modelwheel_weights"
-#define HIDE ".private_extern _modelwheel_weights\n"
+#define SYMBOL "_" TEXT(modelwheel_weights)
+#define HIDE ".private_extern " SYMBOL "\n"
 #elif defined(_WIN32) /* COFF: only symbols marked dllexport are visible from outside */
 #define SECTION ".section .rdata,\"dr\""
-#define SYMBOL "modelwheel_weights"
+#define SYMBOL TEXT(modelwheel_weights)
 #define HIDE ""
 #else /* ELF */
 #define SECTION ".section .rodata.modelwheel_weights,\"a\""
-#define SYMBOL "modelwheel_weights"
-#define HIDE ".hidden modelwheel_weights\n"
+#define SYMBOL TEXT(modelwheel_weights)
+#define HIDE ".hidden " SYMBOL "\n"
 #endif
 
 /* clang-format off */

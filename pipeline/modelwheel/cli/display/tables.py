@@ -34,6 +34,8 @@ def print_results(results: Sequence[BuildResult]) -> None:
             OUT.print(_summary(result, result.sdist))
             platforms = ", ".join(platform.name for platform in result.request.platforms)
             OUT.print(f"{result.sdist.stat().st_size / 1000:.0f} kB, for {platforms}")
+        elif result.bundle is not None:
+            OUT.print(_summary(result, result.bundle))
         elif result.wheel is not None:
             OUT.print(_summary(result, result.wheel))
             OUT.print(_sizes(result.wheel))

@@ -8,6 +8,7 @@ In order:
             -> freeze ----->                                          |          (runtime) ->
                          -> objects ---------------------------------------> wheel, (runtime)
                                                                       -> sdist
+                                                                      -> bundle
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from typing import Literal, TypeAlias
 
 from ...request import Request
 from .base import Step
+from .bundle import BundleStep
 from .distribution import ObjectsStep, ProjectStep, RuntimeStep, SdistStep, VerifyStep, WheelStep
 from .model import CompileStep, FreezeStep, InspectStep, ReferenceStep
 
-Goal: TypeAlias = Literal["wheel", "sdist", "project"]
-"""What to build: a verified wheel for this machine, a source distribution for many machines, or only
-the files from which both are made."""
+Goal: TypeAlias = Literal["wheel", "sdist", "bundle", "project"]
+"""What to build: a verified wheel for this machine, a source distribution for many machines, a bundle for
+programs in C and C++, or only the files from which all of them are made."""
 
 
 def steps_of(
@@ -43,6 +45,7 @@ def steps_of(
             VerifyStep(request, tree),
         ),
         "sdist": (SdistStep(request, tree),),
+        "bundle": (BundleStep(request, tree),),
         "project": (),
     }
     return (

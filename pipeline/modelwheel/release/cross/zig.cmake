@@ -12,6 +12,12 @@ set(CMAKE_CXX_COMPILER "$ENV{MODELWHEEL_ZIG}" c++)
 set(CMAKE_C_COMPILER_TARGET "$ENV{MODELWHEEL_ZIG_TARGET}")
 set(CMAKE_CXX_COMPILER_TARGET "$ENV{MODELWHEEL_ZIG_TARGET}")
 
+# This machine's archiver does not know other systems' objects, or writes archives that their linkers cannot read.
+foreach(language C CXX)
+  set(CMAKE_${language}_ARCHIVE_CREATE "\"$ENV{MODELWHEEL_ZIG}\" ar qcD <TARGET> <OBJECTS>")
+  set(CMAKE_${language}_ARCHIVE_FINISH "\"$ENV{MODELWHEEL_ZIG}\" ar sD <TARGET>")
+endforeach()
+
 # The linker strips: `strip` may not know the format, and would invalidate the code signature that macOS requires.
 set(CMAKE_STRIP "" CACHE FILEPATH "")
 set(CMAKE_SHARED_LINKER_FLAGS_INIT -s)

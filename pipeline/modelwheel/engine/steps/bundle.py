@@ -1,0 +1,73 @@
+"""The step that makes a bundle: a model's static library for programs in C and C++, without Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from ...compiler.reference import ARRAYS
+from ...packaging.backend import build_environment
+from ...packaging.bundle import build_library, render_bundle
+from ...packaging.checksums import write_checksums
+from ...packaging.template import bundle_template, template_digest
+from ...platforms import WHEEL_PLATFORMS, Platform, host_platform
+from ...release.cross import build as cross
+from ...store.keys import action_key
+from ...store.store import Store
+from ...verify.program import require_passing
+from .base import LocalStep, Records, Workspace
+from .model import ModelStep
+
+
+@dataclass(frozen=True)
+class BundleStep(ModelStep, LocalStep):
+    """Renders a bundle, builds its library for each platform, and runs its test for this one."""
+
+    kind = "bundle"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (f"{self.request.name}/project", f"{self.request.name}/reference")
+
+    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
+        project, reference = (records[name].files for name in self.needs)
+        here, interfaces = host_platform(), self.request.spec.package.interfaces
+        crossed = any(platform != here for platform in self.request.platforms)
+        return action_key(
+            self.kind,
+            project={name: file.sha256 for name, file in project.items()},
+            reference=reference[ARRAYS].sha256,
+            template=template_digest(bundle_template(interfaces)),
+            environment=build_environment("shared") if here in self.request.platforms else None,
+            zig=version("ziglang") if crossed else None,
+        )
+
+    def run(self, workspace: Workspace, out: Path) -> None:
+        project, reference = (workspace.records[name] for name in self.needs)
+        workspace.store.materialize(project, out)
+        render_bundle(out, workspace.store.path(reference, ARRAYS))
+        for platform in self.request.platforms:
+            build = out.with_name(f"{out.name}-build-{platform.name}")
+            build_library(out, platform.name, _environment(platform), build)
+            if platform == host_platform():
+                module = self.request.spec.module
+                program = build / f"{module}_test"
+                require_passing(
+                    program, out / "tests/reference.bin", workspace.sandbox, self.request.name
+                )
+        # After everything else, because it lists every file.
+        write_checksums(out)
+
+
+def _environment(platform: Platform) -> Mapping[str, str]:
+    """Variables with which CMake builds for a platform: zig's compiler for others than this one."""
+    if platform == host_platform():
+        return {}
+    target = next(
+        wheels
+        for wheels in WHEEL_PLATFORMS.values()
+        if wheels.platform == platform.name and wheels.libc != "musl"
+    )
+    return cross.build_environment(target)

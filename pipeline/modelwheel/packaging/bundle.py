@@ -1,0 +1,198 @@
+"""Bundles: a model's static library with headers, sources, a test and build files, without any Python.
+
+They are made from the same project as wheels; `wheel_template/bundle/` takes the place of the Python package.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sysconfig
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+
+from ..assembly.manifest import Manifest
+from ..errors import WheelError
+from ..levels import LEVELS
+from ..platforms import ARCHITECTURES, PLATFORMS, Platform
+from ..signature import Tensor
+from ..util.process import ProcessError, run
+from .backend import STEERING, explain
+from .project import MANIFEST_FILE, load_manifests, project_context, require_files
+from .template import SOURCE_DATE_EPOCH, bundle_template, render
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    _Array: TypeAlias = np.ndarray[Any, Any]
+
+MAX_REFERENCE_BYTES = 4 << 20
+"""Inputs and outputs that a bundle carries: as many evaluations as this holds, but at least one."""
+
+_ALIGNMENT = 64
+
+_TRIPLE_WORDS = {"linux": ("linux",), "macos": ("darwin", "macos"), "windows": ("mingw", "windows")}
+"""How compilers call operating systems in target triples (`cc -dumpmachine`)."""
+
+_OF_WHEELS = ("sbom.cdx.json.in",)
+"""Names of files of a project that only wheels have."""
+
+
+def render_bundle(project: Path, reference: Path) -> None:
+    """Turns the files of a model into a bundle without the finished library, in the same directory.
+
+    Args:
+        project: A directory with a `manifest.json` for each platform and the files that these list.
+        reference: All recorded inputs and outputs; see `modelwheel.compiler.reference`.
+
+    Raises:
+        WheelError: A file is missing or does not match the manifest.
+    """
+    manifests = load_manifests(project)
+    for manifest in manifests:
+        require_files(manifest, project)
+    shutil.rmtree(project / "python")
+    for path in project.rglob("*"):
+        if path.name in _OF_WHEELS:
+            path.unlink()
+    for manifest in manifests:
+        kept = tuple(file for file in manifest.files if (project / file.path).is_file())
+        path = project / "platforms" / manifest.platform / MANIFEST_FILE
+        manifest.model_copy(update={"files": kept}).save(path)
+    (project / "tests").mkdir()
+    context = {
+        **project_context(manifests),
+        "platforms": [_platform(manifest, project) for manifest in manifests],
+        "level_options": [
+            (level.identifier, " ".join((f"-march={level.march}", *level.tuning)))
+            for level in LEVELS.values()
+        ],
+        "cases": list(_write_reference(manifests[0], reference, project / "tests/reference.bin")),
+        "tolerances": manifests[0].verification.tolerances,
+    }
+    render(bundle_template(manifests[0].model.interfaces), context, project)
+
+
+def _platform(manifest: Manifest, project: Path) -> dict[str, object]:
+    platform = PLATFORMS[manifest.platform]
+    directory = project / "platforms" / platform.name / "objects"
+    return {
+        "name": platform.name,
+        "system": platform.system,
+        "architecture": platform.architecture,
+        "triples": " | ".join(_triples(platform)),
+        "level_identifiers": [LEVELS[level].identifier for level in manifest.levels],
+        "weights": manifest.weights,
+        "objects": sorted(str(p.relative_to(project).as_posix()) for p in directory.glob("*.o")),
+    }
+
+
+def _triples(platform: Platform) -> Iterator[str]:
+    """Patterns of the shell for the triples of compilers for a platform."""
+    for name in (platform.architecture, *ARCHITECTURES[platform.architecture]):
+        for word in _TRIPLE_WORDS[platform.system]:
+            yield f"{name}-*{word}*"
+
+
+# --- what the library is compared with ----------------------------------------------------------------
+
+
+def _write_reference(manifest: Manifest, reference: Path, path: Path) -> Iterator[dict[str, Any]]:
+    """Writes recorded inputs and outputs as C programs read them; yields where those of each case are."""
+    import numpy as np
+
+    signature, size = manifest.signature, 0
+    with np.load(reference) as arrays, path.open("wb") as file:
+        for number, (case, rows, length, call) in enumerate(_cases(manifest)):
+            where = "in" if call is None else f"in@{call}"
+            inputs = [
+                _first(tensor, arrays[f"{where}/{tensor.name}"], rows, length)
+                for tensor in signature.inputs
+            ]
+            outputs = [
+                _bits(tensor, arrays[f"out/{case}/{tensor.name}"]) for tensor in signature.outputs
+            ]
+            size += sum(array.nbytes for array in (*inputs, *outputs))
+            if number and size > MAX_REFERENCE_BYTES:
+                break
+            yield {
+                "rows": rows,
+                "length": length,
+                "first": not call,
+                "inputs": [_append(file, array) for array in inputs],
+                "outputs": [_append(file, array) for array in outputs],
+                "elements": [array.size for array in outputs],
+            }
+
+
+def _cases(manifest: Manifest) -> Iterator[tuple[str, int, int | None, int | None]]:
+    """The recorded evaluations: name, rows, length and number of the call."""
+    recorded = manifest.verification
+    calls = (None,) if recorded.calls is None else range(recorded.calls)
+    cases = [(rows, None, call) for rows in recorded.rows for call in calls]
+    shorter = [(rows, n, None) for n in recorded.lengths for rows in recorded.length_rows]
+    for name, case in zip(recorded.cases, (*cases, *shorter), strict=True):
+        yield (name, *case)
+
+
+def _first(tensor: Tensor, values: _Array, rows: int, length: int | None) -> _Array:
+    """The first rows of an input, cut to a length."""
+    return _bits(tensor, values[tuple(slice(n) for n in tensor.shape_at(rows, length))])
+
+
+def _bits(tensor: Tensor, values: _Array) -> _Array:
+    """Values as the model's element type has them; references have float32 in place of bfloat16."""
+    import numpy as np
+
+    if tensor.dtype == "bfloat16":
+        values = (values.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    return np.ascontiguousarray(values)
+
+
+def _append(file: BinaryIO, array: _Array) -> int:
+    """Writes an array at the next multiple of the alignment; returns the offset."""
+    file.write(bytes(-file.tell() % _ALIGNMENT))
+    start = file.tell()
+    file.write(array.tobytes())
+    return start
+
+
+# --- the finished library -----------------------------------------------------------------------------
+
+
+def build_library(
+    project: Path, platform: str, environment: Mapping[str, str], build: Path
+) -> None:
+    """Builds the library of a bundle with CMake, and installs it to `lib/PLATFORM` of the bundle.
+
+    Args:
+        project: What `render_bundle` wrote.
+        platform: One of its platforms.
+        environment: Variables that make CMake build for another platform; empty for this machine.
+        build: A directory for the build, in which the test and the benchmark remain if the library is for this machine.
+
+    Raises:
+        WheelError: The compiler failed; the message ends with its output.
+    """
+    scripts = sysconfig.get_path("scripts")
+    variables = {
+        **{name: value for name, value in os.environ.items() if not STEERING.fullmatch(name)},
+        "PATH": os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)]),
+        "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH),
+        "LC_ALL": "C.UTF-8",
+        **environment,
+    }
+    options = [f"-DCMAKE_INSTALL_LIBDIR=lib/{platform}", f"-DCMAKE_INSTALL_PREFIX={project}"]
+    # Programs for other systems could not be run, and zig would compile their C libraries for them.
+    options += [f"-DMODEL_TESTS={'OFF' if environment else 'ON'}"]
+    options += shlex.split(variables.pop("CMAKE_ARGS", ""))
+    try:
+        run(["cmake", "-G", "Ninja", "-S", project, "-B", build, *options], env=variables)
+        run(["cmake", "--build", build], env=variables)
+        run(["cmake", "--install", build], env=variables)
+    except ProcessError as error:
+        raise WheelError(
+            f"building the library of {project.name} failed: {explain(error)}"
+        ) from error

@@ -1,0 +1,50 @@
+"""Runs the test of a bundle: a C program that compares a model's library with recorded outputs."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from ..errors import VerifyError
+from ..sandbox.choose import Sandbox
+from ..sandbox.policy import Access, environment
+from ..sandbox.run import run_sandboxed
+from ..util.process import ProcessError, signal_name
+from ..util.text import safe_lines
+
+_LINES = 20
+
+
+def require_passing(program: Path, reference: Path, sandbox: Sandbox, name: str) -> None:
+    """Runs the test in a sandbox.
+
+    Args:
+        program: The test.
+        reference: The file that it reads.
+        sandbox: Where it runs.
+        name: The model, for messages.
+
+    Raises:
+        VerifyError: The library crashed, or outputs differ by more than their tolerance.
+    """
+    with tempfile.TemporaryDirectory(prefix="modelwheel-run-") as scratch:
+        access = Access((program, reference), Path(scratch))
+        try:
+            done = run_sandboxed(
+                sandbox, [program, reference], access, sandbox.limits, environment({})
+            )
+        except ProcessError as error:
+            raise VerifyError(f"the test of {name}: {error}") from None
+    code = done.returncode
+    if code == 0:
+        return
+    if code < 0:
+        raise VerifyError(f"the test of {name} was killed by {signal_name(-code)}")
+    lines = [line for line in done.text.splitlines() if line.endswith("  FAILED")]
+    said = "\n".join(lines[:_LINES]) or done.stderr.decode(errors="replace").strip()
+    raise VerifyError(
+        f"the library of {name} differs from the model by more than verify.tolerance allows:\n"
+        f"{safe_lines(said)}"
+        if lines
+        else f"the test of {name} failed: {safe_lines(said)}"
+    )

@@ -1,0 +1,155 @@
+"""Bundles: a model built and tested by make, CMake and pkg-config on a machine without Python in its PATH."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from modelwheel.platforms import host_platform
+from tests.support.commands import Done, Modelwheel, run
+from tests.support.tools import find_tool
+from tests.support.wheels import EVERYWHERE, LEVELS, spec_text
+
+pytestmark = pytest.mark.slow
+
+TOOLS = (
+    "make",
+    "cc",
+    "c++",
+    "gcc",
+    "g++",
+    "ar",
+    "as",
+    "ld",
+    "ranlib",
+    "sh",
+    "mkdir",
+    "rm",
+    "cp",
+    "find",
+    "pkg-config",
+)
+"""All that is needed; those of the compiler are called by it."""
+
+HOST = host_platform().name
+
+PROGRAM = """\
+#include <model_mlp.h>
+#include <stdio.h>
+
+int main(void) {
+  modelwheel_model *model;
+  if (model_mlp_create(NULL, &model, NULL, 0) != MODELWHEEL_OK) return 1;
+  printf("%s", model_mlp_name());
+  model_mlp_destroy(model);
+  return 0;
+}
+"""
+
+PROJECT = """\
+cmake_minimum_required(VERSION 3.21)
+project(program LANGUAGES C)
+find_package(model_mlp 1.0 REQUIRED)
+add_executable(program program.c)
+target_link_libraries(program model_mlp::model_mlp)
+"""
+
+
+@pytest.fixture(scope="module")
+def spec(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The spec of a wheel that other tests build, so that they compile it for these."""
+    text = spec_text("mlp", levels=EVERYWHERE).replace("directory: ", f"directory: {models}/")
+    path = tmp_path_factory.mktemp("spec") / "mlp.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture(scope="module")
+def bundle(modelwheel: Modelwheel, spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("bundles")
+    (result,) = modelwheel("bundle", spec, "--out", out, "--json").json
+    assert result["bundle"] == str(out / "model_mlp-1.0.0")
+    return Path(result["bundle"])
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A PATH with a compiler and make alone."""
+    directory = tmp_path_factory.mktemp("path")
+    for tool in TOOLS:
+        found = shutil.which(tool)
+        if found:
+            (directory / tool).symlink_to(found)
+    return str(directory)
+
+
+def make(directory: Path, path: str, *arguments: str, code: int = 0) -> Done:
+    """Runs make without Python."""
+    return run("make", "-C", directory, *arguments, code=code, PATH=path)
+
+
+def test_a_bundle_is_built_tested_and_timed_by_make(
+    bundle: Path, path: str, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(bundle, tmp_path / "bundle")
+    strict = "CPPFLAGS=-Wpedantic -Wconversion -Werror"
+    done = make(copy, path, "-j2", strict, "test", "benchmark")
+    for level in LEVELS:
+        assert done.out.count(f"\n{level}  ") >= 5  # rows of the compiled batch sizes, and between
+    assert "\npassed\n" in done.out
+    assert "batch size 4: " in done.out
+
+    # What the test reads decides: other outputs are refused.
+    reference = copy / "tests/reference.bin"
+    content = bytearray(reference.read_bytes())
+    content[-8:] = b"\0\0\0\x41" * 2
+    reference.write_bytes(content)
+    assert "FAILED" in make(copy, path, "test", code=2).out
+
+
+def test_a_program_finds_the_finished_library(bundle: Path, path: str, tmp_path: Path) -> None:
+    (tmp_path / "program.c").write_text(PROGRAM)
+    (tmp_path / "CMakeLists.txt").write_text(PROJECT)
+    directory = bundle / "lib" / HOST
+    cmake = find_tool("cmake")
+    package = f"-Dmodel_mlp_DIR={directory}/cmake/model_mlp"
+    generator = ("-G", "Unix Makefiles")
+    run(cmake, *generator, "-S", tmp_path, "-B", tmp_path / "build", package, PATH=path)
+    run(cmake, "--build", tmp_path / "build", PATH=path)
+    assert run(tmp_path / "build" / "program").out == "mlp"
+    if not shutil.which("pkg-config"):
+        pytest.skip("pkg-config is not installed")
+    options = run(
+        "pkg-config", "--cflags", "--libs", "model_mlp", PKG_CONFIG_PATH=f"{directory}/pkgconfig"
+    ).out.split()
+    run("cc", tmp_path / "program.c", *options, "-o", tmp_path / "program", PATH=path)
+    assert run(tmp_path / "program").out == "mlp"
+
+
+def test_nothing_else_is_replaced(modelwheel: Modelwheel, spec: Path, tmp_path: Path) -> None:
+    other = tmp_path / "model_mlp-1.0.0"
+    other.mkdir()
+    (other / "thesis.tex").write_text("years of work")
+    failed = modelwheel("bundle", spec, "--out", tmp_path, code=2)
+    assert "exists and is not a bundle" in failed.err
+    assert [path.name for path in tmp_path.rglob("*")] == ["model_mlp-1.0.0", "thesis.tex"]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(HOST != "linux-x86_64", reason="cross-builds are for Linux on x86-64")
+def test_bundles_for_other_platforms_are_the_same_bytes_each_time(
+    spec: Path, tmp_path: Path
+) -> None:
+    platforms = "linux-x86_64,linux-aarch64,windows-amd64,macos-arm64"
+    found = []
+    for number in (1, 2):
+        # A store of its own, so that everything is built again, elsewhere.
+        other = Modelwheel(tmp_path / f"cache{number}")
+        out = tmp_path / f"out{number}"
+        other("bundle", spec, "--platform", platforms, "--out", out)
+        found.append((out / "model_mlp-1.0.0" / "SHA256SUMS").read_text())
+    assert found[0] == found[1]
+    for platform in platforms.split(","):
+        assert f"lib/{platform}/libmodel_mlp.a" in found[0]

@@ -1,0 +1,168 @@
+"""Bundles, as far as they come from the template: what they hold, and what their build files name."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from modelwheel.assembly.manifest import Manifest
+from modelwheel.packaging.bundle import render_bundle
+from modelwheel.signature import Signature, Tensor
+from tests.support.index_wheels import make_manifest
+
+
+def _described(**changes: Any) -> Manifest:
+    described = make_manifest("digits")
+    return described.model_copy(update={"levels": ("x86-64", "x86-64-v3"), **changes})
+
+
+def _tensor(name: str, dtype: str = "float32", **changes: Any) -> Tensor:
+    values = {
+        "name": name,
+        "c_name": name,
+        "dtype": dtype,
+        "shape": (None, 2),
+        "leading_per_row": 1,
+    }
+    return Tensor.model_validate({**values, **changes})
+
+
+def _render(project: Path, described: Manifest, **arrays: Any) -> Path:
+    for platform in ("linux-x86_64", "windows-amd64"):
+        directory = project / "platforms" / platform
+        (directory / "objects").mkdir(parents=True)
+        (directory / "objects" / "x86-64_b1.o").touch()
+        described.model_copy(update={"platform": platform}).save(directory / "manifest.json")
+    # What make asks for.
+    for platform in ("linux-x86_64", "windows-amd64"):
+        generated = project / "platforms" / platform / "generated"
+        generated.mkdir()
+        for name in ("model_tables", "program_x86_64", "program_x86_64_v3"):
+            (generated / f"{name}.cpp").touch()
+    (project / "weights").mkdir()
+    (project / described.weights).touch()
+    (project / "python").mkdir()
+    np.savez(project.with_suffix(".npz"), **arrays)
+    render_bundle(project, project.with_suffix(".npz"))
+    return project
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    described = _described()
+    shapes = {tensor.name: tensor.shape_at(4, None) for tensor in described.signature.inputs}
+    arrays = {f"in/{name}": np.ones(shape, np.float32) for name, shape in shapes.items()}
+    for rows in described.verification.rows:
+        arrays[f"out/{rows}/scores"] = np.full((rows, 10), rows, np.float32)
+    return _render(tmp_path / "bundle", described, **arrays)
+
+
+def test_nothing_in_a_bundle_is_python(bundle: Path) -> None:
+    files = [path for path in bundle.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files}.isdisjoint({".py", ".pyi", ".toml"})
+    built = [path for path in files if path.name in ("Makefile", "CMakeLists.txt", "BUILD.bazel")]
+    assert len(built) == 3
+    assert "python" not in "".join(path.read_text() for path in built)
+
+
+def test_files_of_bazel_are_calls_that_name_what_is_there(bundle: Path) -> None:
+    """Starlark is a part of Python's syntax."""
+    names = set()
+    for file in ("BUILD.bazel", "MODULE.bazel"):
+        for statement in ast.parse((bundle / file).read_text()).body:
+            assert isinstance(statement, ast.Expr)
+            assert isinstance(statement.value, ast.Call)
+        names |= set(re.findall(r'"((?:tests|lib)/[^"$]+)"', (bundle / file).read_text()))
+    libraries = {f"lib/{p}/libmodel_digits.a" for p in ("linux-x86_64", "windows-amd64")}
+    assert names >= libraries
+    assert [name for name in names - libraries if not (bundle / name).is_file()] == []
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+@pytest.mark.parametrize(
+    ("machine", "platform"),
+    [
+        ("x86_64-linux-gnu", "linux-x86_64"),
+        ("x86_64-pc-linux-musl", "linux-x86_64"),
+        ("x86_64-w64-mingw32", "windows-amd64"),
+        ("riscv64-linux-gnu", None),
+    ],
+)
+def test_the_makefile_knows_the_platform_of_a_compiler(
+    bundle: Path, tmp_path: Path, machine: str, platform: str | None
+) -> None:
+    compiler = tmp_path / "cc"
+    compiler.write_text(f"#!/bin/sh\necho {machine}\n")
+    compiler.chmod(0o755)
+    done = subprocess.run(
+        ["make", "--dry-run", f"CC={compiler}"],
+        cwd=bundle,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if platform is None:
+        assert f"machine code for linux-x86_64, windows-amd64, but {compiler}" in done.stderr
+    else:
+        assert done.returncode == 0
+        assert f"-c platforms/{platform}/generated/model_tables.cpp" in done.stdout
+        assert f"platforms/{platform}/objects/x86-64_b1.o" in done.stdout
+        assert ("fltused.o" in done.stdout) == (platform == "windows-amd64")
+
+
+def _cases(bundle: Path) -> list[list[Any]]:
+    """The table in `reference.h`: rows, length, first, and lists of offsets and counts."""
+    rows = re.findall(r"^    (\{.*\}),$", (bundle / "tests/reference.h").read_text(), re.MULTILINE)
+    return [ast.literal_eval(row.replace("{", "[").replace("}", "]")) for row in rows]
+
+
+def test_the_reference_has_the_first_rows_of_each_case(bundle: Path) -> None:
+    content = (bundle / "tests/reference.bin").read_bytes()
+    cases = _cases(bundle)
+    assert [case[:3] for case in cases] == [[1, 0, 1], [4, 0, 1]]
+    for rows, _, _, inputs, outputs, elements in cases:
+        assert all(offset % 64 == 0 for offset in (*inputs, *outputs))
+        assert elements[0] == rows * 10
+        values = np.frombuffer(content, np.float32, elements[0], outputs[0])
+        assert (values == rows).all()
+
+
+def test_the_reference_has_lengths_calls_and_bits(tmp_path: Path) -> None:
+    """Inputs are cut to their length; values of bfloat16 are written as their bits."""
+    x = _tensor("x", "bfloat16", shape=(None, 4), extents=((1, 0), (0, 1)))
+    signature = Signature(inputs=(x,), outputs=(_tensor("scores"),), lengths=(2, 4))
+    verification = _described().verification.model_copy(
+        update={"rows": (2,), "lengths": (3,), "length_rows": (1,)}
+    )
+    given = np.arange(8, dtype=np.float32).reshape(2, 4)
+    arrays = {"in/x": given, "out/2/scores": given[:, :2], "out/1x3/scores": given[:1, :2]}
+    described = _described(signature=signature, verification=verification)
+    bundle = _render(tmp_path / "bundle", described, **arrays)
+    content = (bundle / "tests/reference.bin").read_bytes()
+    whole, short = _cases(bundle)
+    assert (whole[:2], short[:2]) == ([2, 0], [1, 3])
+    bits = np.frombuffer(content, np.uint16, 3, short[3][0])
+    assert bits.tolist() == [0x0000, 0x3F80, 0x4000]
+
+
+def test_the_reference_has_the_calls_of_a_model_with_state(tmp_path: Path) -> None:
+    verification = _described().verification.model_copy(update={"rows": (1,), "calls": 3})
+    signature = Signature(inputs=(_tensor("x"),), outputs=(_tensor("scores"),))
+    arrays: dict[str, Any] = {}
+    for call in range(3):
+        arrays[f"in@{call}/x"] = np.full((1, 2), call, np.float32)
+        arrays[f"out/1@{call}/scores"] = np.full((1, 2), 10 * call, np.float32)
+    described = _described(signature=signature, verification=verification)
+    bundle = _render(tmp_path / "bundle", described, **arrays)
+    content = (bundle / "tests/reference.bin").read_bytes()
+    cases = _cases(bundle)
+    assert [case[2] for case in cases] == [1, 0, 0]
+    firsts = [np.frombuffer(content, np.float32, 1, case[4][0])[0] for case in cases]
+    assert firsts == [0, 10, 20]

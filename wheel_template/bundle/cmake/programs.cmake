@@ -1,0 +1,9 @@
+# cmake/programs.cmake - the test, which compares the library with the outputs that the model had before it was compiled,
+# and the benchmark. They are linked as C: the library needs no C++ library.
+enable_testing()
+foreach(program test benchmark)
+  add_executable(${MODEL_MODULE}_${program} tests/${MODEL_MODULE}_${program}.c)
+  target_link_libraries(${MODEL_MODULE}_${program} PRIVATE ${MODEL_MODULE})
+  set_target_properties(${MODEL_MODULE}_${program} PROPERTIES LINKER_LANGUAGE C)
+endforeach()
+add_test(NAME ${MODEL_MODULE}_test COMMAND ${MODEL_MODULE}_test "${PROJECT_SOURCE_DIR}/tests/reference.bin")
