@@ -15,6 +15,7 @@ import time
 import venv
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ from tests.containers import image
 from tests.containers.apt import UnavailableError
 from tests.demo.data import WORK, console, pin_spec, run, say
 from tests.demo.train import held_out
+from tests.support.foreign import FOREIGN, run_here
 from tests.support.indexes import PASSWORD, USER, Index, serve_index
 from tests.support.site_server import serve
 
@@ -74,6 +76,9 @@ def main() -> None:
     record.do("modelwheel index", lambda: write_site(wheels), _after_colon)
     with serve(RELEASE / "site") as site:
         record.do("pip install from it, predict", lambda: consume(f"{site.url}simple/"), str)
+    bundle = record.do("modelwheel bundle", lambda: make_bundle(specs[-1]), lambda path: path.name)
+    for name in FOREIGN:
+        record.do(f"the bundle on {name}", partial(compare_bundle, bundle, name), str)
     record.print()
 
 
@@ -91,6 +96,26 @@ def build_wheels(sdists: list[Path]) -> list[Path]:
     only = " ".join(f"{python}-manylinux_x86_64" for python in image.PYTHONS)
     modelwheel("wheel", *sdists, "--out", out, "--only", only, env=image.environment())
     return sorted(out.glob("*.whl"))
+
+
+def make_bundle(spec: Path) -> Path:
+    """A static library for Linux and Windows, with its test."""
+    out = RELEASE / "bundle"
+    modelwheel("bundle", spec, "--platform", "linux-x86_64,windows-amd64", "--out", out)
+    (bundle,) = out.iterdir()
+    return bundle
+
+
+def compare_bundle(bundle: Path, name: str) -> str:
+    """Whether the test of a bundle prints the same elsewhere: every line has a hash of an output."""
+    try:
+        lines = FOREIGN[name](bundle, bundle.parent)
+    except UnavailableError as problem:
+        return f"not run: {problem}"
+    if lines != run_here(bundle, bundle.parent):
+        raise SystemExit(f"other results on {name}:\n{lines}")
+    found = dict.fromkeys(line.split("  ")[0] for line in lines.splitlines() if " rows  " in line)
+    return f"{lines.count(' rows  ')} outputs equal to Linux's, {', '.join(found)}"
 
 
 def publish(wheels: list[Path], index: Index) -> str:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from modelwheel.platforms import host_platform
+from tests.containers.apt import UnavailableError
 from tests.support.commands import Done, Modelwheel, run
+from tests.support.foreign import run_here, run_musl, run_windows
 from tests.support.tools import find_tool
 from tests.support.wheels import EVERYWHERE, LEVELS, spec_text
 
@@ -34,6 +39,7 @@ TOOLS = (
 """All that is needed; those of the compiler are called by it."""
 
 HOST = host_platform().name
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 PROGRAM = """\
 #include <model_mlp.h>
@@ -128,6 +134,31 @@ def test_a_program_finds_the_finished_library(bundle: Path, path: str, tmp_path:
     assert run(tmp_path / "program").out == "mlp"
 
 
+@pytest.mark.skipif(HOST != "linux-x86_64", reason="musl-gcc compiles for this machine")
+def test_the_library_serves_musl_with_the_same_bits(bundle: Path, tmp_path: Path) -> None:
+    try:
+        assert run_musl(bundle, tmp_path) == run_here(bundle, tmp_path)
+    except UnavailableError as problem:
+        pytest.skip(str(problem))
+
+
+def test_the_example_in_rust_computes_what_the_model_did(bundle: Path, tmp_path: Path) -> None:
+    if not shutil.which("rustc"):
+        pytest.skip("rustc is not installed")
+    source = (EXAMPLES / "predict.rs").read_text().replace("model_digits", "model_mlp")
+    (tmp_path / "predict.rs").write_text(source)
+    options = ("-L", bundle / "lib" / HOST, "-l", "static=model_mlp", "-l", "m")
+    run("rustc", "-D", "warnings", tmp_path / "predict.rs", *options, "-o", tmp_path / "predict")
+    header = (bundle / "tests/reference.h").read_text()
+    case = re.findall(r"^    (\{7,.*\}),$", header, re.MULTILINE)[0]
+    _, _, _, inputs, outputs, elements = ast.literal_eval(case.replace("{", "[").replace("}", "]"))
+    content = (bundle / "tests/reference.bin").read_bytes()
+    (tmp_path / "rows").write_bytes(content[inputs[0] : inputs[0] + 7 * 4 * 4])
+    computed = run(tmp_path / "predict", tmp_path / "rows").out.split()
+    expected = np.frombuffer(content, np.float32, elements[0], outputs[0])
+    np.testing.assert_allclose(np.array(computed, np.float32), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_nothing_else_is_replaced(modelwheel: Modelwheel, spec: Path, tmp_path: Path) -> None:
     other = tmp_path / "model_mlp-1.0.0"
     other.mkdir()
@@ -148,8 +179,33 @@ def test_bundles_for_other_platforms_are_the_same_bytes_each_time(
         # A store of its own, so that everything is built again, elsewhere.
         other = Modelwheel(tmp_path / f"cache{number}")
         out = tmp_path / f"out{number}"
-        other("bundle", spec, "--platform", platforms, "--out", out)
+        other("bundle", spec, "--platform", platforms, "--batch-size", "1", "--out", out)
         found.append((out / "model_mlp-1.0.0" / "SHA256SUMS").read_text())
     assert found[0] == found[1]
     for platform in platforms.split(","):
         assert f"lib/{platform}/libmodel_mlp.a" in found[0]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(HOST != "linux-x86_64", reason="Wine runs programs for this processor")
+def test_the_library_for_windows_computes_the_same_bits_under_wine(
+    modelwheel: Modelwheel, models: Path, tmp_path: Path
+) -> None:
+    levels = ("x86-64", "x86-64-v2", "x86-64-v3")
+    text = spec_text("mlp", levels=levels, more="verify: {rows: 7}")
+    spec = tmp_path / "mlp.yaml"
+    text = text.replace("[1, 4]", "[1, 2, 8]")  # seven numbers of rows are compared
+    spec.write_text(text.replace("directory: ", f"directory: {models}/"))
+    platforms = "linux-x86_64,windows-amd64"
+    modelwheel("bundle", spec, "--platform", platforms, "--out", tmp_path)
+    bundle = tmp_path / "model_mlp-1.0.0"
+    try:
+        lines = run_windows(bundle, tmp_path)
+    except UnavailableError as problem:
+        pytest.skip(str(problem))
+    assert lines == run_here(bundle, tmp_path)
+    assert [
+        lines.count(f"{level}  {rows} rows  ")
+        for level in levels
+        for rows in (1, 2, 5, 7, 8, 11, 16)
+    ] == [1] * 21
