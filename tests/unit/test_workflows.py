@@ -306,7 +306,7 @@ def test_a_command_is_known(step: Step, values: dict[str, str]) -> None:
         case ["make", target] | ["sudo", "make", target]:
             assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
         case ["sudo", *command]:
-            assert command in [*SANDBOX_COMMANDS, BARE_MACHINE]
+            assert command in [*SANDBOX_COMMANDS, BARE_MACHINE, WINDOWS]
         case _ if step.run == CHECK:
             assert step.job in ("publish", "attest")
         case _:
@@ -320,6 +320,13 @@ SANDBOX_COMMANDS = [
     ["sysctl", "--write", "kernel.apparmor_restrict_unprivileged_userns=0"],
 ]
 """What makes bubblewrap work on GitHub's Ubuntu."""
+
+WINDOWS = [
+    *("apt-get", "install", "--yes", "--no-install-recommends"),
+    "gcc-mingw-w64-x86-64-win32",
+    "wine64",
+]
+"""What compiles and runs the test of a bundle for Windows."""
 
 BARE_MACHINE = ["apt-get", "install", "--yes", "--no-install-recommends", "mmdebstrap"]
 """What makes a bare Debian there."""
