@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -24,14 +25,16 @@ def move(
     """The origins of each output of an operation that takes parts of its first input, or moves them."""
     if op in _SAME:
         return (inputs[0].origins,) * outputs
-    source = inputs[1] if op == "Split" else inputs[0]
+    source = inputs[1] if op == "Split" and len(inputs) > 1 else inputs[0]
     width = source.shape[-1] if source.shape else None
     take = _TAKES.get(op)
     moved = []
     for number in range(outputs):
         found: tuple[int, int, bool] | None = None
         if width is not None and take is not None and source.shape is not None:
-            found = take(node, inputs, number)
+            # Constants of a hostile model may have any shape and sign, and nodes any number of inputs.
+            with suppress(ValueError, IndexError):
+                found = take(node, inputs, number)
         moved.append(tuple(take_part(origin, found, width) for origin in source.origins))
     return tuple(moved)
 

@@ -123,7 +123,8 @@ def _all_columns(value: Any) -> Columns | None:
 
 def _gathered(node: Any, constants: Mapping[str, Any], rank: int) -> _Part | None:
     """The columns that a Gather with constant indices takes."""
-    if _attribute(node, "axis", 0) not in (-1, rank - 1) or node.input[1] not in constants:
+    indices_known = len(node.input) == 2 and node.input[1] in constants
+    if _attribute(node, "axis", 0) not in (-1, rank - 1) or not indices_known:
         return None
     indices = [int(n) for n in numpy_helper.to_array(constants[node.input[1]]).ravel()]
     return (indices[0], indices[0] + 1, False) if len(indices) == 1 else hull(indices)
@@ -135,7 +136,7 @@ def _sliced(node: Any, constants: Mapping[str, Any], rank: int) -> _Part | None:
     if len(node.input) != 4 or not all(name in constants for name in names):
         return None
     starts, ends, axes = (numpy_helper.to_array(constants[name]).ravel().tolist() for name in names)
-    if len(axes) != 1 or axes[0] not in (-1, rank - 1):
+    if not len(starts) == len(ends) == len(axes) == 1 or axes[0] not in (-1, rank - 1):
         return None
     return int(starts[0]), int(ends[0]), True
 
