@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo demo-formats release-demo hostile-demo bare-machine test lint unit integration exhaustive fuzz lock
+.PHONY: demo demo-formats release-demo hostile-demo bench-fusions bare-machine test lint unit integration exhaustive fuzz lock
 
 # Trains a digit classifier, builds its wheel, installs that into an empty environment and compares with TensorFlow.
 demo: $(VENV)/complete
@@ -21,6 +21,10 @@ release-demo: $(VENV)/complete
 # Every attack that is known: hostile models, specs, archives, wheels and callers; what stopped each, and what it left behind.
 hostile-demo: $(VENV)/complete
 	@$(BIN)/python -m tests.demo.hostile
+
+# What each fusion is worth: wheels of single layers with and without it, timed in turn.
+bench-fusions: $(VENV)/complete
+	@$(BIN)/python -m tests.bench.fusions
 
 # README's commands on a Debian that has the packages of README and nothing else. Needs root and mmdebstrap.
 bare-machine:

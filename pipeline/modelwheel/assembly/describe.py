@@ -69,7 +69,7 @@ def describe(
         variants=_describe_variants(request.spec, platform, compiled.programs),
         files=(),
         verification=_describe_verification(request.spec, signature, compiled),
-        compiler=_describe_compiler(request, levels),
+        compiler=_describe_compiler(request, levels, compiled),
         provenance=provenance,
         sizes=sizes,
     )
@@ -182,12 +182,17 @@ def _describe_verification(
     )
 
 
-def _describe_compiler(request: Request, levels: Iterable[Level]) -> manifest.Compiler:
+def _describe_compiler(
+    request: Request, levels: Iterable[Level], compiled: Compiled
+) -> manifest.Compiler:
+    # The same functions are called whatever the batch size and length.
+    frozen = next(iter(compiled.frozen.values()))
     return manifest.Compiler(
         tensorflow=TENSORFLOW_VERSION,
         modelwheel=__version__,
         xla_flags={level.name: compiler_flags(request.spec, level).xla for level in levels},
         tf_xla_flags=request.spec.compilation.tf_xla_flags,
+        fusions=frozen.fusions,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from ..compiler.fusions import Replaced
 from ..compiler.inspection import ColumnValues, Mask
 from ..compiler.reference import case_of
 from ..errors import WheelError
@@ -154,6 +155,8 @@ class Compiler(JsonRecord):
     xla_flags: dict[str, tuple[str, ...]]
     """By CPU level."""
     tf_xla_flags: tuple[str, ...]
+    fusions: tuple[Replaced, ...] = ()
+    """Functions of the model that were replaced before compiling."""
 
 
 class Provenance(JsonRecord):

@@ -18,6 +18,7 @@ from ..spec import BatchRule
 from ..util.text import one_line
 from ..util.words import suggest
 from .findings import Finding, Severity
+from .fusions import Provider, check_fusions
 from .input_values import split_columns
 from .inspection import Inspection, OpUse, SignatureInfo, TensorInfo
 from .judgement import judge, where
@@ -85,6 +86,10 @@ class Expected:
     limits: Limits = field(default_factory=Limits)
     keep_state: bool = False
     """Whether calls may write variables."""
+    fusions: Collection[str] | None = None
+    """Names of marks whose functions may be replaced; None for all."""
+    registered: Mapping[str, Provider] = field(default_factory=dict)
+    """What replaces functions, by mark."""
     lenient: bool = False
     """Whether the bounds of `verify` only warn."""
 
@@ -108,6 +113,9 @@ def check_signature(inspection: Inspection, expected: Expected) -> list[Finding]
         *_check_ops(inspection.ops, signature.key),
         *_check_constants(inspection, signature.key),
         *_check_assets(inspection),
+        *check_fusions(
+            inspection.marked.get(signature.key, {}), expected.fusions, expected.registered
+        ),
     ]
     order = ("error", "warning", "note")
     return sorted(findings, key=lambda finding: order.index(finding.severity))

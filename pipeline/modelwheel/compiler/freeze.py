@@ -12,6 +12,7 @@ from typing import Literal
 from ..dtypes import DTYPES
 from ..spec.names import to_tensor_identifier
 from ..util.records import JsonRecord
+from .fusions import Replaced
 
 GRAPH, CONFIG, SIGNATURE = "graph.pb", "config.pb", "signature.json"
 """A GraphDef, the tf2xla Config that names its feeds and fetches, and a `FrozenSignature`."""
@@ -60,6 +61,8 @@ class FrozenSignature(JsonRecord):
     state: tuple[FrozenTensor, ...] = ()
     """Variables that calls read and write, by name. In the program they are parameters after the
     inputs; `STATE` has their first values."""
+    fusions: tuple[Replaced, ...] = ()
+    """What was replaced in the graph."""
 
 
 def c_names(names: Iterable[str]) -> tuple[str, ...]:

@@ -211,6 +211,8 @@ class Inspection(JsonRecord):
     nodes: int = 0
     """In the file, over all functions."""
     functions: int = 0
+    marked: Mapping[str, Mapping[str, int]] = {}
+    """By signature: how many functions that it runs have a mark of each name, see `modelwheel.compiler.fusions`."""
     costs: Mapping[str, Cost] = {}
     """By signature."""
     loading: Cost | None = None

@@ -21,6 +21,7 @@ from ..util.records import JsonRecord
 from ..versions import TENSORFLOW_VERSION
 from .flags import Flags
 from .freeze import CONFIG, GRAPH, SIGNATURE, STATE
+from .fusions import Provider
 from .inspection import INSPECTION, ColumnValues, Mask, Shape
 from .program import PROGRAM_VERSION
 from .readings import Reading, SavedModelReading
@@ -79,7 +80,7 @@ class JobRequest(JsonRecord):
 class InspectRequest(JobRequest):
     """Read a model without loading it; the output is an `Inspection`."""
 
-    VERSION = 7
+    VERSION = 8
     INPUTS = ModelInput
     OUTPUTS = (INSPECTION,)
 
@@ -108,6 +109,8 @@ class FreezeRequest(JobRequest):
     allow_pruned_inputs: bool | Literal["keep"] = False
     keep_state: bool = False
     """Whether variables that calls write become state; otherwise they are refused."""
+    fusions: tuple[Provider, ...] = ()
+    """What replaces calls of functions that the model marks."""
 
     def job(self, model: Path, out: Path) -> FreezeJob:
         """The job for one model; outputs go into the empty directory `out`."""

@@ -14,6 +14,8 @@ from typing import Protocol
 from ..assembly import tune_lock
 from ..compiler import check
 from ..compiler.findings import Finding
+from ..compiler.freeze import SIGNATURE, FrozenSignature
+from ..compiler.fusions import Replaced
 from ..compiler.pool import WorkerPool
 from ..compiler.worker_process import COMMAND
 from ..errors import ModelwheelError
@@ -32,7 +34,7 @@ from .steps import Goal, steps_of
 from .steps.base import Step
 from .steps.bundle import BundleStep
 from .steps.distribution import REPORT, SdistStep, VerifyStep
-from .steps.model import InspectStep, read_inspection
+from .steps.model import FreezeStep, InspectStep, read_inspection
 
 
 class Reporter(scheduler.Reporter, Protocol):
@@ -71,6 +73,8 @@ class BuildResult:
     sdist: Path | None = None
     bundle: Path | None = None
     report: Report | None = None
+    replaced: tuple[Replaced, ...] = ()
+    """Marked functions that were replaced before compiling."""
     outcome: Outcome = field(default_factory=Outcome)
 
     @property
@@ -197,6 +201,9 @@ class _Build:
             findings = step.check(read_inspection(self._store, record), self._options.limits)
             self._reporter.findings(self._request.name, findings)
             check.refuse(findings)
+        elif isinstance(step, FreezeStep):
+            frozen = FrozenSignature.model_validate_json(self._store.read_bytes(record, SIGNATURE))
+            self.result.replaced = frozen.fusions  # the same for every batch size
         elif isinstance(step, VerifyStep):
             self._deliver_wheel(record)
         elif isinstance(step, SdistStep):
@@ -239,6 +246,7 @@ def summarise(results: Iterable[BuildResult]) -> list[Mapping[str, object]]:
             "bundle": as_json(result.bundle),
             "run": result.run,
             "cached": result.cached,
+            "replaced": as_json(result.replaced),
             "skipped": result.outcome.skipped,
             "errors": [{"step": step, "message": str(error)} for step, error in result.errors],
             "report": as_json(result.report),

@@ -108,6 +108,15 @@ class CompilationSection(Section):
         description="C++ namespace of the model's class.",
         json_schema_extra={"pattern": NAMESPACE_PATTERN},
     )
+    fusions: (
+        Annotated[tuple[GivenName, ...], Field(max_length=256), AfterValidator(unique)] | None
+    ) = Field(
+        default=None,
+        description="Names of marked functions whose calls are replaced by registered implementations; [] for "
+        "none. Omitted: all that are registered.",
+        examples=[["embedding_lookup"]],
+        json_schema_extra={"uniqueItems": True},
+    )
     tf_xla_flags: Flags = Field(default=(), description="Extra TF_XLA_FLAGS (TensorFlow to XLA).")
     xla_flags: XlaFlags = Field(default=(), description="Extra XLA_FLAGS (XLA to machine code).")
 

@@ -10,6 +10,7 @@ from rich.markdown import Markdown
 from rich.table import Column, Table
 
 from ...assembly.manifest import Manifest
+from ...compiler.fusions import Replaced
 from ...provenance.replay import Link
 from ...signature import Tensor
 from ...util.text import one_line, safe_lines
@@ -77,10 +78,18 @@ def _summary(manifest: Manifest) -> dict[str, str]:
         "reference": f"computed by {one_line(manifest.verification.evaluator)}",
         "tolerance": _tolerances(manifest),
         "compiled by": f"TensorFlow {compiler.tensorflow}, modelwheel {compiler.modelwheel}",
+        **_fusions(compiler.fusions),
         "source": "\n".join(one_line(f"{key} {value}") for key, value in source.items()),
         "SavedModel": f"tree SHA-256 {origin.tree_sha256}, signature {origin.signature_key}",
         "spec": f"SHA-256 {origin.spec_sha256}",
     }
+
+
+def _fusions(fusions: Sequence[Replaced]) -> dict[str, str]:
+    shown = (
+        one_line(f"{one.name}: {count(one.calls, 'call')}, by {one.provider}") for one in fusions
+    )
+    return {"replaced": "\n".join(shown)} if fusions else {}
 
 
 def _tensors(tensors: Iterable[Tensor]) -> str:

@@ -32,6 +32,7 @@ def print_results(results: Sequence[BuildResult]) -> None:
     for result in results:
         if result.sdist is not None:
             OUT.print(_summary(result, result.sdist))
+            _print_replaced(result)
             platforms = ", ".join(platform.name for platform in result.request.platforms)
             OUT.print(f"{result.sdist.stat().st_size / 1000:.0f} kB, for {platforms}")
         elif result.bundle is not None:
@@ -39,6 +40,7 @@ def print_results(results: Sequence[BuildResult]) -> None:
         elif result.wheel is not None:
             OUT.print(_summary(result, result.wheel))
             OUT.print(_sizes(result.wheel))
+            _print_replaced(result)
             for path in result.needed:
                 OUT.print(f"Requires {plain(path.name)} (in the same directory)")
             if result.report is not None:
@@ -56,6 +58,12 @@ def print_failures(results: Sequence[BuildResult]) -> None:
                 f"[red]{plain(model.name)} {plain(model.version)} was not built[/]: "
                 + plain_lines("\n  ".join(failure_lines(result)))
             )
+
+
+def _print_replaced(result: BuildResult) -> None:
+    for one in result.replaced:
+        text = f"Replaced {one.name}: {count(one.calls, 'call')}, by {one.provider}"
+        OUT.print(plain(text))
 
 
 def _summary(result: BuildResult, file: Path) -> str:

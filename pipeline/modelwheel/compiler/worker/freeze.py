@@ -23,7 +23,13 @@ def run(job: FreezeJob) -> None:
     request, out = job.request, job.out
     loaded = formats.load(job.inputs.model, request.reading, request.signature, request.names)
     shapes = static_shapes(loaded.info, request.shapes, request.batch)
-    frozen = freeze_graph(loaded.graph(shapes), shapes, keep_state=request.keep_state)
+    keep = [provider.name for provider in request.fusions]
+    frozen = freeze_graph(
+        loaded.graph(shapes, keep),
+        shapes,
+        keep_state=request.keep_state,
+        fusions=request.fusions,
+    )
     if frozen.pruned and not request.allow_pruned_inputs:
         raise UnsupportedModelError(
             f"no output depends on the input {' or '.join(map(repr, frozen.pruned))}; set "
@@ -32,8 +38,8 @@ def run(job: FreezeJob) -> None:
         )
     batched = batched_inputs(loaded.info, request.shapes)
     specs = {t.name: tf.TensorSpec(shapes[t.name], t.dtype) for t in loaded.info.inputs}
-    keep = request.allow_pruned_inputs == "keep"
-    kept = [t.name for t in loaded.info.inputs if keep or t.name in frozen.feeds]
+    keep_pruned = request.allow_pruned_inputs == "keep"
+    kept = [t.name for t in loaded.info.inputs if keep_pruned or t.name in frozen.feeds]
     inputs = _describe({name: specs[name] for name in kept})
     signature = FrozenSignature(
         key=loaded.info.key,
@@ -47,6 +53,7 @@ def run(job: FreezeJob) -> None:
         state=_describe(
             {v.name: tf.TensorSpec(v.value.shape, v.value.dtype) for v in frozen.state}
         ),
+        fusions=frozen.fusions,
     )
     _write(out / GRAPH, frozen.graph_def)
     _write(out / CONFIG, _config(frozen, signature))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +12,14 @@ import tensorflow as tf
 from ...errors import UnsupportedModelError
 from ..effects import TABLE_FIX, VERBS
 from ..freeze import c_names
+from ..fusions import Provider, Replaced
 from .canonical import canonicalize
 from .effects import effect_of
 from .formats.base import Fetch, SignatureGraph, StateVariable, StaticShapes
 from .graphs import Graph, layer_name, node_name
 from .inlining import inline_tf1_control_flow
 from .random_numbers import replace_random_numbers
+from .replacing import replace_calls
 from .switch_case import split_switches
 
 
@@ -34,10 +36,16 @@ class FrozenGraph:
     """Inputs of the signature that no output depends on: they are not in the graph."""
     state: tuple[StateVariable, ...] = ()
     """The variables that are left in the graph, sorted by name."""
+    fusions: tuple[Replaced, ...] = ()
+    """What was replaced in it."""
 
 
 def freeze_graph(
-    graph: SignatureGraph, shapes: StaticShapes, *, keep_state: bool = False
+    graph: SignatureGraph,
+    shapes: StaticShapes,
+    *,
+    keep_state: bool = False,
+    fusions: Sequence[Provider] = (),
 ) -> FrozenGraph:
     """Drops what no output needs, fixes the inputs' shapes and brings the graph into canonical form.
 
@@ -45,8 +53,10 @@ def freeze_graph(
         graph: The graph of a signature; it is changed.
         shapes: Of all inputs.
         keep_state: Whether calls may write variables; otherwise they are refused.
+        fusions: What replaces calls that were kept.
 
     Raises:
+        EnvironmentProblemError: A fusion cannot be used.
         UnsupportedModelError: The signature uses something that such a graph cannot express.
     """
     graph_def, feeds = graph.graph_def, graph.feeds
@@ -56,12 +66,13 @@ def freeze_graph(
             "a branch or loop of TensorFlow 2 calls a function with control flow of TensorFlow 1, which "
             "XLA does not compile there; write it with tf.cond and tf.while_loop of TensorFlow 2"
         )
+    # Graphs of TensorFlow 1 keep the free shapes with which they were saved.
+    _fix_shapes(graph_def, {feeds[name]: shape for name, shape in shapes.items()})
+    replaced = replace_calls(graph_def, fusions)
     split_switches(graph_def)
     replace_random_numbers(graph_def)
     # Before canonicalize, which removes the control edges that lead to assignments.
     _refuse_state(graph_def, fetches, keep_state)
-    # Graphs of TensorFlow 1 keep the free shapes with which they were saved.
-    _fix_shapes(graph_def, {feeds[name]: shape for name, shape in shapes.items()})
     canonicalize(graph_def, fetches.values(), ordered=bool(graph.state))
     # After it, as resources that no output needs are then gone, and nodes are sorted.
     _refuse_resources(graph_def, feeds)
@@ -75,6 +86,7 @@ def freeze_graph(
         _output_specs(graph_def, used.values(), fetches, graph.state),
         tuple(name for name, node in feeds.items() if node not in left),
         graph.state,
+        replaced,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +25,7 @@ from .formats.judge_module import MODULE_OP, cost_of, kinds_of
 from .found import Found, largest_stored
 from .graphs import layer_name, node_name
 from .kernels import support_of
+from .marks import mark_of
 from .meta_graph import read_signatures, select_graph
 from .roots import has_objects, loading_roots, restores_checkpoint, signature_roots
 from .sizes import Sizes
@@ -70,6 +71,7 @@ def _inspect(saved_model: Any, meta_graph: Any, variables: Iterable[LargeTensor]
         graph_bytes=saved_model.ByteSize(),
         nodes=sum(len(body.nodes) for body in library.bodies.values()),
         functions=len(library.definitions),
+        marked={key: _marks(library, reach) for key, reach in reached.items()},
         costs={key: _cost(library, reach, found[key]) for key, reach in reached.items()},
         loading=_cost(library, loading, _found(library, sizes, loading)),
         largest=largest_stored(library, variables),
@@ -79,6 +81,12 @@ def _inspect(saved_model: Any, meta_graph: Any, variables: Iterable[LargeTensor]
 def _feeds(definition: Any) -> dict[str, str]:
     """The node that is fed, for each input of a signature."""
     return {name: node_name(info.name) for name, info in definition.inputs.items()}
+
+
+def _marks(library: Library, reach: Reach) -> dict[str, int]:
+    """How many of the functions that a signature runs have a mark of each name."""
+    names = (mark_of(library.definitions[name]).name for name in reach.values if name)
+    return dict(sorted(Counter(filter(None, names)).items()))
 
 
 def _with_valid_values(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -10,6 +11,7 @@ from ...compiler import check
 from ...compiler.findings import Finding
 from ...compiler.flags import compiler_flags
 from ...compiler.freeze import CONFIG, GRAPH
+from ...compiler.fusions import chosen, registered
 from ...compiler.input_values import usable_columns, usable_masks, usable_ranges
 from ...compiler.inspection import INSPECTION, Inspection, SignatureInfo
 from ...compiler.jobs import (
@@ -109,6 +111,8 @@ class InspectStep(ModelStep, JobStep):
             rows=spec.verify.rows,
             limits=limits or Limits(),
             keep_state=spec.keep_state,
+            fusions=spec.compilation.fusions,
+            registered=registered(),
             lenient=lenient,
         )
         findings = check.check_signature(found, expected)
@@ -147,6 +151,11 @@ class _AfterInspect(ModelStep, JobStep):
         assert signature is not None
         return rename(signature, self.request.spec.names)
 
+    def marked(self, store: Store, records: Records) -> Mapping[str, int]:
+        """How many functions of the signature are marked with each name."""
+        found = read_inspection(store, records[self.needs[0]])
+        return found.marked.get(self.request.spec.model.serving_key, {})
+
     def key(self, store: Store, records: Records) -> str:
         request = self._job_request(store, records)
         return action_key(self.kind, **request.key_inputs(model=self.tree))
@@ -181,6 +190,7 @@ class FreezeStep(_AfterInspect):
             shapes=self.request.shapes_at(self.extent.length),
             allow_pruned_inputs=spec.allow_pruned_inputs,
             keep_state=spec.keep_state,
+            fusions=chosen(self.marked(store, records), spec.compilation.fusions, registered()),
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -78,8 +78,12 @@ class LoadedModel(Protocol):
             tf.errors.OpError, ValueError: The inputs cannot be evaluated.
         """
 
-    def graph(self, shapes: StaticShapes) -> SignatureGraph:
+    def graph(self, shapes: StaticShapes, keep: Collection[str] = ()) -> SignatureGraph:
         """The graph for inputs of these shapes.
+
+        Args:
+            shapes: Of all inputs.
+            keep: Functions with these marks (see `modelwheel.compiler.fusions`) are called in it, not inlined.
 
         Raises:
             UnsupportedModelError: It cannot be made.

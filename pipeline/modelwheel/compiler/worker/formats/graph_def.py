@@ -5,7 +5,7 @@ They are brought into the form of a SavedModel of TensorFlow 1 with one signatur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -120,11 +120,11 @@ class LoadedGraph:
         names = [tensor.name for tensor in self.info.outputs]
         return {name: np.asarray(value) for name, value in zip(names, results, strict=True)}
 
-    def graph(self, shapes: StaticShapes) -> SignatureGraph:
+    def graph(self, shapes: StaticShapes, keep: Collection[str] = ()) -> SignatureGraph:
         """See `LoadedModel`."""
         function = self._function(shapes)
         outputs = zip(self.info.outputs, function.outputs, strict=True)
-        graph_def, state = replace_variables(function)
+        graph_def, state = replace_variables(function, keep)
         return SignatureGraph(
             graph_def,
             {name: t.op.name for name, t in zip(shapes, function.inputs, strict=False)},

@@ -6,7 +6,7 @@ decide is computed, and operations that torch-mlir lacks are written with others
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +75,11 @@ class OnnxModel:
         results = self._evaluator.run({**self._constants, **inputs})
         return {tensor.name: results[tensor.name] for tensor in self.info.outputs}
 
-    def graph(self, shapes: StaticShapes) -> SignatureGraph:
+    def graph(
+        self,
+        shapes: StaticShapes,
+        keep: Collection[str] = (),  # noqa: ARG002 - it has no functions with marks
+    ) -> SignatureGraph:
         """See `LoadedModel`."""
         module = self._module(shapes)
         with tf.Graph().as_default() as graph:

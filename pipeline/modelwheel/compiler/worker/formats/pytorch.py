@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,11 @@ class PyTorchModel:
         names = [tensor.name for tensor in self._program.outputs]
         return dict(sorted(zip(names, values, strict=True)))
 
-    def graph(self, shapes: StaticShapes) -> SignatureGraph:
+    def graph(
+        self,
+        shapes: StaticShapes,
+        keep: Collection[str] = (),  # noqa: ARG002 - it has no functions with marks
+    ) -> SignatureGraph:
         """See `LoadedModel`."""
         arguments = [tensor.name for tensor in self._program.inputs]
         module = self._module(tuple(tuple(shapes[name]) for name in arguments))

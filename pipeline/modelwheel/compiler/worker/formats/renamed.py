@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -43,10 +43,10 @@ class RenamedModel:
         given = {tensor.name: inputs[self._new(tensor.name)] for tensor in self.loaded.info.inputs}
         return self._rename(self.loaded(given), self.info.outputs)
 
-    def graph(self, shapes: StaticShapes) -> SignatureGraph:
+    def graph(self, shapes: StaticShapes, keep: Collection[str] = ()) -> SignatureGraph:
         """See `LoadedModel`."""
         inputs = self.loaded.info.inputs
-        graph = self.loaded.graph({t.name: shapes[self._new(t.name)] for t in inputs})
+        graph = self.loaded.graph({t.name: shapes[self._new(t.name)] for t in inputs}, keep)
         return replace(
             graph,
             feeds=self._rename(graph.feeds, self.info.inputs),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from ...inspection import Inspection, SignatureInfo
 from ...readings import SavedModelReading
 from ..inlining import inline_tf1_control_flow
 from ..inspect_meta_graph import inspect_message
+from ..marks import calls_kept
 from ..messages import weights_within_limit
 from ..meta_graph import parse_saved_model, read_signatures, select_graph
 from ..roots import has_objects
@@ -73,12 +74,12 @@ class LoadedSignature:
         """See `StatefulModel`."""
         return snapshot(self.function.graph.variables)
 
-    def graph(self, shapes: StaticShapes) -> SignatureGraph:
+    def graph(self, shapes: StaticShapes, keep: Collection[str] = ()) -> SignatureGraph:
         """See `LoadedModel`."""
         names, function = self._input_function(shapes)
         nodes = {name: t.op.name for name, t in zip(names, function.inputs, strict=False)}
         outputs = zip(self.output_names, function.outputs, strict=True)
-        graph_def, state = replace_variables(function)
+        graph_def, state = replace_variables(function, keep)
         return SignatureGraph(
             graph_def,
             {name: nodes[name] for name in shapes},  # in function.inputs, captured ones follow
@@ -155,13 +156,24 @@ def _load_objects(directory: Path, saved_model: Any) -> Any:
     return loader.get(0)
 
 
-def replace_variables(function: Any) -> tuple[Any, tuple[StateVariable, ...]]:
+def replace_variables(
+    function: Any, keep: Collection[str] = ()
+) -> tuple[Any, tuple[StateVariable, ...]]:
     """The function's graph, calls inlined, with constants for all variables that it does not write.
 
     These are the steps of convert_variables_to_constants_v2
     (tensorflow/python/framework/convert_to_constants.py) without the last one, which would convert
     the graph to a function again and copy all weights several times.
+
+    Args:
+        function: TensorFlow's ConcreteFunction.
+        keep: Calls of functions with these marks stay calls.
     """
+    with calls_kept(function.graph, keep):
+        return _replaced(function)
+
+
+def _replaced(function: Any) -> tuple[Any, tuple[StateVariable, ...]]:
     graph_def, state = _converted(function, lower_control_flow=False)
     if inline_tf1_control_flow(graph_def):
         # tfcompile converts control flow of TensorFlow 1 in the graph itself, not in the functions

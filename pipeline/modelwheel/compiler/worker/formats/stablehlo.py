@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +56,11 @@ class LoadedModule:
         names = [info.name for info in interface.results]
         return dict(sorted(zip(names, values, strict=True)))
 
-    def graph(self, shapes: StaticShapes) -> SignatureGraph:
+    def graph(
+        self,
+        shapes: StaticShapes,
+        keep: Collection[str] = (),  # noqa: ARG002 - it has no functions with marks
+    ) -> SignatureGraph:
         """See `LoadedModel`."""
         dtypes = {tensor.name: tensor.dtype for tensor in self.info.inputs}
         inputs = {name: (dtypes[name], shape) for name, shape in shapes.items()}

@@ -1,0 +1,201 @@
+"""Fusions: better implementations of functions that a model marks, chosen by name from a registry.
+
+`tf.function(experimental_implements="embedding_lookup")` marks a function as one that computes what a
+name stands for. Before such a model is compiled, calls of these functions are replaced by what is
+registered for the name, as TensorFlow Lite does it
+(https://ai.google.dev/edge/litert/models/operation_fusion). The reference is evaluated without
+replacements, so that a wrong one is found when the wheel is verified.
+
+A distribution registers a `Fusion` by an entry point of the group `modelwheel.fusions`, whose name is that
+of the fusion. Only workers import the code behind it.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ..errors import EnvironmentProblemError
+from ..util.records import JsonRecord
+from ..util.text import one_line
+from ..util.words import count, suggest
+from .findings import Finding
+
+GROUP = "modelwheel.fusions"
+
+_OURS = "modelwheel"
+_REVISION = "1"
+"""Raised when an implementation of ours changes: it is part of the keys of frozen graphs."""
+_PACKAGE = "modelwheel.compiler.worker.fusions"
+_LAYERS = "keras."
+"""Names of layers that their authors did not mark: replaced only if a spec names them."""
+_SHIPPED = {
+    "embedding_lookup": f"{_PACKAGE}.embedding:LOOKUP",
+    "embedding_matmul": f"{_PACKAGE}.embedding:MATMUL",
+    "keras.gru": f"{_PACKAGE}.keras_layers:GRU",
+    "keras.lstm": f"{_PACKAGE}.keras_layers:LSTM",
+    "modelwheel.attention": f"{_PACKAGE}.transformer:ATTENTION",
+    "modelwheel.gelu": f"{_PACKAGE}.transformer:GELU",
+    "modelwheel.gru": f"{_PACKAGE}.recurrent:GRU",
+    "modelwheel.layer_norm": f"{_PACKAGE}.transformer:LAYER_NORM",
+    "modelwheel.lstm": f"{_PACKAGE}.recurrent:LSTM",
+    "modelwheel.softmax": f"{_PACKAGE}.transformer:SOFTMAX",
+}
+
+AttributeValue: TypeAlias = bool | int | float | str
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a marked function."""
+
+    name: str
+    dtypes: tuple[str, ...]
+    """TensorFlow's names of the element types that it may have."""
+    shape: tuple[int | str, ...] | None = None
+    """The extents of its axes; None for any shape.
+
+    A name stands for any extent, the same wherever it occurs. "..." at the beginning stands for any
+    number of axes, which are the same wherever it occurs.
+    """
+    optional: bool = False
+    """Whether a call may end before it."""
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute of the mark: `experimental_implements='name: "f" attr {key: "axis" value {i: 1}}'`."""
+
+    kind: type[bool | int | float | str]
+    default: AttributeValue | None = None
+    """None if it must be given."""
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """An implementation, and the interface that marked functions must have."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    build: Callable[..., Any]
+    """Computes the results with TensorFlow, from a tensor for each argument that is given, and all
+    attributes as keywords. A ValueError means that it cannot, and why. Results are a tensor or a list of tensors, as those of the marked function."""
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    needs_results: bool = False
+    """Whether `build` also takes the shapes of the wanted results, as the keyword `results`."""
+
+
+class Provider(JsonRecord):
+    """Who implements a name."""
+
+    name: str
+    target: str
+    """Where the `Fusion` is: `module:object`."""
+    distribution: str
+    version: str
+    """Keys contain it: other code under the same version would not be noticed."""
+
+    def __str__(self) -> str:
+        return _OURS if self.distribution == _OURS else f"{self.distribution} {self.version}"
+
+
+class Replaced(JsonRecord):
+    """A fusion in a compiled model."""
+
+    name: str
+    provider: str
+    calls: int
+    """Calls in the graph that it replaces."""
+
+
+def registered(
+    entries: Iterable[importlib.metadata.EntryPoint] | None = None,
+) -> dict[str, Provider]:
+    """What can be replaced on this machine, by name; nothing is imported.
+
+    Args:
+        entries: Entry points of the group; by default those of all installed distributions.
+
+    Raises:
+        EnvironmentProblemError: Two distributions implement the same name.
+    """
+    found = {
+        name: Provider(name=name, target=target, distribution=_OURS, version=_REVISION)
+        for name, target in _SHIPPED.items()
+    }
+    if entries is None:
+        entries = importlib.metadata.entry_points(group=GROUP)
+    for entry in entries:
+        distribution = getattr(entry, "dist", None)
+        provider = Provider(
+            name=entry.name,
+            target=entry.value,
+            distribution=one_line(distribution.name if distribution else "unknown"),
+            version=one_line(distribution.version if distribution else "0"),
+        )
+        known = found.setdefault(entry.name, provider)
+        if known != provider:
+            raise EnvironmentProblemError(
+                f"{known} and {provider} both implement {one_line(entry.name)!r}, and modelwheel cannot "
+                f"choose: uninstall one"
+            )
+    return found
+
+
+def chosen(
+    marked: Iterable[str], wanted: Collection[str] | None, known: Mapping[str, Provider]
+) -> tuple[Provider, ...]:
+    """The implementations for the names that a model has marked, sorted by name.
+
+    Args:
+        marked: The names.
+        wanted: The names that may be replaced; None for all that authors have marked.
+        known: What is registered.
+    """
+    return tuple(
+        known[name]
+        for name in sorted(marked)
+        if name in known and (not name.startswith(_LAYERS) if wanted is None else name in wanted)
+    )
+
+
+def check_fusions(
+    marked: Mapping[str, int], wanted: Collection[str] | None, known: Mapping[str, Provider]
+) -> Iterator[Finding]:
+    """What the author of a spec should know about the functions that the model marks.
+
+    Args:
+        marked: How many functions of the signature are marked with each name.
+        wanted: `compilation.fusions` of the spec.
+        known: What is registered.
+    """
+    for name in wanted or ():
+        place = ("compilation", "fusions")
+        if name not in known:
+            yield Finding(
+                "error",
+                "unknown-fusion",
+                f"nothing is registered for {name!r}",
+                f"correct compilation.fusions, or install the package that implements it: {suggest(name, known)}",
+                place,
+            )
+        elif name not in marked:
+            yield Finding(
+                "warning",
+                "unused-fusion",
+                f"no function of the signature is marked with {name!r}",
+                "remove it from compilation.fusions",
+                place,
+            )
+    applied = {provider.name: provider for provider in chosen(marked, wanted, known)}
+    for name, functions in sorted(marked.items()):
+        shown = f"{count(functions, 'function')} marked with {one_line(name)!r}"
+        if name in applied:
+            yield Finding("note", "fusion", f"{shown}: calls are replaced by {applied[name]}")
+        elif name in known:
+            why = "says" if wanted is not None else "does not name it"
+            yield Finding("note", "fusion", f"{shown}: left alone, as compilation.fusions {why}")
+        else:
+            yield Finding("note", "fusion", f"{shown}: left alone, as nothing is registered for it")
