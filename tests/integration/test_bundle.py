@@ -192,9 +192,9 @@ def test_the_library_for_windows_computes_the_same_bits_under_wine(
     modelwheel: Modelwheel, models: Path, tmp_path: Path
 ) -> None:
     levels = ("x86-64", "x86-64-v2", "x86-64-v3")
-    text = spec_text("mlp", levels=levels, more="verify: {rows: 7}")
+    text = spec_text("mlp", levels=levels)
     spec = tmp_path / "mlp.yaml"
-    text = text.replace("[1, 4]", "[1, 2, 8]")  # seven numbers of rows are compared
+    text = text.replace("[1, 4]", "[1, 3, 8]")  # seven numbers of rows are compared
     spec.write_text(text.replace("directory: ", f"directory: {models}/"))
     platforms = "linux-x86_64,windows-amd64"
     modelwheel("bundle", spec, "--platform", platforms, "--out", tmp_path)
@@ -207,5 +207,5 @@ def test_the_library_for_windows_computes_the_same_bits_under_wine(
     assert [
         lines.count(f"{level}  {rows} rows  ")
         for level in levels
-        for rows in (1, 2, 5, 7, 8, 11, 16)
+        for rows in (1, 2, 3, 6, 8, 11, 16)
     ] == [1] * 21
