@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from ..accuracy import Truth
 from ..compiler.fusions import Replaced
 from ..compiler.inspection import ColumnValues, Mask
 from ..compiler.reference import case_of
@@ -127,6 +128,10 @@ class Verification(JsonRecord):
     """Of every variable after the last call; None if the model keeps no state."""
     calls: int | None = None
     """For a model that keeps state: how many calls in a row are compared for each number of rows."""
+    error_factor: float = 1.0
+    """How many times TensorFlow's own error may be exceeded."""
+    truth: Truth = Truth(missing="this version of modelwheel did not look for it")
+    """The errors of TensorFlow itself, against the same model in float64."""
     reference_sha256: str
     """Hash of the whole reference (`reference.npz`), which stays in the store; the wheel ships a sample."""
 
@@ -143,8 +148,8 @@ class Verification(JsonRecord):
         """
         if self.calls is not None:
             return tuple(case_of(rows, call) for rows in self.rows for call in range(self.calls))
-        shorter = (f"{rows}x{n}" for n in self.lengths for rows in self.length_rows)
-        return (*map(str, self.rows), *shorter)
+        shorter = (case_of(rows, length=n) for n in self.lengths for rows in self.length_rows)
+        return (*map(case_of, self.rows), *shorter)
 
 
 class Compiler(JsonRecord):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.reference import input_key, state_key
+from ..compiler.reference import exact_key, input_key, output_key, state_key
 from .manifest import Manifest
 
 MAX_SAMPLES = 256
@@ -33,8 +33,9 @@ def write_sample(reference: Path, manifest: Manifest, path: Path) -> None:
     """Writes the sample of a whole reference, as an `.npz` file.
 
     For every output and variable in it (see `compiler.reference`), such as `out/CASE/NAME`, it holds `sample/out/CASE/NAME`,
-    the values at `sample_indices`, `shape/out/CASE/NAME`, and `largest/out/CASE/NAME`, the largest absolute value; with
-    real data also the first rows of every input, or the inputs of the first calls.
+    the values at `sample_indices`, `shape/out/CASE/NAME`, and `largest/out/CASE/NAME`, the largest absolute value; for
+    outputs whose truth is known `exact/CASE/NAME`, what is to be added to the sample for it; with real data also the
+    first rows of every input, or the inputs of the first calls.
     """
     sample: dict[str, Any] = {}
     with np.load(reference) as arrays:
@@ -47,7 +48,8 @@ def write_sample(reference: Path, manifest: Manifest, path: Path) -> None:
             )
         for case in manifest.verification.cases:
             for output in manifest.signature.outputs:
-                sample |= _describe(arrays, f"out/{case}/{output.name}")
+                sample |= _describe(arrays, output_key(case, output.name))
+                sample |= _exact(arrays, exact_key(case, output.name))
         for rows in manifest.verification.state_rows:
             for variable in manifest.signature.state:
                 sample |= _describe(arrays, state_key(variable.name, rows))
@@ -64,6 +66,13 @@ def _describe(arrays: Mapping[str, Any], key: str) -> dict[str, Any]:
         f"sample/{key}": values.ravel()[sample_indices(values.size)],
         f"largest/{key}": np.float64(np.abs(finite).max(initial=0)),
     }
+
+
+def _exact(arrays: Mapping[str, Any], key: str) -> dict[str, Any]:
+    if key not in arrays:
+        return {}
+    values = arrays[key]
+    return {key: values.ravel()[sample_indices(values.size)]}
 
 
 def _first_calls(arrays: Mapping[str, Any], manifest: Manifest, calls: int) -> dict[str, Any]:

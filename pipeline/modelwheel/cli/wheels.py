@@ -46,6 +46,13 @@ def verify(
             metavar="FILE", help="With --provenance: which builders, keys and sources are trusted."
         ),
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="REFERENCE.npz",
+            help="Compare with these numbers instead, such as another runtime's: arrays in/NAME and out/NAME.",
+        ),
+    ] = None,
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
@@ -58,11 +65,14 @@ def verify(
         require_trusted(wheels, policy)
     else:
         refuse_without("--provenance", {"--policy": policy})
+    if against is not None and not against.is_file():
+        raise UsageError(f"--against: there is no file {str(against)!r}")
     from ..verify.selftest import verify_wheels
     from ..wheelfile.collect import find_model_wheels
     from .display.tables import print_verified
 
-    verified = verify_wheels(find_model_wheels(wheels), open_store(), open_sandbox(sandbox))
+    found = find_model_wheels(wheels)
+    verified = verify_wheels(found, open_store(), open_sandbox(sandbox), against)
     if as_json:
         print_json(verified)
     else:

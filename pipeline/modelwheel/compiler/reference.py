@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
+from ..accuracy import Truth
 from ..util.records import JsonRecord
 from .inspection import ColumnValues, Mask
 
 ARRAYS, SUMMARY = "reference.npz", "reference.json"
 """`reference.npz` holds `in/NAME`, made for the largest number of rows, of which the first ones
 serve for fewer, and `out/CASE/NAME` for every case: `16`, a number of rows, or `4x20`, a number of rows
-cut to this length along the axes with buckets. `reference.json` is a `Reference`."""
+cut to this length along the axes with buckets. Outputs whose truth is known have `exact/CASE/NAME`, which
+is to be added to them. `reference.json` is a `Reference`."""
 
 
 class Reference(JsonRecord):
@@ -53,6 +55,8 @@ class Reference(JsonRecord):
     """For a model that keeps state: how many calls in a row were evaluated for each number of rows, from
     the first state on. The arrays of each are `in@CALL/NAME` and `out/ROWS@CALL/NAME`; `state/ROWS/NAME` is what
     the variables hold after the last."""
+    truth: Truth = Truth(missing="it was not evaluated in float64")
+    """The errors of TensorFlow itself."""
 
 
 STATEFUL_CALLS = 6
@@ -67,14 +71,26 @@ def input_key(name: str, call: int | None = None) -> str:
     return f"in/{name}" if call is None else f"in@{call}/{name}"
 
 
-def case_of(rows: int, call: int | None = None) -> str:
-    """What stands for ROWS in the names of arrays."""
+def case_of(rows: int, call: int | None = None, length: int | None = None) -> str:
+    """What stands for CASE in the names of arrays; a case has a call or a length, or neither."""
+    if length is not None:
+        return f"{rows}x{length}"
     return str(rows) if call is None else f"{rows}@{call}"
 
 
 def state_key(name: str, rows: int) -> str:
     """The array of a variable after the last of the calls with a number of rows."""
     return f"state/{rows}/{name}"
+
+
+def output_key(case: str, name: str) -> str:
+    """The array of an output."""
+    return f"out/{case}/{name}"
+
+
+def exact_key(case: str, name: str) -> str:
+    """What is to be added to an output for its truth."""
+    return f"exact/{case}/{name}"
 
 
 def default_rows(batch_sizes: Sequence[int]) -> tuple[int, ...]:

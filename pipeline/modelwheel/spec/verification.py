@@ -46,6 +46,11 @@ class VerifySection(Section):
     outputs: Mapping[GivenName, OutputTolerance] = Field(
         default_factory=dict, description="Tolerances of single outputs, by name."
     )
+    error_factor: Annotated[StrictFloat, Field(ge=1, le=100)] = Field(
+        default=4.0,
+        description="Errors up to this many times TensorFlow's own are accepted too, where the model can be "
+        "evaluated in float64.",
+    )
     rows: Annotated[StrictInt, Field(ge=1, le=MAX_BATCH_SIZE)] = Field(
         default=16, description="Number of rows to compare."
     )

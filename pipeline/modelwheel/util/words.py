@@ -101,3 +101,14 @@ def nearest_word(word: str, known: Iterable[str]) -> str | None:
 
 def _fold(word: str) -> str:
     return word.lower().replace("-", "_")
+
+
+def as_ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers as ranges: `1-5, 7, 15-17`."""
+    groups: list[list[int]] = []
+    for number in numbers:
+        if groups and number == groups[-1][-1] + 1:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return ", ".join(str(g[0]) if len(g) == 1 else f"{g[0]}-{g[-1]}" for g in groups)

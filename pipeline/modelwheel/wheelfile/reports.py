@@ -6,12 +6,13 @@ named after it. The catalogue shows them; `modelwheel download` copies them with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from ..accuracy import Deviation, Truth, lines_of, truth_lines
 from ..errors import WheelError
 from ..util.files import write_atomically
 from ..util.names import UnsafePathError
@@ -41,31 +42,19 @@ class _Stored(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-# Not a _Stored: an error is infinite where only one side is NaN (the self-test's `Infinity`).
-class Comparison(BaseModel):
-    """One output at one CPU level and number of rows, compared with TensorFlow."""
-
-    # By default, pydantic writes an infinite number as null, which it does not read.
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+class Comparison(Deviation):
+    """One output at one CPU level and number of rows, compared with the truth, or with TensorFlow."""
 
     level: str
-    rows: int
     rule: str
     """The rows and the batch sizes that they ran as (`7:4,1,1,1`)."""
-    length: int | None = None
-    """Of the inputs, if it is not the largest one of the model."""
-    output: str
-    absolute: float
-    """Largest absolute error."""
-    relative: float
-    """Largest absolute error relative to the largest absolute value of the reference."""
     limit: float
     """Largest absolute error that is allowed."""
     passed: bool
-    call: int | None = None
-    """Of a model with state: how many calls in a row came before, from its first state on."""
     state: bool = False
     """Whether `output` is a variable after the last call in a row."""
+    exact: bool = False
+    """Whether it was compared with the truth: the same model in float64."""
 
     @property
     def label(self) -> str:
@@ -88,11 +77,38 @@ class Report(BaseModel):
     comparisons: tuple[Comparison, ...]
     skipped: dict[str, str]
     """CPU levels that the machine could not run, with the reason."""
+    truth: Truth = Truth(missing="the wheel is of an earlier version of modelwheel")
+    """The errors of TensorFlow itself."""
 
     @property
     def worst(self) -> Comparison | None:
         """The comparison that came closest to its limit, or exceeded it most."""
         return max(self.comparisons, key=lambda comparison: comparison.share, default=None)
+
+
+class Line(NamedTuple):
+    """One line of the table of errors."""
+
+    cells: tuple[str, ...]
+    """See `accuracy.COLUMNS`."""
+    limit: str = ""
+    """What a wheel is allowed."""
+    passed: bool | None = None
+    """None for what is not a wheel's."""
+
+
+def report_lines(report: Report) -> Iterator[Line]:
+    """The largest errors of TensorFlow, and of the wheel at every level, over all numbers of rows."""
+    yield from map(Line, truth_lines(report.truth))
+    levels: dict[tuple[str, str], list[Comparison]] = {}
+    for comparison in report.comparisons:
+        levels.setdefault((comparison.label, comparison.level), []).append(comparison)
+    for (label, level), comparisons in levels.items():
+        # Not the largest error: limits differ, because each grows with the largest output.
+        worst = max(comparisons, key=lambda c: c.absolute - c.limit)
+        for cells in lines_of(level, comparisons):
+            passed = all(c.passed for c in comparisons)
+            yield Line((label, *cells[1:]), f"{worst.limit:.2e}", passed)
 
 
 class Timing(_Stored):

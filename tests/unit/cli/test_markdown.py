@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from modelwheel.accuracy import COLUMNS
 from modelwheel.cli.display.markdown import append, escape, measured_cells, show_measurements, table
 from modelwheel.errors import VerifyError
 from modelwheel.release.measure import Measurement, Released
@@ -24,7 +25,7 @@ HOSTILE = [
 
 
 def cells(markdown: str) -> list[list[str]]:
-    """The rows of the one table in a text, each cell as a reader sees it."""
+    """The rows of the tables in a text, each cell as a reader sees it."""
     tokens = MarkdownIt("commonmark").enable("table").enable("strikethrough").parse(markdown)
     assert tokens[0].type == "table_open"
     assert tokens[-1].type == "table_close"
@@ -90,7 +91,7 @@ def test_a_wheel_beside_the_released_one(wheel: Path) -> None:
     timings = (_timing(1, 4000.0), _timing(4, 8000.0))
     released = Released("1.0.0", 5000, (_timing(1, 6000.0),))
     measurement = Measurement(wheel, wheel.stat().st_size, manifest, _report(), timings, released)
-    head, row = cells(show_measurements([measurement]))
+    head, row, columns, errors = cells(show_measurements([measurement]))
     assert head == ["model", "wheel", "largest error", "time of a call"]
     assert row == [
         "digits 1.1.0\nreleased: 1.0.0",
@@ -98,6 +99,10 @@ def test_a_wheel_beside_the_released_one(wheel: Path) -> None:
         "4e-06 of 1e-05 (40.0%)\nscores|<b>, x86-64-v3, 4 rows",
         "1 row: 4 µs, released 6 µs (1.50 x as fast)\n4 rows: 8 µs",
     ]
+    assert columns == ["model", *COLUMNS, "tolerance"]
+    assert errors == [
+        "digits", "scores|<b>", "x86-64-v3", "4", "4.00e-06", "1.00e-06", "", "", "1.00e-05",
+    ]  # fmt: skip
 
 
 def test_a_wheel_without_a_release(wheel: Path) -> None:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Column, Table
 
+from ...accuracy import COLUMNS, Truth, notes_on, truth_lines
 from ...assembly.manifest import Manifest
 from ...compiler.fusions import Replaced
 from ...provenance.replay import Link
@@ -26,6 +27,7 @@ def print_contents(contents: Contents) -> None:
     _print_card(OUT, contents.metadata.description or "")
     for manifest in contents.manifests:
         OUT.print(_manifest_table(manifest))
+        _print_truth(manifest.verification.truth)
     for name, sbom in contents.sboms.items():
         OUT.print(f"\n[bold]{plain(name)}[/]")
         OUT.print(_sbom_table(sbom))
@@ -60,6 +62,17 @@ def _manifest_table(manifest: Manifest) -> Table:
     for name, value in _summary(manifest).items():
         table.add_row(name, plain_lines(value))
     return table
+
+
+def _print_truth(truth: Truth) -> None:
+    """The errors of TensorFlow itself."""
+    table = Table(*COLUMNS)
+    for cells in truth_lines(truth):
+        table.add_row(*map(plain, cells))
+    if table.rows:
+        OUT.print(table)
+    for note in notes_on(truth):
+        OUT.print(plain(note))
 
 
 def _summary(manifest: Manifest) -> dict[str, str]:

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...accuracy import COLUMNS
 from ...util.text import one_line
 from ...util.words import count
+from ...wheelfile.reports import report_lines
 
 if TYPE_CHECKING:  # types alone: commands that print other tables should not wait for these
     from ...engine.build import BuildResult
@@ -75,6 +77,21 @@ def show_measurements(measurements: Sequence[Measurement], note: str = "") -> st
         note: A sentence below it, such as why there is no comparison.
     """
     text = table(MEASURED, map(measured_cells, measurements))
+    lines = [
+        (measurement.manifest.model.name, *line.cells, line.limit)
+        for measurement in measurements
+        if measurement.report is not None
+        for line in report_lines(measurement.report)
+    ]
+    if lines:
+        text += f"\n{table(('model', *COLUMNS, 'tolerance'), lines)}"
+    skipped = [
+        f"Not run: {measurement.manifest.model.name} at {level} ({reason})"
+        for measurement in measurements
+        if measurement.report is not None
+        for level, reason in measurement.report.skipped.items()
+    ]
+    text += "".join(f"\n{escape(line)}\n" for line in skipped)
     return f"{text}\n{escape(note)}\n" if note else text
 
 

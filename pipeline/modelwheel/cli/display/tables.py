@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from rich.table import Column, Table
 
+from ...accuracy import COLUMNS, notes_on
 from ...util.words import count
+from ...wheelfile.reports import report_lines
 from .console import ERR, OUT, plain, plain_lines
 from .markdown import MEASURED, failure_lines, measured_cells
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` need
     from ...index.plan import Plan
     from ...release.measure import Measurement
     from ...verify.selftest import Verified
-    from ...wheelfile.reports import Comparison, Report
+    from ...wheelfile.reports import Report
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
@@ -87,6 +89,8 @@ def print_verified(results: Sequence[Verified]) -> None:
     for result in results:
         if result.report is not None:
             against = "the full reference" if result.whole_reference else "the sample in the wheel"
+            if result.against is not None:
+                against = plain(result.against)
             OUT.print(f"{plain(result.wheel.name)} against {against}")
             _print_comparisons(result.report)
 
@@ -106,37 +110,16 @@ def print_audited(results: Sequence[Audited]) -> None:
 
 
 def _print_comparisons(report: Report) -> None:
-    """The worst error of every output at every level, over all numbers of rows."""
-    table = Table("output", "level", "rows", "max abs error", "max rel error", "tolerance", "")
-    worst: dict[tuple[str, str], list[Comparison]] = {}
-    for comparison in report.comparisons:
-        worst.setdefault((comparison.label, comparison.level), []).append(comparison)
-    for (output, level), comparisons in worst.items():
-        # Not the largest error: limits differ, because each grows with the largest output.
-        found = max(comparisons, key=lambda c: c.absolute - c.limit)
-        rows = _ranges(sorted({c.rows for c in comparisons}))
-        mark = "[green]ok[/]" if all(c.passed for c in comparisons) else "[red]exceeded[/]"
-        table.add_row(
-            plain(output),
-            level,
-            rows,
-            f"{max(c.absolute for c in comparisons):.2e}",
-            f"{max(c.relative for c in comparisons):.2e}",
-            f"{found.limit:.2e}",
-            mark,
-        )
+    """The largest errors of TensorFlow and of every level over all numbers of rows, and what was not run."""
+    table = Table(*COLUMNS, "tolerance", "")
+    marks = {None: "", True: "[green]ok[/]", False: "[red]exceeded[/]"}
+    for line in report_lines(report):
+        table.add_row(*map(plain, line.cells), line.limit, marks[line.passed])
     OUT.print(table)
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers as ranges: `1-5, 7, 15-17`."""
-    groups: list[list[int]] = []
-    for number in numbers:
-        if groups and number == groups[-1][-1] + 1:
-            groups[-1].append(number)
-        else:
-            groups.append([number])
-    return ", ".join(str(g[0]) if len(g) == 1 else f"{g[0]}-{g[-1]}" for g in groups)
+    for note in notes_on(report.truth):
+        OUT.print(plain(note))
+    for level, reason in report.skipped.items():
+        OUT.print(f"Not run: {plain(level)} ({plain(reason)})")
 
 
 def print_measurements(measurements: Sequence[Measurement]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from ...errors import UnsupportedModelError
 from ..effects import KEEP_STATE
 from ..jobs import ReferenceRequest
-from ..reference import STATEFUL_CALLS, Reference, case_of, input_key, state_key
+from ..reference import STATEFUL_CALLS, Reference, case_of, input_key, output_key, state_key
 from ..shapes import static_shapes
 from .drawn_inputs import described_inputs, draw_inputs
 from .formats.base import Arrays, LoadedModel, StatefulModel
@@ -65,8 +65,9 @@ def evaluate_calls(
         for number, call in enumerate(calls):
             rows = Rows(call, frozenset(batched)).take(slice(size))
             outputs = evaluate(rows.arrays)
-            arrays |= {f"out/{case_of(size, number)}/{name}": v for name, v in outputs.items()}
+            arrays |= {output_key(case_of(size, number), name): v for name, v in outputs.items()}
         arrays |= {state_key(variable.name, size): variable.read() for variable in state}
+    restore()
     summary = Reference(
         independent=False,
         reason=_REASON,

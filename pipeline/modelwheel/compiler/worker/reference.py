@@ -13,7 +13,7 @@ from ...errors import UnsupportedModelError
 from ..check import RANDOM_FIX
 from ..inspection import SignatureInfo
 from ..jobs import ReferenceJob, ReferenceRequest
-from ..reference import ARRAYS, SUMMARY, Reference, case_of, input_key
+from ..reference import ARRAYS, SUMMARY, Reference, case_of, input_key, output_key
 from ..renames import rename
 from ..shapes import batched_inputs, static_shapes
 from . import formats
@@ -24,6 +24,7 @@ from .formats.base import Arrays, LoadedModel
 from .lengths import Lengths, tested_lengths
 from .rows import Evaluate, Rows, check_rows, find_difference
 from .samples import read_samples, repeat_rows
+from .truth.find import find_truth
 
 
 def run(job: ReferenceJob) -> None:
@@ -37,10 +38,12 @@ def run(job: ReferenceJob) -> None:
         )
     else:
         arrays, summary = _evaluate_rows_or_once(job, loaded, batched)
-    storable: dict[str, Any] = {name: _storable(values) for name, values in arrays.items()}
+    exact, truth = find_truth(loaded, arrays, summary, request)
+    found = {**arrays, **exact}
+    storable: dict[str, Any] = {name: _storable(values) for name, values in found.items()}
     np.savez(job.out / ARRAYS, **storable)
-    summary = summary.model_copy(update={"evaluator": loaded.evaluator})
-    summary.save(job.out / SUMMARY)
+    update = {"evaluator": loaded.evaluator, "truth": truth}
+    summary.model_copy(update=update).save(job.out / SUMMARY)
 
 
 def _evaluate_rows_or_once(
@@ -56,7 +59,7 @@ def _evaluate_rows_or_once(
         shorter, summary = _evaluate_lengths(_evaluator(job, loaded), given, summary, request)
         arrays |= shorter
     for rows in summary.rows:
-        arrays |= {f"out/{case_of(rows)}/{name}": v for name, v in outputs[rows].items()}
+        arrays |= {output_key(case_of(rows), name): v for name, v in outputs[rows].items()}
     return arrays, summary
 
 
@@ -120,7 +123,7 @@ def _evaluate_lengths(
     extents = lengths.test(_first_rows(given, summary, sizes[-1]), request.lengths, sizes[-1])
     shorter = [n for n in tested_lengths(request.lengths) if n != request.lengths[-1]]
     arrays = {
-        f"out/{rows}x{n}/{name}": values
+        output_key(case_of(rows, length=n), name): values
         for n in shorter
         for rows in sizes
         for name, values in lengths.evaluate(_first_rows(given, summary, rows), n).items()

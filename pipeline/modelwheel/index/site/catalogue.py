@@ -8,10 +8,11 @@ from itertools import groupby
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+from ...accuracy import COLUMNS
 from ...assembly.manifest import Manifest
 from ...signature import Tensor
 from ...util.words import count, shape_text
-from ...wheelfile.reports import Comparison
+from ...wheelfile.reports import Comparison, report_lines
 from .install import install_texts
 from .rendering import render
 from .wheels import IndexedWheel, ModelWheel
@@ -89,6 +90,8 @@ def _card(
         "passed": _passed(wheels),
         "errors": _error_bars(comparisons),
         "compared": len(comparisons),
+        "columns": (*COLUMNS, "tolerance"),
+        "accuracy": _accuracy(wheels),
         "times": _time_bars(wheels),
         "links": [(name, web_address(url), url) for name, url in manifest.model.urls.items()],
         "source": [
@@ -175,6 +178,13 @@ def _error_bars(comparisons: Sequence[Comparison]) -> list[Bar]:
         Bar(key, _percent(_share(c)), f"{c.absolute:.2g} of {c.limit:.2g}")
         for key, c in worst.items()
     ]
+
+
+def _accuracy(wheels: Iterable[ModelWheel]) -> list[tuple[str, ...]]:
+    """The lines of all reports; those of TensorFlow are the same in each."""
+    reports = (wheel.report for wheel in wheels if wheel.report)
+    lines = [(*line.cells, line.limit) for report in reports for line in report_lines(report)]
+    return list(dict.fromkeys(lines))
 
 
 def _share(comparison: Comparison) -> float:

@@ -77,7 +77,10 @@ def _parser() -> argparse.ArgumentParser:
         "--level", choices=Model.levels, action="append", help="CPU level (default: all)"
     )
     selftest.add_argument(
-        "--reference", type=Path, help="outputs of TensorFlow (default: the sample in the package)"
+        "--reference",
+        type=Path,
+        help="outputs to compare with: an .npz file with arrays in/NAME and out/NAME (default: the "
+        "sample in the package)",
     )
     selftest.add_argument("--json", action="store_true", help="print JSON")
     return parser

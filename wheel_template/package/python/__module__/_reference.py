@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ._errors import widen
 from ._model import Model, TensorSpec
 
 Arrays = dict[str, NDArray[Any]]
@@ -32,12 +33,18 @@ class Expected(NamedTuple):
     values: NDArray[Any]
     largest: float
     """Largest absolute value of the whole output."""
+    exact: NDArray[Any] | None = None
+    """The values of the same model in float64, if they are known."""
+    tensorflow: float = 0.0
+    """TensorFlow's largest error against these, over the whole output."""
 
     def first(self, rows: int, total: int) -> Expected:
         """The part that belongs to the first `rows` of `total` rows."""
         shape = (self.shape[0] // total * rows, *self.shape[1:])
         known = int(np.searchsorted(self.positions, math.prod(shape)))
-        return Expected(shape, self.positions[:known], self.values[:known], self.largest)
+        exact = None if self.exact is None else self.exact[:known]
+        positions, values = self.positions[:known], self.values[:known]
+        return Expected(shape, positions, values, self.largest, exact, self.tensorflow)
 
 
 class Sample(NamedTuple):
@@ -70,7 +77,7 @@ class Sample(NamedTuple):
 
 
 class Tolerance(NamedTuple):
-    """Allowed difference of an output from TensorFlow's: `absolute + relative * largest value`."""
+    """Allowed error of an output: `absolute + relative * largest value`."""
 
     absolute: float
     relative: float
@@ -101,9 +108,12 @@ def load_samples(path: Path | None = None) -> list[Sample]:
 
     Args:
         path: An `.npz` file with whole inputs `in/NAME`, of which the first rows serve for fewer,
-            and outputs `out/CASE/NAME`, of a model with state inputs `in@CALL/NAME` and `state/ROWS/NAME`; by default the
-            sample in this package, which has inputs only if they are not random, and then perhaps fewer
-            rows.
+            and outputs `out/CASE/NAME`, of a model with state inputs `in@CALL/NAME` and `state/ROWS/NAME`; or one
+            evaluation by anybody, with arrays `in/NAME` and `out/NAME`; by default the sample in this package,
+            which has inputs only if they are not random, and then perhaps fewer rows.
+
+    Raises:
+        ValueError: An array of somebody's evaluation is missing or of another type.
     """
     verification = load_manifest()["verification"]
     recorded: list[int] = verification["rows"]
@@ -111,6 +121,8 @@ def load_samples(path: Path | None = None) -> list[Sample]:
     last = None if verification["calls"] is None else verification["calls"] - 1
     calls = [None] if last is None else range(last + 1)
     with np.load(path or _PACKAGE / "_reference.npz") as file:
+        if any(f"out/{spec.name}" in file for spec in Model.outputs):
+            return [_read_evaluation(file)]
         random = path is None and not any(name.startswith("in") for name in file)
         inputs = [
             make_inputs(recorded[-1], call or 0) if random else _read_inputs(file, call)
@@ -139,6 +151,42 @@ def load_samples(path: Path | None = None) -> list[Sample]:
             )  # a package may have the first calls only
             if _has_rows(given, rows)
         ]
+
+
+def _read_evaluation(file: Mapping[str, NDArray[Any]]) -> Sample:
+    """One evaluation by anybody: `in/NAME` and `out/NAME`."""
+    given = {spec.name: _read_given(file, f"in/{spec.name}", spec) for spec in Model.inputs}
+    counts = [len(given[s.name]) // s.leading_per_row for s in Model.inputs if s.leading_per_row]
+    rows = counts[0] if counts else 1
+    outputs = {}
+    for spec in Model.outputs:
+        values = _read_given(file, f"out/{spec.name}", spec)
+        finite = np.abs(values[np.isfinite(values)])
+        # Wider numbers are closer to the truth.
+        exact = widen(values).ravel()
+        values = values if _is_bfloat16(spec) else values.astype(spec.dtype)
+        outputs[spec.name] = Expected(
+            values.shape,
+            np.arange(values.size, dtype=np.int64),
+            values.ravel(),
+            float(finite.max(initial=0)),
+            exact,
+        )
+    inputs = {spec.name: _to_model(spec, given[spec.name]) for spec in Model.inputs}
+    return Sample(rows, inputs, outputs, None, 0 if Model.states else None)
+
+
+def _read_given(file: Mapping[str, NDArray[Any]], key: str, spec: TensorSpec) -> NDArray[Any]:
+    if key not in file:
+        raise ValueError(
+            f"the file has no array {key!r}; write it with numpy.savez(FILE, **arrays)"
+        )
+    values = file[key]
+    dtype = np.dtype(np.float32) if _is_bfloat16(spec) else spec.dtype
+    wider = key.startswith("out/") and values.dtype.kind == dtype.kind
+    if values.dtype != dtype and not (wider and values.dtype.itemsize > dtype.itemsize):
+        raise ValueError(f"array {key!r} has the type {values.dtype}, but the model's is {dtype}")
+    return values
 
 
 def _has_rows(inputs: Arrays, rows: int) -> bool:
@@ -236,12 +284,26 @@ def _read(file: Mapping[str, NDArray[Any]], key: str) -> Expected:
     if key in file:
         values = file[key]
         finite = np.abs(values[np.isfinite(values)])
+        shape, largest = values.shape, float(finite.max(initial=0))
         positions = np.arange(values.size, dtype=np.int64)
-        return Expected(values.shape, positions, values.ravel(), float(finite.max(initial=0)))
-    shape = tuple(int(extent) for extent in file[f"shape/{key}"])
-    values, size = file[f"sample/{key}"], math.prod(shape)
-    positions = np.arange(values.size, dtype=np.int64) * size // max(values.size, 1)
-    return Expected(shape, positions, values, float(file[f"largest/{key}"]))
+    else:
+        shape = tuple(int(extent) for extent in file[f"shape/{key}"])
+        values, largest = file[f"sample/{key}"], float(file[f"largest/{key}"])
+        positions = np.arange(values.size, dtype=np.int64) * math.prod(shape) // max(values.size, 1)
+    values, known = values.ravel(), Expected(shape, positions, values.ravel(), largest)
+    evaluation = key.removeprefix("out/")
+    if f"exact/{evaluation}" not in file:
+        return known
+    exact = widen(values) + widen(file[f"exact/{evaluation}"].ravel())
+    return known._replace(exact=exact, tensorflow=_tensorflow_errors()[evaluation])
+
+
+def _tensorflow_errors() -> dict[str, float]:
+    """TensorFlow's errors by evaluation and output."""
+    errors = load_manifest()["verification"]["truth"]["tensorflow"]
+    return {
+        f"{_case(e['rows'], e['length'], e['call'])}/{e['output']}": e["absolute"] for e in errors
+    }
 
 
 def _first(array: NDArray[Any], spec: TensorSpec, rows: int) -> NDArray[Any]:

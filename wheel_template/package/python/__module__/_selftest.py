@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._core import library
+from ._errors import Measured, measure, widen
 from ._model import Model, TensorSpec
 from ._reference import (
     Expected,
     Sample,
     Tolerance,
     from_model,
+    load_manifest,
     load_samples,
     load_state_tolerance,
     load_tolerances,
@@ -25,7 +27,8 @@ from ._reference import (
 
 
 class Comparison(NamedTuple):
-    """One output of one evaluation, or one variable after it, compared with TensorFlow's."""
+    """One output of one evaluation, or one variable after it, compared with the truth, or with TensorFlow's where
+    the truth is not known."""
 
     level: str
     rows: int
@@ -37,11 +40,14 @@ class Comparison(NamedTuple):
     """How many calls of a model with state came before."""
     output: str
     absolute: float
-    """Largest absolute difference."""
     relative: float
-    """The same relative to the largest absolute value of the output."""
+    ulp: float | None
+    changed: int | None
+    """See `Measured`; None if not all of the output is known."""
     limit: float
-    """Largest absolute difference allowed."""
+    """Largest absolute error allowed."""
+    exact: bool
+    """Whether the truth is known: the same model in float64."""
     state: bool = False
     """Whether `output` is a variable after the last call in a row."""
 
@@ -119,7 +125,9 @@ def _judge(
     expected: Expected,
     tolerance: Tolerance,
 ) -> Comparison:
-    difference = _largest_difference(from_model(spec, values), expected)
+    found = _measure(from_model(spec, values), expected)
+    factor = load_manifest()["verification"]["error_factor"]
+    allowed = tolerance.absolute + tolerance.relative * expected.largest
     return Comparison(
         level=model.level,
         rows=sample.rows,
@@ -127,26 +135,26 @@ def _judge(
         length=sample.length,
         call=sample.call,
         output=spec.name,
-        absolute=difference,
-        relative=difference / expected.largest if expected.largest else difference,
-        limit=tolerance.absolute + tolerance.relative * expected.largest,
+        **found._asdict(),
+        limit=max(allowed, factor * expected.tensorflow),
+        exact=expected.exact is not None,
     )
 
 
-def _largest_difference(actual: NDArray[Any], expected: Expected) -> float:
-    """Infinite if shapes or types differ, or if only one of two values is finite or NaN."""
+def _measure(actual: NDArray[Any], expected: Expected) -> Measured:
+    """Infinite if shapes or types differ."""
     if actual.shape != expected.shape or actual.dtype != expected.values.dtype:
-        return float("inf")
+        return Measured(float("inf"), float("inf"), None, None)
     ours, theirs = actual.ravel()[expected.positions], expected.values
-    wide = np.complex128 if theirs.dtype.kind == "c" else np.float64
-    with np.errstate(invalid="ignore"):
-        difference = np.abs(ours.astype(wide) - theirs.astype(wide))
-    same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
-    return _largest(np.where(same, 0.0, np.nan_to_num(difference, nan=np.inf)))
-
-
-def _largest(values: NDArray[Any]) -> float:
-    return float(values.max(initial=0))
+    truth = theirs if expected.exact is None else expected.exact
+    if expected.exact is not None and actual.dtype.kind in "biu":
+        # A value on a boundary: both decisions are right.
+        truth = np.where(ours == theirs, widen(theirs), truth)
+    if ours.size == actual.size:
+        ours, truth = ours.reshape(actual.shape), truth.reshape(actual.shape)
+    found = measure(ours, truth)
+    relative = found.absolute / expected.largest if expected.largest else found.absolute
+    return found._replace(relative=relative)
 
 
 def run(levels: Sequence[str] | None, reference: Path | None, as_json: bool) -> tuple[bool, str]:
@@ -156,11 +164,13 @@ def run(levels: Sequence[str] | None, reference: Path | None, as_json: bool) -> 
     if not as_json:
         return passed, "\n".join([*_table(comparisons, skipped), "passed" if passed else "FAILED"])
     rows = [{**comparison._asdict(), "passed": comparison.passed} for comparison in comparisons]
-    return passed, json.dumps({"passed": passed, "comparisons": rows, "skipped": skipped}, indent=1)
+    truth = load_manifest()["verification"]["truth"]
+    report = {"passed": passed, "comparisons": rows, "skipped": skipped, "truth": truth}
+    return passed, json.dumps(report, indent=1)
 
 
 def _table(comparisons: Sequence[Comparison], skipped: Mapping[str, str]) -> Iterator[str]:
-    head = ("level", "rows", "output", "max abs", "max rel", "allowed", "")
+    head = ("level", "rows", "output", "max abs", "max rel", "ulp", "changed", "allowed", "")
     lines = [head, *map(_cells, comparisons)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
@@ -170,7 +180,8 @@ def _table(comparisons: Sequence[Comparison], skipped: Mapping[str, str]) -> Ite
 
 
 def _cells(item: Comparison) -> tuple[str, ...]:
-    numbers = (f"{number:.2e}" for number in (item.absolute, item.relative, item.limit))
+    ulp = "" if item.ulp is None else f"{item.ulp:.3g}"
+    changed = "" if item.changed is None else str(item.changed)
     length = "" if item.length is None else f" x {item.length}"
     place = "state after call" if item.state else "call"
     call = "" if item.call is None else f" ({place} {item.call + 1})"
@@ -178,7 +189,11 @@ def _cells(item: Comparison) -> tuple[str, ...]:
         item.level,
         _shorten(item.rule) + length,
         item.output + call,
-        *numbers,
+        f"{item.absolute:.2e}",
+        f"{item.relative:.2e}",
+        ulp,
+        changed,
+        f"{item.limit:.2e}",
         "" if item.passed else "FAILED",
     )
 

@@ -1,0 +1,90 @@
+"""Evaluates a frozen graph as it is: in a session, call after call, or compiled by XLA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.eager import wrap_function
+
+from ..formats.base import Arrays
+from ..frozen import FrozenGraph
+from ..messages import first_line
+from .missing import NoTruthError
+
+
+def run_calls(graph_def: Any, frozen: FrozenGraph, calls: Iterable[Arrays]) -> list[Arrays]:
+    """The outputs of calls in a row, from the first state on.
+
+    Args:
+        graph_def: The frozen graph, perhaps with other types.
+        frozen: Says what its inputs, outputs and state are.
+        calls: Inputs, which are converted to the types of the graph.
+
+    Raises:
+        NoTruthError: TensorFlow has no kernels for these types.
+    """
+    try:
+        with (
+            tf.Graph().as_default() as graph,
+            tf.compat.v1.Session(graph=graph, config=_config()) as session,
+        ):
+            tf.import_graph_def(graph_def, name="")
+            feeds = {name: _tensor(graph, node) for name, node in frozen.feeds.items()}
+            fetches = {name: _tensor(graph, node) for name, node in frozen.fetches.items()}
+            for variable in frozen.state:
+                handle = _tensor(graph, variable.node)
+                dtype = tf.dtypes.as_dtype(handle.op.get_attr("dtype")).as_numpy_dtype
+                value = np.asarray(variable.value, dtype)
+                session.run(tf.raw_ops.AssignVariableOp(resource=handle, value=value))
+            return [
+                session.run(
+                    fetches,
+                    {t: np.asarray(call[n], t.dtype.as_numpy_dtype) for n, t in feeds.items()},
+                )
+                for call in calls
+            ]
+    except (tf.errors.OpError, ValueError, TypeError) as error:
+        raise NoTruthError(first_line(error)) from error
+
+
+def run_compiled(frozen: FrozenGraph, inputs: Arrays) -> Arrays:
+    """The outputs of the graph as XLA compiles it for this machine.
+
+    Raises:
+        NoTruthError: XLA refuses it.
+    """
+
+    def build() -> None:
+        tf.import_graph_def(frozen.graph_def, name="")
+
+    try:
+        wrapped = wrap_function.wrap_function(build, [])
+        feeds = [_tensor(wrapped.graph, node) for node in frozen.feeds.values()]
+        fetches = [_tensor(wrapped.graph, node) for node in frozen.fetches.values()]
+        specs = tuple(tf.TensorSpec(feed.shape, feed.dtype) for feed in feeds)
+        pruned = wrapped.prune(feeds, fetches, input_signature=(specs, {}))
+
+        def call(*tensors: Any) -> Any:
+            return pruned(*tensors)
+
+        function = tf.function(call, autograph=False, jit_compile=True)
+        values: Sequence[Any] = function(*(tf.constant(inputs[name]) for name in frozen.feeds))
+    except (tf.errors.OpError, ValueError, TypeError) as error:
+        raise NoTruthError(first_line(error)) from error
+    return {name: value.numpy() for name, value in zip(frozen.fetches, values, strict=True)}
+
+
+def _tensor(graph: tf.Graph, node: str) -> Any:
+    return graph.get_tensor_by_name(f"{node}:0")
+
+
+def _config() -> Any:
+    """Without the optimisations that would copy the weights."""
+    config = config_pb2.ConfigProto()
+    config.graph_options.optimizer_options.opt_level = config_pb2.OptimizerOptions.L0
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return config

@@ -1,0 +1,222 @@
+"""Finds the truth of a reference: the outputs in float64, and the errors of TensorFlow and XLA against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from ....accuracy import NOTABLE, Deviation, Truth
+from ....errors import UnsupportedModelError
+from ...jobs import ReferenceRequest
+from ...measuring import measure, widen
+from ...reference import Reference, case_of, exact_key, input_key, output_key
+from ..formats.base import Arrays, LoadedModel
+from ..frozen import FrozenGraph, freeze_graph
+from ..lengths import Lengths
+from .double import nudge, widen_graph
+from .evaluate import run_calls, run_compiled
+from .missing import NoTruthError
+
+_PLAUSIBLE = 0.05
+"""The largest error of TensorFlow, relative to the largest output, up to which float64 computes the same
+model, and not one that overflows elsewhere or takes other branches."""
+
+_MAX_WEIGHTS = 800 << 20
+"""Bytes of constants: in float64, a graph of more is larger than a message of protobuf may be."""
+
+
+_MODULES = frozenset({"onnx", "pytorch", "stablehlo"})
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One evaluation of the reference."""
+
+    rows: int
+    length: int | None = None
+    call: int | None = None
+
+    @property
+    def name(self) -> str:
+        return case_of(self.rows, self.call, self.length)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Evaluations of which one graph computes all."""
+
+    calls: tuple[Arrays, ...]
+    """Inputs of calls in a row; one without state."""
+    cases: tuple[tuple[_Case, ...], ...]
+    """For each call, the evaluations that its first rows are."""
+
+
+def find_truth(
+    loaded: LoadedModel, arrays: Arrays, summary: Reference, request: ReferenceRequest
+) -> tuple[Arrays, Truth]:
+    """What to add to the arrays of a reference, and what is known about errors."""
+    if request.reading.format in _MODULES:
+        return {}, Truth(missing="models of this format become StableHLO, which only XLA evaluates")
+    search = _Search(loaded, arrays, summary, request)
+    try:
+        return search.run()
+    except (NoTruthError, UnsupportedModelError) as error:
+        return {}, Truth(missing=str(error))
+
+
+class _Search:
+    def __init__(
+        self, loaded: LoadedModel, arrays: Arrays, summary: Reference, request: ReferenceRequest
+    ) -> None:
+        self._loaded, self._arrays = loaded, arrays
+        self._summary, self._request = summary, request
+        self._exact: dict[str, np.ndarray[Any, Any]] = {}
+        self._tensorflow: list[Deviation] = []
+
+    def run(self) -> tuple[Arrays, Truth]:
+        *_, last = groups = list(self._groups())
+        for group in groups:
+            frozen = self._freeze(group)
+            truths = run_calls(widen_graph(frozen.graph_def), frozen, group.calls)
+            for cases, outputs in zip(group.cases, truths, strict=True):
+                for case in cases:
+                    self._add(case, self._first_rows(outputs, case.rows))
+        xla: tuple[Deviation, ...] = ()
+        moved: tuple[Deviation, ...] = ()
+        xla_missing = None
+        # The last group has the largest shapes; a graph for each would be compiled again.
+        if any(error.ulp is not None and error.relative > NOTABLE for error in self._tensorflow):
+            xla, xla_missing = self._compile(frozen, last, truths[0])
+            moved = self._move(frozen, last, truths[0])
+        without = self._without()
+        exact = {k: v for k, v in self._exact.items() if k.split("/", 2)[2] not in without}
+        return exact, Truth(
+            without=without,
+            # An infinite one is among the reasons.
+            tensorflow=tuple(error for error in self._tensorflow if isfinite(error.absolute)),
+            xla=xla,
+            xla_missing=xla_missing,
+            moved=moved,
+        )
+
+    def _groups(self) -> Iterator[_Group]:
+        summary, names = self._summary, [tensor.name for tensor in self._loaded.info.inputs]
+        if summary.calls is not None:
+            numbers = range(summary.calls)
+            for rows in summary.rows:
+                calls = [
+                    {name: self._arrays[input_key(name, n)] for name in names} for n in numbers
+                ]
+                yield _Group(
+                    tuple(self._cut_rows(call, rows) for call in calls),
+                    tuple((_Case(rows, call=n),) for n in numbers),
+                )
+            return
+        given = {name: self._arrays[input_key(name)] for name in names}
+        cut = Lengths(self._loaded, self._request.padded, {}).cut
+        for length in (*summary.lengths, None):
+            inputs = given if length is None else cut(given, length)
+            numbers_of_rows = summary.rows if length is None else summary.length_rows
+            shared = [numbers_of_rows] if summary.independent else [(n,) for n in numbers_of_rows]
+            for several in shared:
+                cases = tuple(_Case(rows, length) for rows in several)
+                yield _Group((self._cut_rows(inputs, several[-1]),), (cases,))
+
+    def _cut_rows(self, inputs: Arrays, rows: int) -> Arrays:
+        batched = self._summary.batched_inputs
+        return {name: a[:rows] if name in batched else a for name, a in inputs.items()}
+
+    def _first_rows(self, outputs: Arrays, rows: int) -> Arrays:
+        leading = self._summary.leading_per_row
+        return {n: a[: rows * leading[n]] if leading[n] else a for n, a in outputs.items()}
+
+    def _freeze(self, group: _Group) -> FrozenGraph:
+        shapes = {name: array.shape for name, array in group.calls[0].items()}
+        frozen = freeze_graph(
+            self._loaded.graph(shapes), shapes, keep_state=self._request.keep_state
+        )
+        if frozen.graph_def.ByteSize() > _MAX_WEIGHTS:
+            raise NoTruthError("its weights are too large for a graph in float64")
+        return frozen
+
+    def _add(self, case: _Case, truths: Arrays) -> None:
+        for name, truth in truths.items():
+            ours = self._arrays[output_key(case.name, name)]
+            if ours.shape != truth.shape:
+                raise NoTruthError(f"output {name!r} has another shape in float64")
+            self._tensorflow.append(_error(name, case, ours, truth))
+            correction = _correction(ours, truth)
+            if correction is not None:
+                self._exact[exact_key(case.name, name)] = correction
+
+    def _without(self) -> dict[str, str]:
+        """The outputs whose truth is not one."""
+        return {
+            error.output: f"float32 and float64 differ by {error.relative:.2g} of the largest value"
+            for error in self._tensorflow
+            if error.ulp is not None and not error.relative <= _PLAUSIBLE
+        }
+
+    def _compile(
+        self, frozen: FrozenGraph, group: _Group, truth: Arrays
+    ) -> tuple[tuple[Deviation, ...], str | None]:
+        if frozen.state:
+            return (), "it keeps state"
+        try:
+            outputs = run_compiled(frozen, group.calls[0])
+        except NoTruthError as error:
+            return (), str(error)
+        errors = tuple(self._errors(group, outputs, truth))
+        if not all(isfinite(error.absolute) for error in errors):
+            return (), "its outputs are finite in other places than the truth"
+        return errors, None
+
+    def _move(self, frozen: FrozenGraph, group: _Group, truth: Arrays) -> tuple[Deviation, ...]:
+        floating = {
+            name for name, a in group.calls[0].items() if a.dtype in (np.float32, np.complex64)
+        }
+        moved = {
+            name: nudge(array, name) if name in floating else array
+            for name, array in group.calls[0].items()
+        }
+        graph = widen_graph(frozen.graph_def, nudged=True)
+        (outputs,) = run_calls(graph, frozen, [moved])
+        cases = group.cases[0][-1:]
+        errors = self._errors(_Group(group.calls, (cases,)), outputs, truth)
+        # Units in the last place would be those of float64.
+        return tuple(error.model_copy(update={"ulp": None}) for error in errors)
+
+    def _errors(self, group: _Group, outputs: Arrays, truth: Arrays) -> Iterator[Deviation]:
+        for case in group.cases[0]:
+            exact = self._first_rows(truth, case.rows)
+            for name, values in self._first_rows(outputs, case.rows).items():
+                yield _error(name, case, values, exact[name])
+
+
+def _error(
+    name: str, case: _Case, values: np.ndarray[Any, Any], truth: np.ndarray[Any, Any]
+) -> Deviation:
+    found = measure(values, truth)
+    return Deviation(
+        output=name, rows=case.rows, length=case.length, call=case.call, **found._asdict()
+    )
+
+
+def _correction(
+    ours: np.ndarray[Any, Any], truth: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any] | None:
+    """What to add to TensorFlow's output for the truth; None for integers that are the same.
+
+    As precise as a whole array in float64, since it is small, and half as large.
+    """
+    if ours.dtype.kind in "biu":
+        found = widen(truth) - widen(ours)
+        return found if found.any() else None
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = np.nan_to_num(widen(truth) - widen(ours), nan=0.0, posinf=0.0, neginf=0.0)
+    narrow: np.ndarray[Any, Any] = found.astype(ours.dtype)
+    return narrow

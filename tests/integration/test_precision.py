@@ -1,0 +1,137 @@
+"""Wheels against the same model in float64: whose error it is, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.commands import Modelwheel
+from tests.support.laboratory import run_script
+from tests.support.wheels import LOWEST
+
+pytestmark = pytest.mark.slow
+
+_SPEC = """\
+model: {{name: {name}, version: "1.0.0"}}
+source: {{directory: {name}}}
+targets: [{level}]
+compilation: {{batch_sizes: [2]}}
+verify: {verify}
+"""
+
+_VERIFY = {
+    # Nothing is allowed beyond TensorFlow's own rounding.
+    "precise": "{tolerance: {rtol: 1.0e-9}, outputs: {sensitive: {rtol: 1.0e-6}}, error_factor: 1.5}",
+    "chaotic": "{}",
+}
+
+
+WEIGHTS = np.random.default_rng(8).uniform(1.0, 2.0, 16).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory, modelwheel: Modelwheel) -> dict[str, Any]:
+    """What building both models says, by name."""
+    directory = tmp_path_factory.mktemp("precision")
+    np.save(directory / "weights.npy", WEIGHTS)
+    run_script("precision", directory)
+    for name, verify in _VERIFY.items():
+        text = _SPEC.format(name=name, level=LOWEST, verify=verify)
+        (directory / f"{name}.yaml").write_text(text, encoding="utf-8")
+    built = modelwheel.build(directory, "--out", directory / "dist", code=9)
+    return {result["model"].removesuffix("-1.0.0"): result for result in built}
+
+
+def test_errors_are_attributed(results: dict[str, Any]) -> None:
+    report = results["precise"]["report"]
+    truth = report["truth"]
+    assert (truth["missing"], truth["xla_missing"], truth["without"]) == (None, None, {})
+    for who in (truth["tensorflow"], truth["xla"], report["comparisons"]):
+        assert {error["output"] for error in who} == {"decided", "scaled", "sensitive"}
+    scaled = [e for e in truth["tensorflow"] if e["output"] == "scaled"]
+    # One multiplication: TensorFlow rounds once, by half a unit in the last place at most.
+    assert all(0 < error["ulp"] <= 0.5 and error["changed"] == 0 for error in scaled)
+
+
+def test_a_wheel_may_be_right_where_tensorflow_is_not(results: dict[str, Any]) -> None:
+    """TensorFlow misses the truth by more than the tolerance, so that nothing could be near both."""
+    report = results["precise"]["report"]
+    assert report["passed"]
+    sensitive = [c for c in report["comparisons"] if c["output"] == "sensitive"]
+    own = max(e["relative"] for e in report["truth"]["tensorflow"] if e["output"] == "sensitive")
+    assert own > 1e-6
+    assert max(c["relative"] for c in sensitive) > 1e-6
+    assert all(c["exact"] for c in sensitive)
+
+
+def test_a_weight_that_changes_in_its_eighth_digit(
+    results: dict[str, Any], modelwheel: Modelwheel, tmp_path: Path
+) -> None:
+    wheel = Path(results["precise"]["wheel"])
+    changed = tmp_path / wheel.name
+    largest = WEIGHTS.max()
+    above = np.nextafter(largest, np.float32(4))
+    assert 0 < above / np.float64(largest) - 1 < 1.3e-7
+    _replace(wheel, changed, largest.tobytes(), above.tobytes())
+    done = modelwheel("verify", changed, code=9)
+    assert "output 'scaled'" in done.err
+    assert "the wheel computes something else" in done.err
+
+
+def test_anybodys_numbers(results: dict[str, Any], modelwheel: Modelwheel, tmp_path: Path) -> None:
+    wheel = Path(results["precise"]["wheel"])
+    x = np.random.default_rng(5).uniform(-1, 1, (3, 16)).astype(np.float32)
+    scaled, sensitive = x * np.float64(WEIGHTS), np.abs(np.float64(x))
+    for _ in range(14):
+        sensitive = sensitive * np.exp(3 * (1 - sensitive))
+    given = {
+        "in/x": x,
+        "out/scaled": scaled.astype(np.float32),
+        # As exact as float64 is; the wheel's own errors are too large for its tolerance then.
+        "out/sensitive": sensitive,
+        "out/decided": scaled.argmax(-1),
+    }
+    theirs = tmp_path / "theirs.npz"
+    np.savez(theirs, **given)
+    done = modelwheel("verify", "--json", "--against", theirs, wheel, code=9)
+    comparisons = json.loads(done.out)[0]["report"]["comparisons"]
+    assert {c["output"] for c in comparisons if not c["passed"]} == {"sensitive"}
+    assert {2, 3} <= {c["rows"] for c in comparisons}
+    del given["out/scaled"]
+    np.savez(theirs, **given)
+    done = modelwheel("verify", "--against", theirs, wheel, code=9)
+    assert "the file has no array 'out/scaled'" in done.err
+
+
+def test_a_chaotic_model_is_called_that(results: dict[str, Any]) -> None:
+    assert results["chaotic"]["wheel"] is None
+    assert "the model is chaotic on these rows" in str(results["chaotic"]["errors"])
+
+
+def _replace(wheel: Path, changed: Path, old: bytes, new: bytes) -> None:
+    """Writes a wheel with other bytes in its library, and a RECORD that agrees."""
+    with zipfile.ZipFile(wheel) as archive, zipfile.ZipFile(changed, "w") as out:
+        (library,) = (name for name in archive.namelist() if "/lib/lib" in name)
+        content = archive.read(library)
+        assert content.count(old) == 1
+        content = content.replace(old, new)
+        for info in archive.infolist():
+            data = content if info.filename == library else archive.read(info)
+            if info.filename.endswith("/RECORD"):
+                data = _listed(data.decode(), library, content).encode()
+            out.writestr(info, data)
+
+
+def _listed(record: str, name: str, content: bytes) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
+    return "".join(
+        f"{name},sha256={digest},{len(content)}\n" if line.startswith(f"{name},") else f"{line}\n"
+        for line in record.splitlines()
+    )

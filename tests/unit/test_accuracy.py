@@ -1,0 +1,62 @@
+"""The record of errors, and its one form in tables."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from modelwheel.accuracy import COLUMNS, Deviation, Truth, lines_of, notes_on, truth_lines
+
+
+def deviate(
+    output: str = "y", rows: int = 4, absolute: float = 0.25, **changes: object
+) -> Deviation:
+    fields = {"output": output, "rows": rows, "absolute": absolute, "relative": absolute / 2}
+    return Deviation.model_validate({**fields, **changes})
+
+
+def test_a_line_holds_the_largest_of_all_evaluations() -> None:
+    found = [
+        deviate(rows=1, ulp=3.0, changed=2),
+        deviate(rows=2, absolute=0.5, ulp=1.5, changed=0),
+        deviate(rows=3, absolute=0.1),
+        deviate("z", rows=7),
+    ]
+    first, second = lines_of("TensorFlow", found)
+    assert first == ("y", "TensorFlow", "1-3", "5.00e-01", "2.50e-01", "3", "2")
+    assert second == ("z", "TensorFlow", "7", "2.50e-01", "1.25e-01", "", "")
+    assert len(first) == len(COLUMNS)
+
+
+def test_tensorflow_and_xla_have_lines() -> None:
+    truth = Truth(tensorflow=(deviate(),), xla=(deviate(), deviate("z")))
+    assert [line[:2] for line in truth_lines(truth)] == [
+        ("y", "TensorFlow"), ("y", "TensorFlow with XLA"), ("z", "TensorFlow with XLA"),
+    ]  # fmt: skip
+
+
+def test_what_could_not_be_measured_is_a_sentence() -> None:
+    truth = Truth(without={"z": "why not"}, xla_missing="it keeps state")
+    assert list(notes_on(truth)) == [
+        "Output 'z' is compared with float32: why not",
+        "Not measured with XLA: it keeps state",
+    ]
+    assert list(notes_on(Truth())) == []
+    assert "float64 truth: half" in next(notes_on(Truth(missing="half")))
+
+
+@pytest.mark.parametrize(("limit", "chaotic"), [(0.4, True), (0.5, False)])
+def test_a_model_is_chaotic_if_its_truth_moves_by_more_than_is_allowed(
+    limit: float, chaotic: bool
+) -> None:
+    truth = Truth(moved=(deviate(), deviate(absolute=0.5), deviate("z", absolute=9.0)))
+    assert (truth.chaotic("y", limit) is not None) is chaotic
+    assert truth.chaotic("unknown", limit) is None
+    rounding = Truth(moved=(deviate(absolute=1e-7),))
+    assert rounding.chaotic("y", 1e-8) is None
+
+
+def test_infinite_errors_are_read_again() -> None:
+    infinite = deviate(absolute=math.inf, ulp=math.inf)
+    assert Deviation.model_validate_json(infinite.to_json()) == infinite
