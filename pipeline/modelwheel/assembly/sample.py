@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..compiler.reference import exact_key, input_key, output_key, state_key
+from ..errors import UnsupportedModelError
+from ..signature import Tensor
 from .manifest import Manifest
 
 MAX_SAMPLES = 256
@@ -36,6 +38,9 @@ def write_sample(reference: Path, manifest: Manifest, path: Path) -> None:
     the values at `sample_indices`, `shape/out/CASE/NAME`, and `largest/out/CASE/NAME`, the largest absolute value; for
     outputs whose truth is known `exact/CASE/NAME`, what is to be added to the sample for it; with real data also the
     first rows of every input, or the inputs of the first calls.
+
+    Raises:
+        UnsupportedModelError: An output has another shape there than in the compiled code.
     """
     sample: dict[str, Any] = {}
     with np.load(reference) as arrays:
@@ -48,13 +53,27 @@ def write_sample(reference: Path, manifest: Manifest, path: Path) -> None:
             )
         for case in manifest.verification.cases:
             for output in manifest.signature.outputs:
-                sample |= _describe(arrays, output_key(case, output.name))
+                key = output_key(case, output.name)
+                _require_shape(output, case, arrays[key].shape)
+                sample |= _describe(arrays, key)
                 sample |= _exact(arrays, exact_key(case, output.name))
         for rows in manifest.verification.state_rows:
             for variable in manifest.signature.state:
                 sample |= _describe(arrays, state_key(variable.name, rows))
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(path, **sample)
+
+
+def _require_shape(output: Tensor, case: str, found: tuple[int, ...]) -> None:
+    """XLA compiles one shape, also where values decide it, as that of a list that grows in a loop."""
+    rows, _, length = case.partition("@")[0].partition("x")
+    compiled = output.shape_at(int(rows), int(length) if length else None)
+    if found != compiled:
+        raise UnsupportedModelError(
+            f"output {output.name!r} has the shape {list(found)} for the inputs of the comparison, but "
+            f"XLA compiles {list(compiled)}: its shape depends on values, and compiled shapes are fixed; "
+            "export a signature that ends before it, or keep the largest shape and a mask"
+        )
 
 
 def _describe(arrays: Mapping[str, Any], key: str) -> dict[str, Any]:

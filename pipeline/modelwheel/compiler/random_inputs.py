@@ -49,7 +49,8 @@ def random_input(
     low, high = bounds or (_FLOAT_BOUNDS if floating else _INTEGER_BOUNDS)
     if dtype.startswith("complex"):
         values = low + unit * (high - low)
-        return np.asarray(values[:count] + 1j * values[count:], dtype).reshape(shape)
+        # In turn: the first rows are the same, however many there are.
+        return np.asarray(values[::2] + 1j * values[1::2], dtype).reshape(shape)
     lows, highs = np.full(shape[-1:], low), np.full(shape[-1:], high)
     for first, end, *own in columns:
         lows[first:end], highs[first:end] = own

@@ -16,6 +16,7 @@ from modelwheel.assembly.assemble import Project, write_project_files
 from modelwheel.assembly.manifest import Manifest
 from modelwheel.compiler.freeze import GRAPH, SIGNATURE, FrozenSignature, FrozenTensor
 from modelwheel.compiler.reference import ARRAYS, SUMMARY, Reference
+from modelwheel.errors import UnsupportedModelError
 from modelwheel.request import Extent, make_request
 from modelwheel.spec import load_spec
 from modelwheel.store.keys import action_key
@@ -88,7 +89,7 @@ class Steps:
         }
         return self.publish(f"compile-{platform}-{level}-{size}", content)
 
-    def evaluate(self) -> Record:
+    def evaluate(self, columns: int = 3) -> Record:
         reference = Reference(
             independent=True,
             reason=None,
@@ -97,14 +98,14 @@ class Steps:
             rows=SIZES,
         )
         arrays: dict[str, Any] = {
-            f"out/{rows}/y": np.full((rows, 3), -rows, np.float32) for rows in SIZES
+            f"out/{rows}/y": np.full((rows, columns), -rows, np.float32) for rows in SIZES
         }
         np.savez(self.scratch / "arrays.npz", **arrays)
         content = {
             ARRAYS: (self.scratch / "arrays.npz").read_bytes(),
             SUMMARY: reference.to_json(),
         }
-        return self.publish("reference", content)
+        return self.publish(f"reference-{columns}", content)
 
 
 @pytest.fixture
@@ -200,6 +201,16 @@ def test_the_sample_has_the_values_of_the_reference(assembled: Path) -> None:
         assert sample["sample/out/4/y"].tolist() == [-4.0] * 12
         assert sample["shape/out/4/y"].tolist() == [4, 3]
         assert float(sample["largest/out/1/y"]) == 1.0
+
+
+def test_an_output_of_another_shape_than_the_compiled_one_is_refused(
+    project: Project, model: Path, steps: Steps, tmp_path: Path
+) -> None:
+    (tmp_path / "project").mkdir()
+    with pytest.raises(UnsupportedModelError, match=r"'y' has the shape \[1, 2\] .* \[1, 3\]"):
+        write_project_files(
+            replace(project, reference=steps.evaluate(columns=2)), model, tmp_path / "project"
+        )
 
 
 def test_generated_code_names_its_level_and_its_kernels(assembled: Path) -> None:

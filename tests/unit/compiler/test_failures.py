@@ -17,6 +17,13 @@ Detected at node model/words/embedding_lookup defined at (most recent call last)
 <stack traces unavailable>
 indices[0,3] = 17 is not in [0, 10)
 \t [[{{node model/words/embedding_lookup}}]] [Op:__inference_signature_wrapper_123]"""
+_TRACED = """in user code:
+
+    File "a.py", line 1, in f  *
+        1: 2
+
+    ValueError: No reshape in '{{node Reshape}} = Reshape[T=DT_FLOAT](x)' with [2,4].
+"""
 _VALUES = {"tokens": np.array([[1, 2, 3, 17]], np.int32)}
 
 
@@ -57,6 +64,7 @@ def test_any_other_failure_names_what_was_given() -> None:
     ("text", "cause", "node"),
     [
         (_TEXT, "indices[0,3] = 17 is not in [0, 10)", "model/words/embedding_lookup"),
+        (_TRACED, "No reshape in 'Reshape = Reshape[T=DT_FLOAT](x)' with [2,4].", "Reshape"),
         ("Graph execution error:", "Graph execution error:", ""),
         ("2 root error(s) found.\n  (0) INVALID_ARGUMENT: \nbad {{node x}}", "bad x", "x"),
         ("", "", ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from modelwheel.compiler.input_values import usable_columns, usable_masks, usable_ranges
 from modelwheel.compiler.inspection import (
@@ -82,6 +83,15 @@ def test_masks_keep_other_values_and_the_first_rows() -> None:
     assert np.array_equal(plain[masked != 3], masked[masked != 3])
     fewer = random_input(5, "a", (4, 6), "int32", (10, 40), [(3, 0)])
     assert np.array_equal(fewer, masked[:4])
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "float16", "bfloat16", "complex64", "complex128"]
+)
+def test_the_first_rows_are_the_same_however_many_there_are(dtype: str) -> None:
+    """A wheel's self-test draws fewer rows than the build, if rows depend on each other."""
+    fewer, more = (random_input(5, "a", (rows, 3), dtype, None) for rows in (2, 7))
+    assert np.array_equal(fewer, more[:2])
 
 
 def test_a_mask_of_a_scalar_or_of_all_axes() -> None:

@@ -35,6 +35,8 @@ _PREAMBLE = re.compile(
     r"Graph execution error:|Detected at node .* defined at|Detected at node|<stack traces unavailable>"
     r'|  File "|    |Traceback|\d+ root error|\s*\(\d+\) \w+:\s*$|defined at'
 )
+# While a function is traced, TensorFlow puts the lines of Python that made it before the cause.
+_USER_CODE = re.compile(r"\Ain user code:$.*?^    \w+: (.+)$", re.MULTILINE | re.DOTALL)
 _DETECTED = re.compile(r"Detected at node '?([^\s']+)'? defined at")
 _FAILING_NODE = re.compile(r"\{\{node ([^{}]*)\}\}")
 
@@ -45,6 +47,9 @@ def cause_of(text: str) -> str:
     >>> cause_of("Graph execution error:\\n\\nindices[0] = 9 is not in [0, 4)\\n\\t [[{{node a}}]] [Op:f]")
     'indices[0] = 9 is not in [0, 4)'
     """
+    of_python = _USER_CODE.search(text)
+    if of_python:
+        text = of_python[1]
     lines = [line.split("[[{{node")[0].split(" [Op:")[0] for line in text.splitlines()]
     for line in lines:
         if line.strip() and not _PREAMBLE.match(line):

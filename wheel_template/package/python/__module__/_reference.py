@@ -236,7 +236,8 @@ def _random(
     low, high = bounds or ((-math.sqrt(3.0), math.sqrt(3.0)) if floating else (0.0, 2.0))
     if spec.dtype.kind == "c":
         values = low + unit * (high - low)
-        return np.asarray(values[:count] + 1j * values[count:], spec.dtype).reshape(shape)
+        # In turn: the first rows are the same, however many there are.
+        return np.asarray(values[::2] + 1j * values[1::2], spec.dtype).reshape(shape)
     lows, highs = np.full(shape[-1:], low), np.full(shape[-1:], high)
     for column in columns:
         lows[column["first"] : column["end"]] = column["low"]
