@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo demo-formats release-demo hostile-demo bench-fusions bare-machine test lint unit integration exhaustive fuzz lock
+.PHONY: demo demo-formats release-demo hostile-demo bench-fusions bare-machine test lint unit integration exhaustive zoo fuzz lock
 
 # Trains a digit classifier, builds its wheel, installs that into an empty environment and compares with TensorFlow.
 demo: $(VENV)/complete
@@ -57,6 +57,10 @@ integration: $(VENV)/complete
 # What `make integration` leaves out, because it takes longer than a pull request should wait.
 exhaustive: $(VENV)/complete
 	$(BIN)/python -m pytest tests/integration -m exhaustive --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+# Compiles the models of tests/models/zoo and writes what became of them into docs/zoo.md.
+zoo: $(VENV)/complete
+	$(BIN)/python -m tests.models.zoo
 
 # The versions and hashes that the workflows of releases install, for every system, in .github/locks/.
 lock: $(VENV)/complete

@@ -6,23 +6,23 @@ One program uses all generated classes.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from modelwheel.engine.build import BuildOptions, BuildResult, build
-from modelwheel.packaging.project import render_project
 from modelwheel.request import make_request
-from modelwheel.sandbox.choose import choose_sandbox
-from modelwheel.sandbox.policy import Policy
 from modelwheel.spec import load_spec
-from modelwheel.store.store import Store
 from tests.support.commands import run
-from tests.support.toys import Recorder
-from tests.support.wheels import HOST, LOWEST
+from tests.support.projects_of_models import (
+    Linker,
+    Projects,
+    compile_projects,
+    host_toolchain,
+    module_of,
+)
+from tests.support.wheels import LOWEST
 
 pytestmark = pytest.mark.slow
 
@@ -53,27 +53,6 @@ CMS = {
     "constants: {keras_learning_phase: false}",
     "sequence": "feeds: {features: features}, fetches: {state: state}",
 }
-
-
-class _Reporter(Recorder):
-    """Remembers nothing else."""
-
-    def findings(self, name: str, findings: object) -> None:
-        self.events.append(("findings", f"{name}: {findings}"))
-
-
-@dataclass(frozen=True)
-class Projects:
-    """What became of every graph."""
-
-    results: dict[str, BuildResult]
-    """By the name of the graph."""
-    directory: Path
-    """Holds the rendered project of each."""
-
-    def errors(self, graph: str) -> str:
-        """Why a graph was refused."""
-        return " ".join(str(error) for _, error in self.results[graph].errors)
 
 
 def _cms_specs(graphs: Path, work: Path) -> list[Path]:
@@ -110,53 +89,17 @@ def projects(graphs: Path, tmp_path_factory: pytest.TempPathFactory) -> Projects
         state = "keep_state: true" if stem in STATEFUL else ""
         spec.write_text(_SPEC.format(**fields, state=state), encoding="utf-8")
         requests.append(make_request(load_spec(spec)))
-    store = Store(work / "store")
-    try:
-        sandbox = choose_sandbox(Policy.PREFERRED)
-        options = BuildOptions(work / "dist", sandbox, "project", work / "steps", 1)
-        results = dict(
-            zip([*CMS, *stems], build(requests, store, options, _Reporter()), strict=True)
-        )
-    finally:
-        store.close()
-    for stem, result in results.items():
-        if not result.errors:
-            project = work / "projects" / stem
-            shutil.copytree(work / "steps" / result.request.name / "project" / "out", project)
-            render_project(project)
-    return Projects(results, work / "projects")
-
-
-def _library(project: Path, module: str, runtime: list[Path], directory: Path) -> Path:
-    """The shared library of a model, as its CMake project builds it, but quickly."""
-    platform, library = project / "platforms" / HOST, directory / f"lib{module}.so"
-    (weights,) = (project / "weights").iterdir()
-    names = (f"-DMODELWHEEL_PREFIX={module}", f'-DMODELWHEEL_HEADER="{module}.h"')
-    level = LOWEST.replace("-", "_")
-    where = [f"-I{project / name}" for name in ("src", "include", ".")]
-    command: list[str | Path] = ["c++", "-shared", "-fPIC", "-fvisibility=hidden"]
-    command += [*names, *where, "-DMODELWHEEL_BUILDING", f"-DMODELWHEEL_LEVEL={level}"]
-    command += [f'-DMODELWHEEL_WEIGHTS_FILE="weights/{weights.name}"']
-    command += [project / "src" / "c_api.cpp", *platform.glob("generated/*.cpp")]
-    command += ["-x", "c", project / "src" / "weights.c", "-x", "none"]
-    run(*command, *runtime, *platform.glob("objects/*.o"), "-o", library)
-    return library
+    return compile_projects(requests, work / "store", work)
 
 
 def test_a_program_uses_all_classes(projects: Projects, tmp_path: Path) -> None:
-    built = {stem: result for stem, result in projects.results.items() if not result.errors}
-    first = projects.directory / next(iter(built))
-    runtime = []
-    # The same in all models: only what has their names is compiled for each.
-    for source in sorted((first / "src").glob("*.cpp")):
-        if source.name not in ("c_api.cpp", "bindings.cpp"):
-            runtime.append(tmp_path / f"{source.stem}.o")
-            flags = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-I", first / "include")
-            run("c++", *flags, "-c", source, "-o", runtime[-1])
+    linker = Linker(host_toolchain(), tmp_path / "runtime")
     program: list[str | Path] = ["c++", *STRICT, "-I", PROGRAM.parent, PROGRAM]
-    for stem, result in built.items():
-        project, module = projects.directory / stem, result.request.spec.module
-        program += ["-I", project / "include", _library(project, module, runtime, tmp_path)]
+    for name in projects.compiled:
+        project = projects.project(name)
+        library = tmp_path / f"lib{module_of(project)}.so"
+        linker.link(project, library)
+        program += ["-I", project / "include", library]
     run(*program, f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "program")
     printed = run(tmp_path / "program").out.splitlines()
     for name, expected in {"tagger": _tagger(), "sequence": _sequence()}.items():
@@ -187,4 +130,4 @@ def _sequence() -> Any:
 
 
 def test_random_numbers_are_refused(projects: Projects) -> None:
-    assert "random numbers" in projects.errors("random_uniform")
+    assert "random numbers" in " ".join(projects.errors("tf-random-uniform"))

@@ -1,0 +1,77 @@
+"""The zoo: models of every kind, compiled and compared with TensorFlow, or refused in one sentence."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from modelwheel.levels import host_levels
+from tests.models.zoo.cases import CASES, SUBSET
+from tests.models.zoo.page import PAGE, write_page
+from tests.models.zoo.visit import Visit, visit
+from tests.support.commands import Modelwheel
+
+# Not imported: two copies of LLVM in one process stop it.
+_MISSING = [name for name in ("jax", "onnx", "torch_mlir", "tf_keras") if find_spec(name) is None]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(_MISSING), reason=f"{' and '.join(_MISSING)} is not installed"),
+]
+
+STEPS = {
+    "kernel", "dot", "convolution", "sort", "fft", "while", "conditional", "top_k",
+}  # fmt: skip
+"""What the models contain between them; copies and random states are tested in C++ alone."""
+
+EXTREMES = tuple(dict.fromkeys(host_levels()[place].name for place in (0, -1)))
+"""The levels of the quick test; `make exhaustive` has all."""
+
+
+@pytest.fixture(scope="module")
+def quick(modelwheel: Modelwheel, tmp_path_factory: pytest.TempPathFactory) -> Visit:
+    """What becomes of the subset at the lowest and the highest level."""
+    return visit(SUBSET, tmp_path_factory.mktemp("subset"), modelwheel, EXTREMES)
+
+
+def test_models_of_every_format_agree_with_tensorflow(quick: Visit) -> None:
+    assert [result for result in quick.results if not result.as_expected] == []
+    assert {result.levels for result in quick.results} == {EXTREMES}
+    outputs = {result.case.name: len(result.outputs) for result in quick.results}
+    assert (outputs["operations"], outputs["control_flow"], outputs["element_types"]) == (41, 6, 28)
+
+
+def test_the_models_contain_every_kind_of_step(quick: Visit) -> None:
+    assert quick.projects.kinds >= STEPS
+
+
+def test_every_operation_agrees_in_an_installed_wheel(
+    quick: Visit, modelwheel: Modelwheel, tmp_path: Path
+) -> None:
+    """The libraries above are linked without CMake: here is the whole way, with what is compiled already."""
+    spec = quick.projects.results["operations"].request.spec.path
+    (built,) = modelwheel.build(spec, "--out", tmp_path)
+    assert built["report"]["passed"]
+    assert not [step for step in built["run"] if "linux" in step]
+
+
+@pytest.fixture(scope="module")
+def whole(modelwheel: Modelwheel, tmp_path_factory: pytest.TempPathFactory) -> Visit:
+    """What becomes of every case at every level."""
+    return visit(CASES, tmp_path_factory.mktemp("zoo"), modelwheel)
+
+
+@pytest.mark.exhaustive
+def test_every_case_is_compared_or_refused_as_it_must_be(whole: Visit) -> None:
+    assert [result for result in whole.results if not result.as_expected] == []
+    for result in whole.results:
+        assert "internal error" not in result.refusal, result
+        assert "Traceback" not in result.refusal, result
+
+
+@pytest.mark.exhaustive
+def test_the_page_is_what_became_of_them(whole: Visit) -> None:
+    assert sum(max(1, len(result.outputs)) for result in whole.results) >= 120
+    assert write_page(whole.results) == PAGE.read_text(encoding="utf-8")
