@@ -1,4 +1,4 @@
-"""ONNX files: each operation, and two published models as wheels, against ONNX Runtime."""
+"""ONNX files: each operation, two published models and a long loop as wheels, against ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -43,7 +43,32 @@ inputs: {{input: {{shape: [1, 576]}}, state: {{shape: [2, 1, 128]}}}}
 targets: [{LOWEST}]
 package: {{bindings: shared}}
 """,
+    "long_lstm": f"""\
+model: {{name: long_lstm, version: "1.0.0"}}
+source: {{directory: ., path: long_lstm.onnx}}
+targets: [{LOWEST}]
+package: {{bindings: shared}}
+""",
 }
+
+
+def write_lstm(path: Path) -> None:
+    """A layer of two directions and 500 steps, which is compiled as two loops."""
+    import onnx
+    from onnx import helper
+
+    from tests.support.onnx_models import model_of, random
+
+    size, steps = 16, 500
+    constants = {
+        "w": random(2, 4 * size, 8, seed=2) / 4,
+        "r": random(2, 4 * size, size, seed=3) / 4,
+        "b": random(2, 8 * size, seed=4),
+    }
+    layer = helper.make_node(
+        "LSTM", ["x", "w", "r", "b"], ["y"], hidden_size=size, direction="bidirectional"
+    )
+    onnx.save(model_of([layer], {"x": random(steps, 1, 8)}, ["y"], constants), path)
 
 
 def test_every_operation_agrees_with_onnx_runtime(tmp_path: Path) -> None:
@@ -64,6 +89,7 @@ def packages(
     work = tmp_path_factory.mktemp("onnx")
     for name, text in _SPECS.items():
         (work / f"{name}.yaml").write_text(text, encoding="utf-8")
+    write_lstm(work / "long_lstm.onnx")
     specs = [work / f"{name}.yaml" for name in _SPECS]
     modelwheel.build(*specs, "--out", work / "dist")
     for wheel in (work / "dist").glob("*.whl"):
@@ -95,6 +121,21 @@ def test_a_classifier(packages: dict[str, Any], rows: int) -> None:
     values = recorded("ppocr_cls")
     result = packages["ppocr_cls"].Model().predict({"x": values[f"b{rows}/in/x"]})
     compare(result, values[f"b{rows}/out/{output.name}"])
+
+
+def test_a_long_recurrent_layer(packages: dict[str, Any], tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    from tests.support.onnx_models import random
+
+    write_lstm(tmp_path / "m.onnx")
+    values = random(500, 1, 8, seed=9)
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    (expected,) = session.run(None, {"x": values})
+    model = packages["long_lstm"].Model()
+    compare(model(values), expected)
+    directory = Path(packages["long_lstm"].__file__).parent
+    about = json.loads((directory / "_manifest.json").read_text(encoding="utf-8"))
+    assert about["sizes"]["machine_code"] < 200_000  # 500 steps one by one: more than 2,000,000
 
 
 def test_a_detector_with_its_state_as_input_and_output(packages: dict[str, Any]) -> None:

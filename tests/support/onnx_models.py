@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from modelwheel.compiler.worker.formats.onnx_rewrites.graphs import subgraphs
 from modelwheel.compiler.worker.formats.onnx_rewrites.specialize import Specialized, specialize
 
 Array = np.ndarray[Any, Any]
@@ -52,10 +53,20 @@ def rewrite(model: Any, inputs: Mapping[str, Array], **constants: Any) -> Specia
     return specialize(model, {name: values.shape for name, values in inputs.items()}, given)
 
 
-def evaluate(rewritten: Specialized, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs of a rewritten model."""
+def nested(nodes: Iterable[Any]) -> Iterator[Any]:
+    """Nodes, and those in their bodies."""
+    for node in nodes:
+        yield node
+        for body in subgraphs(node):
+            yield from nested(body.node)
+
+
+def as_model(rewritten: Specialized) -> tuple[dict[str, str], Any]:
+    """A rewritten model as one of ONNX, with the names of its outputs by those of the original."""
     straight = rewritten.straight
     results = {name: straight.add_result(value) for name, value in rewritten.outputs.items()}
+    for node in nested(straight.nodes):
+        node.name = ""  # of the node that it comes from; ONNX Runtime wants each once
     graph = helper.make_graph(
         straight.nodes,
         "straight",
@@ -64,7 +75,12 @@ def evaluate(rewritten: Specialized, inputs: Mapping[str, Array]) -> dict[str, A
         [numpy_helper.from_array(value, name) for name, value in straight.constants.items()],
     )
     opsets = [helper.make_opsetid("", straight.opset)]
-    written = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    return results, helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def evaluate(rewritten: Specialized, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The outputs of a rewritten model."""
+    results, written = as_model(rewritten)
     given = {value: inputs[name] for name, value in rewritten.inputs.items()}
     values = ReferenceEvaluator(written).run(list(results.values()), given)
     return dict(zip(results, map(np.asarray, values), strict=True))

@@ -66,7 +66,7 @@ class OnnxReading(JsonRecord):
     """The name of the model's file in its directory."""
     constants: Mapping[str, Any] = {}
     """Values of inputs that become constants."""
-    converter: str = f"torch-mlir {TORCH_MLIR_VERSION}, rewrites 1"
+    converter: str = f"torch-mlir {TORCH_MLIR_VERSION}, rewrites 2"
     """What makes modules of it; the number is raised when the rewrites write other ones."""
 
 

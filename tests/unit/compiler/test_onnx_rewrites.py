@@ -159,16 +159,6 @@ def test_a_loop_that_may_stop_early_keeps_its_state(start: float) -> None:
     assert "Where" in made
 
 
-def test_a_loop_whose_turns_are_an_input_is_refused() -> None:
-    model = _loop()
-    del model.graph.initializer[0]
-    model.graph.input.append(info("n", [], np.int64))
-    with pytest.raises(
-        UnsupportedModelError, match=r"^Loop 'y' loops as often as the inputs decide"
-    ):
-        rewrite(model, {"x": random(2), "n": np.array(3)})
-
-
 def test_scan_is_unrolled() -> None:
     body = helper.make_graph(
         [node("Add", ["s", "e"], ["t"]), node("Mul", ["t", "e"], ["o"])],

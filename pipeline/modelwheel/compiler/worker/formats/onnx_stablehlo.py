@@ -7,7 +7,7 @@ between batch sizes as it does all constants.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,9 @@ from onnx import helper, numpy_helper
 
 from ....errors import UnsupportedModelError
 from ....util.text import one_line
+from .onnx_loops import Function, LoopWriter, is_loop, needed_nodes, read_by
 from .onnx_rewrites.specialize import Specialized
+from .onnx_rewrites.straight import Straight
 from .torch_mlir_library import load_torch_mlir
 
 Array = np.ndarray[Any, Any]
@@ -27,6 +29,12 @@ _WEIGHT = 1024
 _ERROR = re.compile(
     r"error: (?:\"(?P<place>[^\"]*)\"|unknown)[^:]*: (?P<reason>.*?)(?:: %|: \"|$)", re.MULTILINE
 )
+
+
+_FUNCTION = re.compile(
+    r"module \{\n  func\.func @main\((?P<arguments>.*?)\) -> (?P<body>.*)\}\n\}?\s*", re.DOTALL
+)
+_TYPE = re.compile(r"tensor<[^>]*>")
 
 
 @dataclass(frozen=True)
@@ -51,48 +59,65 @@ def convert(specialized: Specialized) -> Module:
     straight = specialized.straight
     outputs = list(specialized.outputs.items())
     results = [straight.add_result(value) for _, value in outputs]
-    nodes = _needed_nodes(straight.nodes, results)
-    read = {name for node in nodes for name in node.input if name}
+    nodes = needed_nodes(straight.nodes, results)
+    read = {name for node in nodes for name in read_by(node)}
     inputs = [(name, value) for name, value in specialized.inputs.items() if value in read]
     weights = [n for n, v in straight.constants.items() if n in read and v.size > _WEIGHT]
-    small = [n for n, v in straight.constants.items() if n in read and v.size <= _WEIGHT]
-    graph = helper.make_graph(
-        nodes,
-        "main",
-        [_info(straight, name) for name in (*(value for _, value in inputs), *weights)],
-        [_info(straight, name) for name in results],
-        [numpy_helper.from_array(straight.constants[name], name) for name in small],
-        value_info=[_info(straight, name) for node in nodes for name in node.output if name],
-    )
-    opsets = [helper.make_opsetid("", straight.opset)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    arguments = [*(value for _, value in inputs), *weights]
+    if any(is_loop(node) for node in nodes):
+        text = LoopWriter(straight, _to_function).module(nodes, arguments, results)
+    else:
+        text = _to_stablehlo(_model(straight, nodes, arguments, results))
     return Module(
-        _to_stablehlo(model),
+        text,
         (*(name for name, _ in inputs), *(straight.constants[name] for name in weights)),
         tuple(name for name, _ in outputs),
         tuple((straight.dtype(name).name, straight.shape(name)) for name in results),
     )
 
 
-def _info(straight: Any, name: str) -> onnx.ValueInfoProto:
+def _model(
+    straight: Straight,
+    nodes: Sequence[onnx.NodeProto],
+    arguments: Sequence[str],
+    results: Sequence[str],
+) -> onnx.ModelProto:
+    """Nodes without loops as a model; what they read of other constants is part of it."""
+    read = {name for node in nodes for name in node.input if name}
+    small = [n for n in straight.constants if n in read and n not in set(arguments)]
+    graph = helper.make_graph(
+        nodes,
+        "main",
+        [_info(straight, name) for name in arguments],
+        [_info(straight, name) for name in results],
+        [numpy_helper.from_array(straight.constants[name], name) for name in small],
+        value_info=[_info(straight, name) for node in nodes for name in node.output if name],
+    )
+    opsets = [helper.make_opsetid("", straight.opset)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def _info(straight: Straight, name: str) -> onnx.ValueInfoProto:
     return onnx.ValueInfoProto(name=name, type=straight.types[name])
 
 
-def _needed_nodes(nodes: Sequence[onnx.NodeProto], results: Iterable[str]) -> list[onnx.NodeProto]:
-    """The nodes that the results depend on, without names for outputs that nothing reads."""
-    needed, kept = set(results), []
-    for node in reversed(nodes):
-        used = [name if name in needed else "" for name in node.output]
-        if not any(used):
-            continue
-        while not used[-1]:
-            used.pop()
-        copy = onnx.NodeProto()
-        copy.CopyFrom(node)
-        copy.output[:] = used
-        kept.append(copy)
-        needed.update(node.input)
-    return kept[::-1]
+def _to_function(
+    straight: Straight,
+    nodes: Sequence[onnx.NodeProto],
+    arguments: Sequence[str],
+    results: Sequence[str],
+    name: str,
+) -> Function:
+    """Nodes without loops as a function of StableHLO."""
+    text = _to_stablehlo(_model(straight, nodes, arguments, results))
+    found = _FUNCTION.fullmatch(text)
+    assert found is not None, "torch-mlir makes one function"
+    return Function(
+        name,
+        f"  func.func private @{name}({found['arguments']}) -> {found['body']}",
+        tuple(_TYPE.findall(found["arguments"])),
+        tuple(_TYPE.findall(found["body"].partition(" {")[0])),
+    )
 
 
 def _to_stablehlo(model: onnx.ModelProto) -> str:

@@ -1,16 +1,20 @@
-"""`If`, `Loop` and `Scan`: branches that are decided beforehand, turns written one after another.
+"""`If`, `Loop` and `Scan`: branches that are decided beforehand, few turns written one after another.
 
 A branch that depends on inputs is computed along with the other one and selected: ONNX operations have
-no effect beside their results. A loop whose number of turns depends on inputs is refused.
+no effect beside their results. Many turns, and those whose number depends on inputs, stay a loop, unless its
+body needs shapes that the number of the turn decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
+from .....errors import UnsupportedModelError
+from .repeat import FEW_TURNS, UnfitBodyError, repeat, repeat_until
 from .straight import Call, Straight
 
 MAX_TURNS = 4096
@@ -35,7 +39,36 @@ def if_(straight: Straight, call: Call) -> Sequence[str]:
 
 
 def loop(straight: Straight, call: Call) -> Sequence[str]:
-    """The turns of a loop, one after another."""
+    """A loop, or its turns one after another."""
+    turns = straight.value(call.input(0)) if call.input(0) else None
+    if not call.input(0):
+        with suppress(UnsupportedModelError):  # a condition that the inputs decide
+            return _loop_turns(straight, call)
+    if turns is None or int(turns.reshape(())) > FEW_TURNS:
+        with suppress(UnfitBodyError, UnsupportedModelError):
+            return _loop_once(straight, call)
+    return _loop_turns(straight, call)
+
+
+def _loop_once(straight: Straight, call: Call) -> Sequence[str]:
+    """The loop with its body written once."""
+    condition = call.input(1) or straight.constant(np.True_)
+    always: list[bool] = []
+
+    def write(inputs: list[str]) -> Sequence[str]:
+        written: list[str] = call.attributes["body"].write(straight, inputs)
+        going = straight.value(written[0])
+        always.append(going is not None and bool(going.all()))
+        return written
+
+    state, results = repeat_until(straight, call.input(0), condition, call.inputs[2:], write)
+    if not call.input(0) and any(always):
+        raise _endless(call)
+    return [*state, *results]
+
+
+def _loop_turns(straight: Straight, call: Call) -> Sequence[str]:
+    """The turns one after another."""
     body = call.attributes["body"]
     state = list(call.inputs[2:])
     scans: list[list[str]] = [[] for _ in range(len(body.graph.output) - 1 - len(state))]
@@ -115,6 +148,10 @@ def scan(straight: Straight, call: Call) -> Sequence[str]:
     axes = _axes(straight, sources, call.get("scan_input_axes", [0] * given))
     outer = call.get("scan_output_axes", [0] * results)
     length = straight.shape(sources[0])[axes[0]]
+    # All sources are cut at once, so that they must agree on the direction.
+    if length > FEW_TURNS and len({*backwards, *reversed_}) == 1:
+        with suppress(UnfitBodyError, UnsupportedModelError):
+            return _scan_once(straight, call, state, sources, axes, backwards[0])
     if length > MAX_TURNS:
         raise call.refuse(f"makes {length} turns, above {MAX_TURNS}", "use shorter sequences")
     scans: list[list[str]] = [[] for _ in range(results)]
@@ -139,6 +176,40 @@ def scan(straight: Straight, call: Call) -> Sequence[str]:
             for values, back, axis in zip(scans, reversed_, outer, strict=True)
         ),
     ]
+
+
+def _scan_once(
+    straight: Straight,
+    call: Call,
+    state: Sequence[str],
+    sources: Sequence[str],
+    axes: Sequence[int],
+    backwards: bool,
+) -> Sequence[str]:
+    """The loop with its body written once; the axis of the turns comes first."""
+    body = call.attributes["body"]
+
+    def step(before: list[str], rows: list[str]) -> tuple[list[str], list[str]]:
+        written = body.write(straight, [*before, *rows])
+        return written[: len(state)], written[len(state) :]
+
+    first = [_move(straight, s, axis, 0) for s, axis in zip(sources, axes, strict=True)]
+    after, results = repeat(straight, state, first, step, backwards)
+    outer = call.get("scan_output_axes", [0] * len(results))
+    moved = [
+        _move(straight, value, 0, axis % len(straight.shape(value)))
+        for value, axis in zip(results, outer, strict=True)
+    ]
+    return [*after, *moved]
+
+
+def _move(straight: Straight, value: str, source: int, target: int) -> str:
+    """The value with one axis at another place."""
+    if source == target:
+        return value
+    order = [axis for axis in range(len(straight.shape(value))) if axis != source]
+    order.insert(target, source)
+    return straight.add("Transpose", value, perm=order)
 
 
 def _axes(straight: Straight, sources: Sequence[str], axes: Any) -> list[int]:

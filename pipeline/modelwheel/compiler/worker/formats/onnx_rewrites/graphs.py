@@ -105,17 +105,17 @@ def _needed(graph: onnx.GraphProto) -> set[str]:
         if not needed.isdisjoint(node.output):
             needed.update(node.input)
             for inner in subgraphs(node):
-                needed |= _captured(inner)
+                needed |= captured(inner)
     return needed
 
 
-def _captured(graph: onnx.GraphProto) -> set[str]:
+def captured(graph: onnx.GraphProto) -> set[str]:
     """Names that a graph inside a node may read from outside; too many do no harm."""
     names = {value.name for value in graph.output}
     for node in graph.node:
         names.update(node.input)
         for inner in subgraphs(node):
-            names |= _captured(inner)
+            names |= captured(inner)
     return names
 
 

@@ -1,4 +1,4 @@
-"""`LSTM`, `GRU` and `RNN`, step by step, as https://onnx.ai/onnx/operators/ defines them.
+"""`LSTM`, `GRU` and `RNN`, as https://onnx.ai/onnx/operators/ defines them: few steps one by one, many as a loop.
 
 torch-mlir converts them to a loop that it cannot lower to StableHLO.
 """
@@ -11,11 +11,11 @@ from functools import partial
 
 import numpy as np
 
+from .repeat import FEW_TURNS, repeat
 from .straight import Call, Straight
 
 _Activate = Callable[[str], str]
 _State = list[str]
-MAX_STEPS = 4096
 
 _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "relu": (),
@@ -146,10 +146,8 @@ def _run(straight: Straight, call: Call, kind: _Kind) -> list[str]:
     lasts: list[list[str]] = [[] for _ in range(kind.states)]
     for number in range(directions):
         backwards = direction == "reverse" or number == 1
-        steps, last = _run_direction(straight, call, kind, given, number, backwards, batch_first)
-        axis = straight.integers(0)
-        rows = [straight.add("Unsqueeze", value, axis) for value in steps]
-        results.append(straight.add("Concat", *rows, axis=0) if len(rows) > 1 else rows[0])
+        rows, last = _run_direction(straight, call, kind, given, number, backwards, batch_first)
+        results.append(rows)
         for states, value in zip(lasts, last, strict=True):
             states.append(value)
     where = 2 if batch_first else 1
@@ -161,7 +159,7 @@ def _run(straight: Straight, call: Call, kind: _Kind) -> list[str]:
 
 
 def _join(straight: Straight, values: Sequence[str], axis: int) -> str:
-    """The directions along an axis of their own."""
+    """Values along an axis of their own."""
     rows = [straight.add("Unsqueeze", value, straight.integers(axis)) for value in values]
     return straight.add("Concat", *rows, axis=axis) if len(rows) > 1 else rows[0]
 
@@ -174,35 +172,43 @@ def _run_direction(
     number: int,
     backwards: bool,
     batch_first: bool,
-) -> tuple[list[str], _State]:
+) -> tuple[str, _State]:
+    """The results of all steps, [steps, batch, size], and the last state."""
     steps, batch, _ = straight.shape(given)
-    if steps > MAX_STEPS:
-        raise call.refuse(f"makes {steps} steps, above {MAX_STEPS}", "use shorter sequences")
     at, projected = _prepare(straight, call, kind, given, number)
     state = [
         _initial(straight, call, 5 + n, number, (batch, at.size), batch_first)
         for n in range(kind.states)
     ]
-    rows: list[str] = [""] * steps
-    for step in reversed(range(steps)) if backwards else range(steps):
-        row = straight.add("Gather", projected, straight.constant(np.int64(step)), axis=0)
-        after = kind.step(at, row, state)
-        rows[step] = after[0]
-        if call.input(4):
-            running = _running(straight, call.input(4), step)
-            zero = straight.constant(0, straight.dtype(after[0]))
-            rows[step] = straight.add("Where", running, after[0], zero)
-            after = [
-                straight.add("Where", running, a, b) for a, b in zip(after, state, strict=True)
-            ]
-        state = after
-    return rows, state
+    lengths = call.input(4)
+
+    def step(before: list[str], rows: list[str]) -> tuple[list[str], list[str]]:
+        after = kind.step(at, rows[0], before)
+        if not lengths:
+            return after, after[:1]
+        running = _running(straight, lengths, rows[1])
+        zero = straight.constant(0, straight.dtype(after[0]))
+        shown = straight.add("Where", running, after[0], zero)
+        pairs = zip(after, before, strict=True)
+        return [straight.add("Where", running, a, b) for a, b in pairs], [shown]
+
+    sources = [projected]
+    if lengths:
+        sources.append(straight.constant(np.arange(steps), straight.dtype(lengths)))
+    if steps > FEW_TURNS:
+        state, (results,) = repeat(straight, state, sources, step, backwards)
+        return results, state
+    made: list[str] = [""] * steps
+    for number_ in reversed(range(steps)) if backwards else range(steps):
+        index = straight.constant(np.int64(number_))
+        rows = [straight.add("Gather", source, index, axis=0) for source in sources]
+        state, (made[number_],) = step(state, rows)
+    return _join(straight, made, 0), state
 
 
-def _running(straight: Straight, lengths: str, step: int) -> str:
+def _running(straight: Straight, lengths: str, step: str) -> str:
     """[batch, 1]: whether a row has this step."""
-    limit = straight.constant(step, straight.dtype(lengths))
-    return straight.add("Unsqueeze", straight.add("Less", limit, lengths), straight.integers(1))
+    return straight.add("Unsqueeze", straight.add("Less", step, lengths), straight.integers(1))
 
 
 def _prepare(

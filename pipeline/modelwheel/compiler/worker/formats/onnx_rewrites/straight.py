@@ -7,7 +7,8 @@ so that torch-mlir sees neither arithmetic on shapes nor control flow that is de
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -140,6 +141,21 @@ class Straight:
     def emit(self, op: str, *inputs: str, **attributes: Any) -> str:
         """Adds a node of one output as it is, for the rule of the same operation."""
         return self._emit(Call(op, inputs, 1, attributes, self._where, self.opset))[0]
+
+    def append(
+        self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
+    ) -> None:
+        """Adds a node as it is; its outputs are declared."""
+        self.nodes.append(helper.make_node(op, inputs, outputs, name=self._where, **attributes))
+
+    @contextmanager
+    def inside(self) -> Iterator[list[onnx.NodeProto]]:
+        """Collects what is written meanwhile, as the nodes of a graph inside a node."""
+        outside, self.nodes = self.nodes, []
+        try:
+            yield self.nodes
+        finally:
+            self.nodes = outside
 
     def visit(self, call: Call) -> list[str]:
         """Writes a node, or what replaces it, and returns the names of its outputs.
