@@ -21,6 +21,7 @@ from modelwheel.compiler.readings import OnnxReading
 from modelwheel.compiler.worker import formats
 from tests.models.onnx_cases import BITS, INTEGERS, POSITIVE, UNIT, Case, M, X, case, f32, ints
 from tests.models.onnx_loops import loops
+from tests.models.onnx_sampling import sampling
 from tests.support.onnx_models import Array, info, random
 
 
@@ -342,7 +343,7 @@ def older() -> Iterator[Case]:
 
 
 GROUPS: dict[int, tuple[Callable[[], Iterator[Case]], ...]] = {
-    21: (elementwise, layers, shapes, quantized, loops),
+    21: (elementwise, layers, shapes, quantized, loops, sampling),
     11: (older,),
 }
 

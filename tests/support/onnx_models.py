@@ -10,6 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from modelwheel.compiler.worker.formats.onnx_evaluate import find_evaluator
 from modelwheel.compiler.worker.formats.onnx_rewrites.graphs import subgraphs
 from modelwheel.compiler.worker.formats.onnx_rewrites.specialize import Specialized, specialize
 
@@ -96,3 +97,16 @@ def expected(model: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
 def operations(rewritten: Specialized) -> list[str]:
     """The kinds of the nodes that were written."""
     return [node.op_type for node in rewritten.straight.nodes]
+
+
+def agree_in_runtime(model: Any, inputs: Mapping[str, Array]) -> list[str]:
+    """Compares a model with its rewritten form in ONNX Runtime; returns the operations of that."""
+    rewritten = rewrite(model, inputs)
+    results, written = as_model(rewritten)
+    given = {rewritten.inputs[name]: values for name, values in inputs.items()}
+    found = find_evaluator(written).run(given)
+    for name, values in find_evaluator(model).run(inputs).items():
+        assert found[results[name]].shape == values.shape
+        scale = max(1.0, float(np.abs(values).max()))
+        np.testing.assert_allclose(found[results[name]], values, rtol=1e-5, atol=2e-6 * scale)
+    return operations(rewritten)

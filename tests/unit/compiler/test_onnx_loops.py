@@ -14,22 +14,11 @@ onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 from onnx import helper
 
-from modelwheel.compiler.worker.formats.onnx_evaluate import find_evaluator
 from modelwheel.compiler.worker.formats.onnx_rewrites import repeat
-from tests.support.onnx_models import as_model, info, model_of, operations, random, rewrite
+from tests.support.onnx_models import agree_in_runtime as agree
+from tests.support.onnx_models import info, model_of, operations, random, rewrite
 
 node = helper.make_node
-
-
-def agree(model: Any, inputs: dict[str, Any]) -> list[str]:
-    """Compares a model with its rewritten form in ONNX Runtime; returns the operations of that."""
-    rewritten = rewrite(model, inputs)
-    results, written = as_model(rewritten)
-    given = {rewritten.inputs[name]: values for name, values in inputs.items()}
-    found = find_evaluator(written).run(given)
-    for name, values in find_evaluator(model).run(inputs).items():
-        np.testing.assert_allclose(found[results[name]], values, rtol=1e-5, atol=1e-6)
-    return operations(rewritten)
 
 
 def body_of(

@@ -136,7 +136,9 @@ def _tabulate(
 def _support(node: onnx.NodeProto, fixed: set[str]) -> Support:
     if node.op_type in UNSUPPORTED:
         return "unsupported"
-    if node.op_type in DEPENDS_ON_VALUES and not fixed.issuperset(filter(None, node.input)):
+    # Of Compress only the condition counts.
+    decisive = node.input[1:] if node.op_type == "Compress" else node.input
+    if node.op_type in DEPENDS_ON_VALUES and not fixed.issuperset(filter(None, decisive)):
         return "unsupported"
     return "compiled"
 

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from . import control, quantized, recurrent, resize, simple, windows
+from . import control, linear, quantized, recurrent, resize, sampling, simple, windows
 from .expand import EXPANDED, expand
 from .straight import Rule
 
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(sorted(EXPANDED), expand),
     "AveragePool": windows.average_pool,
+    "Compress": linear.compress,
     "ConvInteger": quantized.conv_integer,
     "ConvTranspose": windows.conv_transpose,
+    "DFT": linear.dft,
+    "DeformConv": sampling.deform_conv,
     "DequantizeLinear": quantized.dequantize_linear,
+    "Det": linear.det,
     "Dropout": simple.dropout,
     "GRU": recurrent.gru,
+    "GlobalLpPool": linear.global_lp_pool,
+    "GridSample": sampling.grid_sample,
     "Hardmax": simple.hardmax,
     "If": control.if_,
     "LSTM": recurrent.lstm,
@@ -23,6 +29,7 @@ RULES: Mapping[str, Rule] = {
     "LpPool": windows.lp_pool,
     "MatMulInteger": quantized.mat_mul_integer,
     "MaxPool": windows.max_pool,
+    "MaxUnpool": linear.max_unpool,
     "Mod": simple.mod,
     "Pad": simple.pad,
     "QLinearConv": quantized.q_linear_conv,
@@ -30,7 +37,11 @@ RULES: Mapping[str, Rule] = {
     "QuantizeLinear": quantized.quantize_linear,
     "RNN": recurrent.rnn,
     "Resize": resize.resize,
+    "ReverseSequence": linear.reverse_sequence,
+    "RoiAlign": sampling.roi_align,
+    "STFT": linear.stft,
     "Scan": control.scan,
     "Slice": simple.slice_,
     "Softsign": simple.softsign,
+    "TopK": linear.top_k,
 }
