@@ -148,6 +148,21 @@ def test_the_largest_in_any_order_are_sorted() -> None:
 
 
 REFUSED = {
+    "pools as many pixels as each region": Case(
+        "MaxRoiPool",
+        {"a": IMAGE, "b": np.zeros((1, 5), np.float32)},
+        attributes={"pooled_shape": [2, 2]},
+    ),
+    "has no conversion": Case(
+        "Col2Im", {"a": random(1, 12, 12)}, {"b": ints(5, 5), "c": ints(2, 3)}, opset=18
+    ),
+    "combines values at the same place": Case(
+        "ScatterND",
+        {"a": random(3, 4)},
+        {"b": np.array([[1], [1]], np.int64), "c": random(2, 4)},
+        {"reduction": "add"},
+        18,
+    ),
     "set its sampling_ratio": Case(
         "RoiAlign", {"a": IMAGE, "b": REGIONS}, {"c": ints(0, 1, 1, 0)}, opset=16
     ),

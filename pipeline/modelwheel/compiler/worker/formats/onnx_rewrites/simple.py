@@ -86,3 +86,29 @@ def pad(straight: Straight, call: Call) -> Sequence[str] | None:
                 "Gather", value, straight.constant(indices, np.int64), axis=int(axis)
             )
     return [value]
+
+
+def scatter(straight: Straight, call: Call) -> Sequence[str] | None:  # noqa: ARG001 - a rule
+    """Only plain writing is converted."""
+    reduction = call.get("reduction", "none")
+    if reduction == "none":
+        return None
+    raise call.refuse(
+        f"combines values at the same place (reduction {reduction!r})",
+        "multiply with a matrix that has ones at these places, or end the model before it",
+    )
+
+
+def col2im(straight: Straight, call: Call) -> Sequence[str]:  # noqa: ARG001 - a rule
+    """Refused."""
+    raise call.refuse(
+        "has no conversion",
+        "export it as ConvTranspose, with one kernel for each element of a block",
+    )
+
+
+def max_roi_pool(straight: Straight, call: Call) -> Sequence[str]:  # noqa: ARG001 - a rule
+    """Refused."""
+    raise call.refuse(
+        "pools as many pixels as each region decides", "use RoiAlign with a sampling_ratio"
+    )
