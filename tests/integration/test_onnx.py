@@ -135,7 +135,7 @@ def test_a_long_recurrent_layer(packages: dict[str, Any], tmp_path: Path) -> Non
     compare(model(values), expected)
     directory = Path(packages["long_lstm"].__file__).parent
     about = json.loads((directory / "_manifest.json").read_text(encoding="utf-8"))
-    assert about["sizes"]["machine_code"] < 200_000  # 500 steps one by one: more than 2,000,000
+    assert about["sizes"]["machine_code"] < 200_000  # the code of one step, not of 500
 
 
 def test_a_detector_with_its_state_as_input_and_output(packages: dict[str, Any]) -> None:
