@@ -64,7 +64,7 @@ def test_plans_refuse_what_they_would_ignore(
 def test_a_plan_for_platforms_is_the_plan_of_compile(modelwheel: Modelwheel, spec: Path) -> None:
     """No wheel is built and verified for another platform, so none is planned."""
     here, there = modelwheel.plan(spec), modelwheel.plan(spec, "--platform", "linux-aarch64")
-    assert list(here)[-3:] == ["project", "wheel", "verify"]
+    assert list(here)[-4:] == ["project", "objects", "wheel", "verify"]
     assert list(there)[-4:] == [
         "linux-aarch64/armv8-a/b1",
         "linux-aarch64/armv8-a/b4",
@@ -158,11 +158,10 @@ def test_an_option_has_one_meaning() -> None:
     for name in GROUP.commands:
         assert "--target" not in options_of(name)
     assert {name for name in GROUP.commands if "--platform" in options_of(name)} == {
-        "plan",
-        "compile",
+        *("plan", "compile", "bundle"),
     }
     assert {name for name in GROUP.commands if "--level" in options_of(name)} == {
-        *("plan", "build", "compile"),
+        *("plan", "build", "compile", "bundle"),
     }
     assert "--system" in options_of("wheel")
 

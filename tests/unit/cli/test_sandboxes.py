@@ -15,7 +15,7 @@ from modelwheel.sandbox.policy import Limits, Policy, SandboxError
 from tests.support.commands import Modelwheel
 
 RUN_MODELS = [
-    *("build", "check", "compile", "inspect", "new", "plan"),
+    *("build", "bundle", "check", "compile", "inspect", "new", "plan"),
     *("rebuild", "report", "tune", "verify"),
 ]
 

@@ -40,6 +40,6 @@ def test_weights_of_another_model(tmp_path: Path) -> None:
 
 
 def test_the_sentence_about_levels_is_the_one_of_the_template() -> None:
-    readme = template_directory() / "model" / "README.md.in"
+    readme = template_directory() / "package" / "README.md.in"
     lines = readme.read_bytes().splitlines()
     assert [line for line in lines if line.startswith(LEVELS_SENTENCE + b"{{ levels }}")]

@@ -13,7 +13,6 @@ from ...packaging.bundle import build_library, render_bundle
 from ...packaging.checksums import write_checksums
 from ...packaging.template import bundle_template, template_digest
 from ...platforms import WHEEL_PLATFORMS, Platform, host_platform
-from ...release.cross import build as cross
 from ...store.keys import action_key
 from ...store.store import Store
 from ...verify.program import require_passing
@@ -65,6 +64,8 @@ def _environment(platform: Platform) -> Mapping[str, str]:
     """Variables with which CMake builds for a platform: zig's compiler for others than this one."""
     if platform == host_platform():
         return {}
+    from ...release.cross import build as cross  # of the extra `cross`
+
     target = next(
         wheels
         for wheels in WHEEL_PLATFORMS.values()
