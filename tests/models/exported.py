@@ -29,6 +29,10 @@ def nested(inputs: dict[str, Any], *, scale: Any) -> dict[str, Any]:
     x = inputs["image"]
     hidden = lax.erf(x @ _WEIGHTS) * scale
     hidden = lax.fori_loop(0, 3, lambda i, h: jnp.tanh(h) + i, hidden)
+    # The inner loop ends at a counter of the outer one.
+    hidden = lax.fori_loop(
+        0, 4, lambda i, h: lax.fori_loop(1, 2 * i, lambda j, k: jnp.sin(k) + j * 0.1, h), hidden
+    )
     best, where = lax.top_k(hidden, 2)
     return {"best": (best, where), "sorted": jnp.sort(x, axis=-1), "total": hidden.sum(-1)}
 
