@@ -283,4 +283,5 @@ if __name__ == "__main__":
     os.environ["KERAS_BACKEND"] = "tensorflow"
     home, wanted = Path(sys.argv[1]).absolute(), sys.argv[2:]
     chosen = [one for one in EXPORTS if not wanted or one.name in wanted]
-    sys.stdout.write(json.dumps({one.name: export(one, home / one.name) for one in chosen}))
+    missing = {one.name: export(one, home / one.name) for one in chosen}
+    sys.stdout.write(f"\n{json.dumps(missing)}\n")
