@@ -50,15 +50,6 @@ def test_every_attack_is_refused_with_its_node(
     assert sorted(attacks.victim.directory.rglob("*")) == before
 
 
-def test_loops_that_end_are_compiled(laboratory: Laboratory, tmp_path: Path) -> None:
-    differences = json.loads(run_script("finite_loops", tmp_path / "loops"))
-    assert len(differences) == 13
-    assert max(differences.values()) < 1e-5, differences
-    loops = Laboratory(tmp_path, laboratory.new_directory(), laboratory.pool)
-    findings = check_signature(loops.inspect("loops"), Expected())
-    assert [str(finding) for finding in findings if finding.severity != "note"] == []
-
-
 @pytest.fixture(scope="module")
 def registry(attacks: Attacks) -> dict[str, Any]:
     """What the judgement says about every operation."""

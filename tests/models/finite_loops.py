@@ -1,16 +1,13 @@
 """Loops that end whatever the inputs are, though it takes thought to see it; and some that the inputs end.
 
-`python -m tests.models.finite_loops DIRECTORY` saves a model of all of them and prints, for each, the largest
-difference between what TensorFlow computes and what it computes when XLA compiles it.
+`python -m tests.models.finite_loops DIRECTORY` saves a model with an output for each.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 
@@ -155,15 +152,11 @@ def _newton(x: Any) -> Any:
 
 
 def main() -> None:
-    """Saves and compares."""
+    """Saves the model."""
     module = tf.Module()
     spec = tf.TensorSpec([None, 6, 8], tf.float32, name="x")
     module.call = tf.function(evaluate, input_signature=[spec])
-    tf.saved_model.save(module, sys.argv[1], signatures=module.call)
-    x = np.random.default_rng(0).standard_normal((3, 6, 8)).astype(np.float32)
-    expected, found = module.call(x), tf.function(evaluate, jit_compile=True)(tf.constant(x))
-    differences = {name: np.abs(found[name] - expected[name]).max() for name in expected}
-    json.dump({name: float(difference) for name, difference in differences.items()}, sys.stdout)
+    tf.saved_model.save(module, f"{sys.argv[1]}/loops", signatures=module.call)
 
 
 if __name__ == "__main__":

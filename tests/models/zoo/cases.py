@@ -48,6 +48,7 @@ _SAVED_MODELS = (
     Case("random_by_seed", "zoo.signatures", "float_noise", "normal random numbers from a seed that is an input", "compilation: {batch_sizes: [2]}\nverify: {ranges: {seed: [-1000, 1000]}}"),
     Case("random_by_state", "zoo.signatures", "random_by_state", "random bits by a key and a counter, with the next counter as output", "verify: {ranges: {key: [0, 1000], counter: [0, 1000]}}"),
     Case("turns", "zoo.signatures", "turns", "`switch_case` in a loop whose number of turns is an input", _ROWS + "verify: {ranges: {turns: [0, 9]}}"),
+    Case("finite_loops", "finite_loops", "loops", "loops that end whatever the inputs are, limited by outer counters, tables and branches; and some that inputs end", _ROWS),
     Case("array", "zoo.signatures", "array", "a `TensorArray` of known size"),
     Case("gradient", "zoo.signatures", "gradient", "a gradient as output"),
     Case("custom_gradient", "zoo.signatures", "custom_gradient", "`tf.custom_gradient`"),
