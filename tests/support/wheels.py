@@ -56,6 +56,7 @@ SPECS = {
     "batch-mean": spec_text("batch_mean", more="package: {interfaces: [python]}"),
     "options": spec_text("unused_input", name="options", more=_OPTIONS),
 }
+WITH_HEADERS = [name for name in SPECS if name != "batch-mean"]
 REFUSED = {
     "unused": spec_text("unused_input", name="unused"),
     "text": spec_text("text"),
