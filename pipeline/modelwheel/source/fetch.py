@@ -16,12 +16,14 @@ with `/` between components. Empty directories, permissions and times have no ef
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import SourceError
+from ..spec.formats import FORMATS
 from ..spec.sources import AnySource, ArchiveSource, DirectorySource, GitSource
 from ..store.keys import action_key
 from ..store.records import Record
@@ -191,7 +193,7 @@ def _download(source: GitSource | ArchiveSource, store: Store, key: str, timeout
         # Before it is stored: what is not a model must not be found there by the next build.
         _refuse_pointers(directory, files, shown)
         if not is_file:
-            _require_saved_model(files, shown)
+            _require_model(source, files, shown)
         return store.publish(key, directory, source.provenance(tree_digest(files)))
 
 
@@ -200,7 +202,7 @@ def _snapshot(source: DirectorySource, store: Store) -> FetchedModel:
     # Before a byte is copied.
     names = list_files(source)
     if not is_file(source):
-        _require_saved_model(names, shown, may_list=source.is_own)
+        _require_model(source, names, shown, may_list=source.is_own)
     copy = store.keep_directory()
     try:
         with store.disk_errors(copy):
@@ -228,21 +230,31 @@ def _refuse_pointers(directory: Path, files: Mapping[str, FileDigest], shown: st
                     )
 
 
-def _require_saved_model(files: Collection[str], shown: str, *, may_list: bool = True) -> None:
-    if "saved_model.pb" not in files:
-        # A spec may name any directory of the machine: its author need not be allowed to list it.
-        there = one_line(_what_is_there(files)) if may_list else "it has no saved_model.pb"
-        raise SourceError(f"{shown} is not a SavedModel: {there}")
+def _require_model(
+    source: AnySource, files: Collection[str], shown: str, *, may_list: bool = True
+) -> None:
+    """Refuses a directory without the file that models of its format have at the top."""
+    model_format = FORMATS[source.model_format]
+    directory = model_format.directory
+    if directory is None:
+        raise SourceError(f"{shown} is a directory; name the {model_format.title} file in it")
+    if fnmatch.filter((name for name in files if "/" not in name), directory.holds):
+        return
+    # A spec may name any directory of the machine: its author need not be allowed to list it.
+    there = f"it has no {directory.holds}"
+    if may_list:
+        there = one_line(_what_is_there(files, there))
+    raise SourceError(f"{shown} is not {directory.title}: {there}")
 
 
-def _what_is_there(files: Collection[str]) -> str:
+def _what_is_there(files: Collection[str], missing: str) -> str:
     if "saved_model.pbtxt" in files:
         return "it has a saved_model.pbtxt but no saved_model.pb; save it in binary form"
     models = [str(Path(name).parent) for name in sorted(files) if name.endswith("/saved_model.pb")]
     if models:
         return "did you mean " + " or ".join(repr(model) for model in models[:3]) + " in it?"
     there = ", ".join(repr(name) for name in sorted(files)[:5]) or "nothing"
-    return f"it has no saved_model.pb; there is {there}"
+    return f"{missing}; there is {there}"
 
 
 def _require_tree(expected: str | None, found: str, shown: str, *, may_tell: bool = True) -> None:

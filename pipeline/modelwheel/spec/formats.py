@@ -5,6 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
+
+
+class Directory(NamedTuple):
+    """What a directory with a model is."""
+
+    title: str
+    """With its article."""
+    holds: str
+    """Pattern of the file at its top."""
 
 
 @dataclass(frozen=True)
@@ -15,20 +25,30 @@ class Format:
     """What people call it."""
     suffixes: tuple[str, ...]
     """Endings of its files; none for a format whose models are directories."""
+    directory: Directory | None = None
+    """Of a format whose models may be directories."""
     options: frozenset[str] = frozenset()
     """Fields of `source` that only some formats have."""
 
 
 FORMATS: Mapping[str, Format] = {
-    "saved_model": Format("TensorFlow SavedModel", (), frozenset({"tags"})),
+    "saved_model": Format(
+        "TensorFlow SavedModel",
+        (),
+        Directory("a SavedModel", "saved_model.pb"),
+        frozenset({"tags"}),
+    ),
     "graph_def": Format(
         "TensorFlow GraphDef",
         (".pb", ".pbtxt"),
-        frozenset({"feeds", "fetches", "constants", "config", "checkpoint"}),
+        options=frozenset({"feeds", "fetches", "constants", "config", "checkpoint"}),
     ),
     "keras": Format("Keras", (".keras", ".h5", ".hdf5")),
     "stablehlo": Format("StableHLO", (".mlir", ".mlirbc", ".stablehlo", ".jax")),
-    "onnx": Format("ONNX", (".onnx",), frozenset({"constants"})),
+    # A directory has the weights of the model in files of their own.
+    "onnx": Format(
+        "ONNX", (".onnx",), Directory("an ONNX model", "*.onnx"), frozenset({"constants"})
+    ),
     "pytorch": Format("PyTorch", (".pt2",)),
 }
 """The formats by their names in a spec."""

@@ -137,6 +137,7 @@ _STABLEHLO = (
 
 _ONNX = (
     Case("onnx", "zoo.onnx_files", "classifier.onnx", "convolution, normalisation, pooling in NCHW; a name that is not an identifier", "inputs: {image: {shape: [null, 3, 8, 6]}}\n" + _ROWS, subset=True),
+    Case("onnx_directory", "zoo.onnx_files", "external", "a directory: weights in another file", "source: {format: onnx}\ninputs: {image: {shape: [null, 3, 8, 6]}}\n" + _ROWS),
     Case("onnx_resize", "zoo.onnx_files", "resize.onnx", "opset 11: resizing"),
     Case("onnx_control_flow", "zoo.onnx_files", "loop.onnx", "a loop with a known number of turns, a branch by a value"),
     Case("onnx_quantised", "zoo.onnx_files", "quantised.onnx", "a quantised product"),

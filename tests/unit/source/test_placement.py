@@ -124,6 +124,12 @@ def test_mistakes(make: Make, store: Store) -> None:
     assert "has no checkpoint 'checkpoints/v3'" in refusal(file.with_extras(missing), store)
     assert "data/net/frozen.pb" in refusal(make("data/net/frozn.pb"), store)
     assert "is not a SavedModel" in refusal(make("data/net"), store)
+    for name, there in {
+        "onnx": "is not an ONNX model: it has no *.onnx",
+        "keras": "is a directory; name the Keras file",
+    }.items():
+        other = make("data/net").model_copy(update={"format": name})
+        assert there in refusal(other, store)
 
 
 def test_a_directory_named_by_its_file(tmp_path: Path, store: Store) -> None:
