@@ -22,7 +22,7 @@ from tests.support.commands import GROUP, TINY_SPEC, Modelwheel, run, write_tiny
 from tests.support.stores import KEY, make, open_store
 
 COMMANDS = (
-    *("new", "check", "plan", "build", "compile", "tune", "doctor", "cache", "config"),
+    *("new", "check", "plan", "build", "bundle", "compile", "tune", "doctor", "cache", "config"),
     *("wheel", "verify", "report", "download", "inspect", "runtime", "audit", "index", "publish"),
     *("attest", "rebuild"),
 )
