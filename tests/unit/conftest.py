@@ -1,4 +1,4 @@
-"""What unit tests share: commands start quickly, and an empty store."""
+"""What unit tests share: commands start quickly, examples have no deadline, and an empty store."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from modelwheel.store.store import Store
 from tests.support import commands
 from tests.support.stores import open_store
 
 commands.preload = True
+
+# A busy machine takes long for any example: that is no failure.
+settings.register_profile("modelwheel", deadline=None)
+settings.load_profile("modelwheel")
 
 
 @pytest.fixture

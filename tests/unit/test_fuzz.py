@@ -30,7 +30,6 @@ def test_a_parser_returns_a_value_or_a_sentence(
     @settings(
         max_examples=INPUTS,
         derandomize=INPUTS == 12,
-        deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
     )

@@ -389,9 +389,7 @@ def test_a_zip_file_with_a_damaged_end(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("make", [tar, tar_gz, tar_xz, zip_])
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80, deadline=None
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80)
 @given(data=st.data())
 def test_damage_is_refused_with_a_sentence(
     tmp_path: Path, make: Callable[[], bytes], data: st.DataObject

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modelwheel.errors import SpecError
@@ -168,7 +168,6 @@ _SOURCES = st.dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from([*Spec.model_fields, "[key]", "<git>", "x"]), _VALUES),
     _SOURCES | st.none(),

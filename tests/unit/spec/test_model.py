@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -86,7 +86,6 @@ def test_names_that_cannot_be_used_are_refused(name: str) -> None:
     assert is_refused(model={"name": name, "version": "1"})
 
 
-@settings(deadline=None)
 @given(st.text(max_size=70) | st.from_regex(r"[a-z_\-0-9.]{1,64}", fullmatch=True))
 @example("a\u202eb")
 @example("x" * 63)
@@ -132,7 +131,6 @@ def test_versions_are_made_canonical(given_version: str, canonical: str) -> None
     assert named("a", given_version).model.version == canonical
 
 
-@settings(deadline=None)
 @given(st.text(max_size=20))
 def test_a_version_is_refused_or_canonical(version: str) -> None:
     if not is_refused(model={"name": "a", "version": version}):
@@ -198,7 +196,6 @@ def test_other_addresses_are_refused(address: str) -> None:
     assert is_refused(source={"git": address, "commit": COMMIT})
 
 
-@settings(deadline=None)
 @given(st.text(min_size=1, max_size=30) | st.from_regex(r"[a-z]{2,5}:[/@:a-z.\-?=#]{1,20}"))
 def test_an_address_is_refused_or_harmless_to_git(address: str) -> None:
     if not is_refused(source={"git": address, "commit": COMMIT}):
@@ -226,7 +223,6 @@ def test_digests_are_lower_case() -> None:
     assert (source.commit, source.sha256) == (COMMIT, SHA256)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=30) | st.from_regex(r"[./\\a:~-]{1,12}", fullmatch=True))
 @example("a/../../b")
 @example("/etc")
@@ -244,7 +240,6 @@ def test_a_path_stays_below_its_directory(path: str) -> None:
 # Text
 
 
-@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_text_is_refused_or_fit_for_metadata(text: str) -> None:
     if not is_refused(package={"summary": text, "keywords": [text]}):
@@ -290,7 +285,6 @@ def test_other_batch_rules_are_refused(text: str) -> None:
         BatchRule.parse(text)
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 100),
     st.lists(st.integers(1, 40), min_size=1, max_size=8),
@@ -310,7 +304,6 @@ def test_rules_must_use_compiled_sizes() -> None:
     assert make(batching={"rules": ["5:2,2,2"]}).batching.rules  # not known before the model is
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers() | st.floats() | st.booleans() | st.text(max_size=3), max_size=6))
 def test_batch_sizes_are_refused_or_sorted_unique_positive(sizes: list[Any]) -> None:
     if not is_refused(compilation={"batch_sizes": sizes}):
@@ -353,7 +346,6 @@ def test_flags_of_a_cms_config_keep_their_meaning() -> None:
     assert make().xla_flags() == FastMath().xla_flags()
 
 
-@settings(deadline=None)
 @given(
     st.text(max_size=30).map(lambda text: f"--xla_backend_optimization_level={text}")
     | st.text(max_size=10)

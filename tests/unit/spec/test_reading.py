@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modelwheel.spec.reading import yaml_reader
@@ -124,7 +124,6 @@ _TREES = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(st.dictionaries(_PLAIN, _TREES, min_size=1, max_size=4))
 def test_what_was_written_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, tree: dict[str, object]
@@ -138,7 +137,6 @@ def test_what_was_written_is_read_back(
     assert not [*as_json.problems, *as_yaml.problems]
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode), st.booleans())
 def test_no_bytes_escape_the_reader(
     tmp_path_factory: pytest.TempPathFactory,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modelwheel.errors import SpecError
@@ -109,7 +109,6 @@ _SHAPES = st.none() | st.lists(st.none() | st.integers(1, 99), max_size=3).map(t
 _TENSORS = st.lists(st.builds(TensorDescription, _NAMES, _NAMES, _SHAPES), max_size=3).map(tuple)
 
 
-@settings(deadline=None)
 @given(st.lists(_NAMES, max_size=3).map(tuple), _NAMES, _TENSORS, _TENSORS, _NAMES)
 def test_no_model_breaks_its_scaffold(
     tmp_path_factory: pytest.TempPathFactory,

@@ -169,9 +169,7 @@ def test_contains_judges_by_sizes(store: Store, tmp_path: Path) -> None:
     assert not store.contains(KEY)
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(st.data())
 def test_no_flipped_bit_of_a_record_changes_what_it_says(
     store: Store, tmp_path: Path, data: st.DataObject
