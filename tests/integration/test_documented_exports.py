@@ -37,9 +37,8 @@ def missing(
 ) -> Iterator[dict[str, Any]]:
     """What the lines of each framework miss; wheels of the others can be imported."""
     work = tmp_path_factory.mktemp("exports")
-    found = json.loads(
-        run_script("documented_exports", work).splitlines()[-1]
-    )  # PyTorch prints, too
+    # PyTorch prints, too.
+    found = json.loads(run_script("documented_exports", work).splitlines()[-1])
     specs = [_write_spec(one, work) for one in EXPORTS if not found[one.name]]
     modelwheel.build(*specs, "--out", work / "dist")
     for wheel in (work / "dist").glob("*.whl"):
@@ -49,6 +48,7 @@ def missing(
     sys.path.remove(str(work / "packages"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("one", EXPORTS, ids=lambda one: one.name)
 def test_the_wheel_computes_what_the_framework_does(one: Export, missing: dict[str, Any]) -> None:
     if missing[one.name]:

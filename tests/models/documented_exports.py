@@ -270,7 +270,7 @@ def export(one: Export, directory: Path) -> str:
     """Runs a line; returns what is missing."""
     missing = [name for name in one.modules if find_spec(name) is None]
     if missing:
-        return f"{' and '.join(missing)} is not installed"
+        return f"not installed: {', '.join(missing)}"
     directory.mkdir(parents=True)
     os.chdir(directory)
     names, predict = one.prepare()
