@@ -20,8 +20,8 @@ from tests.support.once import Once
 from tests.support.wheels import SPECS, Built, build_all, make_environment
 
 LONGEST = (
-    *("test_cross", "test_shared_models", "test_wheel", "test_cpp", "test_wheelhouse"),
-    *("test_onnx", "test_operations", "test_inspect", "test_state", "test_shared_bindings"),
+    *("test_cross", "test_zoo", "test_shared_models", "test_wheel", "test_cpp", "test_wheelhouse"),
+    *("test_precision", "test_fusions", "test_onnx", "test_inspect", "test_state", "test_bundle"),
 )
 """Files that take minutes: started last, one of them would leave the other cores idle."""
 
