@@ -47,6 +47,7 @@ def test_the_models_contain_every_kind_of_step(quick: Visit) -> None:
     assert quick.projects.kinds >= STEPS
 
 
+@pytest.mark.exhaustive
 def test_every_operation_agrees_in_an_installed_wheel(
     quick: Visit, modelwheel: Modelwheel, tmp_path: Path
 ) -> None:

@@ -57,7 +57,7 @@ _SAVED_MODELS = (
     Case("only_bools", "zoo.signatures", "only_bools", "inputs and outputs that are bool"),
     Case("real_rows", "zoo.signatures", "tokens", "an embedding, compared on rows from a file", _ROWS + "verify: {samples: tokens.npz}"),
     Case("recurrent", "zoo.signatures", "recurrent", "Keras: bidirectional LSTM and GRU, saved by `export`", _ROWS),
-    Case("transformer", "zoo.signatures", "transformer", "Keras: embedding, attention, normalisation", _ROWS, subset=True),
+    Case("transformer", "zoo.signatures", "transformer", "Keras: embedding, attention, normalisation", _ROWS),
     Case("tf1_loop", "make_models", "tf1_loop", "TensorFlow 1: a loop of Switch and Merge, a reference variable"),
     Case("tf1_branch", "make_models", "tf1_branch", "TensorFlow 1: a branch, and a free batch", "allow_pruned_inputs: true"),
     Case("tf1_saved_again", "make_models", "tf1_saved_again", "TensorFlow 1 saved by TensorFlow 2: its loop is in a function"),
@@ -84,7 +84,7 @@ _INTERFACES = (
 
 _STATE = (
     Case("state_everywhere", "stateful", "places", "variables written in loops, branches and by index", _KEEP + "compilation: {batch_sizes: [1, 3]}"),
-    Case("stream", "stateful", "stream", "a recurrent cell whose state stays in variables", _KEEP, subset=True),
+    Case("stream", "stateful", "stream", "a recurrent cell whose state stays in variables", _KEEP),
     Case("counter", "make_models", "counter", "a variable that counts the calls", _KEEP),
 )  # fmt: skip
 
