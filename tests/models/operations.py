@@ -27,19 +27,30 @@ def save_operations(directory: Path) -> None:
     )
 
 
-class Batched(tf.Module):  # type: ignore[misc]
-    """Steps over rows of x, float32 [6, 8], and n, int32 [5]."""
+ROWS = [
+    tf.TensorSpec([None, 6, 8], tf.float32, name="x"),
+    tf.TensorSpec([None, 5], tf.int32, name="n"),
+]
+"""The inputs x and n of models of many operations."""
+
+
+class Seeded(tf.Module):  # type: ignore[misc]
+    """A model with random weights, the same each time it is made."""
+
+    SEED = 0
 
     def __init__(self) -> None:
         super().__init__()
-        self._generator = np.random.default_rng(0)
+        self._generator = np.random.default_rng(self.SEED)
 
-    @tf.function(  # type: ignore[untyped-decorator]
-        input_signature=[
-            tf.TensorSpec([None, 6, 8], tf.float32, name="x"),
-            tf.TensorSpec([None, 5], tf.int32, name="n"),
-        ]
-    )
+    def _weights(self, *shape: int, dtype: Any = np.float32) -> Any:
+        return tf.constant(self._generator.standard_normal(shape).astype(dtype))
+
+
+class Batched(Seeded):
+    """Steps over `ROWS`."""
+
+    @tf.function(input_signature=ROWS)  # type: ignore[untyped-decorator]
     def evaluate(self, x: Any, n: Any) -> dict[str, Any]:
         """One output for each operation."""
         return {
@@ -50,9 +61,6 @@ class Batched(tf.Module):  # type: ignore[misc]
             **self._loops(x),
             **self._types(x, n),
         }
-
-    def _weights(self, *shape: int, dtype: Any = np.float32) -> Any:
-        return tf.constant(self._generator.standard_normal(shape).astype(dtype))
 
     def _ordering(self, x: Any) -> dict[str, Any]:
         values, indices = tf.math.top_k(x, 3)

@@ -9,23 +9,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
+from tests.models.operations import ROWS, Seeded
 
-class Numbers(tf.Module):  # type: ignore[misc]
-    """Operations over rows of x, float32 [6, 8], and n, int32 [5]."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._generator = np.random.default_rng(7)
+class Numbers(Seeded):
+    """Operations over `ROWS`."""
 
-    @tf.function(  # type: ignore[untyped-decorator]
-        input_signature=[
-            tf.TensorSpec([None, 6, 8], tf.float32, name="x"),
-            tf.TensorSpec([None, 5], tf.int32, name="n"),
-        ]
-    )
+    SEED = 7
+
+    @tf.function(input_signature=ROWS)  # type: ignore[untyped-decorator]
     def evaluate(self, x: Any, n: Any) -> dict[str, Any]:
         """One output for each operation."""
         return {
@@ -37,9 +31,6 @@ class Numbers(tf.Module):  # type: ignore[misc]
             **_types(x, n),
             **self._control(x, n),
         }
-
-    def _weights(self, *shape: int) -> Any:
-        return tf.constant(self._generator.standard_normal(shape).astype(np.float32))
 
     def _moves(self, x: Any) -> dict[str, Any]:
         image, rows = tf.reshape(x, [-1, 6, 4, 2]), tf.transpose(x, [1, 0, 2])
