@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo demo-formats release-demo hostile-demo bench-fusions bare-machine test lint unit integration exhaustive zoo fuzz lock
+.PHONY: demo demo-formats release-demo hostile-demo bench bench-fusions bare-machine test lint unit integration exhaustive zoo fuzz lock
 
 # Trains a digit classifier, builds its wheel, installs that into an empty environment and compares with TensorFlow.
 demo: $(VENV)/complete
@@ -21,6 +21,11 @@ release-demo: $(VENV)/complete
 # Every attack that is known: hostile models, specs, archives, wheels and callers; what stopped each, and what it left behind.
 hostile-demo: $(VENV)/complete
 	@$(BIN)/python -m tests.demo.hostile
+
+# The reference set against other runtimes, which are installed for it. BENCH="--help" lists what can be chosen.
+bench: $(VENV)/complete
+	@$(BIN)/python -m pip install --quiet --editable ".[all,bench]" --group dev
+	@$(BIN)/python -m tests.bench $(BENCH)
 
 # What each fusion is worth: wheels of single layers with and without it, timed in turn.
 bench-fusions: $(VENV)/complete

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,12 +123,23 @@ def cpu_level(cpuinfo: Path = Path("/proc/cpuinfo")) -> Level:
     return found
 
 
-def _read_flags(cpuinfo: Path) -> frozenset[str]:
+def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """What the maker calls this machine's CPU."""
+    for line in _read_lines(cpuinfo):
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _read_lines(cpuinfo: Path) -> list[str]:
     try:
-        lines = cpuinfo.read_text(errors="replace").splitlines()
+        return cpuinfo.read_text(errors="replace").splitlines()
     except OSError:
-        return frozenset()
-    for line in lines:
+        return []
+
+
+def _read_flags(cpuinfo: Path) -> frozenset[str]:
+    for line in _read_lines(cpuinfo):
         name, _, value = line.partition(":")
         if name.strip() in ("flags", "Features"):  # of x86 and of Arm
             return frozenset(value.split())

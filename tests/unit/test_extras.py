@@ -79,6 +79,7 @@ NOT_A_WHEEL = ["inspect", "a.whl"]
 MISSING = {
     "compile": (
         *(["check", "SPEC"], ["build", "SPEC"], ["compile", "SPEC"], ["tune", "SPEC"]),
+        ["bench", "SPEC"],
         ["new", "x", "--model", "."],
     ),
     "build": (["runtime"],),

@@ -2,6 +2,7 @@
 
 from . import (  # noqa: F401 - they add their commands to the application
     author,
+    bench,
     configuration,
     indexes,
     maintenance,

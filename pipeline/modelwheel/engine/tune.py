@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import platform
 from pathlib import Path
 
 from ..assembly.manifest import Manifest
 from ..assembly.tune_lock import write_costs
+from ..levels import cpu_name
 from ..limits import Limits
 from ..request import Request
 from ..sandbox.choose import Sandbox
@@ -35,7 +35,7 @@ def tune_spec(
         installed = install_wheel(result.wheel, manifest.model.module, work, sandbox, result.needed)
         levels = [level for level in manifest.levels if level not in result.report.skipped]
         costs = {level: _measure(installed, manifest, level) for level in levels}
-    return write_costs(request.spec.path, _cpu_name(), costs)
+    return write_costs(request.spec.path, cpu_name(), costs)
 
 
 def _measure(installed: InstalledWheel, manifest: Manifest, level: str) -> dict[int, float]:
@@ -53,15 +53,3 @@ def _bench(installed: InstalledWheel, level: str, *options: str) -> dict[int, fl
     """Nanoseconds of one call by number of rows."""
     timings = installed.bench("--level", level, *options)
     return {timing.rows: timing.nanoseconds for timing in timings}
-
-
-def _cpu_name() -> str:
-    for line in _read_cpuinfo().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def _read_cpuinfo() -> str:
-    path = Path("/proc/cpuinfo")
-    return path.read_text(errors="replace") if path.is_file() else ""

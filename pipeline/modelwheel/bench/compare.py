@@ -1,0 +1,223 @@
+"""Compares one wheel with the runtimes that are installed here: each alone, single- or multi-threaded."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .. import __version__
+from ..assembly.manifest import Manifest
+from ..compiler.program import Program
+from ..errors import UsageError
+from ..levels import LEVELS, cpu_level, cpu_name
+from ..request import Extent
+from ..sandbox.choose import Sandbox
+from ..verify.environment import InstalledWheel, install_wheel
+from ..wheelfile.wheel import open_wheel
+from .peak import build_peak
+from .process import SAMPLES, SIDE, SideError, end_of_log, start
+from .process import Program as Started
+from .race import Race, run_race
+from .results import OURS, Compared, Kind, Machine
+from .work import work_of_row
+
+FORMATS: Mapping[str, tuple[Kind, ...]] = {
+    "onnx": ("onnxruntime", "openvino"),
+    "tflite": ("litert",),
+    "saved_model": ("tensorflow", "xla"),
+}
+"""The runtimes that read a file of each format."""
+
+_MODULES: Mapping[Kind, str] = {
+    "onnxruntime": "onnxruntime",
+    "openvino": "openvino",
+    "litert": "ai_edge_litert",
+    "tensorflow": "tensorflow",
+    "xla": "tensorflow",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to measure."""
+
+    rows: Sequence[int] = ()
+    """Numbers of rows; by default the compiled batch sizes."""
+    levels: Sequence[str] = ()
+    """CPU levels of the wheel; by default the highest of this machine."""
+    threads: int = 1
+    seconds: float = 1.0
+    """Of each side for each number of rows."""
+    rounds: int = 7
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A wheel, and files with the same model for other runtimes."""
+
+    wheel: Path
+    needed: Sequence[Path] = ()
+    """Wheels that it depends on."""
+    files: Mapping[str, Path] = field(default_factory=dict)
+    """By format, see `FORMATS`."""
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """Why there is no file of a format."""
+    programs: Mapping[str, Mapping[Extent, Program]] = field(default_factory=dict)
+    """What was compiled for each level, if it is known: it says how much arithmetic a call needs."""
+    build_seconds: float | None = None
+
+
+def describe_machine() -> Machine:
+    """This machine."""
+    return Machine(
+        date=time.strftime("%Y-%m-%d", time.gmtime()),
+        cpu=cpu_name(),
+        cores=os.cpu_count() or 1,
+        load_average=round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        system=platform.platform(),
+        python=platform.python_version(),
+        modelwheel=__version__,
+    )
+
+
+def compare(
+    contender: Contender, settings: Settings, sandbox: Sandbox, directory: Path
+) -> list[Compared]:
+    """Measures a model at every level that is asked for.
+
+    Args:
+        contender: The wheel and the files of its peers.
+        settings: How to measure.
+        sandbox: Where everything runs.
+        directory: An empty directory for environments and files.
+
+    Raises:
+        UsageError: The wheel has no such level, or cannot run that number of rows.
+        WheelError: It cannot be installed.
+        VerifyError: It fails.
+    """
+    wheel = open_wheel(contender.wheel)
+    manifest, here = wheel.manifest, cpu_level().name
+    order = list(LEVELS)
+    usable = [name for name in manifest.levels if order.index(name) <= order.index(here)]
+    unknown = [name for name in settings.levels if name not in usable]
+    if unknown or not usable:
+        raise UsageError(
+            f"{wheel.name} cannot be measured at {', '.join(unknown) or here} here; "
+            f"possible: {', '.join(usable) or 'none'}"
+        )
+    module = manifest.model.module
+    installed = install_wheel(contender.wheel, module, directory, sandbox, contender.needed)
+    return [
+        _at_level(level, contender, manifest, installed, settings, sandbox, directory / level)
+        for level in settings.levels or usable[-1:]
+    ]
+
+
+def _at_level(
+    level: str,
+    contender: Contender,
+    manifest: Manifest,
+    installed: InstalledWheel,
+    settings: Settings,
+    sandbox: Sandbox,
+    directory: Path,
+) -> Compared:
+    directory.mkdir()
+    rows = list(settings.rows or manifest.batching.sizes)
+    inputs = directory / "inputs"
+    rules = _write_inputs(installed, level, rows, sandbox, inputs)
+    files, missing = _peers(contender)
+    variables = _variables(settings.threads)
+    wheel_files = (installed.python.parents[1], inputs)
+
+    def program(kind: Kind, interpreter: Path, model: str | Path, read: Iterable[Path]) -> Started:
+        arguments = (kind, model, str(settings.threads), level, inputs, str(rows[0]))
+        return Started(interpreter, SIDE, arguments, tuple(read), variables)
+
+    programs = contender.programs.get(level, {})
+    row = work_of_row({extent.batch: one for extent, one in sorted(programs.items())})
+    race = Race(
+        programs={
+            OURS: program(OURS, installed.python, installed.module, wheel_files),
+            **{
+                kind: program(kind, Path(sys.executable), path, (path, inputs))
+                for kind, path in files.items()
+            },
+        },
+        missing=missing,
+        inputs=inputs,
+        rows=rows,
+        rules=rules,
+        work={} if row is None else {number: round(number * row) for number in rows},
+        peak=None if row is None else build_peak(LEVELS[level], directory),
+        seconds=settings.seconds,
+        rounds=settings.rounds,
+    )
+    sides, cases = run_race(race, sandbox, directory / "sides")
+    return Compared(
+        model=manifest.model.name,
+        version=manifest.model.version,
+        level=level,
+        threads=settings.threads,
+        wheel_bytes=contender.wheel.stat().st_size,
+        weights_bytes=manifest.sizes.weights,
+        saved_model_bytes=manifest.sizes.saved_model,
+        build_seconds=contender.build_seconds,
+        sides=sides,
+        cases=cases,
+    )
+
+
+def _peers(contender: Contender) -> tuple[dict[Kind, Path], dict[Kind, str]]:
+    """The file that each runtime reads, and why others cannot run."""
+    files: dict[Kind, Path] = {}
+    missing: dict[Kind, str] = {}
+    for name, kinds in FORMATS.items():
+        for kind in kinds:
+            if importlib.util.find_spec(_MODULES[kind]) is None:
+                missing[kind] = "not installed: pip install 'modelwheel[bench]'"
+            elif name in contender.files:
+                files[kind] = contender.files[name].absolute()
+            else:
+                missing[kind] = contender.failures.get(name, f"there is no {name} file")
+    return files, missing
+
+
+def _variables(threads: int) -> dict[str, str]:
+    return {
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        # Nobody but the runtimes decides how many threads there are.
+        "OMP_NUM_THREADS": str(threads),
+        "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def _write_inputs(
+    installed: InstalledWheel, level: str, rows: Sequence[int], sandbox: Sandbox, directory: Path
+) -> dict[int, str]:
+    """Writes `ROWS.npz` for every number of rows; gives how the wheel splits each."""
+    arguments = (installed.module, level, *map(str, rows))
+    environment = installed.python.parents[1]
+    program = Started(installed.python, SAMPLES, arguments, (environment,), _variables(1))
+    process = start(program, sandbox, directory)
+    said, _ = process.communicate()
+    if process.returncode:
+        raise SideError(
+            f"{installed.wheel.name} has no inputs for {', '.join(map(str, rows))} rows: "
+            f"{end_of_log(directory)}"
+        )
+    try:
+        found = json.loads(said)["rules"]
+        return {number: str(found[str(number)]) for number in rows}
+    except (ValueError, KeyError, TypeError):
+        raise SideError(f"{installed.wheel.name} gave no rules for its rows") from None

@@ -1,0 +1,219 @@
+"""Runs the sides of one model in turn, each in a process of its own, and compares what they compute."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..sandbox.choose import Sandbox
+from ..util.text import one_line
+from .peak import measure_peak
+from .process import Program, SideError, SideProcess
+from .results import OURS, Case, Cell, Kind, Side
+from .statistics import ratios, spread
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_EACH = 1000
+"""Calls whose latency is measured one by one; fewer if they take longer than a round."""
+_LEAST = 20
+
+_ACCEPTED = 1e-3
+"""How far outputs of two sides may be apart, relative to the largest value: float32 along deep networks. What differs
+by more is another computation, and its time says nothing."""
+
+
+@dataclass(frozen=True)
+class Race:
+    """How the sides of one model run.
+
+    Attributes:
+        programs: `side.py` for every runtime, the wheel's first.
+        missing: Runtimes that cannot run this model, with the reason.
+        inputs: The directory with `ROWS.npz`.
+        rows: Numbers of rows.
+        rules: How the wheel splits each of them.
+        work: Multiplications and additions of a call by rows, where they are known.
+        peak: The program that measures the peak.
+        seconds: Of each side for each number of rows.
+        rounds: Into how many turns these are divided.
+    """
+
+    programs: Mapping[Kind, Program]
+    missing: Mapping[Kind, str]
+    inputs: Path
+    rows: Sequence[int]
+    rules: Mapping[int, str]
+    work: Mapping[int, int]
+    peak: Path | None
+    seconds: float = 1.0
+    rounds: int = 7
+
+
+@dataclass
+class _Turns:
+    """A side while one number of rows is timed."""
+
+    process: SideProcess
+    calls: int = 0
+    us: list[float] = field(default_factory=list)
+    latency: tuple[float, float, float] | None = None
+
+
+def run_race(
+    race: Race, sandbox: Sandbox, directory: Path
+) -> tuple[tuple[Side, ...], tuple[Case, ...]]:
+    """Starts every side, and times them for every number of rows.
+
+    Raises:
+        SideError: The wheel fails; what other sides say is in their cells.
+    """
+    with ExitStack() as stack:
+        sides = [Side(kind=kind, error=reason) for kind, reason in race.missing.items()]
+        running: dict[Kind, SideProcess] = {}
+        for kind, program in race.programs.items():
+            side, process = _open(kind, program, sandbox, directory / kind)
+            sides.append(side)
+            if process is not None:
+                running[kind] = stack.enter_context(process)
+        cases = tuple(_case(race, rows, running) for rows in race.rows)
+    return tuple(sides), cases
+
+
+def _open(
+    kind: Kind, program: Program, sandbox: Sandbox, directory: Path
+) -> tuple[Side, SideProcess | None]:
+    try:
+        process = SideProcess(program, sandbox, directory)
+    except SideError as error:
+        if kind == OURS:
+            raise
+        return Side(kind=kind, error=str(error)), None
+    opened = process.opened
+    side = Side(
+        kind=kind,
+        version=one_line(opened["version"]),
+        first_ms=round(float(opened["seconds"]) * 1e3, 2),
+        memory=opened["memory"],
+    )
+    return side, process
+
+
+def _case(race: Race, rows: int, running: Mapping[Kind, SideProcess]) -> Case:
+    bound: dict[Kind, _Turns] = {}
+    cells: list[Cell] = []
+    outputs = None
+    for kind, process in running.items():
+        try:
+            bound[kind] = _bind(race, process, rows)
+            found = _outputs(process, rows)
+            outputs = found if outputs is None else outputs
+            difference = first_difference(outputs, found)
+            if difference is not None:
+                del bound[kind]
+                cells.append(Cell(kind=kind, error=difference))
+        except SideError as error:
+            bound.pop(kind, None)
+            cells.append(Cell(kind=kind, error=str(error)))
+            if kind == OURS:
+                raise
+    peaks = list(_turns(race, rows, bound))
+    ours = bound[OURS].us
+    work = race.work.get(rows)
+    cells += [
+        Cell(
+            kind=kind,
+            us=spread(side.us),
+            ratio=None if kind == OURS else ratios(side.us, ours),
+            latency=side.latency,
+            gflops=None if not work else work / statistics.median(side.us) / 1e3,
+        )
+        for kind, side in bound.items()
+    ]
+    order = list(running)
+    return Case(
+        rows=rows,
+        rule=race.rules[rows],
+        work=work,
+        peak_gflops=max(peaks, default=None),
+        cells=tuple(sorted(cells, key=lambda cell: order.index(cell.kind))),
+    )
+
+
+def _bind(race: Race, process: SideProcess, rows: int) -> _Turns:
+    """Puts the inputs in place, and finds out how many calls a round has."""
+    turns = _Turns(process)
+    once = process.ask("bind", rows)
+    # The first calls are slower than later ones: measured again with more of them.
+    seconds = race.seconds / race.rounds
+    calls = max(1, int(seconds / 10 / max(once, 1e-7)))
+    took = process.ask("time", rows, calls) / calls
+    turns.calls = max(1, int(seconds / max(took, 1e-7)))
+    return turns
+
+
+def _turns(race: Race, rows: int, bound: Mapping[Kind, _Turns]) -> Iterator[float]:
+    """Lets every side run in turn; yields the peaks that are measured between the rounds."""
+    for _ in range(race.rounds):
+        for side in bound.values():
+            seconds = side.process.ask("time", rows, side.calls)
+            side.us.append(seconds / side.calls * 1e6)
+        if race.peak is not None:
+            yield measure_peak(race.peak)
+    for side in bound.values():
+        each = side.process.ask("each", rows, max(_LEAST, min(side.calls * race.rounds, _EACH)))
+        side.latency = (each[0], each[1], each[2])
+        side.process.ask("drop", rows)
+
+
+# --- outputs --------------------------------------------------------------------------------------
+
+
+def _outputs(process: SideProcess, rows: int) -> dict[str, np.ndarray[Any, Any]]:
+    import numpy as np
+
+    path = process.directory / f"{rows}.npz"
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError) as error:
+        raise SideError(f"its outputs cannot be read: {one_line(error)}") from None
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def first_difference(
+    ours: Mapping[str, np.ndarray[Any, Any]], theirs: Mapping[str, np.ndarray[Any, Any]]
+) -> str | None:
+    """How the outputs of another runtime differ from the wheel's, in one sentence; None if they agree.
+
+    Outputs are compared by name, or in their order where a converter has renamed all of them.
+    """
+    import numpy as np
+
+    if len(ours) == len(theirs) and not set(ours) & set(theirs):
+        theirs = dict(zip(ours, theirs.values(), strict=True))
+    for name, expected in ours.items():
+        found = theirs.get(name)
+        shown = one_line(name)
+        if found is None:
+            return f"it has no output {shown}"
+        if found.shape != expected.shape:
+            return f"outputs differ: {shown} has shape {found.shape}, not {expected.shape}"
+        if not expected.size:
+            continue
+        # Both in float64, so that differences of integers do not wrap around.
+        left, right = expected.astype(np.float64), found.astype(np.float64)
+        if not np.array_equal(np.isfinite(left), np.isfinite(right)):
+            return f"outputs differ: {shown} is not finite in the same places"
+        finite = np.isfinite(left)
+        error = float(np.max(np.abs(left - right), where=finite, initial=0))
+        largest = float(np.max(np.abs(left), where=finite, initial=0))
+        if error > _ACCEPTED * max(largest, 1e-30):
+            return f"outputs differ: {shown} by {error:.1e}, of {largest:.1e}"
+    return None

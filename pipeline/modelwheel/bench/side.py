@@ -1,0 +1,273 @@
+"""One side of a comparison: a program that runs a model with one runtime and is told when, line by line.
+
+It runs by its path, also where modelwheel is not installed, and so imports nothing of it but the sides that need
+TensorFlow. Its arguments are the kind of the runtime, the model (a module or a file), the number of threads, the CPU
+level (empty for the highest) and a directory with `ROWS.npz`, the inputs of every number of rows. The first answer says
+what importing the runtime, loading the model and one prediction took; then each line is a JSON list of a request's
+name and numbers, and is answered by one line. Outputs are written to `ROWS.npz` in the working directory.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import mmap
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+Arrays = Mapping[str, "np.ndarray[Any, Any]"]
+Bound = tuple[Callable[[], object], Callable[[], Arrays]]
+"""A call with inputs that are in place, and what reads its outputs."""
+
+
+class Runtime(Protocol):
+    """A loaded model."""
+
+    version: str
+
+    def bind(self, inputs: Arrays) -> Bound:
+        """Puts inputs in place, which a call then uses."""
+
+
+class _Wheel:
+    """The compiled model."""
+
+    def __init__(self, path: str, threads: int, level: str) -> None:
+        module = importlib.import_module(path)
+        self.version = module.Model.version
+        self._model = module.Model(level or None, **({"threads": threads} if threads > 1 else {}))
+        self.level = self._model.level
+
+    def bind(self, inputs: Arrays) -> Bound:
+        model, names = self._model, [spec.name for spec in self._model.outputs]
+        values = tuple(inputs[spec.name] for spec in model.inputs)
+
+        def read() -> Arrays:
+            result = model(*values)
+            return result if isinstance(result, dict) else {names[0]: result}
+
+        return (lambda: model(*values)), read
+
+
+class _OnnxRuntime:
+    """ONNX Runtime with bound buffers."""
+
+    def __init__(self, path: str, threads: int, _: str) -> None:
+        import onnxruntime as ort
+
+        self._ort, self.version = ort, ort.__version__
+        options = ort.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        providers = ["CPUExecutionProvider"]
+        self._session = ort.InferenceSession(path, options, providers=providers)
+
+    def bind(self, inputs: Arrays) -> Bound:
+        session, binding = self._session, self._session.io_binding()
+        given = named(inputs, [node.name for node in session.get_inputs()])
+        outputs = [node.name for node in session.get_outputs()]
+        for name, array in given.items():
+            binding.bind_ortvalue_input(name, self._ort.OrtValue.ortvalue_from_numpy(array))
+        for name in outputs:
+            binding.bind_output(name)
+        session.run_with_iobinding(binding)
+        values = binding.get_outputs()
+        for name, value in zip(outputs, values, strict=True):
+            binding.bind_ortvalue_output(name, value)
+        found = dict(zip(outputs, values, strict=True))
+        read = lambda: {name: value.numpy() for name, value in found.items()}
+        return (lambda: session.run_with_iobinding(binding)), read
+
+
+class _OpenVino:
+    """OpenVINO in float32, with the shapes of the inputs."""
+
+    def __init__(self, path: str, threads: int, _: str) -> None:
+        import openvino as ov
+
+        self._ov, self.version = ov, ov.__version__.partition("-")[0]
+        self._core, self._path = ov.Core(), path
+        self._settings = {
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": 1,
+            "INFERENCE_PRECISION_HINT": "f32",
+        }
+
+    def bind(self, inputs: Arrays) -> Bound:
+        model = self._core.read_model(self._path)
+        given = named(inputs, [port.get_any_name() for port in model.inputs])
+        model.reshape({name: list(array.shape) for name, array in given.items()})
+        compiled = self._core.compile_model(model, "CPU", self._settings)
+        request = compiled.create_infer_request()
+        for name, array in given.items():
+            request.set_tensor(name, self._ov.Tensor(array, shared_memory=True))
+        ports = {port.get_any_name(): port for port in compiled.outputs}
+        read = lambda: {name: request.get_tensor(p).data for name, p in ports.items()}
+        return (lambda: request.infer(share_outputs=True)), read
+
+
+class _LiteRt:
+    """LiteRT, with XNNPACK."""
+
+    def __init__(self, path: str, threads: int, _: str) -> None:
+        from importlib.metadata import version
+
+        from ai_edge_litert.interpreter import Interpreter
+
+        self.version = version("ai-edge-litert")
+        self._open: Callable[[], Any] = lambda: Interpreter(path, num_threads=threads)
+
+    def bind(self, inputs: Arrays) -> Bound:
+        interpreter = self._open()
+        # The runner knows the names of the signature, but copies, and keeps the interpreter from changing shapes.
+        runner = interpreter.get_signature_runner()
+        details = runner.get_input_details()
+        outputs = {name: d["index"] for name, d in runner.get_output_details().items()}
+        del runner
+        given = named(inputs, list(details))
+        for name, array in given.items():
+            interpreter.resize_tensor_input(details[name]["index"], array.shape)
+        interpreter.allocate_tensors()
+        for name, array in given.items():
+            interpreter.set_tensor(details[name]["index"], array)
+        read = lambda: {name: interpreter.get_tensor(i) for name, i in outputs.items()}
+        return interpreter.invoke, read
+
+
+def _tensorflow(path: str, threads: int, _: str) -> Runtime:
+    from modelwheel.compiler.worker.timed import TensorFlowSide
+
+    return TensorFlowSide(path, threads, jit=False)
+
+
+def _xla(path: str, threads: int, _: str) -> Runtime:
+    from modelwheel.compiler.worker.timed import TensorFlowSide
+
+    return TensorFlowSide(path, threads, jit=True)
+
+
+RUNTIMES: Mapping[str, Callable[[str, int, str], Runtime]] = {
+    "wheel": _Wheel,
+    "onnxruntime": _OnnxRuntime,
+    "openvino": _OpenVino,
+    "litert": _LiteRt,
+    "tensorflow": _tensorflow,
+    "xla": _xla,
+}
+
+
+def named(inputs: Arrays, names: list[str]) -> dict[str, np.ndarray[Any, Any]]:
+    """The inputs by a runtime's names, which converters may have changed but not put in another order."""
+    if len(names) == len(inputs) and set(names) != set(inputs):
+        return dict(zip(names, inputs.values(), strict=True))
+    return {name: inputs[name] for name in names}
+
+
+# --- measuring ------------------------------------------------------------------------------------
+
+
+def resident_bytes() -> int | None:
+    """The memory of this process; None where the system does not say it in this way."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return None
+    return pages * mmap.PAGESIZE
+
+
+def time_calls(call: Callable[[], object], calls: int) -> float:
+    """Seconds of some calls."""
+    numbers, start = range(calls), time.perf_counter()
+    for _ in numbers:
+        call()
+    return time.perf_counter() - start
+
+
+def time_each(call: Callable[[], object], calls: int) -> list[float]:
+    """Microseconds of a call that half of them, 99 % and 99.9 % do not exceed."""
+    times, clock = np.empty(calls, np.int64), time.perf_counter_ns
+    for number in range(calls):
+        start = clock()
+        call()
+        times[number] = clock() - start
+    return [float(value) / 1e3 for value in np.percentile(times, [50, 99, 99.9])]
+
+
+class _Server:
+    def __init__(self, runtime: Runtime, inputs: Path) -> None:
+        self._runtime, self._inputs = runtime, inputs
+        self._bound: dict[int, Callable[[], object]] = {}
+
+    def bind(self, rows: int) -> float:
+        """Writes the outputs for a number of rows; gives the seconds of one call."""
+        call, read = self._runtime.bind(load(self._inputs, rows))
+        call()
+        np.savez(f"{rows}.npz", **read())  # type: ignore[arg-type]
+        self._bound[rows] = call
+        call()
+        return time_calls(call, 1)
+
+    def time(self, rows: int, calls: int) -> float:
+        """See `time_calls`."""
+        return time_calls(self._bound[rows], calls)
+
+    def each(self, rows: int, calls: int) -> list[float]:
+        """See `time_each`."""
+        return time_each(self._bound[rows], calls)
+
+    def drop(self, rows: int) -> None:
+        """Frees what was bound."""
+        del self._bound[rows]
+
+
+def load(directory: Path, rows: int) -> Arrays:
+    """The inputs for a number of rows, at addresses that every runtime can use without a copy."""
+    with np.load(directory / f"{rows}.npz") as arrays:
+        return {name: _aligned(arrays[name]) for name in arrays.files}
+
+
+def _aligned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    memory = np.empty(array.nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    copy: np.ndarray[Any, Any] = memory[start : start + array.nbytes].view(array.dtype)
+    copy = copy.reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def main() -> None:
+    """Serves until its input ends."""
+    kind, path, threads, level, directory, rows = sys.argv[1:]
+    # Whatever a runtime prints goes to standard error: answers have a descriptor of their own.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def answer(value: object) -> None:
+        answers.write(json.dumps(value) + "\n")
+        answers.flush()
+
+    try:
+        inputs = load(Path(directory), int(rows))
+        before, start = resident_bytes(), time.perf_counter()
+        runtime = RUNTIMES[kind](path, int(threads), level)
+        runtime.bind(inputs)[0]()
+        seconds, after = time.perf_counter() - start, resident_bytes()
+        memory = None if before is None or after is None else after - before
+        found = {"version": runtime.version, "level": getattr(runtime, "level", None)}
+        answer({"seconds": seconds, "memory": memory, **found})
+        server = _Server(runtime, Path(directory))
+        for line in sys.stdin:
+            name, *numbers = json.loads(line)
+            answer(getattr(server, name)(*numbers))
+    except Exception as error:  # noqa: BLE001 - whatever a runtime raises is its answer
+        answer({"error": f"{type(error).__name__}: {error}"})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""How much arithmetic a call needs: multiplications and additions of its products and convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ..compiler.program import Conditional, Convolution, Dot, Program, Thunk, While
+
+
+def products(program: Program) -> int:
+    """Multiplications and additions in products and convolutions of one run.
+
+    Loops count by their trip count, or once if it is unknown; of branches the largest counts.
+    """
+    return _products(program.thunks)
+
+
+def _products(thunks: Iterable[Thunk]) -> int:
+    return sum(map(_of_thunk, thunks))
+
+
+def _of_thunk(thunk: Thunk) -> int:
+    match thunk:
+        case Dot() | Convolution():
+            return thunk.operations
+        case While():
+            turns = 1 if thunk.trip_count is None else thunk.trip_count
+            return turns * _products(thunk.condition + thunk.body)
+        case Conditional():
+            return max(map(_products, thunk.branches), default=0)
+        case _:
+            return 0
+
+
+def work_of_row(by_batch: Mapping[int, Program]) -> float | None:
+    """What one row needs, given the programs of some batch sizes; None without any.
+
+    The most that any of them has for a row: XLA writes the products of single rows as ordinary loops, which are kernels.
+    """
+    return max((products(program) / batch for batch, program in by_batch.items()), default=None)

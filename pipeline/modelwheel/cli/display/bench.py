@@ -1,0 +1,108 @@
+"""The tables of `modelwheel bench`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from ...bench.results import OURS, TITLES, Benchmark, Case, Cell, Compared, Kind, Machine, Side
+from .console import plain
+
+
+def print_machine(console: Console, machine: Machine) -> None:
+    """Where and with what was measured."""
+    load = "" if machine.load_average is None else f", load average {machine.load_average}"
+    console.print(
+        plain(
+            f"{machine.date}: {machine.cpu}, cores: {machine.cores}{load}; {machine.system}; "
+            f"Python {machine.python}; modelwheel {machine.modelwheel}"
+        )
+    )
+
+
+def print_compared(console: Console, compared: Compared) -> None:
+    """One model: times of every side for each number of rows, then what else was measured."""
+    threads = "one thread" if compared.threads == 1 else f"{compared.threads} threads"
+    kinds = [kind for kind in TITLES if any(case.cell(kind) for case in compared.cases)]
+    table = Table(
+        "rows",
+        *(TITLES[kind] for kind in kinds),
+        "best / wheel",
+        "p99",
+        "p99.9",
+        "GFLOP/s",
+        "of peak",
+        box=SIMPLE,
+        padding=(0, 1),
+        title=f"{plain(compared.model)} {plain(compared.version)}, {compared.level}, {threads}, microseconds",
+    )
+    for case in compared.cases:
+        table.add_row(str(case.rows), *_cells(case, kinds))
+    console.print(table)
+    for line in notes(compared):
+        console.print(plain(line))
+
+
+def _cells(case: Case, kinds: list[Kind]) -> Iterator[str]:
+    for kind in kinds:
+        cell = case.cell(kind)
+        yield "" if cell is None else _time(cell)
+    best, ours = case.best, case.cell(OURS)
+    ratio = best.ratio if best else None
+    yield "-" if ratio is None else f"{ratio.median:.2f} ({ratio.low:.2f}-{ratio.high:.2f})"
+    _, p99, p999 = ours.latency if ours and ours.latency else (None, None, None)
+    yield _us(p99)
+    yield _us(p999)
+    yield "-" if ours is None or ours.gflops is None else f"{ours.gflops:.1f}"
+    yield "-" if case.share is None else f"{case.share:.0%}"
+
+
+def _time(cell: Cell) -> str:
+    if cell.us is None:
+        return "differs" if "differ" in (cell.error or "") else "failed"
+    return _us(cell.us.median)
+
+
+def _us(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if value < 1e3 else f"{value:.0f}"
+
+
+def notes(compared: Compared) -> Iterator[str]:
+    """What is not a time: starts, memory, sizes, and why cells are empty."""
+    for side in compared.sides:
+        yield f"  {TITLES[side.kind]}: {_side(side)}"
+    for case in compared.cases:
+        for cell in case.cells:
+            if cell.error is not None:
+                yield f"  {TITLES[cell.kind]} with {case.rows} rows: {cell.error}"
+    weights = compared.weights_bytes / max(compared.saved_model_bytes, 1)
+    built = compared.build_seconds
+    yield (
+        f"  wheel {compared.wheel_bytes / 1000:.0f} kB; weights {compared.weights_bytes / 1000:.0f} kB, "
+        f"{weights:.2f} of the model's files; "
+        + ("built before" if built is None else f"built in {built:.0f} s of its steps")
+    )
+
+
+def _side(side: Side) -> str:
+    if side.error is not None:
+        return side.error
+    memory = "" if side.memory is None else f", {side.memory / 1e6:.1f} MB"
+    return f"{side.version}: first prediction {side.first_ms:.1f} ms after NumPy's import{memory}"
+
+
+def print_mean(console: Console, benchmark: Benchmark) -> None:
+    """The last line."""
+    mean = benchmark.mean
+    cells = sum(case.best is not None for model in benchmark.models for case in model.cases)
+    if mean is None:
+        console.print("Geometric mean: no other runtime was timed")
+    else:
+        console.print(
+            f"Geometric mean over {cells} cells: the best other runtime takes {mean:.2f} times as long"
+        )

@@ -1,0 +1,49 @@
+"""The programs of a request that has been built, from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..compiler.jobs import PROGRAM
+from ..compiler.program import Program
+from ..levels import Level
+from ..platforms import host_platform
+from ..request import Extent, Request
+from ..source import fetch as source
+from ..store.records import Record
+from ..store.store import Store
+from .steps import steps_of
+from .steps.base import Step
+from .steps.model import compile_name
+
+
+def stored_records(request: Request, store: Store) -> dict[str, Record]:
+    """The results of steps that are in the store, by the step's name. Fetches and runs nothing."""
+    model = source.look_up(request.spec.origin, store)
+    records: dict[str, Record] = {}
+    for step in steps_of(request, model.tree_sha256 or "", model.provenance, "project"):
+        record = _record(step, store, records)
+        if record is not None:
+            records[step.name] = record
+    return records
+
+
+def _record(step: Step, store: Store, records: Mapping[str, Record]) -> Record | None:
+    if not all(need in records for need in step.needs):
+        return None
+    return store.peek(step.key(store, records))
+
+
+def stored_programs(request: Request, store: Store, level: Level) -> dict[Extent, Program]:
+    """What XLA compiled for a level of this machine's platform, by batch size and length."""
+    records = stored_records(request, store)
+    return dict(_programs(request, store, level, records))
+
+
+def _programs(
+    request: Request, store: Store, level: Level, records: Mapping[str, Record]
+) -> Iterator[tuple[Extent, Program]]:
+    for extent in request.extents:
+        record = records.get(compile_name(request, host_platform(), level, extent))
+        if record is not None:
+            yield extent, Program.model_validate_json(store.read_bytes(record, PROGRAM))

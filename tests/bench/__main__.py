@@ -1,0 +1,235 @@
+"""The reference set against other runtimes: `python -m tests.bench [--help]`, or `make bench BENCH="OPTIONS"`.
+
+Makes the models and the files of the other runtimes, builds all wheels in one build, and compares them one by one as
+`modelwheel bench` does. Everything stays in the work directory, so that a second run only measures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from modelwheel.bench.build import build_contenders
+from modelwheel.bench.compare import Contender, Settings, compare, describe_machine
+from modelwheel.bench.results import Benchmark, Compared
+from modelwheel.cli.display.bench import print_compared, print_machine, print_mean
+from modelwheel.cli.display.console import ERR, OUT, plain
+from modelwheel.cli.display.progress import BuildDisplay
+from modelwheel.engine.build import BuildOptions
+from modelwheel.errors import ModelwheelError
+from modelwheel.levels import cpu_level
+from modelwheel.request import make_request
+from modelwheel.sandbox.choose import choose_sandbox
+from modelwheel.sandbox.policy import Policy
+from modelwheel.spec import load_specs
+from modelwheel.store.store import Store
+from tests.support.laboratory import SHARED_MODELS
+
+ROOT = Path(__file__).parents[2]
+
+_SPEC = """\
+model: {{name: {name}, version: "1.0.0", description: A model of the reference set.}}
+source: {source}
+targets: [{level}]
+{sizes}
+verify: {{tolerance: {{atol: 1.0e-6, rtol: 1.0e-3}}}}
+package: {{bindings: shared}}
+"""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """One model of the set."""
+
+    rows: tuple[int, ...] = (1, 16, 64)
+    """The compiled batch sizes, which are also what is timed; empty if the model has one shape."""
+    shared: str | None = None
+    """The model below ../shared/models; by default it is one of `networks`."""
+
+    def source(self, directory: Path) -> str:
+        """The source in a spec."""
+        if self.shared is not None and self.shared.endswith(".onnx"):
+            return f"{{directory: {SHARED_MODELS / self.shared}, format: onnx}}"
+        return f"{{directory: {directory / 'saved_model'}}}"
+
+
+_IMAGES = (1, 8)
+
+SET = {
+    "mlp": Reference(),
+    "conv2d_small": Reference(),
+    "conv2d_pair": Reference(),
+    "conv1d": Reference(),
+    "audio": Reference(),
+    "bilstm": Reference(),
+    "lstm_masked": Reference(),
+    "gru": Reference(),
+    "transformer": Reference(),
+    "embedding": Reference(),
+    "xception": Reference(),
+    "unet": Reference(),
+    "mobilenet_v2": Reference(_IMAGES),
+    "efficientnet_b0": Reference(_IMAGES),
+    "resnet50": Reference(_IMAGES),
+    "half_plus_two": Reference((), "half_plus_two/saved_model"),
+    "mhcnuggets": Reference(shared="mhcnuggets_a0201/saved_model"),
+    "fer_emotion": Reference(shared="fer_emotion/saved_model"),
+    "basic_pitch": Reference(_IMAGES, "basic_pitch/saved_model"),
+    "ppocr_cls": Reference(_IMAGES, "ppocr_cls/model.onnx"),
+}
+"""By name, in the order of the tables."""
+
+QUICK = {
+    "mlp": (1, 64),
+    "conv1d": (1, 16),
+    "gru": (1, 16),
+}
+"""Six cells that take seconds, for a check of ratios."""
+
+
+def make_models(names: Sequence[str], directory: Path) -> None:
+    """Writes the models that are not there yet, with the files of other runtimes."""
+    missing = []
+    for name in names:
+        shared = SET[name].shared
+        if (directory / name / "failures.json").exists() or (shared or "").endswith(".onnx"):
+            continue
+        missing.append(name if shared is None else f"{name}={SHARED_MODELS / shared}")
+    if missing:
+        ERR.print(plain(f"making {', '.join(missing)}"))
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+        command = [sys.executable, "-m", "tests.bench.make_models", str(directory), *missing]
+        with (directory / "make_models.log").open("wb") as log:
+            subprocess.run(command, env=environment, cwd=ROOT, stdout=log, stderr=log, check=True)
+
+
+def write_spec(name: str, level: str, directory: Path) -> Path:
+    """Writes the spec of a model."""
+    reference = SET[name]
+    sizes = (
+        f"compilation: {{batch_sizes: [{', '.join(map(str, reference.rows))}]}}"
+        if reference.rows
+        else ""
+    )
+    source = reference.source(directory / name)
+    path = directory / f"{name}.{level}.yaml"
+    text = _SPEC.format(name=name.replace("_", "-"), source=source, level=level, sizes=sizes)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def files_of(name: str, directory: Path) -> tuple[dict[str, Path], dict[str, str]]:
+    """The files of other runtimes by format, and why there is none."""
+    own = directory / name
+    if not own.is_dir():
+        return {}, {
+            "saved_model": "the model is an ONNX file",
+            "tflite": "the model is an ONNX file",
+        }
+    said = json.loads((own / "failures.json").read_text(encoding="utf-8"))
+    found = {"saved_model": own / "saved_model"}
+    failures = {}
+    for kind in ("onnx", "tflite"):
+        file = f"model.{kind}"
+        if file in said:
+            failures[kind] = f"the converter failed: {said[file]}"
+        else:
+            found[kind] = own / file
+    return found, failures
+
+
+def build(names: Sequence[str], level: str, work: Path, store: Store) -> dict[str, Contender]:
+    """Builds the wheels of all models in one build; says which could not be built."""
+    specs = load_specs([write_spec(name, level, work) for name in names])
+    requests = [make_request(spec) for spec in specs]
+    options = BuildOptions(work / "dist" / level, choose_sandbox(Policy.PREFERRED))
+    with BuildDisplay() as display:
+        built = build_contenders(requests, store, options, display)
+    contenders = {}
+    for name, (result, contender) in zip(names, built, strict=True):
+        for _, error in result.errors:
+            ERR.print(plain(f"{name} was not built: {error}"))
+        if contender is not None:
+            files, failures = files_of(name, work)
+            files = {**contender.files, **files}
+            contenders[name] = replace(contender, files=files, failures=failures)
+    return contenders
+
+
+def run(
+    rows_of: dict[str, Sequence[int]], level: str, settings: Settings, work: Path
+) -> list[Compared]:
+    """Builds and compares models at one level, and prints a table of each."""
+    store, sandbox, compared = Store(work / "cache"), choose_sandbox(Policy.PREFERRED), []
+    contenders = build(list(rows_of), level, work, store)
+    for name, contender in contenders.items():
+        with store.scratch() as scratch:
+            own = replace(settings, rows=rows_of[name], levels=(level,))
+            try:
+                (found,) = compare(contender, own, sandbox, scratch)
+            except ModelwheelError as error:
+                ERR.print(plain(f"{name} was not measured: {error}"))
+                continue
+        print_compared(OUT, found)
+        compared.append(found)
+    return compared
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options."""
+    parser = argparse.ArgumentParser(prog="make bench", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("models", nargs="*", help=f"of {', '.join(SET)}; by default all")
+    parser.add_argument("--quick", action="store_true", help="six cells that take seconds")
+    parser.add_argument("--rows", type=int, nargs="+", help="only these numbers of rows")
+    parser.add_argument("--level", action="append", help="CPU level; by default the highest")
+    parser.add_argument("--threads", type=int, default=1, help="of every side")
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each side and cell")
+    parser.add_argument("--work", type=Path, default=ROOT / ".bench", help="where everything stays")
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--plots", type=Path, help="write SVG plots to this directory")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> Benchmark:
+    """Runs the benchmark; gives what it found."""
+    options = parse(arguments)
+    unknown = [name for name in options.models if name not in SET]
+    if unknown:
+        raise SystemExit(f"no model {', '.join(unknown)}; there are {', '.join(SET)}")
+    names = options.models or [
+        name
+        for name, one in SET.items()
+        if one.shared is None or (SHARED_MODELS / one.shared).exists()
+    ]
+    if options.quick:
+        names = [name for name in names if name in QUICK]
+    work = options.work.absolute()
+    work.mkdir(parents=True, exist_ok=True)
+    make_models(names, work)
+    rows_of = {
+        name: options.rows or (QUICK[name] if options.quick else SET[name].rows) for name in names
+    }
+    settings = Settings(threads=options.threads, seconds=options.seconds)
+    machine, compared = describe_machine(), []
+    print_machine(OUT, machine)
+    for level in options.level or [cpu_level().name]:
+        compared += run(rows_of, level, settings, work)
+    benchmark = Benchmark(machine=machine, models=tuple(compared))
+    if options.json is not None:
+        benchmark.save(options.json)
+    if options.plots is not None:
+        from modelwheel.bench.plots import write_plots
+
+        write_plots(benchmark, options.plots)
+    print_mean(OUT, benchmark)
+    return benchmark
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

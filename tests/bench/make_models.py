@@ -1,0 +1,82 @@
+"""Writes models and the files of other runtimes: `make_models.py DIRECTORY NAME[=SAVED_MODEL]...`.
+
+Each model gets a directory with `saved_model`, `model.onnx` and `model.tflite`. What a converter says if it fails
+is in `failures.json`, by the name of the file. Needs TensorFlow and tf2onnx.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import tensorflow as tf
+import tf2onnx
+from tf2onnx import tf_loader
+
+from modelwheel.util.text import one_line
+from tests.bench.networks import make
+
+_OPSET = 18
+_SIGNATURE = "serving_default"
+_SAID = 160
+"""Characters of a converter's error that a table can show."""
+
+
+def write_onnx(model: Path, file: Path) -> None:
+    """By tf2onnx, with the names of the signature."""
+    graph, inputs, outputs, *_, renamed = tf_loader.from_saved_model(
+        str(model), None, None, ["serve"], [_SIGNATURE], return_tensors_to_rename=True
+    )
+    # What `python -m tf2onnx.convert --saved-model` calls; nothing public takes a SavedModel.
+    tf2onnx.convert._convert_common(
+        graph,
+        name=model.parent.name,
+        input_names=inputs,
+        output_names=outputs,
+        tensors_to_rename=renamed,
+        opset=_OPSET,
+        output_path=str(file),
+    )
+
+
+def write_tflite(model: Path, file: Path) -> None:
+    """By TensorFlow's converter, for the built-in operations alone."""
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(model), signature_keys=[_SIGNATURE])
+    file.write_bytes(converter.convert())
+
+
+CONVERTERS: Mapping[str, Callable[[Path, Path], None]] = {
+    "model.onnx": write_onnx,
+    "model.tflite": write_tflite,
+}
+
+
+def write_model(directory: Path, name: str, saved_model: Path | None = None) -> None:
+    """Writes one model.
+
+    Args:
+        directory: Where; a directory with the name is made in it.
+        name: One of `networks.NETWORKS`, or any.
+        saved_model: The model, if it is not of `networks`.
+    """
+    own = directory / name
+    if saved_model is None:
+        make(name).export(own / "saved_model", verbose=False)
+    else:
+        shutil.copytree(saved_model, own / "saved_model")
+    failures = {}
+    for file, convert in CONVERTERS.items():
+        try:
+            convert(own / "saved_model", own / file)
+        except Exception as error:  # noqa: BLE001 - converters raise whatever they like
+            failures[file] = one_line(f"{type(error).__name__}: {error}")[:_SAID]
+    (own / "failures.json").write_text(json.dumps(failures), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[2:]:
+        given, _, path = argument.partition("=")
+        write_model(Path(sys.argv[1]), given, Path(path) if path else None)

@@ -1,0 +1,145 @@
+"""A race of real processes whose runtimes are small modules: turns, outputs that differ, failures."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from modelwheel.bench import side
+from modelwheel.bench.compare import FORMATS
+from modelwheel.bench.process import Program, SideError
+from modelwheel.bench.race import Race, first_difference, run_race
+from modelwheel.bench.results import OURS, Kind
+from modelwheel.sandbox.choose import choose_sandbox
+from modelwheel.sandbox.policy import Policy
+
+_MODULE = """\
+import numpy as np
+
+class Spec:
+    def __init__(self, name):
+        self.name = name
+
+class Model:
+    version, inputs, outputs, level = "1.0", (Spec("x"),), (Spec("y"),), "x86-64"
+
+    def __init__(self, level):
+        pass
+
+    def __call__(self, x):
+        {body}
+"""
+
+
+@pytest.fixture
+def race(tmp_path: Path) -> Race:
+    """The wheel, and others that are given as modules too: their files would need their runtimes."""
+    inputs = tmp_path / "inputs"
+    inputs.mkdir()
+    for rows in (1, 4):
+        np.savez(inputs / f"{rows}.npz", x=np.arange(rows * 3, dtype=np.float32).reshape(rows, 3))
+    return Race(
+        {},
+        {"openvino": "not installed"},
+        inputs,
+        (1, 4),
+        {1: "1:1", 4: "4:4"},
+        {4: 24},
+        None,
+        0.02,
+        2,
+    )
+
+
+def with_sides(race: Race, directory: Path, **bodies: str) -> Race:
+    """Sides whose models compute this. All are of the kind `wheel`, and are called something else in the results."""
+    programs: dict[Kind, Program] = {}
+    for name, body in bodies.items():
+        path = directory / f"bench_{name}.py"
+        path.write_text(_MODULE.format(body=body), encoding="utf-8")
+        # The module is found because its directory is put on the path first; -I takes PYTHONPATH away.
+        starter = directory / f"start_{name}.py"
+        arguments = ("wheel", path.stem, "1", "", race.inputs, "1")
+        starter.write_text(
+            f"import runpy, sys\nsys.path.insert(0, {str(directory)!r})\n"
+            f"runpy.run_path({side.__file__!r}, run_name='__main__')\n"
+        )
+        read = (directory, Path(side.__file__), race.inputs)
+        programs[name] = Program(Path(sys.executable), starter, arguments, read, {})  # type: ignore[index]
+    fields = {**vars(race), "programs": programs}
+    return Race(**fields)
+
+
+SANDBOX = choose_sandbox(Policy.PREFERRED)
+
+
+def test_sides_take_turns_and_what_differs_is_not_compared(race: Race, tmp_path: Path) -> None:
+    race = with_sides(
+        race,
+        tmp_path,
+        wheel="return x * 2",
+        onnxruntime="return x + x",
+        litert="return x * 2 + (len(x) == 4) * 0.5",
+        xla="raise ValueError('too large\\x1b[31m')",
+    )
+    sides, cases = run_race(race, SANDBOX, tmp_path / "work")
+    found = {one.kind: one for one in sides}
+    assert found["openvino"].error == "not installed"
+    assert found["xla"].error == r"ValueError: too large\x1b[31m"
+    assert found[OURS].version == "1.0"
+    assert found[OURS].first_ms is not None
+    first, second = cases
+    assert [cell.kind for cell in first.cells] == [OURS, "onnxruntime", "litert"]
+    for cell in first.cells:
+        assert cell.us is not None
+        assert cell.latency is not None
+        assert 0 < cell.us.low <= cell.us.median <= cell.us.high
+        assert (cell.ratio is None) == (cell.kind == OURS)
+    other = second.cell("litert")
+    assert other is not None
+    assert other.us is None
+    assert other.error == "outputs differ: y by 5.0e-01, of 2.2e+01"
+    assert second.work == 24
+    ours = second.cell(OURS)
+    assert ours is not None
+    assert ours.gflops is not None
+
+
+def test_a_wheel_that_fails_ends_the_race(race: Race, tmp_path: Path) -> None:
+    race = with_sides(race, tmp_path, wheel="raise MemoryError", litert="return x")
+    with pytest.raises(SideError, match="MemoryError"):
+        run_race(race, SANDBOX, tmp_path / "work")
+
+
+ONES = np.ones((2, 3), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "said"),
+    [
+        ({"y": ONES}, None),
+        ({"y": ONES * 1.0005}, None),
+        ({"renamed": ONES}, None),
+        ({"y": ONES * 1.002}, "outputs differ: y by 2.0e-03, of 1.0e+00"),
+        ({"y": ONES[:1]}, "outputs differ: y has shape (1, 3), not (2, 3)"),
+        ({"y": ONES * np.nan}, "outputs differ: y is not finite in the same places"),
+        ({"z": ONES, "w": ONES}, "it has no output y"),
+    ],
+)
+def test_outputs_that_differ_are_named(theirs: dict[str, object], said: str | None) -> None:
+    assert first_difference({"y": ONES}, theirs) == said  # type: ignore[arg-type]
+
+
+def test_inputs_keep_their_order_where_a_converter_has_renamed_them() -> None:
+    inputs = {"b": ONES, "a": ONES * 2}
+    assert list(side.named(inputs, ["a", "b"])) == ["a", "b"]
+    renamed = side.named(inputs, ["x:0", "y:0"])
+    assert [float(array[0, 0]) for array in renamed.values()] == [1, 2]
+
+
+def test_every_kind_of_side_can_be_started() -> None:
+    kinds = {kind for several in FORMATS.values() for kind in several}
+    assert {OURS, *kinds} == set(side.RUNTIMES)

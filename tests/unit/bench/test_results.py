@@ -1,0 +1,159 @@
+"""Statistics of a comparison, what counts as the best other runtime, and the tables and plots."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from modelwheel.bench.plots import write_plots
+from modelwheel.bench.results import Benchmark, Case, Cell, Compared, Kind, Machine, Side
+from modelwheel.bench.statistics import Spread, geometric_mean, ratios, spread
+from modelwheel.bench.work import products, work_of_row
+from modelwheel.cli.display.bench import print_compared, print_machine, print_mean
+from modelwheel.compiler.program import Array, Conditional, Dot, Program, Slice, While
+from modelwheel.dtypes import DTYPES
+
+
+def test_half_of_the_values_are_in_the_spread() -> None:
+    assert spread([5.0, 1.0, 4.0, 2.0, 3.0]) == Spread(median=3, low=2, high=4)
+    assert spread([7.0]) == Spread(median=7, low=7, high=7)
+
+
+def test_ratios_are_those_of_each_round() -> None:
+    """The second round was slow for both: the ratio of the medians would be another."""
+    assert ratios([20.0, 400.0, 60.0], [10.0, 100.0, 20.0]).median == 3
+
+
+def test_the_geometric_mean_of_a_ratio_and_its_inverse_is_one() -> None:
+    assert geometric_mean([4.0, 0.25]) == pytest.approx(1)
+    assert geometric_mean([]) is None
+
+
+def cell(kind: Kind, us: float, ratio: float | None, gflops: float | None = None) -> Cell:
+    times = None if ratio is None else spread([ratio])
+    return Cell(kind=kind, us=spread([us]), ratio=times, latency=(us, us, us), gflops=gflops)
+
+
+CASE = Case(
+    rows=4,
+    rule="4:4",
+    work=1000,
+    peak_gflops=100,
+    cells=(
+        cell("wheel", 10, None, 50),
+        cell("onnxruntime", 30, 3),
+        Cell(kind="openvino", error="outputs differ: y by 1.0e+00, of 2.0e+00"),
+        cell("litert", 20, 2),
+        cell("xla", 5, 0.5),
+    ),
+)
+COMPARED = Compared(
+    model="tagger",
+    version="1.0.0",
+    level="x86-64-v3",
+    threads=1,
+    wheel_bytes=5000,
+    weights_bytes=4000,
+    saved_model_bytes=8000,
+    build_seconds=None,
+    sides=(
+        Side(kind="tensorflow", error="not installed"),
+        Side(kind="wheel", version="1.0.0", first_ms=1.5, memory=2_000_000),
+    ),
+    cases=(CASE,),
+)
+MACHINE = Machine(
+    date="2026-01-01",
+    cpu="A CPU",
+    cores=2,
+    load_average=0.5,
+    system="Linux",
+    python="3.11",
+    modelwheel="0.1.0",
+)
+BENCHMARK = Benchmark(machine=MACHINE, models=(COMPARED,))
+
+
+def test_the_best_is_the_quickest_that_a_consumer_could_use() -> None:
+    """XLA's jit is quicker, but needs TensorFlow."""
+    assert CASE.best == CASE.cell("litert")
+    assert CASE.share == 0.5
+    assert BENCHMARK.mean == pytest.approx(2)
+
+
+def test_without_such_a_runtime_it_is_the_quickest_of_all() -> None:
+    alone = CASE.model_copy(update={"cells": (CASE.cells[0], CASE.cells[4])})
+    assert alone.best == CASE.cell("xla")
+    nobody = CASE.model_copy(update={"cells": CASE.cells[:1]})
+    assert nobody.best is None
+
+
+def shown() -> str:
+    console = Console(width=120, record=True, file=io.StringIO())
+    print_machine(console, MACHINE)
+    print_compared(console, COMPARED)
+    print_mean(console, BENCHMARK)
+    return console.export_text()
+
+
+def test_the_table_says_what_was_measured_and_what_was_not() -> None:
+    text = shown()
+    (row,) = (line.split() for line in text.splitlines() if line.strip().startswith("4 "))
+    assert row[:9] == ["4", "10.0", "30.0", "differs", "20.0", "5.0", "2.00", "(2.00-2.00)", "10.0"]
+    assert row[-2:] == ["50.0", "50%"]
+    assert "OpenVINO with 4 rows: outputs differ: y by 1.0e+00, of 2.0e+00" in text
+    assert "TensorFlow: not installed" in text
+    assert "wheel: 1.0.0: first prediction 1.5 ms after NumPy's import, 2.0 MB" in text
+    assert "A CPU" in text
+    assert text.splitlines()[-1] == (
+        "Geometric mean over 1 cells: the best other runtime takes 2.00 times as long"
+    )
+
+
+def test_json_has_all_of_it(tmp_path: Path) -> None:
+    BENCHMARK.save(tmp_path / "bench.json")
+    assert Benchmark.load(tmp_path / "bench.json") == BENCHMARK
+    assert json.loads(BENCHMARK.to_json())["models"][0]["cases"][0]["cells"][0]["kind"] == "wheel"
+
+
+def test_plots_are_the_same_for_the_same_figures(tmp_path: Path) -> None:
+    first = write_plots(BENCHMARK, tmp_path / "first")
+    second = write_plots(BENCHMARK, tmp_path / "second")
+    assert [path.name for path in first] == ["tagger-x86-64-v3-1.svg", "peak.svg"]
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    assert b">LiteRT<" in first[0].read_bytes()
+    assert b">OpenVINO<" not in first[0].read_bytes()
+
+
+# --- arithmetic -----------------------------------------------------------------------------------
+
+
+def dot(operations: int) -> Dot:
+    place = Slice(allocation=0, offset=0, size=16)
+    array = Array(slice=place, element_type=DTYPES["float32"], shape=(2, 2), minor_to_major=(1, 0))
+    axes = {"lhs_batch": (), "rhs_batch": (), "lhs_contracting": (1,), "rhs_contracting": (0,)}
+    return Dot(operations=operations, lhs=array, rhs=array, out=array, **axes)  # type: ignore[arg-type]
+
+
+def program(*thunks: object) -> Program:
+    fields = {"triple": "", "cpu": "", "allocations": (), "parameters": (), "results": ()}
+    return Program.model_validate({**fields, "thunks": thunks})
+
+
+def test_loops_count_by_their_turns_and_branches_by_the_largest() -> None:
+    place = Slice(allocation=0, offset=0, size=4)
+    choice = Conditional(operations=0, index=place, branches=((dot(3),), (dot(5),)))
+    loop = While(
+        operations=0, trip_count=10, condition=(), condition_value=None, body=(dot(7), choice)
+    )
+    assert products(program(dot(1), loop)) == 1 + 10 * (7 + 5)
+
+
+def test_a_row_needs_what_most_batch_sizes_say() -> None:
+    """XLA writes the products of a single row as ordinary loops, which do not count."""
+    assert work_of_row({1: program(), 4: program(dot(40))}) == 10
+    assert work_of_row({}) is None
