@@ -17,7 +17,6 @@ from ..codegen import (
     CompiledVariant,
     Constants,
     ModelTables,
-    collect,
     level_source,
     random_states,
     tables_source,
@@ -175,10 +174,11 @@ def _write_platform(
     compiled, request, store = project.read(platform), project.request, project.store
     # Both mappings are in the order of the compile steps.
     records = dict(zip(compiled.programs, project.compiled_for(platform).values(), strict=True))
-    constants = collect(
-        (program, store.path(records[variant], "constants.bin"))
+    constants = Constants()
+    programs = {
+        variant: constants.add_program(program, store.read_bytes(records[variant], "constants.bin"))
         for variant, program in compiled.programs.items()
-    )
+    }
     first_state = _add_first_state(project, constants)
     sizes = manifest.Sizes(
         weights=len(constants.blob),
@@ -196,7 +196,7 @@ def _write_platform(
         _write(out / variant.object, store.read_bytes(record, "kernels.o"))
     generated = out / platform_directory(platform) / "generated"
     tables = _tables(described, first_state)
-    _write_sources(request, platform, tables, described, constants, compiled.programs, generated)
+    _write_sources(request, platform, tables, described, constants, programs, generated)
     return described.model_copy(update={"weights": weights})
 
 

@@ -6,11 +6,11 @@ Generated code consists of tables and straight-line calls. Everything with logic
 
 from __future__ import annotations
 
-from .constants import Constants, collect
+from .constants import Constants
 from .cost import estimate_cost
 from .sources import CompiledVariant, ModelTables, level_source, random_states, tables_source
 
-EMITTER_VERSION = 5
+EMITTER_VERSION = 6
 """Increased when the same program is written differently; part of every wheel's key in the store."""
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "CompiledVariant",
     "Constants",
     "ModelTables",
-    "collect",
     "estimate_cost",
     "level_source",
     "random_states",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from ..compiler.program import Allocation, Program, slices, walk
+from ..compiler.program import Program
+from .layouts import with_shared_layouts
 
 ALIGNMENT = 64
 """Bytes. XLA's kernels may assume that buffers have up to this alignment (xla/backends/cpu/alignment.h)."""
@@ -29,34 +28,10 @@ class Constants:
             self.blob.extend(content)
         return self.offsets[digest]
 
-
-def collect(variants: Iterable[tuple[Program, Path]]) -> Constants:
-    """Collects the constants that the programs use, from their `constants.bin` files."""
-    # Every program of a model comes with its own copy of the weights, so constants are shared by content.
-    constants = Constants()
-    for program, path in variants:
-        content = path.read_bytes()
-        for allocation in used_constants(program):
-            assert allocation.constant_offset is not None
-            assert allocation.sha256 is not None
-            start = allocation.constant_offset
-            constants.add(allocation.sha256, content[start : start + allocation.size])
-    return constants
-
-
-def used_constants(program: Program) -> list[Allocation]:
-    """The constants that some thunk or result refers to, except empty ones."""
-    used = used_allocations(program)
-    return [
-        allocation
-        for allocation in program.allocations
-        if allocation.kind == "constant" and allocation.size and allocation.index in used
-    ]
-
-
-def used_allocations(program: Program) -> frozenset[int]:
-    """The indices of all allocations that some thunk or result refers to."""
-    used = {part.allocation for thunk in walk(program.thunks) for part in slices(thunk)}
-    used.update(result.slice.allocation for result in program.outputs)
-    used.update(program.results[update].slice.allocation for _, update in program.moved_updates())
-    return frozenset(used)
+    def add_program(self, program: Program, content: bytes) -> Program:
+        """Adds the constants of a program, from its `constants.bin`; returns it with the layouts that they have here."""
+        # Every program of a model comes with its own copy of the weights, so constants are shared by content.
+        program, constants = with_shared_layouts(program, content)
+        for digest, constant in constants.items():
+            self.add(digest, constant)
+        return program

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ..compiler.program import Allocation, Program
 from ..errors import UnsupportedProgramError
-from .constants import ALIGNMENT, used_allocations
+from .constants import ALIGNMENT
 
 RANDOM_STATE_BYTES = 16
 """The state of XLA's generator has 128 bits (xla/backends/cpu/runtime/rng_state_lib.h)."""
@@ -76,7 +76,7 @@ def plan_memory(
     arena = _Arena()
     arena.reserve(random_states * RANDOM_STATE_BYTES)
     direct = _direct_outputs(program)
-    used = used_allocations(program)
+    used = program.used_allocations()
     pointers = {}
     for allocation in program.allocations:
         if allocation.index not in used:

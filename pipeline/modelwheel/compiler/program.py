@@ -16,7 +16,7 @@ from pydantic import Field
 from ..dtypes import ElementType
 from ..util.records import JsonRecord
 
-PROGRAM_VERSION = 2
+PROGRAM_VERSION = 3
 """Raised when a field below changes its meaning; part of every compile key."""
 
 
@@ -261,6 +261,13 @@ class Program(JsonRecord):
     def bytes_moved(self) -> int:
         """Bytes read and written by all kernels of one run, loops counted likewise."""
         return sum(map(_bytes_moved, self.thunks))
+
+    def used_allocations(self) -> frozenset[int]:
+        """The indices of all allocations that some thunk or result refers to."""
+        used = {part.allocation for thunk in walk(self.thunks) for part in slices(thunk)}
+        used.update(result.slice.allocation for result in self.outputs)
+        used.update(self.results[update].slice.allocation for _, update in self.moved_updates())
+        return frozenset(used)
 
     def symbols(self) -> tuple[str, ...]:
         """Names of all kernels and comparators that are called, sorted."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from modelwheel.codegen import (
     CompiledVariant,
     ModelTables,
-    collect,
     estimate_cost,
     level_source,
     tables_source,
@@ -30,21 +28,6 @@ from modelwheel.signature import Signature, Tensor
 from tests.support.programs import dense, matmul_program
 
 V3 = LEVELS["x86-64-v3"]
-
-
-def test_equal_constants_are_stored_once_and_unused_ones_not_at_all(tmp_path: Path) -> None:
-    file = tmp_path / "constants.bin"
-    file.write_bytes(b"....".ljust(64, b"\0") + b"w" * 48)
-    constants = collect([(matmul_program(1), file), (matmul_program(4), file)])
-    assert bytes(constants.blob) == b"w" * 48
-    assert constants.offsets == {"ab" * 32: 0}
-
-
-def test_different_constants_are_aligned(tmp_path: Path) -> None:
-    file = tmp_path / "constants.bin"
-    file.write_bytes(bytes(64) + b"w" * 48)
-    constants = collect([(matmul_program(1), file), (matmul_program(1, "ef" * 32), file)])
-    assert list(constants.offsets.values()) == [0, 64]
 
 
 def test_a_result_that_fills_its_allocation_is_written_in_place() -> None:

@@ -24,6 +24,7 @@ from ...errors import UnsupportedProgramError
 from .. import program as p
 from .descriptors import compilation_result_class
 from .hlo import HloModule
+from .products import is_product, product
 
 # In ELF, Mach-O and COFF.
 _READ_ONLY_SECTIONS = (".rodata", "__const", ".rdata")
@@ -285,30 +286,23 @@ class _ThunkDecoder:
         # `invariant_arguments`, a hint, is left out: XLA writes it in the order of a hash set, which
         # differs from process to process.
         groups = k.num_workgroups
-        return p.Kernel(
+        kernel = p.Kernel(
             operations=self.hlo.operations(thunk.info.op_name),
             symbol=k.kernel_name,
             workgroups=(groups.x or 1, groups.y or 1, groups.z or 1),
             arguments=tuple(_slice(argument.slice) for argument in k.arguments_buffers),
             results=tuple(_slice(result.slice) for result in k.results_buffers),
         )
+        instruction = self.hlo.instruction(thunk.info.op_name)
+        if instruction is None or not is_product(instruction, kernel):
+            return kernel
+        shapes = (*self.hlo.operand_shapes(instruction), instruction.shape)
+        arrays = map(_array, shapes, kernel.arguments + kernel.results)
+        return product(instruction.dot_dimension_numbers, *arrays)
 
     def _dot(self, _: Any, d: Any) -> p.Thunk:
         lhs, rhs, out = map(_buffer, (d.lhs_buffer_shape, d.rhs_buffer_shape, d.out_buffer_shape))
-        dims = d.dot_dimensions
-        contracted = 1
-        for axis in dims.lhs_contracting_dimensions:
-            contracted *= lhs.shape[axis]
-        return p.Dot(
-            operations=2 * out.elements * contracted,
-            lhs=lhs,
-            rhs=rhs,
-            out=out,
-            lhs_batch=tuple(dims.lhs_batch_dimensions),
-            rhs_batch=tuple(dims.rhs_batch_dimensions),
-            lhs_contracting=tuple(dims.lhs_contracting_dimensions),
-            rhs_contracting=tuple(dims.rhs_contracting_dimensions),
-        )
+        return product(d.dot_dimensions, lhs, rhs, out)
 
     def _convolution(self, _: Any, c: Any) -> p.Thunk:
         source, kernel, output = map(

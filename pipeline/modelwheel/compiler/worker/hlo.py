@@ -84,13 +84,22 @@ class HloModule:
             instruction = self._instructions[instruction.operand_ids[operand]]
         return where[instruction.id, index]
 
-    def operations(self, name: str) -> int:
-        """Arithmetic operations of one run of the instruction called `name`; 0 if there is none."""
-        return self._operations_by_name.get(name, 0)
+    def instruction(self, name: str) -> Any:
+        """The instruction of this name, or None."""
+        return self._by_name.get(name)
 
     @cached_property
-    def _operations_by_name(self) -> dict[str, int]:
-        return {i.name: self._operations(i) for i in self._instructions.values()}
+    def _by_name(self) -> dict[str, Any]:
+        return {i.name: i for i in self._instructions.values()}
+
+    def operand_shapes(self, instruction: Any) -> list[Any]:
+        """The shapes of an instruction's operands."""
+        return [self._instructions[number].shape for number in instruction.operand_ids]
+
+    def operations(self, name: str) -> int:
+        """Arithmetic operations of one run of the instruction called `name`; 0 if there is none."""
+        instruction = self.instruction(name)
+        return 0 if instruction is None else self._operations(instruction)
 
     def _operations(self, instruction: Any) -> int:
         opcode = instruction.opcode
