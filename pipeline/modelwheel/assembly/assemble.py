@@ -52,6 +52,8 @@ class Project:
     """Results of the compile steps by platform, CPU level and extent."""
     reference: Record
     store: Store
+    profiled: bool = False
+    """Whether the code reads a clock after each step."""
 
     def key_inputs(self) -> dict[str, Any]:
         """Everything that the files depend on; part of the step's key."""
@@ -82,6 +84,7 @@ class Project:
                 for (platform, level, extent), record in self.compiled.items()
             ],
             "reference": _hashes(self.reference),
+            **({"profiled": True} if self.profiled else {}),
         }
 
     def compiled_for(self, platform: Platform) -> dict[VariantKey, Record]:
@@ -196,7 +199,7 @@ def _write_platform(
         _write(out / variant.object, store.read_bytes(record, "kernels.o"))
     generated = out / platform_directory(platform) / "generated"
     tables = _tables(described, first_state)
-    _write_sources(request, platform, tables, described, constants, programs, generated)
+    _write_sources(project, platform, tables, described, constants, programs, generated)
     return described.model_copy(update={"weights": weights})
 
 
@@ -240,7 +243,7 @@ def _copy_licenses(request: Request, directory: Path) -> None:
 
 
 def _write_sources(
-    request: Request,
+    project: Project,
     platform: Platform,
     tables: ModelTables,
     described: manifest.Manifest,
@@ -251,6 +254,7 @@ def _write_sources(
     """Writes one C++ file for each CPU level, and one with the tables that refer to them."""
     # Batch sizes share one arena and the random states at its start: as many as any needs.
     states = max(map(random_states, programs.values()))
+    request = project.request
     for level in request.levels_of(platform):
         variants = [
             CompiledVariant(
@@ -263,7 +267,9 @@ def _write_sources(
             if v.level == level.name
         ]
         taken = [not tensor.ignored for tensor in described.signature.inputs]
-        text = level_source(level, variants, constants.offsets, states, taken)
+        text = level_source(
+            level, variants, constants.offsets, states, taken, profiled=project.profiled
+        )
         _write(directory / f"program_{level.identifier}.cpp", text.encode())
     text = tables_source(tables, request.levels_of(platform), states)
     _write(directory / "model_tables.cpp", text.encode())

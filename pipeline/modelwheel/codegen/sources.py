@@ -60,6 +60,8 @@ def level_source(
     constants: Mapping[str, int],
     states: int,
     inputs: Sequence[bool] | None = None,
+    *,
+    profiled: bool = False,
 ) -> str:
     """Generates the C++ file of one CPU level.
 
@@ -69,16 +71,19 @@ def level_source(
         constants: The offset of each constant in the weights, by SHA-256.
         states: The number of random states of the model.
         inputs: For each input of the model, whether its programs take it; by default all.
+        profiled: Whether to read a clock after each step; never in what is shipped.
     """
     functions: list[str] = []
     headers: set[str] = set()
     for variant in variants:
-        text, needed = _variant_function(variant, constants, states, inputs)
+        text, needed = _variant_function(variant, constants, states, inputs, profiled)
         functions.append(text)
         headers |= needed
     # Only the kernels in use are included: the others would cost compile time, and every level compiles its
     # own copies.
     includes = "".join(f'#include "kernels/{header}"\n' for header in sorted(headers))
+    if profiled:
+        includes += '#include "profile.h"\n'
     rows = ",\n".join(
         f"    {{{v.batch_size}, arena_bytes_{v.name}, input_staging_{v.name}, "
         f"output_staging_{v.name}, {v.cost!r}, run_{v.name}}}"
@@ -117,10 +122,11 @@ def _variant_function(
     constants: Mapping[str, int],
     states: int,
     inputs: Sequence[bool] | None,
+    profiled: bool,
 ) -> tuple[str, set[str]]:
     program, suffix = variant.program, variant.name
     memory = plan_memory(program, constants, states, inputs)
-    writer = ThunkWriter(prefix=suffix)
+    writer = ThunkWriter(prefix=suffix, profiled=profiled)
     calls = writer.write(program.thunks)
     # Kernels run one after the other, so they share one piece of scratch memory, as large as the largest
     # need. The sizes are constant expressions that only the C++ compiler can evaluate: they depend on the
@@ -139,6 +145,8 @@ def _variant_function(
     lines += [f"  char *const a{index} = {place};" for index, place in memory.pointers.items()]
     if writer.scratch:
         lines.append(f"  char *const scratch = arena + {memory.scratch};")
+    if profiled:
+        lines.append("  start_of_steps();")
     lines += calls
     lines += [
         f"  std::memcpy({copy.target}, a{copy.allocation} + {copy.offset}, {copy.size});"

@@ -44,12 +44,19 @@ class ThunkWriter:
     """C++ constant expressions for the bytes of scratch memory that each kernel needs."""
     random_states: int = 0
     """The number of thunks written so far that draw random numbers."""
+    profiled: bool = False
+    """Whether a call after each thunk adds up what it took; see `modelwheel.compiler.program.leaves`."""
+    leaves: int = 0
+    """The number of thunks written so far that have no others in them."""
 
     def write(self, thunks: Iterable[Thunk], depth: int = 1) -> list[str]:
         """Returns the lines for some thunks, in order."""
         lines: list[str] = []
         for thunk in thunks:
             lines.extend(_INDENT * depth + line for line in self._thunk(thunk))
+            if self.profiled and not isinstance(thunk, While | Conditional):
+                lines.append(f"{_INDENT * depth}end_of_step({self.leaves});")
+                self.leaves += 1
         return lines
 
     def _thunk(self, thunk: Thunk) -> Iterator[str]:

@@ -16,7 +16,7 @@ from pydantic import Field
 from ..dtypes import ElementType
 from ..util.records import JsonRecord
 
-PROGRAM_VERSION = 3
+PROGRAM_VERSION = 4
 """Raised when a field below changes its meaning; part of every compile key."""
 
 
@@ -70,22 +70,26 @@ class Allocation(JsonRecord):
     """For a constant: the SHA-256 of its bytes, to find equal constants."""
 
 
-class Kernel(JsonRecord):
+class _Step(JsonRecord):
+    operations: int
+    origin: str = ""
+    """The operation of the model that it comes from, as XLA names it: `StatefulPartitionedCall/model/dense/MatMul`."""
+
+
+class Kernel(_Step):
     """A call of one compiled function of the object file."""
 
     kind: Literal["kernel"] = "kernel"
-    operations: int
     symbol: str
     workgroups: tuple[int, int, int]
     arguments: tuple[Slice, ...]
     results: tuple[Slice, ...]
 
 
-class Dot(JsonRecord):
+class Dot(_Step):
     """A matrix product (XLA's DotGeneral): batch axes, one contracted axis for each side."""
 
     kind: Literal["dot"] = "dot"
-    operations: int
     lhs: Array
     rhs: Array
     out: Array
@@ -115,11 +119,10 @@ class Axes(JsonRecord):
     spatial: tuple[int, ...]
 
 
-class Convolution(JsonRecord):
+class Convolution(_Step):
     """A convolution with one to three spatial axes."""
 
     kind: Literal["convolution"] = "convolution"
-    operations: int
     input: Array
     kernel: Array
     output: Array
@@ -130,56 +133,51 @@ class Convolution(JsonRecord):
     feature_groups: int
 
 
-class Copy(JsonRecord):
+class Copy(_Step):
     """A copy between slices of the same layout."""
 
     kind: Literal["copy"] = "copy"
-    operations: int
     source: Slice
     destination: Slice
 
 
-class While(JsonRecord):
+class While(_Step):
     """A loop: runs the body `trip_count` times, or as long as the condition writes true.
 
     XLA's runtime does not evaluate the condition of a loop with a known trip count: it is omitted.
     """
 
     kind: Literal["while"] = "while"
-    operations: int
     trip_count: int | None
     condition: tuple[Thunk, ...]
     condition_value: Slice | None
     body: tuple[Thunk, ...]
 
 
-class Conditional(JsonRecord):
+class Conditional(_Step):
     """A choice: by a one-byte predicate (true selects branch 0) or a 32-bit index (out of range: last)."""
 
     kind: Literal["conditional"] = "conditional"
-    operations: int
     index: Slice
     branches: tuple[tuple[Thunk, ...], ...]
 
 
-class Sort(JsonRecord):
+class Sort(_Step):
     """A sort of one or several arrays along one axis by a compiled comparator.
 
     The runtime always sorts stably, so that XLA's `is_stable` does not matter.
     """
 
     kind: Literal["sort"] = "sort"
-    operations: int
     comparator: str
     axis: int
     operands: tuple[Array, ...]
 
 
-class TopK(JsonRecord):
+class TopK(_Step):
     """The k largest 32-bit floats of each row with their indices."""
 
     kind: Literal["top_k"] = "top_k"
-    operations: int
     batch: int
     size: int
     k: int
@@ -188,22 +186,20 @@ class TopK(JsonRecord):
     indices: Slice
 
 
-class Fft(JsonRecord):
+class Fft(_Step):
     """A discrete Fourier transform over the last axes."""
 
     kind: Literal["fft"] = "fft"
-    operations: int
     fft_type: Literal["fft", "ifft", "rfft", "irfft"]
     lengths: tuple[int, ...]
     input: Array
     output: Array
 
 
-class RandomState(JsonRecord):
+class RandomState(_Step):
     """Reads the instance's 128-bit random state and advances it by `delta`."""
 
     kind: Literal["random_state"] = "random_state"
-    operations: int
     delta: int
     state: Slice
 
@@ -290,6 +286,21 @@ def walk(thunks: tuple[Thunk, ...]) -> Iterator[Thunk]:
         elif isinstance(thunk, Conditional):
             for branch in thunk.branches:
                 yield from walk(branch)
+
+
+def leaves(thunks: tuple[Thunk, ...], turns: int = 1) -> Iterator[tuple[Thunk, int]]:
+    """The thunks without others in them, in program order, each with how often a run reaches it at most.
+
+    A loop of an unknown number of turns counts as one.
+    """
+    for thunk in thunks:
+        if isinstance(thunk, While):
+            yield from leaves(thunk.condition + thunk.body, turns * (thunk.trip_count or 1))
+        elif isinstance(thunk, Conditional):
+            for branch in thunk.branches:
+                yield from leaves(branch, turns)
+        else:
+            yield thunk, turns
 
 
 def slices(thunk: Thunk) -> tuple[Slice, ...]:

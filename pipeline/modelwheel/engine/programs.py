@@ -12,16 +12,16 @@ from ..request import Extent, Request
 from ..source import fetch as source
 from ..store.records import Record
 from ..store.store import Store
-from .steps import steps_of
+from .steps import Goal, steps_of
 from .steps.base import Step
 from .steps.model import compile_name
 
 
-def stored_records(request: Request, store: Store) -> dict[str, Record]:
+def stored_records(request: Request, store: Store, goal: Goal = "project") -> dict[str, Record]:
     """The results of steps that are in the store, by the step's name. Fetches and runs nothing."""
     model = source.look_up(request.spec.origin, store)
     records: dict[str, Record] = {}
-    for step in steps_of(request, model.tree_sha256 or "", model.provenance, "project"):
+    for step in steps_of(request, model.tree_sha256 or "", model.provenance, goal):
         record = _record(step, store, records)
         if record is not None:
             records[step.name] = record

@@ -31,7 +31,7 @@ def require_for_build(requests: Sequence[Request], store: Store, goal: Goal, out
     others -= {host_platform().name}
     if goal == "bundle" and others:
         extras.require("cross", f"a bundle for {', '.join(sorted(others))}")
-    if goal in ("wheel", "bundle") and not _finds_compiler():
+    if goal in ("wheel", "bundle", "profile") and not _finds_compiler():
         # There is no plan without it, because the keys of wheels contain the compiler's version.
         require_compiler(headers=True)
     steps = [
@@ -39,7 +39,7 @@ def require_for_build(requests: Sequence[Request], store: Store, goal: Goal, out
         for request in requests
         for step in _steps_to_run(request, store, goal)
     ]
-    if any(kind == "bundle" for kind, _ in steps):
+    if any(kind in ("bundle", "profile") for kind, _ in steps):
         require_compiler(headers=False)
     if any(kind in ("wheel", "runtime") for kind, _ in steps):
         # A wheel with shared bindings has no extension of its own, but the runtime has one.

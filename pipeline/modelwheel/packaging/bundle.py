@@ -9,7 +9,7 @@ import os
 import shlex
 import shutil
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
@@ -112,7 +112,8 @@ def _write_reference(manifest: Manifest, reference: Path, path: Path) -> Iterato
                 for tensor in signature.inputs
             ]
             outputs = [
-                _bits(tensor, arrays[f"out/{case}/{tensor.name}"]) for tensor in signature.outputs
+                element_bits(tensor, arrays[f"out/{case}/{tensor.name}"])
+                for tensor in signature.outputs
             ]
             size += sum(array.nbytes for array in (*inputs, *outputs))
             if number and size > MAX_REFERENCE_BYTES:
@@ -139,10 +140,10 @@ def _cases(manifest: Manifest) -> Iterator[tuple[str, int, int | None, int | Non
 
 def _first(tensor: Tensor, values: _Array, rows: int, length: int | None) -> _Array:
     """The first rows of an input, cut to a length."""
-    return _bits(tensor, values[tuple(slice(n) for n in tensor.shape_at(rows, length))])
+    return element_bits(tensor, values[tuple(slice(n) for n in tensor.shape_at(rows, length))])
 
 
-def _bits(tensor: Tensor, values: _Array) -> _Array:
+def element_bits(tensor: Tensor, values: _Array) -> _Array:
     """Values as the model's element type has them; references have float32 in place of bfloat16."""
     import numpy as np
 
@@ -176,6 +177,32 @@ def build_library(
     Raises:
         WheelError: The compiler failed; the message ends with its output.
     """
+    options = [f"-DCMAKE_INSTALL_LIBDIR=lib/{platform}", f"-DCMAKE_INSTALL_PREFIX={project}"]
+    # Programs for other systems could not be run, and zig would compile their C libraries for them.
+    options += [f"-DMODEL_TESTS={'OFF' if environment else 'ON'}"]
+    run_cmake(project, build, options, environment, install=True)
+
+
+def run_cmake(
+    project: Path,
+    build: Path,
+    options: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    install: bool = False,
+) -> None:
+    """Configures and builds a project, and installs it on request.
+
+    Args:
+        project: A directory with `CMakeLists.txt`.
+        build: A directory for the build.
+        options: Of CMake.
+        environment: Variables that make CMake build for another platform; empty for this machine.
+        install: Whether to install what was built.
+
+    Raises:
+        WheelError: The compiler failed; the message ends with its output.
+    """
     scripts = sysconfig.get_path("scripts")
     variables = {
         **{name: value for name, value in os.environ.items() if not STEERING.fullmatch(name)},
@@ -184,14 +211,12 @@ def build_library(
         "LC_ALL": "C.UTF-8",
         **environment,
     }
-    options = [f"-DCMAKE_INSTALL_LIBDIR=lib/{platform}", f"-DCMAKE_INSTALL_PREFIX={project}"]
-    # Programs for other systems could not be run, and zig would compile their C libraries for them.
-    options += [f"-DMODEL_TESTS={'OFF' if environment else 'ON'}"]
-    options += shlex.split(variables.pop("CMAKE_ARGS", ""))
+    options = [*options, *shlex.split(variables.pop("CMAKE_ARGS", ""))]
     try:
         run(["cmake", "-G", "Ninja", "-S", project, "-B", build, *options], env=variables)
         run(["cmake", "--build", build], env=variables)
-        run(["cmake", "--install", build], env=variables)
+        if install:
+            run(["cmake", "--install", build], env=variables)
     except ProcessError as error:
         raise WheelError(
             f"building the library of {project.name} failed: {explain(error)}"

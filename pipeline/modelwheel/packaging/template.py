@@ -15,6 +15,7 @@ An overlay is a directory of files with their places in a project. A project is 
 | `runtime/` | the package modelwheel-runtime |
 | `objects/` | the object files that extensions have in common |
 | `bundle/` | bundles of a model, which have no Python |
+| `profile/` | the program that times each step of a model |
 
 No two overlays of one project have a file in the same place.
 """
@@ -54,6 +55,9 @@ OBJECTS_OVERLAYS = ("common", "wheel", "bindings", "objects")
 
 BUNDLE_OVERLAYS = ("common", "model", "bundle")
 """The overlays of a model's bundle."""
+
+PROFILE_OVERLAYS = ("common", "model", "profile")
+"""The overlays of the program that times each step of a model."""
 
 Template: TypeAlias = Mapping[PurePosixPath, Path]
 """The unrendered files of a project, by their places in it."""

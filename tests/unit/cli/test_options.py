@@ -161,7 +161,7 @@ def test_an_option_has_one_meaning() -> None:
         *("plan", "compile", "bundle"),
     }
     assert {name for name in GROUP.commands if "--level" in options_of(name)} == {
-        *("plan", "build", "compile", "bundle"),
+        *("plan", "build", "compile", "bundle", "bench", "profile"),
     }
     assert "--system" in options_of("wheel")
 

@@ -10,6 +10,7 @@ from modelwheel.packaging.template import (
     BUNDLE_OVERLAYS,
     MODEL_OVERLAYS,
     OBJECTS_OVERLAYS,
+    PROFILE_OVERLAYS,
     RUNTIME_OVERLAYS,
     combine_overlays,
     list_overlay,
@@ -25,6 +26,7 @@ PROJECTS = {
     "runtime": RUNTIME_OVERLAYS,
     "objects": OBJECTS_OVERLAYS,
     "bundle": BUNDLE_OVERLAYS,
+    "profile": PROFILE_OVERLAYS,
 }
 
 
@@ -49,4 +51,6 @@ def test_interfaces_choose_overlays() -> None:
 
 
 def test_every_project_has_its_own_digest() -> None:
-    assert len({template_digest(combine_overlays(names)) for names in PROJECTS.values()}) == 7
+    assert len({template_digest(combine_overlays(names)) for names in PROJECTS.values()}) == len(
+        PROJECTS
+    )

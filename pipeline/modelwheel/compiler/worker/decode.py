@@ -265,7 +265,9 @@ class _ThunkDecoder:
                     f"XLA emitted a thunk of kind {thunk.kind!r} for {thunk.info.op_name!r}, "
                     "which the runtime does not support"
                 )
-            thunks.append(decoder(thunk, getattr(thunk, kind)))
+            decoded = decoder(thunk, getattr(thunk, kind))
+            origin = self.hlo.origin(thunk.info.op_name)
+            thunks.append(decoded.model_copy(update={"origin": origin}))
         return tuple(thunks)
 
     def _decoders(self) -> dict[str, Callable[[Any, Any], p.Thunk]]:

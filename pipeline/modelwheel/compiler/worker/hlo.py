@@ -88,6 +88,11 @@ class HloModule:
         """The instruction of this name, or None."""
         return self._by_name.get(name)
 
+    def origin(self, name: str) -> str:
+        """The operation of the model that the instruction called `name` comes from; empty if XLA does not say."""
+        instruction = self.instruction(name)
+        return "" if instruction is None else str(instruction.metadata.op_name)
+
     @cached_property
     def _by_name(self) -> dict[str, Any]:
         return {i.name: i for i in self._instructions.values()}

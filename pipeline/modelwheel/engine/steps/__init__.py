@@ -9,6 +9,7 @@ In order:
                          -> objects ---------------------------------------> wheel, (runtime)
                                                                       -> sdist
                                                                       -> bundle
+                                                                      -> profile
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from .base import Step
 from .bundle import BundleStep
 from .distribution import ObjectsStep, ProjectStep, RuntimeStep, SdistStep, VerifyStep, WheelStep
 from .model import CompileStep, FreezeStep, InspectStep, ReferenceStep
+from .profile import ProfileStep
 
-Goal: TypeAlias = Literal["wheel", "sdist", "bundle", "project"]
+Goal: TypeAlias = Literal["wheel", "sdist", "bundle", "project", "profile"]
 """What to build: a verified wheel for this machine, a source distribution for many machines, a bundle for
-programs in C and C++, or only the files from which all of them are made."""
+programs in C and C++, only the files from which all of them are made, or a program that times each step."""
 
 
 def steps_of(
@@ -47,6 +49,7 @@ def steps_of(
         "sdist": (SdistStep(request, tree),),
         "bundle": (BundleStep(request, tree),),
         "project": (),
+        "profile": (ProfileStep(request, tree),),
     }
     return (
         InspectStep(request, tree),
@@ -56,6 +59,6 @@ def steps_of(
             CompileStep(request, tree, extent, level, platform)
             for platform, level, extent in request.variants
         ),
-        ProjectStep(request, tree, provenance),
+        ProjectStep(request, tree, provenance, profiled=goal == "profile"),
         *last[goal],
     )

@@ -36,7 +36,12 @@ class ProjectStep(ModelStep, LocalStep):
     """Writes C++, constants and the manifest: everything that a wheel is made from."""
 
     provenance: Mapping[str, str]
+    profiled: bool = False
     kind = "project"
+
+    @property
+    def name(self) -> str:
+        return f"{super().name}/profiled" if self.profiled else super().name
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -65,6 +70,7 @@ class ProjectStep(ModelStep, LocalStep):
             },
             reference=records[f"{name}/reference"],
             store=store,
+            profiled=self.profiled,
         )
 
     def run(self, workspace: Workspace, out: Path) -> None:

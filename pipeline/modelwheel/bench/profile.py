@@ -1,0 +1,239 @@
+"""What each step of a program takes: `modelwheel profile`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ..assembly.manifest import Manifest
+from ..compiler.program import Array, Convolution, Dot, Kernel, Program, Sort, Thunk, leaves, slices
+from ..compiler.reference import ARRAYS
+from ..engine.programs import stored_programs, stored_records
+from ..engine.steps.profile import PROGRAM
+from ..errors import UsageError, VerifyError
+from ..levels import LEVELS, Level, cpu_level
+from ..packaging.bundle import element_bits
+from ..packaging.project import MANIFEST_FILE
+from ..platforms import host_platform
+from ..request import Request
+from ..sandbox.choose import Sandbox
+from ..sandbox.policy import Access, environment
+from ..sandbox.run import run_sandboxed
+from ..signature import Signature
+from ..store.store import Store
+from ..util.records import JsonRecord
+from ..util.text import one_line
+from .compare import describe_machine
+from .peak import build_peak, measure_peak
+from .results import Machine
+
+_CALLS = ("StatefulPartitionedCall", "PartitionedCall", "XlaCallModule", "jit_main", "main")
+"""What TensorFlow puts before the names of layers (and numbers)."""
+
+
+class Step(JsonRecord):
+    """One step of a program; everything is of one run of the program."""
+
+    number: int
+    kind: str
+    """Of the thunk: `dot`, `convolution`, `kernel`."""
+    what: str
+    """The name of XLA's kernel, or the shapes of a product."""
+    layer: str
+    """The operation of the model that it comes from; empty if XLA does not say."""
+    runs: float
+    """How often it runs: more than once in a loop."""
+    us: float
+    operations: int
+    """Multiplications and additions of a product or convolution; for other steps, an estimate."""
+    bytes: int
+    """Read and written, if every operand is touched once."""
+
+    @property
+    def gflops(self) -> float | None:
+        """Billions of operations in a second, of products and convolutions."""
+        counted = self.kind in ("dot", "convolution") and self.us
+        return self.operations / self.us / 1e3 if counted else None
+
+    @property
+    def gigabytes(self) -> float:
+        """Billions of bytes in a second."""
+        return self.bytes / self.us / 1e3 if self.us else 0.0
+
+
+class Profile(JsonRecord):
+    """The steps of one batch size at one level."""
+
+    version: Literal[1] = 1
+    machine: Machine
+    model: str
+    level: str
+    batch_size: int
+    us: float
+    """Microseconds of one run, the clock's reading after each step included."""
+    peak_gflops: float
+    """Of one core, measured before and after."""
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the program of a `ProfileStep` printed."""
+
+    us: float
+    steps: tuple[tuple[float, float], ...]
+    """For each step: microseconds and how often it ran, in one run."""
+
+
+def parse(text: str) -> Measured:
+    """Reads the answer of the program.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    head, *lines = text.splitlines() or [""]
+    nanoseconds, ticks, runs = map(float, head.split())
+    us_per_tick = nanoseconds / 1e3 / ticks
+    steps = []
+    for line in lines:
+        own, times = map(float, line.split())
+        steps.append((own * us_per_tick / runs, times / runs))
+    return Measured(nanoseconds / 1e3 / runs, tuple(steps))
+
+
+def narrow(request: Request) -> Request:
+    """The same request for what is measured: the highest level that this machine has, the smallest batch size.
+
+    Raises:
+        UsageError: This machine has none of the levels.
+    """
+    order = list(LEVELS)
+    here = order.index(cpu_level().name)
+    levels = [level for level in request.levels if order.index(level.name) <= here]
+    if not levels:
+        names = ", ".join(level.name for level in request.levels)
+        raise UsageError(f"this CPU has none of the levels {names}")
+    return replace(request, levels=(levels[-1],), batch_sizes=(min(request.batch_sizes),))
+
+
+def profile(
+    request: Request, store: Store, sandbox: Sandbox, directory: Path, seconds: float = 1.0
+) -> Profile:
+    """Runs the program of a request whose goal `profile` has been built.
+
+    Args:
+        request: A model with one level and one batch size; of several lengths, the largest is measured.
+        store: Has the results of the build.
+        sandbox: Where it runs.
+        directory: An empty directory for files.
+        seconds: How long it runs.
+
+    Raises:
+        VerifyError: It fails.
+    """
+    (level,), (batch_size,) = request.levels, request.batch_sizes
+    records = stored_records(request, store, "profile")
+    programs = stored_programs(request, store, level)
+    # The last extent is that of the largest length.
+    compiled = list(programs.values())[-1]
+    manifest = f"platforms/{host_platform().name}/{MANIFEST_FILE}"
+    content = store.read_bytes(records[f"{request.name}/project/profiled"], manifest)
+    signature = Manifest.parse(content, manifest).signature
+    binary = directory / PROGRAM
+    store.materialize(records[f"{request.name}/profile"], directory)
+    binary.chmod(0o755)
+    inputs = directory / "inputs.bin"
+    reference = store.path(records[f"{request.name}/reference"], ARRAYS)
+    write_inputs(reference, signature, batch_size, inputs)
+    peak = build_peak(level, directory)
+    before = measure_peak(peak)
+    measured = _run(binary, (level.name, str(batch_size), str(seconds), inputs), sandbox, directory)
+    return Profile(
+        machine=describe_machine(),
+        model=request.spec.model.name,
+        level=level.name,
+        batch_size=batch_size,
+        us=measured.us,
+        peak_gflops=max(before, measure_peak(peak)),
+        steps=tuple(_steps(compiled, measured, level)),
+    )
+
+
+def write_inputs(reference: Path, signature: Signature, rows: int, path: Path) -> None:
+    """Writes the recorded inputs, repeated until there are enough rows, as the program reads them."""
+    import numpy as np
+
+    with np.load(reference) as arrays, path.open("wb") as file:
+        for tensor in signature.inputs:
+            prefix = "in" if f"in/{tensor.name}" in arrays else "in@0"
+            values: np.ndarray[Any, Any] = arrays[f"{prefix}/{tensor.name}"]
+            if tensor.leading_per_row:
+                values = np.resize(values, (rows * tensor.leading_per_row, *values.shape[1:]))
+            file.write(element_bits(tensor, values).tobytes())
+
+
+def _run(
+    binary: Path, arguments: Sequence[str | Path], sandbox: Sandbox, directory: Path
+) -> Measured:
+    scratch = directory / "scratch"
+    scratch.mkdir()
+    inputs = Path(arguments[-1])
+    limits = replace(sandbox.limits, processes=1)
+    access = Access((binary, inputs), scratch)
+    done = run_sandboxed(sandbox, [binary, *arguments], access, limits, environment({}))
+    if done.returncode:
+        said = one_line(done.stderr.decode(errors="replace").strip())
+        raise VerifyError(f"the profiled program failed: {said or done.returncode}")
+    return parse(done.stdout.decode())
+
+
+def _steps(program: Program, measured: Measured, level: Level) -> Iterator[Step]:
+    found = list(leaves(program.thunks))
+    # What no run has reached is not printed after the last step that one has.
+    missing = [(0.0, 0.0)] * (len(found) - len(measured.steps))
+    timed = [*measured.steps, *missing]
+    for number, ((thunk, _), (us, runs)) in enumerate(zip(found, timed, strict=True)):
+        times = round(runs)
+        yield Step(
+            number=number,
+            kind=thunk.kind,
+            what=describe(thunk, level),
+            layer=layer_of(thunk.origin),
+            runs=runs,
+            us=us,
+            operations=thunk.operations * times,
+            bytes=sum(part.size for part in slices(thunk)) * times,
+        )
+
+
+def describe(thunk: Thunk, level: Level) -> str:
+    """What a step computes, in some words. The symbol of a kernel ends with the level and XLA's name of it."""
+    match thunk:
+        case Kernel():
+            return one_line(thunk.symbol.rpartition(f"{level.identifier}_")[2])
+        case Dot():
+            contracted = math.prod(thunk.lhs.shape[axis] for axis in thunk.lhs_contracting)
+            return f"{_shape(thunk.lhs)} . {_shape(thunk.rhs)} over {contracted}"
+        case Convolution():
+            windows = "x".join(str(window.size) for window in thunk.windows)
+            groups = f", {thunk.feature_groups} groups" if thunk.feature_groups > 1 else ""
+            return f"{_shape(thunk.input)} by {windows} to {_shape(thunk.output)}{groups}"
+        case Sort():
+            return f"sort {_shape(thunk.operands[0])}"
+        case _:
+            return thunk.kind.replace("_", " ")
+
+
+def _shape(array: Array) -> str:
+    return "x".join(map(str, array.shape)) or "scalar"
+
+
+def layer_of(origin: str) -> str:
+    """The name of an operation without the calls that TensorFlow puts before it."""
+    parts = origin.split("/")
+    while len(parts) > 1 and parts[0].rstrip("_0123456789") in _CALLS:
+        del parts[0]
+    return one_line("/".join(parts))

@@ -1,0 +1,43 @@
+"""The step that builds the program which times each step of a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...packaging.backend import build_environment
+from ...packaging.profile import build_profile
+from ...packaging.template import PROFILE_OVERLAYS, combine_overlays, template_digest
+from ...store.keys import action_key
+from ...store.store import Store
+from .base import LocalStep, Records, Workspace
+from .model import ModelStep
+
+PROGRAM = "profile"
+"""What the step puts into its result."""
+
+
+@dataclass(frozen=True)
+class ProfileStep(ModelStep, LocalStep):
+    """Compiles the profiled project into a program for this machine."""
+
+    kind = "profile"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (f"{self.request.name}/project/profiled",)
+
+    def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
+        project = records[self.needs[0]].files
+        return action_key(
+            self.kind,
+            project={name: file.sha256 for name, file in project.items()},
+            template=template_digest(combine_overlays(PROFILE_OVERLAYS)),
+            environment=build_environment("shared"),
+        )
+
+    def run(self, workspace: Workspace, out: Path) -> None:
+        project = out.with_name(f"{out.name}-project")
+        workspace.store.materialize(workspace.records[self.needs[0]], project)
+        program = build_profile(project, out.with_name(f"{out.name}-build"))
+        program.rename(out / PROGRAM)

@@ -1,0 +1,83 @@
+"""Comparing real wheels with other runtimes, and profiling them: that all of it is measured, and ratios with wide margins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from modelwheel.bench.profile import Profile
+from modelwheel.bench.results import OURS, Benchmark
+from modelwheel.errors import UsageError
+from tests.bench.__main__ import QUICK, main
+from tests.support.commands import Modelwheel
+from tests.support.wheels import Built
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_wheel_is_compared_with_tensorflow(
+    modelwheel: Modelwheel, built: Built, models: Path, tmp_path: Path
+) -> None:
+    done = modelwheel(
+        *("bench", built.wheel("mlp"), "--peer", f"saved_model={models / 'mlp'}", "--json"),
+        *("--seconds", "0.1", "--batch-size", "4", "--plots", tmp_path),
+    )
+    found = Benchmark.model_validate(done.json)
+    (compared,) = found.models
+    (case,) = compared.cases
+    sides = {side.kind: side for side in compared.sides}
+    for kind in (OURS, "tensorflow", "xla"):
+        cell, side = case.cell(kind), sides[kind]
+        assert cell is not None
+        assert cell.error is None, cell.error
+        assert cell.us is not None
+        assert side.first_ms is not None
+        assert 0 < cell.us.median < 1e6
+        assert 0 < side.first_ms < 1e6
+    assert sides["onnxruntime"].error == "there is no onnx file"
+    assert found.mean is not None
+    assert [path.suffix for path in tmp_path.iterdir()] == [".svg"]
+
+
+def test_other_weights_are_not_compared(modelwheel: Modelwheel, built: Built, models: Path) -> None:
+    """A model of the same signature that computes something else."""
+    peer = f"saved_model={models / 'batch_mean'}"
+    options = ("--seconds", "0.1", "--batch-size", "4", "--json")
+    done = modelwheel("bench", built.wheel("mlp"), "--peer", peer, *options)
+    (compared,) = Benchmark.model_validate(done.json).models
+    cell = compared.cases[0].cell("xla")
+    assert cell is not None
+    assert cell.us is None
+    assert (cell.error or "").startswith("outputs differ: y")
+
+
+def test_every_step_is_profiled(modelwheel: Modelwheel, built: Built, tmp_path: Path) -> None:
+    flames = tmp_path / "flames.svg"
+    options = ("--batch-size", "4", "--seconds", "0.1", "--flames", flames, "--json")
+    found = Profile.model_validate(modelwheel("profile", built.spec("mlp"), *options).json)
+    assert found.peak_gflops > 0
+    assert all(step.us > 0 for step in found.steps)
+    assert [step.runs for step in found.steps] == [1] * len(found.steps)
+    assert sum(step.us for step in found.steps) < found.us
+    assert any("MatMul" in step.layer for step in found.steps)
+    assert flames.read_bytes().startswith(b"<?xml")
+
+
+def test_a_wheel_has_no_clock(modelwheel: Modelwheel, built: Built) -> None:
+    done = modelwheel("profile", built.wheel("mlp"), code=UsageError.exit_code)
+    assert "name the spec instead" in done.err
+
+
+@pytest.mark.exhaustive
+def test_wheels_are_not_slower_than_half_of_onnx_runtime(tmp_path: Path) -> None:
+    found = main(["--quick", "--seconds", "0.5", "--work", str(tmp_path)])
+    ratios = {}
+    for model in found.models:
+        for case in model.cases:
+            cell = case.cell("onnxruntime")
+            assert cell is not None
+            assert cell.ratio is not None, cell.error
+            ratios[model.model, case.rows] = cell.ratio.median
+    assert len(ratios) == sum(map(len, QUICK.values()))
+    assert min(ratios.values()) > 0.5, ratios
