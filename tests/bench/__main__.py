@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -164,9 +164,9 @@ def build(names: Sequence[str], level: str, work: Path, store: Store) -> dict[st
 
 def run(
     rows_of: dict[str, Sequence[int]], level: str, settings: Settings, work: Path
-) -> list[Compared]:
-    """Builds and compares models at one level, and prints a table of each."""
-    store, sandbox, compared = Store(work / "cache"), choose_sandbox(Policy.PREFERRED), []
+) -> Iterator[Compared]:
+    """Builds models at one level, then compares them one by one, and prints a table of each."""
+    store, sandbox = Store(work / "cache"), choose_sandbox(Policy.PREFERRED)
     contenders = build(list(rows_of), level, work, store)
     for name, contender in contenders.items():
         with store.scratch() as scratch:
@@ -177,8 +177,7 @@ def run(
                 ERR.print(plain(f"{name} was not measured: {error}"))
                 continue
         print_compared(OUT, found)
-        compared.append(found)
-    return compared
+        yield found
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -188,7 +187,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="six cells that take seconds")
     parser.add_argument("--rows", type=int, nargs="+", help="only these numbers of rows")
     parser.add_argument("--level", action="append", help="CPU level; by default the highest")
-    parser.add_argument("--threads", type=int, default=1, help="of every side")
+    parser.add_argument("--threads", type=int, default=1, help="of the other runtimes")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each side and cell")
     parser.add_argument("--work", type=Path, default=ROOT / ".bench", help="where everything stays")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
@@ -216,13 +215,13 @@ def main(arguments: Sequence[str]) -> Benchmark:
         name: options.rows or (QUICK[name] if options.quick else SET[name].rows) for name in names
     }
     settings = Settings(threads=options.threads, seconds=options.seconds)
-    machine, compared = describe_machine(), []
-    print_machine(OUT, machine)
+    benchmark = Benchmark(machine=describe_machine(), models=())
+    print_machine(OUT, benchmark.machine)
     for level in options.level or [cpu_level().name]:
-        compared += run(rows_of, level, settings, work)
-    benchmark = Benchmark(machine=machine, models=tuple(compared))
-    if options.json is not None:
-        benchmark.save(options.json)
+        for compared in run(rows_of, level, settings, work):
+            benchmark = benchmark.model_copy(update={"models": (*benchmark.models, compared)})
+            if options.json is not None:
+                benchmark.save(options.json)  # now: a whole run takes long, and may be interrupted
     if options.plots is not None:
         from modelwheel.bench.plots import write_plots
 

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import platform
+import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,10 +20,11 @@ from ..errors import UsageError
 from ..levels import LEVELS, cpu_level, cpu_name
 from ..request import Extent
 from ..sandbox.choose import Sandbox
+from ..util.groups import kill_group
 from ..verify.environment import InstalledWheel, install_wheel
 from ..wheelfile.wheel import open_wheel
 from .peak import build_peak
-from .process import SAMPLES, SIDE, SideError, end_of_log, start
+from .process import PATIENCE, SAMPLES, SIDE, SideError, end_of_log, start
 from .process import Program as Started
 from .race import Race, run_race
 from .results import OURS, Compared, Kind, Machine
@@ -210,7 +212,11 @@ def _write_inputs(
     environment = installed.python.parents[1]
     program = Started(installed.python, SAMPLES, arguments, (environment,), _variables(1))
     process = start(program, sandbox, directory)
-    said, _ = process.communicate()
+    try:
+        said, _ = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        kill_group(process)
+        raise SideError(f"{installed.wheel.name} took too long to give inputs") from None
     if process.returncode:
         raise SideError(
             f"{installed.wheel.name} has no inputs for {', '.join(map(str, rows))} rows: "

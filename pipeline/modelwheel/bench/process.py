@@ -21,7 +21,7 @@ from ..util.text import one_line
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_PATIENCE = 600.0
+PATIENCE = 600.0
 """Seconds that an answer may take: compiling a large model, or a round of calls."""
 _FILE_BYTES = 4 << 30
 """The largest file that a side may write: the outputs for all rows."""
@@ -112,7 +112,7 @@ class SideProcess:
 
     def _answer(self) -> Any:
         assert self._process.stdout is not None
-        timer = threading.Timer(_PATIENCE, kill_group, (self._process,))
+        timer = threading.Timer(PATIENCE, kill_group, (self._process,))
         timer.start()
         try:
             line = self._process.stdout.readline(1 << 20)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _EACH = 1000
 """Calls whose latency is measured one by one; fewer if they take longer than a round."""
-_LEAST = 20
+_LEAST = 5
 
 _ACCEPTED = 1e-3
 """How far outputs of two sides may be apart, relative to the largest value: float32 along deep networks. What differs

@@ -37,7 +37,9 @@ def bench(
     ] = None,
     batch_size: BatchSizes = None,
     level: Levels = None,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of every side.")] = 1,
+    threads: Annotated[
+        int, typer.Option(min=1, help="Threads of the other runtimes; a wheel uses one.")
+    ] = 1,
     seconds: Annotated[
         float, typer.Option(min=0.01, help="Time for each side and number of rows.")
     ] = 1.0,
