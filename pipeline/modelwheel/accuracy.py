@@ -13,6 +13,11 @@ from pydantic import ConfigDict
 from .util.records import JsonRecord
 from .util.words import as_ranges
 
+BOUNDARIES = ("zeros", "denormals", "lowest", "highest", "infinity", "nan")
+"""Kinds of rows that are compared in addition to the random ones, or to those of real data."""
+
+_BOUNDARY = "at boundaries"
+
 
 class Deviation(JsonRecord):
     """The error of one output in one evaluation."""
@@ -26,6 +31,8 @@ class Deviation(JsonRecord):
     """Of the inputs, if it is not the largest one of the model."""
     call: int | None = None
     """Of a model with state: how many calls in a row came before, from its first state on."""
+    circumstance: str | None = None
+    """What is special: one of `BOUNDARIES`, or, of a wheel, how it was called. None for ordinary rows."""
     absolute: float
     """Largest absolute error."""
     relative: float
@@ -35,6 +42,11 @@ class Deviation(JsonRecord):
     changed: int | None = None
     """How many decisions differ: integers and truth values, or largest elements along the last axis.
     None if the output has none, or not all of it is known."""
+
+    @property
+    def group(self) -> str | None:
+        """The circumstance, or one name for all boundaries: what a line of a table stands for."""
+        return _BOUNDARY if self.circumstance in BOUNDARIES else self.circumstance
 
 
 class Truth(JsonRecord):
@@ -51,6 +63,8 @@ class Truth(JsonRecord):
     of TensorFlow is `NOTABLE`."""
     xla_missing: str | None = None
     """Why there are none in spite of that, as a clause."""
+    undefined: Mapping[str, str] = {}
+    """Why rows of some `BOUNDARIES` are not compared, for some outputs or all, as clauses."""
     moved: tuple[Deviation, ...] = ()
     """How far the truth moves if all weights and inputs change by half a unit in their last place, if an
     error of TensorFlow is `NOTABLE`."""
@@ -73,10 +87,12 @@ evaluate it once more."""
 _T = TypeVar("_T", bound=Deviation)
 
 
-def worst_of(errors: Iterable[_T]) -> dict[str, _T]:
-    """The largest error of each output, by name."""
+def worst_of(errors: Iterable[_T], circumstance: str | None = None) -> dict[str, _T]:
+    """The largest error of each output on rows of one kind, by name."""
     found: dict[str, _T] = {}
     for error in errors:
+        if error.circumstance != circumstance:
+            continue
         if error.output not in found or error.absolute > found[error.output].absolute:
             found[error.output] = error
     return found
@@ -87,22 +103,32 @@ COLUMNS = ("output", "computed by", "rows", "max abs error", "max rel error", "u
 
 
 def lines_of(computed_by: str, deviations: Iterable[Deviation]) -> Iterator[tuple[str, ...]]:
-    """The largest deviations of each output over all evaluations, as the cells of a table."""
-    by_output: dict[str, list[Deviation]] = {}
+    """The largest deviations of each output over all evaluations, as the cells of a table.
+
+    Those at boundaries have a line of their own, and so has each way to call a wheel.
+    """
+    by_output: dict[tuple[str, str | None], list[Deviation]] = {}
     for deviation in deviations:
-        by_output.setdefault(deviation.output, []).append(deviation)
-    for output, all_of_it in by_output.items():
+        by_output.setdefault((deviation.output, deviation.group), []).append(deviation)
+    for (output, group), all_of_it in by_output.items():
         ulps = [d.ulp for d in all_of_it if d.ulp is not None]
         changes = [d.changed for d in all_of_it if d.changed is not None]
         yield (
             output,
             computed_by,
-            as_ranges(sorted({d.rows for d in all_of_it})),
+            _rows(group, all_of_it),
             f"{max(d.absolute for d in all_of_it):.2e}",
             f"{max(d.relative for d in all_of_it):.2e}",
             f"{max(ulps):.3g}" if ulps else "",
             str(max(changes)) if changes else "",
         )
+
+
+def _rows(group: str | None, deviations: Iterable[Deviation]) -> str:
+    if group == _BOUNDARY:
+        return ", ".join(dict.fromkeys(d.circumstance or "" for d in deviations))
+    numbers = as_ranges(sorted({d.rows for d in deviations}))
+    return numbers if group is None else f"{numbers} {group}"
 
 
 def truth_lines(truth: Truth) -> Iterator[tuple[str, ...]]:
@@ -117,5 +143,7 @@ def notes_on(truth: Truth) -> Iterator[str]:
         yield f"Compared with float32, as there is no float64 truth: {truth.missing}"
     for output, reason in truth.without.items():
         yield f"Output {output!r} is compared with float32: {reason}"
+    for kind, reason in truth.undefined.items():
+        yield f"Not compared, rows of {kind}: {reason}"
     if truth.xla_missing is not None:
         yield f"Not measured with XLA: {truth.xla_missing}"

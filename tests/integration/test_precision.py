@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib
 import json
 import zipfile
 from pathlib import Path
@@ -12,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from modelwheel.accuracy import BOUNDARIES
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import run_script
-from tests.support.wheels import LOWEST
+from tests.support.wheels import LOWEST, unpack
 
 pytestmark = pytest.mark.slow
 
@@ -27,6 +29,7 @@ verify: {verify}
 """
 
 _VERIFY = {
+    "leaking": "{}",
     # Nothing is allowed beyond TensorFlow's own rounding.
     "precise": "{tolerance: {rtol: 1.0e-9}, outputs: {sensitive: {rtol: 1.0e-6}}, error_factor: 1.5}",
     "chaotic": "{}",
@@ -55,7 +58,8 @@ def test_errors_are_attributed(results: dict[str, Any]) -> None:
     assert (truth["missing"], truth["xla_missing"], truth["without"]) == (None, None, {})
     for who in (truth["tensorflow"], truth["xla"], report["comparisons"]):
         assert {error["output"] for error in who} == {"decided", "scaled", "sensitive"}
-    scaled = [e for e in truth["tensorflow"] if e["output"] == "scaled"]
+    ordinary = [e for e in truth["tensorflow"] if e["circumstance"] is None]
+    scaled = [e for e in ordinary if e["output"] == "scaled"]
     # One multiplication: TensorFlow rounds once, by half a unit in the last place at most.
     assert all(0 < error["ulp"] <= 0.5 and error["changed"] == 0 for error in scaled)
 
@@ -68,7 +72,58 @@ def test_a_wheel_may_be_right_where_tensorflow_is_not(results: dict[str, Any]) -
     own = max(e["relative"] for e in report["truth"]["tensorflow"] if e["output"] == "sensitive")
     assert own > 1e-6
     assert max(c["relative"] for c in sensitive) > 1e-6
-    assert all(c["exact"] for c in sensitive)
+    # Beside extreme rows, results are compared with those beside others.
+    assert all(c["exact"] for c in sensitive if c["circumstance"] != "beside extreme rows")
+
+
+def test_rows_at_boundaries_are_compared_where_they_are_defined(results: dict[str, Any]) -> None:
+    report = results["precise"]["report"]
+    undefined = report["truth"]["undefined"]
+    # XLA takes NaN for the largest number, TensorFlow does not.
+    assert undefined == {"nan": "output 'decided': with XLA 1 of 1 values differ"}
+    for who in (report["truth"]["tensorflow"], report["comparisons"]):
+        compared = {(e["circumstance"], e["output"]) for e in who}
+        for kind in BOUNDARIES:
+            defined = {"scaled", "sensitive", *(() if kind == "nan" else ("decided",))}
+            assert {output for other, output in compared if other == kind} == defined
+
+
+def test_extreme_rows_leave_those_beside_them_alone(
+    results: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    report = results["precise"]["report"]
+    beside = [c for c in report["comparisons"] if c["circumstance"] == "beside extreme rows"]
+    assert {(c["rows"], c["output"]) for c in beside} == {
+        (2, "decided"), (2, "scaled"), (2, "sensitive"),
+    }  # fmt: skip
+    assert all(c["absolute"] == 0 for c in beside)
+    monkeypatch.syspath_prepend(unpack(Path(results["precise"]["wheel"]), tmp_path))
+    package = importlib.import_module("model_precise")
+    reference = importlib.import_module("model_precise._reference")
+    ways = importlib.import_module("model_precise._ways")
+
+    class Leaking(package.Model):  # type: ignore[misc,name-defined]
+        def predict(self, inputs: dict[str, Any]) -> Any:
+            found = super().predict(inputs)
+            return found | {"scaled": found["scaled"] + 0 * inputs["x"].sum()}
+
+    samples = reference.load_samples()
+    extremes = reference.load_boundary(samples)
+    with np.errstate(invalid="ignore"):
+        for sample, found in ways.beside_extremes(Leaking(), samples, extremes):
+            expected = sample.outputs["scaled"].values
+            assert np.isfinite(expected).all()
+            assert np.isnan(found["scaled"]).all()
+
+
+def test_rows_that_depend_on_extreme_ones_are_not_independent(results: dict[str, Any]) -> None:
+    with zipfile.ZipFile(results["leaking"]["wheel"]) as archive:
+        manifest = json.loads(archive.read("model_leaking/_manifest.json"))
+    reason = manifest["batching"]["no_emulation_reason"]
+    assert "a row of output 'y' changes when other rows are extreme" in reason
+    kinds = set(manifest["verification"]["boundary"])
+    assert {"zeros", "nan"} <= kinds
+    assert manifest["verification"]["boundary_rows"] == 2
 
 
 def test_a_weight_that_changes_in_its_eighth_digit(

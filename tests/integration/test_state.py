@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from modelwheel.accuracy import BOUNDARIES
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import SHARED_MODELS, run_script
 from tests.support.wheels import LOWEST, unpack
@@ -66,12 +67,47 @@ def built(
 def test_calls_in_a_row_are_as_in_tensorflow(built: dict[str, Any], name: str) -> None:
     report = built[name]["report"]
     assert report["passed"]
-    outputs = [one for one in report["comparisons"] if not one["state"]]
+    ordinary = [one for one in report["comparisons"] if one["circumstance"] is None]
+    outputs = [one for one in ordinary if not one["state"]]
     assert {one["call"] for one in outputs} == set(range(_CALLS[name]))
-    states = [one for one in report["comparisons"] if one["state"]]
+    states = [one for one in ordinary if one["state"]]
     expected = {spec.name for spec in __import__(f"model_{name}").Model.states}
     assert {one["output"] for one in states} == expected
     assert {one["call"] for one in states} == {_CALLS[name] - 1}
+
+
+@pytest.mark.parametrize("name", ["places", "stream"])
+def test_other_orders_resets_and_copies_change_nothing(built: dict[str, Any], name: str) -> None:
+    report = built[name]["report"]
+    ways = [one for one in report["comparisons"] if one["circumstance"] not in (None, *BOUNDARIES)]
+    half = _CALLS[name] // 2
+    calls = {
+        "in reverse order": set(range(half)),
+        "after a reset": {0},
+        "on a copy": set(range(half, _CALLS[name])),
+    }
+    for way, expected in calls.items():
+        assert {one["call"] for one in ways if one["circumstance"] == way} == expected
+    assert {one["circumstance"] for one in ways if one["state"]} == {"on a copy"}
+    # Zeros are the first call in a row from the first state on.
+    assert "zeros" in {one["circumstance"] for one in report["comparisons"]}
+
+
+def test_a_copy_that_shares_its_state_is_noticed(built: dict[str, Any]) -> None:
+    assert built["stream"]["wheel"]
+    selftest = __import__("model_stream._selftest")._selftest
+
+    class Shared(selftest.Model):  # type: ignore[misc,name-defined]
+        def copy(self) -> Any:
+            return self
+
+    model = Shared()
+    found = [
+        one
+        for copy, sample in selftest.other_orders(model, selftest.load_samples())
+        for one in selftest._compare(copy, sample)
+    ]
+    assert {one.circumstance for one in found if not one.passed} == {"on a copy"}
 
 
 def test_another_state_than_tensorflows_is_noticed(built: dict[str, Any], tmp_path: Path) -> None:
@@ -82,7 +118,9 @@ def test_another_state_than_tensorflows_is_noticed(built: dict[str, Any], tmp_pa
         arrays = dict(file)
     # The wheel carries the inputs of every call, as there are few.
     comparisons, _ = selftest.compare_all()
-    assert {one.call for one in comparisons} == set(range(_CALLS["stream"]))
+    assert {one.call for one in comparisons if one.circumstance not in BOUNDARIES} == set(
+        range(_CALLS["stream"])
+    )
     assert all(one.passed for one in comparisons)
     arrays["sample/state/1/cell/Variable_2"][3] += 1e-3
     np.savez(tmp_path / "changed.npz", **arrays)

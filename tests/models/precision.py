@@ -32,9 +32,10 @@ def _save(directory: Path, outputs: Any) -> None:
 
 
 def save_all(directory: Path) -> None:
-    """Saves both models beside the file of their weights.
+    """Saves the models beside the file of their weights.
 
-    `precise`: errors that can be told apart; `chaotic`: errors that grow without bounds.
+    `precise`: errors that can be told apart; `chaotic`: errors that grow without bounds; `leaking`: rows that
+    depend on each other only if one is not finite.
     """
     _save(
         directory / "precise",
@@ -44,6 +45,7 @@ def save_all(directory: Path) -> None:
             "decided": tf.argmax(x * w, -1),
         },
     )
+    _save(directory / "leaking", lambda x, w: {"y": x * w + 0.0 * tf.reduce_sum(x)})
     _save(directory / "chaotic", lambda x, w: {"y": _ricker(tf.abs(x) + 0.0 * w, CHAOTIC_STEPS)})
 
 

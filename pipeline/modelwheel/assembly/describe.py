@@ -178,6 +178,8 @@ def _describe_verification(
         tolerances=tolerances,
         calls=compiled.reference.calls,
         state_tolerance=spec.verify.tolerance if compiled.reference.calls is not None else None,
+        boundary=compiled.reference.boundary,
+        boundary_rows=compiled.reference.boundary_rows,
         error_factor=spec.verify.error_factor,
         truth=compiled.reference.truth,
         reference_sha256=compiled.reference_sha256,

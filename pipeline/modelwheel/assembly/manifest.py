@@ -128,6 +128,10 @@ class Verification(JsonRecord):
     """Of every variable after the last call; None if the model keeps no state."""
     calls: int | None = None
     """For a model that keeps state: how many calls in a row are compared for each number of rows."""
+    boundary: tuple[str, ...] = ()
+    """Kinds of boundary rows that the wheel has; those of a model that keeps state are calls in a row."""
+    boundary_rows: int = 1
+    """The number of rows of each kind."""
     error_factor: float = 1.0
     """How many times TensorFlow's own error may be exceeded."""
     truth: Truth = Truth(missing="this version of modelwheel did not look for it")
@@ -150,6 +154,11 @@ class Verification(JsonRecord):
             return tuple(case_of(rows, call) for rows in self.rows for call in range(self.calls))
         shorter = (case_of(rows, length=n) for n in self.lengths for rows in self.length_rows)
         return (*map(case_of, self.rows), *shorter)
+
+    @property
+    def boundary_cases(self) -> tuple[str, ...]:
+        """The evaluations of boundary rows: `1@zeros`. Outputs that are not defined have no arrays."""
+        return tuple(case_of(self.boundary_rows, kind) for kind in self.boundary)
 
 
 class Compiler(JsonRecord):

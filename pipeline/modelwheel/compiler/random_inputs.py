@@ -16,6 +16,12 @@ import numpy as np
 
 _FLOAT_BOUNDS = (-math.sqrt(3.0), math.sqrt(3.0))  # uniform, of unit variance
 _INTEGER_BOUNDS = (0.0, 2.0)
+_FLOATING = ("float", "bfloat", "complex")
+
+
+def default_bounds(dtype: str) -> tuple[float, float]:
+    """[low, high) of an input without bounds of its own."""
+    return _FLOAT_BOUNDS if dtype.startswith(_FLOATING) else _INTEGER_BOUNDS
 
 
 def random_input(
@@ -45,8 +51,8 @@ def random_input(
     bits = np.random.PCG64([seed, zlib.crc32(name.encode())]).random_raw(2 * count)
     # The upper 53 bits, as many as a double holds: nothing is rounded, so no value becomes 1.
     unit = (np.asarray(bits, np.uint64) >> np.uint64(11)) * 2.0**-53
-    floating = dtype.startswith(("float", "bfloat", "complex"))
-    low, high = bounds or (_FLOAT_BOUNDS if floating else _INTEGER_BOUNDS)
+    floating = dtype.startswith(_FLOATING)
+    low, high = bounds or default_bounds(dtype)
     if dtype.startswith("complex"):
         values = low + unit * (high - low)
         # In turn: the first rows are the same, however many there are.

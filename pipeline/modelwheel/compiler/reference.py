@@ -17,7 +17,7 @@ ARRAYS, SUMMARY = "reference.npz", "reference.json"
 """`reference.npz` holds `in/NAME`, made for the largest number of rows, of which the first ones
 serve for fewer, and `out/CASE/NAME` for every case: `16`, a number of rows, or `4x20`, a number of rows
 cut to this length along the axes with buckets. Outputs whose truth is known have `exact/CASE/NAME`, which
-is to be added to them. `reference.json` is a `Reference`."""
+is to be added to them. Boundary rows have inputs `in@KIND/NAME` and cases `ROWS@KIND`. `reference.json` is a `Reference`."""
 
 
 class Reference(JsonRecord):
@@ -55,6 +55,11 @@ class Reference(JsonRecord):
     """For a model that keeps state: how many calls in a row were evaluated for each number of rows, from
     the first state on. The arrays of each are `in@CALL/NAME` and `out/ROWS@CALL/NAME`; `state/ROWS/NAME` is what
     the variables hold after the last."""
+    boundary: tuple[str, ...] = ()
+    """Kinds of boundary rows with inputs in `reference.npz`, in the order in which they were evaluated; those of a model
+    that keeps state are calls in a row. Outputs that are not defined have no arrays."""
+    boundary_rows: int = 1
+    """The number of rows of each kind."""
     truth: Truth = Truth(missing="it was not evaluated in float64")
     """The errors of TensorFlow itself."""
 
@@ -66,13 +71,16 @@ MAX_CALLS = 64
 """How many calls in a row `verify.samples` may hold."""
 
 
-def input_key(name: str, call: int | None = None) -> str:
-    """The array of an input; random inputs of call `n` in a row have the seed plus n."""
+def input_key(name: str, call: int | str | None = None) -> str:
+    """The array of an input; random inputs of call `n` in a row have the seed plus n.
+
+    Boundary rows have their kind in place of a call.
+    """
     return f"in/{name}" if call is None else f"in@{call}/{name}"
 
 
-def case_of(rows: int, call: int | None = None, length: int | None = None) -> str:
-    """What stands for CASE in the names of arrays; a case has a call or a length, or neither."""
+def case_of(rows: int, call: int | str | None = None, length: int | None = None) -> str:
+    """What stands for CASE in the names of arrays; a case has a call, a kind or a length, or none of them."""
     if length is not None:
         return f"{rows}x{length}"
     return str(rows) if call is None else f"{rows}@{call}"

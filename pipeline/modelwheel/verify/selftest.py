@@ -122,14 +122,14 @@ def attribute(report: Report, failed: Comparison) -> str:
             "weights and inputs change by half a unit in the last place of float32, so that no "
             "compiler can be judged by them; give real rows in verify.samples, or narrower verify.ranges"
         )
-    xla = worst_of(truth.xla).get(output)
+    xla = worst_of(truth.xla, failed.circumstance).get(output)
     if xla is not None and xla.absolute > failed.limit:
         return (
             f"TensorFlow with XLA (jit_compile=True) is {xla.absolute:.3g} from the exact result too, so "
             "XLA computes this model less precisely than TensorFlow; raise verify.tolerance if that is "
             "precise enough"
         )
-    own = worst_of(truth.tensorflow).get(output)
+    own = worst_of(truth.tensorflow, failed.circumstance).get(output)
     if not failed.exact or own is None:
         return "raise verify.tolerance only if TensorFlow's own results vary that much"
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from ..reference import ARRAYS, SUMMARY, Reference, case_of, input_key, output_k
 from ..renames import rename
 from ..shapes import batched_inputs, static_shapes
 from . import formats
+from .boundary import evaluate_boundary
 from .calls import evaluate_calls
 from .drawn_inputs import described_inputs, draw_inputs
 from .failures import explain_failure
@@ -38,12 +40,25 @@ def run(job: ReferenceJob) -> None:
         )
     else:
         arrays, summary = _evaluate_rows_or_once(job, loaded, batched)
+    evaluate = _evaluator(job, loaded)
+    summary, boundary = evaluate_boundary(loaded, evaluate, arrays, summary, request)
     exact, truth = find_truth(loaded, arrays, summary, request)
-    found = {**arrays, **exact}
+    truth = boundary.add_to(truth)
+    found = {**_kept(arrays, summary), **exact, **boundary.arrays}
     storable: dict[str, Any] = {name: _storable(values) for name, values in found.items()}
     np.savez(job.out / ARRAYS, **storable)
     update = {"evaluator": loaded.evaluator, "truth": truth}
     summary.model_copy(update=update).save(job.out / SUMMARY)
+
+
+def _kept(arrays: Arrays, summary: Reference) -> Arrays:
+    """Without the outputs for numbers of rows that extreme rows have shown to be of no use."""
+    cases = {case_of(rows) for rows in summary.rows}
+    return {
+        name: values
+        for name, values in arrays.items()
+        if not (match := re.match(r"out/(\d+)/", name)) or match[1] in cases
+    }
 
 
 def _evaluate_rows_or_once(

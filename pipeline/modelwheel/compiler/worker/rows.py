@@ -115,14 +115,39 @@ def check_rows(
     return Verdict(leading, None)
 
 
-def _perturb(evaluate: Evaluate, rows: Rows, other: Rows, test: _Test) -> None:
-    what = f"{rows.count} rows"
-    # Each row is kept once while its neighbours are replaced.
+def find_influence(
+    evaluate: Evaluate, rows: Rows, extreme: Rows, leading: Mapping[str, int]
+) -> str | None:
+    """How extreme rows change those beside them, as a sentence; None if they do not.
+
+    Args:
+        evaluate: The model, of which `check_rows` says that rows are independent.
+        rows: Ordinary rows.
+        extreme: As many others.
+        leading: For every output, the extent of axis 0 for each row.
+    """
+    try:
+        test = _Test(_evaluate(evaluate, rows, f"{rows.count} rows"), leading)
+        _replace_neighbours(evaluate, rows, extreme, test, "when other rows are extreme")
+    except _DependentError as error:
+        return str(error)
+    return None
+
+
+def _replace_neighbours(
+    evaluate: Evaluate, rows: Rows, other: Rows, test: _Test, circumstance: str
+) -> None:
+    """Keeps each row once while its neighbours are replaced."""
     for parity in (0, 1):
         kept = np.arange(rows.count) % 2 == parity
-        changed = _evaluate(evaluate, rows.replace(~kept, other), what)
+        changed = _evaluate(evaluate, rows.replace(~kept, other), f"{rows.count} rows")
         indices = np.flatnonzero(kept)
-        test.compare(test.select(changed, indices), indices, "when other rows are replaced")
+        test.compare(test.select(changed, indices), indices, circumstance)
+
+
+def _perturb(evaluate: Evaluate, rows: Rows, other: Rows, test: _Test) -> None:
+    what = f"{rows.count} rows"
+    _replace_neighbours(evaluate, rows, other, test, "when other rows are replaced")
     # A fixed seed: the same model gets the same verdict every time.
     order = np.random.Generator(np.random.PCG64(rows.count)).permutation(rows.count)
     test.compare(_evaluate(evaluate, rows.take(order), what), order, "when rows are permuted")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,11 +59,13 @@ class Sample(NamedTuple):
     """Of a model with state: how many samples come before this one in a row; 0 is the first call."""
     state: Mapping[str, Expected] = {}
     """What its variables then hold, by name, if it is the last call in a row."""
+    circumstance: str | None = None
+    """What is special about the rows, such as `zeros`, or about the way of calling."""
 
     @property
     def case(self) -> str:
         """The name of its arrays in a file: `16`, `4x20`, `1@3`."""
-        return _case(self.rows, self.length, self.call)
+        return _case(self.rows, self.length, self.circumstance or self.call)
 
     def first(self, rows: int) -> Sample:
         """The first rows alone; valid only if rows are independent."""
@@ -123,7 +125,7 @@ def load_samples(path: Path | None = None) -> list[Sample]:
     with np.load(path or _PACKAGE / "_reference.npz") as file:
         if any(f"out/{spec.name}" in file for spec in Model.outputs):
             return [_read_evaluation(file)]
-        random = path is None and not any(name.startswith("in") for name in file)
+        random = path is None and not verification["sampled"]
         inputs = [
             make_inputs(recorded[-1], call or 0) if random else _read_inputs(file, call)
             for call in calls
@@ -151,6 +153,51 @@ def load_samples(path: Path | None = None) -> list[Sample]:
             )  # a package may have the first calls only
             if _has_rows(given, rows)
         ]
+
+
+def load_boundary(samples: Sequence[Sample], path: Path | None = None) -> list[Sample]:
+    """Rows at the boundaries of what inputs may hold, in the order in which they were evaluated.
+
+    Args:
+        samples: Ordinary rows of the same file: their errors are allowed here too.
+        path: See `load_samples`.
+
+    Returns:
+        Samples with the outputs that are defined; those of a model with state are calls in a row.
+    """
+    verification = load_manifest()["verification"]
+    rows: int = verification["boundary_rows"]
+    ordinary = next(s for s in samples if s.length is None and s.call in (None, 0))
+    with np.load(path or _PACKAGE / "_reference.npz") as file:
+        return [
+            Sample(
+                rows,
+                {
+                    spec.name: _to_model(spec, file[f"in@{kind}/{spec.name}"])
+                    if f"in@{kind}/{spec.name}" in file
+                    else ordinary.inputs[spec.name]
+                    for spec in Model.inputs
+                },
+                {
+                    spec.name: _allow(_read(file, key), spec, samples)
+                    for spec in Model.outputs
+                    for key in [f"out/{_case(rows, None, kind)}/{spec.name}"]
+                    if key in file or f"sample/{key}" in file
+                },
+                circumstance=kind,
+            )
+            for kind in verification["boundary"]
+            if any(f"in@{kind}/{spec.name}" in file for spec in Model.inputs)
+        ]
+
+
+def _allow(expected: Expected, spec: TensorSpec, samples: Sequence[Sample]) -> Expected:
+    """With the scale of ordinary rows: a single one may be computed exactly by chance."""
+    ordinary = [sample.outputs[spec.name] for sample in samples]
+    return expected._replace(
+        largest=max(expected.largest, *(one.largest for one in ordinary)),
+        tensorflow=max(expected.tensorflow, *(one.tensorflow for one in ordinary)),
+    )
 
 
 def _read_evaluation(file: Mapping[str, NDArray[Any]]) -> Sample:
@@ -275,7 +322,7 @@ def from_model(spec: TensorSpec, array: NDArray[Any]) -> NDArray[Any]:
     return bits.view(np.float32)
 
 
-def _case(rows: int, length: int | None, call: int | None) -> str:
+def _case(rows: int, length: int | None, call: int | str | None) -> str:
     if call is not None:
         return f"{rows}@{call}"
     return str(rows) if length is None else f"{rows}x{length}"
@@ -303,7 +350,10 @@ def _tensorflow_errors() -> dict[str, float]:
     """TensorFlow's errors by evaluation and output."""
     errors = load_manifest()["verification"]["truth"]["tensorflow"]
     return {
-        f"{_case(e['rows'], e['length'], e['call'])}/{e['output']}": e["absolute"] for e in errors
+        f"{_case(e['rows'], e['length'], e['circumstance'] or e['call'])}/{e['output']}": e[
+            "absolute"
+        ]
+        for e in errors
     }
 
 
@@ -313,10 +363,15 @@ def _first(array: NDArray[Any], spec: TensorSpec, rows: int) -> NDArray[Any]:
 
 def _part(array: NDArray[Any], spec: TensorSpec, rows: int, length: int | None) -> NDArray[Any]:
     """The first rows, cut to a length."""
+    return np.ascontiguousarray(_first(cut(array, spec, length), spec, rows))
+
+
+def cut(array: NDArray[Any], spec: TensorSpec, length: int | None) -> NDArray[Any]:
+    """An input of the largest length cut to another one."""
     if length is None:
-        return _first(array, spec, rows)
+        return array
     follows = [
         e is None and (axis or not spec.leading_per_row) for axis, e in enumerate(spec.shape)
     ]
-    cut = array[tuple(slice(length if follow else None) for follow in follows)]
-    return np.ascontiguousarray(_first(cut, spec, rows))
+    shorter = array[tuple(slice(length if follow else None) for follow in follows)]
+    return np.ascontiguousarray(shorter)

@@ -15,15 +15,18 @@ from ._core import library
 from ._errors import Measured, measure, widen
 from ._model import Model, TensorSpec
 from ._reference import (
+    Arrays,
     Expected,
     Sample,
     Tolerance,
     from_model,
+    load_boundary,
     load_manifest,
     load_samples,
     load_state_tolerance,
     load_tolerances,
 )
+from ._ways import beside_extremes, evaluate, other_orders
 
 
 class Comparison(NamedTuple):
@@ -48,6 +51,8 @@ class Comparison(NamedTuple):
     """Largest absolute error allowed."""
     exact: bool
     """Whether the truth is known: the same model in float64."""
+    circumstance: str | None
+    """What is special about the rows, such as `zeros`, or about the way of calling."""
     state: bool = False
     """Whether `output` is a variable after the last call in a row."""
 
@@ -69,6 +74,7 @@ def compare_all(
         The comparisons, and the reason for each level that this CPU cannot run.
     """
     samples = load_samples(reference)
+    boundary = load_boundary(samples, reference)
     comparisons: list[Comparison] = []
     skipped: dict[str, str] = {}
     for level in levels or Model.levels:
@@ -79,6 +85,13 @@ def compare_all(
             continue
         for sample, rule in _cases(samples):
             comparisons += _compare(model, sample, rule)
+        for one, sample in other_orders(model, samples):
+            comparisons += _compare(one, sample)
+        model.reset()
+        for sample in boundary:
+            comparisons += _compare(model, sample)
+        for sample, results in beside_extremes(model, samples, boundary):
+            comparisons += _judge_all(model, sample, results)
     return comparisons, skipped
 
 
@@ -99,22 +112,25 @@ def _cases(samples: Sequence[Sample]) -> Iterator[tuple[Sample, str | None]]:
         yield largest, f"{largest.rows}:" + ",".join([str(size)] * repeats)
 
 
-def _compare(model: Model, sample: Sample, rule: str | None) -> Iterator[Comparison]:
+def _compare(model: Model, sample: Sample, rule: str | None = None) -> Iterator[Comparison]:
     if rule is not None:
         model.set_batch_rule(rule)
     if sample.call == 0:
         model.reset()
-    tolerances = load_tolerances()
-    result = model.predict(sample.inputs)
-    results = {Model.outputs[0].name: result} if len(Model.outputs) == 1 else result
-    for spec in Model.outputs:
-        expected, tolerance = sample.outputs[spec.name], tolerances[spec.name]
-        yield _judge(model, sample, spec, results[spec.name], expected, tolerance)
+    yield from _judge_all(model, sample, evaluate(model, sample.inputs))
     state = model.state if sample.state else {}
     for spec in Model.states if sample.state else ():
         expected, tolerance = sample.state[spec.name], load_state_tolerance()
         compared = _judge(model, sample, spec, state[spec.name], expected, tolerance)
         yield compared._replace(state=True)
+
+
+def _judge_all(model: Model, sample: Sample, results: Arrays) -> Iterator[Comparison]:
+    tolerances = load_tolerances()
+    for spec in Model.outputs:
+        if spec.name in sample.outputs:
+            expected, tolerance = sample.outputs[spec.name], tolerances[spec.name]
+            yield _judge(model, sample, spec, results[spec.name], expected, tolerance)
 
 
 def _judge(
@@ -138,6 +154,7 @@ def _judge(
         **found._asdict(),
         limit=max(allowed, factor * expected.tensorflow),
         exact=expected.exact is not None,
+        circumstance=sample.circumstance,
     )
 
 
@@ -183,11 +200,12 @@ def _cells(item: Comparison) -> tuple[str, ...]:
     ulp = "" if item.ulp is None else f"{item.ulp:.3g}"
     changed = "" if item.changed is None else str(item.changed)
     length = "" if item.length is None else f" x {item.length}"
+    special = "" if item.circumstance is None else f" {item.circumstance}"
     place = "state after call" if item.state else "call"
     call = "" if item.call is None else f" ({place} {item.call + 1})"
     return (
         item.level,
-        _shorten(item.rule) + length,
+        _shorten(item.rule) + length + special,
         item.output + call,
         f"{item.absolute:.2e}",
         f"{item.relative:.2e}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -51,8 +51,8 @@ def run_calls(graph_def: Any, frozen: FrozenGraph, calls: Iterable[Arrays]) -> l
         raise NoTruthError(first_line(error)) from error
 
 
-def run_compiled(frozen: FrozenGraph, inputs: Arrays) -> Arrays:
-    """The outputs of the graph as XLA compiles it for this machine.
+def run_compiled(frozen: FrozenGraph, calls: Iterable[Arrays]) -> list[Arrays]:
+    """The outputs of calls of the graph as XLA compiles it for this machine.
 
     Raises:
         NoTruthError: XLA refuses it.
@@ -72,10 +72,13 @@ def run_compiled(frozen: FrozenGraph, inputs: Arrays) -> Arrays:
             return pruned(*tensors)
 
         function = tf.function(call, autograph=False, jit_compile=True)
-        values: Sequence[Any] = function(*(tf.constant(inputs[name]) for name in frozen.feeds))
+        found: list[Arrays] = []
+        for inputs in calls:
+            values = function(*(tf.constant(inputs[name]) for name in frozen.feeds))
+            found.append({n: v.numpy() for n, v in zip(frozen.fetches, values, strict=True)})
     except (tf.errors.OpError, ValueError, TypeError) as error:
         raise NoTruthError(first_line(error)) from error
-    return {name: value.numpy() for name, value in zip(frozen.fetches, values, strict=True)}
+    return found
 
 
 def _tensor(graph: tf.Graph, node: str) -> Any:

@@ -21,7 +21,7 @@ from .double import nudge, widen_graph
 from .evaluate import run_calls, run_compiled
 from .missing import NoTruthError
 
-_PLAUSIBLE = 0.05
+PLAUSIBLE = 0.05
 """The largest error of TensorFlow, relative to the largest output, up to which float64 computes the same
 model, and not one that overflows elsewhere or takes other branches."""
 
@@ -139,8 +139,7 @@ class _Search:
         frozen = freeze_graph(
             self._loaded.graph(shapes), shapes, keep_state=self._request.keep_state
         )
-        if frozen.graph_def.ByteSize() > _MAX_WEIGHTS:
-            raise NoTruthError("its weights are too large for a graph in float64")
+        require_small(frozen)
         return frozen
 
     def _add(self, case: _Case, truths: Arrays) -> None:
@@ -149,7 +148,7 @@ class _Search:
             if ours.shape != truth.shape:
                 raise NoTruthError(f"output {name!r} has another shape in float64")
             self._tensorflow.append(_error(name, case, ours, truth))
-            correction = _correction(ours, truth)
+            correction = find_correction(ours, truth)
             if correction is not None:
                 self._exact[exact_key(case.name, name)] = correction
 
@@ -158,7 +157,7 @@ class _Search:
         return {
             error.output: f"float32 and float64 differ by {error.relative:.2g} of the largest value"
             for error in self._tensorflow
-            if error.ulp is not None and not error.relative <= _PLAUSIBLE
+            if error.ulp is not None and not error.relative <= PLAUSIBLE
         }
 
     def _compile(
@@ -167,7 +166,7 @@ class _Search:
         if frozen.state:
             return (), "it keeps state"
         try:
-            outputs = run_compiled(frozen, group.calls[0])
+            (outputs,) = run_compiled(frozen, group.calls[:1])
         except NoTruthError as error:
             return (), str(error)
         errors = tuple(self._errors(group, outputs, truth))
@@ -197,6 +196,12 @@ class _Search:
                 yield _error(name, case, values, exact[name])
 
 
+def require_small(frozen: FrozenGraph) -> None:
+    """Raises NoTruthError if a graph in float64 would be larger than protobuf allows."""
+    if frozen.graph_def.ByteSize() > _MAX_WEIGHTS:
+        raise NoTruthError("its weights are too large for a graph in float64")
+
+
 def _error(
     name: str, case: _Case, values: np.ndarray[Any, Any], truth: np.ndarray[Any, Any]
 ) -> Deviation:
@@ -206,7 +211,7 @@ def _error(
     )
 
 
-def _correction(
+def find_correction(
     ours: np.ndarray[Any, Any], truth: np.ndarray[Any, Any]
 ) -> np.ndarray[Any, Any] | None:
     """What to add to TensorFlow's output for the truth; None for integers that are the same.

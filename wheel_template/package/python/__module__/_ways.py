@@ -1,0 +1,116 @@
+"""Other ways to call a model, none of which may change results: beside extreme rows, in another order, on a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._core import library
+from ._model import Model, TensorSpec
+from ._reference import Arrays, Expected, Sample, cut, from_model
+
+
+def other_orders(model: Model, samples: Sequence[Sample]) -> Iterator[tuple[Model, Sample]]:
+    """Samples to run in turn, each with the object that runs it, if the model has lengths or keeps state.
+
+    A copy continues a row of calls while its original starts over; of lengths, the largest comes first.
+    """
+    if not Model.states:
+        for sample in reversed(samples if Model.lengths else ()):
+            yield model, sample._replace(circumstance="in reverse order")
+        return
+    groups = [list(group) for _, group in groupby(samples, key=lambda sample: sample.rows)]
+    for calls in reversed(groups):
+        half = len(calls) // 2
+        for sample in calls[:half]:
+            yield model, sample._replace(circumstance="in reverse order")
+        copy = model.copy()
+        yield model, calls[0]._replace(circumstance="after a reset", state={})
+        for sample in calls[half:]:
+            yield copy, sample._replace(circumstance="on a copy")
+
+
+def beside_extremes(
+    model: Model, samples: Sequence[Sample], extremes: Sequence[Sample]
+) -> Iterator[tuple[Sample, Arrays]]:
+    """Rows in a batch of each compiled size and length while those beside them are extreme.
+
+    Each row is kept once; what is expected of it is what the model computes among ordinary rows.
+    """
+    if not extremes or not library.batched or library.no_emulation_reason is not None:
+        return
+    largest = samples[-1]
+    for length in Model.lengths or (None,):
+        for size in Model.batch_sizes:
+            if size == 1:
+                continue
+            model.set_batch_rule(f"{size}:{size}")
+            ordinary = _batch([largest], size, length)
+            extreme = _batch(extremes, size, length)
+            expected = evaluate(model, ordinary)
+            for parity in (0, 1):
+                kept = np.arange(size) % 2 == parity
+                found = evaluate(model, _mix(ordinary, extreme, kept))
+                yield _kept(expected, kept, length), _select(found, kept)
+
+
+def _batch(samples: Sequence[Sample], size: int, length: int | None) -> Arrays:
+    """Rows of samples in turn."""
+    return {
+        spec.name: cut(_cycle([s.inputs[spec.name] for s in samples], spec, size), spec, length)
+        for spec in Model.inputs
+    }
+
+
+def _cycle(arrays: Sequence[NDArray[Any]], spec: TensorSpec, size: int) -> NDArray[Any]:
+    if not spec.leading_per_row:
+        return arrays[0]
+    rows = np.concatenate([_by_row(array, spec) for array in arrays])
+    # Two alike, so that each is beside rows of both parities.
+    picked = np.arange(size) // (2 if len(arrays) > 1 else 1) % len(rows)
+    return rows[picked].reshape(-1, *arrays[0].shape[1:])
+
+
+def _mix(ordinary: Arrays, extreme: Arrays, kept: NDArray[np.bool_]) -> Arrays:
+    mixed = {}
+    for spec in Model.inputs:
+        mixed[spec.name] = ordinary[spec.name].copy()
+        if spec.leading_per_row:
+            rows = _by_row(mixed[spec.name], spec)
+            rows[~kept] = _by_row(extreme[spec.name], spec)[~kept]
+    return mixed
+
+
+def evaluate(model: Model, inputs: Arrays) -> Arrays:
+    """The outputs by name, however many there are."""
+    found = model.predict(inputs)
+    return {Model.outputs[0].name: found} if len(Model.outputs) == 1 else found
+
+
+def _select(outputs: Arrays, kept: NDArray[np.bool_]) -> Arrays:
+    return {
+        spec.name: _by_row(outputs[spec.name], spec)[kept].reshape(
+            -1, *outputs[spec.name].shape[1:]
+        )
+        for spec in Model.outputs
+    }
+
+
+def _kept(outputs: Arrays, kept: NDArray[np.bool_], length: int | None) -> Sample:
+    expected = {}
+    for spec in Model.outputs:
+        values = from_model(spec, _select(outputs, kept)[spec.name])
+        finite = np.abs(values[np.isfinite(values)])
+        positions = np.arange(values.size, dtype=np.int64)
+        largest = float(finite.max(initial=0))
+        expected[spec.name] = Expected(values.shape, positions, values.ravel(), largest)
+    return Sample(len(kept), {}, expected, length, circumstance="beside extreme rows")
+
+
+def _by_row(array: NDArray[Any], spec: TensorSpec) -> NDArray[Any]:
+    """A view whose first axis are the rows."""
+    return array.reshape(len(array) // spec.leading_per_row, spec.leading_per_row, *array.shape[1:])
