@@ -403,6 +403,24 @@ def test_fixed_shapes_are_evaluated_once(laboratory: Laboratory) -> None:
         assert arrays["out/1/y"].shape == (2, 8)
 
 
+def test_rows_at_the_limits_of_valid_values(laboratory: Laboratory) -> None:
+    directory, summary = laboratory.refer("gather", ranges={"index": [0.0, 2.5]})
+    assert (summary.boundary, summary.boundary_rows) == (("zeros", "highest"), 1)
+    with np.load(directory / "reference.npz") as arrays:
+        assert arrays["in@zeros/index"].tolist() == [0]
+        assert arrays["in@highest/index"].tolist() == [2]
+        assert arrays["out/1@highest/y"].shape == arrays["out/1/y"].shape
+        assert not np.array_equal(arrays["out/1@highest/y"], arrays["out/1@zeros/y"])
+
+
+def test_boundary_rows_may_not_decide_how_often_loops_turn(laboratory: Laboratory) -> None:
+    _, summary = laboratory.refer("loop")
+    assert summary.boundary == ()
+    reasons = set(summary.truth.undefined.values())
+    assert reasons == {"values decide how often a loop turns, which might then have no end"}
+    assert {"zeros", "nan"} <= summary.truth.undefined.keys()
+
+
 def test_what_tensorflow_says_is_shown_without_its_markup(laboratory: Laboratory) -> None:
     with pytest.raises(UnsupportedModelError) as caught:
         laboratory.refer("gather", ranges={"index": [100, 101]})

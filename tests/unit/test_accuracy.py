@@ -6,7 +6,15 @@ import math
 
 import pytest
 
-from modelwheel.accuracy import COLUMNS, Deviation, Truth, lines_of, notes_on, truth_lines
+from modelwheel.accuracy import (
+    COLUMNS,
+    Deviation,
+    Truth,
+    lines_of,
+    notes_on,
+    truth_lines,
+    worst_of,
+)
 
 
 def deviate(
@@ -27,6 +35,23 @@ def test_a_line_holds_the_largest_of_all_evaluations() -> None:
     assert first == ("y", "TensorFlow", "1-3", "5.00e-01", "2.50e-01", "3", "2")
     assert second == ("z", "TensorFlow", "7", "2.50e-01", "1.25e-01", "", "")
     assert len(first) == len(COLUMNS)
+
+
+def test_boundaries_and_ways_of_calling_have_lines_of_their_own() -> None:
+    found = [
+        deviate(rows=4),
+        deviate(rows=1, circumstance="zeros", absolute=8.0),
+        deviate(rows=1, circumstance="nan"),
+        deviate(rows=16, circumstance="beside extreme rows", absolute=0.0),
+    ]
+    rows = [(line[2], line[3]) for line in lines_of("wheel", found)]
+    assert rows == [
+        ("4", "2.50e-01"), ("zeros, nan", "8.00e+00"), ("16 beside extreme rows", "0.00e+00"),
+    ]  # fmt: skip
+    assert worst_of(found)["y"].rows == 4
+    assert worst_of(found, "zeros")["y"].absolute == 8
+    note = "Not compared, rows of nan: output 'y' differs"
+    assert note in notes_on(Truth(undefined={"nan": "output 'y' differs"}))
 
 
 def test_tensorflow_and_xla_have_lines() -> None:

@@ -25,6 +25,7 @@ from .sandboxes import SandboxMode, open_sandbox
 from .stores import open_store
 
 if TYPE_CHECKING:
+    from ..release.measure import Measurement
     from ..sandbox.choose import Sandbox
     from ..wheelfile.contents import Contents
 
@@ -53,6 +54,14 @@ def verify(
             help="Compare with these numbers instead, such as another runtime's: arrays in/NAME and out/NAME.",
         ),
     ] = None,
+    emulate: Annotated[
+        bool,
+        typer.Option(
+            "--emulate",
+            metavar="",
+            help="Run with qemu-user what this machine cannot: levels up to x86-64-v3, and wheels for linux-aarch64.",
+        ),
+    ] = False,
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
@@ -72,7 +81,8 @@ def verify(
     from .display.tables import print_verified
 
     found = find_model_wheels(wheels)
-    verified = verify_wheels(found, open_store(), open_sandbox(sandbox), against)
+    store, chosen = open_store(), open_sandbox(sandbox)
+    verified = verify_wheels(found, store, chosen, against, emulate=emulate)
     if as_json:
         print_json(verified)
     else:
@@ -92,6 +102,13 @@ def report(
         ),
     ] = None,
     summary: Summary = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.svg",
+            help="Draw the errors of TensorFlow, of XLA and of the wheels against float64.",
+        ),
+    ] = None,
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
@@ -100,6 +117,10 @@ def report(
     Each wheel is installed alone. Wheels for other Pythons and platforms are skipped.
     """
     extras.require("publish", "`modelwheel report`")
+    if plot is not None:
+        extras.require("plot", "--plot")
+        if plot.suffix != ".svg" or not plot.parent.is_dir():
+            raise UsageError(f"--plot: {str(plot)!r} is not an .svg file in an existing directory")
     from ..release.measure import measure_wheels
     from ..wheelfile.collect import find_model_wheels
     from .display.tables import print_measurements
@@ -115,11 +136,24 @@ def report(
         print_measurements(measured)
         if reasons:
             say(reasons)
+    if plot is not None:
+        _plot(measured, plot, as_json=as_json)
     if summary is not None and measured:
         from .display.markdown import append, show_measurements
 
         append(summary, show_measurements(measured, reasons))
     _exit_with(measurement.error for measurement in measured)
+
+
+def _plot(measured: Sequence[Measurement], plot: Path, *, as_json: bool) -> None:
+    """Draws whose errors they are, and prints the table of the same numbers."""
+    from ..release.parts import parts_of, plot_parts
+    from .display.tables import print_parts
+
+    parts = [p for m in measured if m.report for p in parts_of(m.manifest.model.name, m.report)]
+    plot_parts(parts, plot)
+    if not as_json:
+        print_parts(parts)
 
 
 Replay = Annotated[

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..accuracy import COLUMNS, Truth, notes_on, truth_lines
 from ..assembly.manifest import Manifest
 from ..errors import WheelError
 from ..levels import LEVELS
 from ..platforms import PLATFORMS
 from ..signature import Tensor
 from ..util.files import digest_file
+from ..util.markdown import escape, table
 from ..util.words import shape_text
 from .runtime import NEEDED_SDIST
 from .template import SOURCE_DATE_EPOCH, model_template, render
@@ -74,6 +76,9 @@ def project_context(manifests: Sequence[Manifest]) -> dict[str, object]:
         "batch_sizes": list(manifest.batching.sizes),
         "batched": manifest.signature.batched,
         "evaluator": manifest.verification.evaluator,
+        "error_factor": f"{manifest.verification.error_factor:g}",
+        "exact": manifest.verification.truth.missing is None,
+        "accuracy": _accuracy(manifest.verification.truth),
         "no_emulation_reason": manifest.batching.no_emulation_reason,
         "lengths": list(manifest.signature.lengths),
         "inputs": [_tensor(tensor) for tensor in manifest.signature.inputs],
@@ -100,6 +105,13 @@ def _levels_text(manifests: Sequence[Manifest]) -> str:
     if len(levels) == 1:
         return next(iter(levels.values()))
     return "; ".join(f"{architecture}: {names}" for architecture, names in levels.items())
+
+
+def _accuracy(truth: Truth) -> str:
+    """What is known about errors, as the table that reports and pages show, with its notes."""
+    lines = list(truth_lines(truth))
+    notes = "".join(f"\n{escape(note)}\n" for note in notes_on(truth))
+    return f"{table(COLUMNS, lines) if lines else ''}{notes}".strip()
 
 
 def _tensor(tensor: Tensor) -> dict[str, object]:

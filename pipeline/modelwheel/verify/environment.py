@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from ..sandbox.run import run_sandboxed
 from ..util.process import Completed, ProcessError, run, signal_name
 from ..util.text import safe_lines
 from ..wheelfile.reports import Report, Timing, parse_report, parse_timings
+from .emulation import Emulated
 
 _SAID = 2000
 """Characters of what a wheel printed that an error message repeats."""
@@ -39,12 +40,15 @@ class InstalledWheel:
     module: str
     sandbox: Sandbox
     """Where it runs: it sees its environment and what it is compared with, and writes nothing."""
+    emulated: Emulated | None = None
+    """What starts Python instead."""
 
-    def selftest(self, reference: Path | None = None) -> Report:
+    def selftest(self, reference: Path | None = None, levels: Iterable[str] = ()) -> Report:
         """Compares its outputs with TensorFlow's.
 
         Args:
             reference: All recorded outputs; without them the wheel uses the sample that it contains.
+            levels: CPU levels; by default all.
 
         Raises:
             VerifyError: It crashed or could not be loaded. Errors beyond their tolerance are in
@@ -53,6 +57,7 @@ class InstalledWheel:
         options: list[str | Path] = ["--json"]
         if reference is not None:
             options += ["--reference", reference.absolute()]
+        options += [option for level in levels for option in ("--level", level)]
         done = self._run("selftest", *options, read=() if reference is None else (reference,))
         try:
             return parse_report(done.stdout)
@@ -75,7 +80,8 @@ class InstalledWheel:
 
     def _run(self, *options: str | Path, read: tuple[Path, ...] = ()) -> Completed:
         # -I: neither the working directory nor variables of the environment add modules.
-        argv = [self.python, "-I", "-m", self.module, *options]
+        start = self.emulated or Emulated((self.python, "-I"), {})
+        argv = [*start.command, "-m", self.module, *options]
         size = self.wheel.stat().st_size
         limits = replace(
             self.sandbox.limits,
@@ -85,9 +91,10 @@ class InstalledWheel:
             file_bytes=_PRINTED_BYTES,
         )
         with tempfile.TemporaryDirectory(prefix="modelwheel-run-") as scratch:
-            access = Access((self.python.parents[1], *read), Path(scratch))
+            access = Access((self.python.parents[1], *start.read, *read), Path(scratch))
+            variables = environment(start.environment)
             try:
-                return run_sandboxed(self.sandbox, argv, access, limits, environment({}))
+                return run_sandboxed(self.sandbox, argv, access, limits, variables)
             except ProcessError as error:
                 raise VerifyError(f"{self.wheel.name}: {error}") from None
 

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..accuracy import Truth, worst_of
+from ..accuracy import BOUNDARIES, Truth, worst_of
 from ..assembly.manifest import Manifest
-from ..errors import ModelwheelError, VerifyError
+from ..errors import ModelwheelError, VerifyError, WheelError
 from ..packaging.runtime import needed_wheels
+from ..platforms import host_platform, machine
 from ..sandbox.choose import Sandbox
 from ..store.store import Store
+from ..util.words import count
 from ..wheelfile.reports import Comparison, Report
 from ..wheelfile.wheel import Wheel, open_wheel
-from .environment import install_wheel
+from .emulation import emulate_host, make_arm_python
+from .environment import InstalledWheel, install_wheel
+
+_ARM = "linux-aarch64"
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,12 @@ class Verified:
 
 
 def verify_wheels(
-    wheels: Iterable[Path], store: Store, sandbox: Sandbox, against: Path | None = None
+    wheels: Iterable[Path],
+    store: Store,
+    sandbox: Sandbox,
+    against: Path | None = None,
+    *,
+    emulate: bool = False,
 ) -> list[Verified]:
     """Verifies wheels one by one in a sandbox; an error in one does not stop the others.
 
@@ -45,19 +55,25 @@ def verify_wheels(
         sandbox: Where they run.
         against: An `.npz` file with arrays `in/NAME` and `out/NAME`, such as another runtime's outputs, to
             compare with instead.
+        emulate: Whether qemu runs what this machine cannot.
     """
-    return [_verify(path, store, sandbox, against) for path in wheels]
+    return [_verify(path, store, sandbox, against, emulate=emulate) for path in wheels]
 
 
-def _verify(path: Path, store: Store, sandbox: Sandbox, against: Path | None) -> Verified:
+def _verify(
+    path: Path, store: Store, sandbox: Sandbox, against: Path | None, *, emulate: bool
+) -> Verified:
     whole, report = False, None
     try:
         wheel = open_wheel(path)
         reference = against or find_reference(wheel.manifest, store)
         whole = against is None and reference is not None
         with store.scratch() as scratch:
-            needed = needed_wheels(wheel.manifest, store, scratch)
-            report = verify_wheel(wheel, sandbox, reference, needed)
+            if emulate and wheel.manifest.platform == _ARM != host_platform().name:
+                report = _verify_on_arm(wheel, sandbox, reference, scratch)
+            else:
+                needed = needed_wheels(wheel.manifest, store, scratch)
+                report = verify_wheel(wheel, sandbox, reference, needed, emulate=emulate)
         if against is not None:
             # TensorFlow's errors are those on other inputs.
             report = report.model_copy(update={"truth": Truth()})
@@ -74,7 +90,12 @@ def find_reference(manifest: Manifest, store: Store) -> Path | None:
 
 
 def verify_wheel(
-    wheel: Wheel, sandbox: Sandbox, reference: Path | None = None, needed: Sequence[Path] = ()
+    wheel: Wheel,
+    sandbox: Sandbox,
+    reference: Path | None = None,
+    needed: Sequence[Path] = (),
+    *,
+    emulate: bool = False,
 ) -> Report:
     """Installs a wheel into a new environment and compares it with TensorFlow's outputs.
 
@@ -83,6 +104,7 @@ def verify_wheel(
         sandbox: Where it runs.
         reference: All recorded outputs; without them the sample in the wheel is used.
         needed: Wheels that it depends on, which may not be on an index yet.
+        emulate: Whether qemu runs the levels that this CPU lacks.
 
     Raises:
         WheelError: The wheel cannot be installed.
@@ -91,9 +113,58 @@ def verify_wheel(
     """
     with tempfile.TemporaryDirectory(prefix="modelwheel-verify-") as directory:
         module = wheel.manifest.model.module
-        return install_wheel(wheel.path, module, Path(directory), sandbox, needed).selftest(
-            reference
-        )
+        installed = install_wheel(wheel.path, module, Path(directory), sandbox, needed)
+        report = installed.selftest(reference)
+        return emulate_skipped(installed, report, reference) if emulate else report
+
+
+def emulate_skipped(installed: InstalledWheel, report: Report, reference: Path | None) -> Report:
+    """A report with the levels that qemu can run of those that were skipped.
+
+    Raises:
+        EnvironmentProblemError: There is no qemu for this architecture.
+        VerifyError: The library crashed.
+    """
+    if not report.skipped:
+        return report
+    emulated = replace(installed, emulated=emulate_host(installed.python, machine()))
+    more = emulated.selftest(reference, report.skipped)
+    compared = tuple(dict.fromkeys(c.level for c in more.comparisons))
+    return report.model_copy(
+        update={
+            # A report without comparisons has not passed.
+            "passed": (report.passed or not report.comparisons) and (more.passed or not compared),
+            "comparisons": (*report.comparisons, *more.comparisons),
+            "skipped": more.skipped,
+            "emulated": compared,
+        }
+    )
+
+
+def _verify_on_arm(wheel: Wheel, sandbox: Sandbox, reference: Path | None, scratch: Path) -> Report:
+    """Runs a wheel for 64-bit Arm with an emulated Python."""
+    manifest = wheel.manifest
+    needed: list[Path] = []
+    if manifest.model.bindings == "shared":
+        needed = sorted(wheel.path.parent.glob("modelwheel_runtime-*_aarch64.whl"))
+        if not needed:
+            raise WheelError(
+                f"{wheel.name} needs modelwheel-runtime for 64-bit Arm, which is not beside it; make it "
+                "with `modelwheel runtime` and `modelwheel wheel --cross`"
+            )
+    python = make_arm_python(scratch, [wheel.path.absolute(), *needed[-1:]], _python_of(wheel))
+    installed = InstalledWheel(
+        Path(python.command[-1]), wheel.path, manifest.model.module, sandbox, python
+    )
+    report = installed.selftest(reference)
+    compared = tuple(dict.fromkeys(c.level for c in report.comparisons))
+    return report.model_copy(update={"emulated": compared})
+
+
+def _python_of(wheel: Wheel) -> str:
+    """The Python that a wheel is for; that of this process if any will do."""
+    tags = [tag.interpreter for tag in wheel.tags if tag.interpreter.startswith("cp")]
+    return f"{tags[0][2]}.{tags[0][3:]}" if tags and tags[0][3:].isdigit() else ""
 
 
 def require_passed(report: Report, name: str) -> None:
@@ -107,9 +178,18 @@ def require_passed(report: Report, name: str) -> None:
     worst = max(failed, key=lambda comparison: comparison.share)
     raise VerifyError(
         f"{name}: {len(failed)} of {len(report.comparisons)} comparisons exceed their tolerance; worst: "
-        f"{'state' if worst.state else 'output'} {worst.output!r} at {worst.level}, {worst.rows} rows: error {worst.absolute:.3g}, "
+        f"{'state' if worst.state else 'output'} {worst.output!r} at {worst.level}, {_where(worst)}: error {worst.absolute:.3g}, "
         f"tolerance {worst.limit:.3g}; {attribute(report, worst)}"
     )
+
+
+def _where(failed: Comparison) -> str:
+    """`4 rows`, `1 row of nan`, `4 rows beside extreme rows`."""
+    rows = count(failed.rows, "row")
+    if failed.circumstance is None:
+        return rows
+    of = " of" if failed.circumstance in BOUNDARIES else ""
+    return f"{rows}{of} {failed.circumstance}"
 
 
 def attribute(report: Report, failed: Comparison) -> str:

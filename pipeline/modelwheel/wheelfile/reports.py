@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from ..accuracy import Deviation, Truth, lines_of, truth_lines
+from ..accuracy import Deviation, Truth, lines_of, notes_on, truth_lines
 from ..errors import WheelError
 from ..util.files import write_atomically
 from ..util.names import UnsafePathError
@@ -77,6 +77,8 @@ class Report(BaseModel):
     comparisons: tuple[Comparison, ...]
     skipped: dict[str, str]
     """CPU levels that the machine could not run, with the reason."""
+    emulated: tuple[str, ...] = ()
+    """CPU levels that were run by qemu."""
     truth: Truth = Truth(missing="the wheel is of an earlier version of modelwheel")
     """The errors of TensorFlow itself."""
 
@@ -84,6 +86,15 @@ class Report(BaseModel):
     def worst(self) -> Comparison | None:
         """The comparison that came closest to its limit, or exceeded it most."""
         return max(self.comparisons, key=lambda comparison: comparison.share, default=None)
+
+
+def notes_on_report(report: Report) -> Iterator[str]:
+    """Sentences about what was not measured or compared, and what was not run on a processor."""
+    yield from notes_on(report.truth)
+    for level, reason in report.skipped.items():
+        yield f"Not run: {level} ({reason})"
+    if report.emulated:
+        yield f"Run by qemu: {', '.join(report.emulated)}"
 
 
 class Line(NamedTuple):

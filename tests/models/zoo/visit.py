@@ -16,6 +16,7 @@ from modelwheel.packaging.runtime import runtime_wheel
 from modelwheel.request import Request, make_request
 from modelwheel.spec import load_spec
 from modelwheel.store.store import Store
+from modelwheel.wheelfile.reports import Report
 from tests.models.zoo.case import Case
 from tests.support.commands import Modelwheel, run
 from tests.support.laboratory import run_script
@@ -60,6 +61,8 @@ class Visit:
 
     results: tuple[Result, ...]
     projects: Projects
+    reports: dict[str, Report]
+    """Of the cases that were compiled, by name."""
 
 
 def make_models(cases: Iterable[Case], directory: Path) -> Path:
@@ -95,7 +98,14 @@ def visit(
         else judge(case, reports[f"model_{case.name}"])
         for case in cases
     )
-    return Visit(results, projects)
+    found = {
+        case.name: Report.model_validate(
+            {k: v for k, v in reports[f"model_{case.name}"].items() if k != "module"}
+        )
+        for case in cases
+        if case.name not in errors
+    }
+    return Visit(results, projects, found)
 
 
 def compile_cases(

@@ -9,10 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from modelwheel.accuracy import COLUMNS
-from modelwheel.cli.display.markdown import append, escape, measured_cells, show_measurements, table
+from modelwheel.accuracy import COLUMNS, Truth
+from modelwheel.cli.display.markdown import append, measured_cells, show_measurements
 from modelwheel.errors import VerifyError
 from modelwheel.release.measure import Measurement, Released
+from modelwheel.util.markdown import escape, table
 from modelwheel.util.text import one_line
 from modelwheel.wheelfile.reports import Comparison, Report, Timing
 from tests.support.index_wheels import make_manifest, make_wheel
@@ -67,12 +68,12 @@ def test_long_messages_are_cut() -> None:
     assert len(escape("x" * 5000)) < 1100
 
 
-def _report(*, passed: bool = True) -> Report:
+def _report(*, passed: bool = True, truth: Truth = Truth()) -> Report:  # noqa: B008 - frozen
     compared = Comparison(
         level="x86-64-v3", rows=4, rule="4:4", output="scores|<b>", absolute=4e-6, relative=1e-6,
         limit=1e-5, passed=passed,
     )  # fmt: skip
-    return Report(passed=passed, comparisons=(compared,), skipped={})
+    return Report(passed=passed, comparisons=(compared,), skipped={}, truth=truth)
 
 
 def _timing(rows: int, nanoseconds: float) -> Timing:
@@ -103,6 +104,22 @@ def test_a_wheel_beside_the_released_one(wheel: Path) -> None:
     assert errors == [
         "digits", "scores|<b>", "x86-64-v3", "4", "4.00e-06", "1.00e-06", "", "", "1.00e-05",
     ]  # fmt: skip
+
+
+def test_what_was_not_compared_follows_the_tables(wheel: Path) -> None:
+    report = _report(truth=Truth(undefined={"nan": "output '<b>' differs"}))
+    report = report.model_copy(update={"skipped": {"x86-64-v4": "no"}, "emulated": ("x86-64-v3",)})
+    text = show_measurements([Measurement(wheel, 10, make_manifest("digits"), report)])
+    notes = [
+        "".join(child.content for child in token.children or ())
+        for token in MarkdownIt("commonmark").enable("table").parse(text)
+        if token.type == "inline" and token.content.startswith("digits\\:")
+    ]
+    assert notes == [
+        "digits: Not compared, rows of nan: output '<b>' differs",
+        "digits: Not run: x86-64-v4 (no)",
+        "digits: Run by qemu: x86-64-v3",
+    ]
 
 
 def test_a_wheel_without_a_release(wheel: Path) -> None:

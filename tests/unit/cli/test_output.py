@@ -243,7 +243,7 @@ def test_what_a_wheel_says_of_itself(
 
 
 def test_measurements_of_a_hostile_wheel(tmp_path: Path) -> None:
-    from modelwheel.cli.display.markdown import table
+    from modelwheel.util.markdown import table
 
     wheel = make_wheel(tmp_path, "a", manifest=make_manifest("a", ENCODABLE))
     add_measurements(wheel, ENCODABLE)

@@ -123,7 +123,7 @@ def test_the_readme_keeps_its_form(project: Path) -> None:
     codes = {children[0].content.strip() for children in inline if len(children) == 1}
     assert {one_line(name).strip() for name in NAMES} <= codes | {""}
     headings = [tokens[i + 1].content for i, t in enumerate(tokens) if t.type == "heading_open"]
-    assert headings[1:] == ["Python", "C and C++", "Batches and CPUs", "Licence"]
+    assert headings[1:] == ["Python", "C and C++", "Batches and CPUs", "Accuracy", "Licence"]
 
 
 def test_every_generated_file_keeps_its_form(project: Path) -> None:

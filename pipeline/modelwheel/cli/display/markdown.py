@@ -5,48 +5,25 @@ Names and messages come from specs and models that anybody may propose, so all o
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...accuracy import COLUMNS
-from ...util.text import one_line
+from ...util.markdown import escape, table
 from ...util.words import count
-from ...wheelfile.reports import report_lines
+from ...wheelfile.reports import notes_on_report, report_lines
 
 if TYPE_CHECKING:  # types alone: commands that print other tables should not wait for these
     from ...engine.build import BuildResult
     from ...release.measure import Measurement
     from ...wheelfile.reports import Timing
 
-_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
-
-_LONGEST = 1000
-"""Characters of a message; the log has the rest."""
-
-
-def escape(text: str) -> str:
-    """Text that Markdown shows unchanged, in one line: no markup, no HTML, no end of a table cell.
-
-    Any ASCII punctuation may be escaped by a backslash (CommonMark 0.31, section 2.4).
-    """
-    line = one_line(" ".join(text.split()))
-    line = line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
-    return _PUNCTUATION.sub(r"\\\1", line)
-
 
 def append(file: Path, markdown: str) -> None:
     """Appends to a summary file."""
     with file.open("a", encoding="utf-8") as summary:
         summary.write(f"{markdown}\n")
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; line ends in a cell are kept."""
-    lines = [header, ["---"] * len(header)]
-    lines += [["<br>".join(map(escape, cell.splitlines())) for cell in row] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def show_builds(results: Sequence[BuildResult]) -> str:
@@ -85,13 +62,13 @@ def show_measurements(measurements: Sequence[Measurement], note: str = "") -> st
     ]
     if lines:
         text += f"\n{table(('model', *COLUMNS, 'tolerance'), lines)}"
-    skipped = [
-        f"Not run: {measurement.manifest.model.name} at {level} ({reason})"
+    notes = [
+        f"{measurement.manifest.model.name}: {line}"
         for measurement in measurements
         if measurement.report is not None
-        for level, reason in measurement.report.skipped.items()
+        for line in notes_on_report(measurement.report)
     ]
-    text += "".join(f"\n{escape(line)}\n" for line in skipped)
+    text += "".join(f"\n{escape(line)}\n" for line in notes)
     return f"{text}\n{escape(note)}\n" if note else text
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from rich.table import Column, Table
 
-from ...accuracy import COLUMNS, notes_on
+from ...accuracy import COLUMNS
 from ...util.words import count
-from ...wheelfile.reports import report_lines
+from ...wheelfile.reports import notes_on_report, report_lines
 from .console import ERR, OUT, plain, plain_lines
 from .markdown import MEASURED, failure_lines, measured_cells
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` need
     from ...engine.doctor import Finding as Diagnosis
     from ...index.plan import Plan
     from ...release.measure import Measurement
+    from ...release.parts import Parts
     from ...verify.selftest import Verified
     from ...wheelfile.reports import Report
 
@@ -116,10 +117,8 @@ def _print_comparisons(report: Report) -> None:
     for line in report_lines(report):
         table.add_row(*map(plain, line.cells), line.limit, marks[line.passed])
     OUT.print(table)
-    for note in notes_on(report.truth):
+    for note in notes_on_report(report):
         OUT.print(plain(note))
-    for level, reason in report.skipped.items():
-        OUT.print(f"Not run: {plain(level)} ({plain(reason)})")
 
 
 def print_measurements(measurements: Sequence[Measurement]) -> None:
@@ -128,6 +127,16 @@ def print_measurements(measurements: Sequence[Measurement]) -> None:
     for measurement in measurements:
         table.add_row(*map(plain_lines, measured_cells(measurement)))
     OUT.print(table if measurements else "no wheel for this machine")
+
+
+def print_parts(parts: Sequence[Parts]) -> None:
+    """Whose part of each wheel's error is whose."""
+    from ...release.parts import PART_COLUMNS, part_cells
+
+    table = Table(*PART_COLUMNS)
+    for one in parts:
+        table.add_row(*map(plain, part_cells(one)))
+    OUT.print(table)
 
 
 def print_checked(models: Sequence[CheckedModel], *, ops: bool = False) -> None:

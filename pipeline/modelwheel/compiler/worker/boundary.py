@@ -148,9 +148,10 @@ def _test_neighbours(
     """The summary, with the reason if extreme rows change others."""
     batched = frozenset(summary.batched_inputs)
     count = max(2, summary.rows[-1])
-    picked = np.arange(count) // 2 % len(evaluated)
+    # Two alike, so that each is beside ordinary rows; the most extreme kinds are the last.
+    picked = [evaluated[-1 - i // 2 % len(evaluated)].inputs for i in range(count)]
     extreme = {
-        name: np.concatenate([evaluated[i].inputs[name] for i in picked]) if name in batched else a
+        name: np.concatenate([one[name] for one in picked]) if name in batched else a
         for name, a in given.items()
     }
     rows = Rows(given, batched).take(slice(count))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..jobs import ReferenceRequest
 from ..random_inputs import default_bounds
-from .formats.base import Arrays
+from .rows import Arrays
 
 Array = np.ndarray[Any, Any]
 
@@ -34,7 +34,7 @@ def boundary_inputs(
     names, found = sorted(varied), dict[str, Arrays]()
     for kind in (*_FINITE, LARGE, *_SPECIAL):
         made = {n: _make(kind, n, given[n], request) for n in names}
-        if any(_same(made, other) for other in [given, *found.values()]):
+        if any(_same(made, other) for other in found.values()):
             continue
         found[kind] = {**given, **made}
     return found
@@ -63,7 +63,8 @@ def _make(kind: str, name: str, like: Array, request: ReferenceRequest) -> Array
         return _alternate(like, min(2.0**16, 2.0 ** (_finfo(like).maxexp // 2 - 1)))
     elif kind in _SPECIAL and free and like.size:
         # Among zeros, so that infinities of both signs do not meet in every sum.
-        values.reshape(len(like) if like.ndim else 1, -1)[:, values[:1].size // 2] = _SPECIAL[kind]
+        rows = values.reshape(len(like) if like.ndim else 1, -1)
+        rows[:, rows.shape[1] // 2] = _SPECIAL[kind]
         return values
     return np.clip(values, low, high)
 

@@ -363,7 +363,7 @@ def _first(array: NDArray[Any], spec: TensorSpec, rows: int) -> NDArray[Any]:
 
 def _part(array: NDArray[Any], spec: TensorSpec, rows: int, length: int | None) -> NDArray[Any]:
     """The first rows, cut to a length."""
-    return np.ascontiguousarray(_first(cut(array, spec, length), spec, rows))
+    return _first(cut(array, spec, length), spec, rows)
 
 
 def cut(array: NDArray[Any], spec: TensorSpec, length: int | None) -> NDArray[Any]:
@@ -374,4 +374,4 @@ def cut(array: NDArray[Any], spec: TensorSpec, length: int | None) -> NDArray[An
         e is None and (axis or not spec.leading_per_row) for axis, e in enumerate(spec.shape)
     ]
     shorter = array[tuple(slice(length if follow else None) for follow in follows)]
-    return np.ascontiguousarray(shorter)
+    return np.array(shorter, order="C")

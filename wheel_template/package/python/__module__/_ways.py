@@ -43,36 +43,33 @@ def beside_extremes(
     """
     if not extremes or not library.batched or library.no_emulation_reason is not None:
         return
-    largest = samples[-1]
     for length in Model.lengths or (None,):
         for size in Model.batch_sizes:
             if size == 1:
                 continue
             model.set_batch_rule(f"{size}:{size}")
-            ordinary = _batch([largest], size, length)
-            extreme = _batch(extremes, size, length)
+            ordinary = _batch([samples[-1]], range(size), length)
             expected = evaluate(model, ordinary)
-            for parity in (0, 1):
-                kept = np.arange(size) % 2 == parity
-                found = evaluate(model, _mix(ordinary, extreme, kept))
-                yield _kept(expected, kept, length), _select(found, kept)
+            # Two alike, so that each is beside rows of both parities.
+            for first in range(0, len(extremes), size // 2):
+                extreme = _batch(extremes, [first + row // 2 for row in range(size)], length)
+                for parity in (0, 1):
+                    kept = np.arange(size) % 2 == parity
+                    found = evaluate(model, _mix(ordinary, extreme, kept))
+                    yield _kept(expected, kept, length), _select(found, kept)
 
 
-def _batch(samples: Sequence[Sample], size: int, length: int | None) -> Arrays:
-    """Rows of samples in turn."""
-    return {
-        spec.name: cut(_cycle([s.inputs[spec.name] for s in samples], spec, size), spec, length)
-        for spec in Model.inputs
-    }
-
-
-def _cycle(arrays: Sequence[NDArray[Any]], spec: TensorSpec, size: int) -> NDArray[Any]:
-    if not spec.leading_per_row:
-        return arrays[0]
-    rows = np.concatenate([_by_row(array, spec) for array in arrays])
-    # Two alike, so that each is beside rows of both parities.
-    picked = np.arange(size) // (2 if len(arrays) > 1 else 1) % len(rows)
-    return rows[picked].reshape(-1, *arrays[0].shape[1:])
+def _batch(samples: Sequence[Sample], picked: Sequence[int], length: int | None) -> Arrays:
+    """Some of the rows of all samples, which start over after the last."""
+    batch = {}
+    for spec in Model.inputs:
+        arrays = [sample.inputs[spec.name] for sample in samples]
+        if spec.leading_per_row:
+            rows = np.concatenate([_by_row(array, spec) for array in arrays])
+            chosen = rows[[number % len(rows) for number in picked]]
+            arrays = [_together(chosen)]
+        batch[spec.name] = cut(arrays[0], spec, length)
+    return batch
 
 
 def _mix(ordinary: Arrays, extreme: Arrays, kept: NDArray[np.bool_]) -> Arrays:
@@ -92,12 +89,12 @@ def evaluate(model: Model, inputs: Arrays) -> Arrays:
 
 
 def _select(outputs: Arrays, kept: NDArray[np.bool_]) -> Arrays:
-    return {
-        spec.name: _by_row(outputs[spec.name], spec)[kept].reshape(
-            -1, *outputs[spec.name].shape[1:]
-        )
-        for spec in Model.outputs
-    }
+    return {spec.name: _together(_by_row(outputs[spec.name], spec)[kept]) for spec in Model.outputs}
+
+
+def _together(rows: NDArray[Any]) -> NDArray[Any]:
+    """The opposite of `_by_row`."""
+    return rows.reshape(rows.shape[0] * rows.shape[1], *rows.shape[2:])
 
 
 def _kept(outputs: Arrays, kept: NDArray[np.bool_], length: int | None) -> Sample:

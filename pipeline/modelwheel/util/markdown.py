@@ -1,0 +1,30 @@
+"""Markdown in which no text can become markup: what it shows comes from models and specs of anybody."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from .text import one_line
+
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+
+_LONGEST = 1000
+"""Characters of a message; the log has the rest."""
+
+
+def escape(text: str) -> str:
+    """Text that Markdown shows unchanged, in one line: no markup, no HTML, no end of a table cell.
+
+    Any ASCII punctuation may be escaped by a backslash (CommonMark 0.31, section 2.4).
+    """
+    line = one_line(" ".join(text.split()))
+    line = line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
+    return _PUNCTUATION.sub(r"\\\1", line)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; line ends in a cell are kept."""
+    lines = [header, ["---"] * len(header)]
+    lines += [["<br>".join(map(escape, cell.splitlines())) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

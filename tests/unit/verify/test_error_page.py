@@ -1,0 +1,58 @@
+"""docs/errors.md: what it says about wheels is what `verify` says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from modelwheel.accuracy import Deviation, Truth
+from modelwheel.errors import ModelwheelError
+from modelwheel.verify.emulation import emulate_host, make_arm_python
+from modelwheel.verify.selftest import require_passed
+from modelwheel.wheelfile.reports import Comparison, Report
+
+_PAGE = Path(__file__).parents[3] / "docs" / "errors.md"
+
+
+def deviate(absolute: float) -> tuple[Deviation, ...]:
+    return (Deviation(output="y", rows=4, absolute=absolute, relative=absolute),)
+
+
+def refuse(truth: Truth, rows: int = 4, circumstance: str | None = None) -> str:
+    failed = Comparison(
+        level="x86-64", rows=rows, rule="4:4", output="y", absolute=0.3, relative=0.3, limit=0.1,
+        passed=False, exact=True, circumstance=circumstance,
+    )  # fmt: skip
+    report = Report(passed=False, comparisons=(failed,), skipped={}, truth=truth)
+    with pytest.raises(ModelwheelError) as caught:
+        require_passed(report, "a.whl")
+    return str(caught.value)
+
+
+def test_every_message_is_on_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    own = deviate(1e-6)
+    messages = [
+        refuse(Truth(tensorflow=own, moved=deviate(0.5))),
+        refuse(Truth(tensorflow=own, xla=deviate(0.2))),
+        refuse(Truth(tensorflow=own)),
+        refuse(Truth(), rows=1, circumstance="nan"),
+        refuse(Truth(), circumstance="beside extreme rows"),
+    ]
+    with pytest.raises(ModelwheelError) as caught:
+        require_passed(Report(passed=False, comparisons=(), skipped={"x86-64-v4": "no"}), "a.whl")
+    messages.append(str(caught.value))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ModelwheelError) as caught:
+        emulate_host(tmp_path / "python", "aarch64")
+    messages.append(str(caught.value))
+    (tmp_path / "qemu-aarch64").touch(0o755)
+    with pytest.raises(ModelwheelError) as caught:
+        make_arm_python(tmp_path, [])
+    messages.append(str(caught.value))
+    _, _, section = _PAGE.read_text(encoding="utf-8").partition("\n## Wheels\n")
+    bullets = re.findall(r"^- `(.+?)`: ", section, re.MULTILINE)
+    assert len(bullets) == len(messages)
+    for bullet, message in zip(bullets, messages, strict=True):
+        assert re.search(".*".join(map(re.escape, bullet.split("..."))), message)
