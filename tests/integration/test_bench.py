@@ -53,15 +53,17 @@ def test_other_weights_are_not_compared(modelwheel: Modelwheel, built: Built, mo
 
 
 def test_every_step_is_profiled(modelwheel: Modelwheel, built: Built, tmp_path: Path) -> None:
-    flames = tmp_path / "flames.svg"
-    options = ("--batch-size", "4", "--seconds", "0.1", "--flames", flames, "--json")
-    found = Profile.model_validate(modelwheel("profile", built.spec("mlp"), *options).json)
+    flames, roofline = tmp_path / "flames.svg", tmp_path / "roofline.svg"
+    options = ("--batch-size", "4", "--seconds", "0.1", "--flames", flames)
+    plots = ("--roofline", roofline, "--json")
+    found = Profile.model_validate(modelwheel("profile", built.spec("mlp"), *options, *plots).json)
     assert found.peak_gflops > 0
     assert all(step.us > 0 for step in found.steps)
     assert [step.runs for step in found.steps] == [1] * len(found.steps)
     assert sum(step.us for step in found.steps) < found.us
     assert any("MatMul" in step.layer for step in found.steps)
-    assert flames.read_bytes().startswith(b"<?xml")
+    for plot in (flames, roofline):
+        assert plot.read_bytes().startswith(b"<?xml")
 
 
 def test_a_wheel_has_no_clock(modelwheel: Modelwheel, built: Built) -> None:

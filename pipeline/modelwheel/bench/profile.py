@@ -27,7 +27,7 @@ from ..store.store import Store
 from ..util.records import JsonRecord
 from ..util.text import one_line
 from .compare import describe_machine
-from .peak import build_peak, measure_peak
+from .peak import build_peak, measure_bandwidth, measure_peak
 from .results import Machine
 
 _CALLS = ("StatefulPartitionedCall", "PartitionedCall", "XlaCallModule", "jit_main", "main")
@@ -59,6 +59,11 @@ class Step(JsonRecord):
         return self.operations / self.us / 1e3 if counted else None
 
     @property
+    def intensity(self) -> float:
+        """Operations for each byte."""
+        return self.operations / max(self.bytes, 1)
+
+    @property
     def gigabytes(self) -> float:
         """Billions of bytes in a second."""
         return self.bytes / self.us / 1e3 if self.us else 0.0
@@ -76,6 +81,8 @@ class Profile(JsonRecord):
     """Microseconds of one run, the clock's reading after each step included."""
     peak_gflops: float
     """Of one core, measured before and after."""
+    bandwidth: float
+    """Billions of bytes that one core reads from memory in a second."""
     steps: tuple[Step, ...]
 
 
@@ -158,6 +165,7 @@ def profile(
         batch_size=batch_size,
         us=measured.us,
         peak_gflops=max(before, measure_peak(peak)),
+        bandwidth=measure_bandwidth(peak),
         steps=tuple(_steps(compiled, measured, level)),
     )
 

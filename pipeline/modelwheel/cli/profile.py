@@ -30,6 +30,10 @@ def profile(
     flames: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a flame graph as SVG to this file.")
     ] = None,
+    roofline: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write products under the machine's limits as SVG."),
+    ] = None,
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,8 +42,9 @@ def profile(
     The steps are those of the wheel, in a program of their own whose code reads a clock after each of them.
     """
     extras.require("build", "`modelwheel profile`", advise="compile")
-    if flames is not None:
-        extras.require("plot", "--flames")
+    for option, path in (("--flames", flames), ("--roofline", roofline)):
+        if path is not None:
+            extras.require("plot", option)
     if spec.endswith(".whl"):
         raise UsageError(f"{spec} is a wheel, whose code reads no clock; name the spec instead")
     from ..bench.profile import narrow
@@ -70,9 +75,13 @@ def profile(
             raise error
         found = measure(request, store, chosen, scratch, seconds)
     if flames is not None:
-        from ..bench.flames import write_flames
+        from ..bench.profile_plots import write_flames
 
         write_flames(found, flames)
+    if roofline is not None:
+        from ..bench.profile_plots import write_roofline
+
+        write_roofline(found, roofline)
     if as_json:
         print_json(found)
     else:

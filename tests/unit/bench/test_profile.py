@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from modelwheel.bench.flames import boxes, write_flames
 from modelwheel.bench.profile import Profile, Step, layer_of, parse, write_inputs
+from modelwheel.bench.profile_plots import boxes, write_flames, write_roofline
 from modelwheel.cli.display.profile import print_profile
 from modelwheel.codegen.sources import CompiledVariant, level_source
 from modelwheel.compiler.program import Allocation, Copy, Slice, Thunk, While, leaves
@@ -115,6 +115,7 @@ PROFILE = Profile(
     batch_size=4,
     us=110,
     peak_gflops=100,
+    bandwidth=10,
     steps=(
         step(0, "dot", "net/a/MatMul", 60, 3_000_000),
         step(1, "kernel", "net/a/Relu", 30),
@@ -146,6 +147,15 @@ def test_boxes_lie_in_those_of_the_layers_above(tmp_path: Path) -> None:
     assert sum(box.width for box in inside) == pytest.approx(99.9)
     write_flames(PROFILE, tmp_path / "flames.svg")
     assert b">net<" in (tmp_path / "flames.svg").read_bytes()
+
+
+def test_the_roofline_is_drawn_for_products_alone(tmp_path: Path) -> None:
+    write_roofline(PROFILE, tmp_path / "roofline.svg")
+    first = (tmp_path / "roofline.svg").read_bytes()
+    kernels = [one.model_copy(update={"operations": 5}) for one in PROFILE.steps[1:]]
+    changed = PROFILE.model_copy(update={"steps": (PROFILE.steps[0], *kernels)})
+    write_roofline(changed, tmp_path / "roofline.svg")
+    assert (tmp_path / "roofline.svg").read_bytes() == first
 
 
 def test_json_has_all_of_it() -> None:

@@ -1,4 +1,4 @@
-"""A flame graph of a profile: as wide as the time, as deep as the names of layers."""
+"""Plots of a profile: a flame graph, as wide as the time and as deep as the names of layers, and a roofline."""
 
 from __future__ import annotations
 
@@ -72,3 +72,30 @@ def write_flames(profile: Profile, path: Path) -> None:
         axes.set_xlabel("microseconds")
         axes.set_yticks([])
         axes.set_xlim(0, whole or 1)
+
+
+def write_roofline(profile: Profile, path: Path) -> None:
+    """Writes products and convolutions under the two limits of the machine: arithmetic and memory.
+
+    A point below the slope waits for memory if its operands are not in a cache; one above it has them there
+    (Williams, Waterman, Patterson: Roofline, 2009). As large as its part of the time.
+    """
+    points = [step for step in profile.steps if step.gflops is not None and step.operations]
+    title = f"{profile.model}, {profile.level}, batch size {profile.batch_size}"
+    with svg_plot(path, title) as axes:
+        edge = profile.peak_gflops / profile.bandwidth
+        limits = [0.1, edge, max([10 * edge, *(step.intensity for step in points)])]
+        roof = [min(x * profile.bandwidth, profile.peak_gflops) for x in limits]
+        axes.plot(limits, roof, color="black", label="one core: memory, multiply-adds")
+        axes.scatter(
+            [step.intensity for step in points],
+            [step.gflops or 0 for step in points],
+            s=[10 + 300 * step.us / profile.us for step in points],
+            alpha=0.6,
+            label="products and convolutions",
+        )
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("operations for each byte")
+        axes.set_ylabel("GFLOP/s")
+        axes.legend()
