@@ -40,6 +40,7 @@ def test_a_wheel_is_compared_with_tensorflow(
     assert [path.suffix for path in tmp_path.iterdir()] == [".svg"]
 
 
+@pytest.mark.exhaustive
 def test_other_weights_are_not_compared(modelwheel: Modelwheel, built: Built, models: Path) -> None:
     """A model of the same signature that computes something else."""
     peer = f"saved_model={models / 'batch_mean'}"

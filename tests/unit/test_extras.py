@@ -79,7 +79,7 @@ NOT_A_WHEEL = ["inspect", "a.whl"]
 MISSING = {
     "compile": (
         *(["check", "SPEC"], ["build", "SPEC"], ["compile", "SPEC"], ["tune", "SPEC"]),
-        ["bench", "SPEC"],
+        *(["bench", "SPEC"], ["profile", "SPEC"]),
         ["new", "x", "--model", "."],
     ),
     "build": (["runtime"],),
