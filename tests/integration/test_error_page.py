@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from modelwheel.compiler.check import Expected, check_signature
+from modelwheel.compiler.fusions import registered
 from modelwheel.compiler.inspection import Inspection
 from modelwheel.compiler.jobs import InspectRequest, SupportedRequest
 from modelwheel.compiler.supported import SUPPORTED, Supported
@@ -21,6 +22,9 @@ pytestmark = pytest.mark.slow
 _PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 
 _EXPECTED = {
+    "fusion_interface": Expected(registered=registered(())),
+    "fusion_nowhere": Expected(fusions=["pattern.softmax"], registered=registered(())),
+    "fusion_unknown": Expected(fusions=["acme.softmax"], registered=registered(())),
     "gather": Expected(ranges={"x": (90.0, 99.0)}),
     "not_a_number": Expected(ranges={"x": (-2.0, -1.0)}),
     "unknown_signature": Expected(signature="serving"),

@@ -8,6 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +43,23 @@ _REPLACED = {
         "modelwheel.lstm": 1,
         "modelwheel.softmax": 1,
     },
+    "keras_3": {"keras.dense": 1, "keras.gru": 1, "keras.lstm": 1},  # one has a mask, and stays
+    "written": {  # some are in the body of a loop, and a softmax stays whose exponentials are an output
+        "pattern.acme.swish": 1,
+        "pattern.attention": 2,
+        "pattern.gelu": 3,
+        "pattern.gelu_tanh": 2,
+        "pattern.layer_norm": 2,
+        "pattern.softmax": 3,
+    },
 }
 """Calls, by model."""
 
 _ACME = """\
+from dataclasses import replace
 import tensorflow as tf
 from modelwheel.compiler.fusions import Argument, Attribute, Fusion
+from modelwheel.compiler.patterns import Capture
 
 def fusion(build, *shape, dtype="float32", **attributes):
     return Fusion("example.triple", (Argument("x", (dtype,), shape),), build, attributes)
@@ -61,8 +74,29 @@ OTHER_RESULT = fusion(lambda x: x[0], "rows", "features")
 TWO_RESULTS = fusion(lambda x: [x, x], "rows", "features")
 IMPOSSIBLE = fusion(lambda x: x @ tf.ones([9, 1]), "rows", "features")
 BROKEN = fusion(lambda x: x.missing, "rows", "features")
+UNNAMED = replace(TRIPLE, pattern=Capture("x"))
 NONE = None
-ALL = ["TRIPLE", "WRONG", "LATER", "OTHER_RESULT", "TWO_RESULTS", "IMPOSSIBLE", "BROKEN", "NONE", "ABSENT"]
+ALL = ["TRIPLE", "WRONG", "LATER", "OTHER_RESULT", "TWO_RESULTS", "IMPOSSIBLE", "BROKEN", "UNNAMED", "NONE", "ABSENT"]
+"""
+_OTHER = """\
+import tensorflow as tf
+from modelwheel.compiler.fusions import Argument, Attribute, Fusion
+from modelwheel.compiler.patterns import Capture, Constant, Op, add, divide, negate
+
+X = Argument("x", ("float32",))
+WRONG = Fusion("acme.triple", (X,), lambda x: x * 3.001)
+DENSE = Fusion(
+    "keras.dense",
+    (X, Argument("kernel", ("float32",), ("n", "units")), Argument("bias", ("float32",), ("units",))),
+    lambda x, kernel, bias, units, activation: tf.reshape(x @ kernel + bias, [-1, units]),
+    {"units": Attribute(int), "activation": Attribute(str)},
+)
+SWISH = Fusion(
+    "pattern.acme.swish",
+    (X,),
+    lambda x: x * tf.sigmoid(x),
+    pattern=divide(Capture("x"), add(Constant(1.0), Op(("Exp",), (negate(Capture("x")),)))),
+)
 """
 
 
@@ -70,20 +104,55 @@ ALL = ["TRIPLE", "WRONG", "LATER", "OTHER_RESULT", "TWO_RESULTS", "IMPOSSIBLE", 
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the models."""
     directory = tmp_path_factory.mktemp("fusions")
-    run_script("fusions", directory, *(["keras"] if _HAS_KERAS_2 else []))
+    run_script("fusions", directory, "keras_3", *(["keras"] if _HAS_KERAS_2 else []))
     return directory
+
+
+def _distribution(site: Path, version: str, entries: str, module: str, text: str) -> None:
+    """Installs a distribution `acme` with entry points and one module."""
+    information = site / f"acme-{version}.dist-info"
+    information.mkdir(parents=True)
+    (site / f"{module}.py").write_text(text)
+    (information / "METADATA").write_text(f"Name: acme\nVersion: {version}\n")
+    (information / "entry_points.txt").write_text(f"[modelwheel.fusions]\n{entries}")
+
+
+def _environment_with_acme(directory: Path) -> Path:
+    """The Python of an environment with everything that this one has, and a distribution with fusions."""
+    venv.create(directory, symlinks=True)
+    paths = {"base": str(directory), "platbase": str(directory)}
+    site = Path(sysconfig.get_path("purelib", "venv", paths))
+    ours = sysconfig.get_path("purelib")
+    (site / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
+    entries = (
+        "acme.triple = acme_other:WRONG\n"
+        "keras.dense = acme_other:DENSE\n"
+        "pattern.acme.swish = acme_other:SWISH\n"
+    )
+    _distribution(site, "3.0", entries, "acme_other", _OTHER)
+    return directory / "bin" / "python"
 
 
 @pytest.fixture(scope="module")
 def built(work: Path) -> dict[str, Any]:
     """The outcome of building all specs, by name."""
-    specs = {"embed": ("embed", ""), "plain": ("embed", ", fusions: []"), "layers": ("layers", "")}
+    asked = {name: f", fusions: [{', '.join(_REPLACED[name])}]" for name in ("keras_3", "written")}
+    specs = {
+        "embed": ("embed", ""),
+        "plain": ("embed", ", fusions: []"),
+        "layers": ("layers", ""),
+        "written": ("written", asked["written"]),
+        "keras_3": ("keras_3", asked["keras_3"]),
+        "wrong": ("marked", ""),
+    }
     for name, (model, more) in specs.items():
         text = _SPEC.format(name=name, directory=work / model, level=LOWEST, more=more)
         (work / f"{name}.yaml").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "modelwheel", "build", "--json", "--out", str(work / "dist")]
+    python = _environment_with_acme(work / "environment")
+    command = [str(python), "-m", "modelwheel", "build", "--json", "--out", str(work / "dist")]
     command += [str(work / f"{name}.yaml") for name in specs]
-    environment = {**os.environ, "MODELWHEEL_CACHE_DIR": str(work / "cache")}
+    tools = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "MODELWHEEL_CACHE_DIR": str(work / "cache"), "PATH": tools}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
     return {entry["model"].removesuffix("-1.0.0"): entry for entry in json.loads(done.stdout)}
 
@@ -101,7 +170,9 @@ def test_wheels_compute_what_the_model_does_without_fusions(
 ) -> None:
     assert built[name]["report"]["passed"]
     assert _replaced(built[name]) == _REPLACED[name]
-    assert {one["provider"] for one in built[name]["replaced"]} == {"modelwheel"}
+    providers = {one["name"]: one["provider"] for one in built[name]["replaced"]}
+    theirs = {"keras.dense", "pattern.acme.swish"}
+    assert providers == {one: "acme 3.0" if one in theirs else "modelwheel" for one in providers}
 
 
 def test_fusions_can_be_switched_off(built: dict[str, Any]) -> None:
@@ -109,14 +180,28 @@ def test_fusions_can_be_switched_off(built: dict[str, Any]) -> None:
     assert _replaced(built["plain"]) == {}
 
 
+def test_a_wrong_replacement_is_refused_by_its_name(built: dict[str, Any]) -> None:
+    """The reference is that of the model as it was."""
+    (error,) = built["wrong"]["errors"]
+    assert built["wrong"]["wheel"] is None
+    assert error["step"].endswith("verify")
+    assert "comparisons exceed their tolerance" in error["message"]
+    assert "one of them may compute something else: 'acme.triple' of acme 3.0;" in error["message"]
+
+
+def test_a_pattern_that_is_nowhere_is_refused(laboratory: Laboratory, work: Path) -> None:
+    fusions = chosen({}, ["pattern.softmax"], registered(()))
+    with pytest.raises(
+        UnsupportedModelError, match=r"'pattern.softmax' of .* nothing in the graph"
+    ):
+        Laboratory(work, work / "no pattern", laboratory.pool).freeze("embed", fusions=fusions)
+
+
 def test_other_distributions_are_held_to_the_interface(work: Path, laboratory: Laboratory) -> None:
     """Their entry point is found, and a wrong implementation differs from the model's reference."""
     site, out = work / "site", work / "acme"
-    (site / "acme-2.1.dist-info").mkdir(parents=True)
-    (site / "acme_fusions.py").write_text(_ACME)
-    (site / "acme-2.1.dist-info/METADATA").write_text("Name: acme\nVersion: 2.1\n")
-    entry = "[modelwheel.fusions]\nexample.triple = acme_fusions:TRIPLE\n"
-    (site / "acme-2.1.dist-info/entry_points.txt").write_text(entry)
+    entry = "example.triple = acme_fusions:TRIPLE\n"
+    _distribution(site, "2.1", entry, "acme_fusions", _ACME)
     found = json.loads(run_script("freeze_fusions", work / "embed", site, out))
     assert found["TRIPLE"] == found["WRONG"] == ["example.triple 1 acme 2.1"]
     refused = {
@@ -131,6 +216,7 @@ def test_other_distributions_are_held_to_the_interface(work: Path, laboratory: L
         assert words in said
     environment = {
         "BROKEN": "the fusion 'example.triple' failed for float32 [?, 8] (AttributeError",
+        "UNNAMED": "has a pattern: the names of fusions with one, and no others, begin with 'pattern.'",
         "NONE": "acme_fusions:NONE of acme 2.1 is not a Fusion",
         "ABSENT": "cannot be imported (AttributeError",
     }

@@ -156,6 +156,55 @@ class Layers(tf.Module):  # type: ignore[misc]
         }
 
 
+def swish(x: Any) -> Any:
+    """What tests register a pattern of their own for."""
+    return x / (1.0 + tf.exp(-x))
+
+
+class Written(tf.Module):  # type: ignore[misc]
+    """The same without marks, in more forms; some in the body of a loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gamma, self.beta = tf.Variable(_values(6)), tf.Variable(_values(6) + 1)
+
+    def _keras_norm(self, x: Any) -> Any:
+        """As Keras 3 writes it."""
+        mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+        gamma, beta = (tf.reshape(one, [1, 1, 6]) for one in (self.gamma, self.beta))
+        scale = tf.math.rsqrt(variance + 1e-3) * gamma
+        return x * scale + (-mean * scale + beta)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 7, 6], tf.float32, name="x")])  # type: ignore[untyped-decorator]
+    def serve(self, x: Any) -> dict[str, Any]:
+        """One output for each form; `weights` of a softmax are wanted too, so that nothing can replace it."""
+        weights = tf.exp(x - tf.reduce_max(x, -1, keepdims=True))
+        turned = tf.transpose(x + 1, [0, 2, 1])
+        looped = x
+        for _ in tf.range(3):
+            looped = swish(gelu_tanh(looped)) + softmax(looped)
+        return {
+            "gelu": gelu(x) + tf.nn.gelu(x) + x * (0.5 * (1.0 + tf.math.erf(x / tf.sqrt(2.0)))),
+            "gelu_tanh": tf.nn.gelu(x, approximate=True),
+            "softmax": softmax(x) + tf.nn.softmax(x),
+            "weights": weights,
+            "kept": weights / tf.reduce_sum(weights, -1, keepdims=True),
+            "norm": layer_norm(x, self.gamma, self.beta) + self._keras_norm(x),
+            "attention": attention(x, x + 1, x, x[:, None, :, 0]),
+            "attention_2": tf.matmul(softmax(tf.matmul(x * 0.25, turned)), x),
+            "looped": looped,
+        }
+
+
+class Marked(tf.Module):  # type: ignore[misc]
+    """A function whose replacement, in the tests, computes something else."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 6], tf.float32, name="x")])  # type: ignore[untyped-decorator]
+    def serve(self, x: Any) -> dict[str, Any]:
+        """Three times the input."""
+        return {"y": mark("acme.triple")(lambda x: x * 3.0)(x)}
+
+
 def _keras_layers(directory: Path) -> None:
     """Layers of Keras 2 with random weights; one runs backwards, one returns its last output alone."""
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
@@ -169,16 +218,35 @@ def _keras_layers(directory: Path) -> None:
     tf.saved_model.save(model, str(directory))
 
 
+def _keras_3(directory: Path) -> None:
+    """A file of Keras 3: recurrent layers, one with a mask that nothing can replace, and a dense one."""
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    import keras
+
+    keras.utils.set_random_seed(1)
+    layers = keras.layers
+    x = layers.Input((7, 6), name="x")
+    lstm = layers.LSTM(5, return_sequences=True, return_state=True, bias_initializer="normal")
+    y, *state = lstm(x)
+    y = layers.GRU(5, go_backwards=True, bias_initializer="normal")(y, initial_state=state[:1])
+    masked = layers.LSTM(3, bias_initializer="normal")(layers.Masking()(x))
+    outputs = [layers.Dense(4, name="y")(y), masked]
+    directory.mkdir()
+    keras.Model(x, outputs).save(directory / "model.keras")
+
+
 def _single(name: str, body: Any, shape: list[int], arguments: list[Any]) -> tf.Module:
-    """A model that is one marked function of its input and others, which are values or functions of it."""
+    """A model that is one function of its input and others, which are values or functions of it; marked if it is no pattern."""
     attributes = 'attr { key: "epsilon" value { f: 1e-5 } }' if name.endswith("norm") else ""
-    marked = mark(name, attributes)(body)
+    called = body if name.startswith("pattern.") else mark(name, attributes)(body)
     dtype = tf.int32 if name.startswith("embedding") else tf.float32
 
     def serve(x: Any) -> dict[str, Any]:
         others = [argument(x) if callable(argument) else argument for argument in arguments]
-        given = [*others, x] if dtype == tf.int32 else [x, *others]
-        first = tf.nest.flatten(marked(*given))[0]
+        given = [*others, tf.reshape(x, [-1])] if dtype == tf.int32 else [x, *others]
+        first = tf.nest.flatten(called(*given))[0]
+        if dtype == tf.int32:
+            first = tf.reshape(first, [-1, *shape, first.shape[-1]])
         return {"y": tf.identity(first)}
 
     module = tf.Module()
@@ -190,7 +258,7 @@ def _single(name: str, body: Any, shape: list[int], arguments: list[Any]) -> tf.
 def _large() -> dict[str, tf.Module]:
     """One model for each fusion, of the size that layers have in practice: for tests.bench.fusions."""
     layers: dict[str, tuple[Any, list[int], list[Any]]] = {
-        "embedding_lookup": (look_up, [], [_values(5000, 64)]),
+        "embedding_lookup": (look_up, [64], [_values(5000, 64)]),
         "modelwheel.lstm": (lstm, [48, 32], [_values(32, 256), _values(64, 256), _values(256)]),
         "modelwheel.gru": (
             gru_from_zeros,
@@ -206,12 +274,23 @@ def _large() -> dict[str, tf.Module]:
             [lambda x: x * 0.5, lambda x: x + 1, np.zeros([1], np.float32)],
         ),
     }
+    for name, body in (("gelu", gelu), ("gelu_tanh", gelu_tanh), ("softmax", softmax)):
+        layers[f"pattern.{name}"] = (body, [64, 256], [])
+    for name in ("layer_norm", "attention"):
+        layers[f"pattern.{name}"] = layers[f"modelwheel.{name}"]
     return {name: _single(name, *layer) for name, layer in layers.items()}
 
 
 def save(directory: Path, *, large: bool = False) -> None:
     """Saves all models below a directory."""
-    models: dict[str, Any] = _large() if large else {"embed": Embed(), "layers": Layers()}
+    models: dict[str, Any] = {
+        "embed": Embed(),
+        "layers": Layers(),
+        "marked": Marked(),
+        "written": Written(),
+    }
+    if large:
+        models = _large()
     for name, model in models.items():
         tf.saved_model.save(model, str(directory / name), signatures=model.serve)
 
@@ -220,3 +299,5 @@ if __name__ == "__main__":
     save(Path(sys.argv[1]), large="large" in sys.argv[2:])
     if "keras" in sys.argv[2:]:
         _keras_layers(Path(sys.argv[1]) / "keras")
+    if "keras_3" in sys.argv[2:]:
+        _keras_3(Path(sys.argv[1]) / "keras_3")

@@ -50,6 +50,11 @@ def _grow(x: Any) -> Any:
     return array.stack()
 
 
+@tf.function(experimental_implements="modelwheel.softmax")  # type: ignore[untyped-decorator]
+def _largest_first(x: Any) -> Any:
+    return tf.sort(x, direction="DESCENDING")
+
+
 def _print(x: Any) -> Any:
     tf.print("rows", tf.shape(x))
     return x * 2.0
@@ -80,6 +85,9 @@ def _dataset(x: Any) -> Any:
 
 
 CASES: dict[str, tuple[list[tf.TensorSpec], Callable[..., Any]]] = {
+    "fusion_interface": ([_TOKENS], _largest_first),
+    "fusion_nowhere": ([_ROWS], lambda x: tf.exp(x) / tf.reduce_sum(x)),
+    "fusion_unknown": ([_ROWS], tf.nn.softmax),
     "string_input": ([_TEXT], tf.strings.length),
     "string_output": ([_TOKENS], tf.strings.as_string),
     "images": ([_TEXT], _images),

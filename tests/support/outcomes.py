@@ -6,6 +6,7 @@ from pathlib import Path
 
 from modelwheel.compiler.check import Expected, check_signature
 from modelwheel.compiler.freeze import FrozenSignature
+from modelwheel.compiler.fusions import Provider, chosen
 from modelwheel.compiler.input_values import usable_masks, usable_ranges
 from modelwheel.compiler.inspection import Inspection, SignatureInfo
 from modelwheel.compiler.jobs import FreezeRequest, InspectRequest, ReferenceRequest
@@ -30,7 +31,9 @@ def outcome(laboratory: Laboratory, model: Path, expected: Expected | None = Non
     if signature is None or any(finding.severity == "error" for finding in findings):
         return said
     try:
-        return said + _build(laboratory, model, signature, expected)
+        marked = found.marked.get(signature.key, {})
+        fusions = chosen(marked, expected.fusions, expected.registered)
+        return said + _build(laboratory, model, signature, expected, fusions)
     except _StepError as error:
         return [*said, str(error)]
 
@@ -40,7 +43,11 @@ class _StepError(Exception):
 
 
 def _build(
-    laboratory: Laboratory, model: Path, signature: SignatureInfo, expected: Expected
+    laboratory: Laboratory,
+    model: Path,
+    signature: SignatureInfo,
+    expected: Expected,
+    fusions: tuple[Provider, ...],
 ) -> list[str]:
     batched = bool(batched_inputs(signature, expected.shapes))
     try:
@@ -56,7 +63,8 @@ def _build(
     summary = Reference.load(out / "reference.json")
     reasons = [f"rows: {summary.reason}"] if batched and summary.reason else []
     try:
-        freeze = FreezeRequest(signature=signature.key, batch=4 if batched else None)
+        batch = 4 if batched else None
+        freeze = FreezeRequest(signature=signature.key, batch=batch, fusions=fusions)
         frozen = laboratory.run(freeze.job(model, laboratory.new_directory()))
     except ModelwheelError as error:
         raise _StepError(f"freezing: {error}") from error

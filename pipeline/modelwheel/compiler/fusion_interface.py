@@ -14,6 +14,19 @@ _Shape: TypeAlias = tuple[int | None, ...]
 _LEADING = "..."
 
 
+class Place(NamedTuple):
+    """What a fusion replaces."""
+
+    name: str
+    """A marked function, or the layer that a pattern is in."""
+    pattern: bool = False
+
+    @property
+    def kind(self) -> str:
+        """What messages call it."""
+        return "layer" if self.pattern else "function"
+
+
 class Tensor(NamedTuple):
     """What is known about an argument or a result."""
 
@@ -25,13 +38,13 @@ class Tensor(NamedTuple):
         return f"{self.dtype} {_show(self.shape)}"
 
 
-def check_arguments(fusion: Fusion, given: Sequence[Tensor], function: str) -> None:
+def check_arguments(fusion: Fusion, given: Sequence[Tensor], place: Place) -> None:
     """Refuses a call whose arguments are not those of the interface.
 
     Args:
         fusion: What replaces the call.
         given: The arguments.
-        function: The name of the function.
+        place: Where it is.
 
     Raises:
         UnsupportedModelError: Their number, a type or a shape is another.
@@ -39,16 +52,16 @@ def check_arguments(fusion: Fusion, given: Sequence[Tensor], function: str) -> N
     needed = [argument for argument in fusion.arguments if not argument.optional]
     if not len(needed) <= len(given) <= len(fusion.arguments):
         names = ", ".join(argument.name for argument in fusion.arguments)
-        raise mismatch(fusion, function, f"takes {names}; here are {count(len(given), 'argument')}")
+        raise mismatch(fusion, place, f"takes {names}; here are {count(len(given), 'argument')}")
     axes: dict[str, int] = {}
     for argument, tensor in zip(fusion.arguments, given, strict=False):
         if tensor.dtype not in argument.dtypes:
             wanted = " or ".join(argument.dtypes)
             raise mismatch(
-                fusion, function, f"takes {wanted} for {argument.name}; here it is {tensor.dtype}"
+                fusion, place, f"takes {wanted} for {argument.name}; here it is {tensor.dtype}"
             )
         for problem in _find_shape_problems(argument, tensor.shape, axes):
-            raise mismatch(fusion, function, problem)
+            raise mismatch(fusion, place, problem)
 
 
 def _find_shape_problems(
@@ -77,14 +90,14 @@ def _find_shape_problems(
 
 
 def read_attributes(
-    fusion: Fusion, given: Mapping[str, AttributeValue | None], function: str
+    fusion: Fusion, given: Mapping[str, AttributeValue | None], place: Place
 ) -> dict[str, AttributeValue]:
     """The attributes of a mark, with defaults for those that it leaves out.
 
     Args:
         fusion: What replaces the call.
         given: By name; None for a value of another kind than attributes can have.
-        function: The name of the function.
+        place: Where it is.
 
     Raises:
         UnsupportedModelError: One is unknown, missing, or of another type.
@@ -92,23 +105,23 @@ def read_attributes(
     known = fusion.attributes
     for name in sorted(set(given) - set(known)):
         has = ", ".join(sorted(known)) or "none"
-        raise mismatch(fusion, function, f"has the attributes: {has}; here is {one_line(name)!r}")
+        raise mismatch(fusion, place, f"has the attributes: {has}; here is {one_line(name)!r}")
     values: dict[str, AttributeValue] = {}
     for name, attribute in known.items():
         kind, value = attribute.kind, given.get(name, attribute.default)
         if name not in given and value is None:
-            raise mismatch(fusion, function, f"needs the attribute {name}, which is missing here")
+            raise mismatch(fusion, place, f"needs the attribute {name}, which is missing here")
         # A bool is an int, but not what is meant.
         if value is None or type(value) is not kind:
             raise mismatch(
-                fusion, function, f"takes an attribute {name} of type {kind.__name__}, not another"
+                fusion, place, f"takes an attribute {name} of type {kind.__name__}, not another"
             )
         values[name] = value
     return values
 
 
 def check_results(
-    fusion: Fusion, wanted: Sequence[Tensor], found: Sequence[Tensor], function: str
+    fusion: Fusion, wanted: Sequence[Tensor], found: Sequence[Tensor], place: Place
 ) -> None:
     """Refuses a replacement whose results are not those of the function that it replaces.
 
@@ -116,19 +129,19 @@ def check_results(
         fusion: The replacement.
         wanted: The results of the function.
         found: Its own results.
-        function: The name of the function.
+        place: Where it is.
 
     Raises:
         UnsupportedModelError: Their number, a type or a shape is another.
     """
     if len(wanted) != len(found):
         raise mismatch(
-            fusion, function, f"has {count(len(found), 'result')}; the function has {len(wanted)}"
+            fusion, place, f"has {count(len(found), 'result')}; the {place.kind} has {len(wanted)}"
         )
     for number, (one, other) in enumerate(zip(wanted, found, strict=True)):
         if one.dtype != other.dtype or not _agree(one.shape, other.shape):
             raise mismatch(
-                fusion, function, f"has {other} as result {number}; the function has {one}"
+                fusion, place, f"has {other} as result {number}; the {place.kind} has {one}"
             )
 
 
@@ -145,9 +158,12 @@ def _show(shape: Sequence[int | str | None] | None) -> str:
     return f"[{', '.join('?' if n is None else str(n) for n in shape)}]"
 
 
-def mismatch(fusion: Fusion, function: str, what: str) -> UnsupportedModelError:
-    """The error about a function that does not have the interface of its mark; `what` is a clause."""
-    return UnsupportedModelError(
-        f"the function {one_line(function)!r} is marked with {fusion.name!r}, which {what}; correct "
-        "the function or its mark, or leave the name out of compilation.fusions"
-    )
+def mismatch(fusion: Fusion, place: Place, what: str) -> UnsupportedModelError:
+    """The error about a call or a pattern that does not have the interface of its fusion; `what` is a clause."""
+    where = f"the {place.kind} {one_line(place.name)!r}"
+    if place.pattern:
+        said, fix = "contains", "leave it out of compilation.fusions"
+    else:
+        said = "is marked with"
+        fix = "correct the function or its mark, or leave the name out of compilation.fusions"
+    return UnsupportedModelError(f"{where} {said} {fusion.name!r}, which {what}; {fix}")

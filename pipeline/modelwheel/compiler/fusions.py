@@ -1,10 +1,11 @@
-"""Fusions: better implementations of functions that a model marks, chosen by name from a registry.
+"""Fusions: better implementations of parts of a model, chosen by name from a registry.
 
 `tf.function(experimental_implements="embedding_lookup")` marks a function as one that computes what a
 name stands for. Before such a model is compiled, calls of these functions are replaced by what is
 registered for the name, as TensorFlow Lite does it
 (https://ai.google.dev/edge/litert/models/operation_fusion). The reference is evaluated without
-replacements, so that a wrong one is found when the wheel is verified.
+replacements, so that a wrong one is found when the wheel is verified. Layers of Keras and patterns of operations
+(`modelwheel.compiler.patterns`) need no mark; they are replaced where a spec asks for it.
 
 A distribution registers a `Fusion` by an entry point of the group `modelwheel.fusions`, whose name is that
 of the fusion. Only workers import the code behind it.
@@ -22,15 +23,19 @@ from ..util.records import JsonRecord
 from ..util.text import one_line
 from ..util.words import count, suggest
 from .findings import Finding
+from .patterns import Pattern
 
 GROUP = "modelwheel.fusions"
 
 _OURS = "modelwheel"
-_REVISION = "1"
+_REVISION = "2"
 """Raised when an implementation of ours changes: it is part of the keys of frozen graphs."""
 _PACKAGE = "modelwheel.compiler.worker.fusions"
-_LAYERS = "keras."
-"""Names of layers that their authors did not mark: replaced only if a spec names them."""
+LAYERS = "keras."
+"""Begins the names of layers of Keras, which are those of their classes in small letters."""
+_PATTERNS = "pattern."
+ON_REQUEST = (LAYERS, _PATTERNS)
+"""What authors did not mark: replaced only if a spec names it."""
 _SHIPPED = {
     "embedding_lookup": f"{_PACKAGE}.embedding:LOOKUP",
     "embedding_matmul": f"{_PACKAGE}.embedding:MATMUL",
@@ -42,6 +47,11 @@ _SHIPPED = {
     "modelwheel.layer_norm": f"{_PACKAGE}.transformer:LAYER_NORM",
     "modelwheel.lstm": f"{_PACKAGE}.recurrent:LSTM",
     "modelwheel.softmax": f"{_PACKAGE}.transformer:SOFTMAX",
+    "pattern.attention": f"{_PACKAGE}.written_out:ATTENTION",
+    "pattern.gelu": f"{_PACKAGE}.written_out:GELU",
+    "pattern.gelu_tanh": f"{_PACKAGE}.written_out:GELU_TANH",
+    "pattern.layer_norm": f"{_PACKAGE}.written_out:LAYER_NORM",
+    "pattern.softmax": f"{_PACKAGE}.written_out:SOFTMAX",
 }
 
 AttributeValue: TypeAlias = bool | int | float | str
@@ -85,6 +95,9 @@ class Fusion:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     needs_results: bool = False
     """Whether `build` also takes the shapes of the wanted results, as the keyword `results`."""
+    pattern: Pattern | None = None
+    """Operations that it replaces in graphs where nobody marked a function. Captures have the names of arguments, and
+    parameters those of attributes. The names of such fusions, and of no others, begin with `pattern.`."""
 
 
 class Provider(JsonRecord):
@@ -144,21 +157,26 @@ def registered(
     return found
 
 
+def is_pattern(name: str) -> bool:
+    """Whether a name is that of a pattern, which is found in a graph without a mark."""
+    return name.startswith(_PATTERNS)
+
+
 def chosen(
     marked: Iterable[str], wanted: Collection[str] | None, known: Mapping[str, Provider]
 ) -> tuple[Provider, ...]:
-    """The implementations for the names that a model has marked, sorted by name.
+    """The implementations for the names that a model has marked, and for wanted patterns, sorted by name.
 
     Args:
         marked: The names.
         wanted: The names that may be replaced; None for all that authors have marked.
         known: What is registered.
     """
-    return tuple(
-        known[name]
-        for name in sorted(marked)
-        if name in known and (not name.startswith(_LAYERS) if wanted is None else name in wanted)
-    )
+    if wanted is None:
+        names = {name for name in marked if not name.startswith(ON_REQUEST)}
+    else:
+        names = {name for name in wanted if name in marked or is_pattern(name)}
+    return tuple(known[name] for name in sorted(names) if name in known)
 
 
 def check_fusions(
@@ -181,7 +199,7 @@ def check_fusions(
                 f"correct compilation.fusions, or install the package that implements it: {suggest(name, known)}",
                 place,
             )
-        elif name not in marked:
+        elif name not in marked and not is_pattern(name):
             yield Finding(
                 "warning",
                 "unused-fusion",
@@ -191,11 +209,12 @@ def check_fusions(
             )
     applied = {provider.name: provider for provider in chosen(marked, wanted, known)}
     for name, functions in sorted(marked.items()):
-        shown = f"{count(functions, 'function')} marked with {one_line(name)!r}"
+        what = "layer" if name.startswith(LAYERS) else "function"
+        shown = f"{count(functions, what)} marked with {one_line(name)!r}"
         if name in applied:
             yield Finding("note", "fusion", f"{shown}: calls are replaced by {applied[name]}")
         elif name in known:
             why = "says" if wanted is not None else "does not name it"
             yield Finding("note", "fusion", f"{shown}: left alone, as compilation.fusions {why}")
-        else:
+        elif not name.startswith(LAYERS):
             yield Finding("note", "fusion", f"{shown}: left alone, as nothing is registered for it")

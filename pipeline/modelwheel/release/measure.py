@@ -18,7 +18,7 @@ from ..sandbox.choose import Sandbox
 from ..store.store import Store
 from ..util.urls import redact
 from ..verify.environment import InstalledWheel, install_wheel
-from ..verify.selftest import find_reference, require_passed
+from ..verify.selftest import find_reference, replaced_in, require_passed
 from ..wheelfile.reports import (
     Comparison,
     Report,
@@ -124,7 +124,7 @@ def _measure(
             needed = needed_wheels(manifest, store, scratch / "needed")
             ours = install_wheel(wheel.path, module, scratch, sandbox, needed)
             report = ours.selftest(find_reference(manifest, store))
-            require_passed(report, wheel.name)
+            require_passed(report, wheel.name, replaced_in(manifest))
             older = _install_released(manifest, index, scratch / "released", sandbox, needed)
             timings, older_timings = _race(ours, older.installed if older else None)
     except ModelwheelError as error:

@@ -17,6 +17,7 @@ from ..packaging.runtime import needed_wheels
 from ..platforms import host_platform, machine
 from ..sandbox.choose import Sandbox
 from ..store.store import Store
+from ..util.text import one_line
 from ..util.words import count
 from ..wheelfile.reports import Comparison, Report
 from ..wheelfile.wheel import Wheel, open_wheel
@@ -78,7 +79,7 @@ def _verify(
             # TensorFlow's errors are those on other inputs.
             report = report.model_copy(update={"truth": Truth()})
         # After `report` is set: a failed comparison keeps its report.
-        require_passed(report, wheel.name)
+        require_passed(report, wheel.name, replaced_in(wheel.manifest))
     except ModelwheelError as error:
         return Verified(path, whole, against, error, report)
     return Verified(path, whole, against, None, report)
@@ -167,8 +168,19 @@ def _python_of(wheel: Wheel) -> str:
     return f"{tags[0][2]}.{tags[0][3:]}" if tags and tags[0][3:].isdigit() else ""
 
 
-def require_passed(report: Report, name: str) -> None:
-    """Raises VerifyError, naming the worst output, if any comparison failed."""
+def replaced_in(manifest: Manifest) -> tuple[str, ...]:
+    """The fusions in the model of a wheel, with who implements them."""
+    return tuple(f"{one.name!r} of {one_line(one.provider)}" for one in manifest.compiler.fusions)
+
+
+def require_passed(report: Report, name: str, replaced: Sequence[str] = ()) -> None:
+    """Raises VerifyError, naming the worst output, if any comparison failed.
+
+    Args:
+        report: The comparisons.
+        name: The wheel, for messages.
+        replaced: See `replaced_in`: the reference is that of the model without them.
+    """
     if report.passed:
         return
     failed = [comparison for comparison in report.comparisons if not comparison.passed]
@@ -179,7 +191,7 @@ def require_passed(report: Report, name: str) -> None:
     raise VerifyError(
         f"{name}: {len(failed)} of {len(report.comparisons)} comparisons exceed their tolerance; worst: "
         f"{'state' if worst.state else 'output'} {worst.output!r} at {worst.level}, {_where(worst)}: error {worst.absolute:.3g}, "
-        f"tolerance {worst.limit:.3g}; {attribute(report, worst)}"
+        f"tolerance {worst.limit:.3g}; {attribute(report, worst, replaced)}"
     )
 
 
@@ -192,7 +204,7 @@ def _where(failed: Comparison) -> str:
     return f"{rows}{of} {failed.circumstance}"
 
 
-def attribute(report: Report, failed: Comparison) -> str:
+def attribute(report: Report, failed: Comparison, replaced: Sequence[str] = ()) -> str:
     """To whom an error beyond its tolerance belongs, and what to do, as a clause."""
     truth, output = report.truth, failed.output
     moved = truth.chaotic(output, failed.limit)
@@ -208,6 +220,11 @@ def attribute(report: Report, failed: Comparison) -> str:
             f"TensorFlow with XLA (jit_compile=True) is {xla.absolute:.3g} from the exact result too, so "
             "XLA computes this model less precisely than TensorFlow; raise verify.tolerance if that is "
             "precise enough"
+        )
+    if replaced:
+        return (
+            f"fusions replaced parts of the model, and one of them may compute something else: "
+            f"{', '.join(replaced)}; leave them out of compilation.fusions one by one to see which"
         )
     own = worst_of(truth.tensorflow, failed.circumstance).get(output)
     if not failed.exact or own is None:

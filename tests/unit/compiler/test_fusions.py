@@ -12,6 +12,7 @@ import pytest
 
 from modelwheel.compiler.check import Expected, check_signature
 from modelwheel.compiler.fusion_interface import (
+    Place,
     Tensor,
     check_arguments,
     check_results,
@@ -76,6 +77,19 @@ def test_layers_that_nobody_marked_are_replaced_on_request_only() -> None:
     assert note.message.endswith("left alone, as compilation.fusions does not name it")
 
 
+def test_patterns_are_replaced_on_request_only() -> None:
+    known = registered(())
+    assert chosen({}, None, known) == ()
+    assert [one.name for one in chosen({}, ["pattern.gelu"], known)] == ["pattern.gelu"]
+    expected = Expected(registered=known, fusions=["pattern.gelu"])
+    assert list(check_signature(inspect_model(), expected)) == []
+
+
+def test_other_layers_are_not_mentioned() -> None:
+    inspection = inspect_model(marked={"serving_default": {"keras.dense": 2}})
+    assert list(check_signature(inspection, Expected(registered=registered(())))) == []
+
+
 def test_two_implementations_of_a_name_are_refused(tmp_path: Path) -> None:
     _install(tmp_path, "acme", "embedding_lookup")
     entries = importlib.metadata.distributions(path=[str(tmp_path)])
@@ -97,7 +111,7 @@ def _floats(*shape: int | None) -> Tensor:
     ],
 )
 def test_calls_that_fit(given: list[Tensor]) -> None:
-    check_arguments(FUSION, given, "layer")
+    check_arguments(FUSION, given, Place("layer"))
 
 
 @pytest.mark.parametrize(
@@ -115,15 +129,15 @@ def test_calls_that_fit(given: list[Tensor]) -> None:
 )
 def test_calls_that_do_not_fit(given: list[Tensor], words: str) -> None:
     with pytest.raises(UnsupportedModelError) as caught:
-        check_arguments(FUSION, given, "scale_rows")
+        check_arguments(FUSION, given, Place("scale_rows"))
     assert words in str(caught.value)
     assert "the function 'scale_rows' is marked with 'scaled'" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_attributes() -> None:
-    assert read_attributes(FUSION, {"axis": 1}, "x") == {"axis": 1, "epsilon": 1e-3}
-    assert read_attributes(FUSION, {"axis": -1, "epsilon": 0.5}, "x")["epsilon"] == 0.5
+    assert read_attributes(FUSION, {"axis": 1}, Place("x")) == {"axis": 1, "epsilon": 1e-3}
+    assert read_attributes(FUSION, {"axis": -1, "epsilon": 0.5}, Place("x"))["epsilon"] == 0.5
     wrong: list[tuple[dict[str, Any], str]] = [
         ({}, "needs the attribute axis"),
         ({"axis": 1.0}, "takes an attribute axis of type int"),
@@ -133,7 +147,7 @@ def test_attributes() -> None:
     ]
     for given, words in wrong:
         with pytest.raises(UnsupportedModelError, match=words):
-            read_attributes(FUSION, given, "x")
+            read_attributes(FUSION, given, Place("x"))
 
 
 @pytest.mark.parametrize(
@@ -146,9 +160,9 @@ def test_attributes() -> None:
     ],
 )
 def test_results_that_differ(found: list[Tensor], words: str) -> None:
-    check_results(FUSION, [_floats(None, 3)], [_floats(4, 3)], "x")
+    check_results(FUSION, [_floats(None, 3)], [_floats(4, 3)], Place("x"))
     with pytest.raises(UnsupportedModelError) as caught:
-        check_results(FUSION, [_floats(None, 3)], found, "x")
+        check_results(FUSION, [_floats(None, 3)], found, Place("x"))
     assert words in str(caught.value)
 
 

@@ -31,3 +31,16 @@ def test_an_error_has_an_owner(truth: Truth, said: str) -> None:
     report = Report(passed=False, comparisons=(failed,), skipped={}, truth=truth)
     with pytest.raises(VerifyError, match=said):
         require_passed(report, "a.whl")
+
+
+def test_replaced_parts_are_named() -> None:
+    failed = Comparison(
+        level="x86-64", rows=4, rule="4:4", output="y", absolute=0.3, relative=0.3, limit=0.1,
+        passed=False, exact=True,
+    )  # fmt: skip
+    truth = Truth(tensorflow=deviate(1e-6), xla=deviate(1e-6))
+    report = Report(passed=False, comparisons=(failed,), skipped={}, truth=truth)
+    with pytest.raises(
+        VerifyError, match="compute something else: 'a' of acme 1, 'b' of modelwheel; leave"
+    ):
+        require_passed(report, "a.whl", ["'a' of acme 1", "'b' of modelwheel"])

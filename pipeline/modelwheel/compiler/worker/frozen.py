@@ -19,7 +19,7 @@ from .formats.base import Fetch, SignatureGraph, StateVariable, StaticShapes
 from .graphs import Graph, layer_name, node_name
 from .inlining import inline_tf1_control_flow
 from .random_numbers import replace_random_numbers
-from .replacing import replace_calls
+from .replacing import replace
 from .switch_case import split_switches
 
 
@@ -53,7 +53,7 @@ def freeze_graph(
         graph: The graph of a signature; it is changed.
         shapes: Of all inputs.
         keep_state: Whether calls may write variables; otherwise they are refused.
-        fusions: What replaces calls that were kept.
+        fusions: What replaces calls that were kept, and patterns.
 
     Raises:
         EnvironmentProblemError: A fusion cannot be used.
@@ -68,7 +68,7 @@ def freeze_graph(
         )
     # Graphs of TensorFlow 1 keep the free shapes with which they were saved.
     _fix_shapes(graph_def, {feeds[name]: shape for name, shape in shapes.items()})
-    replaced = replace_calls(graph_def, fusions)
+    replaced = replace(graph_def, fusions, fetches.values())
     split_switches(graph_def)
     replace_random_numbers(graph_def)
     # Before canonicalize, which removes the control edges that lead to assignments.

@@ -79,7 +79,7 @@ def _inline(graph_def: Any, call: Any, functions: Any) -> None:
     arguments = dict(zip((a.name for a in function.signature.input_arg), given, strict=True))
     # A node without inputs is outside of every loop; a control edge puts it where the call is.
     anchors = [*before, *(f"^{node_name(tensor)}" for tensor in given[:1])]
-    tensors = _flat_tensors(function, functions, f"{call.name}/")
+    tensors = flat_tensors(function, functions, f"{call.name}/")
     tensors |= arguments
     for node in function.node_def:
         copy = graph_def.node.add()
@@ -97,7 +97,7 @@ def _inline(graph_def: Any, call: Any, functions: Any) -> None:
     _reconnect(graph_def, call.name, results)
 
 
-def _flat_tensors(function: Any, functions: Any, prefix: str) -> dict[str, str]:
+def flat_tensors(function: Any, functions: Any, prefix: str) -> dict[str, str]:
     """The tensors of a function's nodes, `node:output:0`, by their names in a graph, `node:0`."""
     tensors = {}
     for node in function.node_def:

@@ -1,53 +1,77 @@
-"""Replaces calls of marked functions in a graph by what is registered for their marks."""
+"""Replaces calls of marked functions, and patterns, in a graph by what is registered for them."""
 
 from __future__ import annotations
 
 import importlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
 
-from ...errors import EnvironmentProblemError
+from ...errors import EnvironmentProblemError, UnsupportedModelError
 from ...util.text import one_line
-from ..fusion_interface import Tensor, check_arguments, check_results, mismatch, read_attributes
-from ..fusions import Fusion, Provider, Replaced
-from .graphs import GRAPH
-from .inlining import called_by
+from ..fusion_interface import (
+    Place,
+    Tensor,
+    check_arguments,
+    check_results,
+    mismatch,
+    read_attributes,
+)
+from ..fusions import LAYERS, ON_REQUEST, AttributeValue, Fusion, Provider, Replaced, is_pattern
+from ..patterns import captures
+from .body_graphs import as_graph, body_graphs, tensors_of
+from .graphs import GRAPH, layer_name
+from .inlining import called_by, flat_tensors
 from .marks import mark_of
-
-_LOOPS = frozenset({"While", "StatelessWhile"})
-_BRANCHES = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
-"""Their first input chooses a branch and is not passed to it."""
+from .matching import Found, find_patterns
 
 
-def replace_calls(graph_def: Any, providers: Sequence[Provider]) -> tuple[Replaced, ...]:
-    """Replaces calls in a graph and all its functions, in place.
+def replace(
+    graph_def: Any, providers: Sequence[Provider], fetches: Collection[str]
+) -> tuple[Replaced, ...]:
+    """Replaces calls and patterns in a graph and all its functions, in place.
 
     Args:
         graph_def: The graph; the shapes of its placeholders are fixed.
         providers: Who implements what.
+        fetches: Nodes of the graph whose values are wanted.
 
     Returns:
         What was replaced, sorted by name.
 
     Raises:
         EnvironmentProblemError: An implementation cannot be loaded.
-        UnsupportedModelError: A call does not have the interface that its mark stands for.
+        UnsupportedModelError: A call does not have the interface that its mark stands for, or something that was asked for is nowhere.
     """
     by_name = {provider.name: provider for provider in providers}
     functions = {function.signature.name: function for function in graph_def.library.function}
     marked = {name for name, one in functions.items() if mark_of(one).name in by_name}
-    if not marked:
+    if not marked and not any(map(is_pattern, by_name)):
         return ()
     fusions = {name: load_fusion(provider) for name, provider in by_name.items()}
-    replacing = _Replacing(graph_def, functions, fusions)
+    graphs = body_graphs(graph_def, functions, marked)
+    calls = list(_calls(graph_def, functions, graphs, marked))
+    found = list(_patterns(graphs, fusions, fetches))
+    replacing = _Replacing(graph_def, functions, fusions, graphs[GRAPH])
     counts: Counter[str] = Counter()
-    for node, arguments in _calls(graph_def, functions, marked):
-        counts[replacing.replace(node, arguments)] += 1
+    for node, arguments in calls:
+        counts[replacing.replace_call(node, arguments)] += 1
+    for body, one in found:
+        replacing.replace_pattern(body, one)
+        counts[one.name] += 1
+    for name in by_name:
+        if name.startswith(ON_REQUEST) and not counts[name]:
+            why = (
+                "nothing in the graph of the signature has this form, or something else reads what it computes on the way"
+                if is_pattern(name)
+                else "no layer of the signature has the form that it replaces, such as one without a mask"
+            )
+            raise UnsupportedModelError(
+                f"{name!r} of compilation.fusions cannot be applied: {why}; remove it from compilation.fusions"
+            )
     return tuple(
         Replaced(name=name, provider=str(by_name[name]), calls=calls)
         for name, calls in sorted(counts.items())
@@ -73,19 +97,34 @@ def load_fusion(provider: Provider) -> Fusion:
             f"{provider.target} of {provider} is not a Fusion with the name {provider.name!r}; "
             "correct or uninstall that package"
         )
+    names = {argument.name for argument in found.arguments}
+    if is_pattern(found.name) != (found.pattern is not None):
+        raise EnvironmentProblemError(
+            f"{provider.target} of {provider} has {'no pattern' if found.pattern is None else 'a pattern'}: the names "
+            "of fusions with one, and no others, begin with 'pattern.'; correct that package"
+        )
+    if found.pattern is not None and not captures(found.pattern) <= names:
+        raise EnvironmentProblemError(
+            f"the pattern of {provider.target} of {provider} captures what is no argument of it; correct that package"
+        )
     return found
 
 
 class _Replacing:
     def __init__(
-        self, graph_def: Any, functions: dict[str, Any], fusions: dict[str, Fusion]
+        self,
+        graph_def: Any,
+        functions: dict[str, Any],
+        fusions: dict[str, Fusion],
+        graph: Any,
     ) -> None:
-        self._library = graph_def.library
+        self._graph = graph
+        self._graph_def = graph_def
         self._functions = functions
         self._fusions = fusions
-        self._made: dict[tuple[str, tuple[Tensor, ...]], str] = {}
+        self._made: dict[tuple[object, ...], str] = {}
 
-    def replace(self, node: Any, arguments: tuple[Tensor, ...]) -> str:
+    def replace_call(self, node: Any, arguments: tuple[Tensor, ...]) -> str:
         """Makes a node call the implementation; returns the name of the fusion."""
         called = called_by(node, self._functions)
         function = self._functions[called]
@@ -93,21 +132,91 @@ class _Replacing:
         key = (called, arguments)
         if key not in self._made:
             fusion = self._fusions[mark.name]
-            name = _name_of(function)
-            check_arguments(fusion, arguments, name)
-            attributes = read_attributes(fusion, mark.attributes, name)
-            wanted = _tensors_of(_as_graph(function, arguments).outputs)
-            extra = {"results": [result.shape for result in wanted]} if fusion.needs_results else {}
-            made = _trace(fusion, arguments, attributes | extra, name)
-            check_results(fusion, wanted, _tensors_of(made.outputs), name)
-            self._library.function.extend(made.graph.as_graph_def().library.function)
-            self._library.function.append(made.function_def)
-            self._made[key] = made.function_def.signature.name
+            place = Place(_name_of(function))
+            check_arguments(fusion, arguments, place)
+            with self._graph.as_default():  # has the functions that this one calls
+                wanted = tensors_of(as_graph(function, arguments).outputs)
+            attributes = mark.attributes
+            if mark.name.startswith(LAYERS):  # which have more settings than most fusions need
+                attributes = {n: attributes[n] for n in attributes if n in fusion.attributes}
+            self._made[key] = self._make(fusion, arguments, attributes, wanted, place)
         if node.op == called:
             node.op = self._made[key]
         else:
             node.attr["f"].func.name = self._made[key]
         return mark.name
+
+    def replace_pattern(self, body: str, found: Found) -> None:
+        """Makes the node that computes the result of a pattern call the implementation."""
+        fusion, root = self._fusions[found.name], found.root
+        place = Place(layer_name(root.op.name), pattern=True)
+        given = [found.captured[a.name] for a in fusion.arguments if a.name in found.captured]
+        arguments, wanted = tuple(tensors_of(given)), tensors_of([root])
+        check_arguments(fusion, arguments, place)
+        key = (found.name, arguments, tuple(sorted(found.attributes.items())))
+        if key not in self._made:
+            self._made[key] = self._make(fusion, arguments, found.attributes, wanted, place)
+        nodes = self._nodes(body)
+        names = _Names(self._functions.get(body), self._functions)
+        node = next(one for one in nodes if one.name == root.op.name)
+        old = names.of(root)
+        node.op = "PartitionedCall"
+        node.input[:] = [names.of(one) for one in given]
+        node.attr.clear()
+        node.attr["Tin"].list.type.extend(one.dtype.as_datatype_enum for one in given)
+        node.attr["Tout"].list.type.append(root.dtype.as_datatype_enum)
+        node.attr["f"].func.name = self._made[key]
+        if body != GRAPH:
+            _rename_result(self._functions[body], old, f"{node.name}:output:0")
+
+    def _nodes(self, body: str) -> Any:
+        return self._graph_def.node if body == GRAPH else self._functions[body].node_def
+
+    def _make(
+        self,
+        fusion: Fusion,
+        arguments: Sequence[Tensor],
+        given: Mapping[str, AttributeValue | None],
+        wanted: Sequence[Tensor],
+        place: Place,
+    ) -> str:
+        """Adds the implementation to the library; returns the name of its function."""
+        attributes: dict[str, Any] = dict(read_attributes(fusion, given, place))
+        if fusion.needs_results:
+            attributes["results"] = [result.shape for result in wanted]
+        made = _trace(fusion, arguments, attributes, place)
+        check_results(fusion, wanted, tensors_of(made.outputs), place)
+        library = self._graph_def.library
+        library.function.extend(made.graph.as_graph_def().library.function)
+        library.function.append(made.function_def)
+        return str(made.function_def.signature.name)
+
+
+class _Names:
+    """What nodes of a body call its tensors."""
+
+    def __init__(self, function: Any, functions: Mapping[str, Any]) -> None:
+        self._arguments: Collection[str] = ()
+        self._of: dict[str, str] = {}
+        if function is not None:
+            self._arguments = {argument.name for argument in function.signature.input_arg}
+            flat = flat_tensors(function, functions, "")
+            self._of = {tensor: name for name, tensor in flat.items()}
+
+    def of(self, tensor: Any) -> str:
+        """The name of one of TensorFlow's tensors."""
+        if tensor.op.name in self._arguments:
+            return str(tensor.op.name)
+        name = str(tensor.name)
+        return self._of.get(name, name)
+
+
+def _rename_result(function: Any, old: str, new: str) -> None:
+    for node in function.node_def:
+        node.input[:] = [new if tensor == old else tensor for tensor in node.input]
+    for name, tensor in function.ret.items():
+        if tensor == old:
+            function.ret[name] = new
 
 
 def _name_of(function: Any) -> str:
@@ -118,7 +227,7 @@ def _name_of(function: Any) -> str:
 
 
 def _trace(
-    fusion: Fusion, arguments: Sequence[Tensor], attributes: dict[str, Any], function: str
+    fusion: Fusion, arguments: Sequence[Tensor], attributes: dict[str, Any], place: Place
 ) -> Any:
     """The implementation as a function of TensorFlow."""
     specs = [
@@ -134,9 +243,7 @@ def _trace(
         made = tf.function(call, autograph=False).get_concrete_function(*specs)
     except ValueError as error:  # also what TensorFlow says about shapes
         said = one_line(str(error).strip().partition("\n")[0])
-        raise mismatch(
-            fusion, function, f"cannot be computed for its arguments ({said})"
-        ) from error
+        raise mismatch(fusion, place, f"cannot be computed for its arguments ({said})") from error
     except Exception as error:
         raise EnvironmentProblemError(
             f"the fusion {fusion.name!r} failed for {', '.join(map(str, arguments))} "
@@ -149,78 +256,33 @@ def _trace(
     return made
 
 
-# --- the shapes of arguments ----------------------------------------------------------------------
+# --- where they are -------------------------------------------------------------------------------
 
 
 def _calls(
-    graph_def: Any, functions: dict[str, Any], marked: Iterable[str]
+    graph_def: Any, functions: dict[str, Any], graphs: Mapping[str, Any], marked: Iterable[str]
 ) -> Iterator[tuple[Any, tuple[Tensor, ...]]]:
     """The nodes that call marked functions, with what is known about their arguments."""
-    nodes = {GRAPH: {node.name: node for node in graph_def.node}}
-    nodes |= {name: {n.name: n for n in f.node_def} for name, f in functions.items()}
-    found: dict[tuple[str, str], tuple[Tensor, ...]] = {}
-    with tf.Graph().as_default() as graph:
-        tf.import_graph_def(graph_def, name="")
-        bodies: list[tuple[str, Any]] = [(GRAPH, graph)]
-        seen: dict[str, tuple[Tensor, ...]] = {}
-        for body, one in bodies:  # grows while it is walked
-            for operation in one.get_operations():
-                node = nodes[body].get(operation.name)
-                if node is None:  # an argument
-                    continue
-                called = called_by(node, functions)
-                if called in marked:
-                    found[body, node.name] = tuple(_tensors_of(operation.inputs))
-                    continue
-                for name, arguments in _passed(operation, functions):
-                    known = _in_common(seen.get(name, arguments), arguments)
-                    if seen.get(name) != known:
-                        seen[name] = known
-                        bodies.append((name, _as_graph(functions[name], known)))
-    for (body, name), arguments in found.items():
-        yield nodes[body][name], arguments
+    for body, graph in graphs.items():
+        nodes = graph_def.node if body == GRAPH else functions[body].node_def
+        by_name = {node.name: node for node in nodes}
+        for operation in graph.get_operations():
+            node = by_name.get(operation.name)  # None for an argument
+            if node is not None and called_by(node, functions) in marked:
+                yield node, tuple(tensors_of(operation.inputs))
 
 
-def _passed(operation: Any, functions: dict[str, Any]) -> Iterator[tuple[str, tuple[Tensor, ...]]]:
-    """The functions that an operation runs, with what it passes to them."""
-    definition = operation.node_def
-    names = [r.name for a in definition.attr.values() for r in (a.func, *a.list.func) if r.name]
-    if definition.op in functions:
-        names.append(definition.op)
-    # The shape of what a loop changes may differ from that of its first value.
-    given = operation.outputs if definition.op in _LOOPS else operation.inputs
-    tensors = tuple(_tensors_of(given[definition.op in _BRANCHES :]))
-    for name in names:
-        if name in functions:
-            expected = [argument.type for argument in functions[name].signature.input_arg]
-            if [tf.dtypes.as_dtype(t.dtype).as_datatype_enum for t in tensors] == expected:
-                yield name, tensors
-            else:  # an operation that passes something else
-                types = [tf.dtypes.as_dtype(kind).name for kind in expected]
-                yield name, tuple(Tensor(kind, None) for kind in types)
-
-
-def _in_common(one: tuple[Tensor, ...], other: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """What holds for two calls of the same function."""
-    shapes = [
-        tf.TensorShape(a.shape).most_specific_compatible_shape(tf.TensorShape(b.shape))
-        for a, b in zip(one, other, strict=True)
-    ]
-    return tuple(
-        Tensor(a.dtype, None if s.rank is None else tuple(s.as_list()))
-        for a, s in zip(one, shapes, strict=True)
-    )
-
-
-def _as_graph(function: Any, arguments: Sequence[Tensor]) -> Any:
-    """The body of a function for arguments of these shapes."""
-    shapes = [None if t.shape is None else tf.TensorShape(t.shape) for t in arguments]
-    return function_def_to_graph(function, input_shapes=shapes)
-
-
-def _tensors_of(values: Iterable[Any]) -> list[Tensor]:
-    """Types and shapes of TensorFlow's tensors."""
-    return [
-        Tensor(v.dtype.name, None if v.shape.rank is None else tuple(v.shape.as_list()))
-        for v in values
-    ]
+def _patterns(
+    graphs: Mapping[str, Any],
+    fusions: Mapping[str, Fusion],
+    fetches: Collection[str],
+) -> Iterator[tuple[str, Found]]:
+    """Patterns, with the names of the bodies that they are in."""
+    patterns = {name: one.pattern for name, one in fusions.items() if one.pattern is not None}
+    for body, graph in graphs.items():
+        if body == GRAPH:
+            outputs = [graph.get_tensor_by_name(f"{name}:0") for name in fetches]
+        else:
+            outputs = list(graph.outputs)
+        for found in find_patterns(graph, outputs, patterns):
+            yield body, found

@@ -21,7 +21,7 @@ from ...packaging.sdist import build_sdist
 from ...packaging.template import model_template, template_digest
 from ...store.keys import action_key
 from ...store.store import Store
-from ...verify.selftest import require_passed, verify_wheel
+from ...verify.selftest import replaced_in, require_passed, verify_wheel
 from ...wheelfile.reports import dump_report
 from ...wheelfile.wheel import open_wheel
 from .base import LocalStep, Records, Workspace
@@ -212,13 +212,14 @@ class VerifyStep(ModelStep, LocalStep):
         for record in records:
             workspace.store.materialize(record, directory)
         wheel, *needed = (directory / name for record in records for name in record.files)
+        opened = open_wheel(wheel)
         report = verify_wheel(
-            open_wheel(wheel),
+            opened,
             workspace.sandbox,
             workspace.store.path(reference, ARRAYS),
             needed,
         )
-        require_passed(report, wheel.name)
+        require_passed(report, wheel.name, replaced_in(opened.manifest))
         (out / REPORT).write_bytes(dump_report(report))
 
 

@@ -11,7 +11,7 @@ import importlib
 import math
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +23,14 @@ from tensorflow.core.protobuf import saved_model_pb2
 from ....errors import UnsupportedModelError
 from ....extras import require
 from ...freeze import c_names
+from ...fusions import LAYERS
 from ...inspection import Inspection, SignatureInfo, TensorInfo
 from ...readings import KerasReading
 from ..inspect_meta_graph import inspect_message
 from ..keras_file import EXPORT_FIX, KerasFile, judge_config, read_keras_file
+from ..layer_calls import calls_marked, layers_by_mark
 from . import DEFAULT_SIGNATURE
+from .base import SignatureGraph, StaticShapes
 from .saved_model import LoadedSignature
 
 _NAMESPACES = ("layers", "initializers", "regularizers", "constraints")
@@ -50,7 +53,11 @@ def inspect(model: Path, reading: KerasReading) -> Inspection:
     results = loaded.function.structured_outputs
     for name, tensor in results.items():
         _describe(signature.outputs[name], tensor)
-    return inspect_message(message, file.arrays)
+    found = inspect_message(message, file.arrays)
+    if not isinstance(loaded, _Keras3Signature):
+        return found
+    marked = {DEFAULT_SIGNATURE: layers_by_mark(loaded.model)}
+    return found.model_copy(update={"marked": marked})
 
 
 def load(model: Path, reading: KerasReading, key: str) -> LoadedSignature:
@@ -91,7 +98,11 @@ def _load(path: Path) -> tuple[KerasFile, LoadedSignature]:
         raise UnsupportedModelError(
             f"{path.name} is loaded with other inputs or weights than it declares; {EXPORT_FIX}"
         )
-    return file, _trace(_interface(keras, model))
+    interface = _interface(keras, model)
+    loaded = _trace(interface)
+    if keras.__name__ == "keras":
+        loaded = _Keras3Signature(**vars(loaded), interface=interface)
+    return file, loaded
 
 
 def _import_keras(name: str) -> Any:
@@ -163,6 +174,23 @@ def _interface(keras: Any, model: Any) -> _Interface:
         names = [tensor._keras_history.operation.name for tensor in functional.inputs]
         outputs = _output_names(functional, functional.output_names)
     return _Interface(model, dict(zip(names, model.inputs, strict=True)), outputs)
+
+
+@dataclass(frozen=True)
+class _Keras3Signature(LoadedSignature):
+    """A model of Keras 3, which is called again where fusions want its layers to be marked."""
+
+    interface: _Interface
+
+    def graph(self, shapes: StaticShapes, keep: Collection[str] = ()) -> SignatureGraph:
+        """See `LoadedModel`."""
+        names = [name for name in keep if name.startswith(LAYERS)]
+        if not names:
+            return super().graph(shapes, keep)
+        keras, model = _import_keras("keras"), self.interface.model
+        with calls_marked(keras, model, names):
+            marked = _trace(self.interface)
+        return marked.graph(shapes, keep)
 
 
 def _output_names(model: Any, layers: list[str]) -> tuple[str, ...]:

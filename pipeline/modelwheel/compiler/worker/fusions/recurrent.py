@@ -15,6 +15,8 @@ import tensorflow as tf
 from ...fusions import Argument, Fusion
 
 _FLOATS = ("float32", "float64")
+_ONE_PRODUCT = 128 << 10
+"""XXX"""
 _INPUTS = (
     Argument("x", _FLOATS, ("batch", "time", "features")),
     Argument("kernel", _FLOATS, ("features", "gates")),
@@ -26,31 +28,40 @@ def lstm(
     x: Any, kernel: Any, recurrent_kernel: Any, bias: Any, h: Any = None, c: Any = None
 ) -> list[Any]:
     """All outputs, the last output and the last cell state; gates are i, f, g, o."""
-    weights, recurrent = tf.transpose(kernel), tf.transpose(recurrent_kernel)
+    recurrent = tf.transpose(recurrent_kernel)
+    inputs, project = _inputs(x, kernel, bias)
 
-    def step(inputs: Any, state: Sequence[Any]) -> list[Any]:
-        gates = weights @ inputs + recurrent @ state[0] + bias[:, None]
-        i, f, g, o = tf.split(gates, 4)
+    def step(given: Any, state: Sequence[Any]) -> list[Any]:
+        i, f, g, o = tf.split(project(given) + recurrent @ state[0], 4)
         cell = tf.sigmoid(f) * state[1] + tf.sigmoid(i) * tf.tanh(g)
         return [tf.sigmoid(o) * tf.tanh(cell), cell]
 
     _require_gates(recurrent_kernel, 4)
-    return _run(x, [_state(x, recurrent_kernel, h), _state(x, recurrent_kernel, c)], step)
+    return _run(inputs, [_state(x, recurrent_kernel, h), _state(x, recurrent_kernel, c)], step)
 
 
 def gru(x: Any, kernel: Any, recurrent_kernel: Any, bias: Any, h: Any = None) -> list[Any]:
     """All outputs and the last one; gates are z, r, h, and r scales the product of the state."""
-    weights, recurrent = tf.transpose(kernel), tf.transpose(recurrent_kernel)
+    recurrent = tf.transpose(recurrent_kernel)
+    inputs, project = _inputs(x, kernel, bias[0])
 
-    def step(inputs: Any, state: Sequence[Any]) -> list[Any]:
-        given = tf.split(weights @ inputs + bias[0][:, None], 3)
+    def step(given: Any, state: Sequence[Any]) -> list[Any]:
+        new = tf.split(project(given), 3)
         kept = tf.split(recurrent @ state[0] + bias[1][:, None], 3)
-        z = tf.sigmoid(given[0] + kept[0])
-        new = tf.tanh(given[2] + tf.sigmoid(given[1] + kept[1]) * kept[2])
-        return [z * state[0] + (1 - z) * new]
+        z = tf.sigmoid(new[0] + kept[0])
+        other = tf.tanh(new[2] + tf.sigmoid(new[1] + kept[1]) * kept[2])
+        return [z * state[0] + (1 - z) * other]
 
     _require_gates(recurrent_kernel, 3)
-    return _run(x, [_state(x, recurrent_kernel, h)], step)
+    return _run(inputs, [_state(x, recurrent_kernel, h)], step)
+
+
+def _inputs(x: Any, kernel: Any, bias: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """The inputs [time, ..., batch], and what computes their part of the gates [gates, batch] in each step."""
+    if x.shape[0] == 1 and (kernel.shape.num_elements() or 0) * x.dtype.size >= _ONE_PRODUCT:
+        return (x[0] @ kernel + bias)[:, :, None], tf.identity
+    weights = tf.transpose(kernel)
+    return tf.transpose(x, [1, 2, 0]), lambda given: weights @ given + bias[:, None]
 
 
 def _require_gates(recurrent_kernel: Any, gates: int) -> None:
@@ -66,11 +77,12 @@ def _state(x: Any, recurrent_kernel: Any, given: Any) -> Any:
     return tf.zeros([tf.shape(recurrent_kernel)[0], tf.shape(x)[0]], x.dtype)
 
 
-def _run(x: Any, state: list[Any], step: Callable[[Any, Sequence[Any]], list[Any]]) -> list[Any]:
+def _run(
+    columns: Any, state: list[Any], step: Callable[[Any, Sequence[Any]], list[Any]]
+) -> list[Any]:
     """Outputs [batch, time, units], and the last state [batch, units]."""
-    columns = tf.transpose(x, [1, 2, 0])
     time = tf.shape(columns)[0]
-    outputs = tf.TensorArray(x.dtype, time, element_shape=state[0].shape)
+    outputs = tf.TensorArray(columns.dtype, time, element_shape=state[0].shape)
 
     def body(number: Any, inputs: Any, outputs: Any, *state: Any) -> tuple[Any, ...]:
         new = step(inputs, state)
