@@ -1,7 +1,8 @@
 """What fusions are worth: `python -m tests.bench.fusions [NAME...]`.
 
 Builds the wheel of one layer for each fusion, with and without it, and calls both in turn in one process.
-Prints the quickest call of each and their ratio. Needs TensorFlow and a C++ compiler.
+Prints the quickest call of each and their ratio, and how much machine code both have. A pattern whose layer another
+fusion replaces too is left out: it becomes the same wheel. Needs TensorFlow and a C++ compiler.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from modelwheel.wheelfile.contents import open_contents
 from tests.support.laboratory import run_script
 from tests.support.wheels import unpack
 
@@ -49,12 +51,15 @@ def _build(work: Path, names: list[str]) -> None:
         unpack(path, work / "packages")
 
 
-def _models(work: Path) -> Iterator[tuple[str, list[Callable[..., Any]]]]:
+def _models(work: Path) -> Iterator[tuple[str, list[Callable[..., Any]], list[int]]]:
+    """Each fusion with both models, and bytes of their machine code for both numbers of rows."""
     sys.path.append(str(work / "packages"))
     for path in sorted(work.glob("*_after.yaml")):
         name = path.stem.removesuffix("_after")
-        modules = [importlib.import_module(f"model_{name}_{form}") for form in ("before", "after")]
-        yield name, [module.Model() for module in modules]
+        wheels = [f"model_{name}_{form}" for form in ("before", "after")]
+        files = [next((work / "dist").glob(f"{wheel}-*.whl")) for wheel in wheels]
+        sizes = [open_contents(file).manifests[0].sizes.machine_code for file in files]
+        yield name, [importlib.import_module(wheel).Model() for wheel in wheels], sizes
 
 
 def _input(model: Any, rows: int) -> Any:
@@ -87,12 +92,13 @@ def main(names: list[str]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         work = Path(directory)
         _build(work, names)
-        print(f"{'fusion':18} rows  before (us)  after (us)  ratio")  # noqa: T201
-        for name, models in _models(work):
+        print("fusion              rows  before (us)  after (us)  ratio  code (KB)")  # noqa: T201
+        for name, models, sizes in _models(work):
+            code = " -> ".join(f"{size / 1e3:.0f}" for size in sizes)
             for rows in (1, 16):
                 before, after = _quickest(models, _input(models[0], rows))
                 figures = f"{before * 1e6:11.1f} {after * 1e6:11.1f} {before / after:6.2f}"
-                print(f"{name:18} {rows:4}  {figures}")  # noqa: T201
+                print(f"{name:18} {rows:4}  {figures}  {code}")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -189,12 +189,11 @@ def test_a_wrong_replacement_is_refused_by_its_name(built: dict[str, Any]) -> No
     assert "one of them may compute something else: 'acme.triple' of acme 3.0;" in error["message"]
 
 
-def test_a_pattern_that_is_nowhere_is_refused(laboratory: Laboratory, work: Path) -> None:
-    fusions = chosen({}, ["pattern.softmax"], registered(()))
-    with pytest.raises(
-        UnsupportedModelError, match=r"'pattern.softmax' of .* nothing in the graph"
-    ):
-        Laboratory(work, work / "no pattern", laboratory.pool).freeze("embed", fusions=fusions)
+def test_what_is_nowhere_is_refused(laboratory: Laboratory, work: Path) -> None:
+    freeze = Laboratory(work, work / "nowhere", laboratory.pool).freeze
+    for name, why in (("pattern.softmax", "nothing in the graph"), ("keras.lstm", "no layer of")):
+        with pytest.raises(UnsupportedModelError, match=f"'{name}' of .* cannot be applied: {why}"):
+            freeze("embed", fusions=(registered(())[name],))
 
 
 def test_other_distributions_are_held_to_the_interface(work: Path, laboratory: Laboratory) -> None:

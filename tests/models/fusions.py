@@ -259,14 +259,15 @@ def _large() -> dict[str, tf.Module]:
     """One model for each fusion, of the size that layers have in practice: for tests.bench.fusions."""
     layers: dict[str, tuple[Any, list[int], list[Any]]] = {
         "embedding_lookup": (look_up, [64], [_values(5000, 64)]),
-        "modelwheel.lstm": (lstm, [48, 32], [_values(32, 256), _values(64, 256), _values(256)]),
+        "modelwheel.lstm": (lstm, [48, 64], [_values(64, 256), _values(64, 256), _values(256)]),
         "modelwheel.gru": (
             gru_from_zeros,
-            [48, 32],
-            [_values(32, 192), _values(64, 192), _values(2, 192)],
+            [48, 128],
+            [_values(128, 192), _values(64, 192), _values(2, 192)],
         ),
         "modelwheel.softmax": (softmax, [64, 256], []),
         "modelwheel.gelu": (gelu, [64, 256], []),
+        "pattern.gelu_tanh": (gelu_tanh, [64, 256], []),
         "modelwheel.layer_norm": (layer_norm, [64, 256], [_values(256), _values(256)]),
         "modelwheel.attention": (
             attention,
@@ -274,10 +275,6 @@ def _large() -> dict[str, tf.Module]:
             [lambda x: x * 0.5, lambda x: x + 1, np.zeros([1], np.float32)],
         ),
     }
-    for name, body in (("gelu", gelu), ("gelu_tanh", gelu_tanh), ("softmax", softmax)):
-        layers[f"pattern.{name}"] = (body, [64, 256], [])
-    for name in ("layer_norm", "attention"):
-        layers[f"pattern.{name}"] = layers[f"modelwheel.{name}"]
     return {name: _single(name, *layer) for name, layer in layers.items()}
 
 

@@ -112,8 +112,8 @@ class CompilationSection(Section):
         Annotated[tuple[GivenName, ...], Field(max_length=256), AfterValidator(unique)] | None
     ) = Field(
         default=None,
-        description="Names of marked functions whose calls are replaced by registered implementations; [] for "
-        "none. Omitted: all that are registered.",
+        description="Names of marked functions, layers of Keras and patterns that are replaced by registered "
+        "implementations; [] for none. Omitted: all marked functions whose name is registered.",
         examples=[["embedding_lookup"]],
         json_schema_extra={"uniqueItems": True},
     )

@@ -49,7 +49,7 @@ def replace(
     by_name = {provider.name: provider for provider in providers}
     functions = {function.signature.name: function for function in graph_def.library.function}
     marked = {name for name, one in functions.items() if mark_of(one).name in by_name}
-    if not marked and not any(map(is_pattern, by_name)):
+    if not marked and not any(name.startswith(ON_REQUEST) for name in by_name):
         return ()
     fusions = {name: load_fusion(provider) for name, provider in by_name.items()}
     graphs = body_graphs(graph_def, functions, marked)
@@ -62,20 +62,25 @@ def replace(
     for body, one in found:
         replacing.replace_pattern(body, one)
         counts[one.name] += 1
-    for name in by_name:
-        if name.startswith(ON_REQUEST) and not counts[name]:
-            why = (
-                "nothing in the graph of the signature has this form, or something else reads what it computes on the way"
-                if is_pattern(name)
-                else "no layer of the signature has the form that it replaces, such as one without a mask"
-            )
-            raise UnsupportedModelError(
-                f"{name!r} of compilation.fusions cannot be applied: {why}; remove it from compilation.fusions"
-            )
+    _require_applied(by_name, counts)
     return tuple(
         Replaced(name=name, provider=str(by_name[name]), calls=calls)
         for name, calls in sorted(counts.items())
     )
+
+
+def _require_applied(names: Iterable[str], counts: Mapping[str, int]) -> None:
+    """Refuses what a spec asked for if it is nowhere."""
+    for name in names:
+        if not name.startswith(ON_REQUEST) or counts[name]:
+            continue
+        if is_pattern(name):
+            why = "nothing in the graph of the signature has this form, or something else reads what it computes on the way"
+        else:
+            why = "no layer of the signature has the form that it replaces, such as one without a mask"
+        raise UnsupportedModelError(
+            f"{name!r} of compilation.fusions cannot be applied: {why}; remove it from compilation.fusions"
+        )
 
 
 def load_fusion(provider: Provider) -> Fusion:
