@@ -226,9 +226,12 @@ def _keras_3(directory: Path) -> None:
     keras.utils.set_random_seed(1)
     layers = keras.layers
     x = layers.Input((7, 6), name="x")
-    lstm = layers.LSTM(5, return_sequences=True, return_state=True, bias_initializer="normal")
+    lstm = layers.LSTM(64, return_sequences=True, return_state=True, bias_initializer="normal")
     y, *state = lstm(x)
-    y = layers.GRU(5, go_backwards=True, bias_initializer="normal")(y, initial_state=state[:1])
+    # So large that products of one row are computed in another way.
+    second = layers.LSTM(64, return_sequences=True, bias_initializer="normal")
+    y = second(y, initial_state=state)
+    y = layers.GRU(5, go_backwards=True, bias_initializer="normal")(y)
     masked = layers.LSTM(3, bias_initializer="normal")(layers.Masking()(x))
     outputs = [layers.Dense(4, name="y")(y), masked]
     directory.mkdir()
