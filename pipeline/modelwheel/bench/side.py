@@ -199,14 +199,18 @@ def time_each(call: Callable[[], object], calls: int) -> list[float]:
     return [float(value) / 1e3 for value in np.percentile(times, [50, 99, 99.9])]
 
 
-class _Server:
+class Server:
+    """Answers requests about one model."""
+
     def __init__(self, runtime: Runtime, inputs: Path) -> None:
         self._runtime, self._inputs = runtime, inputs
         self._bound: dict[int, Callable[[], object]] = {}
+        self._kept: dict[int, Arrays] = {}  # runtimes with bound buffers have their addresses alone
 
     def bind(self, rows: int) -> float:
         """Writes the outputs for a number of rows; gives the seconds of one call."""
-        call, read = self._runtime.bind(load(self._inputs, rows))
+        self._kept[rows] = load(self._inputs, rows)
+        call, read = self._runtime.bind(self._kept[rows])
         call()
         np.savez(f"{rows}.npz", **read())  # type: ignore[arg-type]
         self._bound[rows] = call
@@ -223,7 +227,7 @@ class _Server:
 
     def drop(self, rows: int) -> None:
         """Frees what was bound."""
-        del self._bound[rows]
+        del self._bound[rows], self._kept[rows]
 
 
 def load(directory: Path, rows: int) -> Arrays:
@@ -261,7 +265,7 @@ def main() -> None:
         memory = None if before is None or after is None else after - before
         found = {"version": runtime.version, "level": getattr(runtime, "level", None)}
         answer({"seconds": seconds, "memory": memory, **found})
-        server = _Server(runtime, Path(directory))
+        server = Server(runtime, Path(directory))
         for line in sys.stdin:
             name, *numbers = json.loads(line)
             answer(getattr(server, name)(*numbers))

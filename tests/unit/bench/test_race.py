@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +140,29 @@ def test_inputs_keep_their_order_where_a_converter_has_renamed_them() -> None:
     assert list(side.named(inputs, ["a", "b"])) == ["a", "b"]
     renamed = side.named(inputs, ["x:0", "y:0"])
     assert [float(array[0, 0]) for array in renamed.values()] == [1, 2]
+
+
+class Addresses:
+    """Knows where its inputs are, as runtimes with bound buffers do, and keeps them no more than these."""
+
+    version = "1"
+
+    def bind(self, inputs: side.Arrays) -> side.Bound:
+        self.seen = weakref.ref(inputs["x"])
+        return (lambda: None), (lambda: {"y": ONES})
+
+
+def test_inputs_stay_in_memory_until_they_are_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("4.npz", x=ONES)
+    runtime = Addresses()
+    server = side.Server(runtime, Path(shutil.copytree(tmp_path, tmp_path / "inputs")))
+    server.bind(4)
+    assert runtime.seen() is not None
+    server.drop(4)
+    assert runtime.seen() is None
 
 
 def test_every_kind_of_side_can_be_started() -> None:
