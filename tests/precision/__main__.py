@@ -21,8 +21,8 @@ from tests.precision.page import PAGE, PLOT, write_page
 from tests.precision.published import write_specs
 from tests.support.commands import Modelwheel
 
-_LEVELS = ("x86-64", "x86-64-v3")
-"""Where the page is made on x86-64: what differs between levels is the order of sums."""
+_LEVELS = ("x86-64-v3", "armv8-a")
+"""One for each architecture: what differs between levels is the order of sums, and fused multiplications."""
 
 
 def main(directory: Path) -> None:
