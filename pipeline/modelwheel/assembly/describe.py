@@ -165,6 +165,10 @@ def _describe_verification(
     tolerances = {
         output.name: spec.verify.tolerance_of(output.name) for output in signature.outputs
     }
+    rows = compiled.reference.rows
+    if _no_emulation_reason(spec, compiled.reference) is not None:
+        sizes = {extent.batch for _, extent in compiled.programs}
+        rows = tuple(n for n in rows if n in sizes)
     return manifest.Verification(
         evaluator=compiled.reference.evaluator,
         seed=spec.verify.seed,
@@ -172,7 +176,7 @@ def _describe_verification(
         masks=dict(compiled.reference.masks),
         columns=dict(compiled.reference.columns),
         sampled=compiled.reference.sampled,
-        rows=compiled.reference.rows,
+        rows=rows,
         lengths=compiled.reference.lengths,
         length_rows=compiled.reference.length_rows,
         tolerances=tolerances,

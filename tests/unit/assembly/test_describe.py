@@ -115,6 +115,8 @@ def test_why_rows_are_not_composed(tmp_path: Path) -> None:
     assert dependent.batching.no_emulation_reason == "rows are sorted"
     unwanted = description(tmp_path, more="batching: {emulate: false}\n")
     assert unwanted.batching.no_emulation_reason == "its spec sets batching.emulate to false"
+    # Other numbers of rows cannot be compared.
+    assert set(unwanted.verification.rows) <= set(unwanted.batching.sizes)
 
 
 def test_rules_are_kept_or_refused(tmp_path: Path) -> None:

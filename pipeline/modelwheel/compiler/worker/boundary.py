@@ -86,7 +86,9 @@ def evaluate_boundary(
     found = Boundary()
     first = 0 if summary.calls is not None else None
     given = {t.name: arrays[input_key(t.name, first)] for t in loaded.info.inputs}
-    small = _first_rows(given, summary, _rows_of(summary))
+    # A model that may not split batches has no other numbers of rows.
+    count = request.batch_sizes[0] if request.batch_sizes else 1
+    small = _first_rows(given, summary, count)
     graph = _Graph(loaded, small, request)
     if graph.unusable is not None:
         kinds = boundary_inputs(small, _varied(summary, small), request)
@@ -98,16 +100,10 @@ def evaluate_boundary(
         restore()
     if summary.independent and evaluated:
         summary = _test_neighbours(evaluate, given, summary, request, evaluated)
-        if not summary.independent:  # then rows are those of a compiled batch size
-            return evaluate_boundary(loaded, evaluate, arrays, summary, request)
+    summary = summary.model_copy(update={"boundary_rows": count})
     kept = _judge(graph, evaluated, summary, found)
-    update = {"boundary": tuple(kept), "boundary_rows": _rows_of(summary)}
+    update = {"boundary": tuple(kept)}
     return summary.model_copy(update=update), found
-
-
-def _rows_of(summary: Reference) -> int:
-    """One, if rows are independent or there are none."""
-    return 1 if summary.independent else summary.rows[0]
 
 
 def _first_rows(given: Arrays, summary: Reference, rows: int) -> Arrays:
@@ -151,7 +147,7 @@ def _test_neighbours(
     # Two alike, so that each is beside ordinary rows; the most extreme kinds are the last.
     picked = [evaluated[-1 - i // 2 % len(evaluated)].inputs for i in range(count)]
     extreme = {
-        name: np.concatenate([one[name] for one in picked]) if name in batched else a
+        name: np.concatenate([one[name][:1] for one in picked]) if name in batched else a
         for name, a in given.items()
     }
     rows = Rows(given, batched).take(slice(count))
@@ -273,7 +269,7 @@ def _judge(
         objections = {name: others.objection(one, name) for name in one.outputs}
         for name, objection in objections.items():
             if objection is None:
-                _add(one, name, others.exact(one.kind, name), _rows_of(summary), found)
+                _add(one, name, others.exact(one.kind, name), summary.boundary_rows, found)
                 defined.add(one.kind)
         if said := _join(objections):
             found.undefined[one.kind] = said

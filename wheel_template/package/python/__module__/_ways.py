@@ -43,27 +43,32 @@ def beside_extremes(
     """
     if not extremes or not library.batched or library.no_emulation_reason is not None:
         return
+    single = [
+        {s.name: sample.inputs[s.name][: s.leading_per_row or None] for s in Model.inputs}
+        for sample in extremes
+    ]
     for length in Model.lengths or (None,):
         for size in Model.batch_sizes:
             if size == 1:
                 continue
             model.set_batch_rule(f"{size}:{size}")
-            ordinary = _batch([samples[-1]], range(size), length)
+            ordinary = _batch([samples[-1].inputs], range(size), length)
             expected = evaluate(model, ordinary)
             # Two alike, so that each is beside rows of both parities.
-            for first in range(0, len(extremes), size // 2):
-                extreme = _batch(extremes, [first + row // 2 for row in range(size)], length)
+            for first in range(0, len(single), size // 2):
+                picked = [first + row // 2 for row in range(size)]
+                extreme = _batch(single, picked, length)
                 for parity in (0, 1):
                     kept = np.arange(size) % 2 == parity
                     found = evaluate(model, _mix(ordinary, extreme, kept))
                     yield _kept(expected, kept, length), _select(found, kept)
 
 
-def _batch(samples: Sequence[Sample], picked: Sequence[int], length: int | None) -> Arrays:
-    """Some of the rows of all samples, which start over after the last."""
+def _batch(inputs: Sequence[Arrays], picked: Sequence[int], length: int | None) -> Arrays:
+    """Some of all rows, which start over after the last."""
     batch = {}
     for spec in Model.inputs:
-        arrays = [sample.inputs[spec.name] for sample in samples]
+        arrays = [each[spec.name] for each in inputs]
         if spec.leading_per_row:
             rows = np.concatenate([_by_row(array, spec) for array in arrays])
             chosen = rows[[number % len(rows) for number in picked]]
