@@ -20,6 +20,7 @@ _SPEC = """\
 model: {{name: {name}, version: "1.0.0"}}
 source: {{{source}}}
 targets: [{targets}]
+package: {{bindings: shared}}
 {more}
 """
 
