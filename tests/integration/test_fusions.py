@@ -121,7 +121,7 @@ def _environment_with_acme(directory: Path) -> Path:
     """The Python of an environment with everything that this one has, and a distribution with fusions."""
     venv.create(directory, symlinks=True)
     paths = {"base": str(directory), "platbase": str(directory)}
-    site = Path(sysconfig.get_path("purelib", "venv", paths))
+    site = Path(sysconfig.get_path("purelib", "posix_prefix", paths))
     ours = sysconfig.get_path("purelib")
     (site / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
     entries = (
