@@ -12,7 +12,7 @@ from ...accuracy import COLUMNS
 from ...assembly.manifest import Manifest
 from ...signature import Tensor
 from ...util.words import count, shape_text
-from ...wheelfile.reports import Comparison, report_lines
+from ...wheelfile.reports import Comparison, notes_on_report, report_lines
 from .install import install_texts
 from .rendering import render
 from .wheels import IndexedWheel, ModelWheel
@@ -92,6 +92,7 @@ def _card(
         "compared": len(comparisons),
         "columns": (*COLUMNS, "tolerance"),
         "accuracy": _accuracy(wheels),
+        "notes": _notes(wheels),
         "times": _time_bars(wheels),
         "links": [(name, web_address(url), url) for name, url in manifest.model.urls.items()],
         "source": [
@@ -185,6 +186,12 @@ def _accuracy(wheels: Iterable[ModelWheel]) -> list[tuple[str, ...]]:
     reports = (wheel.report for wheel in wheels if wheel.report)
     lines = [(*line.cells, line.limit) for report in reports for line in report_lines(report)]
     return list(dict.fromkeys(lines))
+
+
+def _notes(wheels: Iterable[ModelWheel]) -> list[str]:
+    """What was not compared or not run, in any of the reports."""
+    reports = (wheel.report for wheel in wheels if wheel.report)
+    return list(dict.fromkeys(note for report in reports for note in notes_on_report(report)))
 
 
 def _share(comparison: Comparison) -> float:
