@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..compiler.program import Conditional, Convolution, Dot, Program, Thunk, While
+from ..compiler.program import Conditional, Convolution, Dot, Program, Thunk, While, walk
 
 
 def products(program: Program) -> int:
@@ -33,8 +33,11 @@ def _of_thunk(thunk: Thunk) -> int:
 
 
 def work_of_row(by_batch: Mapping[int, Program]) -> float | None:
-    """What one row needs, given the programs of some batch sizes; None without any.
+    """What one row needs, given the programs of some batch sizes; None without any, or with loops of unknown length.
 
     The most that any of them has for a row: XLA writes the products of single rows as ordinary loops, which are kernels.
     """
+    thunks = [thunk for program in by_batch.values() for thunk in walk(program.thunks)]
+    if any(isinstance(thunk, While) and thunk.trip_count is None for thunk in thunks):
+        return None
     return max((products(program) / batch for batch, program in by_batch.items()), default=None)

@@ -157,3 +157,9 @@ def test_a_row_needs_what_most_batch_sizes_say() -> None:
     """XLA writes the products of a single row as ordinary loops, which do not count."""
     assert work_of_row({1: program(), 4: program(dot(40))}) == 10
     assert work_of_row({}) is None
+
+
+def test_nobody_knows_the_work_of_loops_without_a_trip_count() -> None:
+    place = Slice(allocation=0, offset=0, size=4)
+    loop = While(operations=0, trip_count=None, condition=(), condition_value=place, body=(dot(7),))
+    assert work_of_row({4: program(dot(40), loop)}) is None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from ...bench.results import OURS, TITLES, Benchmark, Case, Cell, Compared, Kind, Machine, Side
 from .console import plain
@@ -30,7 +30,7 @@ def print_compared(console: Console, compared: Compared) -> None:
     table = Table(
         "rows",
         *(TITLES[kind] for kind in kinds),
-        "best / wheel",
+        Column("best / wheel", no_wrap=True),
         "p99",
         "p99.9",
         "GFLOP/s",
