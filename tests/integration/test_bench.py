@@ -62,7 +62,7 @@ def test_every_step_is_profiled(modelwheel: Modelwheel, built: Built, tmp_path: 
     assert all(step.us > 0 for step in found.steps)
     assert [step.runs for step in found.steps] == [1] * len(found.steps)
     assert sum(step.us for step in found.steps) < found.us
-    assert any("MatMul" in step.layer for step in found.steps)
+    assert any(step.layer for step in found.steps)
     for plot in (flames, roofline):
         assert plot.read_bytes().startswith(b"<?xml")
 
