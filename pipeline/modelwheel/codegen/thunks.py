@@ -16,17 +16,21 @@ from ..compiler.program import (
     Convolution,
     Copy,
     Dot,
+    Epilogue,
     Fft,
     Kernel,
+    Product,
     RandomState,
     Slice,
     Sort,
     Thunk,
     TopK,
     While,
+    overlap,
 )
 from ..dtypes import ElementType
 from ..errors import UnsupportedProgramError
+from .constants import ALIGNMENT
 from .strides import dot_axes, in_features, pick, sort_extents
 
 _INDENT = "  "
@@ -64,9 +68,9 @@ class ThunkWriter:
             case Kernel():
                 yield self._kernel(thunk)
             case Dot():
-                yield self._dot(thunk)
+                yield from self._dot(thunk)
             case Convolution():
-                yield self._convolution(thunk)
+                yield from self._convolution(thunk)
             case Copy():
                 destination, source = pointer(thunk.destination), pointer(thunk.source)
                 yield f"std::memcpy({destination}, {source}, {thunk.source.size});"
@@ -91,7 +95,33 @@ class ThunkWriter:
         groups = "" if kernel.workgroups == (1, 1, 1) else f", {braces(kernel.workgroups)}"
         return f"if (!call({kernel.symbol}, {{{arguments}}}{groups})) return false;"
 
-    def _dot(self, dot: Dot) -> str:
+    def _product(self, kernel: str, types: str, table: str, product: Product) -> Iterator[str]:
+        self.headers.add(f"{kernel}.h")
+        needed = f"{kernel}_scratch<{types}>({table})"
+        epilogue = product.epilogue
+        operands = _operands(product.arrays)
+        if epilogue is None:
+            self.scratch.append(needed)
+            yield f"{kernel}<{types}>({table}, {operands}, scratch);"
+            return
+        lhs, rhs, out = product.arrays
+        overlaps = overlap(epilogue.result, lhs.slice) or overlap(epilogue.result, rhs.slice)
+        scratch = "scratch"
+        yield "{"
+        # XLA may put the result where lhs was. A copy of the smaller one saves a pass over the larger one.
+        if lhs.slice.size < out.slice.size and not overlap(epilogue.result, rhs.slice) and overlaps:
+            overlaps = False
+            copied = -(-lhs.slice.size // ALIGNMENT) * ALIGNMENT
+            needed = f"{copied} + {needed}"
+            scratch = f"scratch + {copied}"
+            yield f"{_INDENT}std::memcpy(scratch, {pointer(lhs.slice)}, {lhs.slice.size});"
+            operands = ", ".join([f"as<const {cpp_type(lhs)}>(scratch)", *operands.split(", ")[1:]])
+        self.scratch.append(needed)
+        yield f"{_INDENT}const Epilogue<{cpp_type(out)}> epilogue = {_epilogue(epilogue, out, overlaps)};"
+        yield f"{_INDENT}{kernel}<{types}>({table}, {operands}, {scratch}, &epilogue);"
+        yield "}"
+
+    def _dot(self, dot: Dot) -> Iterator[str]:
         axes = dot_axes(dot)
         (batch, m, k), (_, _, n) = axes.lhs, axes.rhs
         values = [axis.size for axis in (batch, m, n, k)]
@@ -103,11 +133,9 @@ class ThunkWriter:
             raise UnsupportedProgramError(f"a matrix product of {lhs} by {rhs} is not supported")
         types = lhs if lhs == out else f"{lhs}, {out}"
         table = self._table("Dot", values)
-        self._needs("dot.h", f"dot_scratch<{types}>({table})")
-        operands = _operands((dot.lhs, dot.rhs, dot.out))
-        return f"dot<{types}>({table}, {operands}, scratch);"
+        return self._product("dot", types, table, dot)
 
-    def _convolution(self, c: Convolution) -> str:
+    def _convolution(self, c: Convolution) -> Iterator[str]:
         rank = len(c.windows)
         types = {cpp_type(array) for array in (c.input, c.kernel, c.output)}
         if rank > 3 or len(types) != 1:
@@ -145,9 +173,7 @@ class ThunkWriter:
                 _spatial(pick(output, c.output_axes.spatial), 0),
             ],
         )
-        self._needs("convolution.h", f"convolution_scratch<{element}>({table})")
-        operands = _operands((c.input, c.kernel, c.output))
-        return f"convolution<{element}>({table}, {operands}, scratch);"
+        return self._product("convolution", element, table, c)
 
     def _while(self, loop: While) -> Iterator[str]:
         if (
@@ -252,6 +278,22 @@ def cpp_type(array: Array) -> str:
 def braces(values: Iterable[object]) -> str:
     """A C++ initialiser: `{1, 2, 3}`."""
     return "{" + ", ".join(map(str, values)) + "}"
+
+
+def _epilogue(epilogue: Epilogue, out: Array, overlaps: bool) -> str:
+    element = cpp_type(out)
+    parts = [epilogue.bias, epilogue.scale, epilogue.shift, epilogue.addend]
+    limits = [epilogue.low, epilogue.high]
+    return braces(
+        [
+            f"as<const {element}>({pointer(out.slice)})",
+            f"as<{element}>({pointer(epilogue.result)})",
+            _cpp_bool(overlaps),
+            *("nullptr" if p is None else f"as<const {element}>({pointer(p)})" for p in parts),
+            *(_cpp_bool(limit is not None) for limit in limits),
+            *(f"{0.0 if limit is None else limit!r}F" for limit in limits),
+        ]
+    )
 
 
 def _operands(arrays: Sequence[Array]) -> str:

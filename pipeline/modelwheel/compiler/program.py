@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
 from ..dtypes import ElementType
 from ..util.records import JsonRecord
 
-PROGRAM_VERSION = 4
+PROGRAM_VERSION = 5
 """Raised when a field below changes its meaning; part of every compile key."""
 
 
@@ -86,6 +86,32 @@ class Kernel(_Step):
     results: tuple[Slice, ...]
 
 
+class Epilogue(JsonRecord):
+    """What follows a product of 32-bit floats, element by element.
+
+    result = min(max((product + bias) * scale + shift + addend, low), high), in this order; parts may be missing.
+    The result has the layout of the product's, whose own memory is left in any state. Columns (of a dot
+    those of `rhs`, of a convolution the features) vary fastest.
+    """
+
+    result: Slice
+    bias: Slice | None = None
+    """A value for each column."""
+    scale: Slice | None = None
+    """A value for each column."""
+    shift: Slice | None = None
+    """A value for each column."""
+    addend: Slice | None = None
+    """An array with the layout of the result, which is the result's memory or apart from it."""
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def operands(self) -> tuple[Slice, ...]:
+        """The slices that it reads."""
+        return tuple(part for part in (self.bias, self.scale, self.shift, self.addend) if part)
+
+
 class Dot(_Step):
     """A matrix product (XLA's DotGeneral): batch axes, one contracted axis for each side."""
 
@@ -97,6 +123,12 @@ class Dot(_Step):
     rhs_batch: tuple[int, ...]
     lhs_contracting: tuple[int, ...]
     rhs_contracting: tuple[int, ...]
+    epilogue: Epilogue | None = None
+
+    @property
+    def arrays(self) -> tuple[Array, Array, Array]:
+        """Both operands and the result."""
+        return self.lhs, self.rhs, self.out
 
 
 class Window(JsonRecord):
@@ -131,6 +163,15 @@ class Convolution(_Step):
     output_axes: Axes
     windows: tuple[Window, ...]
     feature_groups: int
+    epilogue: Epilogue | None = None
+
+    @property
+    def arrays(self) -> tuple[Array, Array, Array]:
+        """Both operands and the result."""
+        return self.input, self.kernel, self.output
+
+
+Product: TypeAlias = Dot | Convolution
 
 
 class Copy(_Step):
@@ -308,10 +349,10 @@ def slices(thunk: Thunk) -> tuple[Slice, ...]:
     match thunk:
         case Kernel():
             return thunk.arguments + thunk.results
-        case Dot():
-            return (thunk.lhs.slice, thunk.rhs.slice, thunk.out.slice)
-        case Convolution():
-            return (thunk.input.slice, thunk.kernel.slice, thunk.output.slice)
+        case Dot() | Convolution():
+            own = tuple(array.slice for array in thunk.arrays)
+            last = thunk.epilogue
+            return (*own, *last.operands, last.result) if last else own
         case Copy():
             return (thunk.source, thunk.destination)
         case While():
@@ -326,6 +367,26 @@ def slices(thunk: Thunk) -> tuple[Slice, ...]:
             return (thunk.input.slice, thunk.output.slice)
         case RandomState():
             return (thunk.state,)
+
+
+def written(thunk: Thunk) -> tuple[Slice, ...]:
+    """The slices that one thunk itself may write (not those of thunks inside it)."""
+    match thunk:
+        case Kernel():
+            return thunk.results
+        case Dot() | Convolution():
+            out = thunk.arrays[-1].slice
+            return (out, thunk.epilogue.result) if thunk.epilogue else (out,)
+    return slices(thunk)
+
+
+def overlap(a: Slice, b: Slice) -> bool:
+    """Whether two slices have a byte in common."""
+    return (
+        a.allocation == b.allocation
+        and a.offset < b.offset + b.size
+        and b.offset < a.offset + a.size
+    )
 
 
 def _bytes_moved(thunk: Thunk) -> int:

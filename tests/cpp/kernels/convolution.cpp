@@ -2,6 +2,7 @@
 #include "kernels/convolution.h"
 
 #include "check.h"
+#include "epilogues.h"
 #include "random.h"
 #include "reference.h"
 #include "tests.h"
@@ -20,14 +21,16 @@ Layout lay_out(std::int64_t batch, std::int64_t features, const std::int64_t *si
                const int *order, std::int64_t gap) {
   Layout layout{0, 0, {0, 0, 0}, 0};
   std::int64_t step = 1, last = 0;
+  bool empty = false;
   for (std::int64_t i = rank + 1; i >= 0; --i) {
     const int axis = order[i];
     const std::int64_t size = axis == 0 ? batch : axis == 1 ? features : sizes[axis - 2];
     (axis == 0 ? layout.batch : axis == 1 ? layout.feature : layout.spatial[axis - 2]) = step;
+    empty = empty || size == 0;
     last += (size - 1) * step;
     step = step * size + gap;
   }
-  layout.elements = last + 1;
+  layout.elements = empty ? 0 : last + 1;
   return layout;
 }
 
@@ -154,6 +157,12 @@ void check(Random &random, const Problem &problem, std::int64_t every = 1) {
   }
   if (wrong != 0) describe(c, wrong);
   CHECK(wrong == 0);
+  if constexpr (kHasGemm<T>) {
+    if (c.out_feature == 1 && problem.out_elements == c.batch * c.out_features * places)
+      check_epilogues(random, out, c.out_features, [&](T *sums, const Epilogue<T> &epilogue) {
+        convolution<T>(c, in.data(), kernel.data(), sums, scratch.data(), &epilogue);
+      });
+  }
 }
 
 /// Number of outputs that fit, with padding at both ends, or 0.

@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "check.h"
+#include "epilogues.h"
 #include "random.h"
 #include "reference.h"
 #include "tests.h"
@@ -91,6 +92,12 @@ void test_shape(Random &random, const Shape &s, bool special = false) {
   Buffer<char> scratch(static_cast<std::int64_t>(dot_scratch<In, Out>(d)));
   dot<In, Out>(d, lhs.data(), rhs.data(), out.data(), scratch.data());
   check_dot(d, lhs, rhs, out);
+  if constexpr (kHasGemm<In>) {
+    if (d.out_n == 1 && d.out_m == d.n && (d.batch == 1 || d.out_batch == d.m * d.n))
+      check_epilogues(random, out, d.n, [&](In *sums, const Epilogue<In> &epilogue) {
+        dot<In, In>(d, lhs.data(), rhs.data(), sums, scratch.data(), &epilogue);
+      });
+  }
 }
 
 /// Sizes around those of vectors and tiles, and one of each for blocks of the inner dimension.

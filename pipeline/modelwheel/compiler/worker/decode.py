@@ -23,6 +23,7 @@ from ...dtypes import ELEMENT_TYPES
 from ...errors import UnsupportedProgramError
 from .. import program as p
 from .descriptors import compilation_result_class
+from .epilogues import Emitted, join_epilogues
 from .hlo import HloModule
 from .products import is_product, product
 
@@ -252,12 +253,15 @@ class _ThunkDecoder:
     hlo: HloModule
 
     def sequence(self, proto: Any) -> tuple[p.Thunk, ...]:
-        thunks: list[p.Thunk] = []
+        return join_epilogues(self.hlo, self._emitted(proto))
+
+    def _emitted(self, proto: Any) -> list[Emitted]:
+        thunks: list[Emitted] = []
         # In program order; `thunk_resources` only matters for running them concurrently.
         for thunk in proto.thunks:
             kind = thunk.WhichOneof("impl")
             if kind == "call_thunk":  # replaced by the thunks that it calls
-                thunks.extend(self.sequence(thunk.call_thunk.called_sequence))
+                thunks.extend(self._emitted(thunk.call_thunk.called_sequence))
                 continue
             decoder = self._decoders().get(kind)
             if decoder is None:
@@ -267,8 +271,9 @@ class _ThunkDecoder:
                 )
             decoded = decoder(thunk, getattr(thunk, kind))
             origin = self.hlo.origin(thunk.info.op_name)
-            thunks.append(decoded.model_copy(update={"origin": origin}))
-        return tuple(thunks)
+            decoded = decoded.model_copy(update={"origin": origin})
+            thunks.append(Emitted(decoded, thunk.info.op_name))
+        return thunks
 
     def _decoders(self) -> dict[str, Callable[[Any, Any], p.Thunk]]:
         return {

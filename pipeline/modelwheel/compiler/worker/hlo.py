@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -92,6 +93,40 @@ class HloModule:
         """The operation of the model that the instruction called `name` comes from; empty if XLA does not say."""
         instruction = self.instruction(name)
         return "" if instruction is None else str(instruction.metadata.op_name)
+
+    def operands(self, instruction: Any) -> tuple[Any, ...]:
+        """The instructions whose values it takes."""
+        return tuple(self._instructions[number] for number in instruction.operand_ids)
+
+    def called_root(self, instruction: Any) -> Any:
+        """The last instruction of the computation that it calls."""
+        (called,) = instruction.called_computation_ids
+        return self._instructions[self._computations[called].root_id]
+
+    def only_use(self, instruction: Any, user: Any) -> int | None:
+        """Which operand of `user` the value of `instruction` is, if nothing else uses it; bitcasts are looked through."""
+        while True:
+            if instruction.id in self._roots or self._uses[instruction.id] != 1:
+                return None
+            following = self._instructions[self._users[instruction.id]]
+            if following.id == user.id:
+                return list(user.operand_ids).index(instruction.id)
+            if following.opcode != "bitcast":
+                return None
+            instruction = following
+
+    @cached_property
+    def _roots(self) -> frozenset[int]:
+        return frozenset(computation.root_id for computation in self._computations.values())
+
+    @cached_property
+    def _uses(self) -> Counter[int]:
+        return Counter(n for i in self._instructions.values() for n in i.operand_ids)
+
+    @cached_property
+    def _users(self) -> dict[int, int]:
+        """One user of each instruction."""
+        return {n: i.id for i in self._instructions.values() for n in i.operand_ids}
 
     @cached_property
     def _by_name(self) -> dict[str, Any]:

@@ -17,15 +17,30 @@ constexpr std::size_t convolution_scratch(const Convolution &c) {
     return is_depthwise(c) ? convolve_depthwise_scratch<T>(c) : convolve_gemm_scratch<T>(c);
 }
 
-/// Computes a convolution. `scratch` has convolution_scratch<T>(c) bytes and is 64-byte aligned.
+/// Positions of the result, each with all features.
+constexpr std::int64_t out_rows(const Convolution &c) {
+  std::int64_t product = c.batch;
+  for (const Axis &axis : axes_of(c).axis) product *= axis.out_size;
+  return product;
+}
+
+/// Computes a convolution. `scratch` has convolution_scratch<T>(c) bytes and is 64-byte aligned. `epilogue` follows if it
+/// is not null: it begins at `out`, its columns are the features, which are contiguous in a dense result, and `out` is
+/// left in any state.
 template <class T>
-void convolution(const Convolution &c, const T *in, const T *kernel, T *out, [[maybe_unused]] void *scratch) {
-  if constexpr (!kHasGemm<T>)
+void convolution(const Convolution &c, const T *in, const T *kernel, T *out, [[maybe_unused]] void *scratch,
+                 [[maybe_unused]] const Epilogue<T> *epilogue = nullptr) {
+  if constexpr (!kHasGemm<T>) {
     convolve_generic(c, in, kernel, out);
-  else if (is_depthwise(c))
-    convolve_depthwise(c, in, kernel, out, scratch);
-  else
-    convolve_gemm(c, in, kernel, out, scratch);
+  } else {
+    const bool later = epilogue != nullptr && must_wait(*epilogue);
+    const Epilogue<T> *now = later ? nullptr : epilogue;
+    if (is_depthwise(c))
+      convolve_depthwise(c, in, kernel, out, scratch, now);
+    else
+      convolve_gemm(c, in, kernel, out, scratch, now);
+    if (later) finish_rows(*epilogue, epilogue->sums, out_rows(c), c.out_features, 0, c.out_features);
+  }
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "convolution_shape.h"
+#include "epilogue.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
@@ -24,32 +25,43 @@ struct Tap {
 /// `Pixels` neighbouring outputs, `Lanes` features at a time; at the end of the features, lanes overlap.
 template <class T, int Lanes, int Pixels>
 MODELWHEEL_INLINE void depthwise_features(const Tap *taps, std::int64_t num_taps, const T *in, std::int64_t in_step,
-                                          const T *kernel, T *out, std::int64_t out_step, std::int64_t features) {
+                                          const T *kernel, T *out, std::int64_t out_step, std::int64_t features,
+                                          const Epilogue<T> *epilogue) {
   for (std::int64_t first = 0; first < features; first += Lanes) {
     const std::int64_t f = smaller_of(first, features - Lanes);
-    Vector<T, Lanes> sum[Pixels] = {};
+    Vector<T, Lanes> sum[Pixels][1] = {};
     for (std::int64_t t = 0; t < num_taps; ++t) {
       const Vector<T, Lanes> weight = load<T, Lanes>(kernel + taps[t].kernel + f);
       const T *from = in + taps[t].in + f;
       MODELWHEEL_UNROLL
-      for (int i = 0; i < Pixels; ++i) sum[i] += weight * load<T, Lanes>(from + i * in_step);
+      for (int i = 0; i < Pixels; ++i) sum[i][0] += weight * load<T, Lanes>(from + i * in_step);
+    }
+    T *to = out + f;
+    if (epilogue != nullptr) {
+      const T *place[Pixels];
+      const std::int64_t at[1] = {0};
+      MODELWHEEL_UNROLL
+      for (int i = 0; i < Pixels; ++i) place[i] = to + i * out_step;
+      finish_vectors<T, Lanes>(*epilogue, place, f, at, sum);
+      to = epilogue->result + (to - epilogue->sums);
     }
     MODELWHEEL_UNROLL
-    for (int i = 0; i < Pixels; ++i) store<T, Lanes>(out + i * out_step + f, sum[i]);
+    for (int i = 0; i < Pixels; ++i) store<T, Lanes>(to + i * out_step, sum[i][0]);
   }
 }
 
 /// The same with vectors no wider than the features.
 template <class T, int Pixels>
 MODELWHEEL_NOINLINE void depthwise_pixels(const Tap *taps, std::int64_t num_taps, const T *in, std::int64_t in_step,
-                                          const T *kernel, T *out, std::int64_t out_step, std::int64_t features) {
+                                          const T *kernel, T *out, std::int64_t out_step, std::int64_t features,
+                                          const Epilogue<T> *epilogue) {
   constexpr int kNarrow = 16 / static_cast<int>(sizeof(T));
   if (features >= kLanes<T>)
-    depthwise_features<T, kLanes<T>, Pixels>(taps, num_taps, in, in_step, kernel, out, out_step, features);
+    depthwise_features<T, kLanes<T>, Pixels>(taps, num_taps, in, in_step, kernel, out, out_step, features, epilogue);
   else if (features >= kNarrow)
-    depthwise_features<T, kNarrow, Pixels>(taps, num_taps, in, in_step, kernel, out, out_step, features);
+    depthwise_features<T, kNarrow, Pixels>(taps, num_taps, in, in_step, kernel, out, out_step, features, epilogue);
   else
-    depthwise_features<T, 1, Pixels>(taps, num_taps, in, in_step, kernel, out, out_step, features);
+    depthwise_features<T, 1, Pixels>(taps, num_taps, in, in_step, kernel, out, out_step, features, epilogue);
 }
 
 /// One row of outputs along the innermost axis.
@@ -58,8 +70,15 @@ class DepthwiseRow {
  public:
   /// `z` and `y` locate the row; `in`, `kernel` and `out` are those of the image; `taps` has room for all taps.
   DepthwiseRow(const Axes &axes, std::int64_t z, std::int64_t y, const T *in, const T *kernel, T *out,
-               std::int64_t features, Tap *taps)
-      : axis_(axes.axis), at_{z, y}, in_(in), kernel_(kernel), out_(out), features_(features), taps_(taps) {
+               std::int64_t features, Tap *taps, const Epilogue<T> *epilogue)
+      : axis_(axes.axis),
+        at_{z, y},
+        in_(in),
+        kernel_(kernel),
+        out_(out),
+        features_(features),
+        taps_(taps),
+        epilogue_(epilogue) {
     for (int a = 0; a < 2; ++a) {
       in_ += window_start(axis_[a], at_[a]) * axis_[a].in_step;
       out_ += at_[a] * axis_[a].out_step;
@@ -113,7 +132,7 @@ class DepthwiseRow {
     const Range taps = taps_within(axis_[2], x);
     depthwise_pixels<T, Pixels>(taps_ + taps.begin * in_column_, length(taps) * in_column_,
                                 in_ + window_start(axis_[2], x) * axis_[2].in_step, axis_[2].stride * axis_[2].in_step,
-                                kernel_, out_ + x * axis_[2].out_step, axis_[2].out_step, features_);
+                                kernel_, out_ + x * axis_[2].out_step, axis_[2].out_step, features_, epilogue_);
     return x + Pixels;
   }
 
@@ -124,6 +143,7 @@ class DepthwiseRow {
   T *out_;
   std::int64_t features_;
   Tap *taps_;
+  const Epilogue<T> *epilogue_;
   /// How many taps share a place along the row.
   std::int64_t in_column_ = 0;
 };
@@ -169,9 +189,10 @@ constexpr std::size_t convolve_depthwise_scratch(const Convolution &c) {
   return scratch_bytes<Tap>(max_taps(c)) + scratch_bytes<T>(repeated_elements(c));
 }
 
-/// Computes a convolution for which is_depthwise holds.
+/// Computes a convolution for which is_depthwise holds; see `convolution`.
 template <class T>
-MODELWHEEL_NOINLINE void convolve_depthwise(const Convolution &c, const T *in, const T *kernel, T *out, void *memory) {
+MODELWHEEL_NOINLINE void convolve_depthwise(const Convolution &c, const T *in, const T *kernel, T *out, void *memory,
+                                            const Epilogue<T> *epilogue) {
   Scratch scratch(memory);
   Tap *taps = scratch.take<Tap>(max_taps(c));
   T *repeated = scratch.take<T>(0);
@@ -184,7 +205,7 @@ MODELWHEEL_NOINLINE void convolve_depthwise(const Convolution &c, const T *in, c
     }
     for (std::int64_t z = 0; z < axes.axis[0].out_size; ++z)
       for (std::int64_t y = 0; y < axes.axis[1].out_size; ++y)
-        DepthwiseRow<T>(axes, z, y, from, kernel, out, c.out_features, taps).run();
+        DepthwiseRow<T>(axes, z, y, from, kernel, out, c.out_features, taps, epilogue).run();
   }
 }
 

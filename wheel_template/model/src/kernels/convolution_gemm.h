@@ -182,7 +182,8 @@ constexpr std::int64_t window_elements(const Convolution &c) {
 /// Computes one phase of one group of a piece.
 template <class T>
 void convolve_phase(const Convolution &c, const Axes &axes, const Phase *phases, const Source<T> &source,
-                    std::int64_t images, std::int64_t group, const T *kernel, T *out, Segment *segments, T *scratch) {
+                    std::int64_t images, std::int64_t group, const T *kernel, T *out, Segment *segments, T *scratch,
+                    const Epilogue<T> *epilogue) {
   const std::int64_t features = c.in_features / c.groups;
   Gemm g{};
   g.n = c.out_features / c.groups;
@@ -203,23 +204,28 @@ void convolve_phase(const Convolution &c, const Axes &axes, const Phase *phases,
   }
   inner[kAxes] = {features, source.feature, c.kernel_in};
   split_inner(g, inner, kAxes + 1, segments);
-  gemm(g, lhs, rhs, out, scratch);
+  gemm(g, lhs, rhs, out, scratch, epilogue);
 }
 
 /// Computes the outputs of some images in the given ranges.
 template <class T>
 void convolve_piece(const Convolution &c, const Axes &axes, const Range *outs, const Source<T> &source,
-                    std::int64_t images, const T *kernel, T *out, Segment *segments, T *scratch) {
+                    std::int64_t images, const T *kernel, T *out, Segment *segments, T *scratch,
+                    const Epilogue<T> *epilogue) {
   const Axis *axis = axes.axis;
-  for (std::int64_t group = 0; group < c.groups; ++group)
+  for (std::int64_t group = 0; group < c.groups; ++group) {
+    Epilogue<T> of_group{};
+    if (epilogue != nullptr) of_group = from_column(*epilogue, group * (c.out_features / c.groups));
     for (std::int64_t z = 0; z < phases_of(axis[0]); ++z)
       for (std::int64_t y = 0; y < phases_of(axis[1]); ++y)
         for (std::int64_t x = 0; x < phases_of(axis[2]); ++x) {
           const Phase phases[kAxes] = {phase_of(axis[0], outs[0], z), phase_of(axis[1], outs[1], y),
                                        phase_of(axis[2], outs[2], x)};
           if (phases[0].outs * phases[1].outs * phases[2].outs == 0) continue;
-          convolve_phase(c, axes, phases, source, images, group, kernel, out, segments, scratch);
+          convolve_phase(c, axes, phases, source, images, group, kernel, out, segments, scratch,
+                         epilogue != nullptr ? &of_group : nullptr);
         }
+  }
 }
 
 /// Bytes of scratch memory that convolve_gemm needs.
@@ -229,9 +235,10 @@ constexpr std::size_t convolve_gemm_scratch(const Convolution &c) {
          scratch_bytes<T>(gemm_scratch<T>(window_elements(c), c.out_features / c.groups));
 }
 
-/// Computes a convolution of any layout.
+/// Computes a convolution of any layout; see `convolution`.
 template <class T>
-MODELWHEEL_NOINLINE void convolve_gemm(const Convolution &c, const T *in, const T *kernel, T *out, void *memory) {
+MODELWHEEL_NOINLINE void convolve_gemm(const Convolution &c, const T *in, const T *kernel, T *out, void *memory,
+                                       const Epilogue<T> *epilogue) {
   const Axes axes = axes_of(c);
   const Pieces pieces = pieces_of<T>(c);
   Scratch scratch(memory);
@@ -251,7 +258,7 @@ MODELWHEEL_NOINLINE void convolve_gemm(const Convolution &c, const T *in, const 
                                {axes.axis[0].in_step, axes.axis[1].in_step, axes.axis[2].in_step},
                                {0, 0, 0}};
       const Source<T> source = pieces.padded ? padded_source(c, axes, from, images, outs, buffer) : in_place;
-      convolve_piece(c, axes, outs, source, images, kernel, out + image * c.out_batch, segments, packed);
+      convolve_piece(c, axes, outs, source, images, kernel, out + image * c.out_batch, segments, packed, epilogue);
     }
 }
 

@@ -12,13 +12,14 @@ constexpr std::int64_t gemm_scratch(std::int64_t depth, std::int64_t n) {
   return larger_of(gemm_narrow_scratch<T>(depth, n), gemm_wide_scratch<T>(depth, n));
 }
 
-/// Computes a product; see Gemm. `scratch` has gemm_scratch<T>(num_segments * depth, n) elements.
+/// Computes a product; see Gemm. `scratch` has gemm_scratch<T>(num_segments * depth, n) elements. With an epilogue,
+/// which must not wait, g.out_n is 1, the result is where the epilogue says, and `out` is left in any state.
 template <class T>
-void gemm(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch) {
+void gemm(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch, const Epilogue<T> *epilogue = nullptr) {
   if (prefers_narrow<T>(g))
-    gemm_narrow(g, lhs, rhs, out, scratch);
+    gemm_narrow(g, lhs, rhs, out, scratch, epilogue);
   else
-    gemm_wide(g, lhs, rhs, out, scratch);
+    gemm_wide(g, lhs, rhs, out, scratch, epilogue);
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

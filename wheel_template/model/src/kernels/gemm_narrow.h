@@ -1,6 +1,7 @@
 // src/kernels/gemm_narrow.h - products with few columns: vectors run along the inner dimension instead.
 #pragma once
 
+#include "epilogue.h"
 #include "gemm_shape.h"
 #include "shuffle.h"
 
@@ -123,9 +124,10 @@ MODELWHEEL_NOINLINE void narrow_run(const Gemm &g, const NarrowRun<T> &run) {
   }
 }
 
-/// Computes a product for which prefers_narrow holds; `scratch` has gemm_narrow_scratch elements.
+/// Computes a product for which prefers_narrow holds; see `gemm`. `scratch` has gemm_narrow_scratch elements.
 template <class T>
-MODELWHEEL_NOINLINE void gemm_narrow(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch) {
+MODELWHEEL_NOINLINE void gemm_narrow(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch,
+                                     const Epilogue<T> *epilogue) {
   const bool packed = g.rhs_k != 1;
   const std::int64_t rhs_step = packed ? g.num_segments * g.depth : g.rhs_n;
   if (packed) {
@@ -158,6 +160,8 @@ MODELWHEEL_NOINLINE void gemm_narrow(const Gemm &g, const T *lhs, const T *rhs, 
         run.out += 2 * g.out_n;
       }
       if (g.n % 2 != 0) narrow_run<T, 1>(g, run);
+      if (epilogue != nullptr)
+        finish_rows(*epilogue, to + done * inner.out, run.rows, inner.out, 0, g.n);
     }
   }
 }

@@ -6,6 +6,7 @@
 // im2col copy (after Dukhan, "The indirect convolution algorithm", arXiv:1907.02129).
 #pragma once
 
+#include "epilogue.h"
 #include "gemm_shape.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
@@ -32,6 +33,10 @@ struct Strip {
   bool accumulate;
   /// First column of the last vector; it may overlap the one before, so that no column past the end is touched.
   std::int64_t last;
+  /// Applied to complete sums, which are then not stored themselves; may be null.
+  const Epilogue<T> *epilogue;
+  /// Column of the result in which the strip begins.
+  std::int64_t column;
 };
 
 /// out[i][j] = sum of lhs[i][...] * rhs[...][j] for `Rows` rows and `Vectors` vectors of columns.
@@ -70,10 +75,20 @@ MODELWHEEL_NOINLINE void tile(const Strip<T> &strip, const T *const *lhs, T *con
       rhs += rhs_step;
     }
   }
+  std::int64_t at[Vectors];
+  MODELWHEEL_UNROLL
+  for (int j = 0; j < Vectors; ++j) at[j] = j + 1 < Vectors ? j * kWidth : last;
+  if (strip.epilogue != nullptr) {
+    const T *place[Rows];
+    MODELWHEEL_UNROLL
+    for (int i = 0; i < Rows; ++i) place[i] = out[i];
+    finish_vectors<T, kWidth>(*strip.epilogue, place, strip.column, at, sum);
+  }
   MODELWHEEL_UNROLL
   for (int i = 0; i < Rows; ++i) {
+    T *to = strip.epilogue != nullptr ? strip.epilogue->result + (out[i] - strip.epilogue->sums) : out[i];
     MODELWHEEL_UNROLL
-    for (int j = 0; j < Vectors; ++j) store(out[i] + (j + 1 < Vectors ? j * kWidth : last), sum[i][j]);
+    for (int j = 0; j < Vectors; ++j) store(to + at[j], sum[i][j]);
   }
 }
 

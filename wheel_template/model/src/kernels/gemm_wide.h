@@ -84,15 +84,19 @@ MODELWHEEL_NOINLINE void pack(const Gemm &g, const Strip<T> &strip, const T *rhs
   }
 }
 
-/// Computes all rows of a strip. Rows that cannot be written vector by vector go through a buffer.
+/// Computes some rows of a strip, from the cursor's on; returns the cursor of the next row. `k` and `column` are offsets
+/// in rows of lhs and out. Rows that cannot be written vector by vector go through a buffer.
 template <class T>
-MODELWHEEL_NOINLINE void strip_rows(const Gemm &g, const Strip<T> &strip, int vectors, std::int64_t n, const T *lhs,
-                                    T *out) {
+MODELWHEEL_NOINLINE RowCursor<T> strip_rows(const Gemm &g, Strip<T> strip, int vectors, std::int64_t n,
+                                            RowCursor<T> cursor, std::int64_t rows, std::int64_t k,
+                                            std::int64_t column) {
   alignas(64) T buffer[kTileRows][kMaxWidth<T>];
   const bool direct = g.out_n == 1 && n >= kLanes<T>;
-  if (!direct) std::memset(buffer, 0, sizeof buffer);
-  std::int64_t rows = num_rows(g);
-  RowCursor<T> cursor(g.rows, lhs, out);
+  const Epilogue<T> *const epilogue = strip.epilogue;
+  if (!direct) {
+    std::memset(buffer, 0, sizeof buffer);
+    strip.epilogue = nullptr;
+  }
   for (std::int64_t tiles = divide_up(rows, kTileRows); tiles > 0; --tiles) {
     const int count = static_cast<int>(divide_up(rows, tiles));
     rows -= count;
@@ -100,6 +104,8 @@ MODELWHEEL_NOINLINE void strip_rows(const Gemm &g, const Strip<T> &strip, int ve
     T *to[kTileRows], *destination[kTileRows];
     for (int i = 0; i < count; ++i) {
       cursor.next(from[i], destination[i]);
+      from[i] += k;
+      destination[i] += column;
       to[i] = direct ? destination[i] : buffer[i];
     }
     if (!direct && strip.accumulate)
@@ -112,7 +118,10 @@ MODELWHEEL_NOINLINE void strip_rows(const Gemm &g, const Strip<T> &strip, int ve
     if (!direct)
       for (int i = 0; i < count; ++i)
         for (std::int64_t j = 0; j < n; ++j) destination[i][j * g.out_n] = buffer[i][j];
+    if (!direct && epilogue != nullptr)
+      for (int i = 0; i < count; ++i) finish_rows(*epilogue, destination[i], 1, 0, strip.column, n);
   }
+  return cursor;
 }
 
 /// Whether a strip of rhs is worth copying together: many rows use it, and in place it would crowd a few cache sets.
@@ -123,44 +132,74 @@ MODELWHEEL_INLINE bool worth_packing(const Gemm &g, std::int64_t rows) {
   return g.n > kMaxWidth<T> && stride >= 512 && rows >= (stride < 4096 ? 128 : 64);
 }
 
-/// Computes the result; see Gemm. `scratch` has gemm_wide_scratch(num_segments * depth, n) elements.
-template <class T>
-MODELWHEEL_NOINLINE void gemm_wide(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch) {
-  std::int64_t rows = num_rows(g);
-  const bool packed = worth_packing<T>(g, rows);
-  const int max_vectors = rows == 1 && !packed && g.out_n == 1 ? kRowVectors : kTileVectors;
-  // Blocks of the inner dimension keep a strip of rhs in cache while several tiles use it.
+/// How the inner dimension is cut into blocks that keep a strip of rhs in cache while several tiles use it.
+struct Blocks {
+  /// Segments of each block, and how many elements of each segment.
+  std::int64_t segments, step;
+};
+
+constexpr Blocks blocks_of(const Gemm &g, std::int64_t rows, bool packed) {
   const std::int64_t limit = packed || rows > kTileRows ? kMaxDepth : larger_of(g.num_segments * g.depth, kMaxDepth);
   const std::int64_t step = divide_up(g.depth, divide_up(g.depth, limit));
   const std::int64_t batches = divide_up(g.num_segments * step, limit);
-  const std::int64_t segments = step < g.depth || g.num_segments == 0 ? 1 : divide_up(g.num_segments, batches);
+  return {step < g.depth || g.num_segments == 0 ? 1 : divide_up(g.num_segments, batches), step};
+}
+
+/// Computes all columns of some rows; returns the cursor of the next row.
+template <class T>
+MODELWHEEL_INLINE RowCursor<T> wide_rows(const Gemm &g, RowCursor<T> cursor, std::int64_t rows, const T *rhs,
+                                         T *scratch, bool packed, const Blocks &blocks, const Epilogue<T> *epilogue) {
+  const int max_vectors = rows == 1 && !packed && g.out_n == 1 ? kRowVectors : kTileVectors;
+  RowCursor<T> next = cursor;
   for (std::int64_t done = 0; done < g.n;) {
     const Columns columns = next_columns<T>(done, g.n, max_vectors);
     const std::int64_t n = smaller_of(columns.last + kLanes<T>, g.n), width = columns.last + kLanes<T>;
     bool accumulate = false;
     // At least once: an empty sum is zero.
-    for (std::int64_t s = 0; s == 0 || s < g.num_segments; s += segments)
-      for (std::int64_t k = 0; k == 0 || k < g.depth; k += step) {
+    for (std::int64_t s = 0; s == 0 || s < g.num_segments; s += blocks.segments)
+      for (std::int64_t k = 0; k == 0 || k < g.depth; k += blocks.step) {
         const T *right = rhs + k * g.rhs_k + columns.first * g.rhs_n;
+        const bool complete = s + blocks.segments >= g.num_segments && k + blocks.step >= g.depth;
         Strip<T> strip{g.segments + s,
-                       smaller_of(segments, g.num_segments - s),
-                       smaller_of(step, g.depth - k),
+                       smaller_of(blocks.segments, g.num_segments - s),
+                       smaller_of(blocks.step, g.depth - k),
                        g.lhs_k,
                        right,
                        g.rhs_k,
                        packed,
                        accumulate,
-                       columns.last};
+                       columns.last,
+                       complete ? epilogue : nullptr,
+                       columns.first};
         if (packed) {
           pack(g, strip, right, n, width, scratch);
           strip.rhs = scratch;
           strip.rhs_step = width;
         }
-        strip_rows(g, strip, columns.vectors, n, lhs + k * g.lhs_k, out + columns.first * g.out_n);
+        next = strip_rows(g, strip, columns.vectors, n, cursor, rows, k * g.lhs_k, columns.first * g.out_n);
         accumulate = true;
       }
     done = columns.first + n;
   }
+  return next;
+}
+
+/// Bytes of results that are computed before the next rows: strips are narrow, and memory is written fastest in order.
+inline constexpr std::int64_t kRowsBytes = 64 * 1024;
+
+/// Computes the result; see Gemm and `gemm`. `scratch` has gemm_wide_scratch(num_segments * depth, n) elements.
+template <class T>
+MODELWHEEL_NOINLINE void gemm_wide(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch,
+                                   const Epilogue<T> *epilogue) {
+  const std::int64_t rows = num_rows(g);
+  const bool packed = worth_packing<T>(g, rows);
+  const Blocks blocks = blocks_of(g, rows, packed);
+  const std::int64_t fitting = kRowsBytes / larger_of(g.n * static_cast<std::int64_t>(sizeof(T)), std::int64_t{1});
+  // A packed strip is used for all rows.
+  const std::int64_t limit = packed ? larger_of(rows, std::int64_t{1}) : (fitting / kTileRows + 1) * kTileRows;
+  RowCursor<T> cursor(g.rows, lhs, out);
+  for (std::int64_t done = 0; done < rows; done += limit)
+    cursor = wide_rows(g, cursor, smaller_of(limit, rows - done), rhs, scratch, packed, blocks, epilogue);
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL
