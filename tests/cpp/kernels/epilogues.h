@@ -35,8 +35,8 @@ bool follows(const Epilogue<T> &e, T sum, T addend, std::int64_t column, T resul
   return std::fabs(found - x) <= 4 * static_cast<double>(std::numeric_limits<T>::epsilon()) * magnitude;
 }
 
-/// Runs a product with random epilogues: `run(sums, epilogue)` computes it. `plain` has its sums, rows of n without gaps.
-/// The result is in memory of its own, over the sums, or over the addend.
+/// Runs a product with random epilogues: `run(sums, epilogue)` computes it. `plain` has its sums, rows of n without
+/// gaps. The result is in memory of its own, over the sums, or over the addend.
 template <class T, class Run>
 void check_epilogues(Random &random, const Buffer<T> &plain, std::int64_t n, const Run &run) {
   Buffer<T> bias(n), scale(n), shift(n), addend(plain.size());

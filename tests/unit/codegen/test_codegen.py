@@ -177,6 +177,44 @@ def test_quoted_text_reads_back(text: str) -> None:
     assert body.encode("latin-1").decode() == text
 
 
+# --- epilogues ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("allocation", "call", "copies"),
+    [
+        (
+            3,
+            "dot<float>(b_dot_0, as<const float>(a0), as<const float>(a1), as<float>(a2), scratch",
+            0,
+        ),
+        # The result is where lhs was, which is the smaller one: a copy of it is read.
+        (
+            0,
+            "dot<float>(b_dot_0, as<const float>(scratch), as<const float>(a1), as<float>(a2), ",
+            1,
+        ),
+    ],
+)
+def test_what_follows_a_product_is_data_of_its_call(
+    allocation: int, call: str, copies: int
+) -> None:
+    product = matmul_program().thunks[0]
+    assert isinstance(product, p.Dot)
+    wide = {"rhs": dense((4, 8), 1), "out": dense((2, 8), 2)}
+    epilogue = p.Epilogue(
+        result=dense((2, 8), allocation).slice, shift=dense((8,), 4).slice, high=6.0
+    )
+    writer = ThunkWriter(prefix="b")
+    lines = writer.write([product.model_copy(update={**wide, "epilogue": epilogue})])
+    text = "\n".join(lines)
+    assert call in text
+    assert text.count("memcpy") == copies
+    shift = f"as<float>(a{allocation}), false, nullptr, nullptr, as<const float>(a4), nullptr"
+    assert f"{shift}, false, true, 0.0F, 6.0F}};" in text
+    assert writer.scratch == [f"{'64 + ' * copies}dot_scratch<float>(b_dot_0)"]
+
+
 # --- lengths and ignored inputs -------------------------------------------------------------------
 
 

@@ -205,7 +205,8 @@ class _Fusion:
 
     def _part(self, operation: str, other: Any, node: Any) -> _Part | None:
         """The part that an operation with the value of another node is."""
-        if other.shape.element_type != ElementType.FLOAT32:
+        # The sums themselves are not kept for a second use.
+        if other.shape.element_type != ElementType.FLOAT32 or self._reads_product(other):
             return None
         value: p.Slice | float | None
         if other.opcode == "parameter":

@@ -24,9 +24,9 @@ constexpr std::int64_t out_rows(const Convolution &c) {
   return product;
 }
 
-/// Computes a convolution. `scratch` has convolution_scratch<T>(c) bytes and is 64-byte aligned. `epilogue` follows if it
-/// is not null: it begins at `out`, its columns are the features, which are contiguous in a dense result, and `out` is
-/// left in any state.
+/// Computes a convolution. `scratch` has convolution_scratch<T>(c) bytes and is 64-byte aligned. `epilogue` follows if
+/// it is not null: it begins at `out`, its columns are the features, which are contiguous in a dense result, and `out`
+/// is left in any state.
 template <class T>
 void convolution(const Convolution &c, const T *in, const T *kernel, T *out, [[maybe_unused]] void *scratch,
                  [[maybe_unused]] const Epilogue<T> *epilogue = nullptr) {

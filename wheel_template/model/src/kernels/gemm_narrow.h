@@ -160,8 +160,7 @@ MODELWHEEL_NOINLINE void gemm_narrow(const Gemm &g, const T *lhs, const T *rhs, 
         run.out += 2 * g.out_n;
       }
       if (g.n % 2 != 0) narrow_run<T, 1>(g, run);
-      if (epilogue != nullptr)
-        finish_rows(*epilogue, to + done * inner.out, run.rows, inner.out, 0, g.n);
+      if (epilogue != nullptr) finish_rows(*epilogue, to + done * inner.out, run.rows, inner.out, 0, g.n);
     }
   }
 }

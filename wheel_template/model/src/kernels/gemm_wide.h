@@ -84,8 +84,8 @@ MODELWHEEL_NOINLINE void pack(const Gemm &g, const Strip<T> &strip, const T *rhs
   }
 }
 
-/// Computes some rows of a strip, from the cursor's on; returns the cursor of the next row. `k` and `column` are offsets
-/// in rows of lhs and out. Rows that cannot be written vector by vector go through a buffer.
+/// Computes some rows of a strip, from the cursor's on; returns the cursor of the next row. `k` and `column` are
+/// offsets in rows of lhs and out. Rows that cannot be written vector by vector go through a buffer.
 template <class T>
 MODELWHEEL_NOINLINE RowCursor<T> strip_rows(const Gemm &g, Strip<T> strip, int vectors, std::int64_t n,
                                             RowCursor<T> cursor, std::int64_t rows, std::int64_t k,

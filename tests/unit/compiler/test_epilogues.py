@@ -1,0 +1,189 @@
+"""Fusions that become part of a product: only those that the kernels compute in the same order, in memory that is free."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from modelwheel.compiler import program as p
+from modelwheel.compiler.worker.epilogues import Emitted, join_epilogues
+from modelwheel.compiler.worker.hlo import HloModule
+from tests.support.programs import dense
+
+FLOAT = 11
+BATCH, COLUMNS = 2, 8
+X, W, BIAS, OUT, RESULT, OTHER = range(6)
+
+
+def _shape(*dimensions: int) -> SimpleNamespace:
+    order = list(reversed(range(len(dimensions))))
+    return SimpleNamespace(
+        element_type=FLOAT, dimensions=dimensions, layout=SimpleNamespace(minor_to_major=order)
+    )
+
+
+MATRIX, VECTOR, SCALAR = _shape(BATCH, COLUMNS), _shape(COLUMNS), _shape()
+
+
+class _Module:
+    """An `xla.HloModuleProto` under construction: the entry computation and one fused computation."""
+
+    def __init__(self) -> None:
+        self.instructions: dict[str, SimpleNamespace] = {}
+
+    def add(self, name: str, opcode: str, shape: Any, *operands: str, **fields: Any) -> None:
+        ids = [self.instructions[operand].id for operand in operands]
+        rest = {"called_computation_ids": [], "dimensions": [], "parameter_number": 0, **fields}
+        self.instructions[name] = SimpleNamespace(
+            id=len(self.instructions),
+            name=name,
+            opcode=opcode,
+            shape=shape,
+            operand_ids=ids,
+            **rest,
+        )
+
+    def build(self, fused: list[str]) -> HloModule:
+        rest = [i for name, i in self.instructions.items() if name not in fused]
+        inner = [self.instructions[name] for name in fused]
+        computations = [
+            SimpleNamespace(id=0, instructions=rest, root_id=rest[-1].id),
+            SimpleNamespace(id=1, instructions=inner, root_id=inner[-1].id),
+        ]
+        return HloModule(SimpleNamespace(computations=computations, entry_computation_id=0))
+
+
+def _joined(
+    steps: list[tuple[str, str]],
+    *,
+    used_twice: bool = False,
+    between: tuple[p.Thunk, ...] = (),
+    result: p.Slice | None = None,
+    addend: p.Slice | None = None,
+) -> tuple[p.Thunk, ...]:
+    """The thunks of `x @ w` and a fusion of it: `steps` are opcodes with `bias`, `addend` or `zero`."""
+    module = _Module()
+    module.add("p0", "parameter", MATRIX)
+    module.add("p1", "parameter", VECTOR, parameter_number=1)
+    module.add("p2", "parameter", MATRIX, parameter_number=2)
+    module.add("zero.1", "constant", SCALAR, literal=SimpleNamespace(f32s=[0.0]))
+    module.add("zero", "broadcast", MATRIX, "zero.1")
+    module.add("bias", "broadcast", MATRIX, "p1", dimensions=[1])
+    last = "p0"
+    for number, (opcode, other) in enumerate(steps):
+        module.add(f"s{number}", opcode, MATRIX, last, "p2" if other == "addend" else other)
+        last = f"s{number}"
+    fused = list(module.instructions)
+    module.add("dot", "dot", MATRIX)
+    module.add("vector", "parameter", VECTOR)
+    module.add("array", "parameter", MATRIX)
+    fields = {"called_computation_ids": [1]}
+    module.add("fusion", "fusion", MATRIX, "dot", "vector", "array", **fields)
+    module.add("root", "tuple", SCALAR, "fusion", *(["dot"] if used_twice else []))
+    x, w = dense((BATCH, 4), X), dense((4, COLUMNS), W)
+    out = dense((BATCH, COLUMNS), OUT)
+    dot = p.Dot(
+        operations=1,
+        lhs=x,
+        rhs=w,
+        out=out,
+        lhs_batch=(),
+        rhs_batch=(),
+        lhs_contracting=(1,),
+        rhs_contracting=(0,),
+    )
+    bias = dense((COLUMNS,), BIAS).slice
+    target = result or dense((BATCH, COLUMNS), RESULT).slice
+    kernel = p.Kernel(
+        operations=1,
+        symbol="fusion",
+        workgroups=(1, 1, 1),
+        arguments=(out.slice, bias, addend or dense((BATCH, COLUMNS), OTHER).slice),
+        results=(target,),
+    )
+    emitted = [Emitted(dot, "dot"), *(Emitted(t, "other") for t in between)]
+    return join_epilogues(module.build(fused), [*emitted, Emitted(kernel, "fusion")])
+
+
+BIAS_RELU = [("add", "bias"), ("maximum", "zero")]
+
+
+def _epilogue(thunks: tuple[p.Thunk, ...]) -> p.Epilogue:
+    (dot,) = thunks
+    assert isinstance(dot, p.Dot)
+    assert dot.epilogue is not None
+    assert dot.operations == 2
+    return dot.epilogue
+
+
+def test_bias_and_clamp_become_part_of_the_product() -> None:
+    found = _epilogue(_joined(BIAS_RELU))
+    assert found == p.Epilogue(
+        result=dense((BATCH, COLUMNS), RESULT).slice,
+        shift=dense((COLUMNS,), BIAS).slice,
+        low=0.0,
+    )
+
+
+def test_parts_are_known_by_their_order() -> None:
+    found = _epilogue(
+        _joined([("add", "bias"), ("multiply", "bias"), ("add", "bias"), ("add", "addend")])
+    )
+    assert found.bias == found.scale == found.shift == dense((COLUMNS,), BIAS).slice
+    assert found.addend == dense((BATCH, COLUMNS), OTHER).slice
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [("maximum", "zero"), ("add", "bias")],
+        [("add", "addend"), ("multiply", "bias")],
+        [("subtract", "bias")],
+        [("add", "p0")],
+        [("multiply", "zero")],
+        [("add", "bias"), ("add", "bias")],
+    ],
+)
+def test_anything_else_stays_a_kernel(steps: list[tuple[str, str]]) -> None:
+    assert len(_joined(steps)) == 2
+
+
+def test_a_product_that_something_else_reads_keeps_its_result() -> None:
+    assert len(_joined(BIAS_RELU, used_twice=True)) == 2
+
+
+def test_an_addend_may_be_the_result_but_not_a_part_of_it() -> None:
+    steps = [("add", "addend")]
+    whole = dense((BATCH, COLUMNS), RESULT).slice
+    assert _epilogue(_joined(steps, addend=whole)).addend == whole
+    moved = whole.model_copy(update={"offset": 32})
+    assert len(_joined(steps, addend=moved)) == 2
+    assert len(_joined(BIAS_RELU, result=dense((BATCH, COLUMNS), OUT, offset=4).slice)) == 2
+
+
+def _kernel(reads: int, writes: int) -> p.Kernel:
+    return p.Kernel(
+        operations=0,
+        symbol="other",
+        workgroups=(1, 1, 1),
+        arguments=(dense((BATCH, COLUMNS), reads).slice,),
+        results=(dense((BATCH, COLUMNS), writes).slice,),
+    )
+
+
+@pytest.mark.parametrize(
+    ("reads", "writes", "position"),
+    [
+        (6, 7, 0),  # has nothing to do with both
+        (6, OTHER, 1),  # makes what the fusion reads: the product waits
+        (RESULT, 7, 1),  # reads what the fusion overwrites: the product waits
+        (RESULT, X, None),  # overwrites what the product reads, too
+    ],
+)
+def test_kernels_in_between_keep_their_place(reads: int, writes: int, position: int | None) -> None:
+    thunks = _joined(BIAS_RELU, between=(_kernel(reads, writes),))
+    joined = [n for n, t in enumerate(thunks) if isinstance(t, p.Dot) and t.epilogue is not None]
+    assert joined == ([] if position is None else [position])
+    assert len(thunks) == (3 if position is None else 2)
