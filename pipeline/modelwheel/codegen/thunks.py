@@ -19,6 +19,7 @@ from ..compiler.program import (
     Epilogue,
     Fft,
     Kernel,
+    Pooling,
     Product,
     RandomState,
     Slice,
@@ -71,6 +72,8 @@ class ThunkWriter:
                 yield from self._dot(thunk)
             case Convolution():
                 yield from self._convolution(thunk)
+            case Pooling():
+                yield self._pooling(thunk)
             case Copy():
                 destination, source = pointer(thunk.destination), pointer(thunk.source)
                 yield f"std::memcpy({destination}, {source}, {thunk.source.size});"
@@ -174,6 +177,23 @@ class ThunkWriter:
             ],
         )
         return self._product("convolution", element, table, c)
+
+    def _pooling(self, pool: Pooling) -> str:
+        initial = "-__builtin_inf()" if pool.initial is None else repr(pool.initial)
+        sides = (pool.in_size, pool.window, pool.out_size, pool.stride, pool.pad_low)
+        table = self._table(
+            "Pooling",
+            [
+                f"Reducer::k{pool.reducer.capitalize()}",
+                initial,
+                pool.batch,
+                pool.features,
+                *map(braces, sides),
+            ],
+        )
+        self.headers.add("pooling.h")
+        source, target = pointer(pool.input), pointer(pool.output)
+        return f"pooling<float>({table}, as<const float>({source}), as<float>({target}));"
 
     def _while(self, loop: While) -> Iterator[str]:
         if (

@@ -174,6 +174,27 @@ class Convolution(_Step):
 Product: TypeAlias = Dot | Convolution
 
 
+Reducer: TypeAlias = Literal["maximum", "sum"]
+
+
+class Pooling(_Step):
+    """The largest 32-bit float or the sum of each window of an image [batch, rows, columns, features]."""
+
+    kind: Literal["pooling"] = "pooling"
+    reducer: Reducer
+    initial: float | None
+    """What every window begins with; None is minus infinity, which JSON does not have."""
+    input: Slice
+    output: Slice
+    batch: int
+    features: int
+    in_size: tuple[int, int]
+    out_size: tuple[int, int]
+    window: tuple[int, int]
+    stride: tuple[int, int]
+    pad_low: tuple[int, int]
+
+
 class Copy(_Step):
     """A copy between slices of the same layout."""
 
@@ -246,7 +267,17 @@ class RandomState(_Step):
 
 
 Thunk = Annotated[
-    Kernel | Dot | Convolution | Copy | While | Conditional | Sort | TopK | Fft | RandomState,
+    Kernel
+    | Dot
+    | Convolution
+    | Pooling
+    | Copy
+    | While
+    | Conditional
+    | Sort
+    | TopK
+    | Fft
+    | RandomState,
     Field(discriminator="kind"),
 ]
 
@@ -353,6 +384,8 @@ def slices(thunk: Thunk) -> tuple[Slice, ...]:
             own = tuple(array.slice for array in thunk.arrays)
             last = thunk.epilogue
             return (*own, *last.operands, last.result) if last else own
+        case Pooling():
+            return (thunk.input, thunk.output)
         case Copy():
             return (thunk.source, thunk.destination)
         case While():
@@ -374,6 +407,8 @@ def written(thunk: Thunk) -> tuple[Slice, ...]:
     match thunk:
         case Kernel():
             return thunk.results
+        case Pooling():
+            return (thunk.output,)
         case Dot() | Convolution():
             out = thunk.arrays[-1].slice
             return (out, thunk.epilogue.result) if thunk.epilogue else (out,)

@@ -2,6 +2,7 @@
 #include "kernels/convolution.h"
 #include "kernels/dot.h"
 #include "kernels/fft.h"
+#include "kernels/pooling.h"
 #include "kernels/rng.h"
 #include "kernels/sort.h"
 #include "kernels/top_k.h"
@@ -39,6 +40,7 @@ void keep_everything() {
   keep_products<Complex64>();
   keep_products<Complex128>();
   keep(dot<std::int8_t, std::int32_t>);
+  keep(pooling<float>);
   keep(fft<float>);
   keep(fft<double>);
   keep(fft_scratch<float>);

@@ -17,6 +17,7 @@ int main() {
   test_rng();
   test_dot();
   test_convolution();
+  test_pooling();
   test_sort();
   test_top_k();
   test_fft();

@@ -7,6 +7,7 @@ void test_dot();
 void test_convolution();
 void test_fft();
 void test_numeric();
+void test_pooling();
 void test_rng();
 void test_sort();
 void test_top_k();

@@ -215,6 +215,29 @@ def test_what_follows_a_product_is_data_of_its_call(
     assert writer.scratch == [f"{'64 + ' * copies}dot_scratch<float>(b_dot_0)"]
 
 
+def test_a_pooling_is_a_table_and_a_call() -> None:
+    pool = p.Pooling(
+        operations=1,
+        reducer="maximum",
+        initial=None,
+        input=dense((2, 5, 6, 8), 0).slice,
+        output=dense((2, 2, 3, 8), 1).slice,
+        batch=2,
+        features=8,
+        in_size=(5, 6),
+        out_size=(2, 3),
+        window=(3, 2),
+        stride=(2, 2),
+        pad_low=(0, 1),
+    )
+    writer = ThunkWriter(prefix="b")
+    (call,) = writer.write([pool])
+    assert call == "  pooling<float>(b_pooling_0, as<const float>(a0), as<float>(a1));"
+    (table,) = writer.tables
+    assert table.startswith("constexpr Pooling b_pooling_0 = {Reducer::kMaximum, -__builtin_inf(),")
+    assert table.endswith(" 2, 8, {5, 6}, {3, 2}, {2, 3}, {2, 2}, {0, 1}};")
+
+
 # --- lengths and ignored inputs -------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ from .. import program as p
 from .descriptors import compilation_result_class
 from .epilogues import Emitted, join_epilogues
 from .hlo import HloModule
+from .pooling import pooling
 from .products import is_product, product
 
 # In ELF, Mach-O and COFF.
@@ -301,8 +302,10 @@ class _ThunkDecoder:
             results=tuple(_slice(result.slice) for result in k.results_buffers),
         )
         instruction = self.hlo.instruction(thunk.info.op_name)
-        if instruction is None or not is_product(instruction, kernel):
+        if instruction is None:
             return kernel
+        if not is_product(instruction, kernel):
+            return pooling(self.hlo, instruction, kernel) or kernel
         shapes = (*self.hlo.operand_shapes(instruction), instruction.shape)
         arrays = map(_array, shapes, kernel.arguments + kernel.results)
         return product(instruction.dot_dimension_numbers, *arrays)

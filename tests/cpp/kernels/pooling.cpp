@@ -1,0 +1,79 @@
+// pooling.cpp - the largest element and the sum of each window, bit by bit against the definition.
+#include "kernels/pooling.h"
+
+#include "check.h"
+#include "random.h"
+#include "tests.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+namespace {
+
+/// One element of the result: taps by rows.
+template <class T>
+T expected(const Pooling &p, const Buffer<T> &in, std::int64_t image, const std::int64_t (&at)[2], std::int64_t f) {
+  T total = static_cast<T>(p.initial);
+  for (std::int64_t y = 0; y < p.window[0]; ++y)
+    for (std::int64_t x = 0; x < p.window[1]; ++x) {
+      const std::int64_t row = at[0] * p.stride[0] + y - p.pad_low[0], column = at[1] * p.stride[1] + x - p.pad_low[1];
+      if (row < 0 || row >= p.in_size[0] || column < 0 || column >= p.in_size[1]) continue;
+      const T value = in[((image * p.in_size[0] + row) * p.in_size[1] + column) * p.features + f];
+      total = p.reducer == Reducer::kSum ? total + value : value > total ? value : total;
+    }
+  return total;
+}
+
+template <class T>
+void check(Random &random, const Pooling &p) {
+  Buffer<T> in(p.batch * p.in_size[0] * p.in_size[1] * p.features);
+  Buffer<T> out(p.batch * p.out_size[0] * p.out_size[1] * p.features);
+  in.fill(random);
+  const T specials[] = {static_cast<T>(NAN), static_cast<T>(INFINITY), static_cast<T>(-0.0), T{0}};
+  for (int i = 0; i < 5; ++i) in[random.integer(0, in.size() - 1)] = random.pick(specials);
+  pooling(p, in.data(), out.data());
+  std::int64_t wrong = 0, next = 0;
+  for (std::int64_t image = 0; image < p.batch; ++image)
+    for (std::int64_t y = 0; y < p.out_size[0]; ++y)
+      for (std::int64_t x = 0; x < p.out_size[1]; ++x)
+        for (std::int64_t f = 0; f < p.features; ++f, ++next) {
+          const T value = expected(p, in, image, {y, x}, f);
+          // NaNs may differ in sign.
+          if (std::isnan(value) ? !std::isnan(out[next]) : std::memcmp(&value, &out[next], sizeof value) != 0) ++wrong;
+        }
+  CHECK(wrong == 0);
+}
+
+template <class T>
+void test_random(std::uint64_t seed, int count) {
+  Random random(seed);
+  const std::int64_t features[] = {1, 2, 3, 4, 5, 8, 15, 16, 17, 24, 33, 64};
+  for (int i = 0; i < count; ++i) {
+    const bool sum = random.chance(40);
+    Pooling p{sum ? Reducer::kSum : Reducer::kMaximum,
+              sum ? 0.0 : -INFINITY,
+              random.integer(1, 3),
+              random.pick(features),
+              {},
+              {},
+              {},
+              {},
+              {}};
+    for (int axis = 0; axis < 2; ++axis) {
+      p.in_size[axis] = random.integer(1, 13);
+      p.window[axis] = random.chance(20) ? p.in_size[axis] : random.integer(1, 5);
+      p.stride[axis] = random.integer(1, 4);
+      // Windows may be in the padding altogether, or leave out the input's edge.
+      p.pad_low[axis] = random.chance(40) ? 0 : random.integer(-2, 6);
+      p.out_size[axis] = random.integer(1, 9);
+    }
+    check<T>(random, p);
+  }
+}
+
+}  // namespace
+
+void test_pooling() {
+  test_random<float>(60, 400);
+  test_random<double>(61, 60);
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -1,0 +1,108 @@
+"""Kernels that pool images: only windows that the runtime's kernels slide in the same way."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from modelwheel.compiler import program as p
+from modelwheel.compiler.worker.hlo import HloModule
+from modelwheel.compiler.worker.pooling import pooling
+from tests.support.programs import dense
+
+
+def _shape(*dimensions: int, order: tuple[int, ...] = (3, 2, 1, 0)) -> SimpleNamespace:
+    layout = SimpleNamespace(minor_to_major=order if dimensions else ())
+    return SimpleNamespace(element_type=11, dimensions=dimensions, layout=layout)
+
+
+def _window(size: int = 1, stride: int = 1, low: int = 0, **changes: Any) -> SimpleNamespace:
+    plain = {"padding_high": 0, "window_dilation": 1, "base_dilation": 1, "window_reversal": False}
+    fields = {**plain, "size": size, "stride": stride, "padding_low": low, **changes}
+    return SimpleNamespace(**fields)
+
+
+def _instruction(number: int, opcode: str, shape: Any, **fields: Any) -> SimpleNamespace:
+    rest = {"operand_ids": [], "called_computation_ids": [], "parameter_number": 0, **fields}
+    return SimpleNamespace(id=number, name=str(number), opcode=opcode, shape=shape, **rest)
+
+
+def _find(
+    reducer: str = "maximum",
+    initial: float = -math.inf,
+    order: tuple[int, ...] = (3, 2, 1, 0),
+    **changes: Any,
+) -> p.Pooling | None:
+    """The pooling of a 5 x 6 image by windows of 3 x 2; `changes` are those of its second window."""
+    source, result, scalar = _shape(2, 5, 6, 8, order=order), _shape(2, 2, 3, 8), _shape()
+    windows = [_window(), _window(3, 2), _window(2, 2, 1, **changes), _window()]
+    fused = [
+        _instruction(0, "parameter", source),
+        _instruction(1, "parameter", scalar, parameter_number=1),
+        _instruction(
+            2,
+            "reduce-window",
+            result,
+            operand_ids=[0, 1],
+            called_computation_ids=[1],
+            window=SimpleNamespace(dimensions=windows),
+        ),
+    ]
+    reduced = [
+        _instruction(3, "parameter", scalar),
+        _instruction(4, "parameter", scalar, parameter_number=1),
+        _instruction(5, reducer, scalar, operand_ids=[3, 4]),
+    ]
+    fusion = _instruction(8, "fusion", result, operand_ids=[6, 7], called_computation_ids=[0])
+    entry = [
+        _instruction(6, "parameter", source),
+        _instruction(7, "constant", scalar, literal=SimpleNamespace(f32s=[initial])),
+        fusion,
+    ]
+    computations = [
+        SimpleNamespace(id=number, instructions=instructions, root_id=instructions[-1].id)
+        for number, instructions in enumerate((fused, reduced, entry))
+    ]
+    hlo = HloModule(SimpleNamespace(computations=computations, entry_computation_id=2))
+    kernel = p.Kernel(
+        operations=7,
+        symbol="pool",
+        workgroups=(1, 1, 1),
+        arguments=(dense((2, 5, 6, 8), 0).slice, dense((), 1).slice),
+        results=(dense((2, 2, 3, 8), 2).slice,),
+    )
+    return pooling(hlo, fusion, kernel)
+
+
+def test_the_windows_of_a_pooling() -> None:
+    found = _find()
+    assert found is not None
+    assert (found.reducer, found.initial, found.operations) == ("maximum", None, 7)
+    assert (found.batch, found.features) == (2, 8)
+    assert (found.in_size, found.out_size) == ((5, 6), (2, 3))
+    assert (found.window, found.stride, found.pad_low) == ((3, 2), (2, 2), (0, 1))
+
+
+def test_sums_begin_with_a_number() -> None:
+    found = _find("add", 0.0)
+    assert found is not None
+    assert (found.reducer, found.initial) == ("sum", 0.0)
+    assert _find("add", -math.inf) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"reducer": "minimum"},
+        {"initial": math.nan},
+        {"order": (0, 3, 2, 1)},
+        {"window_dilation": 2},
+        {"base_dilation": 2},
+        {"window_reversal": True},
+    ],
+)
+def test_anything_else_stays_a_kernel(changes: dict[str, Any]) -> None:
+    assert _find(**changes) is None

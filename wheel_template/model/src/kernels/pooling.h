@@ -1,0 +1,77 @@
+// src/kernels/pooling.h - the largest element or the sum of each window of an image, features contiguous.
+//
+// Vectors run along the features. Taps are taken in the order of XLA's kernels, so that results have the same bits.
+#pragma once
+
+#include "convolution_shape.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+
+enum class Reducer { kMaximum, kSum };
+
+/// XLA's reduce-window over the two spatial axes of [batch, rows, columns, features], without gaps and dilation.
+/// What is outside the input is left out; a window of nothing gives `initial`.
+struct Pooling {
+  Reducer reducer;
+  double initial;
+  std::int64_t batch, features;
+  std::int64_t in_size[2], window[2], out_size[2], stride[2], pad_low[2];
+};
+
+/// One axis of a pooling as that of a convolution, whose steps are in elements.
+constexpr Axis axis_of(const Pooling &p, int axis, std::int64_t step) {
+  return {p.in_size[axis], p.window[axis], p.out_size[axis], p.stride[axis], p.pad_low[axis], 1, 1, step, 0, 0, 0};
+}
+
+/// Part of an image under a window: rows, and elements of a row.
+template <class T>
+struct Patch {
+  const T *first;
+  std::int64_t rows, row_step, columns, step;
+};
+
+/// `Lanes` features at a time from feature f on; returns where they end.
+template <class T, int Lanes, Reducer reducer>
+MODELWHEEL_INLINE std::int64_t pool_features(const Patch<T> &patch, T initial, T *out, std::int64_t f,
+                                             std::int64_t features) {
+  for (; f + Lanes <= features; f += Lanes) {
+    Vector<T, Lanes> total = splat<T, Lanes>(initial);
+    const T *row = patch.first + f;
+    for (std::int64_t y = 0; y < patch.rows; ++y, row += patch.row_step)
+      for (std::int64_t x = 0; x < patch.columns; ++x) {
+        const Vector<T, Lanes> value = load<T, Lanes>(row + x * patch.step);
+        // As in XLA's machine code: NaN is no maximum, and of equal zeros the first stays.
+        total = reducer == Reducer::kSum ? total + value : value > total ? value : total;
+      }
+    store<T, Lanes>(out + f, total);
+  }
+  return f;
+}
+
+template <class T, Reducer reducer>
+MODELWHEEL_NOINLINE void pool_images(const Pooling &p, const T *in, T *out) {
+  const Axis rows = axis_of(p, 0, p.in_size[1] * p.features), columns = axis_of(p, 1, p.features);
+  const T initial = static_cast<T>(p.initial);
+  for (std::int64_t image = 0; image < p.batch; ++image, in += p.in_size[0] * rows.in_step)
+    for (std::int64_t y = 0; y < p.out_size[0]; ++y)
+      for (std::int64_t x = 0; x < p.out_size[1]; ++x, out += p.features) {
+        const Range inside_y = taps_within(rows, y), inside_x = taps_within(columns, x);
+        const Patch<T> patch{in + (window_start(rows, y) + inside_y.begin) * rows.in_step +
+                                 (window_start(columns, x) + inside_x.begin) * columns.in_step,
+                             length(inside_y), rows.in_step, length(inside_x), columns.in_step};
+        std::int64_t f = pool_features<T, kLanes<T>, reducer>(patch, initial, out, 0, p.features);
+        f = pool_features<T, 16 / static_cast<int>(sizeof(T)), reducer>(patch, initial, out, f, p.features);
+        pool_features<T, 1, reducer>(patch, initial, out, f, p.features);
+      }
+}
+
+/// Computes a pooling.
+template <class T>
+void pooling(const Pooling &p, const T *in, T *out) {
+  if (p.reducer == Reducer::kMaximum)
+    pool_images<T, Reducer::kMaximum>(p, in, out);
+  else
+    pool_images<T, Reducer::kSum>(p, in, out);
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL
