@@ -14,29 +14,11 @@ from modelwheel.platforms import host_platform
 from tests.containers.apt import UnavailableError
 from tests.support.commands import Done, Modelwheel, run
 from tests.support.foreign import run_here, run_musl, run_windows
-from tests.support.tools import find_tool
+from tests.support.static_arena import run_trapped, run_trapped_by_cmake, trap_options
+from tests.support.tools import find_tool, path_without_python
 from tests.support.wheels import EVERYWHERE, LEVELS, spec_text
 
 pytestmark = pytest.mark.slow
-
-TOOLS = (
-    "make",
-    "cc",
-    "c++",
-    "gcc",
-    "g++",
-    "ar",
-    "as",
-    "ld",
-    "ranlib",
-    "sh",
-    "mkdir",
-    "rm",
-    "cp",
-    "find",
-    "pkg-config",
-)
-"""All that is needed; those of the compiler are called by it."""
 
 HOST = host_platform().name
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -47,7 +29,8 @@ PROGRAM = """\
 
 int main(void) {
   modelwheel_model *model;
-  if (model_mlp_create(NULL, &model, NULL, 0) != MODELWHEEL_OK) return 1;
+  const modelwheel_status status = model_mlp_create(NULL, &model, NULL, 0);
+  if (status != MODELWHEEL_OK) return status == MODELWHEEL_UNSUPPORTED ? 3 : 1;
   printf("%s", model_mlp_name());
   model_mlp_destroy(model);
   return 0;
@@ -83,12 +66,7 @@ def bundle(modelwheel: Modelwheel, spec: Path, tmp_path_factory: pytest.TempPath
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A PATH with a compiler and make alone."""
-    directory = tmp_path_factory.mktemp("path")
-    for tool in TOOLS:
-        found = shutil.which(tool)
-        if found:
-            (directory / tool).symlink_to(found)
-    return str(directory)
+    return path_without_python(tmp_path_factory.mktemp("path"))
 
 
 def make(directory: Path, path: str, *arguments: str, code: int = 0) -> Done:
@@ -113,6 +91,28 @@ def test_a_bundle_is_built_tested_and_timed_by_make(
     content[-8:] = b"\0\0\0\x41" * 2
     reference.write_bytes(content)
     assert "FAILED" in make(copy, path, "test", code=2).out
+
+
+def test_with_a_static_arena_nothing_is_allocated(
+    modelwheel: Modelwheel, bundle: Path, spec: Path, path: str, tmp_path: Path
+) -> None:
+    modelwheel("bundle", spec, "--static-arena", "--out", tmp_path)
+    static = tmp_path / bundle.name
+    for printed in (
+        run_trapped(static, tmp_path / "make", path),
+        run_trapped_by_cmake(static, tmp_path / "make", path),
+    ):
+        assert "\npassed\n" in printed
+        for level in LEVELS:
+            assert printed.count(f"{level}  ") >= 5
+
+    # The library says what it lacks, and the same program with memory of malloc ends in the trap.
+    (tmp_path / "program.c").write_text(PROGRAM)
+    for directory, option, code in ((static, "", 3), (bundle, trap_options(tmp_path, path), 99)):
+        library = directory / "lib" / HOST / "libmodel_mlp.a"
+        program = ("-DMODELWHEEL_STATIC", f"-I{directory}/include", tmp_path / "program.c", library)
+        run("cc", *program, *option.split(), "-lm", "-o", tmp_path / "program", PATH=path)
+        run(tmp_path / "program", code=code)
 
 
 def test_a_program_finds_the_finished_library(bundle: Path, path: str, tmp_path: Path) -> None:

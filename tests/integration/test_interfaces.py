@@ -15,6 +15,8 @@ import pytest
 
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import run_script
+from tests.support.static_arena import run_trapped
+from tests.support.tools import path_without_python
 from tests.support.wheels import LOWEST, make_environment
 
 pytestmark = pytest.mark.slow
@@ -183,3 +185,15 @@ def test_the_installed_wheels_take_what_they_promise(built: dict[str, Any], tmp_
         [python, "-c", _SCRIPT], capture_output=True, encoding="utf-8", check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.exhaustive
+def test_several_lengths_with_a_static_arena_allocate_nothing(
+    modelwheel: Modelwheel, built: dict[str, Any], tmp_path: Path
+) -> None:
+    modelwheel("bundle", built["lengths"]["spec"], "--static-arena", "--out", tmp_path)
+    (tmp_path / "path").mkdir()
+    path = path_without_python(tmp_path / "path")
+    printed = run_trapped(tmp_path / "model_lengths-1.0.0", tmp_path, path)
+    assert "\npassed\n" in printed
+    assert printed.count("  hash ") >= 10

@@ -16,6 +16,8 @@ import pytest
 from modelwheel.accuracy import BOUNDARIES
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import SHARED_MODELS, run_script
+from tests.support.static_arena import run_trapped
+from tests.support.tools import path_without_python
 from tests.support.wheels import LOWEST, unpack
 
 pytestmark = pytest.mark.slow
@@ -190,3 +192,15 @@ def test_the_tests_in_the_source_pass_on_a_stateful_wheel(
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.exhaustive
+def test_state_with_a_static_arena_allocates_nothing(
+    modelwheel: Modelwheel, built: dict[str, Any], tmp_path: Path
+) -> None:
+    modelwheel("bundle", built["places"]["spec"], "--static-arena", "--out", tmp_path)
+    (tmp_path / "path").mkdir()
+    path = path_without_python(tmp_path / "path")
+    printed = run_trapped(tmp_path / "model_places-1.0.0", tmp_path, path)
+    assert "\npassed\n" in printed
+    assert printed.count("  hash ") >= _CALLS["places"]

@@ -30,3 +30,19 @@ def cmake(*arguments: str | Path, code: int = 0) -> Done:
 def ctest(*arguments: str | Path, code: int = 0) -> Done:
     """Runs CTest, which comes with CMake."""
     return run(find_tool("ctest"), *arguments, code=code, PATH=search_path())
+
+
+_WITHOUT_PYTHON = (
+    *("make", "cc", "c++", "gcc", "g++", "ar", "as", "ld", "ranlib"),
+    *("sh", "mkdir", "rm", "cp", "find", "pkg-config"),
+)
+"""All that building a bundle needs; other programs of the compiler are called by it."""
+
+
+def path_without_python(directory: Path) -> str:
+    """A PATH with a compiler and make alone, as links in an empty directory."""
+    for tool in _WITHOUT_PYTHON:
+        found = shutil.which(tool)
+        if found:
+            (directory / tool).symlink_to(found)
+    return str(directory)

@@ -345,6 +345,13 @@ def bundle(
         Path,
         typer.Option("--out", "-o", metavar="DIR", help="Where to put a directory for each model."),
     ] = Path("bundles"),
+    static_arena: Annotated[
+        bool,
+        typer.Option(
+            "--static-arena",
+            help="Libraries without malloc: instances are in memory of the program, whose size is a macro.",
+        ),
+    ] = False,
     jobs: Jobs = None,
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
@@ -355,7 +362,8 @@ def bundle(
     By default for this machine; others are cross-compiled.
     """
     requests = make_requests(load(specs), level, batch_size, split(platform))
-    _build(requests, out, "bundle", None, jobs, sandbox, as_json)
+    goal: Goal = "static-bundle" if static_arena else "bundle"
+    _build(requests, out, goal, None, jobs, sandbox, as_json)
 
 
 def _build(

@@ -92,13 +92,16 @@ def level_source(
     # Everything is in the level's namespace or internal: the linker would merge symbols with equal
     # names, and an old CPU would run the code of a newer one. `extern` gives the const table a
     # symbol, which C++ otherwise makes internal.
+    sizes = len({v.batch_size for v in variants})
+    memory = f"LevelMemory(variants, {sizes}, {len(variants) // sizes}).bytes()"
     return (
         f'{BANNER}#include "steps.h"\n{includes}\n'
         f'extern "C" {{\n{_declarations(variants)}}}\n\n'
         f"namespace modelwheel::{level.identifier} {{\nnamespace {{\n\n"
         + "\n".join(functions)
         + "\n}  // namespace\n\n"
-        + f"extern const Variant variants[];\nconst Variant variants[] = {{\n{rows}}};\n\n"
+        + f"extern const Variant variants[];\nconstexpr Variant variants[] = {{\n{rows}}};\n\n"
+        + _size_note(level.identifier, memory)
         + f"}}  // namespace modelwheel::{level.identifier}\n"
     )
 
@@ -156,6 +159,17 @@ def _variant_function(
     return "\n".join(lines), writer.headers
 
 
+def _size_note(name: str, size: str) -> str:
+    """A size that only the C++ compiler knows, as text in static libraries: there it becomes a macro of their header."""
+    note = f"SizeNote<{len(name) + 1}>"
+    return (
+        "#ifdef MODELWHEEL_STATIC\n"
+        f"extern const {note} size_note;\n"
+        f"constexpr {note} size_note({quote(name)}, {size});\n"
+        "#endif\n\n"
+    )
+
+
 def _size_table(name: str, sizes: Sequence[int | str]) -> str:
     # C++ has no empty arrays; a model without inputs has one element that is never read.
     return f"constexpr std::size_t {name}[] = {braces(sizes or (0,))};"
@@ -174,7 +188,12 @@ def tables_source(model: ModelTables, levels: Sequence[Level], states: int) -> s
     reason = quote(model.no_emulation_reason) if model.no_emulation_reason else "nullptr"
     # Sorted and without spaces: the same bytes for the same manifest.
     about = json.dumps(model.about, sort_keys=True, separators=(",", ":"))
-    return f"""{BANNER}#include "model.h"
+    memory = (
+        f"CommonMemory({len(inputs) + len(state) + len(outputs)}, rules, {len(model.rules)}, "
+        f"states, {len(state)}).bytes()"
+    )
+    return f"""{BANNER}#include "memory.h"
+#include "model.h"
 #include "program.h"
 
 namespace modelwheel {{
@@ -189,7 +208,7 @@ constexpr std::size_t first_state[] = {braces(model.first_state or (0,))};
 {length_tables(model.signature)}constexpr std::size_t batch_sizes[] = {braces(model.batch_sizes)};
 const char *const level_names[] = {braces(quote(level.name) for level in levels)};
 const Level levels[] = {{{entries}}};
-const char *const rules[] = {braces([quote(rule) for rule in model.rules] or ["nullptr"])};
+constexpr const char *rules[] = {braces([quote(rule) for rule in model.rules] or ["nullptr"])};
 
 }}  // namespace
 
@@ -204,9 +223,9 @@ const modelwheel_api api = {{
     create, destroy, level, error, run, run_batch_size,
     set_batch_rule, set_batch_strategy, batch_rule, run_interruptible,
     {f"{len(lengths)}, lengths, input_extents, output_extents" if lengths else "0, nullptr, nullptr, nullptr"}, run_length,
-    {len(state)}, states, reset, get_state, set_state, copy_state}};
+    {len(state)}, states, reset, get_state, set_state, copy_state, instance_bytes, create_in}};
 
-}}  // namespace modelwheel
+{_size_note("common", memory)}}}  // namespace modelwheel
 """
 
 

@@ -29,9 +29,9 @@ def require_for_build(requests: Sequence[Request], store: Store, goal: Goal, out
     """
     others = {platform.name for request in requests for platform in request.platforms}
     others -= {host_platform().name}
-    if goal == "bundle" and others:
+    if goal in ("bundle", "static-bundle") and others:
         extras.require("cross", f"a bundle for {', '.join(sorted(others))}")
-    if goal in ("wheel", "bundle", "profile") and not _finds_compiler():
+    if goal in ("wheel", "bundle", "static-bundle", "profile") and not _finds_compiler():
         # There is no plan without it, because the keys of wheels contain the compiler's version.
         require_compiler(headers=True)
     steps = [

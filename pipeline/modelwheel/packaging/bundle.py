@@ -6,11 +6,12 @@ They are made from the same project as wheels; `wheel_template/bundle/` takes th
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from ..assembly.manifest import Manifest
@@ -40,12 +41,23 @@ _OF_WHEELS = ("sbom.cdx.json.in",)
 """Names of files of a project that only wheels have."""
 
 
-def render_bundle(project: Path, reference: Path) -> None:
+_MEMORY_HEADER = PurePosixPath("include/__module___memory.h.in")
+"""The place of the header that is written last, because it has sizes of finished libraries."""
+
+_SIZE_NOTE = re.compile(rb"modelwheel (\w+) bytes: (\d{12})")
+"""How libraries name their sizes: `SizeNote` in `src/memory.h`."""
+
+_SYSTEM_MACROS = {"linux": "__linux__", "macos": "__APPLE__", "windows": "_WIN32"}
+_ARCHITECTURE_MACROS = {"x86_64": ("__x86_64__", "_M_X64"), "aarch64": ("__aarch64__", "_M_ARM64")}
+
+
+def render_bundle(project: Path, reference: Path, *, static_arena: bool = False) -> None:
     """Turns the files of a model into a bundle without the finished library, in the same directory.
 
     Args:
         project: A directory with a `manifest.json` for each platform and the files that these list.
         reference: All recorded inputs and outputs; see `modelwheel.compiler.reference`.
+        static_arena: Whether the library is by default one that allocates no memory.
 
     Raises:
         WheelError: A file is missing or does not match the manifest.
@@ -62,17 +74,23 @@ def render_bundle(project: Path, reference: Path) -> None:
         path = project / "platforms" / manifest.platform / MANIFEST_FILE
         manifest.model_copy(update={"files": kept}).save(path)
     (project / "tests").mkdir()
+    cases = list(_write_reference(manifests[0], reference, project / "tests/reference.bin"))
     context = {
         **project_context(manifests),
+        "static_arena": static_arena,
         "platforms": [_platform(manifest, project) for manifest in manifests],
         "level_options": [
             (level.identifier, " ".join((f"-march={level.march}", *level.tuning)))
             for level in LEVELS.values()
         ],
-        "cases": list(_write_reference(manifests[0], reference, project / "tests/reference.bin")),
+        "level_names": [(level.name, level.identifier) for level in LEVELS.values()],
+        "cases": cases,
+        "reference_bytes": (project / "tests/reference.bin").stat().st_size,
         "tolerances": manifests[0].verification.tolerances,
     }
-    render(bundle_template(manifests[0].model.interfaces), context, project)
+    template = dict(bundle_template(manifests[0].model.interfaces))
+    del template[_MEMORY_HEADER]
+    render(template, context, project)
 
 
 def _platform(manifest: Manifest, project: Path) -> dict[str, object]:
@@ -112,8 +130,7 @@ def _write_reference(manifest: Manifest, reference: Path, path: Path) -> Iterato
                 for tensor in signature.inputs
             ]
             outputs = [
-                element_bits(tensor, arrays[f"out/{case}/{tensor.name}"])
-                for tensor in signature.outputs
+                _bits(tensor, arrays[f"out/{case}/{tensor.name}"]) for tensor in signature.outputs
             ]
             size += sum(array.nbytes for array in (*inputs, *outputs))
             if number and size > MAX_REFERENCE_BYTES:
@@ -125,6 +142,9 @@ def _write_reference(manifest: Manifest, reference: Path, path: Path) -> Iterato
                 "inputs": [_append(file, array) for array in inputs],
                 "outputs": [_append(file, array) for array in outputs],
                 "elements": [array.size for array in outputs],
+                "output_bytes": sum(
+                    -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT for array in outputs
+                ),
             }
 
 
@@ -140,10 +160,10 @@ def _cases(manifest: Manifest) -> Iterator[tuple[str, int, int | None, int | Non
 
 def _first(tensor: Tensor, values: _Array, rows: int, length: int | None) -> _Array:
     """The first rows of an input, cut to a length."""
-    return element_bits(tensor, values[tuple(slice(n) for n in tensor.shape_at(rows, length))])
+    return _bits(tensor, values[tuple(slice(n) for n in tensor.shape_at(rows, length))])
 
 
-def element_bits(tensor: Tensor, values: _Array) -> _Array:
+def _bits(tensor: Tensor, values: _Array) -> _Array:
     """Values as the model's element type has them; references have float32 in place of bfloat16."""
     import numpy as np
 
@@ -172,15 +192,22 @@ def build_library(
         project: What `render_bundle` wrote.
         platform: One of its platforms.
         environment: Variables that make CMake build for another platform; empty for this machine.
-        build: A directory for the build, in which the test and the benchmark remain if the library is for this machine.
+        build: A directory for the build.
 
     Raises:
         WheelError: The compiler failed; the message ends with its output.
     """
     options = [f"-DCMAKE_INSTALL_LIBDIR=lib/{platform}", f"-DCMAKE_INSTALL_PREFIX={project}"]
-    # Programs for other systems could not be run, and zig would compile their C libraries for them.
-    options += [f"-DMODEL_TESTS={'OFF' if environment else 'ON'}"]
-    run_cmake(project, build, options, environment, install=True)
+    run_cmake(project, build, [*options, "-DMODEL_TESTS=OFF"], environment, install=True)
+
+
+def build_programs(project: Path, build: Path) -> None:
+    """Builds the test and the benchmark where `build_library` built the library for this machine.
+
+    Raises:
+        WheelError: The compiler failed; the message ends with its output.
+    """
+    run_cmake(project, build, ["-DMODEL_TESTS=ON"], {})
 
 
 def run_cmake(
@@ -221,3 +248,42 @@ def run_cmake(
         raise WheelError(
             f"building the library of {project.name} failed: {explain(error)}"
         ) from error
+
+
+def write_memory_header(project: Path) -> None:
+    """Writes the header with the sizes of instances, which the compilers of the libraries have computed.
+
+    Args:
+        project: A bundle with a finished library for each of its platforms.
+
+    Raises:
+        WheelError: A library does not have its sizes.
+    """
+    manifests = load_manifests(project)
+    memory = [_memory(manifest, project) for manifest in manifests]
+    context = {**project_context(manifests), "memory": memory}
+    template = bundle_template(manifests[0].model.interfaces)
+    render({_MEMORY_HEADER: template[_MEMORY_HEADER]}, context, project)
+
+
+def _memory(manifest: Manifest, project: Path) -> dict[str, object]:
+    platform = PLATFORMS[manifest.platform]
+    (library,) = (project / "lib" / platform.name).glob("*.a")
+    found = {name.decode(): int(size) for name, size in _SIZE_NOTE.findall(library.read_bytes())}
+    identifiers = [LEVELS[level].identifier for level in manifest.levels]
+    if missing := {"common", *identifiers} - found.keys():
+        raise WheelError(
+            f"{library} does not name the size of {', '.join(sorted(missing))}; build it without "
+            "link-time optimisation (CMAKE_ARGS)"
+        )
+    levels = [(name, found["common"] + found[name]) for name in identifiers]
+    machine = " || ".join(
+        f"defined({name})" for name in _ARCHITECTURE_MACROS[platform.architecture]
+    )
+    return {
+        "name": platform.name,
+        "condition": f"defined({_SYSTEM_MACROS[platform.system]}) && ({machine})",
+        "levels": levels,
+        "largest": max(size for _, size in levels),
+        "weights": (project / manifest.weights).stat().st_size,
+    }

@@ -1,29 +1,34 @@
 // Batch rules and the cheapest composition, against exhaustive search.
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "batching.h"
 #include "check.h"
+#include "rules.h"
 
 using modelwheel::BatchPlanner;
 using modelwheel::BatchRule;
+using modelwheel::BatchRules;
 using modelwheel::parse_rule;
+using modelwheel::rule_words;
+using modelwheel::Variant;
 
 namespace {
 
 struct Plan {
   std::vector<std::size_t> sizes;
   std::vector<double> costs;
+  std::vector<Variant> variants;
   std::vector<std::uint16_t> table;
   BatchPlanner planner;
 
   Plan(std::vector<std::size_t> s, std::vector<double> c) : sizes(std::move(s)), costs(std::move(c)) {
-    const std::size_t entries = BatchPlanner::table_size(sizes.data(), costs.data(), sizes.size());
-    table.resize(entries);
-    std::vector<double> scratch(entries);
-    planner.plan(sizes.data(), costs.data(), sizes.size(), table.data(), scratch.data());
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      variants.push_back({sizes[i], 0, nullptr, nullptr, costs[i], nullptr});
+    table.resize(BatchPlanner::table_size(variants.data(), variants.size()));
+    std::vector<double> scratch(BatchPlanner::scratch_size(variants.data(), variants.size()));
+    planner.plan(variants.data(), variants.size(), table.data(), scratch.data());
   }
 
   double cost(std::size_t rows, std::size_t *padding = nullptr) const {
@@ -100,23 +105,43 @@ void smallest_is_the_rule_of_cms() {
   CHECK(plan.planner.smallest(5) == 0);
 }
 
-std::string problem_of(const char *text) {
-  const std::size_t sizes[] = {1, 2, 4};
-  BatchRule rule{};
-  const char *problem = parse_rule(text, sizes, 3, rule);
-  if (problem == nullptr) std::free(rule.sizes);
-  return problem == nullptr ? "" : problem;
-}
+/// A rule in memory that has room for it and no more.
+struct Rule {
+  std::vector<std::uint32_t> words;
+  std::string problem;
+
+  explicit Rule(const char *text) : words(rule_words(text)) {
+    static constexpr std::size_t kSizes[] = {1, 2, 4};
+    const char *found = parse_rule(text, kSizes, 3, words.data());
+    problem = found == nullptr ? "" : found;
+  }
+};
+
+std::string problem_of(const char *text) { return Rule(text).problem; }
 
 void rules_are_read_as_cms_writes_them() {
-  const std::size_t sizes[] = {1, 2, 4};
-  BatchRule rule{};
-  CHECK(parse_rule("5:2,2,2", sizes, 3, rule) == nullptr);
-  CHECK(rule.rows == 5 && rule.num_sizes == 3 && rule.sizes[0] == 1 && rule.sizes[2] == 1);
-  std::free(rule.sizes);
-  CHECK(parse_rule("5:1,4", sizes, 3, rule) == nullptr);
-  CHECK(rule.num_sizes == 2 && rule.sizes[0] == 0 && rule.sizes[1] == 2);
-  std::free(rule.sizes);
+  const Rule twos("5:2,2,2"), two("5:1,4");
+  CHECK(twos.problem.empty() && two.problem.empty());
+  CHECK(twos.words == (std::vector<std::uint32_t>{5, 3, 1, 1, 1}));
+  CHECK(two.words == (std::vector<std::uint32_t>{5, 2, 0, 2}));
+  CHECK(modelwheel::read_rule(two.words.data()).sizes[1] == 2);
+}
+
+void rules_are_replaced_in_their_memory() {
+  std::vector<std::uint32_t> memory(13), larger(20);
+  BatchRules rules;
+  rules.use_memory(memory.data(), memory.size());
+  for (const char *text : {"5:2,2,2", "7:4,4", "5:1,4", "7:1,2,4"}) {
+    CHECK(rule_words(text) <= rules.room());
+    static constexpr std::size_t kSizes[] = {1, 2, 4};
+    CHECK(parse_rule(text, kSizes, 3, rules.next()) == nullptr);
+    rules.keep();
+    if (rules.used() == 8) rules.use_memory(larger.data(), larger.size());
+  }
+  const BatchRule five = rules.find(5), seven = rules.find(7);
+  CHECK(rules.used() == 9 && five.num_sizes == 2 && five.sizes[1] == 2);
+  CHECK(seven.num_sizes == 3 && seven.sizes[0] == 0 && seven.sizes[2] == 2);
+  CHECK(rules.find(6).num_sizes == 0);
 }
 
 void wrong_rules_say_what_is_wrong() {
@@ -137,6 +162,7 @@ int main() {
   large_sizes_keep_the_table_small();
   smallest_is_the_rule_of_cms();
   rules_are_read_as_cms_writes_them();
+  rules_are_replaced_in_their_memory();
   wrong_rules_say_what_is_wrong();
   return check_report();
 }

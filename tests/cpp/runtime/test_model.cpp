@@ -56,7 +56,7 @@ const modelwheel_api api = {sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION, "aff
                             2, batch_sizes, 1, nullptr, 2, level_names, create, destroy, level, error, run,
                             run_batch_size, set_batch_rule, set_batch_strategy, batch_rule, run_interruptible,
                             0, nullptr, nullptr, nullptr, run_length, 0, nullptr, reset, get_state,
-                            set_state, copy_state};
+                            set_state, copy_state, instance_bytes, create_in};
 // clang-format on
 
 }  // namespace modelwheel
@@ -115,6 +115,43 @@ void rules_decide_the_composition() {
   std::size_t length = 0;
   CHECK(batch_rule(instance.model, 9, cut, sizeof cut, &length) == MODELWHEEL_OK);
   CHECK(std::strlen(cut) == 3 && length > 3);
+}
+
+void an_instance_is_made_in_memory_of_the_caller() {
+  const std::size_t bytes = instance_bytes(BASELINE);
+  CHECK(instance_bytes(nullptr) == bytes && instance_bytes("no-such-cpu") == bytes && instance_bytes("v9") == 0);
+  auto *memory = static_cast<char *>(std::aligned_alloc(MODELWHEEL_ALIGNMENT, bytes));  // a sanitizer sees its end
+  modelwheel_model *model = nullptr;
+  char sentence[256];
+  const auto make = [&](char *place, std::size_t size) {
+    return create_in(place, size, BASELINE, &model, sentence, sizeof sentence);
+  };
+  CHECK(make(memory, bytes - 1) == MODELWHEEL_OUT_OF_MEMORY && model == nullptr);
+  CHECK(std::strstr(sentence, ("needs " + std::to_string(bytes) + " bytes").c_str()) != nullptr);
+  CHECK(make(memory + 8, bytes) == MODELWHEEL_INVALID_ARGUMENT && std::strstr(sentence, "multiple of 64") != nullptr);
+  CHECK(make(nullptr, bytes) == MODELWHEEL_INVALID_ARGUMENT && model == nullptr);
+  CHECK(create_in(memory, bytes, BASELINE, nullptr, nullptr, 0) == MODELWHEEL_INVALID_ARGUMENT);
+  CHECK(create_in(memory, bytes, "v9", &model, nullptr, 0) == MODELWHEEL_UNSUPPORTED);
+  CHECK(make(memory, bytes) == MODELWHEEL_OK);
+
+  const float x[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}, offset = 1;
+  float y[15], sums[10];
+  const void *const in[] = {x, &offset};
+  void *const out[] = {y, sums};
+  CHECK(run(model, 5, in, out) == MODELWHEEL_OK && y[14] == 29 && sums[8] == 81);
+  for (int i = 0; i < 1000; ++i) CHECK(set_batch_rule(model, i % 2 == 0 ? "5:1,4" : "5:4,4") == MODELWHEEL_OK);
+  std::string longest = "1200:4";
+  for (int i = 1; i < 300; ++i) longest += ",4";
+  CHECK(set_batch_rule(model, longest.c_str()) == MODELWHEEL_OUT_OF_MEMORY);
+  CHECK(std::strstr(error(model), "no room for the batch rule '1200:4") != nullptr);
+  CHECK(run(model, 5, in, out) == MODELWHEEL_OK && y[14] == 29);
+  destroy(model);  // does not free the memory
+  CHECK(make(memory, bytes) == MODELWHEEL_OK && run(model, 5, in, out) == MODELWHEEL_OK);
+  std::free(memory);
+
+  const Instance instance;  // whose memory is the library's, and grows
+  CHECK(set_batch_rule(instance.model, longest.c_str()) == MODELWHEEL_OK && instance.rule(1200).size() == 63);
+  CHECK(set_batch_rule(instance.model, "3:1,1,1") == MODELWHEEL_OK && instance.rule(3) == "3:1,1,1");
 }
 
 void an_exact_batch_size_ignores_rules() {
@@ -267,6 +304,7 @@ void sentences_are_cut_between_characters() {
 int main() {
   any_rows_and_any_alignment_give_the_same();
   rules_decide_the_composition();
+  an_instance_is_made_in_memory_of_the_caller();
   an_exact_batch_size_ignores_rules();
   misuse_is_a_sentence_and_not_a_crash();
   levels_are_chosen_and_refused_by_name();

@@ -6,6 +6,9 @@ target_compile_definitions(${MODEL_MODULE}
   PUBLIC MODELWHEEL_STATIC
   PRIVATE modelwheel=${MODEL_MODULE}_runtime modelwheel_weights=${MODEL_MODULE}_weights
 )
+if(MODEL_STATIC_ARENA)
+  target_compile_definitions(${MODEL_MODULE} PRIVATE MODELWHEEL_STATIC_ARENA)
+endif()
 
 # The same bytes at any time and for any user: archives have neither.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND NOT CMAKE_CROSSCOMPILING)

@@ -7,7 +7,9 @@ add_library(${MODEL_MODULE} ${MODEL_LINKAGE}
   src/batching.cpp
   src/c_api.cpp
   src/cpu_level.cpp
+  src/create.cpp
   src/model.cpp
+  src/rules.cpp
   src/sentence.cpp
   src/staging.cpp
   src/state.cpp

@@ -4,21 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "program.h"
+
 namespace modelwheel {
-
-/// A batch rule: the sizes that one number of rows is split into, in order; the last one may be padded.
-struct BatchRule {
-  std::size_t rows;
-  std::size_t num_sizes;
-  /// Indices into the compiled batch sizes.
-  std::uint16_t *sizes;
-};
-
-/// The problem with the text of a rule; null if it is valid.
-using RuleProblem = const char *;
-
-/// Parses "5:2,2,2". On success `rule.sizes` is allocated and owned by the caller.
-RuleProblem parse_rule(const char *text, const std::size_t *batch_sizes, std::size_t num_batch_sizes, BatchRule &rule);
 
 enum class Strategy {
   kCheapest,
@@ -26,16 +14,25 @@ enum class Strategy {
   kSmallest,
 };
 
-/// Decides, without allocating, which batch size the next rows run with.
+/// Decides, without allocating, which batch size the next rows run with. Of variants it reads sizes and costs.
 class BatchPlanner {
  public:
-  /// Entries of the table that `plan` fills for these sizes and costs.
-  static std::size_t table_size(const std::size_t *batch_sizes, const double *costs, std::size_t num_batch_sizes);
+  /// Entries of the table that `plan` fills for these variants.
+  static constexpr std::size_t table_size(const Variant *variants, std::size_t count) {
+    const std::size_t largest = variants[count - 1].batch_size;
+    const std::size_t best = variants[lowest_cost_per_row(variants, count)].batch_size;
+    if (best > kMaxTableSize / largest) return kMaxTableSize > largest ? kMaxTableSize : largest + 1;
+    return best * largest + largest + 1;
+  }
 
-  /// Fills `table` (table_size entries) and `scratch` (as many) with the cheapest first size for each number of
-  /// rows. All pointers except `costs` and `scratch` must outlive the planner.
-  void plan(const std::size_t *batch_sizes, const double *costs, std::size_t num_batch_sizes, std::uint16_t *table,
-            double *scratch);
+  /// Numbers that `plan` needs in addition while it works.
+  static constexpr std::size_t scratch_size(const Variant *variants, std::size_t count) {
+    return variants[count - 1].batch_size + 1;
+  }
+
+  /// Fills `table` (table_size entries) with the cheapest first size for each number of rows; `scratch` has
+  /// scratch_size numbers. `variants` and `table` must outlive the planner.
+  void plan(const Variant *variants, std::size_t count, std::uint16_t *table, double *scratch);
 
   /// Index of the batch size to run next when `rows` > 0 rows are left; if it exceeds the rows, the rest is padding.
   std::size_t cheapest(std::size_t rows) const;
@@ -46,12 +43,25 @@ class BatchPlanner {
   /// The batch size to run next by CMS's default rule, for `total` rows in the whole evaluation.
   std::size_t smallest(std::size_t total) const;
 
-  /// Index of a compiled batch size; num_batch_sizes if it is not compiled.
+  /// Index of a compiled batch size; the number of these if it is not compiled.
   std::size_t index_of(std::size_t batch_size) const;
 
  private:
-  const std::size_t *batch_sizes_ = nullptr;
-  std::size_t num_batch_sizes_ = 0;
+  // Bounds the table's memory. Only sizes above 128 reach it; beyond it b* is taken off early, which can cost at most
+  // what the exchange argument in batching.cpp would still have saved on the last rows.
+  static constexpr std::size_t kMaxTableSize = 16384;
+
+  static constexpr std::size_t lowest_cost_per_row(const Variant *variants, std::size_t count) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < count; ++i)
+      if (variants[i].cost * static_cast<double>(variants[best].batch_size) <=
+          variants[best].cost * static_cast<double>(variants[i].batch_size))
+        best = i;
+    return best;
+  }
+
+  const Variant *variants_ = nullptr;
+  std::size_t count_ = 0;
   std::size_t best_ = 0;  // the size with the lowest cost for each row
   const std::uint16_t *table_ = nullptr;
   std::size_t table_size_ = 0;

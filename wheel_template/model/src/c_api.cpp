@@ -41,6 +41,11 @@ EXPORT(const char *const *, levels)(void) { return api.levels; }
 EXPORT(modelwheel_status, create)(const char *level, modelwheel_model **model, char *error, size_t error_size) {
   return api.create(level, model, error, error_size);
 }
+EXPORT(size_t, instance_bytes)(const char *level) { return api.instance_bytes(level); }
+EXPORT(modelwheel_status, create_in)(void *memory, size_t bytes, const char *level, modelwheel_model **model,
+                                     char *error, size_t error_size) {
+  return api.create_in(memory, bytes, level, model, error, error_size);
+}
 EXPORT(void, destroy)(modelwheel_model *model) { api.destroy(model); }
 EXPORT(const char *, level)(const modelwheel_model *model) { return api.level(model); }
 EXPORT(const char *, error)(const modelwheel_model *model) { return api.error(model); }

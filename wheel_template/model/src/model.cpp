@@ -1,4 +1,4 @@
-// src/model.cpp - instances: choosing a level, owning memory, composing batches, staging buffers.
+// src/model.cpp - running instances: composing batches, staging buffers; batch rules.
 //
 // Uses neither exceptions nor the C++ library: a model's library needs only libc and libm.
 #include "model.h"
@@ -6,156 +6,13 @@
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
-#include "batching.h"
-#include "cpu_level.h"
-#include "program.h"
+#include "instance.h"
 #include "sentence.h"
-#include "staging.h"
-#include "state.h"
-
-using modelwheel::api;
-using modelwheel::BatchPlanner;
-using modelwheel::BatchRule;
-using modelwheel::CallLengths;
-using modelwheel::Level;
-using modelwheel::Quoted;
-using modelwheel::Strategy;
-using modelwheel::tables;
-using modelwheel::Variant;
-
-struct modelwheel_model {
-  const Level *level;
-  char *arena;  // aligned; shared by all batch sizes, which run one after the other
-  modelwheel::State state;
-  const void **inputs;  // buffers of the running variant: inputs, then the state
-  void **outputs;
-  const Variant *variants;  // of the running length
-  CallLengths lengths;
-  BatchPlanner planner;
-  Strategy strategy;
-  BatchRule *rules;
-  size_t num_rules;
-  char error[256];
-};
 
 namespace modelwheel {
 namespace {
-
-constexpr size_t aligned(size_t bytes) {
-  return (bytes + MODELWHEEL_ALIGNMENT - 1) & ~size_t{MODELWHEEL_ALIGNMENT - 1};
-}
-
-// --- creation ---------------------------------------------------------------------------------------------
-
-const Level *find_level(const char *name) {
-  for (size_t i = 0; i < api.num_levels; ++i)
-    if (std::strcmp(api.levels[i], name) == 0) return &tables.levels[i];
-  return nullptr;
-}
-
-const Level *highest_supported_level() {
-  for (size_t i = api.num_levels; i-- > 0;)
-    if (cpu_supports(api.levels[i])) return &tables.levels[i];
-  return nullptr;
-}
-
-/// Writes "a, b, c" with all levels of the library.
-void list_levels(char *text, size_t size) {
-  size_t used = 0;
-  text[0] = '\0';
-  for (size_t i = 0; i < api.num_levels && used < size; ++i)
-    used += static_cast<size_t>(std::snprintf(text + used, size - used, i == 0 ? "%s" : ", %s", api.levels[i]));
-}
-
-/// Null, with a sentence in `error`, if there is no level to run.
-const Level *choose_level(const char *requested, char *error, size_t error_size) {
-  const char *origin = "";
-  if (requested == nullptr || *requested == '\0') {
-    requested = std::getenv("MODELWHEEL_LEVEL");
-    origin = " (from MODELWHEEL_LEVEL)";
-  }
-  char known[128];
-  list_levels(known, sizeof known);
-  if (requested == nullptr || *requested == '\0') {
-    const Level *level = highest_supported_level();
-    if (level == nullptr)
-      write_sentence(error, error_size, "%s has code for %s; this CPU supports none of these levels", api.name, known);
-    return level;
-  }
-  const Level *level = find_level(requested);
-  if (level == nullptr) {
-    write_sentence(error, error_size, "%s has no code for CPU level '%s'%s; it has: %s", api.name,
-                   Quoted(requested).text(), origin, known);
-  } else if (!cpu_supports(level->name)) {
-    const Level *best = highest_supported_level();
-    write_sentence(error, error_size, "this CPU cannot run level '%s'%s; the highest it can run here is: %s",
-                   level->name, origin, best == nullptr ? "none" : best->name);
-    level = nullptr;
-  }
-  return level;
-}
-
-/// The variants of the largest length, which are all variants of models without lengths.
-const Variant *largest_variants(const Level &level) {
-  return level.variants + (api.num_lengths == 0 ? 0 : (api.num_lengths - 1) * api.num_batch_sizes);
-}
-
-size_t arena_bytes(const Level &level) {
-  size_t bytes = 0;
-  for (size_t i = 0; i < api.num_batch_sizes * (api.num_lengths == 0 ? 1 : api.num_lengths); ++i)
-    if (level.variants[i].arena_bytes > bytes) bytes = level.variants[i].arena_bytes;
-  return aligned(bytes);
-}
-
-/// Allocates an instance with everything that `run` will ever need, in one piece.
-modelwheel_model *allocate(const Level &level, size_t plan_size) {
-  const size_t head = aligned(sizeof(modelwheel_model));
-  const size_t num_inputs = api.num_inputs + api.num_states;
-  const size_t pointers = aligned((num_inputs + api.num_outputs) * sizeof(void *));
-  const size_t arena = arena_bytes(level);
-  const size_t plan = aligned(plan_size * sizeof(std::uint16_t));
-  void *memory = std::malloc(head + pointers + arena + plan + State::bytes() + MODELWHEEL_ALIGNMENT);
-  if (memory == nullptr) return nullptr;
-
-  auto *model = static_cast<modelwheel_model *>(memory);
-  *model = {};
-  model->level = &level;
-  char *next = static_cast<char *>(memory) + head;
-  model->inputs = reinterpret_cast<const void **>(next);
-  model->outputs = reinterpret_cast<void **>(next) + num_inputs;
-  next += pointers;
-  next += aligned(reinterpret_cast<std::uintptr_t>(next)) - reinterpret_cast<std::uintptr_t>(next);
-  model->arena = next;
-  model->state.use_memory(next + arena + plan);
-  return model;
-}
-
-/// Gives the planner the cost of each size; the plan's table is stored behind the arena.
-bool plan_batches(modelwheel_model *model, const double *costs, size_t plan_size) {
-  auto *scratch = static_cast<double *>(std::malloc(plan_size * sizeof(double)));
-  if (scratch == nullptr) return false;
-  auto *table = reinterpret_cast<std::uint16_t *>(model->arena + arena_bytes(*model->level));
-  model->planner.plan(api.batch_sizes, costs, api.num_batch_sizes, table, scratch);
-  std::free(scratch);
-  return true;
-}
-
-void seed_random_states(modelwheel_model *model) {
-  for (size_t i = 0; i < tables.random_states; ++i) {
-    const std::uint64_t state[2] = {kInitialRandomState, 0};
-    std::memcpy(model->arena + i * sizeof state, state, sizeof state);
-  }
-}
-
-modelwheel_status apply_defaults(modelwheel_model *model) {
-  modelwheel_status status = set_batch_strategy(model, tables.strategy);
-  for (size_t i = 0; i < tables.num_rules && status == MODELWHEEL_OK; ++i)
-    status = set_batch_rule(model, tables.rules[i]);
-  return status;
-}
 
 // --- running ----------------------------------------------------------------------------------------------
 
@@ -186,12 +43,6 @@ modelwheel_status run_chunk(modelwheel_model *model, const Variant &variant, siz
   return MODELWHEEL_OK;
 }
 
-const BatchRule *find_rule(const modelwheel_model *model, size_t rows) {
-  for (size_t i = 0; i < model->num_rules; ++i)
-    if (model->rules[i].rows == rows) return &model->rules[i];
-  return nullptr;
-}
-
 /// A batch size, by its index, that is run several times in a row.
 struct Repeated {
   size_t index, times;
@@ -201,7 +52,7 @@ struct Repeated {
 class Composition {
  public:
   Composition(const modelwheel_model *model, size_t rows)
-      : model_(model), rule_(find_rule(model, rows)), total_(rows), left_(rows) {}
+      : model_(model), rule_(model->rules.find(rows)), total_(rows), left_(rows) {}
 
   bool done() const { return left_ == 0; }
 
@@ -224,11 +75,11 @@ class Composition {
 
  private:
   /// Whether each size is looked up, not computed.
-  bool is_listed() const { return api.no_emulation_reason != nullptr || rule_ != nullptr; }
+  bool is_listed() const { return api.no_emulation_reason != nullptr || rule_.num_sizes != 0; }
 
   size_t choose() const {
     if (api.no_emulation_reason != nullptr) return model_->planner.index_of(total_);
-    if (rule_ != nullptr) return rule_->sizes[step_];
+    if (rule_.num_sizes != 0) return rule_.sizes[step_];
     if (model_->strategy == Strategy::kSmallest) return model_->planner.smallest(total_);
     return model_->planner.cheapest(left_);
   }
@@ -241,7 +92,7 @@ class Composition {
   }
 
   const modelwheel_model *model_;
-  const BatchRule *rule_;
+  const BatchRule rule_;
   size_t total_, left_, step_ = 0;
 };
 
@@ -277,6 +128,20 @@ modelwheel_status check_buffers(modelwheel_model *model, const void *const *inpu
     if (outputs == nullptr || (outputs[i] == nullptr && api.outputs[i].row_bytes != 0))
       return fail(model, MODELWHEEL_INVALID_ARGUMENT, "the buffer of output '%s' is null", api.outputs[i].name);
   return MODELWHEEL_OK;
+}
+
+/// Whether there is memory for so many more words of batch rules. In the caller's memory there is no more than at
+/// first.
+bool make_room(modelwheel_model *model, size_t words) {
+  if (words <= model->rules.room()) return true;
+  if (model->owned == nullptr) return false;
+  const size_t size = 2 * (model->rules.used() + words);
+  auto *memory = static_cast<std::uint32_t *>(allocate(size * sizeof(std::uint32_t)));
+  if (memory == nullptr) return false;
+  model->rules.use_memory(memory, size);
+  release(model->owned_rules);
+  model->owned_rules = memory;
+  return true;
 }
 
 /// Writes text into a buffer as far as there is room, and counts all of it.
@@ -319,52 +184,6 @@ modelwheel_status fail(modelwheel_model *model, modelwheel_status status, const 
 State &state_of(modelwheel_model *model) { return model->state; }
 
 const State &state_of(const modelwheel_model *model) { return model->state; }
-
-modelwheel_status create(const char *level_name, modelwheel_model **model, char *error_text, size_t error_size) {
-  char unread[1];
-  if (error_text == nullptr || error_size == 0) {
-    error_text = unread;
-    error_size = sizeof unread;
-  }
-  if (model == nullptr) {
-    write_sentence(error_text, error_size, "the address for the new instance is null");
-    return MODELWHEEL_INVALID_ARGUMENT;
-  }
-  *model = nullptr;
-  const Level *chosen = choose_level(level_name, error_text, error_size);
-  if (chosen == nullptr) return MODELWHEEL_UNSUPPORTED;
-
-  auto *costs = static_cast<double *>(std::malloc(api.num_batch_sizes * sizeof(double)));
-  modelwheel_model *made = nullptr;
-  modelwheel_status status = MODELWHEEL_OUT_OF_MEMORY;
-  if (costs != nullptr) {
-    for (size_t i = 0; i < api.num_batch_sizes; ++i) costs[i] = largest_variants(*chosen)[i].cost;
-    const size_t plan_size = BatchPlanner::table_size(api.batch_sizes, costs, api.num_batch_sizes);
-    made = allocate(*chosen, plan_size);
-    if (made != nullptr && plan_batches(made, costs, plan_size)) {
-      seed_random_states(made);
-      made->state.reset();
-      status = apply_defaults(made);
-    }
-    std::free(costs);
-  }
-  if (status != MODELWHEEL_OK) {
-    const bool explained = made != nullptr && made->error[0] != '\0';
-    write_sentence(error_text, error_size, "%s", explained ? made->error : "out of memory");
-    destroy(made);
-    return status;
-  }
-  error_text[0] = '\0';  // not before: `level_name` may be in the same memory
-  *model = made;
-  return MODELWHEEL_OK;
-}
-
-void destroy(modelwheel_model *model) {
-  if (model == nullptr) return;
-  for (size_t i = 0; i < model->num_rules; ++i) std::free(model->rules[i].sizes);
-  std::free(model->rules);
-  std::free(model);
-}
 
 const char *level(const modelwheel_model *model) { return model == nullptr ? "" : model->level->name; }
 
@@ -416,28 +235,16 @@ modelwheel_status run_batch_size(modelwheel_model *model, size_t batch_size, con
 modelwheel_status set_batch_rule(modelwheel_model *model, const char *text) {
   if (model == nullptr) return MODELWHEEL_INVALID_ARGUMENT;
   if (text == nullptr) return fail(model, MODELWHEEL_INVALID_ARGUMENT, "the batch rule is null");
-  BatchRule rule;
-  const RuleProblem problem = parse_rule(text, api.batch_sizes, api.num_batch_sizes, rule);
+  if (!make_room(model, rule_words(text)))
+    return fail(model, MODELWHEEL_OUT_OF_MEMORY, "the memory of this instance has no room for the batch rule '%s'",
+                Quoted(text).text());
+  const RuleProblem problem = parse_rule(text, api.batch_sizes, api.num_batch_sizes, model->rules.next());
   if (problem != nullptr)
     return fail(model, MODELWHEEL_INVALID_ARGUMENT, "%s, but the rule is '%s'", problem, Quoted(text).text());
-  if (api.no_emulation_reason != nullptr && rule.num_sizes != 1) {
-    std::free(rule.sizes);
+  if (api.no_emulation_reason != nullptr && read_rule(model->rules.next()).num_sizes != 1)
     return fail(model, MODELWHEEL_UNSUPPORTED, "%s can run only its compiled batch sizes: %s", api.name,
                 api.no_emulation_reason);
-  }
-  for (size_t i = 0; i < model->num_rules; ++i)
-    if (model->rules[i].rows == rule.rows) {
-      std::free(model->rules[i].sizes);
-      model->rules[i] = rule;
-      return MODELWHEEL_OK;
-    }
-  void *rules = std::realloc(model->rules, (model->num_rules + 1) * sizeof(BatchRule));
-  if (rules == nullptr) {
-    std::free(rule.sizes);
-    return fail(model, MODELWHEEL_OUT_OF_MEMORY, "out of memory");
-  }
-  model->rules = static_cast<BatchRule *>(rules);
-  model->rules[model->num_rules++] = rule;
+  model->rules.keep();
   return MODELWHEEL_OK;
 }
 

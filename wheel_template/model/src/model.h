@@ -6,6 +6,9 @@
 namespace modelwheel {
 
 modelwheel_status create(const char *level, modelwheel_model **model, char *error, size_t error_size);
+size_t instance_bytes(const char *level);
+modelwheel_status create_in(void *memory, size_t bytes, const char *level, modelwheel_model **model, char *error,
+                            size_t error_size);
 void destroy(modelwheel_model *model);
 const char *level(const modelwheel_model *model);
 const char *error(const modelwheel_model *model);

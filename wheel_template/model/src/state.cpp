@@ -3,35 +3,25 @@
 
 #include <cstring>
 
+#include "memory.h"
 #include "model.h"
 #include "program.h"
 
 namespace modelwheel {
 namespace {
 
-/// Every tensor begins at a multiple of the alignment, as compiled programs expect.
-std::size_t padded(const modelwheel_tensor &tensor) {
-  return (tensor.row_bytes + MODELWHEEL_ALIGNMENT - 1) & ~std::size_t{MODELWHEEL_ALIGNMENT - 1};
-}
-
-std::size_t copy_bytes() {
-  std::size_t bytes = 0;
-  for (std::size_t i = 0; i < api.num_states; ++i) bytes += padded(api.states[i]);
-  return bytes;
-}
+std::size_t copy_bytes() { return state_bytes(api.states, api.num_states); }
 
 /// For each tensor, with its place in one copy of the state.
 template <class Visit>
 void for_each(char *copy, const Visit &visit) {
   for (std::size_t i = 0; i < api.num_states; ++i) {
     visit(i, copy, api.states[i].row_bytes);
-    copy += padded(api.states[i]);
+    copy += aligned(api.states[i].row_bytes);
   }
 }
 
 }  // namespace
-
-std::size_t State::bytes() { return 2 * copy_bytes(); }
 
 void State::use_memory(char *memory) {
   current_ = memory;

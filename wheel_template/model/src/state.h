@@ -11,9 +11,7 @@ namespace modelwheel {
 /// that fails leaves the state as it was.
 class State {
  public:
-  /// Bytes of memory that it needs, at a multiple of MODELWHEEL_ALIGNMENT; 0 for a model without state.
-  static std::size_t bytes();
-
+  /// Memory for two copies, at a multiple of MODELWHEEL_ALIGNMENT; see state_bytes.
   void use_memory(char *memory);
   /// To what it is before the first call.
   void reset();

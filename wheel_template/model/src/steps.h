@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "memory.h"
 #include "program.h"
 
 namespace modelwheel {

@@ -24,9 +24,10 @@ from .distribution import ObjectsStep, ProjectStep, RuntimeStep, SdistStep, Veri
 from .model import CompileStep, FreezeStep, InspectStep, ReferenceStep
 from .profile import ProfileStep
 
-Goal: TypeAlias = Literal["wheel", "sdist", "bundle", "project", "profile"]
+Goal: TypeAlias = Literal["wheel", "sdist", "bundle", "static-bundle", "project", "profile"]
 """What to build: a verified wheel for this machine, a source distribution for many machines, a bundle for
-programs in C and C++, only the files from which all of them are made, or a program that times each step."""
+programs in C and C++, the same for programs that allocate no memory, only the files from which all of them are
+made, or a program that times each step."""
 
 
 def steps_of(
@@ -48,6 +49,7 @@ def steps_of(
         ),
         "sdist": (SdistStep(request, tree),),
         "bundle": (BundleStep(request, tree),),
+        "static-bundle": (BundleStep(request, tree, static_arena=True),),
         "project": (),
         "profile": (ProfileStep(request, tree),),
     }

@@ -9,7 +9,12 @@ from pathlib import Path
 
 from ...compiler.reference import ARRAYS
 from ...packaging.backend import build_environment
-from ...packaging.bundle import build_library, render_bundle
+from ...packaging.bundle import (
+    build_library,
+    build_programs,
+    render_bundle,
+    write_memory_header,
+)
 from ...packaging.checksums import write_checksums
 from ...packaging.template import bundle_template, template_digest
 from ...platforms import WHEEL_PLATFORMS, Platform, host_platform
@@ -25,6 +30,8 @@ class BundleStep(ModelStep, LocalStep):
     """Renders a bundle, builds its library for each platform, and runs its test for this one."""
 
     kind = "bundle"
+    static_arena: bool = False
+    """Whether the library is one that allocates no memory."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -40,22 +47,29 @@ class BundleStep(ModelStep, LocalStep):
             reference=reference[ARRAYS].sha256,
             template=template_digest(bundle_template(interfaces)),
             environment=build_environment("shared") if here in self.request.platforms else None,
+            static_arena=self.static_arena,
             zig=version("ziglang") if crossed else None,
         )
 
     def run(self, workspace: Workspace, out: Path) -> None:
         project, reference = (workspace.records[name] for name in self.needs)
         workspace.store.materialize(project, out)
-        render_bundle(out, workspace.store.path(reference, ARRAYS))
+        reference_arrays = workspace.store.path(reference, ARRAYS)
+        render_bundle(out, reference_arrays, static_arena=self.static_arena)
+        build = {
+            platform: out.with_name(f"{out.name}-build-{platform.name}")
+            for platform in self.request.platforms
+        }
         for platform in self.request.platforms:
-            build = out.with_name(f"{out.name}-build-{platform.name}")
-            build_library(out, platform.name, _environment(platform), build)
-            if platform == host_platform():
-                module = self.request.spec.module
-                program = build / f"{module}_test"
-                require_passing(
-                    program, out / "tests/reference.bin", workspace.sandbox, self.request.name
-                )
+            build_library(out, platform.name, _environment(platform), build[platform])
+        write_memory_header(out)
+        here = host_platform()
+        if here in build:
+            build_programs(out, build[here])
+            program = build[here] / f"{self.request.spec.module}_test"
+            require_passing(
+                program, out / "tests/reference.bin", workspace.sandbox, self.request.name
+            )
         # After everything else, because it lists every file.
         write_checksums(out)
 

@@ -6,7 +6,8 @@
  *
  * A library has no mutable global state: all state is in instances. Different instances may be
  * used from different threads at the same time; one instance may be used by one thread at a time.
- * No function starts a thread. Only create, set_batch_rule and set_batch_strategy allocate memory.
+ * No function starts a thread. Only create and set_batch_rule allocate memory, and neither does for instances of
+ * create_in.
  *
  * A null instance is answered, not used: functions with a status return MODELWHEEL_INVALID_ARGUMENT, `level` returns
  * "", `error` a sentence, and `destroy` does nothing. Sentences are valid UTF-8; text from the caller is quoted in them
@@ -173,6 +174,17 @@ typedef struct modelwheel_api {
   modelwheel_status (*set_state)(modelwheel_model *model, const void *const *buffers);
   /* Copies the state of another instance of the same model, which no thread may be using. */
   modelwheel_status (*copy_state)(modelwheel_model *model, const modelwheel_model *from);
+
+  /* Bytes of an instance with everything that it needs: its head, batch rules, state, and working memory. `level` names
+   * a CPU level of the library, whether this machine has it or not; null stands for the one that needs most. 0 if the
+   * library has no such level. */
+  size_t (*instance_bytes)(const char *level);
+  /* The same as create, but the instance is in the caller's memory, at a multiple of MODELWHEEL_ALIGNMENT, and
+   * allocates nothing. With less than instance_bytes(level) the status is MODELWHEEL_OUT_OF_MEMORY. The memory must not
+   * be used or moved until `destroy`, which does not free it. There is room for about sixty batch rules in addition to
+   * those of the spec; one more is refused with MODELWHEEL_OUT_OF_MEMORY. */
+  modelwheel_status (*create_in)(void *memory, size_t bytes, const char *level, modelwheel_model **model, char *error,
+                                 size_t error_size);
 } modelwheel_api;
 
 #ifdef __cplusplus
