@@ -17,10 +17,12 @@ from ..codegen import (
     CompiledVariant,
     Constants,
     ModelTables,
+    StoredWeights,
     level_source,
     random_states,
     tables_source,
 )
+from ..codegen import store as store_weights
 from ..compiler.flags import compiler_flags
 from ..compiler.freeze import GRAPH, SIGNATURE, STATE, FrozenSignature
 from ..compiler.program import Program
@@ -183,8 +185,10 @@ def _write_platform(
         for variant, program in compiled.programs.items()
     }
     first_state = _add_first_state(project, constants)
+    stored = store_weights(constants, request.spec.package.weights_storage)
     sizes = manifest.Sizes(
-        weights=len(constants.blob),
+        weights=len(stored.content),
+        expanded_weights=stored.expanded_bytes or None,
         machine_code=sum(
             loaded_bytes(store.path(record, "kernels.o")) for record in records.values()
         ),
@@ -192,13 +196,13 @@ def _write_platform(
     )
     described = describe(request, platform, compiled, provenance, sizes)
     # Named by its content, so that platforms with the same constants (nearly always all) share one file.
-    weights = f"weights/{hashlib.sha256(constants.blob).hexdigest()[:16]}.bin"
-    _write(out / weights, bytes(constants.blob))
+    weights = f"weights/{hashlib.sha256(stored.content).hexdigest()[:16]}.bin"
+    _write(out / weights, bytes(stored.content))
     for variant in described.variants:
         record = records[variant.level, Extent(variant.batch_size, variant.length)]
         _write(out / variant.object, store.read_bytes(record, "kernels.o"))
     generated = out / platform_directory(platform) / "generated"
-    tables = _tables(described, first_state)
+    tables = _tables(described, tuple(stored.places[offset] for offset in first_state), stored)
     _write_sources(project, platform, tables, described, constants, programs, generated)
     return described.model_copy(update={"weights": weights})
 
@@ -268,14 +272,22 @@ def _write_sources(
         ]
         taken = [not tensor.ignored for tensor in described.signature.inputs]
         text = level_source(
-            level, variants, constants.offsets, states, taken, profiled=project.profiled
+            level,
+            variants,
+            constants.offsets,
+            states,
+            taken,
+            profiled=project.profiled,
+            expanded=bool(tables.stored.constants),
         )
         _write(directory / f"program_{level.identifier}.cpp", text.encode())
     text = tables_source(tables, request.levels_of(platform), states)
     _write(directory / "model_tables.cpp", text.encode())
 
 
-def _tables(described: manifest.Manifest, first_state: tuple[int, ...]) -> ModelTables:
+def _tables(
+    described: manifest.Manifest, first_state: tuple[int, ...], stored: StoredWeights
+) -> ModelTables:
     batching = described.batching
     return ModelTables(
         name=described.model.name,
@@ -287,4 +299,5 @@ def _tables(described: manifest.Manifest, first_state: tuple[int, ...]) -> Model
         strategy=batching.strategy,
         rules=batching.rules,
         first_state=first_state,
+        stored=stored,
     )

@@ -224,4 +224,5 @@ def _describe_model(spec: Spec) -> manifest.Model:
         keywords=package.keywords,
         bindings=package.bindings,
         interfaces=package.interfaces,
+        weights_storage=package.weights_storage,
     )

@@ -18,7 +18,7 @@ from ..compiler.inspection import ColumnValues, Mask
 from ..compiler.reference import case_of
 from ..errors import WheelError
 from ..signature import Signature
-from ..spec.package import DEFAULT_INTERFACES, Interface
+from ..spec.package import DEFAULT_INTERFACES, Interface, WeightsStorage
 from ..spec.verification import Tolerance
 from ..util.records import JsonRecord, first_mistake
 from ..util.text import one_line
@@ -58,6 +58,8 @@ class Model(JsonRecord):
     keywords: tuple[str, ...]
     bindings: Literal["extension", "shared"] = "extension"
     """Where the Python extension is: in the wheel, or in the package modelwheel-runtime."""
+    weights_storage: WeightsStorage = "float32"
+    """How the weights are stored; results differ from the model's by what that loses."""
     interfaces: tuple[Interface, ...] = DEFAULT_INTERFACES
     """What the wheel has headers and files for."""
 
@@ -191,7 +193,9 @@ class Sizes(JsonRecord):
     """Sizes in bytes."""
 
     weights: int
-    """All distinct constants, once."""
+    """All distinct constants, once, as they are stored."""
+    expanded_weights: int | None = None
+    """Memory that they take once the library is loaded; None if that is where they are stored."""
     machine_code: int
     """XLA's code and its tables, of all variants."""
     saved_model: int

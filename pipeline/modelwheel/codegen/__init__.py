@@ -9,8 +9,9 @@ from __future__ import annotations
 from .constants import Constants
 from .cost import estimate_cost
 from .sources import CompiledVariant, ModelTables, level_source, random_states, tables_source
+from .storage import Storage, StoredWeights, store
 
-EMITTER_VERSION = 6
+EMITTER_VERSION = 7
 """Increased when the same program is written differently; part of every wheel's key in the store."""
 
 __all__ = [
@@ -18,8 +19,11 @@ __all__ = [
     "CompiledVariant",
     "Constants",
     "ModelTables",
+    "Storage",
+    "StoredWeights",
     "estimate_cost",
     "level_source",
     "random_states",
+    "store",
     "tables_source",
 ]

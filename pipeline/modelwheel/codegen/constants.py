@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..compiler.program import Program
+from ..compiler.program import ArrayShape, Program
 from .layouts import with_shared_layouts
 
 ALIGNMENT = 64
@@ -18,9 +18,15 @@ class Constants:
     blob: bytearray = field(default_factory=bytearray)
     offsets: dict[str, int] = field(default_factory=dict)
     """Offsets in `blob` by the SHA-256 of the content."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    arrays: dict[str, ArrayShape | None] = field(default_factory=dict)
+    """What constants hold; None if that is not known, or if they must stay as they are."""
 
-    def add(self, digest: str, content: bytes) -> int:
+    def add(self, digest: str, content: bytes, array: ArrayShape | None = None) -> int:
         """Returns the offset of a constant, appending it unless equal content is there already."""
+        if array is None or digest not in self.arrays:
+            self.arrays[digest] = array
+            self.sizes[digest] = len(content)
         if digest not in self.offsets:
             # Padding goes before a constant, not after it, so the file has no bytes after the last one.
             self.blob.extend(bytes(-len(self.blob) % ALIGNMENT))
@@ -32,6 +38,7 @@ class Constants:
         """Adds the constants of a program, from its `constants.bin`; returns it with the layouts that they have here."""
         # Every program of a model comes with its own copy of the weights, so constants are shared by content.
         program, constants = with_shared_layouts(program, content)
+        arrays = {allocation.sha256: allocation.array for allocation in program.allocations}
         for digest, constant in constants.items():
-            self.add(digest, constant)
+            self.add(digest, constant, arrays[digest])
         return program

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ..compiler.program import (
     Array,
+    ArrayShape,
     Conditional,
     Convolution,
     Dot,
@@ -37,6 +38,15 @@ class Weight(NamedTuple):
     array: Array
     layout: Layout
     """The one that it gets."""
+
+    @property
+    def rearranged(self) -> ArrayShape:
+        """What it holds in the new layout."""
+        return ArrayShape(
+            element_type=self.array.element_type,
+            shape=self.array.shape,
+            minor_to_major=self.layout,
+        )
 
     def rearrange(self, content: bytes) -> bytes:
         """The same elements in the new layout."""
@@ -72,13 +82,15 @@ def with_shared_layouts(program: Program, content: bytes) -> tuple[Program, dict
         start, digest = allocation.constant_offset, allocation.sha256
         constant = content[start : start + allocation.size]
         if allocation.index in weights:
-            constant = weights[allocation.index].rearrange(constant)
+            weight = weights[allocation.index]
+            constant = weight.rearrange(constant)
             digest = hashlib.sha256(constant).hexdigest()
-            allocations[position] = allocation.model_copy(update={"sha256": digest})
+            changes = {"sha256": digest, "array": weight.rearranged}
+            allocations[position] = allocation.model_copy(update=changes)
         contents[digest] = constant
     thunks = _rewrite(program.thunks, weights)
-    changes = {"allocations": tuple(allocations), "thunks": thunks}
-    return program.model_copy(update=changes), contents
+    rewritten = {"allocations": tuple(allocations), "thunks": thunks}
+    return program.model_copy(update=rewritten), contents
 
 
 def _weights(program: Program) -> dict[int, Weight]:

@@ -53,6 +53,14 @@ class Array(JsonRecord):
         return tuple(strides)
 
 
+class ArrayShape(JsonRecord):
+    """What a constant holds: the element type, shape and layout of an array."""
+
+    element_type: ElementType
+    shape: tuple[int, ...]
+    minor_to_major: tuple[int, ...]
+
+
 AllocationKind = Literal["parameter", "constant", "output", "temporary", "thread_local"]
 
 
@@ -68,6 +76,8 @@ class Allocation(JsonRecord):
     """For a constant: where its bytes begin in `constants.bin`."""
     sha256: str | None = None
     """For a constant: the SHA-256 of its bytes, to find equal constants."""
+    array: ArrayShape | None = None
+    """For a constant: what it holds."""
 
 
 class _Step(JsonRecord):

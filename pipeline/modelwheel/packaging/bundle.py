@@ -130,7 +130,8 @@ def _write_reference(manifest: Manifest, reference: Path, path: Path) -> Iterato
                 for tensor in signature.inputs
             ]
             outputs = [
-                _bits(tensor, arrays[f"out/{case}/{tensor.name}"]) for tensor in signature.outputs
+                element_bits(tensor, arrays[f"out/{case}/{tensor.name}"])
+                for tensor in signature.outputs
             ]
             size += sum(array.nbytes for array in (*inputs, *outputs))
             if number and size > MAX_REFERENCE_BYTES:
@@ -160,10 +161,10 @@ def _cases(manifest: Manifest) -> Iterator[tuple[str, int, int | None, int | Non
 
 def _first(tensor: Tensor, values: _Array, rows: int, length: int | None) -> _Array:
     """The first rows of an input, cut to a length."""
-    return _bits(tensor, values[tuple(slice(n) for n in tensor.shape_at(rows, length))])
+    return element_bits(tensor, values[tuple(slice(n) for n in tensor.shape_at(rows, length))])
 
 
-def _bits(tensor: Tensor, values: _Array) -> _Array:
+def element_bits(tensor: Tensor, values: _Array) -> _Array:
     """Values as the model's element type has them; references have float32 in place of bfloat16."""
     import numpy as np
 

@@ -17,6 +17,9 @@ from .sources import check_url
 Interface: TypeAlias = Literal["c", "cpp", "python", "cmssw"]
 """What a wheel can have headers and files for."""
 
+WeightsStorage: TypeAlias = Literal["float32", "float16", "int8"]
+"""How a library stores the weights that its code uses as float32 values."""
+
 DEFAULT_INTERFACES: tuple[Interface, ...] = ("c", "cpp", "python")
 
 _NEEDS: Mapping[Interface, Interface] = {"cpp": "c", "cmssw": "cpp"}
@@ -100,6 +103,12 @@ class PackageSection(Section):
         default="extension",
         description="`extension`: a wheel with an extension module for each Python. `shared`: one wheel for "
         "all Pythons, which uses the extension module of the package modelwheel-runtime.",
+    )
+
+    weights_storage: WeightsStorage = Field(
+        default="float32",
+        description="How the library stores large float32 weights. `float16` and `int8` (with a scale for each channel) make "
+        "the file smaller, and change results; they are expanded when the library is loaded.",
     )
 
     interfaces: Annotated[

@@ -116,6 +116,7 @@ def verify_wheel(
         module = wheel.manifest.model.module
         installed = install_wheel(wheel.path, module, Path(directory), sandbox, needed)
         report = installed.selftest(reference)
+        report = report.model_copy(update={"weights_storage": wheel.manifest.model.weights_storage})
         return emulate_skipped(installed, report, reference) if emulate else report
 
 
@@ -220,6 +221,11 @@ def attribute(report: Report, failed: Comparison, replaced: Sequence[str] = ()) 
             f"TensorFlow with XLA (jit_compile=True) is {xla.absolute:.3g} from the exact result too, so "
             "XLA computes this model less precisely than TensorFlow; raise verify.tolerance if that is "
             "precise enough"
+        )
+    if report.weights_storage != "float32":
+        return (
+            f"the weights are stored as {report.weights_storage}; choose a package.weights_storage with more "
+            "bits, or raise verify.tolerance if this is precise enough"
         )
     if replaced:
         return (

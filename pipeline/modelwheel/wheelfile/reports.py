@@ -81,6 +81,8 @@ class Report(BaseModel):
     """CPU levels that were run by qemu."""
     truth: Truth = Truth(missing="the wheel is of an earlier version of modelwheel")
     """The errors of TensorFlow itself."""
+    weights_storage: str = "float32"
+    """How the wheel stores its weights: with fewer bits, part of its error is what that loses."""
 
     @property
     def worst(self) -> Comparison | None:
@@ -117,7 +119,9 @@ def report_lines(report: Report) -> Iterator[Line]:
     for (label, level), comparisons in levels.items():
         # Not the largest error: limits differ, because each grows with the largest output.
         worst = max(comparisons, key=lambda c: c.absolute - c.limit)
-        for cells in lines_of(level, comparisons):
+        stored = report.weights_storage
+        evaluator = level if stored == "float32" else f"{level}, {stored} weights"
+        for cells in lines_of(evaluator, comparisons):
             passed = all(c.passed for c in comparisons)
             yield Line((label, *cells[1:]), f"{worst.limit:.2e}", passed)
 

@@ -7,7 +7,7 @@ import pytest
 from modelwheel.accuracy import Deviation, Truth
 from modelwheel.errors import VerifyError
 from modelwheel.verify.selftest import require_passed
-from modelwheel.wheelfile.reports import Comparison, Report
+from modelwheel.wheelfile.reports import Comparison, Report, report_lines
 
 
 def deviate(absolute: float) -> tuple[Deviation, ...]:
@@ -44,3 +44,25 @@ def test_replaced_parts_are_named() -> None:
         VerifyError, match="compute something else: 'a' of acme 1, 'b' of modelwheel; leave"
     ):
         require_passed(report, "a.whl", ["'a' of acme 1", "'b' of modelwheel"])
+
+
+def test_weights_of_fewer_bits_are_named() -> None:
+    failed = Comparison(
+        level="x86-64", rows=4, rule="4:4", output="y", absolute=0.3, relative=0.3, limit=0.1,
+        passed=False, exact=True,
+    )  # fmt: skip
+    report = Report(
+        passed=False,
+        comparisons=(failed,),
+        skipped={},
+        truth=Truth(tensorflow=deviate(1e-6)),
+        weights_storage="int8",
+    )
+    with pytest.raises(
+        VerifyError, match=r"the weights are stored as int8; choose a package\.weights"
+    ):
+        require_passed(report, "a.whl")
+    assert [line.cells[1] for line in report_lines(report)] == [
+        "TensorFlow",
+        "x86-64, int8 weights",
+    ]

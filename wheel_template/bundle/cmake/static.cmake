@@ -5,6 +5,7 @@
 target_compile_definitions(${MODEL_MODULE}
   PUBLIC MODELWHEEL_STATIC
   PRIVATE modelwheel=${MODEL_MODULE}_runtime modelwheel_weights=${MODEL_MODULE}_weights
+    modelwheel_expanded_weights=${MODEL_MODULE}_expanded_weights
 )
 if(MODEL_STATIC_ARENA)
   target_compile_definitions(${MODEL_MODULE} PRIVATE MODELWHEEL_STATIC_ARENA)

@@ -8,6 +8,7 @@ add_library(${MODEL_MODULE} ${MODEL_LINKAGE}
   src/c_api.cpp
   src/cpu_level.cpp
   src/create.cpp
+  src/expand.cpp
   src/model.cpp
   src/rules.cpp
   src/sentence.cpp

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cpu_level.h"
+#include "expand.h"
 #include "instance.h"
 #include "model.h"
 #include "sentence.h"
@@ -138,6 +139,7 @@ const Level *begin(const char *level_name, modelwheel_model **model, const Expla
     return nullptr;
   }
   *model = nullptr;
+  if (tables.is_expanded != nullptr && !*tables.is_expanded) *tables.is_expanded = expand_weights();
   status = MODELWHEEL_UNSUPPORTED;
   return choose_level(level_name, error.text, error.size);
 }

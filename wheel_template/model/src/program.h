@@ -44,6 +44,20 @@ static_assert(offsetof(Variant, batch_size) == 0, "see audit/machine_code/levels
 static_assert(offsetof(Variant, run) == 40, "see audit/machine_code/levels.py");
 static_assert(sizeof(Variant) == 48, "see audit/machine_code/levels.py");
 
+/// How a constant is stored in the library.
+enum class StoredAs { kPlain, kFloat16, kInt8 };
+
+/// One constant of a library whose weights are stored in fewer bytes than they take.
+struct StoredConstant {
+  StoredAs as;
+  /// Where it is in the expanded weights and in the stored ones.
+  std::size_t offset, place;
+  /// Elements; bytes of a plain one.
+  std::size_t count;
+  /// Of 8-bit integers: where the scales are, the number of consecutive elements with the same scale, and of scales.
+  std::size_t scales, inner, channels;
+};
+
 /// Model-specific data that is not part of the public table.
 struct Tables {
   /// As many as modelwheel_api::num_levels, lowest first.
@@ -59,13 +73,22 @@ struct Tables {
   const void *const *pads = nullptr;
   /// For each tensor of the state, the offset in the weights of its value before the first call.
   const std::size_t *first_state = nullptr;
+  /// Constants that are expanded when the library is loaded, from where to where, and whether it has happened.
+  const StoredConstant *stored = nullptr;
+  std::size_t num_stored = 0;
+  const char *stored_weights = nullptr;
+  char *expanded = nullptr;
+  bool *is_expanded = nullptr;
 };
 
 extern const Tables tables;
 extern const modelwheel_api api;
 
-/// All constants of all variants, each distinct one once; see weights.c.
+/// All constants of all variants, each distinct one once, as they are stored; see weights.c.
 extern "C" const char modelwheel_weights[];
+
+/// The same as the code reads them, in libraries that store them in another form.
+extern "C" char modelwheel_expanded_weights[];
 
 /// Initial value of every random state (XLA's RngState, in xla/backends/cpu/runtime).
 inline constexpr std::uint64_t kInitialRandomState = 0x7012395;

@@ -43,7 +43,11 @@ static bool call(Kernel *kernel, const KernelArgument (&arguments)[N], WorkGroup
 [[maybe_unused]] static char *output(void *buffer) { return static_cast<char *>(buffer); }
 
 /// A constant, by its offset in the weights; it is never written.
+#ifdef MODELWHEEL_EXPANDED_WEIGHTS
+[[maybe_unused]] static char *constant(std::size_t offset) { return modelwheel_expanded_weights + offset; }
+#else
 [[maybe_unused]] static char *constant(std::size_t offset) { return const_cast<char *>(modelwheel_weights) + offset; }
+#endif
 
 /// Memory seen as elements.
 template <class T>

@@ -88,6 +88,7 @@ def _summary(manifest: Manifest) -> dict[str, str]:
         "CPU levels": ", ".join(manifest.levels),
         "size": f"weights {sizes.weights:,} + machine code {sizes.machine_code:,} bytes; "
         f"the SavedModel has {sizes.saved_model:,}",
+        **_storage(manifest),
         "reference": f"computed by {one_line(manifest.verification.evaluator)}",
         "tolerance": _tolerances(manifest),
         "compiled by": f"TensorFlow {compiler.tensorflow}, modelwheel {compiler.modelwheel}",
@@ -96,6 +97,13 @@ def _summary(manifest: Manifest) -> dict[str, str]:
         "SavedModel": f"tree SHA-256 {origin.tree_sha256}, signature {origin.signature_key}",
         "spec": f"SHA-256 {origin.spec_sha256}",
     }
+
+
+def _storage(manifest: Manifest) -> dict[str, str]:
+    expanded = manifest.sizes.expanded_weights
+    if expanded is None:
+        return {}
+    return {"weights": f"stored as {manifest.model.weights_storage}, {expanded:,} bytes in memory"}
 
 
 def _fusions(fusions: Sequence[Replaced]) -> dict[str, str]:

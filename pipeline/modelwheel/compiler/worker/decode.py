@@ -11,10 +11,10 @@ TensorFlow; anything unknown is refused by name instead of being guessed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import lief
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -32,6 +32,9 @@ from .products import is_product, product
 _READ_ONLY_SECTIONS = (".rodata", "__const", ".rdata")
 _CONSTANT_SUFFIX = "_constant_buffer_contents"
 _CONSTANT_HEAD_BYTES = 64
+_Slices: TypeAlias = dict[tuple[int, tuple[int, ...]], p.Slice]
+"""Where values are, by the number of an instruction and the position in its tuple."""
+
 CONSTANT_ALIGNMENT = 64
 """Constants begin at multiples of this many bytes in `constants.bin`: XLA's kernels rely on it."""
 
@@ -74,13 +77,14 @@ def decode(
     buffers = result.buffer_assignment.buffer_allocations
     # Variables are parameters after the feeds (tf2xla.cc), and results after the fetches.
     _refuse_written_inputs(buffers, len(hlo.parameter_shapes) - len(written))
-    allocations, blob = _decode_allocations(buffers, constants)
+    where = _assigned_slices(result.buffer_assignment)
+    allocations, blob = _decode_allocations(buffers, constants, _constant_shapes(hlo, where))
     program = p.Program(
         triple=result.target_machine_options.triple,
         cpu=result.target_machine_options.cpu,
         allocations=allocations,
         parameters=tuple(_parameters(hlo, allocations)),
-        results=tuple(_results(hlo, result.buffer_assignment)),
+        results=tuple(_results(hlo, where)),
         thunks=_ThunkDecoder(hlo).sequence(result.thunk_sequence),
         state=tuple(_state(len(hlo.result_shapes), written)),
     )
@@ -169,7 +173,7 @@ def _read_constants(path: Path) -> list[bytes]:
 
 
 def _decode_allocations(
-    protos: Iterable[Any], constants: Sequence[bytes]
+    protos: Iterable[Any], constants: Sequence[bytes], shapes: Mapping[int, p.ArrayShape]
 ) -> tuple[tuple[p.Allocation, ...], bytes]:
     allocations = []
     blob = bytearray()
@@ -195,11 +199,25 @@ def _decode_allocations(
                 parameter=proto.parameter_number if proto.is_entry_computation_parameter else None,
                 constant_offset=offset,
                 sha256=digest,
+                array=shapes.get(proto.index) if digest else None,
             )
         )
     if remaining:
         raise UnsupportedProgramError(f"{len(remaining)} constants belong to no allocation")
     return tuple(allocations), bytes(blob)
+
+
+def _constant_shapes(hlo: HloModule, where: _Slices) -> dict[int, p.ArrayShape]:
+    """What each allocation with one constant holds."""
+    return {
+        where[constant.id, ()].allocation: p.ArrayShape(
+            element_type=ELEMENT_TYPES[constant.shape.element_type],
+            shape=tuple(constant.shape.dimensions),
+            minor_to_major=tuple(constant.shape.layout.minor_to_major),
+        )
+        for constant in hlo.constants
+        if (constant.id, ()) in where and constant.shape.element_type in ELEMENT_TYPES
+    }
 
 
 def _allocation_kind(proto: Any) -> p.AllocationKind:
@@ -222,13 +240,12 @@ def _parameters(hlo: HloModule, allocations: Iterable[p.Allocation]) -> Iterable
         yield _array(shape, whole)
 
 
-def _results(hlo: HloModule, assignment: Any) -> Iterable[p.Array]:
-    where = _assigned_slices(assignment)
+def _results(hlo: HloModule, where: _Slices) -> Iterable[p.Array]:
     for index, shape in enumerate(hlo.result_shapes):
         yield _array(shape, hlo.resolve(hlo.root, (index,), where))
 
 
-def _assigned_slices(assignment: Any) -> dict[tuple[int, tuple[int, ...]], p.Slice]:
+def _assigned_slices(assignment: Any) -> _Slices:
     """The slice of every (instruction id, shape index) that defines or aliases a logical buffer."""
     by_buffer = {
         assigned.logical_buffer_id: p.Slice(

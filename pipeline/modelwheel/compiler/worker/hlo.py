@@ -52,6 +52,11 @@ class HloModule:
         """Shapes of the elements of the result tuple."""
         return tuple(self._entry.program_shape.result.tuple_shapes)
 
+    @property
+    def constants(self) -> list[Any]:
+        """The instructions that hold data."""
+        return [i for i in self._instructions.values() if i.opcode == "constant"]
+
     def resolve(
         self,
         instruction: Any,
