@@ -160,7 +160,8 @@ def _verify_on_arm(wheel: Wheel, sandbox: Sandbox, reference: Path | None, scrat
     )
     report = installed.selftest(reference)
     compared = tuple(dict.fromkeys(c.level for c in report.comparisons))
-    return report.model_copy(update={"emulated": compared})
+    changes = {"emulated": compared, "weights_storage": manifest.model.weights_storage}
+    return report.model_copy(update=changes)
 
 
 def _python_of(wheel: Wheel) -> str:
