@@ -52,22 +52,24 @@ class Deviation(JsonRecord):
 class Truth(JsonRecord):
     """What is known about the errors of the model itself, before anything is compiled."""
 
+    evaluator: str = "TensorFlow"
+    """What evaluated the model in float32, without its version."""
     missing: str | None = None
-    """Why there is no truth for any output, as a clause; the wheel is then compared with TensorFlow."""
+    """Why there is no truth for any output, as a clause; the wheel is then compared with float32."""
     without: Mapping[str, str] = {}
     """Why there is none for single outputs, by name."""
     tensorflow: tuple[Deviation, ...] = ()
-    """Of TensorFlow in float32, for every output that has a truth and every evaluation."""
+    """Of `evaluator` in float32, for every output that has a truth and every evaluation."""
     xla: tuple[Deviation, ...] = ()
     """Of TensorFlow's own compilation with XLA (`jit_compile=True`) on the machine of the build, if an error
-    of TensorFlow is `NOTABLE`."""
+    in `tensorflow` is `NOTABLE`."""
     xla_missing: str | None = None
     """Why there are none in spite of that, as a clause."""
     undefined: Mapping[str, str] = {}
     """Why rows of some `BOUNDARIES` are not compared, for some outputs or all, as clauses."""
     moved: tuple[Deviation, ...] = ()
     """How far the truth moves if all weights and inputs change by half a unit in their last place, if an
-    error of TensorFlow is `NOTABLE`."""
+    error in `tensorflow` is `NOTABLE`."""
 
     def chaotic(self, output: str, limit: float) -> Deviation | None:
         """How far the truth of an output moves, if that is more than the error that is allowed.
@@ -81,7 +83,7 @@ class Truth(JsonRecord):
 
 
 NOTABLE = 2e-6
-"""The relative error of TensorFlow above which it is worth the time to compile the graph with XLA, and to
+"""The relative error in float32 above which it is worth the time to compile the graph with XLA, and to
 evaluate it once more."""
 
 _T = TypeVar("_T", bound=Deviation)
@@ -133,7 +135,7 @@ def _rows(group: str | None, deviations: Iterable[Deviation]) -> str:
 
 def truth_lines(truth: Truth) -> Iterator[tuple[str, ...]]:
     """The lines for what is known without a wheel."""
-    yield from lines_of("TensorFlow", truth.tensorflow)
+    yield from lines_of(truth.evaluator, truth.tensorflow)
     yield from lines_of("TensorFlow with XLA", truth.xla)
 
 

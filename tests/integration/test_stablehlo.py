@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from modelwheel.compiler.check import Expected, check_signature
@@ -14,6 +15,7 @@ from modelwheel.compiler.freeze import FrozenSignature
 from modelwheel.compiler.inspection import Inspection
 from modelwheel.compiler.jobs import FreezeRequest, InspectRequest, ReferenceRequest
 from modelwheel.compiler.readings import StableHloReading
+from modelwheel.compiler.reference import Reference
 from modelwheel.errors import UnsupportedModelError
 from tests.support.laboratory import Laboratory, run_script
 
@@ -132,6 +134,23 @@ def test_an_exported_function_computes_what_jax_does(
     found = json.loads(run_script("exported", exported, name, out / "reference.npz"))
     assert found
     assert max(found.values()) < 2e-6, found
+
+
+def test_the_truth_of_an_exported_function_is_numpy_s(
+    laboratory: Laboratory, exported: Path
+) -> None:
+    request = ReferenceRequest(
+        reading=StableHloReading(file="waves.jax"), signature="serving_default", batch_sizes=(3,)
+    )
+    out = laboratory.run(request.job(exported, laboratory.new_directory()))
+    truth = Reference.load(out / "reference.json").truth
+    assert (truth.missing, truth.without) == (None, {})
+    weights = np.load(exported / "weights.npy").astype(np.float64)
+    with np.load(out / "reference.npz") as arrays:
+        hidden = np.tanh(arrays["in/arg0"][:3].astype(np.float64) @ weights)
+        for n, expected in enumerate((hidden, np.fft.rfft(hidden))):
+            found = arrays[f"out/3/result{n}"].astype(expected.dtype) + arrays[f"exact/3/result{n}"]
+            assert np.abs(found - expected).max() < 1e-12
 
 
 def test_valid_values_follow_from_the_module(laboratory: Laboratory, exported: Path) -> None:

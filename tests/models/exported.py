@@ -68,6 +68,12 @@ def embedded(inputs: dict[str, Any]) -> Any:
     return taken + paired[:, None] + hot + part + inputs["free"][:, None]
 
 
+def waves(x: Any) -> tuple[Any, Any]:
+    """Real and complex numbers that NumPy computes too."""
+    hidden = jnp.tanh(x @ _WEIGHTS)
+    return hidden, jnp.fft.rfft(hidden)
+
+
 def _shape(*extents: Any, dtype: Any = np.float32) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(extents, dtype)  # type: ignore[no-untyped-call, unused-ignore]
 
@@ -90,12 +96,14 @@ def _signatures() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[s
         "nested": (nested, (inputs,), {"scale": _shape()}),
         "chain": (chain, (_shape(2, 4), _shape(1, dtype=np.int32), _shape(5)), {}),
         "types": (types, (every,), {}),
+        "waves": (waves, (_shape(batch, 4),), {}),
         "inverse": (inverse, (_shape(4, 4),), {}),
     }
 
 
 def write(directory: Path) -> None:
-    """Writes each function as an artifact, and one as a module too."""
+    """Writes each function as an artifact, one as a module too, and the weights."""
+    np.save(directory / "weights.npy", _WEIGHTS)
     for name, (function, positional, keywords) in _signatures().items():
         exported = export.export(jax.jit(function), platforms=["cpu"])(*positional, **keywords)
         (directory / f"{name}.jax").write_bytes(exported.serialize())

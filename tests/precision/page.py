@@ -15,13 +15,13 @@ PAGE, PLOT = _DOCS / "precision.md", _DOCS / "precision.svg"
 _HEAD = """\
 # Precision
 
-Whose errors are whose: the same model in float64 is the truth, and TensorFlow, TensorFlow with XLA (`jit_compile=True`) and the
-compiled library are each compared with it, on random rows. The errors are the largest of all elements, relative to the largest
-value of the output. Of the wheel's error, a part is that of TensorFlow in float32 too, XLA may add to it, and the rest comes
-from the library: other kernels, other orders of sums. XLA is measured where TensorFlow's error is above 2e-6; elsewhere
+Whose errors are whose: the same model in float64 is the truth, and the framework (ONNX Runtime for ONNX files, TensorFlow for the
+others), TensorFlow with XLA (`jit_compile=True`) and the compiled library are each compared with it, on random rows. The errors are the largest of all elements, relative to the largest
+value of the output. Of the wheel's error, a part is that of the framework in float32 too, XLA may add to it, and the rest comes
+from the library: other kernels, other orders of sums. XLA is measured where the framework's error is above 2e-6; elsewhere
 its part is in the rest.
 
-![Errors of TensorFlow, of XLA and of wheels](precision.svg)
+![Errors of frameworks, of XLA and of wheels](precision.svg)
 
 `make precision` writes this page; `modelwheel report WHEELS --plot FILE.svg` makes table and plot of other wheels.
 """

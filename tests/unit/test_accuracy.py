@@ -54,11 +54,13 @@ def test_boundaries_and_ways_of_calling_have_lines_of_their_own() -> None:
     assert note in notes_on(Truth(undefined={"nan": "output 'y' differs"}))
 
 
-def test_tensorflow_and_xla_have_lines() -> None:
+def test_frameworks_and_xla_have_lines() -> None:
     truth = Truth(tensorflow=(deviate(),), xla=(deviate(), deviate("z")))
     assert [line[:2] for line in truth_lines(truth)] == [
         ("y", "TensorFlow"), ("y", "TensorFlow with XLA"), ("z", "TensorFlow with XLA"),
     ]  # fmt: skip
+    ((_, framework, *_),) = truth_lines(Truth(evaluator="ONNX Runtime", tensorflow=(deviate(),)))
+    assert framework == "ONNX Runtime"
 
 
 def test_what_could_not_be_measured_is_a_sentence() -> None:

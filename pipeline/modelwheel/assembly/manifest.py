@@ -135,9 +135,9 @@ class Verification(JsonRecord):
     boundary_rows: int = 1
     """The number of rows of each kind."""
     error_factor: float = 1.0
-    """How many times TensorFlow's own error may be exceeded."""
+    """How many times the own error of the reference may be exceeded."""
     truth: Truth = Truth(missing="this version of modelwheel did not look for it")
-    """The errors of TensorFlow itself, against the same model in float64."""
+    """The errors of the reference itself, against the same model in float64."""
     reference_sha256: str
     """Hash of the whole reference (`reference.npz`), which stays in the store; the wheel ships a sample."""
 

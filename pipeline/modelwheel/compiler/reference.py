@@ -61,7 +61,7 @@ class Reference(JsonRecord):
     boundary_rows: int = 1
     """The number of rows of each kind."""
     truth: Truth = Truth(missing="it was not evaluated in float64")
-    """The errors of TensorFlow itself."""
+    """The errors of `evaluator` itself."""
 
 
 STATEFUL_CALLS = 6

@@ -1,4 +1,4 @@
-"""Whose part of a wheel's error is whose: TensorFlow's float32, XLA's code, or the wheel's own, as a table and a plot."""
+"""Whose part of a wheel's error is whose: the framework's float32, XLA's code, or the wheel's own, as a table and a plot."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..plots import svg_plot
 from ..wheelfile.reports import Report
 
 PART_COLUMNS = (
-    *("model", "output", "TensorFlow", "TensorFlow with XLA", "wheel", "at"),
-    *("part of TensorFlow", "of XLA", "of the wheel"),
+    *("model", "output", "framework", "TensorFlow with XLA", "wheel", "at"),
+    *("part of the framework", "of XLA", "of the wheel"),
 )
 """Of `part_cells`: relative errors against float64, and the parts of the wheel's error."""
 
@@ -35,7 +35,7 @@ class Parts:
 
     @property
     def shares(self) -> tuple[float, float | None, float]:
-        """Of the wheel's error: what TensorFlow in float32 has too, what XLA adds to that, and the rest.
+        """Of the wheel's error: what the framework in float32 has too, what XLA adds to that, and the rest.
 
         If XLA was not measured, its part is in the rest.
         """
@@ -89,7 +89,7 @@ def plot_parts(parts: Sequence[Parts], path: Path) -> None:
             ends = sorted(max(e, _LEAST) for e in (one.tensorflow, one.wheel))
             axes.plot(ends, [place, place], color="lightgrey", zorder=1)
         for label, marker, values in (
-            ("TensorFlow", "o", [one.tensorflow for one in ordered]),
+            ("framework", "o", [one.tensorflow for one in ordered]),
             ("TensorFlow with XLA", "x", [one.xla for one in ordered]),
             ("wheel", "|", [one.wheel for one in ordered]),
         ):

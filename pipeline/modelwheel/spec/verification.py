@@ -48,7 +48,7 @@ class VerifySection(Section):
     )
     error_factor: Annotated[StrictFloat, Field(ge=1, le=100)] = Field(
         default=4.0,
-        description="Errors up to this many times TensorFlow's own are accepted too, where the model can be "
+        description="Errors up to this many times the framework's own are accepted too, where the model can be "
         "evaluated in float64.",
     )
     rows: Annotated[StrictInt, Field(ge=1, le=MAX_BATCH_SIZE)] = Field(

@@ -220,8 +220,8 @@ def attribute(report: Report, failed: Comparison, replaced: Sequence[str] = ()) 
     if xla is not None and xla.absolute > failed.limit:
         return (
             f"TensorFlow with XLA (jit_compile=True) is {xla.absolute:.3g} from the exact result too, so "
-            "XLA computes this model less precisely than TensorFlow; raise verify.tolerance if that is "
-            "precise enough"
+            f"XLA computes this model less precisely than {truth.evaluator}; raise verify.tolerance if "
+            "that is precise enough"
         )
     if report.weights_storage != "float32":
         return (
@@ -235,8 +235,8 @@ def attribute(report: Report, failed: Comparison, replaced: Sequence[str] = ()) 
         )
     own = worst_of(truth.tensorflow, failed.circumstance).get(output)
     if not failed.exact or own is None:
-        return "raise verify.tolerance only if TensorFlow's own results vary that much"
+        return f"raise verify.tolerance only if {truth.evaluator}'s own results vary that much"
     return (
-        f"TensorFlow's own error is {own.absolute:.3g}, so the wheel computes something else; please "
+        f"{truth.evaluator}'s own error is {own.absolute:.3g}, so the wheel computes something else; please "
         "report it with the model"
     )

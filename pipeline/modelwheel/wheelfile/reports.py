@@ -43,7 +43,7 @@ class _Stored(BaseModel):
 
 
 class Comparison(Deviation):
-    """One output at one CPU level and number of rows, compared with the truth, or with TensorFlow."""
+    """One output at one CPU level and number of rows, compared with the truth, or with float32."""
 
     level: str
     rule: str
@@ -80,7 +80,7 @@ class Report(BaseModel):
     emulated: tuple[str, ...] = ()
     """CPU levels that were run by qemu."""
     truth: Truth = Truth(missing="the wheel is of an earlier version of modelwheel")
-    """The errors of TensorFlow itself."""
+    """The errors of the reference itself."""
     weights_storage: str = "float32"
     """How the wheel stores its weights: with fewer bits, part of its error is what that loses."""
 
@@ -111,7 +111,7 @@ class Line(NamedTuple):
 
 
 def report_lines(report: Report) -> Iterator[Line]:
-    """The largest errors of TensorFlow, and of the wheel at every level, over all numbers of rows."""
+    """The largest errors of the reference, and of the wheel at every level, over all numbers of rows."""
     yield from map(Line, truth_lines(report.truth))
     levels: dict[tuple[str, str], list[Comparison]] = {}
     for comparison in report.comparisons:

@@ -21,6 +21,8 @@ def deviate(absolute: float) -> tuple[Deviation, ...]:
         (Truth(tensorflow=deviate(1e-6), xla=deviate(0.2)), "with XLA .* is 0.2 from the exact result too"),
         (Truth(tensorflow=deviate(1e-6), xla=deviate(1e-6)), "own error is 1e-06, so the wheel"),
         (Truth(missing="of its types"), "only if TensorFlow's own results"),
+        (Truth(missing="of its types", evaluator="PyTorch"), "only if PyTorch's own results"),
+        (Truth(tensorflow=deviate(1e-6), evaluator="ONNX Runtime"), "ONNX Runtime's own error is 1e-06"),
     ],
 )  # fmt: skip
 def test_an_error_has_an_owner(truth: Truth, said: str) -> None:

@@ -65,7 +65,7 @@ def _manifest_table(manifest: Manifest) -> Table:
 
 
 def _print_truth(truth: Truth) -> None:
-    """The errors of TensorFlow itself."""
+    """The errors of the reference itself."""
     table = Table(*COLUMNS)
     for cells in truth_lines(truth):
         table.add_row(*map(plain, cells))
@@ -87,14 +87,14 @@ def _summary(manifest: Manifest) -> dict[str, str]:
         **_lengths(manifest),
         "CPU levels": ", ".join(manifest.levels),
         "size": f"weights {sizes.weights:,} + machine code {sizes.machine_code:,} bytes; "
-        f"the SavedModel has {sizes.saved_model:,}",
+        f"the model has {sizes.saved_model:,}",
         **_storage(manifest),
         "reference": f"computed by {one_line(manifest.verification.evaluator)}",
         "tolerance": _tolerances(manifest),
         "compiled by": f"TensorFlow {compiler.tensorflow}, modelwheel {compiler.modelwheel}",
         **_fusions(compiler.fusions),
         "source": "\n".join(one_line(f"{key} {value}") for key, value in source.items()),
-        "SavedModel": f"tree SHA-256 {origin.tree_sha256}, signature {origin.signature_key}",
+        "model files": f"tree SHA-256 {origin.tree_sha256}, signature {origin.signature_key}",
         "spec": f"SHA-256 {origin.spec_sha256}",
     }
 

@@ -31,7 +31,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
 def print_results(results: Sequence[BuildResult]) -> None:
-    """One block for each built spec: the file, its size, a wheel's errors against TensorFlow."""
+    """One block for each built spec: the file, its size, a wheel's errors."""
     for result in results:
         if result.sdist is not None:
             OUT.print(_summary(result, result.sdist))
@@ -111,7 +111,7 @@ def print_audited(results: Sequence[Audited]) -> None:
 
 
 def _print_comparisons(report: Report) -> None:
-    """The largest errors of TensorFlow and of every level over all numbers of rows, and what was not run."""
+    """The largest errors of the reference and of every level over all numbers of rows, and what was not run."""
     table = Table(*COLUMNS, "tolerance", "")
     marks = {None: "", True: "[green]ok[/]", False: "[red]exceeded[/]"}
     for line in report_lines(report):

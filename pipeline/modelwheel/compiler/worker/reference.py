@@ -22,7 +22,7 @@ from .boundary import evaluate_boundary
 from .calls import evaluate_calls
 from .drawn_inputs import described_inputs, draw_inputs
 from .failures import explain_failure
-from .formats.base import Arrays, LoadedModel
+from .formats.base import Arrays, LoadedModel, framework_of
 from .lengths import Lengths, tested_lengths
 from .rows import Evaluate, Rows, check_rows, find_difference
 from .samples import read_samples, repeat_rows
@@ -176,7 +176,7 @@ def _evaluator(job: ReferenceJob, loaded: LoadedModel) -> Evaluate:
             return loaded(arrays)
         except (tf.errors.OpError, ValueError) as error:
             sampled = bool(job.request.samples)
-            by = loaded.evaluator.rpartition(" ")[0]
+            by = framework_of(loaded)
             said = explain_failure(str(error), arrays, _inspected(job), sampled=sampled, by=by)
             raise UnsupportedModelError(said) from error
 

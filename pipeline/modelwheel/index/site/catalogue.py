@@ -163,7 +163,7 @@ def _parts(wheel: ModelWheel) -> list[Part]:
 
 
 def _passed(wheels: Iterable[ModelWheel]) -> bool | None:
-    """Whether all verified wheels agree with TensorFlow; None if none was verified."""
+    """Whether all verified wheels agree with their reference; None if none was verified."""
     verdicts = [wheel.report.passed for wheel in wheels if wheel.report]
     return all(verdicts) if verdicts else None
 
@@ -182,7 +182,7 @@ def _error_bars(comparisons: Sequence[Comparison]) -> list[Bar]:
 
 
 def _accuracy(wheels: Iterable[ModelWheel]) -> list[tuple[str, ...]]:
-    """The lines of all reports; those of TensorFlow are the same in each."""
+    """The lines of all reports; those of the reference are the same in each."""
     reports = (wheel.report for wheel in wheels if wheel.report)
     lines = [(*line.cells, line.limit) for report in reports for line in report_lines(report)]
     return list(dict.fromkeys(lines))

@@ -90,6 +90,11 @@ class LoadedModel(Protocol):
         """
 
 
+def framework_of(model: LoadedModel) -> str:
+    """What computes the outputs, without its version."""
+    return model.evaluator.rpartition(" ")[0]
+
+
 @runtime_checkable
 class StatefulModel(LoadedModel, Protocol):
     """A `LoadedModel` whose calls may change its variables."""

@@ -53,15 +53,26 @@ def kinds(module: Module, *, calls_tensorflow: bool = False) -> dict[str, Kind]:
             themselves.
     """
     found: dict[str, Kind] = {}
+    for name, op in reached_ops(module):
+        target = target_of(op)
+        label = op.name if target is None else f"{op.name} @{target}"
+        if label not in found:
+            known = calls_tensorflow and target == CALLS_TENSORFLOW
+            found[label] = Kind(*(("compiled", "") if known else describe(op.name, target)))
+        found[label].add(name, op)
+    return dict(sorted(found.items()))
+
+
+def reached_ops(module: Module) -> Iterator[tuple[str, Op]]:
+    """The operations of `main` and of what it calls, each with the name of its function."""
     for name in _reach(module.functions):
         for op in _walk(module.functions[name].body):
-            target = next(iter(op.symbols), None) if op.name.endswith(".custom_call") else None
-            label = op.name if target is None else f"{op.name} @{target}"
-            if label not in found:
-                known = calls_tensorflow and target == CALLS_TENSORFLOW
-                found[label] = Kind(*(("compiled", "") if known else describe(op.name, target)))
-            found[label].add(name, op)
-    return dict(sorted(found.items()))
+            yield name, op
+
+
+def target_of(op: Op) -> str | None:
+    """What a custom call wants; None for other operations."""
+    return next(iter(op.symbols), None) if op.name.endswith(".custom_call") else None
 
 
 def cost(module: Module) -> Cost:
