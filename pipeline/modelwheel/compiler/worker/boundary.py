@@ -27,9 +27,13 @@ from .frozen import FrozenGraph, freeze_graph
 from .rows import Evaluate, Rows, find_influence
 from .truth.double import widen_graph
 from .truth.evaluate import run_calls, run_compiled
-from .truth.find import PLAUSIBLE, find_correction, require_small
+from .truth.find import find_correction, require_small
 from .truth.missing import NoTruthError
 from .turns import turns_by_values
+
+_AGREED = 1e-3
+"""The largest relative error up to which evaluations agree. One row may be where rounding decides: the logarithm of a
+spectrum of zeros."""
 
 _TINY = float(np.finfo(np.float32).smallest_normal)
 _FINITE = frozenset({"zeros", "lowest", "highest"})
@@ -253,7 +257,7 @@ def _compare(values: np.ndarray[Any, Any], exact: np.ndarray[Any, Any]) -> str |
     if not isfinite(found.absolute):
         return "other values are finite"
     # TensorFlow's threads take numbers below the smallest normal one for zero, others do not.
-    if found.relative <= PLAUSIBLE or found.absolute <= _TINY:
+    if found.relative <= _AGREED or found.absolute <= _TINY:
         return None
     return f"it differs by {found.relative:.2g} of the largest value"
 
