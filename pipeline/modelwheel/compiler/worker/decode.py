@@ -19,14 +19,13 @@ from typing import Any, Literal, TypeAlias
 import lief
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from ...dtypes import ELEMENT_TYPES
 from ...errors import UnsupportedProgramError
 from .. import program as p
 from .descriptors import compilation_result_class
 from .epilogues import Emitted, join_epilogues
-from .hlo import HloModule
+from .hlo import HloModule, array_of
 from .pooling import pooling
-from .products import is_product, product
+from .products import product, vector_product
 
 # In ELF, Mach-O and COFF.
 _READ_ONLY_SECTIONS = (".rodata", "__const", ".rdata")
@@ -237,12 +236,12 @@ def _parameters(hlo: HloModule, allocations: Iterable[p.Allocation]) -> Iterable
     for number, shape in enumerate(hlo.parameter_shapes):
         allocation = by_number[number]
         whole = p.Slice(allocation=allocation.index, offset=0, size=allocation.size)
-        yield _array(shape, whole)
+        yield array_of(shape, whole)
 
 
 def _results(hlo: HloModule, where: _Slices) -> Iterable[p.Array]:
     for index, shape in enumerate(hlo.result_shapes):
-        yield _array(shape, hlo.resolve(hlo.root, (index,), where))
+        yield array_of(shape, hlo.resolve(hlo.root, (index,), where))
 
 
 def _assigned_slices(assignment: Any) -> _Slices:
@@ -321,11 +320,11 @@ class _ThunkDecoder:
         instruction = self.hlo.instruction(thunk.info.op_name)
         if instruction is None:
             return kernel
-        if not is_product(instruction, kernel):
-            return pooling(self.hlo, instruction, kernel) or kernel
-        shapes = (*self.hlo.operand_shapes(instruction), instruction.shape)
-        arrays = map(_array, shapes, kernel.arguments + kernel.results)
-        return product(instruction.dot_dimension_numbers, *arrays)
+        return (
+            vector_product(self.hlo, instruction, kernel)
+            or pooling(self.hlo, instruction, kernel)
+            or kernel
+        )
 
     def _dot(self, _: Any, d: Any) -> p.Thunk:
         lhs, rhs, out = map(_buffer, (d.lhs_buffer_shape, d.rhs_buffer_shape, d.out_buffer_shape))
@@ -447,25 +446,11 @@ def _window(w: Any) -> p.Window:
 
 
 def _buffer(proto: Any) -> p.Array:
-    return _array(proto.shape, _slice(proto.slice))
+    return array_of(proto.shape, _slice(proto.slice))
 
 
 def _slice(proto: Any) -> p.Slice:
     return p.Slice(allocation=proto.buffer_allocation_index, offset=proto.offset, size=proto.size)
-
-
-def _array(shape: Any, where: p.Slice) -> p.Array:
-    element_type = ELEMENT_TYPES.get(shape.element_type)
-    if element_type is None:
-        raise UnsupportedProgramError(
-            f"XLA's element type number {shape.element_type} is not supported"
-        )
-    return p.Array(
-        slice=where,
-        element_type=element_type,
-        shape=tuple(shape.dimensions),
-        minor_to_major=tuple(shape.layout.minor_to_major),
-    )
 
 
 def _refuse_unknown_fields(message: Any) -> None:

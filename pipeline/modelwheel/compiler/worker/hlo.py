@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from ...dtypes import ELEMENT_TYPES
 from ...errors import UnsupportedProgramError
-from ..program import Slice
+from ..program import Array, Slice
 
 # Opcodes that only name, shape or hold data.
 _FREE = frozenset(
@@ -103,6 +104,12 @@ class HloModule:
         """The instructions whose values it takes."""
         return tuple(self._instructions[number] for number in instruction.operand_ids)
 
+    def behind_bitcasts(self, instruction: Any) -> Any:
+        """The instruction whose value this one is, perhaps with another shape."""
+        while instruction.opcode == "bitcast":
+            (instruction,) = self.operands(instruction)
+        return instruction
+
     def called_root(self, instruction: Any) -> Any:
         """The last instruction of the computation that it calls."""
         (called,) = instruction.called_computation_ids
@@ -136,10 +143,6 @@ class HloModule:
     @cached_property
     def _by_name(self) -> dict[str, Any]:
         return {i.name: i for i in self._instructions.values()}
-
-    def operand_shapes(self, instruction: Any) -> list[Any]:
-        """The shapes of an instruction's operands."""
-        return [self._instructions[number].shape for number in instruction.operand_ids]
 
     def operations(self, name: str) -> int:
         """Arithmetic operations of one run of the instruction called `name`; 0 if there is none."""
@@ -178,6 +181,21 @@ class HloModule:
 
     def _operand(self, instruction: Any, number: int) -> Any:
         return self._instructions[instruction.operand_ids[number]]
+
+
+def array_of(shape: Any, where: Slice) -> Array:
+    """Memory as an array of the given `xla.ShapeProto`."""
+    element_type = ELEMENT_TYPES.get(shape.element_type)
+    if element_type is None:
+        raise UnsupportedProgramError(
+            f"XLA's element type number {shape.element_type} is not supported"
+        )
+    return Array(
+        slice=where,
+        element_type=element_type,
+        shape=tuple(shape.dimensions),
+        minor_to_major=tuple(shape.layout.minor_to_major),
+    )
 
 
 def _elements(shape: Any) -> int:

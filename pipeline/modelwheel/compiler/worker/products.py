@@ -1,7 +1,7 @@
 """Decodes matrix products: XLA's thunks for a library, and the kernels that it has for vectors.
 
-XLA makes a product of a matrix and a vector a kernel of its own, whose matrix has another layout than in the
-products of larger batches (DotImplementationStrategy in xla/service/cpu/dot_op_emitter.cc). As a thunk such a
+XLA makes a product of a matrix and a vector a kernel of its own, often with the bias, whose matrix has another layout
+than in the products of larger batches (DotImplementationStrategy in xla/service/cpu/dot_op_emitter.cc). As a thunk such a
 product is one for the runtime's kernels too, and all batch sizes can read the same matrix.
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from ...dtypes import ElementType
 from .. import program as p
+from .hlo import HloModule, array_of
 
 _TYPES = (ElementType.FLOAT32, ElementType.FLOAT64)
 """Those for which the runtime has kernels with vectors of the CPU; for others XLA's kernel stays."""
@@ -33,17 +34,72 @@ def product(dims: Any, lhs: p.Array, rhs: p.Array, out: p.Array) -> p.Dot:
     )
 
 
-def is_product(instruction: Any, kernel: p.Kernel) -> bool:
-    """Whether a kernel multiplies a matrix and a vector, or two vectors, that the runtime can multiply.
+def vector_product(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Dot | None:
+    """The product of a matrix and a vector that a kernel computes, with what it adds; None if it does anything else.
 
     Args:
+        hlo: The module.
         instruction: The `xla.HloInstructionProto` that XLA made the kernel of.
         kernel: Its call.
     """
-    return (
-        instruction.opcode == "dot"
-        and instruction.shape.element_type in _TYPES
-        and not instruction.dot_dimension_numbers.lhs_batch_dimensions
-        and len(instruction.shape.dimensions) <= 2
-        and len(kernel.arguments) == 2
+    dot, addend = _parts(hlo, instruction)
+    if dot is None or not _is_plain(dot) or len(kernel.results) != 1:
+        return None
+    operands = hlo.operands(dot)
+    fused = instruction.opcode == "fusion"
+    numbers = [_parameter(hlo, o) for o in operands] if fused else [0, 1]
+    if len(kernel.arguments) != len(instruction.operand_ids) or None in numbers:
+        return None
+    lhs, rhs = (
+        array_of(operand.shape, kernel.arguments[number])
+        for operand, number in zip(operands, numbers, strict=True)
+        if number is not None
     )
+    found = product(dot.dot_dimension_numbers, lhs, rhs, array_of(dot.shape, kernel.results[0]))
+    if addend is None:
+        return found
+    return _with_addend(found, kernel, kernel.arguments[addend])
+
+
+def _parts(hlo: HloModule, instruction: Any) -> tuple[Any | None, int | None]:
+    """The product in a kernel, and the number of the argument that it adds."""
+    if instruction.opcode != "fusion":
+        return instruction, None
+    root = hlo.called_root(instruction)
+    if root.opcode != "add":
+        return root, None
+    one, other = (hlo.behind_bitcasts(operand) for operand in hlo.operands(root))
+    for dot, addend in ((one, other), (other, one)):
+        if dot.opcode == "dot" and addend.opcode == "parameter":
+            return dot, addend.parameter_number
+    return None, None
+
+
+def _is_plain(dot: Any) -> bool:
+    return (
+        dot.opcode == "dot"
+        and dot.shape.element_type in _TYPES
+        and not dot.dot_dimension_numbers.lhs_batch_dimensions
+        and len(dot.shape.dimensions) <= 2
+    )
+
+
+def _parameter(hlo: HloModule, operand: Any) -> int | None:
+    source = hlo.behind_bitcasts(operand)
+    return int(source.parameter_number) if source.opcode == "parameter" else None
+
+
+def _with_addend(dot: p.Dot, kernel: p.Kernel, addend: p.Slice) -> p.Dot | None:
+    """A product with an epilogue; None if the vector is not on the left, or the sum replaces what is added."""
+    out = dot.out
+    (contracting,) = dot.lhs_contracting
+    fitting = (
+        out.element_type == ElementType.FLOAT32
+        and dot.lhs.elements == dot.lhs.shape[contracting]
+        and addend.size == out.slice.size
+        and not p.overlap(addend, out.slice)
+    )
+    if not fitting:
+        return None
+    epilogue = p.Epilogue(result=out.slice, addend=addend)
+    return dot.model_copy(update={"epilogue": epilogue, "operations": kernel.operations})
