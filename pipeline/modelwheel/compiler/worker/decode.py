@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeAlias
 import lief
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from ...dtypes import ELEMENT_TYPES
 from ...errors import UnsupportedProgramError
 from .. import program as p
 from .descriptors import compilation_result_class
