@@ -99,7 +99,8 @@ def _select(outputs: Arrays, kept: NDArray[np.bool_]) -> Arrays:
 
 def _together(rows: NDArray[Any]) -> NDArray[Any]:
     """The opposite of `_by_row`."""
-    return rows.reshape(rows.shape[0] * rows.shape[1], *rows.shape[2:])
+    joined: NDArray[Any] = rows.reshape(rows.shape[0] * rows.shape[1], *rows.shape[2:])
+    return joined
 
 
 def _kept(outputs: Arrays, kept: NDArray[np.bool_], length: int | None) -> Sample:
