@@ -19,10 +19,10 @@ _VECTOR = 8
 """Elements that are compared one by one in the end: fewer than in a vector are no faster."""
 
 
-def _sum(x: Any, weight: float = 1.0) -> Any:
-    """The weighted sum of each row, as an axis of extent 1."""
+def _sum(x: Any) -> Any:
+    """The sum of each row, as an axis of extent 1."""
     extent = tf.shape(x)[-1]
-    column = tf.fill([extent, 1], tf.constant(weight, x.dtype))
+    column = tf.ones([extent, 1], x.dtype)
     rows = tf.reshape(x, [-1, extent]) @ column
     return tf.reshape(rows, tf.concat([tf.shape(x)[:-1], [1]], 0))
 
@@ -56,8 +56,8 @@ def _layer_norm(x: Any, gamma: Any, beta: Any, *, epsilon: float) -> Any:
     count = x.shape[-1]
     if count is None:
         raise ValueError("the extent of the last axis is not known")
-    distance = x - _sum(x, 1 / count)
-    variance = _sum(distance * distance, 1 / count)
+    distance = x - _sum(x) / count
+    variance = _sum(distance * distance) / count
     return distance * tf.math.rsqrt(variance + epsilon) * gamma + beta
 
 
