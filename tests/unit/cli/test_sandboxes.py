@@ -15,7 +15,7 @@ from modelwheel.sandbox.policy import Limits, Policy, SandboxError
 from tests.support.commands import Modelwheel
 
 RUN_MODELS = [
-    *("build", "bundle", "check", "compile", "inspect", "new", "plan"),
+    *("bench", "build", "bundle", "check", "compile", "inspect", "new", "plan", "profile"),
     *("rebuild", "report", "tune", "verify"),
 ]
 
