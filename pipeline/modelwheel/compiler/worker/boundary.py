@@ -191,8 +191,6 @@ class _Graph:
 
     def compiled(self, calls: list[Arrays]) -> list[Arrays]:
         """The outputs by XLA; raises NoTruthError."""
-        if self._frozen.state:
-            raise NoTruthError("it keeps state, which TensorFlow with XLA does not carry")
         return run_compiled(self._frozen, calls)
 
 
@@ -201,8 +199,9 @@ class _Others:
 
     def __init__(self, graph: _Graph, evaluated: list[_Evaluated]) -> None:
         self._exact, self.missing = _try(graph.exact, evaluated)
-        special = [one for one in evaluated if _is_special(one)] if self._exact else []
-        self._compiled, self._not_compiled = _try(graph.compiled, special)
+        needed = self._exact and any(map(_is_special, evaluated))
+        # All of them: the rows of a model that keeps state are calls in a row.
+        self._compiled, self._not_compiled = _try(graph.compiled, evaluated if needed else [])
 
     def exact(self, kind: str, output: str) -> np.ndarray[Any, Any] | None:
         """The output in float64; None if there is none."""

@@ -52,14 +52,17 @@ def run_calls(graph_def: Any, frozen: FrozenGraph, calls: Iterable[Arrays]) -> l
 
 
 def run_compiled(frozen: FrozenGraph, calls: Iterable[Arrays]) -> list[Arrays]:
-    """The outputs of calls of the graph as XLA compiles it for this machine.
+    """The outputs of calls in a row, from the first state on, of the graph as XLA compiles it for this machine.
 
     Raises:
         NoTruthError: XLA refuses it.
     """
+    state = {v.node: tf.Variable(v.value, trainable=False) for v in frozen.state}
 
     def build() -> None:
-        tf.import_graph_def(frozen.graph_def, name="")
+        # XLA compiles variables that are passed to a function, but not operations that make some.
+        handles = {f"{node}:0": tf.convert_to_tensor(v.handle) for node, v in state.items()}
+        tf.import_graph_def(frozen.graph_def, input_map=handles, name="")
 
     try:
         wrapped = wrap_function.wrap_function(build, [])

@@ -180,8 +180,6 @@ class _Search:
     def _compile(
         self, frozen: FrozenGraph, group: _Group, truths: Sequence[Arrays]
     ) -> tuple[tuple[Deviation, ...], str | None]:
-        if frozen.state:
-            return (), "it keeps state"
         try:
             outputs = run_compiled(frozen, group.calls)
         except NoTruthError as error:
