@@ -9,7 +9,7 @@ compile steps, and XLA derives names from them: a change here changes the machin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from .graphs import GRAPH, Graph, is_control, node_name
@@ -155,16 +155,21 @@ def _rename_functions(graph_def: Any) -> None:
                 if called not in order:
                     order[called] = f"function_{len(order)}"
                     bodies.append(called)
-    for _, nodes in _bodies(graph_def):
-        for node in nodes:
-            _rename_calls(node, order)
-    for function in graph_def.library.function:
-        function.signature.name = order[function.signature.name]
+    rename_functions(graph_def, order)
     numbers = {name: number for number, name in enumerate(order.values())}
     graph_def.library.function.sort(key=lambda function: numbers[function.signature.name])
 
 
-def _rename_calls(node: Any, names: dict[str, str]) -> None:
+def rename_functions(graph_def: Any, names: Mapping[str, str]) -> None:
+    """Gives every function of a graph the name that `names` has for it, in place."""
+    for _, nodes in _bodies(graph_def):
+        for node in nodes:
+            _rename_calls(node, names)
+    for function in graph_def.library.function:
+        function.signature.name = names[function.signature.name]
+
+
+def _rename_calls(node: Any, names: Mapping[str, str]) -> None:
     node.op = names.get(node.op, node.op)
     for attribute in node.attr.values():
         for reference in (attribute.func, *attribute.list.func):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,6 +11,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.eager import wrap_function
 
+from ..canonical import rename_functions
 from ..formats.base import Arrays
 from ..frozen import FrozenGraph
 from ..messages import first_line
@@ -57,12 +59,13 @@ def run_compiled(frozen: FrozenGraph, calls: Iterable[Arrays]) -> list[Arrays]:
     Raises:
         NoTruthError: XLA refuses it.
     """
+    graph_def = _with_own_functions(frozen.graph_def)
     state = {v.node: tf.Variable(v.value, trainable=False) for v in frozen.state}
 
     def build() -> None:
         # XLA compiles variables that are passed to a function, but not operations that make some.
         handles = {f"{node}:0": tf.convert_to_tensor(v.handle) for node, v in state.items()}
-        tf.import_graph_def(frozen.graph_def, input_map=handles, name="")
+        tf.import_graph_def(graph_def, input_map=handles, name="")
 
     try:
         wrapped = wrap_function.wrap_function(build, [])
@@ -82,6 +85,16 @@ def run_compiled(frozen: FrozenGraph, calls: Iterable[Arrays]) -> list[Arrays]:
     except (tf.errors.OpError, ValueError, TypeError) as error:
         raise NoTruthError(first_line(error)) from error
     return found
+
+
+def _with_own_functions(graph_def: Any) -> Any:
+    """A copy whose functions have names of their own: graphs of one process must not share names for different ones."""
+    copy = type(graph_def)()
+    copy.CopyFrom(graph_def)
+    digest = hashlib.sha256(copy.library.SerializeToString(deterministic=True)).hexdigest()[:16]
+    names = [function.signature.name for function in copy.library.function]
+    rename_functions(copy, {name: f"{name}_{digest}" for name in names})
+    return copy
 
 
 def _tensor(graph: tf.Graph, node: str) -> Any:
