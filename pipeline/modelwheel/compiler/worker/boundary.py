@@ -18,7 +18,7 @@ from ...accuracy import Deviation, Truth
 from ...errors import UnsupportedModelError
 from ...util.text import one_line
 from ..jobs import ReferenceRequest
-from ..measuring import measure
+from ..measuring import measure, widen
 from ..reference import Reference, case_of, exact_key, input_key, output_key
 from .boundary_inputs import LARGE, boundary_inputs
 from .formats.base import Arrays, LoadedModel, StatefulModel
@@ -198,6 +198,7 @@ class _Others:
     """What other evaluations say about the rows that the model accepts."""
 
     def __init__(self, graph: _Graph, evaluated: list[_Evaluated]) -> None:
+        self._ours = {one.kind: one.outputs for one in evaluated}
         self._exact, self.missing = _try(graph.exact, evaluated)
         needed = self._exact and any(map(_is_special, evaluated))
         # All of them: the rows of a model that keeps state are calls in a row.
@@ -220,8 +221,20 @@ class _Others:
             return None
         if one.kind not in self._compiled:
             return f"it cannot be compared with XLA ({self._not_compiled})"
-        difference = _compare(self._compiled[one.kind][output], exact)
-        return f"with XLA {difference}" if difference else None
+        if difference := _compare(self._compiled[one.kind][output], exact):
+            return f"with XLA {difference}"
+        lost = self._lost_nan(output) if one.kind == "nan" else 0
+        return f"NaN becomes a number in {lost} of {ours.size} values" if lost else None
+
+    def _lost_nan(self, output: str) -> int:
+        """In how many values of the row of NaN there is a number that NaN has changed.
+
+        Neither ONNX nor XLA says whether the maximum of NaN and a number is NaN, and one compiler does both. Where
+        infinity in the same place makes the same number, NaN has changed nothing.
+        """
+        ours = self._ours["nan"][output]
+        unchanged = ours == self._ours["infinity"][output] if "infinity" in self._ours else False
+        return int(np.count_nonzero(np.isfinite(widen(ours)) & ~np.asarray(unchanged)))
 
 
 def _try(

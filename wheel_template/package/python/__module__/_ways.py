@@ -43,10 +43,7 @@ def beside_extremes(
     """
     if not extremes or not library.batched or library.no_emulation_reason is not None:
         return
-    single = [
-        {s.name: sample.inputs[s.name][: s.leading_per_row or None] for s in Model.inputs}
-        for sample in extremes
-    ]
+    single = [_first_row(sample.inputs) for sample in extremes]
     for length in Model.lengths or (None,):
         for size in Model.batch_sizes:
             if size == 1:
@@ -62,6 +59,15 @@ def beside_extremes(
                     kept = np.arange(size) % 2 == parity
                     found = evaluate(model, _mix(ordinary, extreme, kept))
                     yield _kept(expected, kept, length), _select(found, kept)
+
+
+def _first_row(inputs: Arrays) -> Arrays:
+    return {
+        spec.name: inputs[spec.name][: spec.leading_per_row]
+        if spec.leading_per_row
+        else inputs[spec.name]
+        for spec in Model.inputs
+    }
 
 
 def _batch(inputs: Sequence[Arrays], picked: Sequence[int], length: int | None) -> Arrays:
