@@ -20,6 +20,7 @@ from ..program import Program
 from .decode import write_program
 from .graphs import layer_name
 from .messages import without_node_markup
+from .unused_code import blank_unused_functions
 
 _HEADER = "program.h"
 _METADATA = "metadata.o"
@@ -47,7 +48,9 @@ def run(job: CompileJob) -> None:
     config = tf2xla_pb2.Config.FromString(job.inputs.config.read_bytes())
     written = [not variable.readonly for variable in config.variable]
     write_program(out / _METADATA, out / _CONSTANTS, out, written)
-    _refuse_dynamic_results(Program.load(out / PROGRAM), config)
+    program = Program.load(out / PROGRAM)
+    _refuse_dynamic_results(program, config)
+    blank_unused_functions(out / KERNELS, program.symbols())
     # They hold the weights again, in the program and padded; `constants.bin` has them once.
     for name in (_HEADER, _METADATA, _CONSTANTS):
         (out / name).unlink(missing_ok=True)
