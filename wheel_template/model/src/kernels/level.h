@@ -15,8 +15,13 @@
 
 /// For small helpers with vector arguments, which a call would spill to memory.
 #define MODELWHEEL_INLINE __attribute__((always_inline)) inline
-/// For large loops: one copy of each, even if the generated code has many calls.
+/// For large loops: one copy of each, even if the generated code has many calls. GCC would put a copy for constant
+/// arguments into the group of the original, which then stays in the library although nothing calls it.
+#if defined(__clang__)
 #define MODELWHEEL_NOINLINE __attribute__((noinline)) inline
+#else
+#define MODELWHEEL_NOINLINE __attribute__((noinline, noclone)) inline
+#endif
 /// Before a loop with constant bounds that indexes an array of vectors: unrolled, the array stays in registers.
 #define MODELWHEEL_UNROLL _Pragma("GCC unroll 16")
 
