@@ -36,7 +36,7 @@ class _Function(NamedTuple):
 
 class _Relocation(NamedTuple):
     place: int
-    """Where in the file its type is."""
+    """Where in the file its type is, in ELF with the symbol: zeros mean that there is nothing to do."""
     type_bytes: int
     offset: int
     """In the section of code."""
@@ -127,7 +127,7 @@ def _elf_code(path: Path) -> _Code | None:
                 symbol = symbols[index]
                 # From the end of the operand: x86 counts from there.
                 target = symbol.value + max(addend + 4, 0) if symbol.shndx == number else None
-                relocations.append(_Relocation(section.offset + place + 8, 4, offset, target))
+                relocations.append(_Relocation(section.offset + place + 8, 8, offset, target))
     functions = [
         _Function(str(symbol.name), symbol.value, symbol.value + symbol.size)
         for symbol in symbols
