@@ -76,7 +76,7 @@ def _batch(inputs: Sequence[Arrays], picked: Sequence[int], length: int | None) 
     for spec in Model.inputs:
         arrays = [each[spec.name] for each in inputs]
         if spec.leading_per_row:
-            rows = np.concatenate([_by_row(array, spec) for array in arrays])
+            rows = np.concatenate([_by_row(a, len(a) // spec.leading_per_row) for a in arrays])
             chosen = rows[[number % len(rows) for number in picked]]
             arrays = [_together(chosen)]
         batch[spec.name] = cut(arrays[0], spec, length)
@@ -88,8 +88,8 @@ def _mix(ordinary: Arrays, extreme: Arrays, kept: NDArray[np.bool_]) -> Arrays:
     for spec in Model.inputs:
         mixed[spec.name] = ordinary[spec.name].copy()
         if spec.leading_per_row:
-            rows = _by_row(mixed[spec.name], spec)
-            rows[~kept] = _by_row(extreme[spec.name], spec)[~kept]
+            rows = _by_row(mixed[spec.name], len(kept))
+            rows[~kept] = _by_row(extreme[spec.name], len(kept))[~kept]
     return mixed
 
 
@@ -100,7 +100,9 @@ def evaluate(model: Model, inputs: Arrays) -> Arrays:
 
 
 def _select(outputs: Arrays, kept: NDArray[np.bool_]) -> Arrays:
-    return {spec.name: _together(_by_row(outputs[spec.name], spec)[kept]) for spec in Model.outputs}
+    return {
+        spec.name: _together(_by_row(outputs[spec.name], len(kept))[kept]) for spec in Model.outputs
+    }
 
 
 def _together(rows: NDArray[Any]) -> NDArray[Any]:
@@ -120,6 +122,6 @@ def _kept(outputs: Arrays, kept: NDArray[np.bool_], length: int | None) -> Sampl
     return Sample(len(kept), {}, expected, length, circumstance="beside extreme rows")
 
 
-def _by_row(array: NDArray[Any], spec: TensorSpec) -> NDArray[Any]:
-    """A view whose first axis are the rows."""
-    return array.reshape(len(array) // spec.leading_per_row, spec.leading_per_row, *array.shape[1:])
+def _by_row(array: NDArray[Any], rows: int) -> NDArray[Any]:
+    """A view whose first axis are the rows. A shorter length may leave fewer elements for each."""
+    return array.reshape(rows, len(array) // rows, *array.shape[1:])
