@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._core import library
-from ._model import Model, TensorSpec
+from ._model import Model
 from ._reference import Arrays, Expected, Sample, cut, from_model
 
 
