@@ -233,8 +233,11 @@ class _Others:
         infinity in the same place makes the same number, NaN has changed nothing.
         """
         ours = self._ours["nan"][output]
-        unchanged = ours == self._ours["infinity"][output] if "infinity" in self._ours else False
-        return int(np.count_nonzero(np.isfinite(widen(ours)) & ~np.asarray(unchanged)))
+        changed = np.isfinite(widen(ours))
+        infinite = self._ours.get("infinity", {}).get(output)
+        if infinite is not None and infinite.shape == ours.shape:
+            changed &= ours != infinite
+        return int(np.count_nonzero(changed))
 
 
 def _try(
