@@ -57,8 +57,8 @@ def _parameters() -> list[object]:
 def _marks(preset: str, name: str) -> list[pytest.MarkDecorator]:
     if "kernels" not in name:
         return []
-    # To the kernels x86-64-v2 is what x86-64 is; their memory is checked with the wider vectors.
-    quick = name.endswith(("_v3", "_v4")) or (preset == "default" and not name.endswith("_v2"))
+    # To the kernels x86-64-v2 is what x86-64 is; their memory is checked at one level.
+    quick = name.endswith("_v3") or (preset == "default" and not name.endswith("_v2"))
     return [pytest.mark.slow, *([] if quick else [pytest.mark.exhaustive])]
 
 
