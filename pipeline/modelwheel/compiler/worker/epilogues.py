@@ -240,9 +240,8 @@ class _Fusion:
         fastest = [axis for axis in node.shape.layout.minor_to_major if extents[axis] != 1][:1]
         if wide != fastest or math.prod(extents[axis] for axis in wide) != self._columns:
             return None
-        while operand.opcode == "bitcast":
-            (operand,) = self._hlo.operands(operand)
-        return self._arguments[operand.parameter_number] if operand.opcode == "parameter" else None
+        source = self._hlo.behind_bitcasts(operand)
+        return self._arguments[source.parameter_number] if source.opcode == "parameter" else None
 
 
 def _same_layout(a: Any, b: Any) -> bool:
