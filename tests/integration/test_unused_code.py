@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import lief
 import pytest
 
 from modelwheel.compiler.worker import unused_code
@@ -43,6 +44,14 @@ def _bodies(path: Path) -> dict[str, bytes]:
     return {f.name: content[code.first + f.start : code.first + f.end] for f in code.functions}
 
 
+def _relocations(path: Path) -> list[tuple[str, int]]:
+    """Symbol and type of each relocation of the code."""
+    coff = lief.COFF.parse(str(path))
+    assert coff is not None
+    (code,) = [section for section in coff.sections if section.name == ".text"]
+    return [(str(r.symbol.name), int(r.type)) for r in code.relocations if r.symbol is not None]
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_nothing_calls_is_a_trap(target: str, tmp_path: Path) -> None:
     directory = tmp_path / target
@@ -57,6 +66,15 @@ def test_what_nothing_calls_is_a_trap(target: str, tmp_path: Path) -> None:
     for name in ("unused", "below_unused"):
         trap = TARGETS[target]
         assert after[name] == trap * (len(after[name]) // len(trap))
+
+
+def test_no_relocation_of_a_trap_is_left_for_windows(tmp_path: Path) -> None:
+    """GNU ld refuses those of type 0 in a DLL."""
+    path = _compile(tmp_path, "x86_64-windows-gnu", _OBJECT)
+    assert {symbol for symbol, _ in _relocations(path)} == {"below", "below_unused", "elsewhere"}
+    unused_code.blank_unused_functions(path, {"used"})
+    assert {symbol for symbol, _ in _relocations(path)} == {"below"}
+    assert all(kind != 0 for _, kind in _relocations(path))
 
 
 def test_the_rest_links_without_what_was_referred_to(tmp_path: Path) -> None:

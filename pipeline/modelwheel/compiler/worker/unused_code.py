@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 import struct
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +26,11 @@ _ARM_CALLS = (0b000101, 0b100101)  # b and bl: the upper 6 bits
 _ELF_RELOCATION = struct.Struct("<QIIq")
 """Offset, type, symbol, addend. Type 0 of every architecture is none."""
 _COFF_RELOCATION = struct.Struct("<IIH")
-"""Offset, symbol, type. Type 0 is IMAGE_REL_AMD64_ABSOLUTE: none."""
+"""Offset, symbol, type. Type 0 is none here too, but GNU ld refuses it in a DLL: rows are taken out."""
+_COFF_HEADER, _COFF_SECTION, _COFF_COUNT = 20, 40, 32
+"""Bytes of the file's header and of a section's, and where in the latter the number of its relocations is."""
+_COFF_OVERFLOW = 0xFFFF
+"""The number of relocations does not fit: it is elsewhere, and the object stays as it is."""
 
 
 class _Function(NamedTuple):
@@ -36,8 +41,7 @@ class _Function(NamedTuple):
 
 class _Relocation(NamedTuple):
     place: int
-    """Where in the file its type is, in ELF with the symbol: zeros mean that there is nothing to do."""
-    type_bytes: int
+    """Where in the file its row is."""
     offset: int
     """In the section of code."""
     target: int | None
@@ -46,17 +50,25 @@ class _Relocation(NamedTuple):
 
 @dataclass(frozen=True)
 class _Code:
-    """The section with the code of an object file; functions by ascending start."""
+    """The section with the code of an object file; functions and relocations by ascending place."""
 
     first: int
     """Where it is in the file."""
     trap: bytes
     functions: Sequence[_Function]
     relocations: Sequence[_Relocation]
+    count: int | None = None
+    """COFF: where in the file the number of relocations is."""
+
+    def relocations_of(self, function: _Function) -> Sequence[_Relocation]:
+        """Those in the function's instructions."""
+        start = bisect_left(self.relocations, function.start, key=attrgetter("offset"))
+        end = bisect_left(self.relocations, function.end, key=attrgetter("offset"))
+        return self.relocations[start:end]
 
 
 def blank_unused_functions(path: Path, used: Collection[str]) -> None:
-    """Overwrites functions of an object file with traps, in place; their relocations become none.
+    """Overwrites functions of an object file with traps, in place, and drops their relocations.
 
     Args:
         path: An object in ELF, COFF or Mach-O; the last stays as it is.
@@ -69,16 +81,25 @@ def blank_unused_functions(path: Path, used: Collection[str]) -> None:
         return
     content = bytearray(path.read_bytes())
     reached = _reach(code, content, used)
-    for function in code.functions:
-        if function in reached:
-            continue
+    unused = [function for function in code.functions if function not in reached]
+    for function in unused:
         start, end = code.first + function.start, code.first + function.end
         content[start:end] = code.trap * ((end - start) // len(code.trap))
-        for relocation in code.relocations:
-            if function.start <= relocation.offset < function.end:
-                end_of_type = relocation.place + relocation.type_bytes
-                content[relocation.place : end_of_type] = bytes(relocation.type_bytes)
+    _drop(code, content, {r for f in unused for r in code.relocations_of(f)})
     path.write_bytes(content)
+
+
+def _drop(code: _Code, content: bytearray, gone: Collection[_Relocation]) -> None:
+    if code.count is None:
+        for relocation in gone:
+            # Type 0 with symbol 0: nothing to do.
+            struct.pack_into("<Q", content, relocation.place + 8, 0)
+        return
+    size = _COFF_RELOCATION.size
+    kept = [content[r.place : r.place + size] for r in code.relocations if r not in gone]
+    first = min((r.place for r in code.relocations), default=0)
+    content[first : first + len(code.relocations) * size] = b"".join(kept) + bytes(len(gone) * size)
+    struct.pack_into("<H", content, code.count, len(kept))
 
 
 def _reach(code: _Code, content: bytearray, used: Collection[str]) -> set[_Function]:
@@ -97,8 +118,8 @@ def _reach(code: _Code, content: bytearray, used: Collection[str]) -> set[_Funct
 
 def _targets(code: _Code, content: bytearray, function: _Function) -> Iterator[int]:
     """Places in the section that a function may call or refer to; a few more than it does."""
-    for relocation in code.relocations:
-        if relocation.target is not None and function.start <= relocation.offset < function.end:
+    for relocation in code.relocations_of(function):
+        if relocation.target is not None:
             yield relocation.target
     body = bytes(content[code.first + function.start : code.first + function.end])
     if code.trap == _ARM_TRAP:
@@ -127,14 +148,15 @@ def _elf_code(path: Path) -> _Code | None:
                 symbol = symbols[index]
                 # From the end of the operand: x86 counts from there.
                 target = symbol.value + max(addend + 4, 0) if symbol.shndx == number else None
-                relocations.append(_Relocation(section.offset + place + 8, 8, offset, target))
+                relocations.append(_Relocation(section.offset + place, offset, target))
     functions = [
         _Function(str(symbol.name), symbol.value, symbol.value + symbol.size)
         for symbol in symbols
         if symbol.type == lief.ELF.Symbol.TYPE.FUNC and symbol.shndx == number and symbol.size
     ]
     arm = elf.header.machine_type == lief.ELF.ARCH.AARCH64
-    functions.sort(key=lambda function: function.start)
+    functions.sort(key=attrgetter("start"))
+    relocations.sort(key=attrgetter("offset"))
     trap = _ARM_TRAP if arm else _X86_TRAP
     return _Code(sections[number].offset, trap, functions, relocations) if functions else None
 
@@ -144,6 +166,8 @@ def _coff_code(path: Path) -> _Code | None:
     assert coff is not None, f"{path} came from the compiler"
     (number,) = [n for n, s in enumerate(coff.sections, start=1) if s.name == ".text"]
     section = list(coff.sections)[number - 1]
+    if section.numberof_relocations == _COFF_OVERFLOW:
+        return None
     # A function begins at a symbol, and ends where the next one does.
     starts = {
         s.value: str(s.name) for s in coff.symbols if s.section_idx == number and s.is_function
@@ -162,7 +186,8 @@ def _coff_code(path: Path) -> _Code | None:
         offset, reference, _ = _COFF_RELOCATION.unpack_from(content, place)
         found = by_index.get(reference)
         target = found.value if found is not None and found.section_idx == number else None
-        relocations.append(_Relocation(place + 8, 2, offset, target))
-    return (
-        _Code(section.pointerto_raw_data, _X86_TRAP, functions, relocations) if functions else None
-    )
+        relocations.append(_Relocation(place, offset, target))
+    relocations.sort(key=attrgetter("offset"))
+    count = _COFF_HEADER + (number - 1) * _COFF_SECTION + _COFF_COUNT
+    first = section.pointerto_raw_data
+    return _Code(first, _X86_TRAP, functions, relocations, count) if functions else None
