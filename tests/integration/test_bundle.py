@@ -6,17 +6,20 @@ import ast
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from modelwheel.platforms import host_platform
 from tests.containers.apt import UnavailableError
+from tests.support.bazel import run_bazel
 from tests.support.commands import Done, Modelwheel, run
 from tests.support.foreign import run_here, run_musl, run_windows
+from tests.support.julia import find_julia
 from tests.support.static_arena import run_trapped, run_trapped_by_cmake, trap_options
 from tests.support.tools import find_tool, path_without_python
-from tests.support.wheels import EVERYWHERE, LEVELS, spec_text
+from tests.support.wheels import EVERYWHERE, LEVELS, spec_text, unpack
 
 pytestmark = pytest.mark.slow
 
@@ -142,6 +145,16 @@ def test_the_library_serves_musl_with_the_same_bits(bundle: Path, tmp_path: Path
         pytest.skip(str(problem))
 
 
+def write_rows(bundle: Path, path: Path) -> np.ndarray[Any, Any]:
+    """Writes seven recorded rows as the examples read them; returns what the model made of them."""
+    header = (bundle / "tests/reference.h").read_text()
+    case = re.findall(r"^    (\{7,.*\}),$", header, re.MULTILINE)[0]
+    _, _, _, inputs, outputs, elements = ast.literal_eval(case.replace("{", "[").replace("}", "]"))
+    content = (bundle / "tests/reference.bin").read_bytes()
+    path.write_bytes(content[inputs[0] : inputs[0] + 7 * 4 * 4])
+    return np.frombuffer(content, np.float32, elements[0], outputs[0])
+
+
 def test_the_example_in_rust_computes_what_the_model_did(bundle: Path, tmp_path: Path) -> None:
     if not shutil.which("rustc"):
         pytest.skip("rustc is not installed")
@@ -149,14 +162,39 @@ def test_the_example_in_rust_computes_what_the_model_did(bundle: Path, tmp_path:
     (tmp_path / "predict.rs").write_text(source)
     options = ("-L", bundle / "lib" / HOST, "-l", "static=model_mlp", "-l", "m")
     run("rustc", "-D", "warnings", tmp_path / "predict.rs", *options, "-o", tmp_path / "predict")
-    header = (bundle / "tests/reference.h").read_text()
-    case = re.findall(r"^    (\{7,.*\}),$", header, re.MULTILINE)[0]
-    _, _, _, inputs, outputs, elements = ast.literal_eval(case.replace("{", "[").replace("}", "]"))
-    content = (bundle / "tests/reference.bin").read_bytes()
-    (tmp_path / "rows").write_bytes(content[inputs[0] : inputs[0] + 7 * 4 * 4])
+    expected = write_rows(bundle, tmp_path / "rows")
     computed = run(tmp_path / "predict", tmp_path / "rows").out.split()
-    expected = np.frombuffer(content, np.float32, elements[0], outputs[0])
     np.testing.assert_allclose(np.array(computed, np.float32), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.exhaustive
+def test_the_example_in_julia_computes_what_the_model_did(
+    modelwheel: Modelwheel, bundle: Path, spec: Path, tmp_path: Path
+) -> None:
+    try:
+        julia = find_julia(tmp_path / "debian", tmp_path)
+    except UnavailableError as problem:
+        pytest.skip(str(problem))
+    modelwheel("build", spec, "--out", tmp_path)
+    (wheel,) = tmp_path.glob("*.whl")
+    library = unpack(wheel, tmp_path / "wheel") / "model_mlp/lib/libmodel_mlp.so"
+    source = (EXAMPLES / "predict.jl").read_text().replace("model_digits", "model_mlp")
+    (tmp_path / "predict.jl").write_text(source)
+    expected = write_rows(bundle, tmp_path / "rows")
+    computed = run(*julia, tmp_path / "predict.jl", library, tmp_path / "rows").out.split()
+    np.testing.assert_allclose(np.array(computed, np.float32), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(HOST != "linux-x86_64", reason="Bazel is Debian's for this processor")
+def test_bazel_builds_a_program_and_runs_the_test(bundle: Path, tmp_path: Path) -> None:
+    if not shutil.which("bazel-4"):
+        pytest.skip("bazel-bootstrap is not installed")
+    copy = shutil.copytree(bundle, tmp_path / "bundle")
+    printed = run_bazel(tmp_path, copy, PROGRAM)
+    for level in LEVELS:
+        assert printed.count(f"\n{level}  ") >= 5
+    assert "\npassed\n" in printed
+    assert "//:program " in printed  # the one that is linked with @model_mlp
 
 
 def test_nothing_else_is_replaced(modelwheel: Modelwheel, spec: Path, tmp_path: Path) -> None:

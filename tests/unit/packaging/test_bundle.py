@@ -75,7 +75,7 @@ def test_nothing_in_a_bundle_is_python(bundle: Path) -> None:
 def test_files_of_bazel_are_calls_that_name_what_is_there(bundle: Path) -> None:
     """Starlark is a part of Python's syntax."""
     names = set()
-    for file in ("BUILD.bazel", "MODULE.bazel"):
+    for file in ("BUILD.bazel", "MODULE.bazel", "WORKSPACE.bazel"):
         for statement in ast.parse((bundle / file).read_text()).body:
             assert isinstance(statement, ast.Expr)
             assert isinstance(statement.value, ast.Call)
