@@ -5,17 +5,21 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from ..assembly.manifest import Manifest
 from ..errors import VerifyError
 from ..sandbox.choose import Sandbox
 from ..sandbox.policy import Access, environment
 from ..sandbox.run import run_sandboxed
 from ..util.process import ProcessError, signal_name
 from ..util.text import safe_lines
+from .selftest import asked_for, replaced_in
 
 _LINES = 20
 
 
-def require_passing(program: Path, reference: Path, sandbox: Sandbox, name: str) -> None:
+def require_passing(
+    program: Path, reference: Path, sandbox: Sandbox, name: str, manifest: Manifest
+) -> None:
     """Runs the test in a sandbox.
 
     Args:
@@ -23,6 +27,7 @@ def require_passing(program: Path, reference: Path, sandbox: Sandbox, name: str)
         reference: The file that it reads.
         sandbox: Where it runs.
         name: The model, for messages.
+        manifest: Of the library; names what may have changed outputs.
 
     Raises:
         VerifyError: The library crashed, or outputs differ by more than their tolerance.
@@ -41,10 +46,11 @@ def require_passing(program: Path, reference: Path, sandbox: Sandbox, name: str)
     if code < 0:
         raise VerifyError(f"the test of {name} was killed by {signal_name(-code)}")
     lines = [line for line in done.text.splitlines() if line.endswith("  FAILED")]
-    said = "\n".join(lines[:_LINES]) or done.stderr.decode(errors="replace").strip()
+    if not lines:
+        said = safe_lines(done.stderr.decode(errors="replace").strip())
+        raise VerifyError(f"the test of {name} failed: {said}")
+    asked = asked_for(manifest.model.weights_storage, replaced_in(manifest))
     raise VerifyError(
-        f"the library of {name} differs from the model by more than verify.tolerance allows:\n"
-        f"{safe_lines(said)}"
-        if lines
-        else f"the test of {name} failed: {safe_lines(said)}"
+        f"the library of {name} differs from the model by more than verify.tolerance allows"
+        f"{'; ' if asked else ''}{asked}:\n" + safe_lines("\n".join(lines[:_LINES]))
     )

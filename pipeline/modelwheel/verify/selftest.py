@@ -175,6 +175,26 @@ def replaced_in(manifest: Manifest) -> tuple[str, ...]:
     return tuple(f"{one.name!r} of {one_line(one.provider)}" for one in manifest.compiler.fusions)
 
 
+def asked_for(weights_storage: str, replaced: Sequence[str]) -> str:
+    """What the spec asks for that may change outputs, and what to do, as a clause; empty if there is nothing.
+
+    Args:
+        weights_storage: How the weights are stored.
+        replaced: See `replaced_in`.
+    """
+    if weights_storage != "float32":
+        return (
+            f"the weights are stored as {weights_storage}; choose a package.weights_storage with more "
+            "bits, or raise verify.tolerance if this is precise enough"
+        )
+    if replaced:
+        return (
+            f"fusions replaced parts of the model, and one of them may compute something else: "
+            f"{', '.join(replaced)}; leave them out of compilation.fusions one by one to see which"
+        )
+    return ""
+
+
 def require_passed(report: Report, name: str, replaced: Sequence[str] = ()) -> None:
     """Raises VerifyError, naming the worst output, if any comparison failed.
 
@@ -223,16 +243,9 @@ def attribute(report: Report, failed: Comparison, replaced: Sequence[str] = ()) 
             f"XLA computes this model less precisely than {truth.evaluator}; raise verify.tolerance if "
             "that is precise enough"
         )
-    if report.weights_storage != "float32":
-        return (
-            f"the weights are stored as {report.weights_storage}; choose a package.weights_storage with more "
-            "bits, or raise verify.tolerance if this is precise enough"
-        )
-    if replaced:
-        return (
-            f"fusions replaced parts of the model, and one of them may compute something else: "
-            f"{', '.join(replaced)}; leave them out of compilation.fusions one by one to see which"
-        )
+    asked = asked_for(report.weights_storage, replaced)
+    if asked:
+        return asked
     own = worst_of(truth.tensorflow, failed.circumstance).get(output)
     if not failed.exact or own is None:
         return f"raise verify.tolerance only if {truth.evaluator}'s own results vary that much"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from ...assembly.manifest import Manifest
 from ...compiler.reference import ARRAYS
 from ...packaging.backend import build_environment
 from ...packaging.bundle import (
@@ -16,6 +17,7 @@ from ...packaging.bundle import (
     write_memory_header,
 )
 from ...packaging.checksums import write_checksums
+from ...packaging.project import MANIFEST_FILE
 from ...packaging.template import bundle_template, template_digest
 from ...platforms import WHEEL_PLATFORMS, Platform, host_platform
 from ...store.keys import action_key
@@ -67,9 +69,9 @@ class BundleStep(ModelStep, LocalStep):
         if here in build:
             build_programs(out, build[here])
             program = build[here] / f"{self.request.spec.module}_test"
-            require_passing(
-                program, out / "tests/reference.bin", workspace.sandbox, self.request.name
-            )
+            manifest = Manifest.load(out / "platforms" / here.name / MANIFEST_FILE)
+            reference_file = out / "tests/reference.bin"
+            require_passing(program, reference_file, workspace.sandbox, self.request.name, manifest)
         # After everything else, because it lists every file.
         write_checksums(out)
 
