@@ -413,6 +413,13 @@ def test_rows_at_the_limits_of_valid_values(laboratory: Laboratory) -> None:
         assert not np.array_equal(arrays["out/1@highest/y"], arrays["out/1@zeros/y"])
 
 
+def test_boundary_rows_of_a_loop_that_counts(laboratory: Laboratory) -> None:
+    _, summary = laboratory.refer("sequence")
+    assert {"infinity", "nan"} <= set(summary.boundary)
+    # TensorFlow's threads take denormals for zero.
+    assert summary.truth.undefined.keys() <= {"denormals"}
+
+
 def test_boundary_rows_may_not_decide_how_often_loops_turn(laboratory: Laboratory) -> None:
     _, summary = laboratory.refer("loop")
     assert summary.boundary == ()

@@ -15,11 +15,11 @@ PAGE, PLOT = _DOCS / "precision.md", _DOCS / "precision.svg"
 _HEAD = """\
 # Precision
 
-Whose errors are whose: the same model in float64 is the truth, and the framework (ONNX Runtime for ONNX files, TensorFlow for the
-others), TensorFlow with XLA (`jit_compile=True`) and the compiled library are each compared with it, on random rows. The errors are the largest of all elements, relative to the largest
-value of the output. Of the wheel's error, a part is that of the framework in float32 too, XLA may add to it, and the rest comes
-from the library: other kernels, other orders of sums. XLA is measured where the framework's error is above 2e-6; elsewhere
-its part is in the rest.
+Whose errors are whose: the same model in float64 is the truth. The framework (ONNX Runtime for ONNX files, TensorFlow for
+the others), TensorFlow with XLA (`jit_compile=True`) and the compiled library are each compared with it, on random rows. An
+error is the largest of all elements, relative to the largest value of the output. A part of the wheel's error is that of the
+framework in float32 too, XLA may add to it, and the rest comes from the library: other kernels, other orders of sums. XLA is
+measured where the framework's error is above 2e-6; elsewhere its part is in the rest.
 
 ![Errors of frameworks, of XLA and of wheels](precision.svg)
 

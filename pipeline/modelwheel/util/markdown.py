@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from .text import one_line
 
-_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+_PUNCTUATION = re.compile(r"(?<=\d)[.,](?=\d)|(?<=\w)-(?=\w)|(?<=\d)%|([!-/:-@\[-`{-~])")
+"""The group is what could be markup: numbers such as 2.4e-08 and words such as x86-64 stay readable."""
 
 _LONGEST = 1000
 """Characters of a message; the log has the rest."""
@@ -20,7 +21,7 @@ def escape(text: str) -> str:
     """
     line = one_line(" ".join(text.split()))
     line = line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
-    return _PUNCTUATION.sub(r"\\\1", line)
+    return _PUNCTUATION.sub(lambda found: "\\" * bool(found[1]) + found[0], line)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -66,7 +66,8 @@ def _make(kind: str, name: str, like: Array, request: ReferenceRequest) -> Array
         rows = values.reshape(len(like) if like.ndim else 1, -1)
         rows[:, rows.shape[1] // 2] = _SPECIAL[kind]
         return values
-    return np.clip(values, low, high)
+    # NumPy clips bfloat16 as float32.
+    return np.clip(values, low, high).astype(like.dtype)
 
 
 def _limits(name: str, like: Array, request: ReferenceRequest) -> tuple[Array, Array]:

@@ -17,17 +17,20 @@ from ...errors import UnsupportedModelError
 
 _FUNCTION = re.compile(r"\{\{function_node [^{}]*\}\}\s*")
 _NODE = re.compile(r"\{\{(?:\w+ )?([^{}]*)\}\}")
+_ATTRIBUTES = re.compile(r"__inference_(\w+?)_\d+\[[^\[\]]*\]")
 # TensorFlow cuts long messages, also inside the markup.
 _CUT = re.compile(r"\{\{(?:function_node|node)\b[^{}]*$")
 
 
 def without_node_markup(text: str) -> str:
-    """The text with `{{node NAME}}` as NAME and without `{{function_node NAME}}`.
+    """The text with `{{node NAME}}` as NAME, without `{{function_node NAME}}` and attributes of functions.
 
     >>> without_node_markup("in {{function_node __inference_f_7}}{{node while/Switch}}: failed")
     'in while/Switch: failed'
+    >>> without_node_markup("cannot compile __inference_f_7[_XlaMustCompile=true,executor_type=11] here")
+    'cannot compile f here'
     """
-    return _CUT.sub("", _NODE.sub(r"\1", _FUNCTION.sub("", text)))
+    return _CUT.sub("", _NODE.sub(r"\1", _FUNCTION.sub("", _ATTRIBUTES.sub(r"\1", text))))
 
 
 # What TensorFlow writes before the cause: where the operation was defined, which saved models do not know.

@@ -52,7 +52,8 @@ def _conditions(graph: Graph) -> Iterator[list[Any]]:
 
 
 def _counts(node: Any) -> bool:
-    return node.op in _COUNTING and node.attr["T"].type not in _FLOATS
+    # A map of protobuf makes what is read and absent, and TensorFlow refuses an empty attribute.
+    return node.op in _COUNTING and not ("T" in node.attr and node.attr["T"].type in _FLOATS)
 
 
 def _becomes_integer(node: Any) -> bool:
