@@ -31,7 +31,7 @@ HOST = host_platform().name
 STEPS = [
     *("fetch", "inspect", "reference", "freeze/b1", "freeze/b4"),
     *(f"{HOST}/{level}/b{size}" for level in ("x86-64", "x86-64-v3") for size in (1, 4)),
-    *("project", "objects", "wheel", "verify"),
+    *("project", "objects", "kernels", "wheel", "verify"),
 ]
 
 _BLOCKER = """

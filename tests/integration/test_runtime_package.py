@@ -161,7 +161,7 @@ def test_it_is_built_before_a_model_that_needs_it_is_verified(tmp_path: Path) ->
     (tmp_path / "model" / "saved_model.pb").write_bytes(b"graph")
     (tmp_path / "tiny.yaml").write_text(f"{TINY_SPEC}package: {{bindings: shared}}\n")
     steps = list(Modelwheel(tmp_path / "cache").plan(tmp_path / "tiny.yaml"))
-    assert steps[-5:] == ["project", "objects", "wheel", "runtime", "verify"]
+    assert steps[-6:] == ["project", "objects", "kernels", "wheel", "runtime", "verify"]
 
 
 def test_a_tag_releases_its_version_alone() -> None:

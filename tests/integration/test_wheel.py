@@ -144,18 +144,38 @@ def test_the_library_is_hardened_and_found_beside_the_extension(built: Built, na
     assert not extension.has(lief.ELF.DynamicEntry.TAG.RPATH)
 
 
-def test_what_a_level_defines_carries_its_name(built: Built, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def compiled(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the library of `mlp` is built as from a source distribution, which compiles all kernels."""
+    project, build = built.project("mlp"), tmp_path_factory.mktemp("compiled")
+    pybind11 = run(sys.executable, "-m", "pybind11", "--cmakedir").out.strip()
+    cmake("-S", project, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-G", "Ninja",
+          f"-Dpybind11_DIR={pybind11}", f"-DPython_EXECUTABLE={sys.executable}")  # fmt: skip
+    cmake("--build", build, "--target", "model_mlp")
+    return build
+
+
+def test_kernels_of_the_store_give_the_same_library(
+    built: Built, compiled: Path, tmp_path: Path
+) -> None:
+    assert (built.steps / "mlp-1.0.0" / "wheel" / "out-kernels").is_dir()
+    assert list(compiled.rglob("gemm.cpp.o"))
+    run(
+        "strip", compiled / "libmodel_mlp.so", "-o", tmp_path / "stripped"
+    )  # as when a wheel is made
+    assert (tmp_path / "stripped").read_bytes() == built.library("mlp").read_bytes()
+
+
+def test_what_a_level_defines_carries_its_name(built: Built, compiled: Path) -> None:
     """The linker keeps one of several weak definitions: never may it be that of a higher level."""
     project = built.project("mlp")
-    pybind11 = run(sys.executable, "-m", "pybind11", "--cmakedir").out.strip()
-    cmake("-S", project, "-B", tmp_path, "-DCMAKE_BUILD_TYPE=Release", "-G", "Ninja",
-          f"-Dpybind11_DIR={pybind11}", f"-DPython_EXECUTABLE={sys.executable}")  # fmt: skip
-    cmake("--build", tmp_path, "--target", "model_mlp")
     for level in LEVELS:
         name = ALL_LEVELS[level].identifier
-        (program,) = tmp_path.rglob(f"program_{name}.cpp.o")
+        (program,) = compiled.rglob(f"program_{name}.cpp.o")
         own = f"N10modelwheel{len(name)}{name}"
         check_names(program, own)
+        (kernel,) = compiled.rglob(f"model_mlp_gemm_float_{name}.dir/**/gemm.cpp.o")
+        check_names(kernel, own)
         for size in (1, 4):
             check_names(
                 project / "platforms" / HOST / "objects" / f"{level}_b{size}.o",

@@ -18,6 +18,7 @@ from pathlib import Path
 from modelwheel.compiler.program import Program, walk
 from modelwheel.engine.build import BuildOptions, BuildResult, build
 from modelwheel.levels import cmake_flags
+from modelwheel.packaging.kernels import CompiledKernel, read_kernels
 from modelwheel.packaging.project import render_project
 from modelwheel.platforms import host_platform
 from modelwheel.release.cross import CROSS_TARGETS
@@ -132,12 +133,14 @@ class Linker:
         self.toolchain = toolchain
         self._work = work
         self._runtime: list[Path] = []
+        self._kernels: dict[CompiledKernel, Path] = {}
         self._guard = threading.Lock()
 
     def link(self, project: Path, library: Path) -> None:
         """Links the library of a rendered project."""
         with self._guard:
             self._runtime = self._runtime or self._compile_runtime(project)
+            kernels = self._compile_kernels(project)
         objects = library.with_suffix(".objects")
         objects.mkdir(parents=True)
         platform = project / "platforms" / self.toolchain.platform
@@ -153,6 +156,7 @@ class Linker:
             *("-shared", f"-Wl,--version-script={exports}", "-Wl,--no-undefined"),
             *self._runtime,
             *made,
+            *kernels,
             *platform.glob("objects/*.o"),
             *("-lm", "-o", library),
         )
@@ -165,15 +169,40 @@ class Linker:
         names = ("c_api.cpp", "bindings.cpp")
         return [self._compile(project, one, self._work) for one in sources if one.name not in names]
 
-    def _compile(self, project: Path, source: Path, out: Path, *more: str) -> Path:
+    def _compile_kernels(self, project: Path) -> list[Path]:
+        """The kernels of a model, each compiled once."""
+        platform = self.toolchain.platform
+        generated = project / "platforms" / platform / "generated"
+        levels = [path.stem.removeprefix("program_") for path in generated.glob("program_*.cpp")]
+        made = []
+        for kernel in (
+            CompiledKernel(level, name)
+            for level in levels
+            for name in read_kernels(project, platform)
+        ):
+            source, _, element = kernel.kernel.rpartition("_")
+            if kernel not in self._kernels:
+                path = project / "src" / "kernels" / f"{source}.cpp"
+                option = f"-DMODELWHEEL_ELEMENT={element}"
+                out = self._work / kernel.name
+                out.mkdir()
+                made_here = self._compile(project, path, out, option, level=kernel.level)
+                self._kernels[kernel] = made_here
+            made.append(self._kernels[kernel])
+        return made
+
+    def _compile(
+        self, project: Path, source: Path, out: Path, *more: str, level: str | None = None
+    ) -> Path:
         module = module_of(project)
         command: list[str | Path] = [*self.toolchain.c, "-std=c99"]
         if source.suffix == ".cpp":
             command = [*self.toolchain.cxx, "-std=c++17", "-fno-exceptions", "-fno-rtti"]
             command += ["-fno-threadsafe-statics"]
-        level = re.fullmatch(r"program_(.+)\.cpp", source.name)
+        if source.name.startswith("program_"):
+            level = source.stem.removeprefix("program_")
         if level:
-            flags = self.toolchain.level_flags(level[1])
+            flags = self.toolchain.level_flags(level)
             command += ["-O3", "-ffp-contract=fast", "-fno-math-errno", *flags]
         else:
             command += ["-O2"]
@@ -181,7 +210,7 @@ class Linker:
         command += ["-ffunction-sections", "-fdata-sections"]
         command += ["-DMODELWHEEL_BUILDING", f"-DMODELWHEEL_PREFIX={module}", *more]
         command += [f'-DMODELWHEEL_HEADER="{module}.h"']
-        command += [f"-DMODELWHEEL_LEVEL={level[1]}"] if level else []
+        command += [f"-DMODELWHEEL_LEVEL={level}"] if level else []
         command += [f"-I{project / name}" for name in ("src", "include", ".")]
         target = out / f"{source.stem}.o"
         run(*command, "-c", source, "-o", target)

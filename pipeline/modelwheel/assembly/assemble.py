@@ -18,6 +18,7 @@ from ..codegen import (
     Constants,
     ModelTables,
     StoredWeights,
+    compiled_kernels,
     level_source,
     random_states,
     tables_source,
@@ -39,6 +40,9 @@ from .objects import loaded_bytes
 
 MANIFEST = "manifest.json"
 """The manifest's name in the directory of each platform."""
+
+KERNELS = "kernels.txt"
+"""The list of kernels that are compiled by themselves, beside the generated C++ of each platform."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +259,7 @@ def _write_sources(
     programs: Mapping[VariantKey, Program],
     directory: Path,
 ) -> None:
-    """Writes one C++ file for each CPU level, and one with the tables that refer to them."""
+    """Writes one C++ file for each CPU level, one with the tables that refer to them, and the kernels' list."""
     # Batch sizes share one arena and the random states at its start: as many as any needs.
     states = max(map(random_states, programs.values()))
     request = project.request
@@ -283,6 +287,8 @@ def _write_sources(
         _write(directory / f"program_{level.identifier}.cpp", text.encode())
     text = tables_source(tables, request.levels_of(platform), states)
     _write(directory / "model_tables.cpp", text.encode())
+    kernels = "".join(f"{name}\n" for name in compiled_kernels(programs.values()))
+    _write(directory / KERNELS, kernels.encode())
 
 
 def _tables(

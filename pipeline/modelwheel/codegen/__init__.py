@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from .constants import Constants
 from .cost import estimate_cost
+from .kernels import compiled_kernels
 from .sources import CompiledVariant, ModelTables, level_source, random_states, tables_source
 from .storage import Storage, StoredWeights, store
 
-EMITTER_VERSION = 7
+EMITTER_VERSION = 8
 """Increased when the same program is written differently; part of every wheel's key in the store."""
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "ModelTables",
     "Storage",
     "StoredWeights",
+    "compiled_kernels",
     "estimate_cost",
     "level_source",
     "random_states",

@@ -248,11 +248,7 @@ class ThunkWriter:
         batch = real.elements
         for extent in real.shape[len(real.shape) - rank :]:
             batch //= max(extent, 1)
-        double = {ElementType.FLOAT64, ElementType.COMPLEX128} & {
-            fft.input.element_type,
-            fft.output.element_type,
-        }
-        element = "double" if double else "float"
+        element = fft_type(fft)
         if any(
             a.minor_to_major != tuple(reversed(range(len(a.shape))))
             for a in (fft.input, fft.output)
@@ -293,6 +289,12 @@ def pointer(part: Slice) -> str:
 def cpp_type(array: Array) -> str:
     """The C++ type that the hand-written kernels use for an element."""
     return array.element_type.kernel_type
+
+
+def fft_type(fft: Fft) -> str:
+    """The C++ type of the numbers in a Fourier transform, or of their parts."""
+    double = {ElementType.FLOAT64, ElementType.COMPLEX128}
+    return "double" if double & {fft.input.element_type, fft.output.element_type} else "float"
 
 
 def braces(values: Iterable[object]) -> str:

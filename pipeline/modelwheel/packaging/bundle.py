@@ -21,6 +21,7 @@ from ..platforms import ARCHITECTURES, PLATFORMS, Platform
 from ..signature import Tensor
 from ..util.process import ProcessError, run
 from .backend import STEERING, explain
+from .kernels import read_kernels
 from .project import MANIFEST_FILE, load_manifests, project_context, require_files
 from .template import SOURCE_DATE_EPOCH, bundle_template, render
 
@@ -103,6 +104,7 @@ def _platform(manifest: Manifest, project: Path) -> dict[str, object]:
         "triples": " | ".join(_triples(platform)),
         "level_identifiers": [LEVELS[level].identifier for level in manifest.levels],
         "weights": manifest.weights,
+        "kernels": read_kernels(project, platform.name),
         "objects": sorted(str(p.relative_to(project).as_posix()) for p in directory.glob("*.o")),
     }
 

@@ -14,6 +14,7 @@ An overlay is a directory of files with their places in a project. A project is 
 | `cmssw/` | models for CMSSW (`package.interfaces`) |
 | `runtime/` | the package modelwheel-runtime |
 | `objects/` | the object files that extensions have in common |
+| `kernels/` | the object files of kernels, which are the same for all models |
 | `bundle/` | bundles of a model, which have no Python |
 | `profile/` | the program that times each step of a model |
 
@@ -56,6 +57,9 @@ OBJECTS_OVERLAYS = ("common", "wheel", "bindings", "objects")
 BUNDLE_OVERLAYS = ("common", "model", "bundle")
 """The overlays of a model's bundle."""
 
+KERNELS_OVERLAYS = ("common", "model", "kernels")
+"""The overlays with the kernels that are the same for all models; `kernels_template` has what they are made from."""
+
 PROFILE_OVERLAYS = ("common", "model", "profile")
 """The overlays of the program that times each step of a model."""
 
@@ -78,6 +82,21 @@ def model_template(bindings: str, interfaces: Collection[str]) -> Template:
 def bundle_template(interfaces: Collection[str]) -> Template:
     """The template of a model's bundle, for one value of `package.interfaces`."""
     return combine_overlays((*BUNDLE_OVERLAYS, *_interface_overlays(interfaces)))
+
+
+def kernels_template() -> Template:
+    """The template of the project that compiles kernels: without what knows a model."""
+    own = {place for place, _ in list_overlay("kernels")}
+    shared = {
+        PurePosixPath("cmake", name)
+        for name in ("kernels.cmake", "language.cmake", "levels.cmake.in")
+    }
+    directory = PurePosixPath("src/kernels")
+    return {
+        place: path
+        for place, path in combine_overlays(KERNELS_OVERLAYS).items()
+        if place in own | shared or place.parent == directory
+    }
 
 
 def _interface_overlays(interfaces: Collection[str]) -> Iterator[str]:

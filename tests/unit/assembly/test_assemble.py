@@ -159,7 +159,8 @@ def test_files_of_every_platform(assembled: Path) -> None:
     weights = f"weights/{sha256(WEIGHTS).hexdigest()[:16]}.bin"
     expected = {"licenses/TERMS", "python/model_tiny/_reference.npz", weights}
     for platform, levels in LEVELS.items():
-        names = ["manifest.json", "sbom.cdx.json.in", "generated/model_tables.cpp"]
+        names = ["manifest.json", "sbom.cdx.json.in"]
+        names += ["generated/model_tables.cpp", "generated/kernels.txt"]
         for level in levels:
             names.append(f"generated/program_{level.replace('-', '_')}.cpp")
             names += [f"objects/{level}_b{size}.o" for size in SIZES]
@@ -218,6 +219,7 @@ def test_generated_code_names_its_level_and_its_kernels(assembled: Path) -> None
     assert '"tiny"' in (generated / "model_tables.cpp").read_text()
     program = (generated / "program_x86_64_v3.cpp").read_text()
     assert "dot<float" in program
+    assert (generated / "kernels.txt").read_text().split() == ["epilogue_float", "gemm_float"]
     assert "constant(0)" in program
 
 

@@ -64,7 +64,7 @@ def test_plans_refuse_what_they_would_ignore(
 def test_a_plan_for_platforms_is_the_plan_of_compile(modelwheel: Modelwheel, spec: Path) -> None:
     """No wheel is built and verified for another platform, so none is planned."""
     here, there = modelwheel.plan(spec), modelwheel.plan(spec, "--platform", "linux-aarch64")
-    assert list(here)[-4:] == ["project", "objects", "wheel", "verify"]
+    assert list(here)[-5:] == ["project", "objects", "kernels", "wheel", "verify"]
     assert list(there)[-4:] == [
         "linux-aarch64/armv8-a/b1",
         "linux-aarch64/armv8-a/b4",

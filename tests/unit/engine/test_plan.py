@@ -39,7 +39,7 @@ def test_everything_runs_at_first(request_: Request, store: Store) -> None:
     assert list(states) == [
         *("fetch", "inspect", "reference", "freeze/b1", "freeze/b4"),
         *("linux-x86_64/x86-64/b1", "linux-x86_64/x86-64/b4", "project"),
-        *("objects", "wheel", "verify"),
+        *("objects", "kernels", "wheel", "verify"),
     ]
     # A local directory needs no fetching.
     assert {name for name, state in states.items() if state == "cached"} == {"fetch"}

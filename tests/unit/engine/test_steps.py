@@ -60,7 +60,7 @@ COMPILED = [f"linux-x86_64/{level}/b{size}" for level in ("x86-64", "x86-64-v3")
 
 @pytest.mark.parametrize(
     ("goal", "last"),
-    [("wheel", ["objects", "wheel", "verify"]), ("sdist", ["sdist"]), ("project", [])],
+    [("wheel", ["objects", "kernels", "wheel", "verify"]), ("sdist", ["sdist"]), ("project", [])],
 )
 def test_the_steps_of_a_spec(tmp_path: Path, goal: Goal, last: list[str]) -> None:
     steps = _steps(_request(tmp_path), goal)
@@ -95,7 +95,7 @@ def test_everything_needs_the_inspection_and_a_wheel_the_reference(tmp_path: Pat
 def test_workers_do_what_needs_tensorflow(tmp_path: Path) -> None:
     steps = _steps(_request(tmp_path))
     local = {name for name, step in steps.items() if isinstance(step, LocalStep)}
-    assert local == {"project", "objects", "wheel", "verify"}
+    assert local == {"project", "objects", "kernels", "wheel", "verify"}
     assert all(isinstance(steps[name], JobStep) for name in steps if name not in local)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from modelwheel.packaging.template import (
     BUNDLE_OVERLAYS,
+    KERNELS_OVERLAYS,
     MODEL_OVERLAYS,
     OBJECTS_OVERLAYS,
     PROFILE_OVERLAYS,
@@ -25,6 +26,7 @@ PROJECTS = {
     **CMSSW,
     "runtime": RUNTIME_OVERLAYS,
     "objects": OBJECTS_OVERLAYS,
+    "kernels": KERNELS_OVERLAYS,
     "bundle": BUNDLE_OVERLAYS,
     "profile": PROFILE_OVERLAYS,
 }

@@ -7,6 +7,9 @@ target_compile_definitions(${MODEL_MODULE}
   PRIVATE modelwheel=${MODEL_MODULE}_runtime modelwheel_weights=${MODEL_MODULE}_weights
     modelwheel_expanded_weights=${MODEL_MODULE}_expanded_weights
 )
+foreach(target IN LISTS MODEL_KERNEL_TARGETS)
+  target_compile_definitions(${target} PRIVATE modelwheel=${MODEL_MODULE}_runtime)
+endforeach()
 if(MODEL_STATIC_ARENA)
   target_compile_definitions(${MODEL_MODULE} PRIVATE MODELWHEEL_STATIC_ARENA)
 endif()

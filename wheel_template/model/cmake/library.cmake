@@ -1,5 +1,7 @@
 # cmake/library.cmake - the model's library, SHARED or STATIC as MODEL_LINKAGE says: runtime, generated code, machine code, weights.
 
+file(STRINGS "${MODEL_PLATFORM_DIR}/generated/kernels.txt" MODEL_KERNELS)
+include(cmake/kernels.cmake)
 file(GLOB MODEL_OBJECTS "${MODEL_PLATFORM_DIR}/objects/*.o")
 set_source_files_properties(${MODEL_OBJECTS} PROPERTIES EXTERNAL_OBJECT TRUE)
 
@@ -17,6 +19,7 @@ add_library(${MODEL_MODULE} ${MODEL_LINKAGE}
   src/weights.c
   "${MODEL_PLATFORM_DIR}/generated/model_tables.cpp"
   ${MODEL_OBJECTS}
+  ${MODEL_KERNEL_OBJECTS}
 )
 target_include_directories(${MODEL_MODULE}
   PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
@@ -28,11 +31,8 @@ target_compile_definitions(${MODEL_MODULE} PRIVATE
   MODELWHEEL_HEADER="${MODEL_MODULE}.h"
 )
 
-# Each level's file is compiled with the instructions of that level, as the machine code it calls was. Fusing a
-# multiplication with an addition is what that machine code does too; everything else keeps IEEE semantics.
 foreach(level IN LISTS MODEL_LEVELS)
   set(source "${MODEL_PLATFORM_DIR}/generated/program_${level}.cpp")
-  set(MODEL_LEVEL_OPTIONS_${level} -O3 -ffp-contract=fast -fno-math-errno ${LEVEL_FLAGS_${level}})
   target_sources(${MODEL_MODULE} PRIVATE ${source})
   set_source_files_properties(${source} PROPERTIES
     COMPILE_OPTIONS "${MODEL_LEVEL_OPTIONS_${level}}"
@@ -54,12 +54,7 @@ set_target_properties(${MODEL_MODULE} PROPERTIES
   C_VISIBILITY_PRESET hidden
   CXX_VISIBILITY_PRESET hidden
 )
-target_compile_options(${MODEL_MODULE} PRIVATE
-  -Wall -Wextra -Wconversion -Wshadow -Wpedantic
-  -ffunction-sections -fdata-sections
-  "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=."
-  $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti -fno-threadsafe-statics>
-)
+target_compile_options(${MODEL_MODULE} PRIVATE ${MODEL_OPTIONS})
 if(UNIX)
   target_link_libraries(${MODEL_MODULE} PRIVATE m)
 endif()

@@ -7,6 +7,7 @@ In order:
     inspect -> reference -> compile (each platform, level, extent) -> project -> wheel -> verify
             -> freeze ----->                                          |          (runtime) ->
                          -> objects ---------------------------------------> wheel, (runtime)
+                                                                      -> kernels -> wheel
                                                                       -> sdist
                                                                       -> bundle
                                                                       -> profile
@@ -21,6 +22,7 @@ from ...request import Request
 from .base import Step
 from .bundle import BundleStep
 from .distribution import ObjectsStep, ProjectStep, RuntimeStep, SdistStep, VerifyStep, WheelStep
+from .kernels import KernelsStep
 from .model import CompileStep, FreezeStep, InspectStep, ReferenceStep
 from .profile import ProfileStep
 
@@ -43,6 +45,7 @@ def steps_of(
     last: dict[Goal, tuple[Step, ...]] = {
         "wheel": (
             ObjectsStep(request, tree),
+            KernelsStep(request, tree),
             WheelStep(request, tree),
             *runtime,
             VerifyStep(request, tree),

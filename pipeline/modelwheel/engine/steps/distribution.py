@@ -25,6 +25,7 @@ from ...verify.selftest import replaced_in, require_passed, verify_wheel
 from ...wheelfile.reports import dump_report
 from ...wheelfile.wheel import open_wheel
 from .base import LocalStep, Records, Workspace
+from .kernels import linked_kernels
 from .model import ModelStep, compile_name
 
 REPORT = "report.json"
@@ -122,15 +123,17 @@ class WheelStep(_DistributionStep):
     @property
     def needs(self) -> tuple[str, ...]:
         objects = (_objects_name(self),) if self.bindings == "extension" else ()
-        return (*super().needs, *objects)
+        return (*super().needs, f"{self.request.name}/kernels", *objects)
 
     def tools(self) -> dict[str, Any]:
-        # Not the objects: with and without them, the wheel has the same bytes.
+        # Neither objects nor kernels: with and without them, the wheel has the same bytes.
         return {"environment": build_environment(self.bindings)}
 
     def pack(self, project: Path, workspace: Workspace, out: Path) -> None:
-        shared = self.bindings == "shared"
-        build_wheel(project, out, {} if shared else _linked_objects(self, workspace, out))
+        settings = dict(linked_kernels(self, workspace, out))
+        if self.bindings == "extension":
+            settings |= _linked_objects(self, workspace, out)
+        build_wheel(project, out, settings)
 
 
 @dataclass(frozen=True)

@@ -209,4 +209,9 @@ MODELWHEEL_NOINLINE void convolve_depthwise(const Convolution &c, const T *in, c
   }
 }
 
+extern template void convolve_depthwise(const Convolution &, const float *, const float *, float *, void *,
+                                        const Epilogue<float> *);
+extern template void convolve_depthwise(const Convolution &, const double *, const double *, double *, void *,
+                                        const Epilogue<double> *);
+
 }  // namespace modelwheel::MODELWHEEL_LEVEL

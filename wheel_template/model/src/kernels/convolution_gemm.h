@@ -262,4 +262,9 @@ MODELWHEEL_NOINLINE void convolve_gemm(const Convolution &c, const T *in, const 
     }
 }
 
+extern template void convolve_gemm(const Convolution &, const float *, const float *, float *, void *,
+                                   const Epilogue<float> *);
+extern template void convolve_gemm(const Convolution &, const double *, const double *, double *, void *,
+                                   const Epilogue<double> *);
+
 }  // namespace modelwheel::MODELWHEEL_LEVEL

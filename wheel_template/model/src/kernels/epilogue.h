@@ -125,4 +125,9 @@ void finish_rows(const Epilogue<T> &e, const T *first, std::int64_t rows, std::i
   for (; done < rows; ++done) finish_some_rows<T, 1>(e, first + done * step, step, column, n);
 }
 
+extern template void finish_rows(const Epilogue<float> &, const float *, std::int64_t, std::int64_t, std::int64_t,
+                                 std::int64_t);
+extern template void finish_rows(const Epilogue<double> &, const double *, std::int64_t, std::int64_t, std::int64_t,
+                                 std::int64_t);
+
 }  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -285,4 +285,7 @@ MODELWHEEL_NOINLINE void fft(const Fft &f, const void *in, void *out, void *memo
   }
 }
 
+extern template void fft<float>(const Fft &, const void *, void *, void *);
+extern template void fft<double>(const Fft &, const void *, void *, void *);
+
 }  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -22,4 +22,7 @@ void gemm(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch, const E
     gemm_wide(g, lhs, rhs, out, scratch, epilogue);
 }
 
+extern template void gemm(const Gemm &, const float *, const float *, float *, float *, const Epilogue<float> *);
+extern template void gemm(const Gemm &, const double *, const double *, double *, double *, const Epilogue<double> *);
+
 }  // namespace modelwheel::MODELWHEEL_LEVEL

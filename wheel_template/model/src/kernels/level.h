@@ -1,9 +1,10 @@
 // src/kernels/level.h - the CPU level that a file is compiled for: its namespace and its vectors.
 //
-// The kernels are header-only. One generated file for each level includes them and is compiled with the instructions
-// of that level; all levels are linked into one library. Therefore every function is in the namespace of its level: the
-// linker would merge an inline function that two levels share, and a baseline CPU might then run the copy for AVX-512.
-// For the same reason no kernel uses templates or inline functions of namespace std.
+// One generated file for each level includes the kernels and is compiled with the instructions of that level. Those
+// that take long to compile are declared `extern template`, and defined by a source of their own for each level and
+// element type (MODELWHEEL_ELEMENT). All levels are linked into one library. Therefore every function is in the
+// namespace of its level: the linker would merge an inline function that two levels share, and a baseline CPU might
+// then run the copy for AVX-512. For the same reason no kernel uses templates or inline functions of namespace std.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +19,9 @@
 /// For large loops: one copy of each, even if the generated code has many calls. GCC would put a copy for constant
 /// arguments into the group of the original, which then stays in the library although nothing calls it.
 #if defined(__clang__)
-#define MODELWHEEL_NOINLINE __attribute__((noinline)) inline
+#define MODELWHEEL_NOINLINE __attribute__((noinline))
 #else
-#define MODELWHEEL_NOINLINE __attribute__((noinline, noclone)) inline
+#define MODELWHEEL_NOINLINE __attribute__((noinline, noclone))
 #endif
 /// Before a loop with constant bounds that indexes an array of vectors: unrolled, the array stays in registers.
 #define MODELWHEEL_UNROLL _Pragma("GCC unroll 16")

@@ -74,4 +74,7 @@ void pooling(const Pooling &p, const T *in, T *out) {
     pool_images<T, Reducer::kSum>(p, in, out);
 }
 
+extern template void pool_images<float, Reducer::kMaximum>(const Pooling &, const float *, float *);
+extern template void pool_images<float, Reducer::kSum>(const Pooling &, const float *, float *);
+
 }  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -105,7 +105,8 @@ inline void permute_all(const Sort &s, const SortLine &line, const std::int64_t 
 }
 
 /// Sorts the operands in place. `memory` has sort_scratch(s) bytes and is 64-byte aligned.
-MODELWHEEL_NOINLINE void sort_arrays(const Sort &s, SortComparator *comparator, char *const *operands, void *memory) {
+MODELWHEEL_NOINLINE inline void sort_arrays(const Sort &s, SortComparator *comparator, char *const *operands,
+                                            void *memory) {
   Scratch scratch(memory);
   std::int64_t *first = scratch.take<std::int64_t>(s.size), *second = scratch.take<std::int64_t>(s.size);
   char *copy = scratch.take<char>(0);

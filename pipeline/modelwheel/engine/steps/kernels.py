@@ -1,0 +1,81 @@
+"""The step that compiles the kernels which are the same for all models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...packaging.kernels import (
+    CompiledKernel,
+    build_kernels,
+    kernel_keys,
+    kernels_list,
+    kernels_settings,
+)
+from ...platforms import host_platform
+from ...store.keys import action_key
+from ...store.records import Record
+from ...store.store import Store
+from .base import LocalStep, Records, Workspace
+from .model import ModelStep
+
+
+@dataclass(frozen=True)
+class KernelsStep(ModelStep, LocalStep):
+    """Brings the object files of a model's kernels for this machine together, and compiles those that are missing.
+
+    Each has a record of its own in the store, which every model that needs it uses.
+    """
+
+    kind = "kernels"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (f"{self.request.name}/project",)
+
+    def key(self, store: Store, records: Records) -> str:
+        keys = self._keys(store, records)
+        return action_key(self.kind, kernels={kernel.name: key for kernel, key in keys.items()})
+
+    def _keys(self, store: Store, records: Records) -> dict[CompiledKernel, str]:
+        here = host_platform()
+        listed = store.read_bytes(records[self.needs[0]], kernels_list(here.name)).decode()
+        return kernel_keys(
+            CompiledKernel(level.identifier, kernel)
+            for level in self.request.levels_of(here)
+            for kernel in listed.split()
+        )
+
+    def run(self, workspace: Workspace, out: Path) -> None:
+        store = workspace.store
+        keys = self._keys(store, workspace.records)
+        found = {kernel: store.lookup(key) for kernel, key in keys.items()}
+        missing = [kernel for kernel, record in found.items() if record is None]
+        found |= _compile(missing, keys, store)
+        for record in found.values():
+            assert record is not None
+            store.materialize(record, out)
+
+
+def _compile(
+    kernels: Iterable[CompiledKernel], keys: Mapping[CompiledKernel, str], store: Store
+) -> dict[CompiledKernel, Record]:
+    """Compiles kernels and keeps each in the store.
+
+    Without a lock: two builds that need the same at once both compile it, to the same bytes.
+    """
+    with store.scratch() as scratch:
+        build_kernels(tuple(kernels), scratch)
+        return {
+            kernel: store.publish(keys[kernel], scratch / kernel.name, {"step": kernel.name})
+            for kernel in kernels
+        }
+
+
+def linked_kernels(step: ModelStep, workspace: Workspace, out: Path) -> Mapping[str, str]:
+    """Settings with which a build backend links the result of `KernelsStep`."""
+    directory = out.with_name(f"{out.name}-kernels")
+    record = workspace.records[f"{step.request.name}/{KernelsStep.kind}"]
+    workspace.store.materialize(record, directory, link=True)
+    return kernels_settings(directory)
