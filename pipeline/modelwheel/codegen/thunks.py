@@ -22,6 +22,7 @@ from ..compiler.program import (
     Pooling,
     Product,
     RandomState,
+    RowReduction,
     Slice,
     Sort,
     Thunk,
@@ -74,6 +75,8 @@ class ThunkWriter:
                 yield from self._convolution(thunk)
             case Pooling():
                 yield self._pooling(thunk)
+            case RowReduction():
+                yield self._row_reduction(thunk)
             case Copy():
                 destination, source = pointer(thunk.destination), pointer(thunk.source)
                 yield f"std::memcpy({destination}, {source}, {thunk.source.size});"
@@ -179,13 +182,11 @@ class ThunkWriter:
         return self._product("convolution", element, table, c)
 
     def _pooling(self, pool: Pooling) -> str:
-        initial = "-__builtin_inf()" if pool.initial is None else repr(pool.initial)
         sides = (pool.in_size, pool.window, pool.out_size, pool.stride, pool.pad_low)
         table = self._table(
             "Pooling",
             [
-                f"Reducer::k{pool.reducer.capitalize()}",
-                initial,
+                *_reducer(pool),
                 pool.batch,
                 pool.features,
                 *map(braces, sides),
@@ -194,6 +195,13 @@ class ThunkWriter:
         self.headers.add("pooling.h")
         source, target = pointer(pool.input), pointer(pool.output)
         return f"pooling<float>({table}, as<const float>({source}), as<float>({target}));"
+
+    def _row_reduction(self, r: RowReduction) -> str:
+        values = [*_reducer(r), r.rows, r.size, r.windows, r.window, r.pad_low]
+        table = self._table("RowReduction", values)
+        self.headers.add("row_reduction.h")
+        source, target = pointer(r.input), pointer(r.output)
+        return f"row_reduction<float>({table}, as<const float>({source}), as<float>({target}));"
 
     def _while(self, loop: While) -> Iterator[str]:
         if (
@@ -300,6 +308,11 @@ def fft_type(fft: Fft) -> str:
 def braces(values: Iterable[object]) -> str:
     """A C++ initialiser: `{1, 2, 3}`."""
     return "{" + ", ".join(map(str, values)) + "}"
+
+
+def _reducer(thunk: Pooling | RowReduction) -> tuple[str, str]:
+    initial = "-__builtin_inf()" if thunk.initial is None else repr(thunk.initial)
+    return f"Reducer::k{thunk.reducer.capitalize()}", initial
 
 
 def _epilogue(epilogue: Epilogue, out: Array, overlaps: bool) -> str:

@@ -16,7 +16,7 @@ from pydantic import Field
 from ..dtypes import ElementType
 from ..util.records import JsonRecord
 
-PROGRAM_VERSION = 10
+PROGRAM_VERSION = 11
 """Raised when a field below changes its meaning; part of every compile key."""
 
 
@@ -205,6 +205,25 @@ class Pooling(_Step):
     pad_low: tuple[int, int]
 
 
+class RowReduction(_Step):
+    """The largest 32-bit float or the sum of each window of the rows of a matrix; windows follow each other."""
+
+    kind: Literal["row_reduction"] = "row_reduction"
+    reducer: Reducer
+    initial: float | None
+    """What every window begins with; None is minus infinity, which JSON does not have."""
+    input: Slice
+    output: Slice
+    rows: int
+    size: int
+    """Elements of a row."""
+    windows: int
+    """Windows of a row."""
+    window: int
+    pad_low: int
+    """How many elements before its row the first window begins."""
+
+
 class Copy(_Step):
     """A copy between slices of the same layout."""
 
@@ -281,6 +300,7 @@ Thunk = Annotated[
     | Dot
     | Convolution
     | Pooling
+    | RowReduction
     | Copy
     | While
     | Conditional
@@ -394,7 +414,7 @@ def slices(thunk: Thunk) -> tuple[Slice, ...]:
             own = tuple(array.slice for array in thunk.arrays)
             last = thunk.epilogue
             return (*own, *last.operands, last.result) if last else own
-        case Pooling():
+        case Pooling() | RowReduction():
             return (thunk.input, thunk.output)
         case Copy():
             return (thunk.source, thunk.destination)
@@ -417,7 +437,7 @@ def written(thunk: Thunk) -> tuple[Slice, ...]:
     match thunk:
         case Kernel():
             return thunk.results
-        case Pooling():
+        case Pooling() | RowReduction():
             return (thunk.output,)
         case Dot() | Convolution():
             out = thunk.arrays[-1].slice

@@ -4,6 +4,7 @@
 #include "kernels/fft.h"
 #include "kernels/pooling.h"
 #include "kernels/rng.h"
+#include "kernels/row_reduction.h"
 #include "kernels/sort.h"
 #include "kernels/top_k.h"
 
@@ -41,6 +42,7 @@ void keep_everything() {
   keep_products<Complex128>();
   keep(dot<std::int8_t, std::int32_t>);
   keep(pooling<float>);
+  keep(row_reduction<float>);
   keep(fft<float>);
   keep(fft<double>);
   keep(fft_scratch<float>);

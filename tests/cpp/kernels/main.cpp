@@ -18,6 +18,7 @@ int main() {
   test_dot();
   test_convolution();
   test_pooling();
+  test_row_reduction();
   test_sort();
   test_top_k();
   test_fft();

@@ -9,6 +9,7 @@ void test_fft();
 void test_numeric();
 void test_pooling();
 void test_rng();
+void test_row_reduction();
 void test_sort();
 void test_top_k();
 

@@ -238,6 +238,27 @@ def test_a_pooling_is_a_table_and_a_call() -> None:
     assert table.endswith(" 2, 8, {5, 6}, {3, 2}, {2, 3}, {2, 2}, {0, 1}};")
 
 
+def test_a_reduction_of_rows_is_a_table_and_a_call() -> None:
+    reduction = p.RowReduction(
+        operations=1,
+        reducer="sum",
+        initial=0.0,
+        input=dense((3, 100), 0).slice,
+        output=dense((3, 4), 1).slice,
+        rows=3,
+        size=100,
+        windows=4,
+        window=32,
+        pad_low=14,
+    )
+    writer = ThunkWriter(prefix="b")
+    (call,) = writer.write([reduction])
+    assert call == "  row_reduction<float>(b_rowreduction_0, as<const float>(a0), as<float>(a1));"
+    values = "{Reducer::kSum, 0.0, 3, 100, 4, 32, 14}"
+    assert writer.tables == [f"constexpr RowReduction b_rowreduction_0 = {values};"]
+    assert writer.headers == {"row_reduction.h"}
+
+
 # --- lengths and ignored inputs -------------------------------------------------------------------
 
 

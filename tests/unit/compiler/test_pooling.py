@@ -1,4 +1,4 @@
-"""Kernels that pool images: only windows that the runtime's kernels slide in the same way."""
+"""Kernels that pool images or reduce rows: only windows that the runtime's kernels slide in the same way."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from modelwheel.compiler import program as p
 from modelwheel.compiler.worker.hlo import HloModule
-from modelwheel.compiler.worker.pooling import pooling
+from modelwheel.compiler.worker.pooling import pooling, row_reduction
 from tests.support.programs import dense
 
 
@@ -30,26 +30,15 @@ def _instruction(number: int, opcode: str, shape: Any, **fields: Any) -> SimpleN
     return SimpleNamespace(id=number, name=str(number), opcode=opcode, shape=shape, **rest)
 
 
-def _find(
-    reducer: str = "maximum",
-    initial: float = -math.inf,
-    order: tuple[int, ...] = (3, 2, 1, 0),
-    **changes: Any,
-) -> p.Pooling | None:
-    """The pooling of a 5 x 6 image by windows of 3 x 2; `changes` are those of its second window."""
-    source, result, scalar = _shape(2, 5, 6, 8, order=order), _shape(2, 2, 3, 8), _shape()
-    windows = [_window(), _window(3, 2), _window(2, 2, 1, **changes), _window()]
+def _reduction(
+    opcode: str, source: Any, result: Any, reducer: str, initial: float, **fields: Any
+) -> tuple[HloModule, Any, p.Kernel]:
+    """A fusion that reduces its first operand, from its second on."""
+    scalar = _shape()
     fused = [
         _instruction(0, "parameter", source),
         _instruction(1, "parameter", scalar, parameter_number=1),
-        _instruction(
-            2,
-            "reduce-window",
-            result,
-            operand_ids=[0, 1],
-            called_computation_ids=[1],
-            window=SimpleNamespace(dimensions=windows),
-        ),
+        _instruction(2, opcode, result, operand_ids=[0, 1], called_computation_ids=[1], **fields),
     ]
     reduced = [
         _instruction(3, "parameter", scalar),
@@ -71,10 +60,50 @@ def _find(
         operations=7,
         symbol="pool",
         workgroups=(1, 1, 1),
-        arguments=(dense((2, 5, 6, 8), 0).slice, dense((), 1).slice),
-        results=(dense((2, 2, 3, 8), 2).slice,),
+        arguments=(dense(source.dimensions, 0).slice, dense((), 1).slice),
+        results=(dense(result.dimensions, 2).slice,),
     )
-    return pooling(hlo, fusion, kernel)
+    return hlo, fusion, kernel
+
+
+def _find(
+    reducer: str = "maximum",
+    initial: float = -math.inf,
+    order: tuple[int, ...] = (3, 2, 1, 0),
+    **changes: Any,
+) -> p.Pooling | None:
+    """The pooling of a 5 x 6 image by windows of 3 x 2; `changes` are those of its second window."""
+    windows = [_window(), _window(3, 2), _window(2, 2, 1, **changes), _window()]
+    source, result = _shape(2, 5, 6, 8, order=order), _shape(2, 2, 3, 8)
+    dimensions = SimpleNamespace(dimensions=windows)
+    return pooling(
+        *_reduction("reduce-window", source, result, reducer, initial, window=dimensions)
+    )
+
+
+def _rows_of_windows(
+    order: tuple[int, ...] = (1, 0), result_order: tuple[int, ...] = (1, 0), **changes: Any
+) -> p.RowReduction | None:
+    """The sums of windows of 32 over rows of 100, padded on both sides."""
+    window = _window(**{"size": 32, "stride": 32, "low": 14, "padding_high": 14, **changes})
+    dimensions = SimpleNamespace(dimensions=[_window(), window])
+    source, result = _shape(3, 100, order=order), _shape(3, 4, order=result_order)
+    return row_reduction(
+        *_reduction("reduce-window", source, result, "add", 0.0, window=dimensions)
+    )
+
+
+def _whole_rows(
+    order: tuple[int, ...], result_order: tuple[int, ...], axes: tuple[int, ...], size: int = 10
+) -> p.RowReduction | None:
+    """The largest elements of some axes of a 2 x 3 x 4 x `size` array."""
+    extents = (2, 3, 4, size)
+    source = _shape(*extents, order=order)
+    kept = [extent for axis, extent in enumerate(extents) if axis not in axes]
+    result = _shape(*kept, order=result_order)
+    return row_reduction(
+        *_reduction("reduce", source, result, "maximum", -math.inf, dimensions=list(axes))
+    )
 
 
 def test_the_windows_of_a_pooling() -> None:
@@ -106,3 +135,30 @@ def test_sums_begin_with_a_number() -> None:
 )
 def test_anything_else_stays_a_kernel(changes: dict[str, Any]) -> None:
     assert _find(**changes) is None
+
+
+def test_the_windows_of_rows() -> None:
+    found = _rows_of_windows()
+    assert found is not None
+    assert (found.reducer, found.initial, found.operations) == ("sum", 0.0, 7)
+    assert (found.rows, found.size) == (3, 100)
+    assert (found.windows, found.window, found.pad_low) == (4, 32, 14)
+
+
+def test_the_axes_of_a_reduction_may_be_several() -> None:
+    found = _whole_rows((3, 2, 1, 0), (1, 0), (2, 3))
+    assert found is not None
+    assert (found.reducer, found.initial) == ("maximum", None)
+    assert (found.rows, found.size) == (6, 40)
+    assert (found.windows, found.window, found.pad_low) == (1, 40, 0)
+    assert _whole_rows((3, 1, 2, 0), (2, 1, 0), (3,)) is None  # its result has another order
+    assert _whole_rows((3, 1, 2, 0), (1, 2, 0), (3,)) is not None
+
+
+def test_reductions_of_anything_but_long_rows_stay_kernels() -> None:
+    assert _whole_rows((3, 2, 1, 0), (2, 1, 0), (2,)) is None
+    assert _whole_rows((3, 2, 1, 0), (2, 1, 0), (3,), size=7) is None
+    assert _rows_of_windows(order=(0, 1)) is None
+    assert _rows_of_windows(result_order=(0, 1)) is None
+    assert _rows_of_windows(stride=16) is None
+    assert _rows_of_windows(window_reversal=True) is None

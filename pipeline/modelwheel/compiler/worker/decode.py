@@ -25,7 +25,7 @@ from .. import program as p
 from .descriptors import compilation_result_class
 from .epilogues import Emitted, join_epilogues
 from .hlo import HloModule, array_of
-from .pooling import pooling
+from .pooling import pooling, row_reduction
 from .products import product, vector_product
 
 # In ELF, Mach-O and COFF.
@@ -324,6 +324,7 @@ class _ThunkDecoder:
         return (
             vector_product(self.hlo, instruction, kernel)
             or pooling(self.hlo, instruction, kernel)
+            or row_reduction(self.hlo, instruction, kernel)
             or kernel
         )
 

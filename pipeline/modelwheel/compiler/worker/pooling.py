@@ -1,8 +1,10 @@
-"""Decodes kernels that pool images: XLA's have no vectors."""
+"""Decodes kernels that pool images or reduce rows: XLA's have no vectors."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ...dtypes import ElementType
@@ -12,6 +14,19 @@ from .hlo import HloModule
 _REDUCERS: dict[str, p.Reducer] = {"maximum": "maximum", "add": "sum"}
 # With fewer, vectors would be nearly empty.
 _MIN_FEATURES = 4
+_MIN_WINDOW = 8
+
+
+@dataclass(frozen=True)
+class _Reduction:
+    """A kernel that is one reduction: of its first argument, from a constant on."""
+
+    root: Any
+    """The `reduce` or `reduce-window`."""
+    source: Any
+    """The shape of what is reduced."""
+    reducer: p.Reducer
+    initial: float | None
 
 
 def pooling(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Pooling | None:
@@ -22,46 +37,124 @@ def pooling(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Pooling | N
         instruction: The `xla.HloInstructionProto` that XLA made the kernel of.
         kernel: Its call.
     """
-    if instruction.opcode != "fusion" or len(kernel.arguments) != 2 or len(kernel.results) != 1:
+    found = _reduction(hlo, instruction, kernel, "reduce-window")
+    if found is None:
         return None
-    root = hlo.called_root(instruction)
-    if root.opcode != "reduce-window" or len(root.operand_ids) != 2:
-        return None
-    # The fusion has nothing else: its parameters are the operands, in order.
-    operands = hlo.operands(root)
-    if [(o.opcode, o.parameter_number) for o in operands] != [("parameter", 0), ("parameter", 1)]:
-        return None
-    source, result = operands[0].shape, root.shape
-    initial = hlo.operands(instruction)[1]
-    reducer = _reducer(hlo, root)
+    root, source = found.root, found.source
     plain = (
-        reducer is not None
-        and initial.opcode == "constant"
-        and len(initial.literal.f32s) == 1
-        and all(map(_is_image, (source, result)))
-        and _is_plain(root.window.dimensions)
+        all(map(_is_image, (source, root.shape)))
+        and _is_plain(root.window.dimensions, (1, 2))
         and source.dimensions[3] >= _MIN_FEATURES
     )
-    if not plain or reducer is None:
-        return None
-    value = float(initial.literal.f32s[0])
-    if math.isnan(value) or (math.isinf(value) and (reducer, value > 0) != ("maximum", False)):
+    if not plain:
         return None
     windows = root.window.dimensions[1:3]
     return p.Pooling(
         operations=kernel.operations,
-        reducer=reducer,
-        initial=None if math.isinf(value) else value,
+        reducer=found.reducer,
+        initial=found.initial,
         input=kernel.arguments[0],
         output=kernel.results[0],
         batch=source.dimensions[0],
         features=source.dimensions[3],
         in_size=(source.dimensions[1], source.dimensions[2]),
-        out_size=(result.dimensions[1], result.dimensions[2]),
+        out_size=(root.shape.dimensions[1], root.shape.dimensions[2]),
         window=(windows[0].size, windows[1].size),
         stride=(windows[0].stride or 1, windows[1].stride or 1),
         pad_low=(windows[0].padding_low, windows[1].padding_low),
     )
+
+
+def row_reduction(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.RowReduction | None:
+    """The reduction of rows that a kernel computes; None if it does anything else.
+
+    XLA reduces long rows in windows first, and then their results (TreeReductionRewriter in
+    xla/service/tree_reduction_rewriter.cc).
+
+    Args:
+        hlo: The module.
+        instruction: The `xla.HloInstructionProto` that XLA made the kernel of.
+        kernel: Its call.
+    """
+    if found := _reduction(hlo, instruction, kernel, "reduce-window"):
+        row = _windows_of_rows(found)
+    elif found := _reduction(hlo, instruction, kernel, "reduce"):
+        row = _whole_rows(found)
+    else:
+        return None
+    if row is None or row.window < _MIN_WINDOW:
+        return None
+    elements = math.prod(found.source.dimensions)
+    return p.RowReduction(
+        operations=kernel.operations,
+        reducer=found.reducer,
+        initial=found.initial,
+        input=kernel.arguments[0],
+        output=kernel.results[0],
+        rows=elements // row.size,
+        size=row.size,
+        windows=row.windows,
+        window=row.window,
+        pad_low=row.pad_low,
+    )
+
+
+@dataclass(frozen=True)
+class _Row:
+    size: int
+    windows: int
+    window: int
+    pad_low: int
+
+
+def _windows_of_rows(found: _Reduction) -> _Row | None:
+    """The windows of a `reduce-window` along the axis that varies fastest."""
+    root, order = found.root, list(found.source.layout.minor_to_major)
+    axis = order[0]
+    window = root.window.dimensions[axis]
+    plain = (
+        list(root.shape.layout.minor_to_major) == order
+        and _is_plain(root.window.dimensions, (axis,))
+        and (window.stride or 1) == window.size
+    )
+    size, windows = found.source.dimensions[axis], root.shape.dimensions[axis]
+    return _Row(size, windows, window.size, window.padding_low) if plain else None
+
+
+def _whole_rows(found: _Reduction) -> _Row | None:
+    """The axes of a `reduce`, if they vary fastest."""
+    order, reduced = list(found.source.layout.minor_to_major), set(found.root.dimensions)
+    kept = [axis for axis in order if axis not in reduced]
+    numbers = {axis: number for number, axis in enumerate(sorted(kept))}
+    plain = order == [axis for axis in order if axis in reduced] + kept and list(
+        found.root.shape.layout.minor_to_major
+    ) == [numbers[axis] for axis in kept]
+    size = math.prod(found.source.dimensions[axis] for axis in reduced)
+    return _Row(size, 1, size, 0) if plain and size else None
+
+
+def _reduction(
+    hlo: HloModule, instruction: Any, kernel: p.Kernel, opcode: str
+) -> _Reduction | None:
+    if instruction.opcode != "fusion" or len(kernel.arguments) != 2 or len(kernel.results) != 1:
+        return None
+    root = hlo.called_root(instruction)
+    if root.opcode != opcode or len(root.operand_ids) != 2:
+        return None
+    # The fusion has nothing else: its parameters are the operands, in order.
+    operands = hlo.operands(root)
+    if [(o.opcode, o.parameter_number) for o in operands] != [("parameter", 0), ("parameter", 1)]:
+        return None
+    reducer, initial = _reducer(hlo, root), hlo.operands(instruction)[1]
+    floats = all(s.element_type == ElementType.FLOAT32 for s in (operands[0].shape, root.shape))
+    if reducer is None or not floats or initial.opcode != "constant":
+        return None
+    if len(initial.literal.f32s) != 1:
+        return None
+    value = float(initial.literal.f32s[0])
+    if math.isnan(value) or (math.isinf(value) and (reducer, value > 0) != ("maximum", False)):
+        return None
+    return _Reduction(root, operands[0].shape, reducer, None if math.isinf(value) else value)
 
 
 def _reducer(hlo: HloModule, root: Any) -> p.Reducer | None:
@@ -77,21 +170,18 @@ def _reducer(hlo: HloModule, root: Any) -> p.Reducer | None:
 
 def _is_image(shape: Any) -> bool:
     """Whether it has the axes batch, rows, columns and features, without gaps in this order."""
-    return shape.element_type == ElementType.FLOAT32 and list(shape.layout.minor_to_major) == [
-        *(3, 2, 1, 0)
-    ]
+    return list(shape.layout.minor_to_major) == [3, 2, 1, 0]
 
 
-def _is_plain(windows: Any) -> bool:
-    """Whether only rows and columns are pooled, and nothing is dilated."""
-    if len(windows) != 4:
-        return False
-    pooled = all(
+def _is_plain(windows: Any, pooled: Sequence[int]) -> bool:
+    """Whether only the axes `pooled` have windows, and nothing is dilated."""
+    undilated = all(
         (w.window_dilation or 1) == 1 and (w.base_dilation or 1) == 1 and not w.window_reversal
         for w in windows
     )
     single = all(
         (w.size, w.stride or 1, w.padding_low, w.padding_high) == (1, 1, 0, 0)
-        for w in (windows[0], windows[3])
+        for axis, w in enumerate(windows)
+        if axis not in pooled
     )
-    return pooled and single
+    return undilated and single

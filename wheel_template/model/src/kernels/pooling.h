@@ -4,10 +4,9 @@
 #pragma once
 
 #include "convolution_shape.h"
+#include "reducer.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
-
-enum class Reducer { kMaximum, kSum };
 
 /// XLA's reduce-window over the two spatial axes of [batch, rows, columns, features], without gaps and dilation.
 /// What is outside the input is left out; a window of nothing gives `initial`.
@@ -38,11 +37,8 @@ MODELWHEEL_INLINE std::int64_t pool_features(const Patch<T> &patch, T initial, T
     Vector<T, Lanes> total = splat<T, Lanes>(initial);
     const T *row = patch.first + f;
     for (std::int64_t y = 0; y < patch.rows; ++y, row += patch.row_step)
-      for (std::int64_t x = 0; x < patch.columns; ++x) {
-        const Vector<T, Lanes> value = load<T, Lanes>(row + x * patch.step);
-        // As in XLA's machine code: NaN is no maximum, and of equal zeros the first stays.
-        total = reducer == Reducer::kSum ? total + value : value > total ? value : total;
-      }
+      for (std::int64_t x = 0; x < patch.columns; ++x)
+        total = reduced<reducer>(total, load<T, Lanes>(row + x * patch.step));
     store<T, Lanes>(out + f, total);
   }
   return f;
