@@ -27,7 +27,7 @@ from tests.containers import image
 from tests.containers.apt import UnavailableError
 from tests.demo.data import WORK, console, pin_spec, run, say
 from tests.demo.train import held_out
-from tests.support.foreign import FOREIGN, run_here
+from tests.support.foreign import FOREIGN, run_here, run_windows_wheel
 from tests.support.indexes import PASSWORD, USER, Index, serve_index
 from tests.support.site_server import serve
 
@@ -77,8 +77,14 @@ def main() -> None:
     with serve(RELEASE / "site") as site:
         record.do("pip install from it, predict", lambda: consume(f"{site.url}simple/"), str)
     bundle = record.do("modelwheel bundle", lambda: make_bundle(specs[-1]), lambda path: path.name)
-    for name in FOREIGN:
-        record.do(f"the bundle on {name}", partial(compare_bundle, bundle, name), str)
+    for name, run_there in FOREIGN.items():
+        record.do(f"the bundle on {name}", partial(compare, bundle, name, run_there), str)
+    (sdist,) = (path for path in sdists if f"model_{MODELS[-1]}-" in path.name)
+    wheel = record.do(
+        "modelwheel wheel --cross", lambda: cross_build(sdist), lambda path: path.name
+    )
+    run_dll = partial(run_windows_wheel, wheel)
+    record.do("its library on Windows", lambda: compare(bundle, "Windows", run_dll), str)
     record.print()
 
 
@@ -106,10 +112,18 @@ def make_bundle(spec: Path) -> Path:
     return bundle
 
 
-def compare_bundle(bundle: Path, name: str) -> str:
+def cross_build(sdist: Path) -> Path:
+    """The wheel for Windows of a model that needs no extension there."""
+    out = RELEASE / "windows"
+    modelwheel("wheel", sdist, "--cross", "win_amd64", "--out", out)
+    (wheel,) = out.glob("*.whl")
+    return wheel
+
+
+def compare(bundle: Path, name: str, run_there: Callable[[Path, Path], str]) -> str:
     """Whether the test of a bundle prints the same elsewhere: every line has a hash of an output."""
     try:
-        lines = FOREIGN[name](bundle, bundle.parent)
+        lines = run_there(bundle, bundle.parent)
     except UnavailableError as problem:
         return f"not run: {problem}"
     if lines != run_here(bundle, bundle.parent):

@@ -15,7 +15,7 @@ from modelwheel.platforms import host_platform
 from tests.containers.apt import UnavailableError
 from tests.support.bazel import run_bazel
 from tests.support.commands import Done, Modelwheel, run
-from tests.support.foreign import run_here, run_musl, run_windows
+from tests.support.foreign import run_here, run_musl, run_windows, run_windows_wheel
 from tests.support.julia import find_julia
 from tests.support.static_arena import run_trapped, run_trapped_by_cmake, trap_options
 from tests.support.tools import find_tool, path_without_python
@@ -226,19 +226,24 @@ def test_bundles_for_other_platforms_are_the_same_bytes_each_time(
 
 @pytest.mark.exhaustive
 @pytest.mark.skipif(HOST != "linux-x86_64", reason="Wine runs programs for this processor")
-def test_the_library_for_windows_computes_the_same_bits_under_wine(
+def test_the_libraries_for_windows_compute_the_same_bits_under_wine(
     modelwheel: Modelwheel, models: Path, tmp_path: Path
 ) -> None:
     levels = ("x86-64", "x86-64-v2", "x86-64-v3")
-    text = spec_text("mlp", levels=levels)
+    text = spec_text("mlp", levels=levels, more="package: {bindings: shared}")
     spec = tmp_path / "mlp.yaml"
     text = text.replace("[1, 4]", "[1, 3, 8]")  # seven numbers of rows are compared
     spec.write_text(text.replace("directory: ", f"directory: {models}/"))
     platforms = "linux-x86_64,windows-amd64"
     modelwheel("bundle", spec, "--platform", platforms, "--out", tmp_path)
     bundle = tmp_path / "model_mlp-1.0.0"
+    modelwheel("compile", spec, "--platform", "windows-amd64", "--out", tmp_path)
+    (sdist,) = tmp_path.glob("*.tar.gz")
+    modelwheel("wheel", sdist, "--cross", "win_amd64", "--out", tmp_path)
+    (wheel,) = tmp_path.glob("*.whl")
     try:
         lines = run_windows(bundle, tmp_path)
+        assert run_windows_wheel(wheel, bundle, tmp_path) == lines
     except UnavailableError as problem:
         pytest.skip(str(problem))
     assert lines == run_here(bundle, tmp_path)

@@ -52,12 +52,12 @@ def run_windows(bundle: Path, work: Path) -> str:
     return _run_wine(program, bundle, work)
 
 
-def run_windows_wheel(bundle: Path, wheel: Path, work: Path) -> str:
+def run_windows_wheel(wheel: Path, bundle: Path, work: Path) -> str:
     """The same for a program that uses the shared library of a wheel for Windows.
 
     Args:
-        bundle: Of the same model; its test is run.
         wheel: As `modelwheel wheel --cross win_amd64` builds it.
+        bundle: Of the same model; its test is run.
         work: An existing directory.
 
     Raises:

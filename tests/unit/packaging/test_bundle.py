@@ -120,7 +120,7 @@ def test_the_makefile_knows_the_platform_of_a_compiler(
         assert "-march=x86-64-v3 " in line
         assert "-DMODELWHEEL_LEVEL=x86_64_v3 -DMODELWHEEL_ELEMENT=float" in line
         assert "-c src/kernels/convolution_gemm.cpp " in line
-        assert ("fltused.o" in done.stdout) == (platform == "windows-amd64")
+        assert ("mingw.o" in done.stdout) == (platform == "windows-amd64")
 
 
 def _cases(bundle: Path) -> list[list[Any]]:

@@ -17,6 +17,7 @@ from ..check import fix_for
 from ..flags import Flags
 from ..jobs import KERNELS, PROGRAM, CompileJob
 from ..program import Program
+from .conversions import rename_half_conversions
 from .decode import write_program
 from .graphs import layer_name
 from .messages import without_node_markup
@@ -51,6 +52,7 @@ def run(job: CompileJob) -> None:
     program = Program.load(out / PROGRAM)
     _refuse_dynamic_results(program, config)
     blank_unused_functions(out / KERNELS, program.symbols())
+    rename_half_conversions(out / KERNELS)
     # They hold the weights again, in the program and padded; `constants.bin` has them once.
     for name in (_HEADER, _METADATA, _CONSTANTS):
         (out / name).unlink(missing_ok=True)

@@ -1,0 +1,100 @@
+"""The zoo's subset with musl and on Windows: bundles for both, and wheels for Windows with their shared library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from modelwheel.levels import host_levels
+from modelwheel.platforms import host_platform
+from tests.containers.apt import UnavailableError
+from tests.models.zoo.cases import SUBSET
+from tests.models.zoo.visit import make_models
+from tests.support.commands import Modelwheel
+from tests.support.foreign import FOREIGN, run_here, run_windows_wheel
+
+_MISSING = [name for name in ("jax", "onnx", "torch_mlir") if find_spec(name) is None]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.exhaustive,
+    pytest.mark.skipif(
+        host_platform().name != "linux-x86_64", reason="cross-builds are for Linux on x86-64"
+    ),
+    pytest.mark.skipif(bool(_MISSING), reason=f"{' and '.join(_MISSING)} is not installed"),
+]
+
+LEVELS = tuple(level.name for level in host_levels())
+NAMES = tuple(case.name for case in SUBSET)
+PLATFORMS = ("linux-x86_64", "windows-amd64")
+
+OF_THE_C_LIBRARY = {("musl", "element_types"): {"normal_float64"}}
+"""Outputs whose last bit the C library decides, by system and case: musl's logarithm is not glibc's."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """The specs of all cases and their bundles."""
+
+    work: Path
+    specs: tuple[Path, ...]
+
+    def bundle(self, name: str) -> Path:
+        """The bundle of a case."""
+        return self.work / f"model_{name}-1.0.0"
+
+
+@pytest.fixture(scope="module")
+def made(modelwheel: Modelwheel, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    work = tmp_path_factory.mktemp("bundles")
+    models = make_models(SUBSET, work / "models")
+    specs = tuple(case.write_spec(models, LEVELS, work) for case in SUBSET)
+    modelwheel("bundle", *specs, "--platform", ",".join(PLATFORMS), "--out", work)
+    return Made(work, specs)
+
+
+def levels_of(printed: str) -> tuple[str, ...]:
+    """The levels that a test has run."""
+    lines = [line for line in printed.splitlines() if " rows  " in line]
+    return tuple(dict.fromkeys(line.split("  ")[0] for line in lines))
+
+
+def differing(printed: str, expected: str) -> set[str]:
+    """The outputs whose lines are others."""
+    lines = zip(printed.splitlines(), expected.splitlines(), strict=True)
+    return {one.split("  ")[2] for one, other in lines if one != other}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("system", FOREIGN)
+def test_bundles_compute_the_same_bits(made: Made, name: str, system: str) -> None:
+    try:
+        printed = FOREIGN[system](made.bundle(name), made.work)
+    except UnavailableError as problem:
+        pytest.skip(str(problem))
+    here = run_here(made.bundle(name), made.work)
+    assert differing(printed, here) == OF_THE_C_LIBRARY.get((system, name), set())
+    assert levels_of(printed) == LEVELS
+
+
+@pytest.fixture(scope="module")
+def wheels(modelwheel: Modelwheel, made: Made) -> Made:
+    """The same with wheels for Windows, which need no extension."""
+    modelwheel("compile", *made.specs, "--platform", "windows-amd64", "--out", made.work)
+    sdists = sorted(made.work.glob("*.tar.gz"))
+    modelwheel("wheel", *sdists, "--cross", "win_amd64", "--out", made.work)
+    return made
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_wheels_for_windows_compute_the_same_bits(wheels: Made, name: str) -> None:
+    (wheel,) = wheels.work.glob(f"model_{name}-*.whl")
+    try:
+        printed = run_windows_wheel(wheel, wheels.bundle(name), wheels.work)
+    except UnavailableError as problem:
+        pytest.skip(str(problem))
+    assert printed == run_here(wheels.bundle(name), wheels.work)
+    assert levels_of(printed) == LEVELS
