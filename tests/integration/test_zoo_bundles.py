@@ -31,8 +31,16 @@ LEVELS = tuple(level.name for level in host_levels())
 NAMES = tuple(case.name for case in SUBSET)
 PLATFORMS = ("linux-x86_64", "windows-amd64")
 
-OF_THE_C_LIBRARY = {("musl", "element_types"): {"normal_float64"}}
-"""Outputs whose last bit the C library decides, by system and case: musl's logarithm is not glibc's."""
+DIFFERING = {
+    ("musl", "element_types"): {"normal_float64"},
+    ("Windows", "operations"): {"erf", "fft", "irfft", "rfft"},
+}
+"""Outputs whose last bits may be others, within their tolerance, by system and case. They call the C library (`log`;
+`fmaf` where the CPU level has no such instruction), or are Fourier transforms, in which compilers fuse other products
+with sums."""
+
+IN_WHEELS = ("operations", "element_types")
+"""Cases whose wheels are built too: they have every kind of step and every element type."""
 
 
 @dataclass(frozen=True)
@@ -76,25 +84,27 @@ def test_bundles_compute_the_same_bits(made: Made, name: str, system: str) -> No
     except UnavailableError as problem:
         pytest.skip(str(problem))
     here = run_here(made.bundle(name), made.work)
-    assert differing(printed, here) == OF_THE_C_LIBRARY.get((system, name), set())
+    assert differing(printed, here) <= DIFFERING.get((system, name), set())
     assert levels_of(printed) == LEVELS
 
 
 @pytest.fixture(scope="module")
 def wheels(modelwheel: Modelwheel, made: Made) -> Made:
     """The same with wheels for Windows, which need no extension."""
-    modelwheel("compile", *made.specs, "--platform", "windows-amd64", "--out", made.work)
+    specs = [spec for spec in made.specs if spec.stem in IN_WHEELS]
+    modelwheel("compile", *specs, "--platform", "windows-amd64", "--out", made.work)
     sdists = sorted(made.work.glob("*.tar.gz"))
     modelwheel("wheel", *sdists, "--cross", "win_amd64", "--out", made.work)
     return made
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", IN_WHEELS)
 def test_wheels_for_windows_compute_the_same_bits(wheels: Made, name: str) -> None:
     (wheel,) = wheels.work.glob(f"model_{name}-*.whl")
     try:
         printed = run_windows_wheel(wheel, wheels.bundle(name), wheels.work)
     except UnavailableError as problem:
         pytest.skip(str(problem))
-    assert printed == run_here(wheels.bundle(name), wheels.work)
+    here = run_here(wheels.bundle(name), wheels.work)
+    assert differing(printed, here) <= DIFFERING.get(("Windows", name), set())
     assert levels_of(printed) == LEVELS
