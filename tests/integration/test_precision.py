@@ -8,6 +8,8 @@ import importlib
 import json
 import shutil
 import zipfile
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +24,14 @@ from modelwheel.verify.environment import install_wheel
 from modelwheel.verify.selftest import emulate_skipped
 from modelwheel.wheelfile.reports import Report
 from tests.support.commands import Modelwheel
-from tests.support.laboratory import run_script
+from tests.support.laboratory import Laboratory, run_script
 from tests.support.wheels import LOWEST, unpack
 
 pytestmark = pytest.mark.slow
 
 _SPEC = """\
 model: {{name: {name}, version: "1.0.0"}}
-source: {{directory: {name}}}
+source: {{directory: {name}{file}}}
 targets: [{level}]
 compilation: {{batch_sizes: [2]}}
 verify: {verify}
@@ -40,7 +42,9 @@ _VERIFY = {
     # Nothing is allowed beyond TensorFlow's own rounding.
     "precise": "{tolerance: {rtol: 1.0e-9}, outputs: {sensitive: {rtol: 1.0e-6}}, error_factor: 1.5}",
     "chaotic": "{}",
+    "onnx": "{tolerance: {rtol: 1.0e-9}, error_factor: 1.5}",
 }
+_ONNX_MISSING = [name for name in ("onnx", "torch_mlir") if find_spec(name) is None]
 
 
 _UNDEFINED = {"denormals": {"decided", "sensitive"}, "nan": {"decided"}}
@@ -48,16 +52,38 @@ WEIGHTS = np.random.default_rng(8).uniform(1.0, 2.0, 16).astype(np.float32)
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory, modelwheel: Modelwheel) -> dict[str, Any]:
-    """What building both models says, by name."""
-    directory = tmp_path_factory.mktemp("precision")
-    np.save(directory / "weights.npy", WEIGHTS)
-    run_script("precision", directory)
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the models."""
+    made = tmp_path_factory.mktemp("precision")
+    np.save(made / "weights.npy", WEIGHTS)
+    run_script("precision", made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def results(directory: Path, modelwheel: Modelwheel) -> dict[str, Any]:
+    """What building all models says, by name."""
     for name, verify in _VERIFY.items():
-        text = _SPEC.format(name=name, level=LOWEST, verify=verify)
+        if name == "onnx" and _ONNX_MISSING:
+            continue
+        file = ", path: model.onnx" if name == "onnx" else ""
+        text = _SPEC.format(name=name, file=file, level=LOWEST, verify=verify)
         (directory / f"{name}.yaml").write_text(text, encoding="utf-8")
+    if not _ONNX_MISSING:
+        _write_onnx(directory / "onnx" / "model.onnx")
     built = modelwheel.build(directory, "--out", directory / "dist", code=9)
     return {result["model"].removesuffix("-1.0.0"): result for result in built}
+
+
+def _write_onnx(path: Path) -> None:
+    import onnx
+    from onnx import helper
+
+    from tests.support.onnx_models import model_of, random
+
+    node = helper.make_node("Mul", ["x", "weights"], ["y"])
+    path.parent.mkdir()
+    onnx.save(model_of([node], {"x": random(2, 16)}, ["y"], {"weights": WEIGHTS}), path)
 
 
 def test_errors_are_attributed(results: dict[str, Any]) -> None:
@@ -155,18 +181,64 @@ def test_a_level_that_the_cpu_lacks_is_emulated(results: dict[str, Any], tmp_pat
     assert len(report.comparisons) == len(results["precise"]["report"]["comparisons"])
 
 
+@pytest.mark.parametrize(("name", "output"), [("precise", "scaled"), ("onnx", "y")])
 def test_a_weight_that_changes_in_its_eighth_digit(
-    results: dict[str, Any], modelwheel: Modelwheel, tmp_path: Path
+    results: dict[str, Any], modelwheel: Modelwheel, tmp_path: Path, name: str, output: str
 ) -> None:
-    wheel = Path(results["precise"]["wheel"])
+    if name not in results:
+        pytest.skip(f"{' and '.join(_ONNX_MISSING)} is not installed")
+    wheel = Path(results[name]["wheel"])
     changed = tmp_path / wheel.name
     largest = WEIGHTS.max()
     above = np.nextafter(largest, np.float32(4))
     assert 0 < above / np.float64(largest) - 1 < 1.3e-7
     _replace(wheel, changed, largest.tobytes(), above.tobytes())
     done = modelwheel("verify", changed, code=9)
-    assert "output 'scaled'" in done.err
+    assert f"output {output!r}" in done.err
     assert "the wheel computes something else" in done.err
+
+
+def test_operations_without_kernels_for_float64(directory: Path, laboratory: Laboratory) -> None:
+    jobs = Laboratory(directory, directory / "jobs", laboratory.pool)
+    out, reference = jobs.refer("images")
+    assert (reference.truth.missing, reference.truth.without) == (None, {})
+    with np.load(out / "reference.npz") as arrays:
+        x = arrays["in/x"][:4].astype(np.float64)
+        exact = {
+            name: arrays[f"out/4/{name}"].astype(np.float64) + arrays[f"exact/4/{name}"]
+            for name in reference.leading_per_row
+        }
+    w = WEIGHTS.astype(np.float64)
+    looped = x
+    for step in range(2):
+        looped = _resize(_resize(looped, (7, 6), "half_pixels"), (5, 4)) + step
+    pixels = np.float32(np.abs(x) * 100).astype(np.uint8)
+    expected = {
+        "half_pixels": _resize(x, (9, 3), "half_pixels"),
+        "corners": _resize(x, (8, 1), "corners"),
+        "legacy": _resize(x, (3, 7)),
+        "looped": looped,
+        "pixels": _resize(pixels.astype(np.float64), (2, 11), "half_pixels"),
+        "normal": (x - w[4:6]) / np.sqrt(w[6:8] + np.float32(1e-3)) * w[:2] + w[2:4],
+    }
+    assert exact.keys() == expected.keys()
+    for name, values in expected.items():
+        np.testing.assert_allclose(exact[name], values, rtol=0, atol=1e-12 * np.abs(values).max())
+
+
+def _resize(x: np.ndarray[Any, Any], size: tuple[int, int], rule: str = "") -> Any:
+    """Two matrix products whose weights are the shares of the pixels."""
+    return np.einsum("nhwc,yh,xw->nyxc", x, *map(partial(_shares, rule), x.shape[1:3], size))
+
+
+def _shares(rule: str, given: int, wanted: int) -> Any:
+    places = np.arange(wanted) * given / wanted
+    if rule == "half_pixels":
+        places = (np.arange(wanted) + 0.5) * given / wanted - 0.5
+    elif rule == "corners" and wanted > 1:
+        places = np.arange(wanted) * (given - 1) / (wanted - 1)
+    inside = np.clip(places, 0, given - 1)
+    return np.maximum(0, 1 - np.abs(inside[:, None] - np.arange(given)))
 
 
 def test_anybodys_numbers(results: dict[str, Any], modelwheel: Modelwheel, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,37 @@ def _ricker(x: Any, steps: int) -> Any:
     return x
 
 
-def _save(directory: Path, outputs: Any) -> None:
+def _images(x: Any, w: Any) -> dict[str, Any]:
+    """What has no kernel for float64, also in the body of a loop; images of 5 x 4 pixels."""
+    resize = tf.raw_ops.ResizeBilinear
+    looped = x
+    for step in tf.range(2):
+        larger = resize(images=looped, size=[7, 6], half_pixel_centers=True)
+        looped = resize(images=larger, size=[5, 4]) + tf.cast(step, tf.float32)
+    pixels = tf.cast(tf.abs(x) * 100.0, tf.uint8)
+    normal, *_ = tf.raw_ops.FusedBatchNormV3(
+        x=x,
+        scale=w[:2],
+        offset=w[2:4],
+        mean=w[4:6],
+        variance=w[6:8],
+        epsilon=1e-3,
+        is_training=False,
+    )
+    return {
+        "half_pixels": resize(images=x, size=[9, 3], half_pixel_centers=True),
+        "corners": resize(images=x, size=[8, 1], align_corners=True),
+        "legacy": resize(images=x, size=[3, 7]),
+        "looped": looped,
+        "pixels": resize(images=pixels, size=[2, 11], half_pixel_centers=True),
+        "normal": normal,
+    }
+
+
+def _save(directory: Path, outputs: Any, shape: Sequence[int] = (16,)) -> None:
     module = tf.Module()
     module.weights = tf.Variable(np.load(directory.parent / "weights.npy"))
-    specs = [tf.TensorSpec([None, 16], tf.float32, name="x")]
+    specs = [tf.TensorSpec([None, *shape], tf.float32, name="x")]
 
     def call(x: Any) -> Any:
         return outputs(x, module.weights)
@@ -35,7 +63,7 @@ def save_all(directory: Path) -> None:
     """Saves the models beside the file of their weights.
 
     `precise`: errors that can be told apart; `chaotic`: errors that grow without bounds; `leaking`: rows that
-    depend on each other only if one is not finite.
+    depend on each other only if one is not finite; `images`: operations that TensorFlow computes in float32 only.
     """
     _save(
         directory / "precise",
@@ -46,6 +74,7 @@ def save_all(directory: Path) -> None:
         },
     )
     _save(directory / "leaking", lambda x, w: {"y": x * w + 0.0 * tf.reduce_sum(x)})
+    _save(directory / "images", _images, [5, 4, 2])
     _save(directory / "chaotic", lambda x, w: {"y": _ricker(tf.abs(x) + 0.0 * w, CHAOTIC_STEPS)})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 GRAPH = ""
@@ -87,3 +87,28 @@ def layer_name(node: str) -> str:
     while len(parts) > 1 and parts[0].rstrip("_0123456789") in _CALLS:
         del parts[0]
     return "/".join(parts[:-1]) or parts[-1]
+
+
+def call_function(node: Any, function: str, given: Sequence[int], results: Sequence[int]) -> None:
+    """Makes a node call a function of its inputs instead of what it does.
+
+    Args:
+        node: It is changed, but for its name and inputs.
+        function: The name of a function in the library.
+        given: Types of its arguments, by their numbers in types.proto.
+        results: Types of its results.
+    """
+    node.op = "PartitionedCall"
+    node.attr.clear()
+    node.attr["Tin"].list.type.extend(given)
+    node.attr["Tout"].list.type.extend(results)
+    node.attr["f"].func.name = function
+
+
+def rename_tensor(function: Any, old: str, new: str) -> None:
+    """Makes the nodes and results of a function that read a tensor read another one (`a/b:output:0`)."""
+    for node in function.node_def:
+        node.input[:] = [new if tensor == old else tensor for tensor in node.input]
+    for name, tensor in function.ret.items():
+        if tensor == old:
+            function.ret[name] = new

@@ -23,7 +23,7 @@ from ..fusion_interface import (
 from ..fusions import LAYERS, ON_REQUEST, AttributeValue, Fusion, Provider, Replaced, is_pattern
 from ..patterns import captures
 from .body_graphs import as_graph, body_graphs, tensors_of
-from .graphs import GRAPH, layer_name
+from .graphs import GRAPH, call_function, layer_name, rename_tensor
 from .inlining import called_by, flat_tensors
 from .marks import mark_of
 from .matching import Found, find_patterns
@@ -165,14 +165,11 @@ class _Replacing:
         names = _Names(self._functions.get(body), self._functions)
         node = next(one for one in nodes if one.name == root.op.name)
         old = names.of(root)
-        node.op = "PartitionedCall"
         node.input[:] = [names.of(one) for one in given]
-        node.attr.clear()
-        node.attr["Tin"].list.type.extend(one.dtype.as_datatype_enum for one in given)
-        node.attr["Tout"].list.type.append(root.dtype.as_datatype_enum)
-        node.attr["f"].func.name = self._made[key]
+        types = [one.dtype.as_datatype_enum for one in given]
+        call_function(node, self._made[key], types, [root.dtype.as_datatype_enum])
         if body != GRAPH:
-            _rename_result(self._functions[body], old, f"{node.name}:output:0")
+            rename_tensor(self._functions[body], old, f"{node.name}:output:0")
 
     def _nodes(self, body: str) -> Any:
         return self._graph_def.node if body == GRAPH else self._functions[body].node_def
@@ -214,14 +211,6 @@ class _Names:
             return str(tensor.op.name)
         name = str(tensor.name)
         return self._of.get(name, name)
-
-
-def _rename_result(function: Any, old: str, new: str) -> None:
-    for node in function.node_def:
-        node.input[:] = [new if tensor == old else tensor for tensor in node.input]
-    for name, tensor in function.ret.items():
-        if tensor == old:
-            function.ret[name] = new
 
 
 def _name_of(function: Any) -> str:

@@ -16,10 +16,10 @@ from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import op_def_registry
 
 from ..formats.judge_module import MODULE_OP
-from .batch_norm import BATCH_NORMS, expand_batch_norm
 from .double_module import widen_module
 from .missing import NoTruthError
 from .nudge import nudge
+from .written_out import WRITTEN_OUT, write_out
 
 _WIDER = {
     types_pb2.DT_FLOAT: types_pb2.DT_DOUBLE,
@@ -69,9 +69,8 @@ def widen_graph(graph_def: Any, *, nudged: bool = False) -> Any:
     for nodes in _bodies(wide):
         for node in nodes:
             _require_exact(node)
-    _expand(wide.node, in_function=False)
+    write_out(wide)
     for function in wide.library.function:
-        _expand(function.node_def, in_function=True)
         for argument in (*function.signature.input_arg, *function.signature.output_arg):
             argument.type = _WIDER.get(argument.type, argument.type)
     for nodes in _bodies(wide):
@@ -112,19 +111,11 @@ def _require_exact(node: Any) -> None:
         raise NoTruthError("it uses the bits of float32 numbers (Bitcast)")
     if _RANDOM.search(node.op):
         raise NoTruthError(f"{node.op} draws other numbers in float64")
-    if node.op in BATCH_NORMS:
+    if node.op in WRITTEN_OUT:
         return
     operation = op_def_registry.get(node.op)
     if operation is not None and any(a.type in _WIDER for a in operation.output_arg):
         raise NoTruthError(f"{node.op} computes in float32 only")
-
-
-def _expand(nodes: Any, *, in_function: bool) -> None:
-    """Writes out the operations without a kernel for float64."""
-    for node in [node for node in nodes if node.op in BATCH_NORMS]:
-        expanded = expand_batch_norm(node, in_function=in_function)
-        nodes.remove(node)
-        nodes.extend(expanded)
 
 
 def _widen(node: Any, *, nudged: bool) -> None:
