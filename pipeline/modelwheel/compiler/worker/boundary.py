@@ -29,6 +29,7 @@ from .truth.double import widen_graph
 from .truth.evaluate import run_calls, run_compiled
 from .truth.find import find_correction, require_small
 from .truth.missing import NoTruthError
+from .truth.parts import exact_part
 from .turns import turns_by_values
 
 _AGREED = 1e-3
@@ -167,6 +168,8 @@ class _Graph:
 
     def __init__(self, loaded: LoadedModel, given: Arrays, request: ReferenceRequest) -> None:
         self._loaded, self._request = loaded, request
+        self.inexact: Mapping[str, str] = {}
+        """Why outputs have no form in float64, by name."""
         self._shapes = {name: array.shape for name, array in given.items()}
 
     @cached_property
@@ -185,9 +188,10 @@ class _Graph:
         return None
 
     def exact(self, calls: list[Arrays]) -> list[Arrays]:
-        """The outputs in float64; raises NoTruthError."""
+        """The outputs in float64, but those in `inexact`; raises NoTruthError."""
         require_small(self._frozen)
-        return run_calls(widen_graph(self._frozen.graph_def), self._frozen, calls)
+        part, self.inexact = exact_part(self._frozen)
+        return run_calls(widen_graph(part.graph_def), part, calls)
 
     def compiled(self, calls: list[Arrays]) -> list[Arrays]:
         """The outputs by XLA; raises NoTruthError."""
@@ -199,14 +203,15 @@ class _Others:
 
     def __init__(self, graph: _Graph, evaluated: list[_Evaluated]) -> None:
         self._ours = {one.kind: one.outputs for one in evaluated}
-        self._exact, self.missing = _try(graph.exact, evaluated)
+        self._exact, self._missing = _try(graph.exact, evaluated)
+        self._inexact = graph.inexact
         needed = self._exact and any(map(_is_special, evaluated))
         # All of them: the rows of a model that keeps state are calls in a row.
         self._compiled, self._not_compiled = _try(graph.compiled, evaluated if needed else [])
 
     def exact(self, kind: str, output: str) -> np.ndarray[Any, Any] | None:
         """The output in float64; None if there is none."""
-        return self._exact[kind][output] if kind in self._exact else None
+        return self._exact[kind].get(output) if kind in self._exact else None
 
     def objection(self, one: _Evaluated, output: str) -> str | None:
         """Why an output is not defined for these rows, as a clause."""
@@ -214,7 +219,8 @@ class _Others:
         if exact is None:
             if one.kind in _FINITE and _is_finite(ours):
                 return None
-            return f"no float64 tells what is right ({self.missing})"
+            why = self._inexact.get(output, self._missing)
+            return f"no float64 tells what is right ({why})"
         if difference := _compare(ours, exact):
             return f"in float64 {difference}"
         if not _is_special(one):

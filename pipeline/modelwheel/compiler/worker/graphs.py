@@ -105,10 +105,32 @@ def call_function(node: Any, function: str, given: Sequence[int], results: Seque
     node.attr["f"].func.name = function
 
 
-def rename_tensor(function: Any, old: str, new: str) -> None:
-    """Makes the nodes and results of a function that read a tensor read another one (`a/b:output:0`)."""
-    for node in function.node_def:
+def rename_tensor(body: Any, old: str, new: str) -> None:
+    """Makes what reads a tensor read another one.
+
+    Args:
+        body: A GraphDef (tensors are `a/b:0`), or a FunctionDef with its results (`a/b:output:0`).
+        old: A tensor as nodes of the body call it.
+        new: The other one.
+    """
+    for node in nodes_of(body):
         node.input[:] = [new if tensor == old else tensor for tensor in node.input]
-    for name, tensor in function.ret.items():
+    results = body.ret if hasattr(body, "ret") else {}
+    for name, tensor in results.items():
         if tensor == old:
-            function.ret[name] = new
+            results[name] = new
+
+
+def bodies(graph_def: Any) -> list[Any]:
+    """The graph itself, and its functions."""
+    return [graph_def, *graph_def.library.function]
+
+
+def nodes_of(body: Any) -> Any:
+    """The nodes of a GraphDef or FunctionDef."""
+    return body.node_def if is_function(body) else body.node
+
+
+def is_function(body: Any) -> bool:
+    """Whether it is a FunctionDef: the tensors in it have names of results in them."""
+    return hasattr(body, "node_def")

@@ -16,6 +16,7 @@ from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import op_def_registry
 
 from ..formats.judge_module import MODULE_OP
+from ..graphs import bodies, is_function, nodes_of, rename_tensor
 from .double_module import widen_module
 from .missing import NoTruthError
 from .nudge import nudge
@@ -52,6 +53,9 @@ _EXACT = frozenset(
 
 _RANDOM = re.compile(r"Random|Multinomial|ParameterizedTruncatedNormal")
 
+_FLOWS = re.compile(r"TensorArray(Write|Scatter|Split|)V3")
+"""Arrays of TensorFlow 1 return a float32 that says only what comes before what."""
+
 
 def widen_graph(graph_def: Any, *, nudged: bool = False) -> Any:
     """A copy of a frozen graph that computes in float64.
@@ -66,28 +70,22 @@ def widen_graph(graph_def: Any, *, nudged: bool = False) -> Any:
     """
     wide = type(graph_def)()
     wide.CopyFrom(graph_def)
-    for nodes in _bodies(wide):
-        for node in nodes:
-            _require_exact(node)
+    for body in bodies(wide):
+        for node in nodes_of(body):
+            require_exact(node)
     write_out(wide)
     for function in wide.library.function:
         for argument in (*function.signature.input_arg, *function.signature.output_arg):
             argument.type = _WIDER.get(argument.type, argument.type)
-    for nodes in _bodies(wide):
-        for node in nodes:
+    for body in bodies(wide):
+        for node in nodes_of(body):
             _widen(node, nudged=nudged)
     if wide == graph_def:
         raise NoTruthError("it does not compute in float32")
-    _narrow_fixed_inputs(wide.node, in_function=False)
-    for function in wide.library.function:
-        _narrow_fixed_inputs(function.node_def, in_function=True)
+    for body in bodies(wide):
+        _widen_flows(body)
+        _narrow_fixed_inputs(body)
     return wide
-
-
-def _bodies(graph_def: Any) -> Iterator[Any]:
-    yield graph_def.node
-    for function in graph_def.library.function:
-        yield function.node_def
 
 
 def _types(node: Any) -> Iterator[int]:
@@ -101,7 +99,8 @@ def _is_narrow(node: Any) -> bool:
     return not _WIDER.keys().isdisjoint(_types(node))
 
 
-def _require_exact(node: Any) -> None:
+def require_exact(node: Any) -> None:
+    """Raises NoTruthError if a node of a graph in float32 computes something else in float64."""
     for dtype in _types(node):
         if dtype not in _WIDER and dtype not in _EXACT:
             raise NoTruthError(
@@ -109,9 +108,9 @@ def _require_exact(node: Any) -> None:
             )
     if node.op == "Bitcast" and _is_narrow(node):
         raise NoTruthError("it uses the bits of float32 numbers (Bitcast)")
-    if _RANDOM.search(node.op):
+    if _RANDOM.search(node.op) and _is_narrow(node):  # integers are the same
         raise NoTruthError(f"{node.op} draws other numbers in float64")
-    if node.op in WRITTEN_OUT:
+    if node.op in WRITTEN_OUT or _FLOWS.fullmatch(node.op):
         return
     operation = op_def_registry.get(node.op)
     if operation is not None and any(a.type in _WIDER for a in operation.output_arg):
@@ -134,21 +133,37 @@ def _widen(node: Any, *, nudged: bool) -> None:
             attribute.tensor.CopyFrom(tf.make_tensor_proto(exact, exact.dtype, exact.shape))
 
 
-def _narrow_fixed_inputs(nodes: Any, *, in_function: bool) -> None:
+def _widen_flows(body: Any) -> None:
+    """Casts the flows of arrays, which loops and branches pass on as float64."""
+    for node in [node for node in nodes_of(body) if _FLOWS.fullmatch(node.op)]:
+        results = op_def_registry.get(node.op).output_arg
+        position = next(n for n, result in enumerate(results) if result.type in _WIDER)
+        inside = is_function(body)
+        old = f"{node.name}:{position}" if position else node.name
+        if inside:
+            old = f"{node.name}:{results[position].name}:0"
+        name = f"{node.name}/widened"
+        rename_tensor(body, old, f"{name}:y:0" if inside else name)
+        nodes_of(body).append(_cast(name, old, types_pb2.DT_FLOAT, types_pb2.DT_DOUBLE))
+
+
+def _cast(name: str, tensor: str, given: int, wanted: int) -> Any:
+    cast = tf.compat.v1.NodeDef(name=name, op="Cast", input=[tensor])
+    cast.attr["SrcT"].type, cast.attr["DstT"].type = given, wanted
+    return cast
+
+
+def _narrow_fixed_inputs(body: Any) -> None:
     """Casts what operations take as float32 whatever their types are, such as a threshold."""
     added = []
-    for node in nodes:
+    for node in nodes_of(body):
         operation = op_def_registry.get(node.op)
         if operation is None or any(a.number_attr or a.type_list_attr for a in operation.input_arg):
             continue
         for position, argument in enumerate(operation.input_arg):
             if argument.type in _WIDER:
                 name = f"{node.name}/narrowed_{position}"
-                cast = tf.compat.v1.NodeDef(name=name, op="Cast", input=[node.input[position]])
-                cast.attr["SrcT"].type, cast.attr["DstT"].type = (
-                    _WIDER[argument.type],
-                    argument.type,
-                )
-                node.input[position] = f"{name}:y:0" if in_function else name
-                added.append(cast)
-    nodes.extend(added)
+                given = node.input[position]
+                added.append(_cast(name, given, _WIDER[argument.type], argument.type))
+                node.input[position] = f"{name}:y:0" if is_function(body) else name
+    nodes_of(body).extend(added)

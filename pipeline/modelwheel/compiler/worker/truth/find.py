@@ -5,7 +5,7 @@ Float32 is what the framework computed (ONNX Runtime for ONNX files), and what X
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -24,6 +24,7 @@ from .double import widen_graph
 from .evaluate import run_calls, run_compiled
 from .missing import NoTruthError
 from .nudge import nudge
+from .parts import exact_part
 
 PLAUSIBLE = 0.05
 """The largest error of float32, relative to the largest output, up to which float64 computes the same
@@ -81,6 +82,7 @@ class _Search:
         self._exact: dict[str, np.ndarray[Any, Any]] = {}
         self._tensorflow: list[Deviation] = []
         self._framework = framework_of(loaded)
+        self._inexact: Mapping[str, str] = {}
 
     def run(self) -> tuple[Arrays, Truth]:
         *_, last = groups = list(self._groups())
@@ -89,7 +91,7 @@ class _Search:
             truths = run_calls(widen_graph(frozen.graph_def), frozen, group.calls)
             for cases, outputs in zip(group.cases, truths, strict=True):
                 for case in cases:
-                    self._add(case, self._first_rows(outputs, case.rows))
+                    self._add(case, self._first_rows(outputs, case.rows, cases[-1].rows))
         xla: tuple[Deviation, ...] = ()
         moved: tuple[Deviation, ...] = ()
         xla_missing = None
@@ -136,9 +138,10 @@ class _Search:
         batched = self._summary.batched_inputs
         return {name: a[:rows] if name in batched else a for name, a in inputs.items()}
 
-    def _first_rows(self, outputs: Arrays, rows: int) -> Arrays:
+    def _first_rows(self, outputs: Arrays, rows: int, of: int) -> Arrays:
+        """What belongs to the first of some rows; how much that is may depend on the length."""
         leading = self._summary.leading_per_row
-        return {n: a[: rows * leading[n]] if leading[n] else a for n, a in outputs.items()}
+        return {n: a[: len(a) // of * rows] if leading[n] else a for n, a in outputs.items()}
 
     def _freeze(self, group: _Group) -> FrozenGraph:
         shapes = {name: array.shape for name, array in group.calls[0].items()}
@@ -146,6 +149,7 @@ class _Search:
             self._loaded.graph(shapes), shapes, keep_state=self._request.keep_state
         )
         require_small(frozen)
+        frozen, self._inexact = exact_part(frozen)
         return frozen
 
     def _add(self, case: _Case, truths: Arrays) -> None:
@@ -161,7 +165,7 @@ class _Search:
     def _without(self, moved: Sequence[Deviation]) -> dict[str, str]:
         """The outputs whose truth is not one."""
         converted = self._loaded.evaluator != TENSORFLOW
-        moves, found = worst_of(moved), {}
+        moves, found = worst_of(moved), dict(self._inexact)
         for error in self._tensorflow:
             name, differ = error.output, f"{self._framework} in float32 and float64 differ"
             if error.ulp is None:
@@ -215,8 +219,8 @@ class _Search:
         """The errors of calls in a row, each for its numbers of rows."""
         for several, given, exact in zip(cases, outputs, truths, strict=True):
             for case in several:
-                truth = self._first_rows(exact, case.rows)
-                for name, values in self._first_rows(given, case.rows).items():
+                truth = self._first_rows(exact, case.rows, several[-1].rows)
+                for name, values in self._first_rows(given, case.rows, several[-1].rows).items():
                     yield _error(name, case, values, truth[name])
 
 

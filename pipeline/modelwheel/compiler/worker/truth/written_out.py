@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import op_def_registry
 
-from ..graphs import call_function, rename_tensor
+from ..graphs import bodies, call_function, is_function, nodes_of, rename_tensor
 from .missing import NoTruthError
 
 _Build: TypeAlias = Callable[..., Any]
@@ -24,9 +24,9 @@ def write_out(graph_def: Any) -> None:
     Raises:
         NoTruthError: Their attributes ask for something that has no function.
     """
-    library, made = graph_def.library, dict[tuple[object, ...], Any]()
-    for function in (None, *library.function):
-        for node in graph_def.node if function is None else function.node_def:
+    made: dict[tuple[object, ...], Any] = {}
+    for body in bodies(graph_def):
+        for node in nodes_of(body):
             if node.op not in WRITTEN_OUT:
                 continue
             types = _types(node)
@@ -35,9 +35,9 @@ def write_out(graph_def: Any) -> None:
                 made[key] = _trace(node, types, f"written_out_{node.op}_{len(made)}")
             (result, *_) = op_def_registry.get(node.op).output_arg
             call_function(node, made[key].signature.name, types, [types_pb2.DT_FLOAT])
-            if function is not None:
-                rename_tensor(function, f"{node.name}:{result.name}:0", f"{node.name}:output:0")
-    library.function.extend(made.values())
+            if is_function(body):
+                rename_tensor(body, f"{node.name}:{result.name}:0", f"{node.name}:output:0")
+    graph_def.library.function.extend(made.values())
 
 
 def _types(node: Any) -> list[int]:
