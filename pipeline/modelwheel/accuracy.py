@@ -58,18 +58,18 @@ class Truth(JsonRecord):
     """Why there is no truth for any output, as a clause; the wheel is then compared with float32."""
     without: Mapping[str, str] = {}
     """Why there is none for single outputs, by name."""
-    tensorflow: tuple[Deviation, ...] = ()
+    framework: tuple[Deviation, ...] = ()
     """Of `evaluator` in float32, for every output that has a truth and every evaluation."""
     xla: tuple[Deviation, ...] = ()
     """Of TensorFlow's own compilation with XLA (`jit_compile=True`) on the machine of the build, if an error
-    in `tensorflow` is `NOTABLE`."""
+    in `framework` is `NOTABLE`."""
     xla_missing: str | None = None
     """Why there are none in spite of that, as a clause."""
     undefined: Mapping[str, str] = {}
     """Why rows of some `BOUNDARIES` are not compared, for some outputs or all, as clauses."""
     moved: tuple[Deviation, ...] = ()
     """How far the truth moves if all weights and inputs change by half a unit in their last place, if an
-    error in `tensorflow` is `NOTABLE`."""
+    error in `framework` is `NOTABLE`."""
 
     def chaotic(self, output: str, limit: float) -> Deviation | None:
         """How far the truth of an output moves, if that is more than the error that is allowed.
@@ -135,7 +135,7 @@ def _rows(group: str | None, deviations: Iterable[Deviation]) -> str:
 
 def truth_lines(truth: Truth) -> Iterator[tuple[str, ...]]:
     """The lines for what is known without a wheel."""
-    yield from lines_of(truth.evaluator, truth.tensorflow)
+    yield from lines_of(truth.evaluator, truth.framework)
     yield from lines_of("TensorFlow with XLA", truth.xla)
 
 

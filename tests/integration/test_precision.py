@@ -90,9 +90,9 @@ def test_errors_are_attributed(results: dict[str, Any]) -> None:
     report = results["precise"]["report"]
     truth = report["truth"]
     assert (truth["missing"], truth["xla_missing"], truth["without"]) == (None, None, {})
-    for who in (truth["tensorflow"], truth["xla"], report["comparisons"]):
+    for who in (truth["framework"], truth["xla"], report["comparisons"]):
         assert {error["output"] for error in who} == {"decided", "scaled", "sensitive"}
-    ordinary = [e for e in truth["tensorflow"] if e["circumstance"] is None]
+    ordinary = [e for e in truth["framework"] if e["circumstance"] is None]
     scaled = [e for e in ordinary if e["output"] == "scaled"]
     # One multiplication: TensorFlow rounds once, by half a unit in the last place at most.
     assert all(0 < error["ulp"] <= 0.5 and error["changed"] == 0 for error in scaled)
@@ -103,7 +103,7 @@ def test_a_wheel_may_be_right_where_tensorflow_is_not(results: dict[str, Any]) -
     report = results["precise"]["report"]
     assert report["passed"]
     sensitive = [c for c in report["comparisons"] if c["output"] == "sensitive"]
-    own = max(e["relative"] for e in report["truth"]["tensorflow"] if e["output"] == "sensitive")
+    own = max(e["relative"] for e in report["truth"]["framework"] if e["output"] == "sensitive")
     assert own > 1e-6
     assert max(c["relative"] for c in sensitive) > 1e-6
     # Beside extreme rows, results are compared with those beside others.
@@ -120,7 +120,7 @@ def test_rows_at_boundaries_are_compared_where_they_are_defined(results: dict[st
         # XLA takes NaN for the largest number, TensorFlow does not.
         "nan": "output 'decided': with XLA 2 of 2 values differ",
     }
-    for who in (report["truth"]["tensorflow"], report["comparisons"]):
+    for who in (report["truth"]["framework"], report["comparisons"]):
         compared = {(e["circumstance"], e["output"]) for e in who}
         for kind in BOUNDARIES:
             defined = {"decided", "scaled", "sensitive"} - _UNDEFINED.get(kind, set())

@@ -55,11 +55,11 @@ def test_boundaries_and_ways_of_calling_have_lines_of_their_own() -> None:
 
 
 def test_frameworks_and_xla_have_lines() -> None:
-    truth = Truth(tensorflow=(deviate(),), xla=(deviate(), deviate("z")))
+    truth = Truth(framework=(deviate(),), xla=(deviate(), deviate("z")))
     assert [line[:2] for line in truth_lines(truth)] == [
         ("y", "TensorFlow"), ("y", "TensorFlow with XLA"), ("z", "TensorFlow with XLA"),
     ]  # fmt: skip
-    ((_, framework, *_),) = truth_lines(Truth(evaluator="ONNX Runtime", tensorflow=(deviate(),)))
+    ((_, framework, *_),) = truth_lines(Truth(evaluator="ONNX Runtime", framework=(deviate(),)))
     assert framework == "ONNX Runtime"
 
 

@@ -26,7 +26,7 @@ class Parts:
 
     model: str
     output: str
-    tensorflow: float
+    framework: float
     xla: float | None
     """Of TensorFlow with XLA on the machine of the build; None if it was not measured."""
     wheel: float
@@ -41,7 +41,7 @@ class Parts:
         """
         if self.wheel == 0:
             return 0.0, None if self.xla is None else 0.0, 0.0
-        rounding = min(self.tensorflow, self.wheel)
+        rounding = min(self.framework, self.wheel)
         compiled = max(min(self.xla, self.wheel) - rounding, 0.0) if self.xla is not None else None
         rest = self.wheel - rounding - (compiled or 0.0)
         share = None if compiled is None else compiled / self.wheel
@@ -50,7 +50,7 @@ class Parts:
 
 def parts_of(model: str, report: Report) -> Iterator[Parts]:
     """The parts of each output whose truth is known."""
-    own = _largest((e.output, e.circumstance, e.relative) for e in report.truth.tensorflow)
+    own = _largest((e.output, e.circumstance, e.relative) for e in report.truth.framework)
     xla = _largest((e.output, e.circumstance, e.relative) for e in report.truth.xla)
     worst: dict[str, tuple[float, str]] = {}
     for one in report.comparisons:
@@ -70,7 +70,7 @@ def _largest(errors: Iterable[tuple[str, str | None, float]]) -> dict[str, float
 
 def part_cells(parts: Parts) -> tuple[str, ...]:
     """One row of `PART_COLUMNS`."""
-    errors = ("" if e is None else f"{e:.1e}" for e in (parts.tensorflow, parts.xla, parts.wheel))
+    errors = ("" if e is None else f"{e:.1e}" for e in (parts.framework, parts.xla, parts.wheel))
     shares = ("" if share is None else f"{share:.0%}" for share in parts.shares)
     return (parts.model, parts.output, *errors, parts.level, *shares)
 
@@ -81,15 +81,15 @@ def plot_parts(parts: Sequence[Parts], path: Path) -> None:
     Raises:
         EnvironmentProblemError: Matplotlib is not installed.
     """
-    ordered = sorted(parts, key=lambda one: max(one.tensorflow, one.xla or 0.0, one.wheel))
+    ordered = sorted(parts, key=lambda one: max(one.framework, one.xla or 0.0, one.wheel))
     height = 1.5 + _ROW_INCHES * len(ordered)
     with svg_plot(path, "Largest errors against float64", height=height) as axes:
         places = range(len(ordered))
         for one, place in zip(ordered, places, strict=True):
-            ends = sorted(max(e, _LEAST) for e in (one.tensorflow, one.wheel))
+            ends = sorted(max(e, _LEAST) for e in (one.framework, one.wheel))
             axes.plot(ends, [place, place], color="lightgrey", zorder=1)
         for label, marker, values in (
-            ("framework", "o", [one.tensorflow for one in ordered]),
+            ("framework", "o", [one.framework for one in ordered]),
             ("TensorFlow with XLA", "x", [one.xla for one in ordered]),
             ("wheel", "|", [one.wheel for one in ordered]),
         ):

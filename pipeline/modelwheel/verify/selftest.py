@@ -246,7 +246,7 @@ def attribute(report: Report, failed: Comparison, replaced: Sequence[str] = ()) 
     asked = asked_for(report.weights_storage, replaced)
     if asked:
         return asked
-    own = worst_of(truth.tensorflow, failed.circumstance).get(output)
+    own = worst_of(truth.framework, failed.circumstance).get(output)
     if not failed.exact or own is None:
         return f"raise verify.tolerance only if {truth.evaluator}'s own results vary that much"
     return (

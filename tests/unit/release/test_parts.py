@@ -34,7 +34,7 @@ REPORT = Report(
         compare(0.1, "x86-64", output="inexact", exact=False),
     ),
     truth=Truth(
-        tensorflow=(deviate(2e-6), deviate(0.3, circumstance="highest")), xla=(deviate(6e-6),)
+        framework=(deviate(2e-6), deviate(0.3, circumstance="highest")), xla=(deviate(6e-6),)
     ),
 )
 

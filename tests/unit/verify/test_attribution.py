@@ -17,12 +17,12 @@ def deviate(absolute: float) -> tuple[Deviation, ...]:
 @pytest.mark.parametrize(
     ("truth", "said"),
     [
-        (Truth(tensorflow=deviate(1e-6), moved=deviate(0.5)), "is chaotic on these rows: .* moves by 0.5 "),
-        (Truth(tensorflow=deviate(1e-6), xla=deviate(0.2)), "with XLA .* is 0.2 from the exact result too"),
-        (Truth(tensorflow=deviate(1e-6), xla=deviate(1e-6)), "own error is 1e-06, so the wheel"),
+        (Truth(framework=deviate(1e-6), moved=deviate(0.5)), "is chaotic on these rows: .* moves by 0.5 "),
+        (Truth(framework=deviate(1e-6), xla=deviate(0.2)), "with XLA .* is 0.2 from the exact result too"),
+        (Truth(framework=deviate(1e-6), xla=deviate(1e-6)), "own error is 1e-06, so the wheel"),
         (Truth(missing="of its types"), "only if TensorFlow's own results"),
         (Truth(missing="of its types", evaluator="PyTorch"), "only if PyTorch's own results"),
-        (Truth(tensorflow=deviate(1e-6), evaluator="ONNX Runtime"), "ONNX Runtime's own error is 1e-06"),
+        (Truth(framework=deviate(1e-6), evaluator="ONNX Runtime"), "ONNX Runtime's own error is 1e-06"),
     ],
 )  # fmt: skip
 def test_an_error_has_an_owner(truth: Truth, said: str) -> None:
@@ -40,7 +40,7 @@ def test_replaced_parts_are_named() -> None:
         level="x86-64", rows=4, rule="4:4", output="y", absolute=0.3, relative=0.3, limit=0.1,
         passed=False, exact=True,
     )  # fmt: skip
-    truth = Truth(tensorflow=deviate(1e-6), xla=deviate(1e-6))
+    truth = Truth(framework=deviate(1e-6), xla=deviate(1e-6))
     report = Report(passed=False, comparisons=(failed,), skipped={}, truth=truth)
     with pytest.raises(
         VerifyError, match="compute something else: 'a' of acme 1, 'b' of modelwheel; leave"
@@ -57,7 +57,7 @@ def test_weights_of_fewer_bits_are_named() -> None:
         passed=False,
         comparisons=(failed,),
         skipped={},
-        truth=Truth(tensorflow=deviate(1e-6)),
+        truth=Truth(framework=deviate(1e-6)),
         weights_storage="int8",
     )
     with pytest.raises(

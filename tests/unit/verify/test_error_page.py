@@ -32,9 +32,9 @@ def refuse(truth: Truth, rows: int = 4, circumstance: str | None = None) -> str:
 def test_every_message_is_on_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     own = deviate(1e-6)
     messages = [
-        refuse(Truth(tensorflow=own, moved=deviate(0.5))),
-        refuse(Truth(tensorflow=own, xla=deviate(0.2))),
-        refuse(Truth(tensorflow=own)),
+        refuse(Truth(framework=own, moved=deviate(0.5))),
+        refuse(Truth(framework=own, xla=deviate(0.2))),
+        refuse(Truth(framework=own)),
         refuse(Truth(), rows=1, circumstance="nan"),
         refuse(Truth(), circumstance="beside extreme rows"),
     ]

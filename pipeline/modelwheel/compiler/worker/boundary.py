@@ -47,13 +47,13 @@ class Boundary:
 
     arrays: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     """For the reference."""
-    tensorflow: list[Deviation] = field(default_factory=list)
+    framework: list[Deviation] = field(default_factory=list)
     undefined: dict[str, str] = field(default_factory=dict)
 
     def add_to(self, truth: Truth) -> Truth:
         """A truth with what boundary rows have shown."""
         update = {
-            "tensorflow": (*truth.tensorflow, *self.tensorflow),
+            "framework": (*truth.framework, *self.framework),
             "undefined": self.undefined,
         }
         return truth.model_copy(update=update)
@@ -328,4 +328,4 @@ def _add(
     if correction is not None:
         found.arrays[exact_key(case, name)] = correction
     measured = measure(values, exact)._asdict()
-    found.tensorflow.append(Deviation(output=name, rows=rows, circumstance=one.kind, **measured))
+    found.framework.append(Deviation(output=name, rows=rows, circumstance=one.kind, **measured))

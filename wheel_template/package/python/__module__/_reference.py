@@ -35,8 +35,8 @@ class Expected(NamedTuple):
     """Largest absolute value of the whole output."""
     exact: NDArray[Any] | None = None
     """The values of the same model in float64, if they are known."""
-    tensorflow: float = 0.0
-    """TensorFlow's largest error against these, over the whole output."""
+    framework: float = 0.0
+    """The largest error of the framework (TensorFlow, ONNX Runtime) against these, over the whole output."""
 
     def first(self, rows: int, total: int) -> Expected:
         """The part that belongs to the first `rows` of `total` rows."""
@@ -44,7 +44,7 @@ class Expected(NamedTuple):
         known = int(np.searchsorted(self.positions, math.prod(shape)))
         exact = None if self.exact is None else self.exact[:known]
         positions, values = self.positions[:known], self.values[:known]
-        return Expected(shape, positions, values, self.largest, exact, self.tensorflow)
+        return Expected(shape, positions, values, self.largest, exact, self.framework)
 
 
 class Sample(NamedTuple):
@@ -196,7 +196,7 @@ def _allow(expected: Expected, spec: TensorSpec, samples: Sequence[Sample]) -> E
     ordinary = [sample.outputs[spec.name] for sample in samples]
     return expected._replace(
         largest=max(expected.largest, *(one.largest for one in ordinary)),
-        tensorflow=max(expected.tensorflow, *(one.tensorflow for one in ordinary)),
+        framework=max(expected.framework, *(one.framework for one in ordinary)),
     )
 
 
@@ -343,12 +343,12 @@ def _read(file: Mapping[str, NDArray[Any]], key: str) -> Expected:
     if f"exact/{evaluation}" not in file:
         return known
     exact = widen(values) + widen(file[f"exact/{evaluation}"].ravel())
-    return known._replace(exact=exact, tensorflow=_tensorflow_errors()[evaluation])
+    return known._replace(exact=exact, framework=_framework_errors()[evaluation])
 
 
-def _tensorflow_errors() -> dict[str, float]:
-    """TensorFlow's errors by evaluation and output."""
-    errors = load_manifest()["verification"]["truth"]["tensorflow"]
+def _framework_errors() -> dict[str, float]:
+    """The errors of the framework, by evaluation and output."""
+    errors = load_manifest()["verification"]["truth"]["framework"]
     return {
         f"{_case(e['rows'], e['length'], e['circumstance'] or e['call'])}/{e['output']}": e[
             "absolute"

@@ -152,7 +152,7 @@ def _judge(
         call=sample.call,
         output=spec.name,
         **found._asdict(),
-        limit=max(allowed, factor * expected.tensorflow),
+        limit=max(allowed, factor * expected.framework),
         exact=expected.exact is not None,
         circumstance=sample.circumstance,
     )

@@ -80,7 +80,7 @@ class _Search:
         self._loaded, self._arrays = loaded, arrays
         self._summary, self._request = summary, request
         self._exact: dict[str, np.ndarray[Any, Any]] = {}
-        self._tensorflow: list[Deviation] = []
+        self._own: list[Deviation] = []
         self._framework = framework_of(loaded)
         self._inexact: Mapping[str, str] = {}
 
@@ -96,7 +96,7 @@ class _Search:
         moved: tuple[Deviation, ...] = ()
         xla_missing = None
         # The last group has the largest shapes; a graph for each would be compiled again.
-        if any(error.ulp is not None and error.relative > NOTABLE for error in self._tensorflow):
+        if any(error.ulp is not None and error.relative > NOTABLE for error in self._own):
             xla, xla_missing = self._compile(frozen, last, truths)
             moved = self._move(frozen, last, truths)
         without = self._without(moved)
@@ -105,7 +105,7 @@ class _Search:
             evaluator=self._framework,
             without=without,
             # An infinite one is among the reasons.
-            tensorflow=tuple(error for error in self._tensorflow if isfinite(error.absolute)),
+            framework=tuple(error for error in self._own if isfinite(error.absolute)),
             xla=xla,
             xla_missing=xla_missing,
             moved=moved,
@@ -157,7 +157,7 @@ class _Search:
             ours = self._arrays[output_key(case.name, name)]
             if ours.shape != truth.shape:
                 raise NoTruthError(f"output {name!r} has another shape in float64")
-            self._tensorflow.append(_error(name, case, ours, truth))
+            self._own.append(_error(name, case, ours, truth))
             correction = find_correction(ours, truth)
             if correction is not None:
                 self._exact[exact_key(case.name, name)] = correction
@@ -166,7 +166,7 @@ class _Search:
         """The outputs whose truth is not one."""
         converted = self._loaded.evaluator != TENSORFLOW
         moves, found = worst_of(moved), dict(self._inexact)
-        for error in self._tensorflow:
+        for error in self._own:
             name, differ = error.output, f"{self._framework} in float32 and float64 differ"
             if error.ulp is None:
                 if converted and error.absolute:
