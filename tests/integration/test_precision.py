@@ -221,6 +221,8 @@ def test_operations_without_kernels_for_float64(directory: Path, laboratory: Lab
         "pixels": _resize(pixels.astype(np.float64), (2, 11), "half_pixels"),
         "normal": (x - w[4:6]) / np.sqrt(w[6:8] + np.float32(1e-3)) * w[:2] + w[2:4],
     }
+    shares = np.array([1.3, 0.3, 0.7], np.float32).astype(np.float64)
+    expected["array"] = x * shares[0] - x * shares[1] * shares[2]
     assert exact.keys() == expected.keys()
     for name, values in expected.items():
         np.testing.assert_allclose(exact[name], values, rtol=0, atol=1e-12 * np.abs(values).max())

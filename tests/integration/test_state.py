@@ -78,6 +78,22 @@ def test_calls_in_a_row_are_as_in_tensorflow(built: dict[str, Any], name: str) -
     assert {one["call"] for one in states} == {_CALLS[name] - 1}
 
 
+def test_errors_of_calls_in_a_row_are_attributed(built: dict[str, Any]) -> None:
+    """XLA starts from the same first state, and keeps its own from call to call."""
+    report = built["places"]["report"]
+    truth = report["truth"]
+    assert (truth["missing"], truth["xla_missing"], truth["without"]) == (None, None, {})
+    for who in (truth["framework"], truth["xla"], report["comparisons"]):
+        errors = {
+            one["call"]: one["relative"]
+            for one in who
+            # XLA compiles the largest batch size.
+            if (one["output"], one["rows"], one["circumstance"]) == ("coarse", 3, None)
+        }
+        assert errors.keys() == set(range(_CALLS["places"]))
+        assert all(1e-7 < error < 1e-2 for error in errors.values())  # far less than another state
+
+
 @pytest.mark.parametrize("name", ["places", "stream"])
 def test_other_orders_resets_and_copies_change_nothing(built: dict[str, Any], name: str) -> None:
     report = built[name]["report"]

@@ -16,6 +16,7 @@ from modelwheel.accuracy import Truth
 from modelwheel.compiler.jobs import ReferenceRequest
 from modelwheel.compiler.readings import OnnxReading, Reading, StableHloReading
 from modelwheel.compiler.reference import Reference
+from modelwheel.errors import ModelwheelError
 from tests.support.laboratory import Laboratory
 
 pytestmark = pytest.mark.slow
@@ -55,7 +56,10 @@ func.func @main(%x: tensor<4x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>, te
   %rows = stablehlo.broadcast_in_dim %shared, dims = [0] : (tensor<4xf32>) -> tensor<4x16xf32>
   %first = stablehlo.multiply %z, %rows : tensor<4x16xf32>
   %above = stablehlo.compare GT, %x, %same : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xi1>
-  %second = stablehlo.select %above, %x, %endless : tensor<4x16xi1>, tensor<4x16xf32>
+  %odd = stablehlo.constant dense_resource<"odd rows"> : tensor<4x1xi1>
+  %wide = stablehlo.broadcast_in_dim %odd, dims = [0, 1] : (tensor<4x1xi1>) -> tensor<4x16xi1>
+  %both = stablehlo.and %above, %wide : tensor<4x16xi1>
+  %second = stablehlo.select %both, %x, %endless : tensor<4x16xi1>, tensor<4x16xf32>
   %wave = stablehlo.complex %x, %same : tensor<4x16xcomplex<f32>>
   %third = stablehlo.multiply %wave, %turned : tensor<4x16xcomplex<f32>>
   return %first, %second, %third : tensor<4x16xf32>, tensor<4x16xf32>, tensor<4x16xcomplex<f32>>
@@ -63,7 +67,8 @@ func.func @main(%x: tensor<4x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>, te
 {{-#
   dialect_resources: {{
     builtin: {{
-      shared: "0x04000000{FEW[:4].tobytes().hex().upper()}"
+      shared: "0x04000000{FEW[:4].tobytes().hex().upper()}",
+      "odd rows": "0x0100000000010001"
     }}
   }}
 #-}}
@@ -127,7 +132,8 @@ def test_constants_keep_their_values(laboratory: Laboratory, tmp_path: Path) -> 
     assert (truth.missing, truth.without, truth.evaluator) == (None, {}, "TensorFlow")
     x, tenth = wide(inputs["arg0"]), np.float64(np.float32(0.1))
     agree(exact["result0"], (x @ wide(WEIGHTS) + wide(FEW)) * wide(FEW[:4, None]))
-    agree(exact["result1"], np.where(x > tenth, x, -np.inf))
+    odd = np.array([[False], [True], [False], [True]])
+    agree(exact["result1"], np.where((x > tenth) & odd, x, -np.inf))
     agree(exact["result2"], (x + 1j * tenth) * (tenth - 1j * np.float64(np.float32(0.7))))
 
 
@@ -204,6 +210,36 @@ def test_modules_that_round_by_design_have_no_truth(
     _, exact, truth = module(laboratory, tmp_path, _MAIN.format(WITHOUT[reason]))
     assert not exact
     assert reason in str(truth.missing)
+
+
+_LOOP = """\
+%one = stablehlo.constant dense<1> : tensor<i32>
+%last = stablehlo.constant dense<9> : tensor<i32>
+%r:2 = stablehlo.while(%i = %one, %z = %x) : tensor<i32>, tensor<4xf32>
+cond {
+  %more = stablehlo.compare LT, %i, %last : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  stablehlo.return %more : tensor<i1>
+} do {
+  %next = stablehlo.add %i, %i : tensor<i32>
+  %w = stablehlo.multiply %z, %x : tensor<4xf32>
+  stablehlo.return %next, %w : tensor<i32>, tensor<4xf32>
+}
+%y = stablehlo.negate %r#1 : tensor<4xf32>"""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("%y = stablehlo.constant dense_resource<w> : tensor<4xf32>",
+         r"m.mlir has no values for the constant dense_resource<w>, .* export it again with its resources"),
+        (_LOOP, r"a loop that adds its counter to itself .* write i \* 2"),
+    ],
+)  # fmt: skip
+def test_what_xla_would_stumble_over_is_refused_in_one_sentence(
+    laboratory: Laboratory, tmp_path: Path, text: str, words: str
+) -> None:
+    with pytest.raises(ModelwheelError, match=words):
+        module(laboratory, tmp_path, _MAIN.format(text))
 
 
 def test_an_onnx_model(laboratory: Laboratory, tmp_path: Path) -> None:

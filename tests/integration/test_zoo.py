@@ -30,6 +30,25 @@ EXTREMES = tuple(dict.fromkeys(host_levels()[place].name for place in (0, -1)))
 """The levels of the quick test; `make exhaustive` has all."""
 
 
+_INTEGERS = (
+    *("all_kinds", "only_bools", "random_by_state", "tfcompile_top_k"),
+    *(f"tfcompile_add{name}" for name in ("", "_with_ckpt", "_with_ckpt_saver")),
+    *(f"tfcompile_{name}" for name in ("assert_eq", "cond", "cond_v1", "function")),
+)
+WITHOUT_TRUTH = {
+    **dict.fromkeys(_INTEGERS, "it does not compute in float32"),
+    "half": "Cast computes in float16, whose rounding is part of the model",
+    "jax_types": "Placeholder computes in bfloat16, whose rounding is part of the model",
+    "random_by_seed": "it uses the bits of float32 numbers (Bitcast)",
+    "tf1_saved_again": "RandomUniform draws other numbers in float64",
+    "operations": "only bfloat16, float16, matmul_float16",
+    "nothing_learned": "only half",
+    "element_types": "only first_version, loop, normal_bfloat16, normal_float16, normal_float32, out_bfloat16, "
+    "out_float16, uniform_bfloat16, uniform_float16, uniform_float32",
+}
+"""Why cases, or which of their outputs, are compared with float32 alone."""
+
+
 @pytest.fixture(scope="module")
 def quick(modelwheel: Modelwheel, tmp_path_factory: pytest.TempPathFactory) -> Visit:
     """What becomes of the subset at the lowest and the highest level."""
@@ -45,6 +64,19 @@ def test_models_of_every_format_agree_with_tensorflow(quick: Visit) -> None:
 
 def test_the_models_contain_every_kind_of_step(quick: Visit) -> None:
     assert quick.projects.kinds >= STEPS
+
+
+def require_truths(visit: Visit) -> None:
+    truths = {name: report.truth for name, report in visit.reports.items()}
+    found = {
+        name: t.missing or f"only {', '.join(sorted(t.without))}" for name, t in truths.items()
+    }
+    expected = {name: WITHOUT_TRUTH.get(name, "only ") for name in truths}
+    assert found == expected
+
+
+def test_most_outputs_have_a_float64_truth(quick: Visit) -> None:
+    require_truths(quick)
 
 
 @pytest.mark.exhaustive
@@ -70,6 +102,7 @@ def test_every_case_is_compared_or_refused_as_it_must_be(whole: Visit) -> None:
     for result in whole.results:
         assert "internal error" not in result.refusal, result
         assert "Traceback" not in result.refusal, result
+    require_truths(whole)
 
 
 @pytest.mark.exhaustive

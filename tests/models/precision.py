@@ -28,6 +28,15 @@ def _images(x: Any, w: Any) -> dict[str, Any]:
         larger = resize(images=looped, size=[7, 6], half_pixel_centers=True)
         looped = resize(images=larger, size=[5, 4]) + tf.cast(step, tf.float32)
     pixels = tf.cast(tf.abs(x) * 100.0, tf.uint8)
+    # As TensorFlow 1 has arrays.
+    array, flow = tf.raw_ops.TensorArrayV3(size=2, dtype=tf.float32)
+    for place in range(2):
+        flow = tf.raw_ops.TensorArrayWriteV3(
+            handle=array, index=place, value=x * (place + 0.3), flow_in=tf.identity(flow)
+        )
+    values = tf.raw_ops.TensorArrayGatherV3(
+        handle=array, indices=[1, 0], flow_in=flow, dtype=tf.float32
+    )
     normal, *_ = tf.raw_ops.FusedBatchNormV3(
         x=x,
         scale=w[:2],
@@ -44,6 +53,7 @@ def _images(x: Any, w: Any) -> dict[str, Any]:
         "looped": looped,
         "pixels": resize(images=pixels, size=[2, 11], half_pixel_centers=True),
         "normal": normal,
+        "array": values[0] - values[1] * 0.7,
     }
 
 

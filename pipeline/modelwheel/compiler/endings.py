@@ -21,6 +21,12 @@ _NO_MEMORY = re.compile(
 )
 """What the C++ library, LLVM, TensorFlow and Python say before they end."""
 
+_ADDED_TO_ITSELF = re.compile(
+    r"HloGetTupleElementInstruction\w*' and cannot be downcasted to '\w*HloConstantInstruction"
+)
+"""XLA takes what is added to a counter for a constant (xla/hlo/analysis/while_loop_analysis.cc,
+`MatchLoopRangeWithKnownValues`)."""
+
 _NAMED, _NAME_LENGTH = 3, 200
 """Layers in a sentence: their names come from the model."""
 
@@ -87,6 +93,8 @@ def explain_end(code: int, log: list[str]) -> str:
     unknown = re.search(r"Unknown flags? in (\w+): (.*)", fatal)
     if unknown:
         return f"{unknown[1]}: the compiler has no flag {unknown[2]}; remove it from the spec"
+    if _ADDED_TO_ITSELF.search(fatal):
+        return "XLA cannot compile a loop that adds its counter to itself (i = i + i); write i * 2 in the model"
     last = f": {fatal}" if fatal else ""
     if code >= 0:
         return f"the worker process ended with exit code {code}{last}"

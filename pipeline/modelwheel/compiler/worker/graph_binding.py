@@ -13,10 +13,10 @@ from google.protobuf.message import EncodeError
 from ...errors import UnsupportedModelError
 from ...util.text import one_line
 from ...util.words import first_few
+from .given_constants import convert_constant
 from .graph_branches import drop_dead_branches
 from .graph_interface import Interface, Port
 from .graph_tensors import Tensor, prune, redirect, set_shape
-from .kernels import type_name
 
 _OF_SAVING = ("_class", "_output_shapes")
 """Attributes that say where a node ran and what it was known to return: they may name pruned nodes."""
@@ -57,7 +57,7 @@ def bind(graph_def: Any, interface: Interface) -> BoundGraph:
     for number, (tensor, value) in enumerate(interface.constants.items()):
         node = graph_def.node.add(name=_free_name(nodes, f"constant_{number}"))
         declared = nodes[tensor.node].attr["dtype"].type
-        make_constant(node, _constant(tensor, value, declared))
+        make_constant(node, convert_constant(value, declared, str(tensor)))
         instead[tensor] = node.name
     redirect(graph_def, instead)
     try:
@@ -111,27 +111,6 @@ def _make_placeholder(node: Any, port: Port) -> None:
     node.attr.clear()
     node.attr["dtype"].type = port.dtype
     set_shape(node.attr["shape"].shape, port.shape)
-
-
-def _constant(tensor: Tensor, value: Any, dtype: int) -> np.ndarray[Any, Any]:
-    wanted = tf.dtypes.as_dtype(dtype) if dtype else None
-    try:
-        found = np.asarray(value)
-        # Numbers of a spec have no width; but 1.5 is not an integer, and 1 is not true.
-        kinds = {"b": "b", "i": "iu", "u": "iu", "f": "iuf", "V": "iuf", "c": "iufc"}
-        fits = wanted is None or found.dtype.kind in kinds.get(
-            np.dtype(wanted.as_numpy_dtype).kind, ""
-        )
-        converted = found if wanted is None else found.astype(wanted.as_numpy_dtype)
-        exact = fits and (converted.dtype.kind not in "iu" or bool(np.all(converted == found)))
-    except (ValueError, TypeError, OverflowError):
-        exact = False
-    if not exact:
-        raise UnsupportedModelError(
-            f"source.constants: {one_line(value)} is not a value of {str(tensor)!r}, which is "
-            f"{type_name(dtype)}"
-        )
-    return converted
 
 
 def _require_fed(graph_def: Any, feeds: Iterable[str]) -> None:

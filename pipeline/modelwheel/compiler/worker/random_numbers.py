@@ -16,11 +16,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from .graphs import bodies, call_function, nodes_of, rename_tensor
+
 REPLACED = re.compile(
     r"StatelessRandom(GetKeyCounter|Uniform|UniformInt|UniformFullInt|Normal|UniformV2|NormalV2)"
 )
 _KEY_COUNTER = "StatelessRandomGetKeyCounter"
-_CALL = "PartitionedCall"
 _PHILOX = 1
 _SCRAMBLER = 0x02461E293EC8F720
 """The key with which TensorFlow makes keys of seeds (core/kernels/stateless_random_ops.cc, GenerateKey)."""
@@ -34,14 +35,18 @@ def replace_random_numbers(graph_def: Any) -> None:
     library = graph_def.library.function
     for function in library:
         _rename_results(function)
-    for nodes in [graph_def.node, *(function.node_def for function in library)]:
-        for node in nodes:
+    for body in bodies(graph_def):
+        for node in nodes_of(body):
             if REPLACED.fullmatch(node.op):
                 traced = _trace(node)
                 types = (t.dtype.name for t in (*traced.inputs, *traced.outputs))
                 name = "_".join((node.op, *types))
                 made.setdefault(name, traced)
-                _call(node, name, traced)
+                given, results = (
+                    [t.dtype.as_datatype_enum for t in tensors]
+                    for tensors in (traced.inputs, traced.outputs)
+                )
+                call_function(node, name, given, results)
     for name, traced in made.items():
         definition = library.add()
         definition.CopyFrom(traced.function_def)
@@ -51,21 +56,9 @@ def replace_random_numbers(graph_def: Any) -> None:
 def _rename_results(function: Any) -> None:
     """The results of a key have names in functions, those of a call have numbers."""
     names = [node.name for node in function.node_def if node.op == _KEY_COUNTER]
-    new = {f"{name}:key:0": f"{name}:output:0" for name in names}
-    new |= {f"{name}:counter:0": f"{name}:output:1" for name in names}
-    if new:
-        for node in function.node_def:
-            node.input[:] = [new.get(tensor, tensor) for tensor in node.input]
-        for result, tensor in function.ret.items():
-            function.ret[result] = new.get(tensor, tensor)
-
-
-def _call(node: Any, name: str, traced: Any) -> None:
-    node.op = _CALL
-    node.attr.clear()
-    node.attr["f"].func.name = name
-    node.attr["Tin"].list.type.extend(t.dtype.as_datatype_enum for t in traced.inputs)
-    node.attr["Tout"].list.type.extend(t.dtype.as_datatype_enum for t in traced.outputs)
+    for name in names:
+        rename_tensor(function, f"{name}:key:0", f"{name}:output:0")
+        rename_tensor(function, f"{name}:counter:0", f"{name}:output:1")
 
 
 def _trace(node: Any) -> Any:

@@ -6,7 +6,7 @@ decide is computed, and operations that torch-mlir lacks are written with others
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,14 +21,15 @@ from ....util.words import suggest
 from ...freeze import c_names
 from ...inspection import Inspection, SignatureInfo
 from ...readings import OnnxReading
+from ..given_constants import convert_constant
 from ..messages import weights_within_limit
 from .base import Arrays, Fetch, SignatureGraph, StaticShapes
+from .xla_module import call_module
 
 if TYPE_CHECKING:
     from .onnx_evaluate import Evaluator
     from .onnx_stablehlo import Module
 
-_CALLING_CONVENTION = 5
 _Key = tuple[tuple[str, tuple[int, ...]], ...]
 
 
@@ -89,7 +90,11 @@ class OnnxModel:
                 )
                 for tensor, name in zip(self.info.inputs, c_names(self._names), strict=True)
             }
-            results = dict(zip(module.outputs, _call(module, placeholders), strict=True))
+            given = [
+                placeholders[a] if isinstance(a, str) else tf.constant(a) for a in module.arguments
+            ]
+            found = call_module(module.text, given, module.results)
+            results = dict(zip(module.outputs, found, strict=True))
         with weights_within_limit():
             graph_def = graph.as_graph_def()
         return SignatureGraph(
@@ -124,24 +129,6 @@ class OnnxModel:
         return self._modules[key]
 
 
-def _call(module: Module, tensors: Mapping[str, Any]) -> list[Any]:
-    """The results of a module as tensors of TensorFlow."""
-    from tensorflow.compiler.tf2xla.python import xla
-
-    results = xla.call_module(
-        [tensors[a] if isinstance(a, str) else tf.constant(a) for a in module.arguments],
-        version=_CALLING_CONVENTION,
-        Tout=[tf.dtypes.as_dtype(dtype) for dtype, _ in module.results],
-        Sout=[tf.TensorShape(shape) for _, shape in module.results],
-        module=module.text,
-        platforms=["CPU"],
-        function_list=[],
-        has_token_input_output=False,
-        disabled_checks=[],
-    )
-    return list(results)
-
-
 def _constants(parsed: Any, reading: OnnxReading) -> dict[str, np.ndarray[Any, Any]]:
     """The inputs that the spec makes constant, in the types and shapes of the model."""
     from . import onnx_file
@@ -155,13 +142,7 @@ def _constants(parsed: Any, reading: OnnxReading) -> dict[str, np.ndarray[Any, A
                 f"source.constants names {name!r}, which is not an input of the model; "
                 f"{suggest(name, list(declared), 'its inputs are:')}"
             )
-        place = f"source.constants.{one_line(name)}"
-        try:
-            array = np.asarray(value).astype(tf.dtypes.as_dtype(tensor.dtype).as_numpy_dtype)
-        except (TypeError, ValueError):
-            raise UnsupportedModelError(
-                f"{place} is not of the type {tensor.dtype} that the model declares; correct the value"
-            ) from None
+        array = convert_constant(value, tf.dtypes.as_dtype(tensor.dtype).as_datatype_enum, name)
         if tensor.shape == (1,) and not array.shape:
             array = array.reshape(1)
         fits = tensor.shape is None or (
@@ -170,7 +151,7 @@ def _constants(parsed: Any, reading: OnnxReading) -> dict[str, np.ndarray[Any, A
         )
         if not fits:
             raise UnsupportedModelError(
-                f"{place} has the shape {list(array.shape)}, but the model declares "
+                f"source.constants.{one_line(name)} has the shape {list(array.shape)}, but the model declares "
                 f"{['?' if d is None else d for d in tensor.shape or ()]}; correct the value"
             )
         made[name] = array

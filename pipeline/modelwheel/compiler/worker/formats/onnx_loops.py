@@ -157,64 +157,50 @@ class LoopWriter:
         fixed = [name for name in known if name in reads]
         # As values of the loop, because its regions must not refer to others.
         carried = _Carried([known[name] for name in fixed])
-        if node.op_type == "Scan":
-            found = self._scan(text, node, body, known, fixed, carried)
-        else:
-            found = self._until(text, node, body, known, fixed, carried)
+        inputs = [known.get(name) for name in node.input]  # an optional one has no name
+        loop = _Loop(text, node, self._body(body, fixed), inputs, carried)
+        found = self._scan(loop) if node.op_type == "Scan" else self._until(loop)
         return dict(zip(node.output, found, strict=False))
 
-    def _scan(
-        self,
-        text: _Text,
-        node: onnx.NodeProto,
-        body: onnx.GraphProto,
-        known: dict[str, _Value],
-        fixed: Sequence[str],
-        carried: _Carried,
-    ) -> list[_Value]:
+    def _scan(self, loop: _Loop) -> list[_Value]:
+        text, node, carried = loop.text, loop.node, loop.carried
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         count = attributes["num_scan_inputs"]
-        state, sources = node.input[:-count], [known[name] for name in node.input[-count:]]
         turns = self._straight.shape(node.input[-count])[0]
-        function = self._body(body, fixed)
         before = carried.add(text.constant("0", _INDEX))[0]
-        states = carried.add(*(known[name] for name in state))
-        rows = carried.add(*sources)
-        stacked = carried.add(*(self._empty(text, name) for name in node.output[len(state) :]))
+        states = carried.add(*loop.given(slice(-count)))
+        rows = carried.add(*loop.given(slice(-count, None)))
+        stacked = carried.add(*(self._empty(text, name) for name in node.output[len(states) :]))
         turn = _Text(text)
         index = before
         if attributes["scan_input_directions"][0]:
             index = turn.binary("subtract", turn.constant(str(turns - 1), _INDEX), before)
         given = [*states, *(turn.row(source, index) for source in rows), *carried.fixed]
-        made = turn.call(function, given)
-        after = [turn.binary("add", before, turn.constant("1", _INDEX)), *made[: len(state)], *rows]
+        made = turn.call(loop.function, given)
+        after = [
+            turn.binary("add", before, turn.constant("1", _INDEX)),
+            *made[: len(states)],
+            *rows,
+        ]
         after += [
             turn.with_row(whole, row, index)
-            for whole, row in zip(stacked, made[len(state) :], strict=True)
+            for whole, row in zip(stacked, made[len(states) :], strict=True)
         ]
         condition = _Text(text)
         limit = condition.constant(str(turns), _INDEX)
         condition.add_return([condition.compare(before, limit)])
         results = text.repeat(carried, condition, turn, after)
-        return [*results[1 : 1 + len(state)], *results[len(results) - len(stacked) :]]
+        return [*results[1 : 1 + len(states)], *results[len(results) - len(stacked) :]]
 
-    def _until(
-        self,
-        text: _Text,
-        node: onnx.NodeProto,
-        body: onnx.GraphProto,
-        known: dict[str, _Value],
-        fixed: Sequence[str],
-        carried: _Carried,
-    ) -> list[_Value]:
-        function = self._body(body, fixed)
-        most = known[node.input[0]] if node.input[0] else text.constant(str((1 << 63) - 1), _INDEX)
+    def _until(self, loop: _Loop) -> list[_Value]:
+        text, node, carried = loop.text, loop.node, loop.carried
+        most = loop.inputs[0] or text.constant(str((1 << 63) - 1), _INDEX)
         (limit,) = carried.add(most)
-        before, going = carried.add(text.constant("0", _INDEX), known[node.input[1]])
-        states = carried.add(*(known[name] for name in node.input[2:]))
+        before, going = carried.add(text.constant("0", _INDEX), *loop.given(slice(1, 2)))
+        states = carried.add(*loop.given(slice(2, None)))
         stacked = carried.add(*(self._empty(text, name) for name in node.output[len(states) :]))
         turn = _Text(text)
-        made = turn.call(function, [before, going, *states, *carried.fixed])
+        made = turn.call(loop.function, [before, going, *states, *carried.fixed])
         after = [limit, turn.binary("add", before, turn.constant("1", _INDEX))]
         after += made[: 1 + len(states)]
         rows = made[1 + len(states) :]
@@ -292,6 +278,24 @@ class _Carried:
         self.outside += values
         self.inside += made
         return made
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A `Loop` or `Scan` that is being written."""
+
+    text: _Text
+    """What it is written into."""
+    node: onnx.NodeProto
+    function: Function
+    """A turn: of the arguments of the body, and what it reads of outside."""
+    inputs: list[_Value | None]
+    """Of the node."""
+    carried: _Carried
+
+    def given(self, which: slice) -> list[_Value]:
+        """Inputs that are not optional."""
+        return [value for value in self.inputs[which] if value is not None]
 
 
 class _Text:

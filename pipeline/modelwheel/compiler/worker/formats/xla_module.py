@@ -7,10 +7,12 @@ TensorFlow's wheel that read and write modules are private, but the version of T
 from __future__ import annotations
 
 import importlib.util
+import json
+import math
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,9 +23,10 @@ import numpy as np
 import tensorflow as tf
 
 from ....errors import UnsupportedModelError
+from ....util.text import one_line
 from ....versions import TENSORFLOW_VERSION
 from ...freeze import c_names
-from ...inspection import TensorInfo
+from ...inspection import Shape, TensorInfo
 from .base import Fetch, SignatureGraph
 from .mlir_text import Function, TensorType, read_functions
 
@@ -55,6 +58,11 @@ _COMPOSITE = re.compile(
     re.MULTILINE,
 )
 _DECOMPOSITION = re.compile(r"\bdecomposition = (@(?:\"[^\"]*\"|[\w$.-]+))(?=[,}]|$)")
+_RESOURCE = r'"(?:[^"\\]|\\.)*"|[\w.$-]+'
+_CONSTANT = re.compile(
+    rf"dense_resource<(?P<name>{_RESOURCE})> : "
+    r"(?P<type>tensor<(?P<shape>(?:\d+x)*)(?P<element>\w+(?:<\w+>)?)>)"
+)
 
 
 @dataclass(frozen=True)
@@ -97,9 +105,10 @@ def read_module(content: bytes, name: str) -> Module:
     Raises:
         UnsupportedModelError: It is not a module, is of a later version of StableHLO, or has no `main`.
     """
-    if not content.startswith(_BYTECODE):
-        content = _plain_constants(content)
-    text = _COMPOSITE.sub(_decompose, _run_passes(_parse(content, name), "strip-debuginfo"))
+    if not content.startswith(_BYTECODE):  # torch-mlir writes constants of another dialect
+        content = re.sub(rb"= arith\.constant (?=dense)", b"= stablehlo.constant ", content)
+    text = _run_passes(_parse(content, name), "strip-debuginfo")
+    text = _COMPOSITE.sub(_decompose, _inline_resources(text, name))
     functions = read_functions(text)
     if MAIN not in functions:
         found = ", ".join(functions) or "none"
@@ -148,7 +157,8 @@ def module_graph(
             name: tf.compat.v1.placeholder(dtype, shape, f"arg_{c_name}")
             for (name, (dtype, shape)), c_name in zip(inputs.items(), c_names(inputs), strict=True)
         }
-        results = call_module(module, [placeholders[n] for n in arguments], outputs, platforms)
+        given = [placeholders[n] for n in arguments]
+        results = call_module(module.bytecode, given, _declared(outputs), platforms)
         fetches = {
             info.name: Fetch(tensor.name, tensor.dtype)
             for info, tensor in zip(outputs, results, strict=True)
@@ -160,26 +170,31 @@ def module_graph(
 
 
 def call_module(
-    module: Module,
+    module: bytes | str,
     tensors: Sequence[Any],
-    outputs: Sequence[TensorInfo],
+    results: Iterable[tuple[str, Shape | None]],
     platforms: Sequence[str] = ("CPU",),
 ) -> list[Any]:
-    """The results of `main` as tensors of TensorFlow."""
+    """The results of `main`, whose types and shapes are declared, as tensors of TensorFlow."""
     from tensorflow.compiler.tf2xla.python import xla
 
-    results = xla.call_module(
+    types, shapes = zip(*results, strict=True)
+    found = xla.call_module(
         tensors,
         version=CALLING_CONVENTION,
-        Tout=[tf.dtypes.as_dtype(info.dtype) for info in outputs],
-        Sout=[tf.TensorShape(info.shape) for info in outputs],
-        module=module.bytecode,
+        Tout=[tf.dtypes.as_dtype(dtype) for dtype in types],
+        Sout=[tf.TensorShape(shape) for shape in shapes],
+        module=module,
         platforms=list(platforms),
         function_list=[],
         has_token_input_output=False,
         disabled_checks=[],
     )
-    return list(results)
+    return list(found)
+
+
+def _declared(outputs: Sequence[TensorInfo]) -> list[tuple[str, Shape | None]]:
+    return [(info.dtype, info.shape) for info in outputs]
 
 
 def evaluate_module(
@@ -195,27 +210,42 @@ def evaluate_module(
     """
     tensors = [tf.constant(array) for array in arrays]
     # Eagerly, because errors of functions begin with a trace of Python's calls.
-    return [tensor.numpy() for tensor in call_module(module, tensors, outputs, platforms)]
+    results = call_module(module.bytecode, tensors, _declared(outputs), platforms)
+    return [tensor.numpy() for tensor in results]
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def _plain_constants(text: bytes) -> bytes:
-    """A text with the constants of other compilers (torch-mlir) as StableHLO's own, in their place."""
-    text = re.sub(rb"= arith\.constant (?=dense)", b"= stablehlo.constant ", text)
-    body, mark, resources = text.rpartition(b"{-#")
+def _inline_resources(text: str, name: str) -> str:
+    """A text with constants in place of resources, which XLA does not read.
+
+    Raises:
+        UnsupportedModelError: A resource is missing, or has another size than its constant.
+    """
+    body, mark, resources = text.rpartition("{-#")
     if not mark:
-        return text
+        body = text
     # A number for the alignment comes before the bytes.
-    values = dict(re.findall(rb'([\w.$-]+): "0x[0-9A-Fa-f]{8}([0-9A-Fa-f]*)"', resources))
+    values = dict(re.findall(rf'({_RESOURCE}): "0x[0-9A-Fa-f]{{8}}([0-9A-Fa-f]*)"', resources))
 
-    def replace(match: re.Match[bytes]) -> bytes:
-        value = values.get(match[1])
-        return match[0] if value is None else b'dense<"0x' + value + b'">'
+    def replace(match: re.Match[str]) -> str:
+        value, element = values.get(match["name"], ""), match["element"]
+        shape = [int(extent) for extent in match["shape"].split("x")[:-1]]
+        bits = int("".join(re.findall(r"[a-z](\d+)", element)[:1]) or 0)
+        size = max(bits, 8) // 8 * (2 if element.startswith("complex") else 1)
+        if len(value) != 2 * math.prod(shape) * size or not value:
+            raise UnsupportedModelError(
+                f"{name} has no values for the constant dense_resource<{one_line(match['name'])}>, or not as many "
+                "as its type says; export it again with its resources"
+            )
+        written = f'"0x{value}"'
+        if element == "i1":  # bytes in resources, bits elsewhere
+            truths = np.frombuffer(bytes.fromhex(value), np.uint8).reshape(shape) != 0
+            written = json.dumps(truths.tolist())
+        return f"dense<{written}> : {match['type']}"
 
-    # Truth values are bytes in resources, but bits elsewhere.
-    return re.sub(rb"dense_resource<([\w.$-]+)>(?! : tensor<[\dx]*i1>)", replace, body)
+    return _CONSTANT.sub(replace, body)
 
 
 def _decompose(match: re.Match[str]) -> str:
