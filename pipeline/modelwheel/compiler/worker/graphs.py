@@ -115,7 +115,7 @@ def rename_tensor(body: Any, old: str, new: str) -> None:
     """
     for node in nodes_of(body):
         node.input[:] = [new if tensor == old else tensor for tensor in node.input]
-    results = body.ret if hasattr(body, "ret") else {}
+    results = body.ret if is_function(body) else {}
     for name, tensor in results.items():
         if tensor == old:
             results[name] = new
