@@ -32,6 +32,14 @@ SHAPES: dict[str, dict[str, Shape]] = {
 }
 """Shapes that the specs of some models have to fix."""
 
+_RUN_MODULE = """
+import runpy, sys
+# Keras imports them where they are installed, which takes as long as TensorFlow does.
+sys.modules.update(dict.fromkeys(("matplotlib", "sklearn")))
+del sys.argv[0]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
 FIXED = frozenset({"fixed", "tf1_loop"})
 """Models without a batch axis."""
 
@@ -40,7 +48,7 @@ def run_script(name: str, *arguments: str | Path) -> str:
     """The output of a module of `tests/models`, which may import TensorFlow."""
     environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(
-        [sys.executable, "-m", f"tests.models.{name}", *arguments],
+        [sys.executable, "-c", _RUN_MODULE, f"tests.models.{name}", *arguments],
         cwd=_ROOT,
         env=environment,
         check=True,
