@@ -327,6 +327,7 @@ def _epilogue(epilogue: Epilogue, out: Array, overlaps: bool) -> str:
             *("nullptr" if p is None else f"as<const {element}>({pointer(p)})" for p in parts),
             *(_cpp_bool(limit is not None) for limit in limits),
             *(f"{0.0 if limit is None else limit!r}F" for limit in limits),
+            f"Activation::k{(epilogue.activation or 'none').title().replace('_', '')}",
         ]
     )
 

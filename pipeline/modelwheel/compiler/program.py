@@ -96,10 +96,13 @@ class Kernel(_Step):
     results: tuple[Slice, ...]
 
 
+Activation: TypeAlias = Literal["tanh", "sigmoid", "silu", "gelu", "gelu_tanh"]
+
+
 class Epilogue(JsonRecord):
     """What follows a product of 32-bit floats, element by element.
 
-    result = min(max((product + bias) * scale + shift + addend, low), high), in this order; parts may be missing.
+    result = activation(min(max((product + bias) * scale + shift + addend, low), high)), in this order; parts may be missing.
     The result has the layout of the product's, whose own memory is left in any state. Columns (of a dot
     those of `rhs`, of a convolution the features) vary fastest.
     """
@@ -115,6 +118,7 @@ class Epilogue(JsonRecord):
     """An array with the layout of the result, which is the result's memory or apart from it."""
     low: float | None = None
     high: float | None = None
+    activation: Activation | None = None
 
     @property
     def operands(self) -> tuple[Slice, ...]:

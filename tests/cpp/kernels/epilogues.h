@@ -5,13 +5,14 @@
 #include <cstdint>
 #include <limits>
 
+#include "activations.h"
 #include "check.h"
 #include "kernels/epilogue.h"
 #include "random.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// Whether a result is min(max((sum + bias) * scale + shift + addend, low), high), but for rounding.
+/// Whether a result is activation(min(max((sum + bias) * scale + shift + addend, low), high)), but for rounding.
 template <class T>
 bool follows(const Epilogue<T> &e, T sum, T addend, std::int64_t column, T result) {
   double x = static_cast<double>(sum), magnitude = std::fabs(x);
@@ -31,6 +32,12 @@ bool follows(const Epilogue<T> &e, T sum, T addend, std::int64_t column, T resul
   if (std::isnan(x)) return std::isnan(found);
   if (e.has_low) x = std::fmax(x, static_cast<double>(e.low));
   if (e.has_high) x = std::fmin(x, static_cast<double>(e.high));
+  // None of them is steeper than 1.2.
+  if (e.activation != Activation::kNone) {
+    x = exact(e.activation, x);
+    magnitude = 2 * magnitude + 2;
+    if (std::isnan(x)) return std::isnan(found);
+  }
   if (std::isinf(x)) return !(found < x) && !(found > x);
   return std::fabs(found - x) <= 4 * static_cast<double>(std::numeric_limits<T>::epsilon()) * magnitude;
 }
@@ -59,7 +66,8 @@ void check_epilogues(Random &random, const Buffer<T> &plain, std::int64_t n, con
                   random.chance(60),
                   random.chance(40),
                   static_cast<T>(-0.25),
-                  static_cast<T>(0.5)};
+                  static_cast<T>(0.5),
+                  sizeof(T) == sizeof(float) && random.chance(50) ? random.pick(kActivations) : Activation::kNone};
     run(sums.data(), e);
     std::int64_t wrong = 0;
     for (std::int64_t i = 0; i < plain.size(); ++i)

@@ -15,6 +15,7 @@ int main() {
   using namespace modelwheel::MODELWHEEL_LEVEL;
   test_numeric();
   test_rng();
+  test_activation();
   test_dot();
   test_convolution();
   test_pooling();

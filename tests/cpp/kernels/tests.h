@@ -4,6 +4,7 @@
 namespace modelwheel::MODELWHEEL_LEVEL {
 
 void test_dot();
+void test_activation();
 void test_convolution();
 void test_fft();
 void test_numeric();

@@ -1,7 +1,7 @@
 """Makes fusions that follow a product element by element part of the product.
 
 XLA's CPU backend writes the result of a matrix product or convolution to memory; bias, scale, residual and clamp are
-kernels of their own that read and write it again. The module has the computation of every such fusion
+kernels of their own that read and write it again, like activation functions. The module has the computation of every such fusion
 (HloInstructionProto.called_computation_ids): where it is what the hand-written kernels can do to a product, in the
 same order, the product does it and the kernel is not called. Anything else stays as it is.
 """
@@ -16,9 +16,10 @@ from typing import Any, TypeAlias
 
 from ...dtypes import ElementType
 from .. import program as p
+from .activations import Activations
 from .hlo import HloModule
 
-_ORDER = ("bias", "scale", "shift", "addend", "low", "high")
+_ORDER = ("bias", "scale", "shift", "addend", "low", "high", "activation")
 """The order in which the kernels apply the parts of an epilogue."""
 _PARTS: dict[tuple[str, str], str] = {
     ("multiply", "columns"): "scale",
@@ -32,7 +33,7 @@ _PARTS: dict[tuple[str, str], str] = {
 _MIN_COLUMNS = 4
 
 
-_Part: TypeAlias = "tuple[str, p.Slice | float]"
+_Part: TypeAlias = "tuple[str, p.Slice | float | str]"
 """A part of an epilogue by its name."""
 
 
@@ -159,8 +160,9 @@ class _Fusion:
         self._product = product
         self._arguments = arguments
         self._columns = columns
+        self._activations = Activations(hlo)
 
-    def parts(self) -> dict[str, p.Slice | float] | None:
+    def parts(self) -> dict[str, p.Slice | float | str] | None:
         """The parts by name, or None if the fusion does anything else or in another order."""
         chain = self._chain(self._root)
         if chain is None:
@@ -178,6 +180,9 @@ class _Fusion:
             return None
         if node.opcode == "parameter":
             return [] if node.parameter_number == self._product else None
+        if (found := self._activations.find(node)) is not None:
+            before = self._chain(found.argument)
+            return None if before is None else [*before, ("activation", found.activation)]
         operands = self._hlo.operands(node)
         match node.opcode:
             case "bitcast":  # the same memory with another shape

@@ -1,15 +1,17 @@
-// src/kernels/epilogue.h - what follows a product element by element: scale, bias, residual, clamp.
+// src/kernels/epilogue.h - what follows a product element by element: scale, bias, residual, clamp, activation.
 //
 // A product applies its epilogue to a tile of results while that is in registers, so that results are written once and
 // not read again. An epilogue is data, not a type: the kernels are not compiled anew for every combination.
 #pragma once
 
+#include "activation.h"
 #include "level.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// result = min(max((sum + bias) * scale + shift + addend, low), high), in this order; parts may be missing. Sums and
-/// results have the same strides, with contiguous columns. NaN stays NaN; `low` and `high` are no NaN.
+/// result = activation(min(max((sum + bias) * scale + shift + addend, low), high)), in this order; parts may be
+/// missing. Sums and results have the same strides, with contiguous columns. NaN stays NaN; `low` and `high` are no
+/// NaN.
 template <class T>
 struct Epilogue {
   const T *sums;
@@ -23,6 +25,8 @@ struct Epilogue {
   const T *addend;
   bool has_low, has_high;
   T low, high;
+  /// Only of floats.
+  Activation activation;
 };
 
 /// Whether the product must be complete first: the result is written over an operand of the product or over the
@@ -84,6 +88,23 @@ MODELWHEEL_INLINE void finish_vectors(const Epilogue<T> &e, const T *const (&row
     for (int i = 0; i < Rows; ++i) {
       MODELWHEEL_UNROLL
       for (int j = 0; j < Columns; ++j) x[i][j] = high < x[i][j] ? high : x[i][j];
+    }
+  }
+  if constexpr (sizeof(T) == sizeof(float)) {
+    if (e.activation != Activation::kNone) {
+      // A copy: `x` itself, whose address would be taken, could not stay in registers.
+      Vector<T, Lanes> all[Rows][Columns];
+      MODELWHEEL_UNROLL
+      for (int i = 0; i < Rows; ++i) {
+        MODELWHEEL_UNROLL
+        for (int j = 0; j < Columns; ++j) all[i][j] = x[i][j];
+      }
+      activate<T, Lanes>(e.activation, all[0], Rows * Columns);
+      MODELWHEEL_UNROLL
+      for (int i = 0; i < Rows; ++i) {
+        MODELWHEEL_UNROLL
+        for (int j = 0; j < Columns; ++j) x[i][j] = all[i][j];
+      }
     }
   }
 }

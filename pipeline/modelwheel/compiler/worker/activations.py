@@ -1,0 +1,151 @@
+"""Finds activation functions in the computations of fusions: tanh, sigmoid, SiLU, GELU.
+
+XLA writes most of them as arithmetic (xla/hlo/transforms/expanders/logistic_expander.cc, `Erfc` in
+xla/hlo/builder/lib/math.cc). An activation is found if the instructions are its definition, down to the last constant;
+operands that may be exchanged may be in any order.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from .. import program as p
+from .hlo import HloModule
+
+_COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum"})
+_ROOTS = frozenset({"tanh", "logistic", "divide", "multiply"})
+"""What the last operation of an activation is."""
+_Form: TypeAlias = int
+"""The number of an expression: equal expressions have equal numbers."""
+
+
+class _Forms:
+    """Numbers expressions of one argument."""
+
+    argument: _Form = 0
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[Any, ...], _Form] = {}
+
+    def constant(self, value: float) -> _Form:
+        """A number, as the nearest 32-bit float."""
+        return self._number(("constant", struct.pack("<f", value)))
+
+    def of(self, opcode: str, *operands: _Form) -> _Form:
+        """An operation on expressions."""
+        ordered = sorted(operands) if opcode in _COMMUTATIVE else operands
+        return self._number((opcode, *ordered))
+
+    def horner(self, x: _Form, first: float, *rest: float) -> _Form:
+        """A polynomial, from its highest power on."""
+        value = self.constant(first)
+        for coefficient in rest:
+            value = self.of("add", self.of("multiply", value, x), self.constant(coefficient))
+        return value
+
+    def _number(self, key: tuple[Any, ...]) -> _Form:
+        return self._numbers.setdefault(key, len(self._numbers) + 1)
+
+
+def _sigmoid(f: _Forms) -> _Form:
+    one = f.constant(1)
+    power = f.of("exponential", f.of("negate", f.argument))
+    return f.of("divide", one, f.of("add", one, power))
+
+
+def _erfc(f: _Forms, x: _Form) -> _Form:
+    """1 - x P(x^2) up to 1, exp(-x^2) times a quotient of polynomials of 1 / x^2 beyond."""
+    one, size, square = f.constant(1), f.of("abs", x), f.of("multiply", x, x)
+    inverse = f.of("divide", one, square)
+    over = (0.10208116471767426, 0.4292066693305969, 0.3237907886505127, 0.05397197604179382)
+    under = (0.017251677811145782, 0.39137163758277893, 1, 0.6217324137687683, 0.09566286206245422)
+    near = (
+        *(0.0005618022987619042, -0.004913816694170237, 0.026707515120506287),
+        *(-0.11280010640621185, 0.37612295150756836, -1.1283791065216064),
+    )
+    limited = f.of("minimum", size, f.constant(10.06))
+    quotient = f.of(
+        "divide", f.horner(inverse, *over), f.of("multiply", limited, f.horner(inverse, *under))
+    )
+    tail = f.of("multiply", f.of("exponential", f.of("negate", square)), quotient)
+    negative = f.of("compare LT", x, f.constant(0))
+    beyond = f.of("select", negative, f.of("subtract", f.constant(2), tail), tail)
+    inside = f.of("add", f.of("multiply", x, f.horner(square, *near)), one)
+    return f.of("select", f.of("compare GT", size, one), beyond, inside)
+
+
+def _definitions(f: _Forms) -> Iterator[tuple[_Form, p.Activation]]:
+    x, one = f.argument, f.constant(1)
+    half, root = f.of("multiply", f.constant(0.5), x), f.constant(0.5**0.5)
+    yield f.of("tanh", x), "tanh"
+    for sigmoid in (f.of("logistic", x), _sigmoid(f)):
+        yield sigmoid, "sigmoid"
+        yield f.of("multiply", x, sigmoid), "silu"
+    yield f.of("multiply", half, _erfc(f, f.of("multiply", f.of("negate", x), root))), "gelu"
+    erf = f.of("erf", f.of("multiply", x, root))
+    yield f.of("multiply", half, f.of("add", one, erf)), "gelu"
+    cube = f.of("multiply", x, f.of("multiply", x, x))
+    inner = f.of("add", x, f.of("multiply", f.constant(0.044715), cube))
+    # The square root of 2 / pi.
+    tanh = f.of("tanh", f.of("multiply", f.constant(0.7978845608028654), inner))
+    yield f.of("multiply", half, f.of("add", one, tanh)), "gelu_tanh"
+
+
+@dataclass(frozen=True)
+class Found:
+    """An activation, and the instruction whose value it takes."""
+
+    activation: p.Activation
+    argument: Any
+
+
+class Activations:
+    """Looks for activations in the computations of a module."""
+
+    def __init__(self, hlo: HloModule) -> None:
+        self._hlo = hlo
+        self._forms = _Forms()
+        self._known = dict(_definitions(self._forms))
+
+    def find(self, node: Any) -> Found | None:
+        """The activation whose value an instruction has, or None."""
+        if node.opcode not in _ROOTS:
+            return None
+        before: dict[int, Any] = {}
+        self._collect(node, before)
+        for argument in before.values():
+            activation = self._known.get(self._form(node, argument, {}))
+            if activation is not None:
+                return Found(activation, argument)
+        return None
+
+    def _collect(self, node: Any, found: dict[int, Any]) -> None:
+        """Adds the instructions that a value is computed from."""
+        for operand in self._hlo.operands(node):
+            if operand.id not in found:
+                found[operand.id] = operand
+                self._collect(operand, found)
+
+    def _form(self, node: Any, argument: Any, known: dict[int, _Form]) -> _Form:
+        """The value of an instruction as an expression of the value of another."""
+        if node.id == argument.id:
+            return self._forms.argument
+        if node.id not in known:
+            known[node.id] = self._new_form(node, argument, known)
+        return known[node.id]
+
+    def _new_form(self, node: Any, argument: Any, known: dict[int, _Form]) -> _Form:
+        operands = self._hlo.operands(node)
+        if node.opcode == "constant" and len(node.literal.f32s) == 1:
+            return self._forms.constant(node.literal.f32s[0])
+        if node.opcode == "broadcast" and not node.dimensions:
+            return self._form(operands[0], argument, known)
+        opcode = node.opcode
+        if opcode == "compare":
+            opcode = f"compare {node.comparison_direction}"
+        elif not operands or opcode == "broadcast":
+            opcode = f"{opcode} {node.id}"  # like no other
+        return self._forms.of(opcode, *(self._form(o, argument, known) for o in operands))

@@ -1,0 +1,73 @@
+// activation.cpp - tanh, sigmoid, SiLU and GELU against double precision, in units in the last place.
+//
+// Every 997th float; MODELWHEEL_ALL_FLOATS=1 in the environment takes every one.
+#include "kernels/activation.h"
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include "activations.h"
+#include "check.h"
+#include "tests.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+namespace {
+
+/// The bound that activation.h states.
+double bound(Activation activation, double x) {
+  if (activation == Activation::kTanh) return 2;
+  if (activation == Activation::kGelu) return 5;
+  if (activation == Activation::kGeluTanh) return x > 0 ? 4 : 4 - 3 * 1.6 * (x + 0.045 * x * x * x);
+  return 3;
+}
+
+/// How far a result is from the exact one, in units in the last place of a float there.
+double error_in_ulp(double expected, float found) {
+  int exponent;
+  std::frexp(expected, &exponent);
+  return std::fabs(static_cast<double>(found) - expected) / std::ldexp(1.0, larger_of(exponent, -125) - 24);
+}
+
+/// Checks all floats whose bits are a multiple of `step`; returns the largest part of the bound.
+template <int Lanes>
+double check(Activation activation, std::uint32_t step) {
+  double worst = 0;
+  std::int64_t wrong = 0;
+  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += std::uint64_t{Lanes} * step) {
+    float from[Lanes], to[Lanes];
+    for (int i = 0; i < Lanes; ++i) {
+      const std::uint32_t one = static_cast<std::uint32_t>(bits + static_cast<std::uint64_t>(i) * step);
+      std::memcpy(&from[i], &one, sizeof one);
+    }
+    Vector<float, Lanes> x = load<float, Lanes>(from);
+    activate<float, Lanes>(activation, &x, 1);
+    store<float, Lanes>(to, x);
+    for (int i = 0; i < Lanes; ++i) {
+      const double expected = exact(activation, static_cast<double>(from[i]));
+      if (std::isnan(expected) || std::isinf(expected)) {
+        if (std::isnan(expected) ? !std::isnan(to[i]) : !std::isinf(to[i])) ++wrong;
+        continue;
+      }
+      const double part = error_in_ulp(expected, to[i]) / bound(activation, static_cast<double>(from[i]));
+      if (!(part <= 1)) ++wrong;
+      if (part > worst) worst = part;
+    }
+  }
+  CHECK(wrong == 0);
+  return worst;
+}
+
+}  // namespace
+
+void test_activation() {
+  const bool all = std::getenv("MODELWHEEL_ALL_FLOATS") != nullptr;
+  for (const Activation activation : kActivations) {
+    const double worst = check<kLanes<float>>(activation, all ? 1 : 997);
+    check<1>(activation, 99991);
+    if (all) std::printf("activation %d: %.2f of its bound\n", static_cast<int>(activation), worst);
+  }
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL
