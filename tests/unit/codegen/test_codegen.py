@@ -203,7 +203,10 @@ def test_what_follows_a_product_is_data_of_its_call(
     assert isinstance(product, p.Dot)
     wide = {"rhs": dense((4, 8), 1), "out": dense((2, 8), 2)}
     epilogue = p.Epilogue(
-        result=dense((2, 8), allocation).slice, shift=dense((8,), 4).slice, high=6.0
+        result=dense((2, 8), allocation).slice,
+        shift=dense((8,), 4).slice,
+        high=6.0,
+        activation="gelu_tanh",
     )
     writer = ThunkWriter(prefix="b")
     lines = writer.write([product.model_copy(update={**wide, "epilogue": epilogue})])
@@ -211,7 +214,7 @@ def test_what_follows_a_product_is_data_of_its_call(
     assert call in text
     assert text.count("memcpy") == copies
     shift = f"as<float>(a{allocation}), false, nullptr, nullptr, as<const float>(a4), nullptr"
-    assert f"{shift}, false, true, 0.0F, 6.0F}};" in text
+    assert f"{shift}, false, true, 0.0F, 6.0F, Activation::kGeluTanh}};" in text
     assert writer.scratch == [f"{'64 + ' * copies}dot_scratch<float>(b_dot_0)"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -75,12 +76,31 @@ def _joined(
     for number, (opcode, other) in enumerate(steps):
         module.add(f"s{number}", opcode, MATRIX, last, "p2" if other == "addend" else other)
         last = f"s{number}"
+    return _join(
+        module,
+        dense((COLUMNS,), BIAS).slice,
+        addend or dense((BATCH, COLUMNS), OTHER).slice,
+        used_twice=used_twice,
+        between=between,
+        result=result,
+    )
+
+
+def _join(
+    module: _Module,
+    *operands: p.Slice,
+    used_twice: bool = False,
+    between: tuple[p.Thunk, ...] = (),
+    result: p.Slice | None = None,
+) -> tuple[p.Thunk, ...]:
+    """The thunks of `x @ w` and a fusion of it and others, whose instructions the module has."""
     fused = list(module.instructions)
     module.add("dot", "dot", MATRIX)
     module.add("vector", "parameter", VECTOR)
     module.add("array", "parameter", MATRIX)
     fields = {"called_computation_ids": [1]}
-    module.add("fusion", "fusion", MATRIX, "dot", "vector", "array", **fields)
+    read = ["dot", "vector", "array"][: 1 + len(operands)]
+    module.add("fusion", "fusion", MATRIX, *read, **fields)
     module.add("root", "tuple", SCALAR, "fusion", *(["dot"] if used_twice else []))
     x, w = dense((BATCH, 4), X), dense((4, COLUMNS), W)
     out = dense((BATCH, COLUMNS), OUT)
@@ -94,13 +114,12 @@ def _joined(
         lhs_contracting=(1,),
         rhs_contracting=(0,),
     )
-    bias = dense((COLUMNS,), BIAS).slice
     target = result or dense((BATCH, COLUMNS), RESULT).slice
     kernel = p.Kernel(
         operations=1,
         symbol="fusion",
         workgroups=(1, 1, 1),
-        arguments=(out.slice, bias, addend or dense((BATCH, COLUMNS), OTHER).slice),
+        arguments=(out.slice, *operands),
         results=(target,),
     )
     emitted = [Emitted(dot, "dot"), *(Emitted(t, "other") for t in between)]
@@ -187,3 +206,63 @@ def test_kernels_in_between_keep_their_place(reads: int, writes: int, position: 
     joined = [n for n, t in enumerate(thunks) if isinstance(t, p.Dot) and t.epilogue is not None]
     assert joined == ([] if position is None else [position])
     assert len(thunks) == (3 if position is None else 2)
+
+
+def _activated(define: Callable[[_Module], None]) -> p.Activation | None:
+    """The activation of the product plus bias that a fusion has; `define` adds its instructions, of `x`."""
+    module = _Module()
+    module.add("p0", "parameter", MATRIX)
+    module.add("p1", "parameter", VECTOR, parameter_number=1)
+    for name, value in (("one", 1.0), ("half", 0.5), ("sqrt", 0.5**0.5)):
+        module.add(f"{name}.1", "constant", SCALAR, literal=SimpleNamespace(f32s=[value]))
+        module.add(name, "broadcast", MATRIX, f"{name}.1")
+    module.add("bias", "broadcast", MATRIX, "p1", dimensions=[1])
+    module.add("x", "add", MATRIX, "p0", "bias")
+    define(module)
+    (*_, after) = thunks = _join(module, dense((COLUMNS,), BIAS).slice)
+    assert isinstance(after, p.Dot | p.Kernel)
+    if isinstance(after, p.Kernel):
+        return None
+    assert len(thunks) == 1
+    assert after.epilogue is not None
+    assert after.epilogue.shift == dense((COLUMNS,), BIAS).slice
+    return after.epilogue.activation
+
+
+def _sigmoid(module: _Module, exponent: str = "x") -> None:
+    module.add("minus", "negate", MATRIX, exponent)
+    module.add("power", "exponential", MATRIX, "minus")
+    module.add("sum", "add", MATRIX, "power", "one")
+    module.add("sigmoid", "divide", MATRIX, "one", "sum")
+
+
+def _silu(module: _Module) -> None:
+    _sigmoid(module)
+    module.add("silu", "multiply", MATRIX, "sigmoid", "x")
+
+
+def _gelu(module: _Module, factor: str = "sqrt") -> None:
+    module.add("halved", "multiply", MATRIX, "half", "x")
+    module.add("inner", "multiply", MATRIX, "x", factor)
+    module.add("erf", "erf", MATRIX, "inner")
+    module.add("sum", "add", MATRIX, "one", "erf")
+    module.add("gelu", "multiply", MATRIX, "sum", "halved")
+
+
+def test_activations_are_known_by_their_definition() -> None:
+    assert _activated(lambda m: m.add("tanh", "tanh", MATRIX, "x")) == "tanh"
+    assert _activated(_sigmoid) == "sigmoid"
+    assert _activated(_silu) == "silu"
+    assert _activated(_gelu) == "gelu"
+
+
+def test_what_only_looks_like_an_activation_stays_a_kernel() -> None:
+    assert _activated(lambda m: m.add("erf", "erf", MATRIX, "x")) is None
+    assert _activated(lambda m: _gelu(m, factor="half")) is None
+    assert _activated(lambda m: _sigmoid(m, exponent="one")) is None
+
+    def of_two_arguments(module: _Module) -> None:
+        _sigmoid(module, exponent="p0")
+        module.add("product", "multiply", MATRIX, "sigmoid", "x")
+
+    assert _activated(of_two_arguments) is None
