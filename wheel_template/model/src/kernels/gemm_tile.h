@@ -17,6 +17,10 @@ inline constexpr int kTileVectors = kVectorRegisters == 32 ? 3 : 2;
 /// A single row takes more vectors, to have enough independent sums in flight.
 inline constexpr int kRowVectors = 8;
 
+/// Most vectors of a tile whose vectors have `Lanes` elements. Narrow ones are for fewer columns than two of them have.
+template <class T, int Lanes>
+inline constexpr int kMaxVectors = Lanes == kLanes<T> ? kTileVectors : 2;
+
 /// Shared by a column of tiles: the part of the inner dimension to sum over, and the columns of rhs.
 template <class T>
 struct Strip {
@@ -40,18 +44,19 @@ struct Strip {
 };
 
 /// out[i][j] = sum of lhs[i][...] * rhs[...][j] for `Rows` rows and `Vectors` vectors of columns.
-template <class T, int Rows, int Vectors>
+template <class T, int Lanes, int Rows, int Vectors>
 MODELWHEEL_NOINLINE void tile(const Strip<T> &strip, const T *const *lhs, T *const *out) {
-  constexpr int kWidth = kLanes<T>;
+  constexpr int kWidth = Lanes;
   const std::int64_t last = strip.last;
-  Vector<T> sum[Rows][Vectors];
+  Vector<T, Lanes> sum[Rows][Vectors];
   const T *row[Rows];
   MODELWHEEL_UNROLL
   for (int i = 0; i < Rows; ++i) {
     row[i] = lhs[i];
     MODELWHEEL_UNROLL
     for (int j = 0; j < Vectors; ++j)
-      sum[i][j] = strip.accumulate ? load(out[i] + (j + 1 < Vectors ? j * kWidth : last)) : Vector<T>{};
+      sum[i][j] =
+          strip.accumulate ? load<T, Lanes>(out[i] + (j + 1 < Vectors ? j * kWidth : last)) : Vector<T, Lanes>{};
   }
   const T *rhs = strip.rhs;
   const std::int64_t lhs_step = strip.lhs_step, rhs_step = strip.rhs_step;
@@ -59,15 +64,15 @@ MODELWHEEL_NOINLINE void tile(const Strip<T> &strip, const T *const *lhs, T *con
     std::int64_t at = strip.segments[s].lhs;
     if (!strip.packed) rhs = strip.rhs + strip.segments[s].rhs;
     for (std::int64_t k = strip.depth; k > 0; --k) {
-      Vector<T> right[Vectors];
+      Vector<T, Lanes> right[Vectors];
       MODELWHEEL_UNROLL
       for (int j = 0; j < Vectors; ++j) {
-        right[j] = load(rhs + (j + 1 < Vectors ? j * kWidth : last));
+        right[j] = load<T, Lanes>(rhs + (j + 1 < Vectors ? j * kWidth : last));
         if (Rows > 1) keep_in_register(right[j]);
       }
       MODELWHEEL_UNROLL
       for (int i = 0; i < Rows; ++i) {
-        const Vector<T> left = splat(row[i][at]);
+        const Vector<T, Lanes> left = splat<T, Lanes>(row[i][at]);
         MODELWHEEL_UNROLL
         for (int j = 0; j < Vectors; ++j) sum[i][j] += left * right[j];
       }
@@ -88,20 +93,20 @@ MODELWHEEL_NOINLINE void tile(const Strip<T> &strip, const T *const *lhs, T *con
   for (int i = 0; i < Rows; ++i) {
     T *to = strip.epilogue != nullptr ? strip.epilogue->result + (out[i] - strip.epilogue->sums) : out[i];
     MODELWHEEL_UNROLL
-    for (int j = 0; j < Vectors; ++j) store(to + at[j], sum[i][j]);
+    for (int j = 0; j < Vectors; ++j) store<T, Lanes>(to + at[j], sum[i][j]);
   }
 }
 
 /// Runs the tile of the given size, 1 <= rows <= Rows and 1 <= vectors <= Vectors.
-template <class T, int Rows = kTileRows, int Vectors = kTileVectors>
+template <class T, int Lanes, int Rows = kTileRows, int Vectors = kMaxVectors<T, Lanes>>
 void tile_of(int rows, int vectors, const Strip<T> &strip, const T *const *lhs, T *const *out) {
   if constexpr (Rows > 1) {
-    if (rows < Rows) return tile_of<T, Rows - 1, Vectors>(rows, vectors, strip, lhs, out);
+    if (rows < Rows) return tile_of<T, Lanes, Rows - 1, Vectors>(rows, vectors, strip, lhs, out);
   }
   if constexpr (Vectors > 1) {
-    if (vectors < Vectors) return tile_of<T, Rows, Vectors - 1>(rows, vectors, strip, lhs, out);
+    if (vectors < Vectors) return tile_of<T, Lanes, Rows, Vectors - 1>(rows, vectors, strip, lhs, out);
   }
-  tile<T, Rows, Vectors>(strip, lhs, out);
+  tile<T, Lanes, Rows, Vectors>(strip, lhs, out);
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -35,13 +35,13 @@ struct Columns {
 
 /// The columns of the next strip. Strips are equally wide, as far as possible; a last vector that would reach past
 /// the end moves left, over columns that are then computed twice to the same result.
-template <class T>
+template <class T, int Lanes>
 MODELWHEEL_INLINE Columns next_columns(std::int64_t done, std::int64_t n, int max_vectors) {
-  constexpr std::int64_t kWidth = kLanes<T>;
+  constexpr std::int64_t kWidth = Lanes;
   const std::int64_t left = divide_up(n - done, kWidth);
   const int vectors = max_vectors == kRowVectors && left >= kRowVectors
                           ? kRowVectors
-                          : static_cast<int>(divide_up(left, divide_up(left, kTileVectors)));
+                          : static_cast<int>(divide_up(left, divide_up(left, kMaxVectors<T, Lanes>)));
   const std::int64_t end = larger_of(n - kWidth, std::int64_t{0});
   if (vectors == 1) return {smaller_of(done, end), 1, 0};
   return {done, vectors, smaller_of((vectors - 1) * kWidth, end - done)};
@@ -49,32 +49,33 @@ MODELWHEEL_INLINE Columns next_columns(std::int64_t done, std::int64_t n, int ma
 
 /// Copies `depth` rows of n contiguous columns to rows of `width` elements. Elements past column n are not used, but
 /// must not be left to chance: subnormal numbers would slow the product down.
-template <class T>
+template <class T, int Lanes>
 MODELWHEEL_INLINE void pack_rows(const T *from, std::int64_t rhs_k, std::int64_t depth, std::int64_t n,
                                  std::int64_t width, T *packed) {
-  constexpr std::int64_t kWidth = kLanes<T>;
+  constexpr std::int64_t kWidth = Lanes;
   std::int64_t k = 0;
   if (n < kWidth) {
     // A whole vector may be read as long as it ends within the last row.
     for (; k < depth && k * rhs_k + kWidth <= (depth - 1) * rhs_k + n; ++k)
-      store(packed + k * width, load(from + k * rhs_k));
+      store<T, Lanes>(packed + k * width, load<T, Lanes>(from + k * rhs_k));
     for (; k < depth; ++k)
       for (std::int64_t j = 0; j < width; ++j) packed[k * width + j] = j < n ? from[k * rhs_k + j] : T{0};
   }
   for (; k < depth; ++k) {
-    for (std::int64_t j = 0; j + kWidth < n; j += kWidth) store(packed + k * width + j, load(from + k * rhs_k + j));
-    store(packed + k * width + n - kWidth, load(from + k * rhs_k + n - kWidth));
+    for (std::int64_t j = 0; j + kWidth < n; j += kWidth)
+      store<T, Lanes>(packed + k * width + j, load<T, Lanes>(from + k * rhs_k + j));
+    store<T, Lanes>(packed + k * width + n - kWidth, load<T, Lanes>(from + k * rhs_k + n - kWidth));
   }
 }
 
 /// Copies the columns of a strip to consecutive rows of `width` elements.
-template <class T>
+template <class T, int Lanes>
 MODELWHEEL_NOINLINE void pack(const Gemm &g, const Strip<T> &strip, const T *rhs, std::int64_t n, std::int64_t width,
                               T *packed) {
   for (std::int64_t s = 0; s < strip.num_segments; ++s, packed += strip.depth * width) {
     const T *from = rhs + strip.segments[s].rhs;
     if (g.rhs_n == 1) {
-      pack_rows(from, g.rhs_k, strip.depth, n, width, packed);
+      pack_rows<T, Lanes>(from, g.rhs_k, strip.depth, n, width, packed);
       continue;
     }
     if (g.rhs_k == 1) transpose(from, g.rhs_n, n, strip.depth, packed, width);
@@ -86,12 +87,12 @@ MODELWHEEL_NOINLINE void pack(const Gemm &g, const Strip<T> &strip, const T *rhs
 
 /// Computes some rows of a strip, from the cursor's on; returns the cursor of the next row. `k` and `column` are
 /// offsets in rows of lhs and out. Rows that cannot be written vector by vector go through a buffer.
-template <class T>
+template <class T, int Lanes>
 MODELWHEEL_NOINLINE RowCursor<T> strip_rows(const Gemm &g, Strip<T> strip, int vectors, std::int64_t n,
                                             RowCursor<T> cursor, std::int64_t rows, std::int64_t k,
                                             std::int64_t column) {
   alignas(64) T buffer[kTileRows][kMaxWidth<T>];
-  const bool direct = g.out_n == 1 && n >= kLanes<T>;
+  const bool direct = g.out_n == 1 && n >= Lanes;
   const Epilogue<T> *const epilogue = strip.epilogue;
   if (!direct) {
     std::memset(buffer, 0, sizeof buffer);
@@ -111,10 +112,10 @@ MODELWHEEL_NOINLINE RowCursor<T> strip_rows(const Gemm &g, Strip<T> strip, int v
     if (!direct && strip.accumulate)
       for (int i = 0; i < count; ++i)
         for (std::int64_t j = 0; j < n; ++j) buffer[i][j] = destination[i][j * g.out_n];
-    if (vectors == kRowVectors)
-      tile<T, 1, kRowVectors>(strip, from, to);
+    if (Lanes == kLanes<T> && vectors == kRowVectors)
+      tile<T, Lanes, 1, kRowVectors>(strip, from, to);
     else
-      tile_of<T>(count, vectors, strip, from, to);
+      tile_of<T, Lanes>(count, vectors, strip, from, to);
     if (!direct)
       for (int i = 0; i < count; ++i)
         for (std::int64_t j = 0; j < n; ++j) destination[i][j * g.out_n] = buffer[i][j];
@@ -125,9 +126,9 @@ MODELWHEEL_NOINLINE RowCursor<T> strip_rows(const Gemm &g, Strip<T> strip, int v
 }
 
 /// Whether a strip of rhs is worth copying together: many rows use it, and in place it would crowd a few cache sets.
-template <class T>
+template <class T, int Lanes>
 MODELWHEEL_INLINE bool worth_packing(const Gemm &g, std::int64_t rows) {
-  if (g.rhs_n != 1 || g.n < kLanes<T>) return true;
+  if (g.rhs_n != 1 || g.n < Lanes) return true;
   const std::int64_t stride = g.rhs_k * static_cast<std::int64_t>(sizeof(T));
   return g.n > kMaxWidth<T> && stride >= 512 && rows >= (stride < 4096 ? 128 : 64);
 }
@@ -146,14 +147,14 @@ constexpr Blocks blocks_of(const Gemm &g, std::int64_t rows, bool packed) {
 }
 
 /// Computes all columns of some rows; returns the cursor of the next row.
-template <class T>
+template <class T, int Lanes>
 MODELWHEEL_INLINE RowCursor<T> wide_rows(const Gemm &g, RowCursor<T> cursor, std::int64_t rows, const T *rhs,
                                          T *scratch, bool packed, const Blocks &blocks, const Epilogue<T> *epilogue) {
   const int max_vectors = rows == 1 && !packed && g.out_n == 1 ? kRowVectors : kTileVectors;
   RowCursor<T> next = cursor;
   for (std::int64_t done = 0; done < g.n;) {
-    const Columns columns = next_columns<T>(done, g.n, max_vectors);
-    const std::int64_t n = smaller_of(columns.last + kLanes<T>, g.n), width = columns.last + kLanes<T>;
+    const Columns columns = next_columns<T, Lanes>(done, g.n, max_vectors);
+    const std::int64_t n = smaller_of(columns.last + Lanes, g.n), width = columns.last + Lanes;
     bool accumulate = false;
     // At least once: an empty sum is zero.
     for (std::int64_t s = 0; s == 0 || s < g.num_segments; s += blocks.segments)
@@ -172,11 +173,11 @@ MODELWHEEL_INLINE RowCursor<T> wide_rows(const Gemm &g, RowCursor<T> cursor, std
                        complete ? epilogue : nullptr,
                        columns.first};
         if (packed) {
-          pack(g, strip, right, n, width, scratch);
+          pack<T, Lanes>(g, strip, right, n, width, scratch);
           strip.rhs = scratch;
           strip.rhs_step = width;
         }
-        next = strip_rows(g, strip, columns.vectors, n, cursor, rows, k * g.lhs_k, columns.first * g.out_n);
+        next = strip_rows<T, Lanes>(g, strip, columns.vectors, n, cursor, rows, k * g.lhs_k, columns.first * g.out_n);
         accumulate = true;
       }
     done = columns.first + n;
@@ -187,19 +188,30 @@ MODELWHEEL_INLINE RowCursor<T> wide_rows(const Gemm &g, RowCursor<T> cursor, std
 /// Bytes of results that are computed before the next rows: strips are narrow, and memory is written fastest in order.
 inline constexpr std::int64_t kRowsBytes = 64 * 1024;
 
-/// Computes the result; see Gemm and `gemm`. `scratch` has gemm_wide_scratch(num_segments * depth, n) elements.
-template <class T>
-MODELWHEEL_NOINLINE void gemm_wide(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch,
-                                   const Epilogue<T> *epilogue) {
+/// Computes the result by vectors of `Lanes` elements. If these are not the widest, n < 2 * Lanes.
+template <class T, int Lanes>
+MODELWHEEL_NOINLINE void gemm_lanes(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch,
+                                    const Epilogue<T> *epilogue) {
   const std::int64_t rows = num_rows(g);
-  const bool packed = worth_packing<T>(g, rows);
+  const bool packed = worth_packing<T, Lanes>(g, rows);
   const Blocks blocks = blocks_of(g, rows, packed);
   const std::int64_t fitting = kRowsBytes / larger_of(g.n * static_cast<std::int64_t>(sizeof(T)), std::int64_t{1});
   // A packed strip is used for all rows.
   const std::int64_t limit = packed ? larger_of(rows, std::int64_t{1}) : (fitting / kTileRows + 1) * kTileRows;
   RowCursor<T> cursor(g.rows, lhs, out);
   for (std::int64_t done = 0; done < rows; done += limit)
-    cursor = wide_rows(g, cursor, smaller_of(limit, rows - done), rhs, scratch, packed, blocks, epilogue);
+    cursor = wide_rows<T, Lanes>(g, cursor, smaller_of(limit, rows - done), rhs, scratch, packed, blocks, epilogue);
+}
+
+/// Computes the result; see Gemm and `gemm`. `scratch` has gemm_wide_scratch(num_segments * depth, n) elements. With
+/// few columns, vectors are half as wide, so that they are written as a whole.
+template <class T>
+void gemm_wide(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch, const Epilogue<T> *epilogue) {
+  constexpr int kHalf = larger_of(kLanes<T> / 2, kPart<T>);
+  if (g.n < kLanes<T> && g.n >= kHalf)
+    gemm_lanes<T, kHalf>(g, lhs, rhs, out, scratch, epilogue);
+  else
+    gemm_lanes<T, kLanes<T>>(g, lhs, rhs, out, scratch, epilogue);
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL
