@@ -36,13 +36,28 @@ MODELWHEEL_INLINE Floats<Lanes> magnitude(Floats<Lanes> x, float limit) {
   return u > most ? most : u;
 }
 
-/// An exponential as a product: scaled in two steps, it may be subnormal.
+/// value * 2^exponent.
 template <int Lanes>
 struct Exponential {
-  Floats<Lanes> value, first, second;
+  Floats<Lanes> value;
+  Integers<Lanes> exponent;
 
   /// Times a factor, which is not lost where the exponential alone is too small.
-  MODELWHEEL_INLINE Floats<Lanes> times(Floats<Lanes> factor) const { return factor * value * first * second; }
+  MODELWHEEL_INLINE Floats<Lanes> times(Floats<Lanes> factor) const {
+    const Integers<Lanes> half = exponent >> 1;
+    return factor * value * power(half) * power(exponent - half);
+  }
+  /// What it adds to 1: nothing if it is subnormal.
+  MODELWHEEL_INLINE Floats<Lanes> beside_one() const {
+    const Integers<Lanes> least = splat<std::int32_t, Lanes>(-127);
+    return value * power(exponent > least ? exponent : least);
+  }
+
+ private:
+  /// A power of two; 0 for -127.
+  static MODELWHEEL_INLINE Floats<Lanes> power(Integers<Lanes> n) {
+    return reinterpret_cast<Floats<Lanes>>((n + 127) << 23);
+  }
 };
 
 /// exp(x + low) for -170 <= x <= 0, where `low` is what x lacks; or NaN.
@@ -55,9 +70,7 @@ MODELWHEEL_INLINE Exponential<Lanes> exponential(Floats<Lanes> x, Floats<Lanes> 
   const Floats<Lanes> n = rounded - splat<float, Lanes>(kRound);
   const Floats<Lanes> r = x - n * splat<float, Lanes>(kLn2High) - n * splat<float, Lanes>(kLn2Low) + low;
   const Floats<Lanes> value = r * r * polynomial<Lanes>(kTerms, r) + r + splat<float, Lanes>(1);
-  const Integers<Lanes> exponent = reinterpret_cast<Integers<Lanes>>(rounded) - 0x4B400000, half = exponent >> 1;
-  return {value, reinterpret_cast<Floats<Lanes>>((half + 127) << 23),
-          reinterpret_cast<Floats<Lanes>>((exponent - half + 127) << 23)};
+  return {value, reinterpret_cast<Integers<Lanes>>(rounded) - 0x4B400000};
 }
 
 template <int Lanes>
@@ -65,7 +78,7 @@ MODELWHEEL_INLINE Floats<Lanes> tanh_of(Floats<Lanes> x) {
   // tanh x = x + x^3 P(x^2) near zero.
   constexpr float kNear = 0.625F, kTerms[] = {-0.33333281F, 0.13331442F, -0.053739719F, 0.020639097F, -0.005704996F};
   const Floats<Lanes> u = magnitude<Lanes>(x, 40), square = u * u, one = splat<float, Lanes>(1);
-  const Floats<Lanes> e = exponential<Lanes>(-(u + u)).times(one);
+  const Floats<Lanes> e = exponential<Lanes>(-(u + u)).beside_one();
   const Floats<Lanes> near = u + u * (square * polynomial<Lanes>(kTerms, square));
   const Floats<Lanes> y = u < splat<float, Lanes>(kNear) ? near : (one - e) / (one + e);
   const Integers<Lanes> sign = reinterpret_cast<Integers<Lanes>>(x) & static_cast<std::int32_t>(0x80000000U);
@@ -84,7 +97,7 @@ MODELWHEEL_INLINE Floats<Lanes> sigmoid_of(Floats<Lanes> x) {
 template <int Lanes>
 MODELWHEEL_INLINE Floats<Lanes> gated(Floats<Lanes> x, Floats<Lanes> u, const Exponential<Lanes> &e) {
   const Floats<Lanes> one = splat<float, Lanes>(1);
-  return (x > 0 ? x : (x - x) - e.times(u)) / (one + e.times(one));
+  return (x > 0 ? x : (x - x) - e.times(u)) / (one + e.beside_one());
 }
 
 template <int Lanes>
