@@ -1,0 +1,98 @@
+"""The kernels that are compiled by themselves: from the files of every model, each by a source of its own."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from modelwheel.codegen import compiled_kernels
+from modelwheel.compiler import program as p
+from modelwheel.dtypes import ElementType
+from modelwheel.packaging.kernels import CompiledKernel, kernel_keys
+from modelwheel.packaging.template import (
+    MODEL_OVERLAYS,
+    combine_overlays,
+    kernels_template,
+    list_overlay,
+    render,
+    template_directory,
+)
+from tests.support.programs import array, matmul_program
+
+KERNELS = template_directory() / "model" / "src" / "kernels"
+ANY_PROGRAM = shlex.quote(Path(sys.executable).as_posix())
+"""Stands for a compiler: it has a version."""
+
+
+def test_they_are_compiled_from_the_files_of_every_model() -> None:
+    own = {place for place, _ in list_overlay("kernels")}
+    project = combine_overlays(MODEL_OVERLAYS["extension"])
+    compiled = kernels_template()
+    assert {place for place, path in compiled.items() if project.get(place) != path} == own
+
+
+def test_their_project_has_what_it_includes_and_knows_no_model(tmp_path: Path) -> None:
+    # Every variable of a template that is not a fact would be undefined here, which is an error.
+    render(kernels_template(), {}, tmp_path)
+    for name in re.findall(r"include\((.+)\)", (tmp_path / "CMakeLists.txt").read_text()):
+        assert "MODEL_MODULE" not in (tmp_path / name).read_text()
+    for source in (tmp_path / "src" / "kernels").iterdir():
+        for name in re.findall(r'#include "(.+)"', source.read_text()):
+            assert (source.parent / name).is_file()
+
+
+def test_a_source_defines_what_its_header_declares() -> None:
+    pattern = r"template [^;]*?(\w+(?:<float, [^>]+>)?)(?:<float>)?\("
+    declaring = [path for path in KERNELS.glob("*.h") if "\nextern template" in path.read_text()]
+    assert {path.stem for path in declaring} == {path.stem for path in KERNELS.glob("*.cpp")}
+    for header in declaring:
+        declared = re.findall(rf"\nextern {pattern}", header.read_text())
+        source = header.with_suffix(".cpp").read_text().replace("<Element", "<float")
+        assert set(declared) == set(re.findall(rf"\n{pattern}", source))
+
+
+def kernels_of(*thunks: p.Thunk) -> set[str]:
+    """What code is linked with, without element types."""
+    program = matmul_program().model_copy(update={"thunks": thunks})
+    return {kernel.rpartition("_")[0] for kernel in compiled_kernels([program])}
+
+
+def test_every_source_is_listed_for_a_step() -> None:
+    (dot,) = matmul_program().thunks
+    part = p.Slice(allocation=0, offset=0, size=64)
+    pair = (1, 1)
+    pooling = p.Pooling(
+        operations=1, reducer="sum", initial=0.0, input=part, output=part, batch=1, features=1,
+        in_size=pair, out_size=pair, window=pair, stride=pair, pad_low=pair,
+    )  # fmt: skip
+    spectrum = array((1, 3), (1, 0), element_type=ElementType.COMPLEX64)
+    fft = p.Fft(
+        operations=1, fft_type="rfft", lengths=(4,), input=array((1, 4), (1, 0)), output=spectrum
+    )
+    assert kernels_of(dot) == {"epilogue", "gemm"}
+    assert kernels_of(pooling) == {"pooling"}
+    assert kernels_of(fft) == {"fft"}
+    convolved = {path.stem for path in KERNELS.glob("convolution_*.cpp")} | {"epilogue", "gemm"}
+    listed = convolved | kernels_of(dot, pooling, fft)
+    assert listed == {path.stem for path in KERNELS.glob("*.cpp")}
+
+
+def test_a_key_holds_the_kernel_its_level_and_what_the_compiler_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("CC", "CXX"):
+        monkeypatch.setenv(name, ANY_PROGRAM)
+    kernels = [
+        CompiledKernel(level, kernel)
+        for level in ("x86_64", "x86_64_v3")
+        for kernel in ("gemm_float", "gemm_double")
+    ]
+    before = kernel_keys(kernels)
+    assert len(set(before.values())) == 4
+    assert before == kernel_keys(kernels)
+    monkeypatch.setenv("CPLUS_INCLUDE_PATH", "/elsewhere")
+    assert set(before.values()).isdisjoint(kernel_keys(kernels).values())
