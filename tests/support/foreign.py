@@ -45,7 +45,7 @@ def run_windows(bundle: Path, work: Path) -> str:
     Raises:
         UnavailableError: A program is not installed.
     """
-    _require_windows()
+    require_windows()
     options = ("-DMODELWHEEL_STATIC", "-static")
     program = work / "here.exe"
     _compile(bundle, _MINGW, *_static(bundle, "windows-amd64"), *options, "-o", program)
@@ -63,7 +63,7 @@ def run_windows_wheel(wheel: Path, bundle: Path, work: Path) -> str:
     Raises:
         UnavailableError: A program is not installed.
     """
-    _require_windows()
+    require_windows()
     package, program = _unpack(wheel, work / "wheel"), work / "wheel.exe"
     library = package / "lib" / f"{package.name}.lib"
     _compile(bundle, _MINGW, f"-I{package / 'include'}", library, "-o", program)
@@ -80,7 +80,12 @@ def _require(program: str, package: str) -> None:
         raise UnavailableError(f"{package} is not installed")
 
 
-def _require_windows() -> None:
+def require_windows() -> None:
+    """Checks that programs for Windows can be compiled and run.
+
+    Raises:
+        UnavailableError: They cannot.
+    """
     _require(str(_WINE), "wine64")
     _require(_MINGW, "gcc-mingw-w64-x86-64-win32")
 
