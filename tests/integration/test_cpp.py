@@ -32,7 +32,7 @@ FUZZ = [path.stem for path in sorted(CPP.glob("fuzz/fuzz_*.cpp"))]
 TESTS = {
     "default": [*RUNTIME, *INTERFACES, *KERNELS],
     "asan": [*RUNTIME, *INTERFACES, *FUZZ, *(n for n in KERNELS if not n.endswith("_v2"))],
-    "tsan": ["interfaces_instance_pool", "interfaces_state"],
+    "tsan": ["interfaces_instance_pool", "interfaces_state", "interfaces_threads"],
 }
 
 

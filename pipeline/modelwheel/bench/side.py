@@ -36,12 +36,15 @@ class Runtime(Protocol):
 
 
 class _Wheel:
-    """The compiled model, which uses one thread."""
+    """The compiled model, which uses one thread if its rows cannot be split."""
 
-    def __init__(self, path: str, _: int, level: str) -> None:
+    def __init__(self, path: str, threads: int, level: str) -> None:
         module = importlib.import_module(path)
         self.version = module.Model.version
-        self._model = module.Model(level or None)
+        try:
+            self._model = module.Model(level or None, threads=threads)
+        except ValueError:
+            self._model = module.Model(level or None)
         self.level = self._model.level
 
     def bind(self, inputs: Arrays) -> Bound:

@@ -37,9 +37,7 @@ def bench(
     ] = None,
     batch_size: BatchSizes = None,
     level: Levels = None,
-    threads: Annotated[
-        int, typer.Option(min=1, help="Threads of the other runtimes; a wheel uses one.")
-    ] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads that each runtime may use.")] = 1,
     seconds: Annotated[
         float, typer.Option(min=0.01, help="Time for each side and number of rows.")
     ] = 1.0,

@@ -230,7 +230,8 @@ const modelwheel_api api = {{
     create, destroy, level, error, run, run_batch_size,
     set_batch_rule, set_batch_strategy, batch_rule, run_interruptible,
     {f"{len(lengths)}, lengths, input_extents, output_extents" if lengths else "0, nullptr, nullptr, nullptr"}, run_length,
-    {len(state)}, states, reset, get_state, set_state, copy_state, instance_bytes, create_in}};
+    {len(state)}, states, reset, get_state, set_state, copy_state, instance_bytes, create_in,
+    rows_per_thread}};
 
 {_size_note("common", memory)}}}  // namespace modelwheel
 """

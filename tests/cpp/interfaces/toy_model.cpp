@@ -36,9 +36,9 @@ constexpr modelwheel_tensor outputs[] = {{"y", "y", MODELWHEEL_FLOAT32, 4, 2, pa
                                          {"pair", "pair", MODELWHEEL_INT64, 8, 1, singles, 2, 2, 16}};
 constexpr std::size_t batch_sizes[] = {1, 2, 4};
 constexpr std::size_t input_staging[] = {0, 64}, output_staging[] = {128, 192, 256};
-constexpr Variant variants[] = {{1, 320, input_staging, output_staging, 1.0, run_rows<1>},
-                                {2, 320, input_staging, output_staging, 1.5, run_rows<2>},
-                                {4, 320, input_staging, output_staging, 2.0, run_rows<4>}};
+constexpr Variant variants[] = {{1, 320, input_staging, output_staging, 1e5, run_rows<1>},
+                                {2, 320, input_staging, output_staging, 1.5e5, run_rows<2>},
+                                {4, 320, input_staging, output_staging, 2e5, run_rows<4>}};
 const char *const level_names[] = {BASELINE};
 const Level levels[] = {{BASELINE, variants}};
 
@@ -51,7 +51,7 @@ const modelwheel_api api = {sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION, "toy
                             3, batch_sizes, 1, nullptr, 1, level_names, create, destroy, level, error, run,
                             run_batch_size, set_batch_rule, set_batch_strategy, batch_rule, run_interruptible,
                             0, nullptr, nullptr, nullptr, run_length, 0, nullptr, reset, get_state,
-                            set_state, copy_state, instance_bytes, create_in};
+                            set_state, copy_state, instance_bytes, create_in, rows_per_thread};
 // clang-format on
 
 }  // namespace modelwheel

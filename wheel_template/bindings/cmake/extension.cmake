@@ -5,6 +5,10 @@ include(cmake/bindings.cmake)
 pybind11_add_module(_core NO_EXTRAS src/bindings.cpp $<TARGET_OBJECTS:bindings>)
 target_include_directories(_core PRIVATE src include)
 target_compile_options(_core PRIVATE ${BINDINGS_OPTIONS})
+# For the threads that share the rows of a call: in a library of their own before glibc 2.34.
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+target_link_libraries(_core PRIVATE Threads::Threads)
 
 # Python looks for one function; what the C++ library leaves visible could clash with other extensions.
 if(APPLE)

@@ -74,6 +74,9 @@ EXPORT(modelwheel_status, run_length)(modelwheel_model *model, size_t rows, size
                                       void *const *outputs, modelwheel_interrupt interrupt, void *context) {
   return api.run_length(model, rows, length, inputs, outputs, interrupt, context);
 }
+EXPORT(size_t, rows_per_thread)(modelwheel_model *model, size_t rows, size_t length, size_t threads) {
+  return api.rows_per_thread(model, rows, length, threads);
+}
 EXPORT(modelwheel_status, reset)(modelwheel_model *model) { return api.reset(model); }
 EXPORT(modelwheel_status, get_state)(modelwheel_model *model, void *const *buffers) {
   return api.get_state(model, buffers);

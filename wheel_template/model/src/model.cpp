@@ -130,6 +130,20 @@ modelwheel_status check_buffers(modelwheel_model *model, const void *const *inpu
   return MODELWHEEL_OK;
 }
 
+/// The summed cost of the batch sizes that a number of rows is composed of.
+double cost_of(const modelwheel_model *model, size_t rows) {
+  double cost = 0.0;
+  for (Composition composition(model, rows); !composition.done();) {
+    const Repeated next = composition.next_repeated();
+    cost += static_cast<double>(next.times) * model->variants[next.index].cost;
+  }
+  return cost;
+}
+
+/// What it costs to give work to another thread and to wait for it, in the unit of the costs, nanoseconds: twice the
+/// time in which an idle thread wakes up.
+constexpr double kCostOfThreads = 20000.0;
+
 /// Whether there is memory for so many more words of batch rules. In the caller's memory there is no more than at
 /// first.
 bool make_room(modelwheel_model *model, size_t words) {
@@ -218,6 +232,22 @@ modelwheel_status run_length(modelwheel_model *model, size_t rows, size_t length
     done += chunk;
   }
   return status;
+}
+
+size_t rows_per_thread(modelwheel_model *model, size_t rows, size_t length, size_t threads) {
+  if (model == nullptr || !api.batched || api.no_emulation_reason != nullptr) return rows;
+  if (rows < 2 || check_length(model, length) != MODELWHEEL_OK) return rows;
+  choose_length(model, length);
+  size_t best = rows;
+  double lowest = cost_of(model, rows) - kCostOfThreads;
+  for (; threads > 1; threads /= 2) {
+    const size_t part = (rows - 1) / threads + 1;
+    const double cost = cost_of(model, part);
+    if (cost > lowest) continue;
+    best = part;
+    lowest = cost;
+  }
+  return best;
 }
 
 modelwheel_status run_batch_size(modelwheel_model *model, size_t batch_size, const void *const *inputs,

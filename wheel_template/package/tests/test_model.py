@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -284,6 +285,29 @@ def test_rules_hold_for_all_threads(model, arrays):
         rule = f"{3 * size}:{size},{size},{size}"
         model.set_batch_rule(rule)
         assert set(threads.map(lambda _: model.batch_rule(3 * size), range(16))) == {rule}
+
+
+@pytest.mark.parametrize("threads", [2, None])
+def test_threads_share_the_rows(package, library, model, arrays, threads):
+    one = as_dict(package, model(*arrays))
+    if threads == 2 and (library.no_emulation_reason is not None or not library.batched):
+        with pytest.raises(ValueError, match="threads split the rows of a batch"):
+            package.Model(threads=threads)
+        return
+    shared = package.Model(model.level, threads=threads)
+    for same in (shared, pickle.loads(pickle.dumps(shared))):
+        result = as_dict(package, same(*arrays))
+        for name, array in one.items():
+            # Other batch sizes may round differently.
+            np.testing.assert_allclose(result[name], array, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("threads", "error"), [(0, ValueError), (1.5, TypeError), ("2", TypeError)]
+)
+def test_numbers_of_threads(package, threads, error):
+    with pytest.raises(error, match="threads must be"):
+        package.Model(threads=threads)
 
 
 def test_importing_and_running_starts_no_thread(package):

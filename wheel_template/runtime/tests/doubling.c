@@ -79,6 +79,12 @@ static modelwheel_status batch_rule(modelwheel_model *model, size_t rows, char *
   return MODELWHEEL_OK;
 }
 
+static size_t rows_per_thread(modelwheel_model *model, size_t rows, size_t length, size_t threads) {
+  (void)model;
+  (void)length;
+  return rows < 2 ? rows : (rows - 1) / threads + 1;
+}
+
 static const int64_t shape[] = {-1, 2};
 static const modelwheel_tensor x = {"x/given", "x_given", MODELWHEEL_FLOAT32, 4, 2, shape, 1, 2, 8};
 static const modelwheel_tensor y = {"y", "y", MODELWHEEL_FLOAT32, 4, 2, shape, 1, 2, 8};
@@ -89,7 +95,7 @@ static const modelwheel_api api = {
     STRUCT_SIZE, ABI_VERSION, "doubling", "1.2", "{}",   1,       &x,    1,     &y,  2,   batch_sizes,    1,
     NULL,        1,           levels,     create, destroy, level, error, run,   run, set_batch_rule,
     set_batch_strategy, batch_rule, run_interruptible, 0, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL,
-    NULL,        NULL,
+    NULL,        NULL,        rows_per_thread,
 };
 /* clang-format on */
 

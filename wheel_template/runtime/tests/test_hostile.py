@@ -49,8 +49,10 @@ def test_the_interpreter_ends_while_daemon_threads_are_in_calls(library_path, co
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send itself a signal")
-def test_a_long_call_is_interrupted(evaluator):
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_long_call_is_interrupted(library, threads):
     """The kernel of the third row never ends by itself."""
+    evaluator = modelwheel_runtime.Evaluator(library, None, threads)
     # A shell ignores the signal in what it runs in the background, and Python then leaves it so.
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     endless = np.array([[1.0, 1.0], [1.0, 1.0], [2e9, 1.0]], np.float32)

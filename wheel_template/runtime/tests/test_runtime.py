@@ -1,6 +1,7 @@
 """The installed runtime over a library in plain C: what it opens, what it refuses, what it returns."""
 
 import gc
+import os
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -171,6 +172,66 @@ def test_one_evaluator_serves_many_threads(evaluator):
         results = list(threads.map(lambda i: evaluator.run((rows(3, float(i)),))[0], range(200)))
     for i, output in enumerate(results):
         np.testing.assert_array_equal(output, 2 * rows(3, float(i)))
+
+
+# --- threads ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def threaded(library):
+    return modelwheel_runtime.Evaluator(library, None, 3)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 1000])
+def test_threads_share_the_rows(threaded, count):
+    (output,) = threaded.run((rows(count),))
+    np.testing.assert_array_equal(output, 2 * rows(count))
+
+
+def test_threads_that_share_serve_many(threaded):
+    with ThreadPoolExecutor(4) as threads:
+        results = list(threads.map(lambda i: threaded.run((rows(7, float(i)),))[0], range(200)))
+    for i, output in enumerate(results):
+        np.testing.assert_array_equal(output, 2 * rows(7, float(i)))
+
+
+@pytest.mark.parametrize("wrong", [0, 5, 8])
+def test_one_part_fails(threaded, wrong):
+    given = rows(9)
+    given[wrong] = -1
+    with pytest.raises(RuntimeError, match="a value is negative\ufffd"):
+        threaded.run((given,))
+    test_threads_share_the_rows(threaded, 9)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_the_child_of_a_fork_has_threads_of_its_own(threaded):
+    test_threads_share_the_rows(threaded, 9)
+    child = os.fork()
+    if child == 0:
+        (output,) = threaded.run((rows(9),))
+        os._exit(0 if np.array_equal(output, 2 * rows(9)) else 1)
+    assert os.waitpid(child, 0) == (child, 0)
+
+
+@pytest.mark.parametrize("threads", [-1, 0, 4097])
+def test_numbers_of_threads(library, threads):
+    with pytest.raises(
+        ValueError, match=f"doubling: threads must be from 1 to 4096, got {threads}"
+    ):
+        modelwheel_runtime.Evaluator(library, None, threads)
+
+
+def test_a_library_older_than_threads(compile_library):
+    path = compile_library("STRUCT_SIZE=(sizeof(modelwheel_api)-1)")
+    library = modelwheel_runtime.open_library(path, "model_doubling")
+    (output,) = modelwheel_runtime.Evaluator(library, None, 1).run((rows(2),))
+    np.testing.assert_array_equal(output, 2 * rows(2))
+    with pytest.raises(
+        ValueError, match=r"threads split the rows .* it was compiled by a modelwheel"
+    ):
+        modelwheel_runtime.Evaluator(library, None, 2)
 
 
 def test_results_outlive_what_made_them(library_path):

@@ -15,6 +15,8 @@
 #include "bindings/gil.h"
 #include "bindings/instance_pool.h"
 #include "bindings/lengths.h"
+#include "bindings/parts.h"
+#include "bindings/thread_pool.h"
 #include "modelwheel/abi.h"
 #include "modelwheel/instance.hpp"
 #include "modelwheel/lengths.hpp"
@@ -27,7 +29,9 @@ namespace py = pybind11;
 /// thread that it does not have.
 class Evaluator {
  public:
-  Evaluator(const modelwheel_api &api, const char *level) : api_(api), pool_(api_, level), lengths_(api) {
+  Evaluator(const modelwheel_api &api, const char *level, std::size_t threads)
+      : api_(api), pool_(api_, level), threads_(threads), lengths_(api) {
+    if (threads > 1) require_splitting();
     for (std::size_t i = 0; i < api_.num_outputs; ++i) dtypes_.emplace_back(numpy_name(api_.outputs[i].dtype));
     for (std::size_t i = 0; i < num_states(api_); ++i) state_dtypes_.emplace_back(numpy_name(api_.states[i].dtype));
   }
@@ -120,17 +124,41 @@ class Evaluator {
 
   void evaluate(std::size_t rows, std::size_t length, const void *const *sources, void *const *targets) {
     const InstancePool::Loan model = pool_.lend();
+    const std::size_t part =
+        threads_.threads() == 1 ? rows : api_.rows_per_thread(model.get(), rows, length, threads_.threads());
+    if (part < rows) return evaluate_parts(model, {rows, length, sources, targets, Signals::poll, nullptr}, part);
     bool raised = false;
     modelwheel_status status;
     {
       WithoutGil others_may_run;
       Signals signals(others_may_run);
-      status = length == 0 ? api_.run_interruptible(model.get(), rows, sources, targets, Signals::poll, &signals)
-                           : api_.run_length(model.get(), rows, length, sources, targets, Signals::poll, &signals);
+      status = modelwheel::evaluate(api_, model.get(), {rows, length, sources, targets, Signals::poll, &signals});
       raised = signals.raised();
     }
     if (raised) throw py::error_already_set();
     check(api_, model.get(), status);
+  }
+
+  void evaluate_parts(const InstancePool::Loan &first, Evaluation all, std::size_t rows_per_part) {
+    std::vector<InstancePool::Loan> others;
+    std::vector<modelwheel_model *> models{first.get()};
+    ThreadPool &pool = threads_.get();
+    bool raised = false;
+    std::pair<modelwheel_status, modelwheel_model *> found;
+    const auto needed = (all.rows - 1) / rows_per_part + 1;
+    while (models.size() < needed) {
+      others.push_back(pool_.lend());
+      models.push_back(others.back().get());
+    }
+    {
+      WithoutGil others_may_run;
+      Signals signals(others_may_run);
+      all.context = &signals;
+      found = PartedEvaluation(api_, lengths_, all, rows_per_part).run(pool, models);
+      raised = signals.raised();
+    }
+    if (raised) throw py::error_already_set();
+    check(api_, found.second, found.first);
   }
 
   /// One object for each tensor.
@@ -169,6 +197,19 @@ class Evaluator {
     return rows;
   }
 
+  /// An option is obeyed or refused.
+  void require_splitting() const {
+    std::string reason;
+    if (!knows_threads(api_))
+      reason = "it was compiled by a modelwheel that had none";
+    else if (!api_.batched)
+      reason = "it has no batch axis";
+    else if (api_.no_emulation_reason != nullptr)
+      reason = api_.no_emulation_reason;
+    if (!reason.empty())
+      raise(PyExc_ValueError, subject("threads split the rows of a batch, which this model does not allow: ") + reason);
+  }
+
   /// Without rows nothing is evaluated, so an output of fixed shape would have no value.
   void require_growing_outputs() const {
     for (std::size_t i = 0; i < api_.num_outputs; ++i)
@@ -179,6 +220,7 @@ class Evaluator {
 
   const modelwheel_api &api_;
   InstancePool pool_;
+  LazyThreadPool threads_;
   LengthTable lengths_;
   std::vector<py::dtype> dtypes_;  // of the outputs
   std::vector<py::dtype> state_dtypes_;

@@ -35,6 +35,7 @@ class InstancePool {
     ~Loan() {
       if (member_.instance != nullptr) pool_.take_back(std::move(member_));
     }
+    Loan(Loan &&) = default;
     Loan(const Loan &) = delete;
     Loan &operator=(const Loan &) = delete;
 

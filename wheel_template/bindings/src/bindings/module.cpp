@@ -64,13 +64,18 @@ py::tuple to_tuple(const T *values, std::size_t count) {
   return result;
 }
 
-/// Evaluator(library, level). pybind11 would allocate in `__new__` and construct in `__init__`, and use the memory
-/// without a question if `__init__` never ran; here `__new__` does both.
+/// More than any machine has CPUs.
+constexpr Py_ssize_t kMostThreads = 4096;
+
+/// Evaluator(library, level, threads). pybind11 would allocate in `__new__` and construct in `__init__`, and use the
+/// memory without a question if `__init__` never ran; here `__new__` does both.
 PyObject *new_evaluator(PyTypeObject *, PyObject *args, PyObject *kwargs) {
   return call_from_c([args, kwargs]() -> PyObject * {
-    static const char *const kNames[] = {"library", "level", nullptr};
+    static const char *const kNames[] = {"library", "level", "threads", nullptr};
     PyObject *library = nullptr, *level = nullptr;
-    if (PyArg_ParseTupleAndKeywords(args, kwargs, "OO:Evaluator", const_cast<char **>(kNames), &library, &level) == 0)
+    Py_ssize_t threads = 1;
+    if (PyArg_ParseTupleAndKeywords(args, kwargs, "OO|n:Evaluator", const_cast<char **>(kNames), &library, &level,
+                                    &threads) == 0)
       throw py::error_already_set();
     if (!py::isinstance<Library>(library))
       raise(PyExc_TypeError, "Evaluator() takes a Library, got " + type_name(library));
@@ -78,7 +83,10 @@ PyObject *new_evaluator(PyTypeObject *, PyObject *args, PyObject *kwargs) {
     std::string name;
     if (level != Py_None)
       name = to_utf8(level, std::string(api.name) + ": the CPU level", "a str such as 'x86-64-v3', or None");
-    auto *evaluator = new Evaluator(api, level == Py_None ? nullptr : name.c_str());
+    if (threads < 1 || threads > kMostThreads)
+      raise(PyExc_ValueError, std::string(api.name) + ": threads must be from 1 to " + std::to_string(kMostThreads) +
+                                  ", got " + std::to_string(threads));
+    auto *evaluator = new Evaluator(api, level == Py_None ? nullptr : name.c_str(), static_cast<std::size_t>(threads));
     return py::cast(evaluator, py::return_value_policy::take_ownership).release().ptr();
   });
 }

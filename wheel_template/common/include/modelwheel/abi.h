@@ -185,6 +185,11 @@ typedef struct modelwheel_api {
    * those of the spec; one more is refused with MODELWHEEL_OUT_OF_MEMORY. */
   modelwheel_status (*create_in)(void *memory, size_t bytes, const char *level, modelwheel_model **model, char *error,
                                  size_t error_size);
+
+  /* How many rows each of up to `threads` threads best takes, the last one the rest; `rows` if one thread alone is as
+   * fast, or if the rows cannot be split. Each part is then a run of its own on an instance of its own, composed by
+   * that instance's rules. Depends on the costs of the batch sizes, not on the machine. `length` as for run_length. */
+  size_t (*rows_per_thread)(modelwheel_model *model, size_t rows, size_t length, size_t threads);
 } modelwheel_api;
 
 #ifdef __cplusplus

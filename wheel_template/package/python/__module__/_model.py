@@ -54,9 +54,15 @@ class Model:
     Args:
         level: CPU level to run, one of `levels`. The default is the level in the environment variable
             `MODELWHEEL_LEVEL`, or else the highest level that this CPU supports.
+        threads: The most threads that share the rows of one call; None stands for all CPUs that this process may use
+            (affinity, quota of its control group), where the model allows that. Each has working memory of its own. Rows are split only where that
+            pays, by the costs of the batch sizes, so the same call is always split in the same way; batch rules then
+            apply to each part.
 
     Raises:
-        ValueError: The level is unknown, or this CPU lacks it.
+        TypeError: `threads` is not an integer.
+        ValueError: The level is unknown, or this CPU lacks it. There is more than one thread, but the rows of this
+            model cannot be split.
     """
 
     inputs = _INPUTS
@@ -71,9 +77,10 @@ class Model:
     """CPU levels that the library has code for, lowest first."""
     version = library.version
 
-    def __init__(self, level: str | None = None) -> None:
-        self._evaluator = Evaluator(library, level)
+    def __init__(self, level: str | None = None, *, threads: int | None = 1) -> None:
+        self._evaluator = _make_evaluator(level, threads)
         self._requested_level = level
+        self._requested_threads = threads
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in vars(self).items() if name != "_evaluator"}
@@ -92,7 +99,9 @@ class Model:
             raise ValueError(
                 f"{library.name}: the pickle is of version {version}, but {self.version} is installed"
             )
-        self._evaluator = Evaluator(library, state["_requested_level"])
+        self._evaluator = _make_evaluator(
+            state["_requested_level"], state.setdefault("_requested_threads", 1)
+        )
         if strategy is not None:
             self.set_batch_strategy(strategy)
         for rule in rules:
@@ -206,6 +215,15 @@ class Model:
         inputs = ", ".join(map(describe, _INPUTS))
         outputs = ", ".join(map(describe, _OUTPUTS))
         return f"<{library.name} {self.version} ({inputs}) -> ({outputs}) on {self.level}>"
+
+
+def _make_evaluator(level: str | None, threads: int | None) -> Evaluator:
+    splits = library.batched and library.no_emulation_reason is None
+    if threads == 1 or (threads is None and not splits):
+        return Evaluator(library, level)
+    from ._threads import resolve
+
+    return Evaluator(library, level, resolve(threads))
 
 
 def describe(spec: TensorSpec) -> str:

@@ -1,0 +1,180 @@
+// Threads that share the rows of one evaluation. Runs under the thread sanitizer too.
+#ifndef _WIN32
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "bindings/parts.h"
+#include "bindings/thread_pool.h"
+#include "check.h"
+#include "toy_model.h"
+
+namespace {
+
+using modelwheel::Evaluation;
+using modelwheel::ThreadPool;
+
+void test_every_part_is_done_once() {
+  for (const std::size_t workers : {0, 1, 3}) {
+    ThreadPool pool(workers);
+    for (const std::size_t parts : {1, 2, 4, 100}) {
+      std::vector<std::atomic<int>> done(parts);
+      pool.run(parts, [&done](std::size_t i) { ++done[i]; }, [] {});
+      for (const std::atomic<int> &count : done) CHECK(count == 1);
+    }
+  }
+}
+
+void test_several_callers_share_a_pool() {
+  ThreadPool pool(2);
+  std::atomic<int> done{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 3; ++caller)
+    callers.emplace_back([&pool, &done] {
+      for (int i = 0; i < 100; ++i) {
+        int mine[3] = {};
+        pool.run(3, [&mine](std::size_t part) { ++mine[part]; }, [] {});
+        done += mine[0] + mine[1] + mine[2];
+      }
+    });
+  for (std::thread &caller : callers) caller.join();
+  CHECK(done == 900);
+}
+
+/// Another thread has the second part until `idle` was called.
+void test_who_waits_is_called() {
+  ThreadPool pool(1);
+  std::atomic<int> began{0};
+  std::atomic<bool> called{false};
+  const std::thread::id owner = std::this_thread::get_id();
+  pool.run(
+      2,
+      [&](std::size_t) {
+        ++began;
+        while (began != 2) std::this_thread::yield();
+        while (!called && std::this_thread::get_id() != owner) std::this_thread::yield();
+      },
+      [&called] { called = true; });
+  CHECK(called);
+}
+
+#if !defined(_WIN32) && !defined(__SANITIZE_THREAD__)  // the sanitizer has no threads in the child
+void test_the_child_of_a_fork_has_threads_of_its_own() {
+  modelwheel::LazyThreadPool lazy(2);
+  std::atomic<int> done{0};
+  const auto count = [&done](std::size_t) { ++done; };
+  lazy.get().run(2, count, [] {});
+  const pid_t child = fork();
+  if (child == 0) {
+    lazy.get().run(2, count, [] {});
+    _exit(done == 4 ? 0 : 1);
+  }
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  CHECK(done == 2);
+}
+#endif
+
+struct Rows {
+  std::vector<float> x, y;
+  std::vector<std::int32_t> n;
+  bool positive[64] = {};
+  std::vector<std::int64_t> pair;
+  const void *inputs[2];
+  void *outputs[3];
+
+  explicit Rows(std::size_t rows) : x(2 * rows), y(2 * rows), n(rows), pair(2 * rows) {
+    for (std::size_t i = 0; i < 2 * rows; ++i) x[i] = static_cast<float>(i * i % 17);
+    for (std::size_t i = 0; i < rows; ++i) n[i] = static_cast<std::int32_t>(i) - 3;
+    inputs[0] = x.data(), inputs[1] = n.data();
+    outputs[0] = y.data(), outputs[1] = positive, outputs[2] = pair.data();
+  }
+};
+
+/// Runs in parts on instances of the toy model; returns the status.
+modelwheel_status run_parts(Rows &rows, std::size_t per_part, modelwheel_interrupt interrupt, void *context) {
+  ThreadPool pool(2);
+  const modelwheel::LengthTable lengths(toy_api());
+  const Evaluation all{rows.n.size(), 0, rows.inputs, rows.outputs, interrupt, context};
+  modelwheel::PartedEvaluation evaluation(toy_api(), lengths, all, per_part);
+  std::vector<modelwheel::Instance> instances;
+  std::vector<modelwheel_model *> models;
+  for (std::size_t i = 0; i < evaluation.parts(); ++i) {
+    instances.push_back(modelwheel::make_instance(toy_api()));
+    models.push_back(instances.back().get());
+  }
+  return evaluation.run(pool, models).first;
+}
+
+void test_parts_give_what_the_whole_gives() {
+  for (const std::size_t rows : {2, 5, 64})
+    for (const std::size_t per_part : {std::size_t{1}, std::size_t{3}, rows - 1, rows}) {
+      Rows whole(rows), parted(rows);
+      const modelwheel::Instance model = modelwheel::make_instance(toy_api());
+      CHECK(toy_api().run(model.get(), rows, whole.inputs, whole.outputs) == MODELWHEEL_OK);
+      CHECK(run_parts(parted, per_part, nullptr, nullptr) == MODELWHEEL_OK);
+      CHECK(parted.y == whole.y && parted.pair == whole.pair);
+      for (std::size_t i = 0; i < rows; ++i) CHECK(parted.positive[i] == whole.positive[i]);
+    }
+}
+
+/// Fails in whichever part this thread does first; it does one at least.
+void test_a_part_that_fails() {
+  Rows rows(64);
+  toy_fail_next = true;
+  CHECK(run_parts(rows, 2, nullptr, nullptr) == MODELWHEEL_INTERNAL);
+  CHECK(!toy_fail_next);
+}
+
+void test_only_the_caller_is_asked_whether_to_end() {
+  struct Asked {
+    std::thread::id owner = std::this_thread::get_id();
+    bool elsewhere = false;
+  } asked;
+  const auto end = [](void *context) {
+    auto *found = static_cast<Asked *>(context);
+    found->elsewhere |= std::this_thread::get_id() != found->owner;
+    return 1;
+  };
+  Rows rows(64);
+  CHECK(run_parts(rows, 32, end, &asked) == MODELWHEEL_INTERRUPTED);
+  CHECK(!asked.elsewhere);
+}
+
+void test_rows_are_split_where_it_pays() {
+  const modelwheel::Instance instance = modelwheel::make_instance(toy_api());
+  modelwheel_model *model = instance.get();
+  const auto split = [model](std::size_t rows, std::size_t threads) {
+    return toy_api().rows_per_thread(model, rows, 0, threads);
+  };
+  CHECK(split(0, 4) == 0 && split(1, 4) == 1);
+  CHECK(split(16, 1) == 16 && split(16, 0) == 16 && split(16, 2) == 8 && split(16, 4) == 4);
+  CHECK(split(4, 2) == 2 && split(4, 4) == 1);
+  CHECK(split(3, 2) == 2);  // 1.5 and the cost of another thread instead of 2 for four rows
+  CHECK(split(5, 2) == 3);  // as many as four rows cost
+  CHECK(toy_api().set_batch_rule(model, "16:4,4,4,4") == MODELWHEEL_OK && split(16, 2) == 8);
+  CHECK(toy_api().rows_per_thread(model, 16, 7, 2) == 16);  // no such length
+  CHECK(toy_api().rows_per_thread(nullptr, 16, 0, 2) == 16);
+}
+
+}  // namespace
+
+int main() {
+  test_every_part_is_done_once();
+  test_several_callers_share_a_pool();
+  test_who_waits_is_called();
+#if !defined(_WIN32) && !defined(__SANITIZE_THREAD__)
+  test_the_child_of_a_fork_has_threads_of_its_own();
+#endif
+  test_parts_give_what_the_whole_gives();
+  test_a_part_that_fails();
+  test_only_the_caller_is_asked_whether_to_end();
+  test_rows_are_split_where_it_pays();
+  return check_report();
+}

@@ -1,0 +1,106 @@
+// src/bindings/parts.h - one evaluation, in parts that several threads do.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <thread>
+#include <vector>
+
+#include "bindings/thread_pool.h"
+#include "modelwheel/abi.h"
+#include "modelwheel/instance.hpp"
+#include "modelwheel/lengths.hpp"
+
+namespace modelwheel {
+
+/// Whether a library says how rows are split: older ones lack the function.
+inline bool knows_threads(const modelwheel_api &api) {
+  return api.struct_size >= offsetof(modelwheel_api, rows_per_thread) + sizeof api.rows_per_thread;
+}
+
+/// The arguments of modelwheel_api::run_length.
+struct Evaluation {
+  std::size_t rows, length;
+  const void *const *inputs;
+  void *const *outputs;
+  modelwheel_interrupt interrupt;
+  void *context;
+};
+
+/// Evaluates on one instance.
+inline modelwheel_status evaluate(const modelwheel_api &api, modelwheel_model *model, const Evaluation &all) {
+  if (all.length == 0)
+    return api.run_interruptible(model, all.rows, all.inputs, all.outputs, all.interrupt, all.context);
+  return api.run_length(model, all.rows, all.length, all.inputs, all.outputs, all.interrupt, all.context);
+}
+
+/// Evaluates in parts of `rows_per_part` rows, the last of which may be smaller.
+class PartedEvaluation {
+ public:
+  PartedEvaluation(const modelwheel_api &api, const LengthTable &lengths, const Evaluation &all,
+                   std::size_t rows_per_part)
+      : api_(api),
+        inputs_(api.inputs, api.num_inputs, lengths.inputs, all.length),
+        outputs_(api.outputs, api.num_outputs, lengths.outputs, all.length),
+        all_(all),
+        rows_per_part_(rows_per_part),
+        owner_(std::this_thread::get_id()) {}
+
+  std::size_t parts() const { return (all_.rows - 1) / rows_per_part_ + 1; }
+
+  /// Runs part i on models[i]; each has its own. Returns the first failure, and whose it is.
+  std::pair<modelwheel_status, modelwheel_model *> run(ThreadPool &pool,
+                                                       const std::vector<modelwheel_model *> &models) {
+    std::vector<modelwheel_status> statuses(models.size(), MODELWHEEL_OK);
+    pool.run(
+        models.size(),
+        [&](std::size_t part) {
+          statuses[part] = run_part(part, models[part]);
+          if (statuses[part] != MODELWHEEL_OK) ends_ = true;
+        },
+        [this] { is_interrupted(); });
+    // A part that ended because of another one says that it was interrupted.
+    std::pair<modelwheel_status, modelwheel_model *> found{MODELWHEEL_OK, models.front()};
+    for (std::size_t part = 0; part < models.size(); ++part) {
+      if (statuses[part] == MODELWHEEL_OK) continue;
+      if (found.first == MODELWHEEL_OK || found.first == MODELWHEEL_INTERRUPTED) found = {statuses[part], models[part]};
+    }
+    return found;
+  }
+
+ private:
+  modelwheel_status run_part(std::size_t part, modelwheel_model *model) {
+    const std::size_t first = part * rows_per_part_, left = all_.rows - first;
+    std::vector<const void *> inputs;
+    std::vector<void *> outputs;
+    for (std::size_t i = 0; i < api_.num_inputs; ++i)
+      inputs.push_back(static_cast<const char *>(all_.inputs[i]) + offset(inputs_[i], first));
+    for (std::size_t i = 0; i < api_.num_outputs; ++i)
+      outputs.push_back(static_cast<char *>(all_.outputs[i]) + offset(outputs_[i], first));
+    const std::size_t rows = left < rows_per_part_ ? left : rows_per_part_;
+    return evaluate(api_, model, {rows, all_.length, inputs.data(), outputs.data(), poll, this});
+  }
+
+  static std::size_t offset(const modelwheel_tensor &tensor, std::size_t row) {
+    return tensor.leading_per_row == 0 ? 0 : row * tensor.row_bytes;
+  }
+
+  static int poll(void *context) { return static_cast<PartedEvaluation *>(context)->is_interrupted() ? 1 : 0; }
+
+  /// Only the thread that asked for the evaluation asks whether it has to end.
+  bool is_interrupted() {
+    if (!ends_ && all_.interrupt != nullptr && std::this_thread::get_id() == owner_ &&
+        all_.interrupt(all_.context) != 0)
+      ends_ = true;
+    return ends_;
+  }
+
+  const modelwheel_api &api_;
+  TensorsAt inputs_, outputs_;
+  Evaluation all_;
+  std::size_t rows_per_part_;
+  std::thread::id owner_;
+  std::atomic<bool> ends_{false};
+};
+
+}  // namespace modelwheel
