@@ -51,7 +51,7 @@ _EXACT = frozenset(
 )
 """Types that stay as they are. All others, such as float16, round by design: float64 would be another model."""
 
-_RANDOM = re.compile(r"Random|Multinomial|ParameterizedTruncatedNormal")
+_RANDOM = re.compile(r"Random|Multinomial|TruncatedNormal")
 
 _FLOWS = re.compile(r"TensorArray(Write|Scatter|Split|)V3")
 """Arrays of TensorFlow 1 return a float32 that says only what comes before what."""
