@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.levels import LEVELS
+from modelwheel.levels import LEVELS, host_levels
 from modelwheel.platforms import host_platform
 from tests.support.tools import cmake, ctest
 
@@ -68,6 +68,16 @@ def test_cpp(preset: str, name: str, builds: dict[str, Path]) -> None:
     exactly = ("-R", f"^{name}$", "--no-tests=error", "--output-on-failure")
     if SKIPPED in ctest("--test-dir", builds[preset], *exactly).out:
         pytest.skip("this CPU cannot run code for this level")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [level.identifier for level in host_levels()])
+def test_activations_keep_their_bounds_for_many_floats(
+    level: str, builds: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODELWHEEL_FLOAT_STEP", "97")
+    test_cpp("default", f"kernels_{level}", builds)
 
 
 @pytest.mark.parametrize("preset", TESTS)
