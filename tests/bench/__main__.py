@@ -187,7 +187,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="six cells that take seconds")
     parser.add_argument("--rows", type=int, nargs="+", help="only these numbers of rows")
     parser.add_argument("--level", action="append", help="CPU level; by default the highest")
-    parser.add_argument("--threads", type=int, default=1, help="of the other runtimes")
+    parser.add_argument("--threads", type=int, default=1, help="of each runtime")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each side and cell")
     parser.add_argument("--work", type=Path, default=ROOT / ".bench", help="where everything stays")
     parser.add_argument("--json", type=Path, help="write all figures to this file")

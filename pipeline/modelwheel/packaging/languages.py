@@ -37,7 +37,7 @@ def code_cell(text: str) -> str:
     # A run of backticks as long as the one that begins the span would end it (CommonMark 0.31, section 6.1).
     fence = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)
     # One space on each side is removed; without anything between them, backticks are no code span.
-    padded = not line.strip() or line[0] in "` " or line[-1] in "` "
+    padded = not line.strip(" ") or line[0] in "` " or line[-1] in "` "
     return f"{fence} {line} {fence}" if padded else f"{fence}{line}{fence}"
 
 

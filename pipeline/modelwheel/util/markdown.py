@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from .text import one_line
 
-_PUNCTUATION = re.compile(r"(?<=\d)[.,](?=\d)|(?<=\w)-(?=\w)|(?<=\d)%|([!-/:-@\[-`{-~])")
+_PUNCTUATION = re.compile(r"(?<=\d)[.,](?=\d)|(?<=\w)[-+](?=\w)|(?<=\d)%|([!-/:-@\[-`{-~])")
 """The group is what could be markup: numbers such as 2.4e-08 and words such as x86-64 stay readable."""
 
 _LONGEST = 1000

@@ -28,7 +28,7 @@ class Spec:
 class Model:
     version, inputs, outputs, level = "1.0", (Spec("x"),), (Spec("y"),), "x86-64"
 
-    def __init__(self, level):
+    def __init__(self, level, threads):
         pass
 
     def __call__(self, x):
