@@ -40,6 +40,7 @@ targets: [{level}]
 {sizes}
 verify: {{tolerance: {{atol: 1.0e-6, rtol: 1.0e-3}}}}
 package: {{bindings: shared}}
+{more}
 """
 
 
@@ -51,11 +52,14 @@ class Reference:
     """The compiled batch sizes, which are also what is timed; empty if the model has one shape."""
     shared: str | None = None
     """The model below ../shared/models; by default it is one of `networks`."""
+    more: str = ""
+    """More of its spec."""
 
     def source(self, directory: Path) -> str:
         """The source in a spec."""
         if self.shared is not None and self.shared.endswith(".onnx"):
-            return f"{{directory: {SHARED_MODELS / self.shared}, format: onnx}}"
+            model = SHARED_MODELS / self.shared
+            return f"{{directory: {model.parent}, path: {model.name}}}"
         return f"{{directory: {directory / 'saved_model'}}}"
 
 
@@ -81,7 +85,9 @@ SET = {
     "mhcnuggets": Reference(shared="mhcnuggets_a0201/saved_model"),
     "fer_emotion": Reference(shared="fer_emotion/saved_model"),
     "basic_pitch": Reference(_IMAGES, "basic_pitch/saved_model"),
-    "ppocr_cls": Reference(_IMAGES, "ppocr_cls/model.onnx"),
+    "ppocr_cls": Reference(
+        _IMAGES, "ppocr_cls/model.onnx", "inputs: {x: {shape: [null, 3, 48, 192]}}"
+    ),
 }
 """By name, in the order of the tables."""
 
@@ -119,7 +125,9 @@ def write_spec(name: str, level: str, directory: Path) -> Path:
     )
     source = reference.source(directory / name)
     path = directory / f"{name}.{level}.yaml"
-    text = _SPEC.format(name=name.replace("_", "-"), source=source, level=level, sizes=sizes)
+    text = _SPEC.format(
+        name=name.replace("_", "-"), source=source, level=level, sizes=sizes, more=reference.more
+    )
     path.write_text(text, encoding="utf-8")
     return path
 
