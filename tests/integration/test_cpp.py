@@ -57,8 +57,9 @@ def _parameters() -> list[object]:
 def _marks(preset: str, name: str) -> list[pytest.MarkDecorator]:
     if "kernels" not in name:
         return []
-    # To the kernels x86-64-v2 is what x86-64 is; their memory is checked at one level.
-    quick = name.endswith("_v3") or (preset == "default" and not name.endswith("_v2"))
+    # The lower levels have the same sources with shorter vectors; the memory of kernels is checked at one level.
+    lower = name.endswith(("_x86_64", "_x86_64_v2"))
+    quick = name.endswith("_v3") or (preset == "default" and not lower)
     return [pytest.mark.slow, *([] if quick else [pytest.mark.exhaustive])]
 
 
