@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from modelwheel.levels import host_levels
-from modelwheel.platforms import host_platform
 from tests.containers.apt import UnavailableError
 from tests.models.zoo.cases import SUBSET
+from tests.models.zoo.marks import CROSS_BUILT_SUBSET
 from tests.models.zoo.visit import make_models
 from tests.support.commands import Modelwheel
 from tests.support.foreign import FOREIGN, run_here, run_windows_wheel
 
-_MISSING = [name for name in ("jax", "onnx", "torch_mlir") if find_spec(name) is None]
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.exhaustive,
-    pytest.mark.skipif(
-        host_platform().name != "linux-x86_64", reason="cross-builds are for Linux on x86-64"
-    ),
-    pytest.mark.skipif(bool(_MISSING), reason=f"{' and '.join(_MISSING)} is not installed"),
-]
+pytestmark = CROSS_BUILT_SUBSET
 
 LEVELS = tuple(level.name for level in host_levels())
 NAMES = tuple(case.name for case in SUBSET)

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from modelwheel.platforms import host_platform
 from tests.models.zoo.cases import SUBSET
+from tests.models.zoo.marks import CROSS_BUILT_SUBSET
 from tests.models.zoo.visit import COMPARE, compile_cases, judge, read_reports
 from tests.support.commands import Modelwheel
 from tests.support.emulation import ArmPython, UnavailableError, make_python
 from tests.support.projects_of_models import make_packages, zig_toolchain
 
-_MISSING = [name for name in ("jax", "onnx", "torch_mlir") if find_spec(name) is None]
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.exhaustive,
-    pytest.mark.skipif(
-        host_platform().name != "linux-x86_64", reason="cross-builds are for Linux on x86-64"
-    ),
-    pytest.mark.skipif(bool(_MISSING), reason=f"{' and '.join(_MISSING)} is not installed"),
-]
+pytestmark = CROSS_BUILT_SUBSET
 
 TAG = "manylinux_2_17_aarch64"
 LEVELS = ("armv8-a", "armv8.2-a+fp16+dotprod")

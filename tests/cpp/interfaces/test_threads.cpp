@@ -105,7 +105,7 @@ modelwheel_status run_parts(Rows &rows, std::size_t per_part, modelwheel_interru
   modelwheel::PartedEvaluation evaluation(toy_api(), lengths, all, per_part);
   std::vector<modelwheel::Instance> instances;
   std::vector<modelwheel_model *> models;
-  for (std::size_t i = 0; i < evaluation.parts(); ++i) {
+  for (std::size_t i = 0; i < modelwheel::count_parts(rows.n.size(), per_part); ++i) {
     instances.push_back(modelwheel::make_instance(toy_api()));
     models.push_back(instances.back().get());
   }

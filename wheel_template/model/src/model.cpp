@@ -140,8 +140,8 @@ double cost_of(const modelwheel_model *model, size_t rows) {
   return cost;
 }
 
-/// What it costs to give work to another thread and to wait for it, in the unit of the costs, nanoseconds: twice the
-/// time in which an idle thread wakes up.
+/// What it costs to give work to another thread and to wait for it, in the unit of the costs, nanoseconds. An
+/// assumption on the safe side: what is split should not get slower.
 constexpr double kCostOfThreads = 20000.0;
 
 /// Whether there is memory for so many more words of batch rules. In the caller's memory there is no more than at

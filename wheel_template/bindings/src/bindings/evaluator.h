@@ -145,8 +145,7 @@ class Evaluator {
     ThreadPool &pool = threads_.get();
     bool raised = false;
     std::pair<modelwheel_status, modelwheel_model *> found;
-    const auto needed = (all.rows - 1) / rows_per_part + 1;
-    while (models.size() < needed) {
+    for (std::size_t i = 1; i < count_parts(all.rows, rows_per_part); ++i) {
       others.push_back(pool_.lend());
       models.push_back(others.back().get());
     }

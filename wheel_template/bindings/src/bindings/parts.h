@@ -34,6 +34,9 @@ inline modelwheel_status evaluate(const modelwheel_api &api, modelwheel_model *m
   return api.run_length(model, all.rows, all.length, all.inputs, all.outputs, all.interrupt, all.context);
 }
 
+/// The number of parts that some rows, one at least, are split into.
+inline std::size_t count_parts(std::size_t rows, std::size_t rows_per_part) { return (rows - 1) / rows_per_part + 1; }
+
 /// Evaluates in parts of `rows_per_part` rows, the last of which may be smaller.
 class PartedEvaluation {
  public:
@@ -45,8 +48,6 @@ class PartedEvaluation {
         all_(all),
         rows_per_part_(rows_per_part),
         owner_(std::this_thread::get_id()) {}
-
-  std::size_t parts() const { return (all_.rows - 1) / rows_per_part_ + 1; }
 
   /// Runs part i on models[i]; each has its own. Returns the first failure, and whose it is.
   std::pair<modelwheel_status, modelwheel_model *> run(ThreadPool &pool,
