@@ -122,6 +122,18 @@ def test_evaluation(evaluator, count):
     assert output.ctypes.data % 64 == 0
 
 
+def test_a_call_has_the_result_of_a_model(evaluator):
+    given = rows(3)
+    output = evaluator.call((given,))
+    np.testing.assert_array_equal(output, 2 * given)
+    assert output.flags.c_contiguous
+    assert output.flags.writeable
+    for other in ((given.tolist(),), (), (given, given), [given], None):
+        assert evaluator.call(other) is NotImplemented
+    with pytest.raises(TypeError, match="must be float32, got float64"):
+        evaluator.call((given.astype(float),))
+
+
 def test_any_memory_layout(evaluator):
     wide = np.arange(12, dtype=np.float32).reshape(3, 4)
     (output,) = evaluator.run((wide[:, ::2],))

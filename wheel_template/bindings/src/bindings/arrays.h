@@ -7,11 +7,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <new>
 #include <string>
-#include <vector>
 
 #include "bindings/arguments.h"
+#include "bindings/few.h"
 #include "bindings/gil.h"
 #include "modelwheel/abi.h"
 #include "modelwheel/buffer.hpp"
@@ -125,21 +126,54 @@ inline py::array checked_array(const char *model, const char *kind, const modelw
   return py::reinterpret_steal<py::array>(copy);
 }
 
+/// NumPy's functions and types, found once: pybind11 looks for them again in each of its own functions.
+using NumPy = py::detail::npy_api;
+
+/// The address of an array's elements.
+inline void *data_of(const py::handle &array) { return py::detail::array_proxy(array.ptr())->data; }
+
+/// Whether `value` can be the `tensor`, of NumPy's type `dtype`, as it is: nothing is converted, copied or refused.
+/// Answers the common case quickly; if the answer is no, checked_array knows why.
+inline bool is_plain(const NumPy &numpy, const modelwheel_tensor &tensor, const py::handle &dtype,
+                     const py::handle &value) {
+  if (!Py_IS_TYPE(value.ptr(), numpy.PyArray_Type_)) return false;
+  const auto *array = py::detail::array_proxy(value.ptr());
+  return array->descr == dtype.ptr() && (array->flags & NumPy::NPY_ARRAY_C_CONTIGUOUS_) != 0 &&
+         has_shape(py::reinterpret_borrow<py::array>(value), tensor);
+}
+
+/// The owner of the memory of a new array: at least `bytes` at a multiple of MODELWHEEL_ALIGNMENT, which `memory` is
+/// set to. Takes more from malloc instead of asking it for aligned memory, which glibc is slow to find.
+inline py::object new_memory(std::size_t bytes, void *&memory) {
+  void *const all = std::malloc(bytes + MODELWHEEL_ALIGNMENT);
+  if (all == nullptr) throw std::bad_alloc();
+  const auto address = reinterpret_cast<std::uintptr_t>(all);
+  memory = static_cast<char *>(all) + (MODELWHEEL_ALIGNMENT - address % MODELWHEEL_ALIGNMENT);
+  PyObject *const owner =
+      PyCapsule_New(all, nullptr, [](PyObject *capsule) { std::free(PyCapsule_GetPointer(capsule, nullptr)); });
+  if (owner != nullptr) return py::reinterpret_steal<py::object>(owner);
+  std::free(all);
+  throw py::error_already_set();
+}
+
 /// A new array for a tensor with `rows` rows, at an address that models use in place. Its contents are undefined.
-inline py::array new_output(const char *model, const modelwheel_tensor &tensor, const py::dtype &dtype,
-                            std::size_t rows) {
-  constexpr std::align_val_t kAlignment{MODELWHEEL_ALIGNMENT};
+inline py::object new_output(const NumPy &numpy, const char *model, const modelwheel_tensor &tensor,
+                             const py::handle &dtype, std::size_t rows) {
   // Inputs without elements may have any number of rows.
   const std::size_t row_size = std::max(tensor.row_bytes, tensor.leading_per_row);
   if (tensor.leading_per_row != 0 && row_size != 0 && rows > PTRDIFF_MAX / row_size)
     raise(PyExc_MemoryError,
           std::string(model) + ": output '" + tensor.name + "' is too large for " + std::to_string(rows) + " rows");
-  std::vector<py::ssize_t> shape(tensor.shape, tensor.shape + tensor.rank);
-  if (tensor.leading_per_row != 0) shape[0] = static_cast<py::ssize_t>(rows * tensor.leading_per_row);
-  void *memory = ::operator new(tensor_bytes(tensor, rows), kAlignment);
-  const py::capsule owner(memory,
-                          [](void *pointer) { ::operator delete(pointer, std::align_val_t{MODELWHEEL_ALIGNMENT}); });
-  return py::array(dtype, shape, memory, owner);
+  Few<Py_intptr_t> shape(tensor.rank);
+  std::copy(tensor.shape, tensor.shape + tensor.rank, shape.data());
+  if (tensor.leading_per_row != 0) shape[0] = static_cast<Py_intptr_t>(rows * tensor.leading_per_row);
+  void *memory = nullptr;
+  py::object owner = new_memory(tensor_bytes(tensor, rows), memory);
+  auto array = py::reinterpret_steal<py::object>(
+      numpy.PyArray_NewFromDescr_(numpy.PyArray_Type_, dtype.inc_ref().ptr(), static_cast<int>(tensor.rank),
+                                  shape.data(), nullptr, memory, NumPy::NPY_ARRAY_WRITEABLE_, nullptr));
+  if (!array || numpy.PyArray_SetBaseObject_(array.ptr(), owner.release().ptr()) != 0) throw py::error_already_set();
+  return array;
 }
 
 }  // namespace modelwheel

@@ -12,6 +12,7 @@
 
 #include "bindings/arguments.h"
 #include "bindings/arrays.h"
+#include "bindings/few.h"
 #include "bindings/gil.h"
 #include "bindings/instance_pool.h"
 #include "bindings/lengths.h"
@@ -25,39 +26,63 @@ namespace modelwheel {
 
 namespace py = pybind11;
 
+/// NumPy's element types of all tensors of a model.
+struct DTypes {
+  explicit DTypes(const modelwheel_api &api)
+      : inputs(of(api.inputs, api.num_inputs)),
+        outputs(of(api.outputs, api.num_outputs)),
+        states(of(api.states, num_states(api))) {}
+
+  std::vector<py::dtype> inputs, outputs, states;
+
+ private:
+  static std::vector<py::dtype> of(const modelwheel_tensor *tensors, std::size_t count) {
+    std::vector<py::dtype> dtypes;
+    for (std::size_t i = 0; i < count; ++i) dtypes.emplace_back(numpy_name(tensors[i].dtype));
+    return dtypes;
+  }
+};
+
 /// The pool is only used with the GIL: os.fork() holds it too, so the child of a fork never finds the pool locked by a
 /// thread that it does not have.
 class Evaluator {
  public:
   Evaluator(const modelwheel_api &api, const char *level, std::size_t threads)
-      : api_(api), pool_(api_, level), threads_(threads), lengths_(api) {
+      : api_(api), pool_(api_, level), threads_(threads), lengths_(api), dtypes_(api) {
     if (threads > 1) require_splitting();
-    for (std::size_t i = 0; i < api_.num_outputs; ++i) dtypes_.emplace_back(numpy_name(api_.outputs[i].dtype));
-    for (std::size_t i = 0; i < num_states(api_); ++i) state_dtypes_.emplace_back(numpy_name(api_.states[i].dtype));
+    for (std::size_t i = 0; i < api_.num_outputs; ++i) names_.emplace_back(api_.outputs[i].name);
   }
 
   const std::string &level() const { return pool_.level(); }
 
   /// One array for each input, in order; returns one new array for each output.
-  py::tuple run(const py::object &arrays) {
+  py::tuple run(const py::handle &arrays) {
     const py::tuple given = checked_tuple("run()", "input", api_.num_inputs, arrays);
-    const std::size_t length = length_of(api_, lengths_, given);
-    const std::vector<py::array> inputs = checked_inputs(given, length);
-    const std::size_t rows = common_rows(inputs);
-    if (rows == 0) require_growing_outputs();
-
-    const TensorsAt tensors(api_.outputs, api_.num_outputs, lengths_.outputs, length);
     py::tuple outputs(api_.num_outputs);
-    std::vector<const void *> sources;
-    std::vector<void *> targets;
-    for (const py::array &input : inputs) sources.push_back(input.data());
-    for (std::size_t i = 0; i < api_.num_outputs; ++i) {
-      py::array output = new_output(api_.name, tensors[i], dtypes_[i], rows);
-      targets.push_back(output.mutable_data());
-      outputs[i] = std::move(output);
-    }
-    evaluate(rows, length, sources.data(), targets.data());
+    evaluate_arrays(given, [&](std::size_t i, py::object output) {
+      PyTuple_SET_ITEM(outputs.ptr(), static_cast<Py_ssize_t>(i), output.release().ptr());
+    });
     return outputs;
+  }
+
+  /// The same with the result of a call of the model: the array, or a dict by name if there are several. Returns
+  /// NotImplemented if there is not one NumPy array for each input: then values are converted or refused elsewhere.
+  py::object call(const py::handle &arguments) {
+    if (PyTuple_CheckExact(arguments.ptr()) == 0 ||
+        static_cast<std::size_t>(PyTuple_GET_SIZE(arguments.ptr())) != api_.num_inputs)
+      return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+    const auto given = py::reinterpret_borrow<py::tuple>(arguments);
+    for (std::size_t i = 0; i < api_.num_inputs; ++i)
+      if (!numpy_.PyArray_Check_(item(given, i).ptr())) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+    py::object result;
+    if (api_.num_outputs != 1) result = py::dict();
+    evaluate_arrays(given, [&](std::size_t i, py::object output) {
+      if (api_.num_outputs == 1)
+        result = std::move(output);
+      else if (PyDict_SetItem(result.ptr(), names_[i].ptr(), output.ptr()) != 0)
+        throw py::error_already_set();
+    });
+    return result;
   }
 
   std::string batch_rule(const py::handle &rows) {
@@ -77,18 +102,18 @@ class Evaluator {
 
   /// Puts the state back to what it is in a new evaluator.
   void reset() {
-    if (state_dtypes_.empty()) return;
+    if (num_states(api_) == 0) return;
     const InstancePool::Loan model = pool_.lend();
     check(api_, model.get(), api_.reset(model.get()));
   }
 
   /// A new array for each tensor of the state.
   py::tuple state() {
-    py::tuple arrays(state_dtypes_.size());
+    py::tuple arrays(dtypes_.states.size());
     std::vector<void *> targets;
-    for (std::size_t i = 0; i < state_dtypes_.size(); ++i) {
-      py::array array = new_output(api_.name, api_.states[i], state_dtypes_[i], 1);
-      targets.push_back(array.mutable_data());
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      py::object array = new_output(numpy_, api_.name, api_.states[i], dtypes_.states[i], 1);
+      targets.push_back(data_of(array));
       arrays[i] = std::move(array);
     }
     if (targets.empty()) return arrays;
@@ -99,7 +124,7 @@ class Evaluator {
 
   /// One array for each tensor of the state, in order. All are checked before any is copied.
   void set_state(const py::object &arrays) {
-    const py::tuple given = checked_tuple("set_state()", "state", state_dtypes_.size(), arrays);
+    const py::tuple given = checked_tuple("set_state()", "state", dtypes_.states.size(), arrays);
     std::vector<py::array> values;
     std::vector<const void *> sources;
     for (std::size_t i = 0; i < given.size(); ++i) {
@@ -120,6 +145,25 @@ class Evaluator {
   }
 
  private:
+  /// `store` gets the index and the array of each output, before there are values in it.
+  template <class Store>
+  void evaluate_arrays(const py::tuple &given, const Store &store) {
+    const std::size_t length = length_of(api_, lengths_, given);
+    Few<const void *> sources(api_.num_inputs);
+    const std::vector<py::array> copies = read_inputs(given, length, sources);
+    const std::size_t rows = common_rows(given);
+    if (rows == 0) require_growing_outputs();
+
+    const TensorsAt tensors(api_.outputs, api_.num_outputs, lengths_.outputs, length);
+    Few<void *> targets(api_.num_outputs);
+    for (std::size_t i = 0; i < api_.num_outputs; ++i) {
+      py::object output = new_output(numpy_, api_.name, tensors[i], dtypes_.outputs[i], rows);
+      targets[i] = data_of(output);
+      store(i, std::move(output));
+    }
+    evaluate(rows, length, sources.data(), targets.data());
+  }
+
   std::string subject(const char *what) const { return std::string(api_.name) + ": " + what; }
 
   void evaluate(std::size_t rows, std::size_t length, const void *const *sources, void *const *targets) {
@@ -161,7 +205,7 @@ class Evaluator {
   }
 
   /// One object for each tensor.
-  py::tuple checked_tuple(const char *function, const char *kind, std::size_t count, const py::object &arrays) const {
+  py::tuple checked_tuple(const char *function, const char *kind, std::size_t count, const py::handle &arrays) const {
     if (!py::isinstance<py::tuple>(arrays))
       raise(PyExc_TypeError, subject(function) + " takes a tuple of NumPy arrays, got " + type_name(arrays));
     const auto given = py::reinterpret_borrow<py::tuple>(arrays);
@@ -171,21 +215,31 @@ class Evaluator {
     return given;
   }
 
-  std::vector<py::array> checked_inputs(const py::tuple &given, std::size_t length) const {
+  /// Sets `sources` to the memory of the inputs. Returns the copies of those that are not contiguous.
+  std::vector<py::array> read_inputs(const py::tuple &given, std::size_t length, Few<const void *> &sources) const {
     const TensorsAt tensors(api_.inputs, api_.num_inputs, lengths_.inputs, length);
-    std::vector<py::array> inputs;
-    for (std::size_t i = 0; i < api_.num_inputs; ++i)
-      inputs.push_back(checked_array(api_.name, "input", tensors[i], given[i]));
-    return inputs;
+    std::vector<py::array> copies;
+    for (std::size_t i = 0; i < api_.num_inputs; ++i) {
+      const py::handle value = item(given, i);
+      if (is_plain(numpy_, tensors[i], dtypes_.inputs[i], value)) {
+        sources[i] = data_of(value);
+        continue;
+      }
+      py::array array = checked_array(api_.name, "input", tensors[i], value);
+      sources[i] = data_of(array);
+      if (!array.is(value)) copies.push_back(std::move(array));
+    }
+    return copies;
   }
 
   /// The number of rows that all inputs with a batch axis agree on; 1 where there are none.
-  std::size_t common_rows(const std::vector<py::array> &inputs) const {
+  std::size_t common_rows(const py::tuple &inputs) const {
     std::optional<std::size_t> first;
     std::size_t rows = 1;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
+    for (std::size_t i = 0; i < api_.num_inputs; ++i) {
       if (api_.inputs[i].leading_per_row == 0) continue;
-      const std::size_t given = static_cast<std::size_t>(inputs[i].shape(0)) / api_.inputs[i].leading_per_row;
+      const auto *array = py::detail::array_proxy(item(inputs, i).ptr());
+      const std::size_t given = static_cast<std::size_t>(array->dimensions[0]) / api_.inputs[i].leading_per_row;
       if (first && given != rows)
         raise(PyExc_ValueError, subject("all inputs must have the same number of rows, but '") +
                                     api_.inputs[*first].name + "' has " + std::to_string(rows) + " and '" +
@@ -194,6 +248,10 @@ class Evaluator {
       rows = given;
     }
     return rows;
+  }
+
+  static py::handle item(const py::tuple &tuple, std::size_t index) {
+    return PyTuple_GET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(index));
   }
 
   /// An option is obeyed or refused.
@@ -221,8 +279,9 @@ class Evaluator {
   InstancePool pool_;
   LazyThreadPool threads_;
   LengthTable lengths_;
-  std::vector<py::dtype> dtypes_;  // of the outputs
-  std::vector<py::dtype> state_dtypes_;
+  DTypes dtypes_;
+  std::vector<py::str> names_;         // of the outputs
+  const NumPy &numpy_ = NumPy::get();  // of the interpreter that this belongs to
 };
 
 }  // namespace modelwheel

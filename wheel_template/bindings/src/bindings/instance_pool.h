@@ -1,6 +1,7 @@
 // src/bindings/instance_pool.h - instances of a model for as many threads as run it at the same time.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -113,8 +114,8 @@ class InstancePool {
 
   /// Applies the rules that were set since the instance was last used.
   void update(Member &member) {
-    const std::lock_guard<std::mutex> lock(mutex_);
     if (member.settings == settings_) return;
+    const std::lock_guard<std::mutex> lock(mutex_);
     modelwheel_model *model = member.instance.get();
     if (!strategy_.empty()) check(api_, model, api_.set_batch_strategy(model, strategy_.c_str()));
     for (const auto &[rows, rule] : rules_) check(api_, model, api_.set_batch_rule(model, rule.c_str()));
@@ -127,7 +128,7 @@ class InstancePool {
   std::vector<Member> free_;
   std::map<std::size_t, std::string> rules_;  // by number of rows
   std::string strategy_;
-  std::uint64_t settings_ = 0;
+  std::atomic<std::uint64_t> settings_{0};  // also read without the mutex
 };
 
 }  // namespace modelwheel

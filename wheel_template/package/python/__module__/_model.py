@@ -125,12 +125,12 @@ class Model:
             TypeError: An input is missing, unknown, given twice, or has the wrong element type.
             ValueError: An input has the wrong shape or number of rows.
         """
-        if kwargs or len(args) != len(_INPUTS):
-            args = _bind(args, kwargs)
-        arrays = self._evaluator.run(tuple(map(_as_array, args, _INPUTS)))
-        if len(arrays) == 1:
-            return arrays[0]
-        return {spec.name: array for spec, array in zip(_OUTPUTS, arrays, strict=True)}
+        if not kwargs:
+            result = self._evaluator.call(args)
+            if result is not NotImplemented:
+                return result
+        values = _bind(args, kwargs)
+        return self._evaluator.call(tuple(map(_as_array, values, _INPUTS)))
 
     def predict(self, inputs: Mapping[str, ArrayLike]) -> Any:
         """Evaluates the model with `inputs` by name, whatever characters the names have."""
