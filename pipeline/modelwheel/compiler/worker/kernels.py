@@ -112,7 +112,7 @@ def _faults(
 def _xla_kernels() -> dict[str, list[dict[str, frozenset[int]]]]:
     """The type constraints of every kernel, by operation."""
     # TensorFlow registers XLA's kernels when it is used for the first time.
-    tf.function(lambda x: x + 1, jit_compile=True)(tf.zeros([]))
+    tf.function(lambda x: x + 1, autograph=False, jit_compile=True)(tf.zeros([]))
     found: dict[str, list[dict[str, frozenset[int]]]] = defaultdict(list)
     for kernel in kernels.get_all_registered_kernels().kernel:
         if kernel.device_type == _XLA_CPU:

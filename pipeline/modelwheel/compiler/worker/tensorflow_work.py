@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import importlib
 import sys
+from contextlib import suppress
 from types import ModuleType
 
-from ...errors import EnvironmentProblemError
+from ...errors import EnvironmentProblemError, UnsupportedProgramError
 from ...versions import TENSORFLOW_VERSION
 from ..jobs import CompileJob, FreezeJob, InspectJob, Job, SupportedJob
+from . import descriptors
 
-_MODULES = ("compile", "freeze", "heavy_layers", "inspect_model", "reference", "supported")
+_MODULES = (
+    *("compile", "freeze", "heavy_layers", "inspect_model", "reference", "supported"),
+    "formats.saved_model",  # the reader of most models
+)
 """Of the jobs; they import parts of TensorFlow."""
 
 
@@ -37,6 +42,9 @@ class TensorFlowWork:
             )
         for name in _MODULES:
             importlib.import_module(f".{name}", __package__)
+        # Kept for all jobs: to find it in TensorFlow's library takes as long as compiling a small model.
+        with suppress(UnsupportedProgramError):  # it is raised again by the jobs that need it
+            descriptors.compilation_result_class()
 
     def run(self, job: Job) -> None:
         """Runs a job; each kind has a module, imported late since it imports TensorFlow."""

@@ -105,7 +105,9 @@ class LoadedSignature:
             results = self._call(dict(zip(shapes, tensors, strict=True)))
             return [results[name] for name in self.output_names]
 
-        return list(shapes), tf.function(call, input_signature=specs).get_concrete_function()
+        # Nothing in `call` is for AutoGraph, whose translation takes half of the time of freezing.
+        function = tf.function(call, input_signature=specs, autograph=False)
+        return list(shapes), function.get_concrete_function()
 
 
 def load(model: Path, reading: SavedModelReading, key: str) -> LoadedSignature:
