@@ -36,6 +36,8 @@ class Evaluator:
             return NotImplemented
         x, n = arguments
         return 2 * x + n[:, None].astype(np.float32)
+    def run_into(self, arrays, out):
+        out[0][...] = self.call(arrays)
     def batch_rule(self, rows):
         return f"{rows}:" + ",".join(["1"] * rows)
 
@@ -123,6 +125,28 @@ def test_values_by_position_by_name_and_from_lists(packages: Path) -> None:
         "    print(y.tolist())"
     )
     assert run_python(packages, script) == "[[5.0, 5.0]]\n" * 4
+
+
+@pytest.mark.parametrize("named", ["n 1", "out"])
+def test_an_input_may_be_named_as_the_argument_for_results(
+    packages: Path, tmp_path: Path, named: str
+) -> None:
+    runtime = RUNTIME.replace('"n 1"', f'"{named}"').replace(
+        '"n_1"', f'"{named.replace(" ", "_")}"'
+    )
+    (tmp_path / "modelwheel_runtime.py").write_text(runtime, encoding="utf-8")
+    script = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import model_digits, numpy as np; model = model_digits.Model()\n"
+        "x, n, y = np.ones((1, 2), np.float32), np.array([3], np.int32), np.zeros((1, 2), np.float32)\n"
+        f"for given in ({{'x': x, {named!r}: n}}, {{'x': [[1, 1]], {named!r}: [3]}}):\n"
+        "    y[...] = 0; assert model.predict(given, out=y) is y; print(y.tolist())\n"
+    )
+    if named == "out":
+        script += "print(model(x, out=n).tolist())"
+    else:
+        script += "y[...] = 0; model(x, n, out=y); print(y.tolist())"
+    assert run_python(packages, script) == "[[5.0, 5.0]]\n" * 3
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,68 @@ def test_results_are_new_aligned_arrays(package, model, arrays):
         assert array.flags.writeable
 
 
+class Exported:
+    """An array of another library, which NumPy reads by DLPack alone."""
+
+    def __init__(self, array, device=1):
+        self.array, self.device = array, device
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.device, 0
+
+
+def test_arrays_of_other_libraries(package, model, arrays):
+    own = [array.copy() for array in arrays]  # before NumPy 2.1, DLPack has no read-only arrays
+    assert_same(package, model(*map(Exported, own)), model(*arrays))
+    with pytest.raises(ValueError, match=r"on another device, of type 2 in DLPack; copy it"):
+        model(Exported(own[0], device=2), *own[1:])
+    wrong = np.zeros(own[0].shape, "f8" if own[0].dtype != np.float64 else "f4")
+    with pytest.raises(TypeError, match=r"must be .*, got float"):
+        model(Exported(wrong), *own[1:])
+
+
+def as_out(package, arrays):
+    """Arrays by name in the form that a call takes."""
+    return next(iter(arrays.values())) if len(package.Model.outputs) == 1 else arrays
+
+
+@pytest.mark.parametrize("make", [np.zeros_like, lambda array: offset_copy(np.zeros_like(array))])
+def test_results_are_written_to_out(package, model, arrays, sample, make):
+    expected = model(*arrays)
+    out = as_out(package, {n: make(a) for n, a in as_dict(package, expected).items()})
+    model.reset()
+    assert model.predict(sample.inputs, out=out) is out
+    assert_same(package, out, expected)
+    if any(spec.name == "out" for spec in model.inputs):
+        return
+    out = as_out(package, {n: make(a) for n, a in as_dict(package, expected).items()})
+    assert model(*arrays, out=out) is out
+    assert_same(package, out, expected)
+
+
+def test_out_that_does_not_fit_is_refused(package, model, arrays, sample):
+    expected = as_dict(package, model(*arrays))
+    for name, array in expected.items():
+        frozen = array.copy()
+        frozen.flags.writeable = False
+        for wrong, error, words in (
+            (array.tolist(), TypeError, "must be a NumPy array, got"),
+            (np.empty(array.shape, "S9"), TypeError, r"must be \w+, got \|S9"),
+            (array[None], ValueError, "must have the shape"),
+            (frozen, ValueError, "must be writable"),
+        ):
+            with pytest.raises(error, match=f"out: the array for .* {words}"):
+                model.predict(sample.inputs, out=as_out(package, {**expected, name: wrong}))
+    if len(expected) > 1:
+        with pytest.raises(TypeError, match="out lacks"):
+            model.predict(sample.inputs, out=dict(list(expected.items())[1:]))
+        with pytest.raises(TypeError, match="out is a dict of arrays by name, got ndarray"):
+            model.predict(sample.inputs, out=array)
+
+
 # --- plain Python values -------------------------------------------------------------------------
 
 

@@ -134,6 +134,44 @@ def test_a_call_has_the_result_of_a_model(evaluator):
         evaluator.call((given.astype(float),))
 
 
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_results_in_an_array_of_the_caller(evaluator, count):
+    given, out = rows(count), np.zeros((count, 2), np.float32)
+    assert evaluator.run_into((given,), (out,)) is None
+    np.testing.assert_array_equal(out, 2 * given)
+
+
+def test_arrays_that_results_cannot_be_written_to(evaluator):
+    memory = np.zeros(20, np.float32)
+    given = memory[4:10].reshape(3, 2)
+    read_only = np.broadcast_to(np.float32(0), (3, 2)).copy()
+    read_only.flags.writeable = False
+    for out, error, words in (
+        ([[0.0]], TypeError, "must be a NumPy array, got list"),
+        (np.zeros((3, 2)), TypeError, "must be float32, got float64"),
+        (np.zeros((3, 2), ">f4"), TypeError, "must be float32, got >f4"),
+        (np.ma.zeros((3, 2), np.float32), TypeError, "is a masked array"),
+        (
+            np.zeros((2, 2), np.float32),
+            ValueError,
+            r"must have the shape \(batch, 2\) with 3 along axis 0, got \(2, 2\)",
+        ),
+        (np.zeros((3, 4), np.float32)[:, ::2], ValueError, "must be C-contiguous"),
+        (read_only, ValueError, "must be writable"),
+        (given, ValueError, "overlaps that of input 'x/given'"),
+        (memory[:6].reshape(3, 2), ValueError, "overlaps that of input"),
+        (memory[9:15].reshape(3, 2), ValueError, "overlaps that of input"),
+    ):
+        with pytest.raises(error, match=f"doubling: out: the array for 'y' {words}"):
+            evaluator.run_into((given,), (out,))
+    for out in (memory[10:16], memory[14:20]):  # just behind it
+        evaluator.run_into((given,), (out.reshape(3, 2),))
+    with pytest.raises(TypeError, match="expected 1 output, got 0"):
+        evaluator.run_into((given,), ())
+    with pytest.raises(TypeError, match=r"run_into\(\) takes a tuple"):
+        evaluator.run_into((given,), given)
+
+
 def test_any_memory_layout(evaluator):
     wide = np.arange(12, dtype=np.float32).reshape(3, 4)
     (output,) = evaluator.run((wide[:, ::2],))

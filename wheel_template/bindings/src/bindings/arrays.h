@@ -4,15 +4,12 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
+#include <functional>
 #include <string>
 
 #include "bindings/arguments.h"
-#include "bindings/few.h"
 #include "bindings/gil.h"
 #include "modelwheel/abi.h"
 #include "modelwheel/buffer.hpp"
@@ -81,17 +78,23 @@ inline std::string shape_text(const py::array &array) {
   return '(' + text + (array.ndim() == 1 ? ",)" : ")");
 }
 
+/// Whether an array has the element type of a tensor, in this machine's order of bytes.
+inline bool has_dtype(const py::array &array, const modelwheel_tensor &tensor) {
+  const py::dtype dtype = array.dtype();
+  const bool native = dtype.byteorder() == '=' || dtype.byteorder() == '|';
+  return native && dtype.kind() == numpy_kind(tensor.dtype) &&
+         static_cast<std::size_t>(dtype.itemsize()) == tensor.item_bytes;
+}
+
 /// Raises TypeError or ValueError, with one sentence, unless `array` can be the `tensor` of `model`. `kind` is "input"
 /// or "state".
 inline void check_array(const char *model, const char *kind, const modelwheel_tensor &tensor, const py::array &array) {
   const auto subject = [&] { return std::string(model) + ": " + kind + " '" + tensor.name + '\''; };
-  const py::dtype dtype = array.dtype();
-  const bool native = dtype.byteorder() == '=' || dtype.byteorder() == '|';
-  if (!native || dtype.kind() != numpy_kind(tensor.dtype) ||
-      static_cast<std::size_t>(dtype.itemsize()) != tensor.item_bytes) {
+  if (!has_dtype(array, tensor)) {
     const char *bits = tensor.dtype == MODELWHEEL_BFLOAT16 ? " (the bits of bfloat16)" : "";
-    raise(PyExc_TypeError, subject() + " must be " + numpy_name(tensor.dtype) + bits + ", got " + to_text(dtype) +
-                               "; convert it with .astype('" + numpy_name(tensor.dtype) + "')");
+    raise(PyExc_TypeError, subject() + " must be " + numpy_name(tensor.dtype) + bits + ", got " +
+                               to_text(array.dtype()) + "; convert it with .astype('" + numpy_name(tensor.dtype) +
+                               "')");
   }
   if (!has_shape(array, tensor))
     raise(PyExc_ValueError, subject() + " must have the shape " + expected_shape(tensor) + ", got " +
@@ -129,6 +132,15 @@ inline py::array checked_array(const char *model, const char *kind, const modelw
 /// NumPy's functions and types, found once: pybind11 looks for them again in each of its own functions.
 using NumPy = py::detail::npy_api;
 
+/// The memory of an array.
+struct Range {
+  const char *begin, *end;
+
+  Range(const void *memory, std::size_t bytes) : begin(static_cast<const char *>(memory)), end(begin + bytes) {}
+
+  bool overlaps(const Range &other) const { return std::less<>()(begin, other.end) && std::less<>()(other.begin, end); }
+};
+
 /// The address of an array's elements.
 inline void *data_of(const py::handle &array) { return py::detail::array_proxy(array.ptr())->data; }
 
@@ -140,40 +152,6 @@ inline bool is_plain(const NumPy &numpy, const modelwheel_tensor &tensor, const 
   const auto *array = py::detail::array_proxy(value.ptr());
   return array->descr == dtype.ptr() && (array->flags & NumPy::NPY_ARRAY_C_CONTIGUOUS_) != 0 &&
          has_shape(py::reinterpret_borrow<py::array>(value), tensor);
-}
-
-/// The owner of the memory of a new array: at least `bytes` at a multiple of MODELWHEEL_ALIGNMENT, which `memory` is
-/// set to. Takes more from malloc instead of asking it for aligned memory, which glibc is slow to find.
-inline py::object new_memory(std::size_t bytes, void *&memory) {
-  void *const all = std::malloc(bytes + MODELWHEEL_ALIGNMENT);
-  if (all == nullptr) throw std::bad_alloc();
-  const auto address = reinterpret_cast<std::uintptr_t>(all);
-  memory = static_cast<char *>(all) + (MODELWHEEL_ALIGNMENT - address % MODELWHEEL_ALIGNMENT);
-  PyObject *const owner =
-      PyCapsule_New(all, nullptr, [](PyObject *capsule) { std::free(PyCapsule_GetPointer(capsule, nullptr)); });
-  if (owner != nullptr) return py::reinterpret_steal<py::object>(owner);
-  std::free(all);
-  throw py::error_already_set();
-}
-
-/// A new array for a tensor with `rows` rows, at an address that models use in place. Its contents are undefined.
-inline py::object new_output(const NumPy &numpy, const char *model, const modelwheel_tensor &tensor,
-                             const py::handle &dtype, std::size_t rows) {
-  // Inputs without elements may have any number of rows.
-  const std::size_t row_size = std::max(tensor.row_bytes, tensor.leading_per_row);
-  if (tensor.leading_per_row != 0 && row_size != 0 && rows > PTRDIFF_MAX / row_size)
-    raise(PyExc_MemoryError,
-          std::string(model) + ": output '" + tensor.name + "' is too large for " + std::to_string(rows) + " rows");
-  Few<Py_intptr_t> shape(tensor.rank);
-  std::copy(tensor.shape, tensor.shape + tensor.rank, shape.data());
-  if (tensor.leading_per_row != 0) shape[0] = static_cast<Py_intptr_t>(rows * tensor.leading_per_row);
-  void *memory = nullptr;
-  py::object owner = new_memory(tensor_bytes(tensor, rows), memory);
-  auto array = py::reinterpret_steal<py::object>(
-      numpy.PyArray_NewFromDescr_(numpy.PyArray_Type_, dtype.inc_ref().ptr(), static_cast<int>(tensor.rank),
-                                  shape.data(), nullptr, memory, NumPy::NPY_ARRAY_WRITEABLE_, nullptr));
-  if (!array || numpy.PyArray_SetBaseObject_(array.ptr(), owner.release().ptr()) != 0) throw py::error_already_set();
-  return array;
 }
 
 }  // namespace modelwheel

@@ -5,7 +5,6 @@
 #include <pybind11/pybind11.h>
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,8 +13,9 @@
 #include "bindings/arrays.h"
 #include "bindings/few.h"
 #include "bindings/gil.h"
+#include "bindings/inputs.h"
 #include "bindings/instance_pool.h"
-#include "bindings/lengths.h"
+#include "bindings/outputs.h"
 #include "bindings/parts.h"
 #include "bindings/thread_pool.h"
 #include "modelwheel/abi.h"
@@ -59,7 +59,7 @@ class Evaluator {
   py::tuple run(const py::handle &arrays) {
     const py::tuple given = checked_tuple("run()", "input", api_.num_inputs, arrays);
     py::tuple outputs(api_.num_outputs);
-    evaluate_arrays(given, [&](std::size_t i, py::object output) {
+    evaluate_to_new(given, [&](std::size_t i, py::object output) {
       PyTuple_SET_ITEM(outputs.ptr(), static_cast<Py_ssize_t>(i), output.release().ptr());
     });
     return outputs;
@@ -68,21 +68,33 @@ class Evaluator {
   /// The same with the result of a call of the model: the array, or a dict by name if there are several. Returns
   /// NotImplemented if there is not one NumPy array for each input: then values are converted or refused elsewhere.
   py::object call(const py::handle &arguments) {
-    if (PyTuple_CheckExact(arguments.ptr()) == 0 ||
-        static_cast<std::size_t>(PyTuple_GET_SIZE(arguments.ptr())) != api_.num_inputs)
-      return py::reinterpret_borrow<py::object>(Py_NotImplemented);
-    const auto given = py::reinterpret_borrow<py::tuple>(arguments);
-    for (std::size_t i = 0; i < api_.num_inputs; ++i)
-      if (!numpy_.PyArray_Check_(item(given, i).ptr())) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+    if (!are_arrays(arguments)) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
     py::object result;
     if (api_.num_outputs != 1) result = py::dict();
-    evaluate_arrays(given, [&](std::size_t i, py::object output) {
+    evaluate_to_new(py::reinterpret_borrow<py::tuple>(arguments), [&](std::size_t i, py::object output) {
       if (api_.num_outputs == 1)
         result = std::move(output);
       else if (PyDict_SetItem(result.ptr(), names_[i].ptr(), output.ptr()) != 0)
         throw py::error_already_set();
     });
     return result;
+  }
+
+  /// The same as run with results in arrays of the caller, one for each output.
+  void run_into(const py::object &arrays, const py::object &out) {
+    const py::tuple given = checked_tuple("run_into()", "input", api_.num_inputs, arrays);
+    const py::tuple targets = checked_tuple("run_into()", "output", api_.num_outputs, out);
+    std::vector<Range> taken;
+    evaluate_arrays(given, [&](std::size_t i, const modelwheel_tensor &tensor, Inputs &inputs) {
+      void *const memory = checked_target(api_.name, tensor, inputs.rows(), item(targets, i));
+      const Range range(memory, tensor_bytes(tensor, inputs.rows()));
+      for (std::size_t j = 0; j < api_.num_inputs; ++j)
+        if (range.overlaps(inputs.range(j))) refuse_overlap(i, "input", api_.inputs[j]);
+      for (std::size_t j = 0; j < i; ++j)
+        if (range.overlaps(taken[j])) refuse_overlap(i, "output", api_.outputs[j]);
+      taken.push_back(range);
+      return memory;
+    });
   }
 
   std::string batch_rule(const py::handle &rows) {
@@ -145,23 +157,40 @@ class Evaluator {
   }
 
  private:
-  /// `store` gets the index and the array of each output, before there are values in it.
-  template <class Store>
-  void evaluate_arrays(const py::tuple &given, const Store &store) {
-    const std::size_t length = length_of(api_, lengths_, given);
-    Few<const void *> sources(api_.num_inputs);
-    const std::vector<py::array> copies = read_inputs(given, length, sources);
-    const std::size_t rows = common_rows(given);
-    if (rows == 0) require_growing_outputs();
+  bool are_arrays(const py::handle &arguments) const {
+    if (PyTuple_CheckExact(arguments.ptr()) == 0) return false;
+    const auto given = py::reinterpret_borrow<py::tuple>(arguments);
+    if (given.size() != api_.num_inputs) return false;
+    for (std::size_t i = 0; i < api_.num_inputs; ++i)
+      if (!numpy_.PyArray_Check_(item(given, i).ptr())) return false;
+    return true;
+  }
 
-    const TensorsAt tensors(api_.outputs, api_.num_outputs, lengths_.outputs, length);
+  /// `target` returns the memory of an output, for its index, its tensor at the length of the call, and the inputs.
+  template <class Target>
+  void evaluate_arrays(const py::tuple &given, const Target &target) {
+    Inputs inputs(api_, lengths_, numpy_, dtypes_.inputs, given);
+    if (inputs.rows() == 0) require_growing_outputs();
+    const TensorsAt tensors(api_.outputs, api_.num_outputs, lengths_.outputs, inputs.length());
     Few<void *> targets(api_.num_outputs);
-    for (std::size_t i = 0; i < api_.num_outputs; ++i) {
-      py::object output = new_output(numpy_, api_.name, tensors[i], dtypes_.outputs[i], rows);
-      targets[i] = data_of(output);
+    for (std::size_t i = 0; i < api_.num_outputs; ++i) targets[i] = target(i, tensors[i], inputs);
+    evaluate(inputs.rows(), inputs.length(), inputs.memory(), targets.data());
+  }
+
+  /// `store` gets the index and the new array of each output, before it has values.
+  template <class Store>
+  void evaluate_to_new(const py::tuple &given, const Store &store) {
+    evaluate_arrays(given, [&](std::size_t i, const modelwheel_tensor &tensor, const Inputs &inputs) {
+      py::object output = new_output(numpy_, api_.name, tensor, dtypes_.outputs[i], inputs.rows());
+      void *const memory = data_of(output);
       store(i, std::move(output));
-    }
-    evaluate(rows, length, sources.data(), targets.data());
+      return memory;
+    });
+  }
+
+  [[noreturn]] void refuse_overlap(std::size_t output, const char *kind, const modelwheel_tensor &other) const {
+    raise(PyExc_ValueError, subject("out: the array for '") + api_.outputs[output].name + "' overlaps that of " + kind +
+                                " '" + other.name + "'; pass an array with memory of its own");
   }
 
   std::string subject(const char *what) const { return std::string(api_.name) + ": " + what; }
@@ -213,45 +242,6 @@ class Evaluator {
       raise(PyExc_TypeError, subject("expected ") + std::to_string(count) + ' ' + kind + (count == 1 ? "" : "s") +
                                  ", got " + std::to_string(given.size()));
     return given;
-  }
-
-  /// Sets `sources` to the memory of the inputs. Returns the copies of those that are not contiguous.
-  std::vector<py::array> read_inputs(const py::tuple &given, std::size_t length, Few<const void *> &sources) const {
-    const TensorsAt tensors(api_.inputs, api_.num_inputs, lengths_.inputs, length);
-    std::vector<py::array> copies;
-    for (std::size_t i = 0; i < api_.num_inputs; ++i) {
-      const py::handle value = item(given, i);
-      if (is_plain(numpy_, tensors[i], dtypes_.inputs[i], value)) {
-        sources[i] = data_of(value);
-        continue;
-      }
-      py::array array = checked_array(api_.name, "input", tensors[i], value);
-      sources[i] = data_of(array);
-      if (!array.is(value)) copies.push_back(std::move(array));
-    }
-    return copies;
-  }
-
-  /// The number of rows that all inputs with a batch axis agree on; 1 where there are none.
-  std::size_t common_rows(const py::tuple &inputs) const {
-    std::optional<std::size_t> first;
-    std::size_t rows = 1;
-    for (std::size_t i = 0; i < api_.num_inputs; ++i) {
-      if (api_.inputs[i].leading_per_row == 0) continue;
-      const auto *array = py::detail::array_proxy(item(inputs, i).ptr());
-      const std::size_t given = static_cast<std::size_t>(array->dimensions[0]) / api_.inputs[i].leading_per_row;
-      if (first && given != rows)
-        raise(PyExc_ValueError, subject("all inputs must have the same number of rows, but '") +
-                                    api_.inputs[*first].name + "' has " + std::to_string(rows) + " and '" +
-                                    api_.inputs[i].name + "' has " + std::to_string(given));
-      if (!first) first = i;
-      rows = given;
-    }
-    return rows;
-  }
-
-  static py::handle item(const py::tuple &tuple, std::size_t index) {
-    return PyTuple_GET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(index));
   }
 
   /// An option is obeyed or refused.

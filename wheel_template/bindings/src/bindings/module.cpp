@@ -161,6 +161,7 @@ void register_evaluator(py::module_ &module) {
   py::class_<Evaluator> type(module, "Evaluator", py::module_local(), py::is_final(), made_by(new_evaluator));
   type.def_property_readonly("level", &Evaluator::level)
       .def_property_readonly("settings", &Evaluator::settings)
+      .def("run_into", &Evaluator::run_into, py::arg("arrays"), py::arg("out"))
       .def("reset", &Evaluator::reset)
       .def("state", &Evaluator::state)
       .def("set_state", &Evaluator::set_state, py::arg("arrays"))

@@ -41,6 +41,9 @@ _POSITIONS = {
 _CASTS = {"b": "b", "i": "iufc", "u": "iufc", "f": "fc", "c": "c"}
 """For each kind that NumPy reads plain Python values as, the kinds of inputs that they may be given to."""
 
+_ON_HOST = (1, 3, 11)
+"""Types of devices in DLPack whose memory the CPU reads: its own, and what CUDA and ROCm pin there."""
+
 
 class Model:
     """The compiled model. One object may be called from many threads at the same time.
@@ -110,36 +113,51 @@ class Model:
             self._evaluator.set_state(values)
         vars(self).update(state)
 
-    def __call__(self, /, *args: ArrayLike, **kwargs: ArrayLike) -> Any:
+    def __call__(self, /, *args: ArrayLike, **kwargs: Any) -> Any:
         """Evaluates the model.
 
         Args:
-            *args: Arrays in the order of `inputs`. C-contiguous arrays are not copied; lists and
-                numbers are converted.
-            **kwargs: Arrays by name.
+            *args: Arrays in the order of `inputs`. C-contiguous arrays are not copied, whether they are NumPy's or of
+                another library with DLPack, on the CPU; lists and numbers are converted.
+            **kwargs: Arrays by name. `out` is an array that the result is written to, or a dict of arrays by name if
+                the model has several outputs; but if an input has this name, it is that input, and `predict` takes `out`.
 
         Returns:
-            A new array; a dict of arrays by name if the model has several outputs.
+            A new array; a dict of arrays by name if the model has several outputs; `out` where it is given.
 
         Raises:
-            TypeError: An input is missing, unknown, given twice, or has the wrong element type.
-            ValueError: An input has the wrong shape or number of rows.
+            TypeError: An input is missing, unknown, given twice, or has the wrong element type. An array of `out` is
+                missing, or has the wrong element type.
+            ValueError: An input has the wrong shape or number of rows, or is on another device. An array of `out` has
+                the wrong shape, is not C-contiguous or writable, or overlaps another array.
         """
         if not kwargs:
             result = self._evaluator.call(args)
             if result is not NotImplemented:
                 return result
-        values = _bind(args, kwargs)
-        return self._evaluator.call(tuple(map(_as_array, values, _INPUTS)))
+        out = None if "out" in _POSITIONS else kwargs.pop("out", None)
+        if kwargs or len(args) != len(_INPUTS):
+            args = _bind(args, kwargs)
+        return self._evaluate(args, out)
 
-    def predict(self, inputs: Mapping[str, ArrayLike]) -> Any:
-        """Evaluates the model with `inputs` by name, whatever characters the names have."""
+    def predict(self, inputs: Mapping[str, ArrayLike], *, out: Any = None) -> Any:
+        """Evaluates the model with `inputs` by name, whatever characters the names have. `out` as in a call."""
         if not hasattr(inputs, "items"):
             raise TypeError(
                 f"predict() takes a dict of arrays by input name, got {type(inputs).__name__}; "
                 "pass arrays to the model itself: model(array)"
             )
-        return self(*_bind((), inputs))
+        values = _bind((), inputs)
+        return self(*values) if out is None else self._evaluate(values, out)
+
+    def _evaluate(self, values: tuple[ArrayLike, ...], out: Any) -> Any:
+        """Evaluates values in the order of the inputs."""
+        arrays = tuple(map(_as_array, values, _INPUTS))
+        if out is None:
+            return self._evaluator.call(arrays)
+        several = len(_OUTPUTS) > 1
+        self._evaluator.run_into(arrays, _in_order(out, _OUTPUTS, "out") if several else (out,))
+        return out
 
     def reset(self) -> None:
         """Puts the state back to what it is in a new object."""
@@ -159,22 +177,9 @@ class Model:
 
     @state.setter
     def state(self, values: Mapping[str, ArrayLike]) -> None:
-        if not hasattr(values, "items"):
-            raise TypeError(
-                f"{library.name}: the state is a dict of arrays by name, got {type(values).__name__}"
-            )
-        names = [spec.name for spec in _STATES]
-        for problem, wrong in (
-            ("lacks", [name for name in names if name not in values]),
-            ("has the unknown name", [name for name in values if name not in names]),
-        ):
-            if wrong:
-                raise TypeError(
-                    f"{library.name}: the state {problem} {wrong[0]!r}; "
-                    f"its names are: {', '.join(names) or 'none'}"
-                )
-        arrays = tuple(_as_array(values[spec.name], spec, "state") for spec in _STATES)
-        self._evaluator.set_state(arrays)
+        given = _in_order(values, _STATES, "the state")
+        kinds = ["state"] * len(_STATES)
+        self._evaluator.set_state(tuple(map(_as_array, given, _STATES, kinds)))
 
     def copy(self) -> Model:
         """Another object with the same level, batch rules and state."""
@@ -255,6 +260,25 @@ def _bind(args: tuple[ArrayLike, ...], named: Mapping[str, ArrayLike]) -> tuple[
     return tuple(values[index] for index in range(len(_INPUTS)))
 
 
+def _in_order(values: Any, specs: tuple[TensorSpec, ...], what: str) -> tuple[Any, ...]:
+    """The values of a dict, which must have each name once, in the order of `specs`."""
+    if not hasattr(values, "items"):
+        raise TypeError(
+            f"{library.name}: {what} is a dict of arrays by name, got {type(values).__name__}"
+        )
+    names = [spec.name for spec in specs]
+    for problem, wrong in (
+        ("lacks", [name for name in names if name not in values]),
+        ("has the unknown name", [name for name in values if name not in names]),
+    ):
+        if wrong:
+            raise TypeError(
+                f"{library.name}: {what} {problem} {wrong[0]!r}; "
+                f"its names are: {', '.join(names) or 'none'}"
+            )
+    return tuple(values[name] for name in names)
+
+
 def _inputs(count: int) -> str:
     return "1 input" if count == 1 else f"{count} inputs"
 
@@ -270,6 +294,8 @@ def _as_array(value: ArrayLike, spec: TensorSpec, kind: str = "input") -> NDArra
             f"{library.name}: {kind} {spec.name!r} has masked arrays, whose masks would be ignored; "
             "pass array.filled(VALUE), or array.data"
         )
+    if hasattr(value, "__dlpack_device__"):
+        return _from_dlpack(value, spec, kind)
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -277,6 +303,22 @@ def _as_array(value: ArrayLike, spec: TensorSpec, kind: str = "input") -> NDArra
     if hasattr(value, "dtype") or hasattr(value, "__array__") or array.dtype == spec.dtype:
         return array
     return _from_python(array, spec, kind)
+
+
+def _from_dlpack(value: Any, spec: TensorSpec, kind: str) -> NDArray[Any]:
+    """The memory of another library's array: https://data-apis.org/array-api/latest/design_topics/data_interchange.html"""
+    device = int(value.__dlpack_device__()[0])
+    if device not in _ON_HOST:
+        raise ValueError(
+            f"{library.name}: {kind} {spec.name!r} is on another device, of type {device} in DLPack; "
+            "copy it to the CPU"
+        )
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError) as error:
+        if hasattr(value, "__array__"):  # also knows types that DLPack or this NumPy lacks
+            return np.asarray(value)
+        raise TypeError(f"{library.name}: {kind} {spec.name!r}: {error}") from None
 
 
 def _from_python(array: NDArray[Any], spec: TensorSpec, kind: str) -> NDArray[Any]:

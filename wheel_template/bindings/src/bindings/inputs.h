@@ -1,0 +1,86 @@
+// src/bindings/inputs.h - the inputs of one call: checked, with their rows and their memory.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/arguments.h"
+#include "bindings/arrays.h"
+#include "bindings/few.h"
+#include "bindings/lengths.h"
+#include "modelwheel/abi.h"
+#include "modelwheel/lengths.hpp"
+
+namespace modelwheel {
+
+namespace py = pybind11;
+
+inline py::handle item(const py::tuple &tuple, std::size_t index) {
+  return PyTuple_GET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(index));
+}
+
+/// One array for each input. Raises TypeError or ValueError. The tuple must outlive it.
+class Inputs {
+ public:
+  Inputs(const modelwheel_api &api, const LengthTable &lengths, const NumPy &numpy,
+         const std::vector<py::dtype> &dtypes, const py::tuple &given)
+      : api_(api),
+        length_(length_of(api, lengths, given)),
+        tensors_(api.inputs, api.num_inputs, lengths.inputs, length_),
+        memory_(api.num_inputs) {
+    for (std::size_t i = 0; i < api_.num_inputs; ++i) {
+      const py::handle value = item(given, i);
+      if (is_plain(numpy, tensors_[i], dtypes[i], value)) {
+        memory_[i] = data_of(value);
+        continue;
+      }
+      py::array array = checked_array(api_.name, "input", tensors_[i], value);
+      memory_[i] = data_of(array);
+      if (!array.is(value)) copies_.push_back(std::move(array));
+    }
+    rows_ = common_rows(given);
+  }
+
+  /// What axes with several lengths have; 0 for models without lengths.
+  std::size_t length() const { return length_; }
+
+  /// The number of rows that all inputs with a batch axis agree on; 1 where there are none.
+  std::size_t rows() const { return rows_; }
+
+  const void *const *memory() { return memory_.data(); }
+
+  Range range(std::size_t index) { return {memory_[index], tensor_bytes(tensors_[index], rows_)}; }
+
+ private:
+  std::size_t common_rows(const py::tuple &given) const {
+    std::optional<std::size_t> first;
+    std::size_t rows = 1;
+    for (std::size_t i = 0; i < api_.num_inputs; ++i) {
+      if (api_.inputs[i].leading_per_row == 0) continue;
+      const auto *array = py::detail::array_proxy(item(given, i).ptr());
+      const std::size_t own = static_cast<std::size_t>(array->dimensions[0]) / api_.inputs[i].leading_per_row;
+      if (first && own != rows)
+        raise(PyExc_ValueError, std::string(api_.name) + ": all inputs must have the same number of rows, but '" +
+                                    api_.inputs[*first].name + "' has " + std::to_string(rows) + " and '" +
+                                    api_.inputs[i].name + "' has " + std::to_string(own));
+      if (!first) first = i;
+      rows = own;
+    }
+    return rows;
+  }
+
+  const modelwheel_api &api_;
+  const std::size_t length_;
+  const TensorsAt tensors_;
+  Few<const void *> memory_;
+  std::vector<py::array> copies_;  // of arrays that are not contiguous
+  std::size_t rows_ = 0;
+};
+
+}  // namespace modelwheel

@@ -1,0 +1,80 @@
+// src/bindings/outputs.h - NumPy arrays that results are written to: new ones, or the caller's.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <string>
+
+#include "bindings/arguments.h"
+#include "bindings/arrays.h"
+#include "bindings/few.h"
+#include "modelwheel/abi.h"
+#include "modelwheel/buffer.hpp"
+
+namespace modelwheel {
+
+namespace py = pybind11;
+
+/// The owner of the memory of a new array: at least `bytes` at a multiple of MODELWHEEL_ALIGNMENT, which `memory` is
+/// set to. Takes more from malloc instead of asking it for aligned memory, which glibc is slow to find.
+inline py::object new_memory(std::size_t bytes, void *&memory) {
+  void *const all = std::malloc(bytes + MODELWHEEL_ALIGNMENT);
+  if (all == nullptr) throw std::bad_alloc();
+  const auto address = reinterpret_cast<std::uintptr_t>(all);
+  memory = static_cast<char *>(all) + (MODELWHEEL_ALIGNMENT - address % MODELWHEEL_ALIGNMENT);
+  PyObject *const owner =
+      PyCapsule_New(all, nullptr, [](PyObject *capsule) { std::free(PyCapsule_GetPointer(capsule, nullptr)); });
+  if (owner != nullptr) return py::reinterpret_steal<py::object>(owner);
+  std::free(all);
+  throw py::error_already_set();
+}
+
+/// A new array for a tensor with `rows` rows, at an address that models use in place. Its contents are undefined.
+inline py::object new_output(const NumPy &numpy, const char *model, const modelwheel_tensor &tensor,
+                             const py::handle &dtype, std::size_t rows) {
+  // Inputs without elements may have any number of rows.
+  const std::size_t row_size = std::max(tensor.row_bytes, tensor.leading_per_row);
+  if (tensor.leading_per_row != 0 && row_size != 0 && rows > PTRDIFF_MAX / row_size)
+    raise(PyExc_MemoryError,
+          std::string(model) + ": output '" + tensor.name + "' is too large for " + std::to_string(rows) + " rows");
+  Few<Py_intptr_t> shape(tensor.rank);
+  std::copy(tensor.shape, tensor.shape + tensor.rank, shape.data());
+  if (tensor.leading_per_row != 0) shape[0] = static_cast<Py_intptr_t>(rows * tensor.leading_per_row);
+  void *memory = nullptr;
+  py::object owner = new_memory(tensor_bytes(tensor, rows), memory);
+  auto array = py::reinterpret_steal<py::object>(
+      numpy.PyArray_NewFromDescr_(numpy.PyArray_Type_, dtype.inc_ref().ptr(), static_cast<int>(tensor.rank),
+                                  shape.data(), nullptr, memory, NumPy::NPY_ARRAY_WRITEABLE_, nullptr));
+  if (!array || numpy.PyArray_SetBaseObject_(array.ptr(), owner.release().ptr()) != 0) throw py::error_already_set();
+  return array;
+}
+
+/// Sets the memory of an array of the caller as that of a tensor with `rows` rows. Raises TypeError or ValueError, with
+/// one sentence, if results cannot be written to it.
+inline void *checked_target(const char *model, const modelwheel_tensor &tensor, std::size_t rows,
+                            const py::handle &value) {
+  const std::string subject = std::string(model) + ": out: the array for '" + tensor.name + "' ";
+  if (!py::isinstance<py::array>(value))
+    raise(PyExc_TypeError, subject + "must be a NumPy array, got " + type_name(value));
+  const auto array = py::reinterpret_borrow<py::array>(value);
+  if (is_masked(array)) raise(PyExc_TypeError, subject + "is a masked array; pass array.data");
+  if (!has_dtype(array, tensor))
+    raise(PyExc_TypeError, subject + "must be " + numpy_name(tensor.dtype) + ", got " + to_text(array.dtype()));
+  const auto first = static_cast<py::ssize_t>(rows * tensor.leading_per_row);
+  const bool grows = tensor.leading_per_row != 0;
+  if (!has_shape(array, tensor) || (grows && array.shape(0) != first))
+    raise(PyExc_ValueError, subject + "must have the shape " + expected_shape(tensor) +
+                                (grows ? " with " + std::to_string(first) + " along axis 0" : "") + ", got " +
+                                shape_text(array));
+  if ((array.flags() & py::array::c_style) == 0) raise(PyExc_ValueError, subject + "must be C-contiguous");
+  if (!array.writeable()) raise(PyExc_ValueError, subject + "must be writable");
+  return data_of(value);
+}
+
+}  // namespace modelwheel
