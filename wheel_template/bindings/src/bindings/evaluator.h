@@ -81,7 +81,7 @@ class Evaluator {
   }
 
   /// The same as run with results in arrays of the caller, one for each output.
-  void run_into(const py::object &arrays, const py::object &out) {
+  void run_into(const py::handle &arrays, const py::handle &out) {
     const py::tuple given = checked_tuple("run_into()", "input", api_.num_inputs, arrays);
     const py::tuple targets = checked_tuple("run_into()", "output", api_.num_outputs, out);
     std::vector<Range> taken;

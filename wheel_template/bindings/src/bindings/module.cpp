@@ -141,27 +141,39 @@ void register_library(py::module_ &module) {
   freeze(type);
 }
 
-/// A method of Evaluator with one argument, without pybind11's dispatcher, which takes longer than a small model.
-/// CPython has checked that `self` is an Evaluator.
-template <class Result, Result (Evaluator::*method)(const py::handle &)>
-PyObject *call_method(PyObject *self, PyObject *argument) {
-  return call_from_c([self, argument] {
-    auto *instance = reinterpret_cast<py::detail::instance *>(self);
-    auto *evaluator = static_cast<Evaluator *>(instance->get_value_and_holder().value_ptr());
-    return (evaluator->*method)(argument).release().ptr();
+/// The object of a method that is not pybind11's, whose dispatcher takes longer than a small model. CPython has checked
+/// that it is an Evaluator.
+Evaluator &evaluator_of(PyObject *self) {
+  auto *instance = reinterpret_cast<py::detail::instance *>(self);
+  return *static_cast<Evaluator *>(instance->get_value_and_holder().value_ptr());
+}
+
+PyObject *run(PyObject *self, PyObject *arrays) {
+  return call_from_c([=] { return evaluator_of(self).run(arrays).release().ptr(); });
+}
+
+PyObject *call(PyObject *self, PyObject *arguments) {
+  return call_from_c([=] { return evaluator_of(self).call(arguments).release().ptr(); });
+}
+
+PyObject *run_into(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+  return call_from_c([=] {
+    if (count != 2) raise(PyExc_TypeError, "run_into() takes 2 arguments, got " + std::to_string(count));
+    evaluator_of(self).run_into(arguments[0], arguments[1]);
+    return py::none().release().ptr();
   });
 }
 
 PyMethodDef quick_methods[] = {
-    {"run", call_method<py::tuple, &Evaluator::run>, METH_O, nullptr},
-    {"call", call_method<py::object, &Evaluator::call>, METH_O, nullptr},
+    {"run", run, METH_O, nullptr},
+    {"call", call, METH_O, nullptr},
+    {"run_into", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run_into)), METH_FASTCALL, nullptr},
 };
 
 void register_evaluator(py::module_ &module) {
   py::class_<Evaluator> type(module, "Evaluator", py::module_local(), py::is_final(), made_by(new_evaluator));
   type.def_property_readonly("level", &Evaluator::level)
       .def_property_readonly("settings", &Evaluator::settings)
-      .def("run_into", &Evaluator::run_into, py::arg("arrays"), py::arg("out"))
       .def("reset", &Evaluator::reset)
       .def("state", &Evaluator::state)
       .def("set_state", &Evaluator::set_state, py::arg("arrays"))

@@ -59,21 +59,21 @@ inline py::object new_output(const NumPy &numpy, const char *model, const modelw
 /// one sentence, if results cannot be written to it.
 inline void *checked_target(const char *model, const modelwheel_tensor &tensor, std::size_t rows,
                             const py::handle &value) {
-  const std::string subject = std::string(model) + ": out: the array for '" + tensor.name + "' ";
+  const auto subject = [&] { return std::string(model) + ": out: the array for '" + tensor.name + "' "; };
   if (!py::isinstance<py::array>(value))
-    raise(PyExc_TypeError, subject + "must be a NumPy array, got " + type_name(value));
+    raise(PyExc_TypeError, subject() + "must be a NumPy array, got " + type_name(value));
   const auto array = py::reinterpret_borrow<py::array>(value);
-  if (is_masked(array)) raise(PyExc_TypeError, subject + "is a masked array; pass array.data");
+  if (is_masked(array)) raise(PyExc_TypeError, subject() + "is a masked array; pass array.data");
   if (!has_dtype(array, tensor))
-    raise(PyExc_TypeError, subject + "must be " + numpy_name(tensor.dtype) + ", got " + to_text(array.dtype()));
+    raise(PyExc_TypeError, subject() + "must be " + numpy_name(tensor.dtype) + ", got " + to_text(array.dtype()));
   const auto first = static_cast<py::ssize_t>(rows * tensor.leading_per_row);
   const bool grows = tensor.leading_per_row != 0;
   if (!has_shape(array, tensor) || (grows && array.shape(0) != first))
-    raise(PyExc_ValueError, subject + "must have the shape " + expected_shape(tensor) +
+    raise(PyExc_ValueError, subject() + "must have the shape " + expected_shape(tensor) +
                                 (grows ? " with " + std::to_string(first) + " along axis 0" : "") + ", got " +
                                 shape_text(array));
-  if ((array.flags() & py::array::c_style) == 0) raise(PyExc_ValueError, subject + "must be C-contiguous");
-  if (!array.writeable()) raise(PyExc_ValueError, subject + "must be writable");
+  if ((array.flags() & py::array::c_style) == 0) raise(PyExc_ValueError, subject() + "must be C-contiguous");
+  if (!array.writeable()) raise(PyExc_ValueError, subject() + "must be writable");
   return data_of(value);
 }
 
