@@ -12,7 +12,7 @@ from .kernels import compiled_kernels
 from .sources import CompiledVariant, ModelTables, level_source, random_states, tables_source
 from .storage import Storage, StoredWeights, store
 
-EMITTER_VERSION = 9
+EMITTER_VERSION = 10
 """Increased when the same program is written differently; part of every wheel's key in the store."""
 
 __all__ = [

@@ -7,7 +7,7 @@ them.
 
 from __future__ import annotations
 
-from ..compiler.program import Program, walk
+from ..compiler.program import Program, leaves, slices, walk
 
 # A roofline model (Williams, Waterman, Patterson, Roofline, CACM 52(4), 2009) with overheads, for one core
 # of a server.
@@ -15,6 +15,11 @@ _NANOSECONDS_PER_CALL = 200.0
 _NANOSECONDS_PER_THUNK = 15.0
 _OPERATIONS_PER_NANOSECOND = 30.0
 _BYTES_PER_NANOSECOND = 20.0
+# In addition, for what is not in the second-level cache.
+_FAR_BYTES_PER_NANOSECOND = 10.0
+# Steps with so many bytes find all of them in the cache, and those with more than the larger number none.
+_CACHE_BYTES = 1 << 20
+_FAR_BYTES = 4 << 20
 
 
 def estimate_cost(program: Program) -> float:
@@ -24,6 +29,30 @@ def estimate_cost(program: Program) -> float:
         _NANOSECONDS_PER_CALL
         + _NANOSECONDS_PER_THUNK * thunks
         + program.operations / _OPERATIONS_PER_NANOSECOND
-        + program.bytes_moved / _BYTES_PER_NANOSECOND,
+        + program.bytes_moved / _BYTES_PER_NANOSECOND
+        + _far_bytes(program) / _FAR_BYTES_PER_NANOSECOND,
         1,
     )
+
+
+def _far_bytes(program: Program) -> float:
+    """Bytes that one run reads or writes beyond the second-level cache.
+
+    A step finds there what the step before it wrote if that is little; constants stay there from run to run if all of
+    them are few.
+    """
+    constants = {a.index: a.size for a in program.allocations if a.kind == "constant"}
+    used = constants.keys() & program.used_allocations()
+    far_constants = _far_part(sum(constants[index] for index in used))
+    total = 0.0
+    for thunk, turns in leaves(program.thunks):
+        parts = slices(thunk)
+        activations = sum(part.size for part in parts if part.allocation not in constants)
+        weights = sum(part.size for part in parts if part.allocation in constants)
+        total += turns * activations * _far_part(activations) + weights * far_constants
+    return total
+
+
+def _far_part(size: int) -> float:
+    """The part of so many bytes that is not in the cache when it is used again."""
+    return min(max(size - _CACHE_BYTES, 0) / (_FAR_BYTES - _CACHE_BYTES), 1.0)

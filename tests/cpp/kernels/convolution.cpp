@@ -265,6 +265,13 @@ void test_large() {
     const std::int64_t elements = c.batch * c.out_features * product(c.out_size, c.rank);
     check<float>(random, with_layouts(random, c), elements / 3000 + 1);
   }
+  // Transposed: the phases of a piece of one image, then those of the next.
+  Convolution c = same_size(3, 64, 20, 2, 40, 2, 1, 1);
+  for (int axis = 0; axis < 2; ++axis) {
+    c.base_dilation[axis] = 2;
+    c.out_size[axis] = outputs(c.in_size[axis], 2, 2, c.kernel_size[axis], 1, 1);
+  }
+  check<float>(random, with_layouts(random, c), 100);
 }
 
 /// No output features, images or places: nothing to do, and nothing is touched.

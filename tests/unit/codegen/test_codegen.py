@@ -132,6 +132,11 @@ def test_larger_batches_cost_more_but_less_for_each_row() -> None:
     assert costs[2] / 256 < costs[1] / 16 < costs[0]
 
 
+def test_rows_cost_more_in_a_batch_that_leaves_the_cache() -> None:
+    kept, left, far = (estimate_cost(matmul_program(rows)) / rows for rows in (2**14, 2**17, 2**20))
+    assert kept < left < far
+
+
 def _tables(name: str = "digits", **about: object) -> str:
     signature = Signature(
         inputs=(

@@ -22,6 +22,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from ...dtypes import ELEMENT_TYPES
 from ...errors import UnsupportedProgramError
 from .. import program as p
+from .convolutions import convolution, convolution_kernel
 from .descriptors import compilation_result_class
 from .epilogues import Emitted, join_epilogues
 from .hlo import HloModule, array_of
@@ -323,6 +324,7 @@ class _ThunkDecoder:
             return kernel
         return (
             vector_product(self.hlo, instruction, kernel)
+            or convolution_kernel(self.hlo, instruction, kernel)
             or pooling(self.hlo, instruction, kernel)
             or row_reduction(self.hlo, instruction, kernel)
             or kernel
@@ -336,31 +338,7 @@ class _ThunkDecoder:
         source, kernel, output = map(
             _buffer, (c.input_buffer_shape, c.kernel_buffer_shape, c.output_buffer_shape)
         )
-        dims = c.dimension_numbers
-        per_output = kernel.elements // kernel.shape[dims.kernel_output_feature_dimension]
-        return p.Convolution(
-            operations=2 * output.elements * per_output,
-            input=source,
-            kernel=kernel,
-            output=output,
-            input_axes=p.Axes(
-                batch=dims.input_batch_dimension,
-                feature=dims.input_feature_dimension,
-                spatial=tuple(dims.input_spatial_dimensions),
-            ),
-            kernel_axes=p.Axes(
-                batch=dims.kernel_input_feature_dimension,
-                feature=dims.kernel_output_feature_dimension,
-                spatial=tuple(dims.kernel_spatial_dimensions),
-            ),
-            output_axes=p.Axes(
-                batch=dims.output_batch_dimension,
-                feature=dims.output_feature_dimension,
-                spatial=tuple(dims.output_spatial_dimensions),
-            ),
-            windows=tuple(map(_window, c.window.dimensions)),
-            feature_groups=c.feature_group_count or 1,
-        )
+        return convolution(c.dimension_numbers, c, source, kernel, output)
 
     def _copy(self, thunk: Any, c: Any) -> p.Thunk:
         source, destination = _buffer(c.src_buffer_shape), _buffer(c.dst_buffer_shape)
@@ -433,18 +411,6 @@ class _ThunkDecoder:
 
     def _random_state(self, _: Any, r: Any) -> p.Thunk:
         return p.RandomState(operations=1, delta=r.delta, state=_slice(r.state_buffer))
-
-
-def _window(w: Any) -> p.Window:
-    return p.Window(
-        size=w.size,
-        stride=w.stride or 1,
-        pad_low=w.padding_low,
-        pad_high=w.padding_high,
-        kernel_dilation=w.window_dilation or 1,
-        base_dilation=w.base_dilation or 1,
-        reversed=w.window_reversal,
-    )
 
 
 def _buffer(proto: Any) -> p.Array:

@@ -27,6 +27,13 @@ struct Pieces {
 /// Largest padded piece, unless a single row of outputs needs more: half of a common second-level cache.
 inline constexpr std::int64_t kPieceBytes = 512 * 1024;
 
+/// Number of phases of all axes.
+constexpr std::int64_t num_phases(const Axes &axes) {
+  std::int64_t product = 1;
+  for (const Axis &axis : axes.axis) product *= phases_of(axis);
+  return product;
+}
+
 template <class T>
 constexpr Pieces pieces_of(const Convolution &c) {
   const Axes axes = axes_of(c);
@@ -39,9 +46,13 @@ constexpr Pieces pieces_of(const Convolution &c) {
     p.padded = p.padded || !within_input(axis);
     if (a != first) slice *= length(input_range(axis, {0, axis.out_size}));
   }
-  if (!p.padded) return p;
   const std::int64_t limit = kPieceBytes / static_cast<std::int64_t>(sizeof(T));
   const std::int64_t image = slice * length(input_range(cut, {0, cut.out_size}));
+  if (!p.padded) {
+    // Every phase reads the input again.
+    if (num_phases(axes) > 1) p.images = larger_of(limit / larger_of(image, std::int64_t{1}), std::int64_t{1});
+    return p;
+  }
   if (image <= limit) {
     p.images = smaller_of(c.batch, limit / larger_of(image, std::int64_t{1}));
     p.elements = p.images * image;

@@ -13,7 +13,9 @@ namespace modelwheel::MODELWHEEL_LEVEL {
 
 /// Largest tile: accumulators, one row of rhs vectors and a broadcast fit the registers.
 inline constexpr int kTileRows = kVectorRegisters == 32 ? 8 : 6;
-inline constexpr int kTileVectors = kVectorRegisters == 32 ? 3 : 2;
+inline constexpr int kTileVectors = kVectorRegisters == 32 ? 4 : 2;
+/// Most rows of a tile with so many vectors: the widest has fewer.
+constexpr int tile_rows(int vectors) { return vectors == 4 ? 6 : kTileRows; }
 /// A single row takes more vectors, to have enough independent sums in flight.
 inline constexpr int kRowVectors = 8;
 
@@ -43,6 +45,24 @@ struct Strip {
   std::int64_t column;
 };
 
+/// Adds the products of one element of each row with vectors of one row of rhs.
+template <class T, int Lanes, int Rows, int Vectors>
+MODELWHEEL_INLINE void add_products(const T *const (&row)[Rows], std::int64_t at, const T *rhs, std::int64_t last,
+                                    Vector<T, Lanes> (&sum)[Rows][Vectors]) {
+  Vector<T, Lanes> right[Vectors];
+  MODELWHEEL_UNROLL
+  for (int j = 0; j < Vectors; ++j) {
+    right[j] = load<T, Lanes>(rhs + (j + 1 < Vectors ? j * Lanes : last));
+    if (Rows > 1) keep_in_register(right[j]);
+  }
+  MODELWHEEL_UNROLL
+  for (int i = 0; i < Rows; ++i) {
+    const Vector<T, Lanes> left = splat<T, Lanes>(row[i][at]);
+    MODELWHEEL_UNROLL
+    for (int j = 0; j < Vectors; ++j) sum[i][j] += left * right[j];
+  }
+}
+
 /// out[i][j] = sum of lhs[i][...] * rhs[...][j] for `Rows` rows and `Vectors` vectors of columns.
 template <class T, int Lanes, int Rows, int Vectors>
 MODELWHEEL_NOINLINE void tile(const Strip<T> &strip, const T *const *lhs, T *const *out) {
@@ -64,18 +84,7 @@ MODELWHEEL_NOINLINE void tile(const Strip<T> &strip, const T *const *lhs, T *con
     std::int64_t at = strip.segments[s].lhs;
     if (!strip.packed) rhs = strip.rhs + strip.segments[s].rhs;
     for (std::int64_t k = strip.depth; k > 0; --k) {
-      Vector<T, Lanes> right[Vectors];
-      MODELWHEEL_UNROLL
-      for (int j = 0; j < Vectors; ++j) {
-        right[j] = load<T, Lanes>(rhs + (j + 1 < Vectors ? j * kWidth : last));
-        if (Rows > 1) keep_in_register(right[j]);
-      }
-      MODELWHEEL_UNROLL
-      for (int i = 0; i < Rows; ++i) {
-        const Vector<T, Lanes> left = splat<T, Lanes>(row[i][at]);
-        MODELWHEEL_UNROLL
-        for (int j = 0; j < Vectors; ++j) sum[i][j] += left * right[j];
-      }
+      add_products<T, Lanes, Rows, Vectors>(row, at, rhs, last, sum);
       at += lhs_step;
       rhs += rhs_step;
     }
@@ -97,16 +106,22 @@ MODELWHEEL_NOINLINE void tile(const Strip<T> &strip, const T *const *lhs, T *con
   }
 }
 
-/// Runs the tile of the given size, 1 <= rows <= Rows and 1 <= vectors <= Vectors.
-template <class T, int Lanes, int Rows = kTileRows, int Vectors = kMaxVectors<T, Lanes>>
-void tile_of(int rows, int vectors, const Strip<T> &strip, const T *const *lhs, T *const *out) {
+/// Runs the tile of `Vectors` vectors and the given number of rows, 1 <= rows <= Rows.
+template <class T, int Lanes, int Vectors, int Rows = tile_rows(Vectors)>
+MODELWHEEL_INLINE void tile_of_rows(int rows, const Strip<T> &strip, const T *const *lhs, T *const *out) {
   if constexpr (Rows > 1) {
-    if (rows < Rows) return tile_of<T, Lanes, Rows - 1, Vectors>(rows, vectors, strip, lhs, out);
-  }
-  if constexpr (Vectors > 1) {
-    if (vectors < Vectors) return tile_of<T, Lanes, Rows, Vectors - 1>(rows, vectors, strip, lhs, out);
+    if (rows < Rows) return tile_of_rows<T, Lanes, Vectors, Rows - 1>(rows, strip, lhs, out);
   }
   tile<T, Lanes, Rows, Vectors>(strip, lhs, out);
+}
+
+/// Runs the tile of the given size, 1 <= vectors <= Vectors and 1 <= rows <= tile_rows(vectors).
+template <class T, int Lanes, int Vectors = kMaxVectors<T, Lanes>>
+MODELWHEEL_INLINE void tile_of(int rows, int vectors, const Strip<T> &strip, const T *const *lhs, T *const *out) {
+  if constexpr (Vectors > 1) {
+    if (vectors < Vectors) return tile_of<T, Lanes, Vectors - 1>(rows, vectors, strip, lhs, out);
+  }
+  tile_of_rows<T, Lanes, Vectors>(rows, strip, lhs, out);
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -98,7 +98,7 @@ MODELWHEEL_NOINLINE RowCursor<T> strip_rows(const Gemm &g, Strip<T> strip, int v
     std::memset(buffer, 0, sizeof buffer);
     strip.epilogue = nullptr;
   }
-  for (std::int64_t tiles = divide_up(rows, kTileRows); tiles > 0; --tiles) {
+  for (std::int64_t tiles = divide_up(rows, tile_rows(smaller_of(vectors, kTileVectors))); tiles > 0; --tiles) {
     const int count = static_cast<int>(divide_up(rows, tiles));
     rows -= count;
     const T *from[kTileRows];

@@ -1,0 +1,96 @@
+"""Decodes convolutions: XLA's thunks for a library, and the kernels that it has for others.
+
+XLA leaves to its library what that can compute (PotentiallyImplementedAsEigenConvolution in
+xla/service/cpu/ir_emission_utils.cc), not windows longer than the input, for example. Its own kernels compute one
+element after the other without vectors; those of the runtime compute every convolution.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...dtypes import ElementType
+from .. import program as p
+from .hlo import HloModule, array_of
+
+_TYPES = (ElementType.FLOAT32, ElementType.FLOAT64)
+"""Those for which the runtime has kernels with vectors of the CPU; for others XLA's kernel stays."""
+_MAX_RANK = 3
+
+
+def convolution(
+    dims: Any, described: Any, source: p.Array, kernel: p.Array, output: p.Array
+) -> p.Convolution:
+    """The convolution of two arrays.
+
+    Args:
+        dims: An `xla.ConvolutionDimensionNumbers`.
+        described: An `xla.cpu.ConvolutionThunkProto` or `xla.HloInstructionProto`, for windows and groups.
+        source: The input.
+        kernel: The weights.
+        output: The result.
+    """
+    per_output = kernel.elements // kernel.shape[dims.kernel_output_feature_dimension]
+    return p.Convolution(
+        operations=2 * output.elements * per_output,
+        input=source,
+        kernel=kernel,
+        output=output,
+        input_axes=p.Axes(
+            batch=dims.input_batch_dimension,
+            feature=dims.input_feature_dimension,
+            spatial=tuple(dims.input_spatial_dimensions),
+        ),
+        kernel_axes=p.Axes(
+            batch=dims.kernel_input_feature_dimension,
+            feature=dims.kernel_output_feature_dimension,
+            spatial=tuple(dims.kernel_spatial_dimensions),
+        ),
+        output_axes=p.Axes(
+            batch=dims.output_batch_dimension,
+            feature=dims.output_feature_dimension,
+            spatial=tuple(dims.output_spatial_dimensions),
+        ),
+        windows=tuple(map(_window, described.window.dimensions)),
+        feature_groups=described.feature_group_count or 1,
+    )
+
+
+def convolution_kernel(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Convolution | None:
+    """The convolution that a kernel computes; None if it does anything else.
+
+    Args:
+        hlo: The module.
+        instruction: The `xla.HloInstructionProto` that XLA made the kernel of.
+        kernel: Its call.
+    """
+    if (
+        instruction.opcode != "convolution"
+        or len(kernel.arguments) != 2
+        or len(kernel.results) != 1
+    ):
+        return None
+    shapes = [*(operand.shape for operand in hlo.operands(instruction)), instruction.shape]
+    dims = instruction.convolution_dimension_numbers
+    plain = (
+        all(shape.element_type in _TYPES for shape in shapes)
+        and 1 <= len(dims.input_spatial_dimensions) <= _MAX_RANK
+        and (instruction.batch_group_count or 1) == 1
+        and all(all(shape.dimensions) for shape in shapes)
+    )
+    if not plain:
+        return None
+    arrays = map(array_of, shapes, (*kernel.arguments, *kernel.results))
+    return convolution(dims, instruction, *arrays)
+
+
+def _window(w: Any) -> p.Window:
+    return p.Window(
+        size=w.size,
+        stride=w.stride or 1,
+        pad_low=w.padding_low,
+        pad_high=w.padding_high,
+        kernel_dilation=w.window_dilation or 1,
+        base_dilation=w.base_dilation or 1,
+        reversed=w.window_reversal,
+    )

@@ -1,0 +1,101 @@
+"""Convolutions that XLA has kernels of its own for: those that the runtime's kernels compute."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from modelwheel.compiler import program as p
+from modelwheel.compiler.worker.convolutions import convolution_kernel
+from modelwheel.compiler.worker.hlo import HloModule
+from modelwheel.dtypes import ElementType
+from tests.support.programs import dense
+
+
+def _shape(*dimensions: int, element_type: int = ElementType.FLOAT32) -> SimpleNamespace:
+    layout = SimpleNamespace(minor_to_major=tuple(reversed(range(len(dimensions)))))
+    return SimpleNamespace(element_type=element_type, dimensions=dimensions, layout=layout)
+
+
+_PLAIN: dict[str, Any] = {
+    "opcode": "convolution",
+    "feature_group_count": 2,
+    "batch_group_count": 1,
+    "convolution_dimension_numbers": SimpleNamespace(
+        input_batch_dimension=0,
+        input_spatial_dimensions=[1],
+        input_feature_dimension=2,
+        kernel_spatial_dimensions=[0],
+        kernel_input_feature_dimension=1,
+        kernel_output_feature_dimension=2,
+        output_batch_dimension=0,
+        output_spatial_dimensions=[1],
+        output_feature_dimension=2,
+    ),
+}
+
+
+def _find(source: Any = None, arguments: int = 2, **changes: Any) -> p.Convolution | None:
+    """The convolution of 3 x 5 x 4 by a window of 8 in two groups, in a kernel."""
+    window = SimpleNamespace(
+        size=8,
+        stride=2,
+        padding_low=4,
+        padding_high=5,
+        window_dilation=0,
+        base_dilation=1,
+        window_reversal=True,
+    )
+    shapes = [source or _shape(3, 5, 4), _shape(8, 2, 6), _shape(3, 4, 6)]
+    instructions = [
+        SimpleNamespace(id=0, opcode="parameter", shape=shapes[0], operand_ids=[]),
+        SimpleNamespace(id=1, opcode="constant", shape=shapes[1], operand_ids=[]),
+        SimpleNamespace(
+            id=2,
+            shape=shapes[2],
+            operand_ids=[0, 1],
+            window=SimpleNamespace(dimensions=[window]),
+            **{**_PLAIN, **changes},
+        ),
+    ]
+    entry = SimpleNamespace(id=0, instructions=instructions, root_id=2)
+    hlo = HloModule(SimpleNamespace(computations=[entry], entry_computation_id=0))
+    parts = [dense(shape.dimensions, number).slice for number, shape in enumerate(shapes)]
+    kernel = p.Kernel(
+        operations=2304,
+        symbol="convolution",
+        workgroups=(1, 1, 1),
+        arguments=tuple(parts[:arguments]),
+        results=(parts[2],),
+    )
+    return convolution_kernel(hlo, instructions[2], kernel)
+
+
+def test_a_kernel_that_is_a_convolution() -> None:
+    found = _find()
+    assert found is not None
+    assert [a.slice.allocation for a in found.arrays] == [0, 1, 2]
+    assert [a.shape for a in found.arrays] == [(3, 5, 4), (8, 2, 6), (3, 4, 6)]
+    assert found.operations == 2 * (3 * 4 * 6) * (8 * 2)
+    assert found.feature_groups == 2
+    assert found.kernel_axes == p.Axes(batch=1, feature=2, spatial=(0,))
+    window = p.Window(
+        size=8, stride=2, pad_low=4, pad_high=5, kernel_dilation=1, base_dilation=1, reversed=True
+    )
+    assert found.windows == (window,)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"opcode": "fusion"},
+        {"arguments": 1},  # both operands are one
+        {"batch_group_count": 3},
+        {"source": _shape(3, 5, 4, element_type=ElementType.INT32)},
+        {"source": _shape(3, 0, 4)},
+    ],
+)
+def test_any_other_kernel_stays(changes: dict[str, Any]) -> None:
+    assert _find(**changes) is None
