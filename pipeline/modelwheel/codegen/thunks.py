@@ -19,6 +19,7 @@ from ..compiler.program import (
     Epilogue,
     Fft,
     Kernel,
+    Lookup,
     Pooling,
     Product,
     RandomState,
@@ -77,6 +78,8 @@ class ThunkWriter:
                 yield self._pooling(thunk)
             case RowReduction():
                 yield self._row_reduction(thunk)
+            case Lookup():
+                yield self._lookup(thunk)
             case Copy():
                 destination, source = pointer(thunk.destination), pointer(thunk.source)
                 yield f"std::memcpy({destination}, {source}, {thunk.source.size});"
@@ -202,6 +205,12 @@ class ThunkWriter:
         self.headers.add("row_reduction.h")
         source, target = pointer(r.input), pointer(r.output)
         return f"row_reduction<float>({table}, as<const float>({source}), as<float>({target}));"
+
+    def _lookup(self, l: Lookup) -> str:
+        table = self._table("Lookup", [l.count, l.rows, l.row_bytes, l.wrap])
+        self.headers.add("lookup.h")
+        indices = f"as<const {l.index_type.kernel_type}>({pointer(l.indices)})"
+        return f"lookup({table}, {pointer(l.table)}, {indices}, {pointer(l.output)});"
 
     def _while(self, loop: While) -> Iterator[str]:
         if (

@@ -228,6 +228,23 @@ class RowReduction(_Step):
     """How many elements before its row the first window begins."""
 
 
+class Lookup(_Step):
+    """Rows of a table, one for each index; indices are clamped to the table."""
+
+    kind: Literal["lookup"] = "lookup"
+    table: Slice
+    indices: Slice
+    output: Slice
+    count: int
+    """Indices."""
+    index_type: ElementType
+    wrap: int
+    """What is added to negative indices before they are clamped; 0 if nothing is."""
+    rows: int
+    """Rows of the table."""
+    row_bytes: int
+
+
 class Copy(_Step):
     """A copy between slices of the same layout."""
 
@@ -305,6 +322,7 @@ Thunk = Annotated[
     | Convolution
     | Pooling
     | RowReduction
+    | Lookup
     | Copy
     | While
     | Conditional
@@ -420,6 +438,8 @@ def slices(thunk: Thunk) -> tuple[Slice, ...]:
             return (*own, *last.operands, last.result) if last else own
         case Pooling() | RowReduction():
             return (thunk.input, thunk.output)
+        case Lookup():
+            return (thunk.table, thunk.indices, thunk.output)
         case Copy():
             return (thunk.source, thunk.destination)
         case While():
@@ -441,7 +461,7 @@ def written(thunk: Thunk) -> tuple[Slice, ...]:
     match thunk:
         case Kernel():
             return thunk.results
-        case Pooling() | RowReduction():
+        case Pooling() | RowReduction() | Lookup():
             return (thunk.output,)
         case Dot() | Convolution():
             out = thunk.arrays[-1].slice

@@ -2,6 +2,7 @@
 #include "kernels/convolution.h"
 #include "kernels/dot.h"
 #include "kernels/fft.h"
+#include "kernels/lookup.h"
 #include "kernels/pooling.h"
 #include "kernels/rng.h"
 #include "kernels/row_reduction.h"
@@ -43,6 +44,8 @@ void keep_everything() {
   keep(dot<std::int8_t, std::int32_t>);
   keep(pooling<float>);
   keep(row_reduction<float>);
+  keep(lookup<std::int32_t>);
+  keep(lookup<std::int64_t>);
   keep(fft<float>);
   keep(fft<double>);
   keep(fft_scratch<float>);

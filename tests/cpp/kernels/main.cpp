@@ -20,6 +20,7 @@ int main() {
   test_convolution();
   test_pooling();
   test_row_reduction();
+  test_lookup();
   test_sort();
   test_top_k();
   test_fft();

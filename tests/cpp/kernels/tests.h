@@ -7,6 +7,7 @@ void test_dot();
 void test_activation();
 void test_convolution();
 void test_fft();
+void test_lookup();
 void test_numeric();
 void test_pooling();
 void test_rng();

@@ -267,6 +267,25 @@ def test_a_reduction_of_rows_is_a_table_and_a_call() -> None:
     assert writer.headers == {"row_reduction.h"}
 
 
+def test_a_lookup_is_a_table_and_a_call() -> None:
+    lookup = p.Lookup(
+        operations=0,
+        table=dense((7, 5), 0).slice,
+        indices=dense((6,), 1).slice,
+        output=dense((6, 5), 2).slice,
+        count=6,
+        index_type=ElementType.INT32,
+        wrap=7,
+        rows=7,
+        row_bytes=20,
+    )
+    writer = ThunkWriter(prefix="b")
+    (call,) = writer.write([lookup])
+    assert call == "  lookup(b_lookup_0, a0, as<const std::int32_t>(a1), a2);"
+    assert writer.tables == ["constexpr Lookup b_lookup_0 = {6, 7, 20, 7};"]
+    assert writer.headers == {"lookup.h"}
+
+
 # --- lengths and ignored inputs -------------------------------------------------------------------
 
 

@@ -115,6 +115,18 @@ def test_the_windows_of_a_pooling() -> None:
     assert (found.window, found.stride, found.pad_low) == ((3, 2), (2, 2), (0, 1))
 
 
+def test_a_sequence_is_an_image_with_one_column() -> None:
+    windows = [_window(), _window(32, 32, 3, padding_high=1), _window()]
+    source, result = _shape(2, 60, 8, order=(2, 1, 0)), _shape(2, 2, 8, order=(2, 1, 0))
+    dimensions = SimpleNamespace(dimensions=windows)
+    made = _reduction("reduce-window", source, result, "add", 0.0, window=dimensions)
+    found = pooling(*made)
+    assert found is not None
+    assert (found.batch, found.features) == (2, 8)
+    assert (found.in_size, found.out_size) == ((60, 1), (2, 1))
+    assert (found.window, found.stride, found.pad_low) == ((32, 1), (32, 1), (3, 0))
+
+
 def test_sums_begin_with_a_number() -> None:
     found = _find("add", 0.0)
     assert found is not None

@@ -26,6 +26,7 @@ from .convolutions import convolution, convolution_kernel
 from .descriptors import compilation_result_class
 from .epilogues import Emitted, join_epilogues
 from .hlo import HloModule, array_of
+from .lookups import lookup
 from .pooling import pooling, row_reduction
 from .products import product, vector_product
 
@@ -327,6 +328,7 @@ class _ThunkDecoder:
             or convolution_kernel(self.hlo, instruction, kernel)
             or pooling(self.hlo, instruction, kernel)
             or row_reduction(self.hlo, instruction, kernel)
+            or lookup(self.hlo, instruction, kernel)
             or kernel
         )
 

@@ -30,7 +30,7 @@ class _Reduction:
 
 
 def pooling(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Pooling | None:
-    """The pooling that a kernel computes; None if it does anything else.
+    """The pooling of images, or of sequences, that a kernel computes; None if it does anything else.
 
     Args:
         hlo: The module.
@@ -41,14 +41,17 @@ def pooling(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Pooling | N
     if found is None:
         return None
     root, source = found.root, found.source
+    last = len(source.dimensions) - 1
+    pooled = range(1, last)
     plain = (
-        all(map(_is_image, (source, root.shape)))
-        and _is_plain(root.window.dimensions, (1, 2))
-        and source.dimensions[3] >= _MIN_FEATURES
+        last in (2, 3)
+        and all(map(_is_in_order, (source, root.shape)))
+        and _is_plain(root.window.dimensions, pooled)
+        and source.dimensions[last] >= _MIN_FEATURES
     )
     if not plain:
         return None
-    windows = root.window.dimensions[1:3]
+    windows = [root.window.dimensions[axis] for axis in pooled]
     return p.Pooling(
         operations=kernel.operations,
         reducer=found.reducer,
@@ -56,12 +59,12 @@ def pooling(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Pooling | N
         input=kernel.arguments[0],
         output=kernel.results[0],
         batch=source.dimensions[0],
-        features=source.dimensions[3],
-        in_size=(source.dimensions[1], source.dimensions[2]),
-        out_size=(root.shape.dimensions[1], root.shape.dimensions[2]),
-        window=(windows[0].size, windows[1].size),
-        stride=(windows[0].stride or 1, windows[1].stride or 1),
-        pad_low=(windows[0].padding_low, windows[1].padding_low),
+        features=source.dimensions[last],
+        in_size=_sides([source.dimensions[axis] for axis in pooled], 1),
+        out_size=_sides([root.shape.dimensions[axis] for axis in pooled], 1),
+        window=_sides([window.size for window in windows], 1),
+        stride=_sides([window.stride or 1 for window in windows], 1),
+        pad_low=_sides([window.padding_low for window in windows], 0),
     )
 
 
@@ -168,9 +171,14 @@ def _reducer(hlo: HloModule, root: Any) -> p.Reducer | None:
     return _REDUCERS.get(operation.opcode) if numbers == [0, 1] else None
 
 
-def _is_image(shape: Any) -> bool:
-    """Whether it has the axes batch, rows, columns and features, without gaps in this order."""
-    return list(shape.layout.minor_to_major) == [3, 2, 1, 0]
+def _is_in_order(shape: Any) -> bool:
+    """Whether axes are in memory as they are numbered, the last one without gaps."""
+    return list(shape.layout.minor_to_major) == list(reversed(range(len(shape.dimensions))))
+
+
+def _sides(values: Sequence[int], neutral: int) -> tuple[int, int]:
+    """One number for rows and one for columns; a sequence is an image with one column."""
+    return (values[0], values[1] if len(values) > 1 else neutral)
 
 
 def _is_plain(windows: Any, pooled: Sequence[int]) -> bool:

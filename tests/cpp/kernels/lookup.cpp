@@ -1,0 +1,59 @@
+// lookup.cpp - rows of a table, against the definition.
+#include "kernels/lookup.h"
+
+#include <cstring>
+#include <limits>
+
+#include "check.h"
+#include "random.h"
+#include "tests.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+namespace {
+
+/// A row counted from the end if it is negative, then the nearest one in the table.
+std::int64_t place(const Lookup &l, std::int64_t index) {
+  const std::int64_t from_end = index < 0 ? index + l.wrap : index;
+  return from_end < 0 ? 0 : from_end >= l.rows ? l.rows - 1 : from_end;
+}
+
+template <class Index>
+void check(Random &random, const Lookup &l) {
+  Buffer<std::int8_t> table(l.rows * l.row_bytes), out(l.count * l.row_bytes);
+  Buffer<Index> indices(l.count);
+  table.fill(random);
+  const Index specials[] = {std::numeric_limits<Index>::min(),
+                            std::numeric_limits<Index>::max(),
+                            0,
+                            -1,
+                            static_cast<Index>(l.rows - 1),
+                            static_cast<Index>(l.rows),
+                            static_cast<Index>(-l.rows),
+                            static_cast<Index>(-l.rows - 1)};
+  for (std::int64_t i = 0; i < l.count; ++i)
+    indices[i] =
+        random.chance(30) ? random.pick(specials) : static_cast<Index>(random.integer(-2 * l.rows, 2 * l.rows));
+  const auto *from = reinterpret_cast<const char *>(table.data());
+  auto *to = reinterpret_cast<char *>(out.data());
+  lookup(l, from, indices.data(), to);
+  std::int64_t wrong = 0;
+  for (std::int64_t i = 0; i < l.count; ++i) {
+    const char *expected = from + place(l, indices[i]) * l.row_bytes;
+    if (std::memcmp(to + i * l.row_bytes, expected, static_cast<std::size_t>(l.row_bytes)) != 0) ++wrong;
+  }
+  CHECK(wrong == 0);
+}
+
+}  // namespace
+
+void test_lookup() {
+  Random random(80);
+  for (int i = 0; i < 200; ++i) {
+    Lookup l{random.integer(1, 40), random.integer(1, 30), random.integer(1, 300), 0};
+    if (random.chance(50)) l.wrap = l.rows;
+    check<std::int32_t>(random, l);
+    check<std::int64_t>(random, l);
+  }
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -1,0 +1,26 @@
+// src/kernels/lookup.h - rows of a table, one for each index.
+#pragma once
+
+#include <cstring>
+
+#include "level.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+
+/// As XLA's Gather of whole rows, an index outside the table becomes the nearest one inside. `wrap` is added to
+/// negative indices before, as the models of Keras do.
+struct Lookup {
+  std::int64_t count, rows, row_bytes, wrap;
+};
+
+template <class Index>
+void lookup(const Lookup &l, const char *table, const Index *indices, char *out) {
+  for (std::int64_t i = 0; i < l.count; ++i) {
+    std::int64_t row = indices[i];
+    if (row < 0) row += l.wrap;
+    row = larger_of(smaller_of(row, l.rows - 1), std::int64_t{0});
+    std::memcpy(out + i * l.row_bytes, table + row * l.row_bytes, static_cast<std::size_t>(l.row_bytes));
+  }
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL
