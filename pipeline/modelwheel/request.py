@@ -10,6 +10,7 @@ from .errors import SpecError, UsageError
 from .levels import LEVELS, Level
 from .platforms import PLATFORMS, Platform, host_platform
 from .spec import BatchRule, Spec
+from .spec.tune_lock import NOT_TUNED, TuneLock, read_lock
 from .util.words import suggest
 
 DEFAULT_BATCH_SIZES = (1,)
@@ -38,6 +39,8 @@ class Request:
     """Of all platforms' architectures, lowest first within each."""
     batch_sizes: tuple[int, ...]
     """Ascending."""
+    tuned: TuneLock = NOT_TUNED
+    """What was measured for the spec."""
 
     @property
     def name(self) -> str:
@@ -102,7 +105,8 @@ def make_request(
             that have one of the levels.
 
     Raises:
-        SpecError: A level or batch size is not in the spec, or the spec has none for a platform.
+        SpecError: A level or batch size is not in the spec, the spec has none for a platform, or the file of
+            what was measured for it is malformed.
         UsageError: A platform or level is unknown, or a platform has none of `levels`.
         EnvironmentProblemError: The platform of this machine is needed and is not supported.
     """
@@ -120,6 +124,7 @@ def make_request(
         tuple(platform for platform in asked if platform.architecture in architectures),
         chosen,
         _choose_sizes(spec, sizes, batch_sizes),
+        read_lock(spec),
     )
 
 

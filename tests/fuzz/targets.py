@@ -21,7 +21,6 @@ from functools import cache
 from pathlib import Path
 
 from modelwheel.assembly.manifest import Manifest
-from modelwheel.assembly.tune_lock import read_costs
 from modelwheel.audit.formats.read import parse as parse_library
 from modelwheel.audit.platform_tag import parse as parse_platform_tag
 from modelwheel.config import FILE_NAME, load_config
@@ -33,7 +32,8 @@ from modelwheel.source.archive import extract
 from modelwheel.source.git import _read_entries, _split
 from modelwheel.source.placement import Placement
 from modelwheel.source.rules import Tally
-from modelwheel.spec import load_spec
+from modelwheel.spec import Spec, load_spec
+from modelwheel.spec.tune_lock import read_lock
 from modelwheel.store.keys import action_key
 from modelwheel.store.records import Record, parse
 from modelwheel.util.files import FileDigest
@@ -106,6 +106,11 @@ def _in_file(name: str, read: Callable[[Path], object]) -> Callable[[bytes, Path
         return read(path)
 
     return run
+
+
+def _read_lock(path: Path) -> None:
+    context = {"path": path.with_name("spec.yaml"), "with_files": False}
+    read_lock(Spec.model_validate({"model": {"name": "m", "version": "1"}}, context=context))
 
 
 def _read_contents(path: Path) -> None:
@@ -259,8 +264,10 @@ TARGETS: Mapping[str, Target] = {
         ],
     ),
     "tune-lock": Target(
-        _in_file("spec.tune.json", lambda path: read_costs(path.with_name("spec.yaml"))),
-        lambda: [b'{"cpu": "x", "nanoseconds": {"x86-64": {"1": 5.5}}}'],
+        _in_file("spec.tune.json", _read_lock),
+        lambda: [
+            b'{"cpu": "x", "nanoseconds": {"x86-64": {"1": 5.5}}, "xla_flags": {"x86-64": ["--xla_a=1"]}}'
+        ],
         mutate_json,
     ),
     "tar-gz": Target(_extract, lambda: [gzip.compress(tar) for tar in _tars()], mutate_tar),

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.spec import load_spec
+from modelwheel.spec.tune_lock import read_lock, write_lock
 from modelwheel.wheelfile.wheel import open_wheel
 from tests.support.commands import Modelwheel
 from tests.support.interrupting import Rebuilt
@@ -314,7 +316,7 @@ def test_measured_costs_are_kept_and_used(
     modelwheel: Modelwheel, built: Built, tmp_path: Path
 ) -> None:
     spec = copy_spec(built, "kinds", tmp_path / "here")
-    assert "wrote" in modelwheel("tune", spec).out
+    assert "commit it with kinds.yaml" in modelwheel("tune", spec).out
     lock = spec.with_name("kinds.tune.json")
     measured = json.loads(lock.read_bytes())["nanoseconds"]
     assert set(measured[LOWEST]) == {"1", "4"}
@@ -327,6 +329,42 @@ def test_measured_costs_are_kept_and_used(
     elsewhere = copy_spec(built, "kinds", tmp_path / "there")
     shutil.copy(lock, elsewhere.parent)
     assert modelwheel.missing(elsewhere) == []
+    # A flag in the lock file is for its level alone.
+    flags = {LOWEST: ("--xla_llvm_disable_expensive_passes=true",)}
+    tuned = read_lock(load_spec(elsewhere)).model_copy(update={"xla_flags": flags})
+    write_lock(elsewhere, tuned)
+    assert set(modelwheel.missing(elsewhere)) - set(AT_END) == {
+        f"kinds-1.0.0/{HOST}/{LOWEST}/b{size}" for size in (1, 4)
+    }
+
+
+def test_batch_sizes_are_proposed_for_a_workload(
+    modelwheel: Modelwheel, built: Built, tmp_path: Path
+) -> None:
+    spec, plot = copy_spec(built, "kinds", tmp_path / "here"), tmp_path / "rows.svg"
+    options = ("--workload", "1:3,2:1", "--plot", plot, "--json")
+    (proposal,) = json.loads(modelwheel("tune", spec, *options).out)
+    assert proposal["current"] == [1, 4]
+    assert set(proposal["costs"]) == set(proposal["code"]) == {"1", "2", "4"}
+    assert set(proposal["proposed"]) <= {1, 2, 4}
+    assert proposal["proposed_time"] <= proposal["current_time"] * 1.03
+    assert "proposed" in plot.read_text()
+    assert not spec.with_name("kinds.tune.json").exists()
+
+
+@pytest.mark.exhaustive
+def test_flags_are_tried_one_after_the_other(
+    modelwheel: Modelwheel, built: Built, tmp_path: Path
+) -> None:
+    spec = copy_spec(built, "kinds", tmp_path)
+    (tuned,) = json.loads(modelwheel("tune", spec, "--flags", "--json").out)
+    level = tuned["levels"][LOWEST]
+    assert [trial["flag"].partition("=")[0] for trial in level["trials"]][-2:] == [
+        "--xla_llvm_disable_expensive_passes",
+        "--xla_backend_optimization_level",
+    ]
+    assert level["flags"] == [trial["flag"] for trial in level["trials"] if trial["taken"]]
+    assert read_lock(load_spec(spec)).xla_flags.get(LOWEST, ()) == tuple(level["flags"])
 
 
 # --- stores of others -----------------------------------------------------------------------------

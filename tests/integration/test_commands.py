@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.assembly.tune_lock import read_costs
 from modelwheel.errors import (
     EnvironmentProblemError,
     SourceError,
@@ -239,15 +238,6 @@ def test_rules_need_batch_sizes(modelwheel: Modelwheel, spec: Path) -> None:
     spec.write_text(TINY_SPEC.replace("compilation: {batch_sizes: [1, 4]}\n", rules))
     done = modelwheel("plan", spec, code=SpecError.exit_code)
     assert "batching.rules: '5:4,1' uses 4, but only 1 will be compiled" in _sentence(done.err)
-
-
-def test_damaged_measurements_are_named(spec: Path) -> None:
-    lock = spec.with_name("tiny.tune.json")
-    lock.write_text('{"cpu": "any", "nanoseconds": {"x86-64": {"1": -5}}}')
-    with pytest.raises(
-        SpecError, match=r"tiny\.tune\.json: nanoseconds\.x86-64\.1: .*greater than"
-    ):
-        read_costs(spec)
 
 
 def test_a_store_that_cannot_be_used(modelwheel: Modelwheel, spec: Path) -> None:

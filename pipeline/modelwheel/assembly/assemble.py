@@ -34,7 +34,7 @@ from ..store.records import Record
 from ..store.store import Store
 from ..util.files import digest_file
 from ..versions import TENSORFLOW_VERSION
-from . import manifest, sbom, tune_lock
+from . import manifest, sbom
 from .describe import LICENSES, Compiled, VariantKey, describe, platform_directory
 from .objects import loaded_bytes
 
@@ -72,12 +72,13 @@ class Project:
             "tensorflow": TENSORFLOW_VERSION,
             "spec": request.spec.spec_digest(),
             "flags": {
-                level.name: astuple(compiler_flags(request.spec, level)) for level in request.levels
+                level.name: astuple(compiler_flags(request.spec, level, request.tuned))
+                for level in request.levels
             },
             "provenance": dict(self.provenance),
             "tree": self.tree_sha256,
             # Measured costs are in a file of their own, which the spec's digest does not cover.
-            "costs": tune_lock.read_costs(request.spec.path),
+            "costs": request.tuned.nanoseconds,
             # The spec's digest has only the names of these files.
             "licenses": {
                 name: hashlib.sha256(text).hexdigest()

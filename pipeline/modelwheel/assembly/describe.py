@@ -22,8 +22,9 @@ from ..platforms import Platform
 from ..request import Extent, Request
 from ..signature import Signature
 from ..spec import BatchRule, Spec
+from ..spec.tune_lock import Costs
 from ..versions import TENSORFLOW_VERSION
-from . import manifest, tune_lock
+from . import manifest
 from .interface import describe_signature
 
 LICENSES = "licenses"
@@ -66,7 +67,7 @@ def describe(
         batching=_describe_batching(request, compiled),
         levels=tuple(level.name for level in levels),
         weights="",
-        variants=_describe_variants(request.spec, platform, compiled.programs),
+        variants=_describe_variants(request, platform, compiled.programs),
         files=(),
         verification=_describe_verification(request.spec, signature, compiled),
         compiler=_describe_compiler(request, levels, compiled),
@@ -124,9 +125,9 @@ def object_name(platform: Platform, level: str, extent: Extent) -> str:
 
 
 def _describe_variants(
-    spec: Spec, platform: Platform, programs: Mapping[VariantKey, Program]
+    request: Request, platform: Platform, programs: Mapping[VariantKey, Program]
 ) -> tuple[manifest.Variant, ...]:
-    costs = _choose_costs(spec, programs)
+    costs = _choose_costs(request.tuned.nanoseconds, programs)
     return tuple(
         manifest.Variant(
             level=level,
@@ -141,9 +142,10 @@ def _describe_variants(
     )
 
 
-def _choose_costs(spec: Spec, programs: Mapping[VariantKey, Program]) -> dict[VariantKey, float]:
+def _choose_costs(
+    measured: Costs, programs: Mapping[VariantKey, Program]
+) -> dict[VariantKey, float]:
     """Measured costs where `modelwheel tune` has stored them for a whole level, estimates otherwise."""
-    measured = tune_lock.read_costs(spec.path)
     largest = max(extent.length or 0 for _, extent in programs)
     costs = {}
     for (level, extent), program in programs.items():
@@ -198,7 +200,9 @@ def _describe_compiler(
     return manifest.Compiler(
         tensorflow=TENSORFLOW_VERSION,
         modelwheel=__version__,
-        xla_flags={level.name: compiler_flags(request.spec, level).xla for level in levels},
+        xla_flags={
+            level.name: compiler_flags(request.spec, level, request.tuned).xla for level in levels
+        },
         tf_xla_flags=request.spec.compilation.tf_xla_flags,
         fusions=frozen.fusions,
     )

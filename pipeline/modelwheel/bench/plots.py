@@ -1,4 +1,4 @@
-"""Plots of a comparison: time against rows for each model, and all cells under the machine's roofline."""
+"""Plots of a comparison and of proposed batch sizes: time against rows; all cells under the machine's roofline."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 from ..plots import svg_plot
 from .results import OURS, TITLES, Benchmark, Compared, Kind
+from .splits import first_sizes, times
+from .tune import Proposal
+from .workload import Workload
 
 
 def write_plots(benchmark: Benchmark, directory: Path) -> list[Path]:
@@ -59,3 +62,27 @@ def _shares(benchmark: Benchmark, directory: Path) -> Path:
         axes.set_ylabel("part of the peak")
         axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1, 0.5))
     return path
+
+
+def write_splits(proposal: Proposal, workload: Workload, path: Path) -> None:
+    """Microseconds for a row against rows, with the batch sizes of now and with the proposed ones."""
+    rows = 2 * max(*workload, *proposal.proposed)
+    with svg_plot(path, f"{proposal.model}, {proposal.level}") as axes:
+        for title, sizes in (("now", proposal.current), ("proposed", proposal.proposed)):
+            costs = proposal.costs_of(sizes)
+            total = times(first_sizes(costs, rows), costs)
+            numbers = range(1, rows + 1)
+            label = f"{title}: {', '.join(map(str, sizes))}"
+            axes.plot(
+                numbers,
+                [total[n] / n / 1000 for n in numbers],
+                drawstyle="steps-mid",
+                label=label,
+            )
+        for number in workload:
+            axes.axvline(number, color="black", alpha=0.3, linestyle=":")
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xlabel("rows (dotted: the workload)")
+        axes.set_ylabel("microseconds for a row")
+        axes.legend()

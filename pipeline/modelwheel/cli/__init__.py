@@ -9,6 +9,7 @@ from . import (  # noqa: F401 - they add their commands to the application
     profile,
     provenance,
     release,
+    tune,
     wheels,
 )
 from .app import app, main

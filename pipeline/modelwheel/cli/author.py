@@ -409,23 +409,3 @@ def _build(
     if github_output is not None and not code:
         hand_on([result.sdist for result in results if result.sdist], out, github_output)
     raise typer.Exit(code)
-
-
-@app.command(rich_help_panel=AUTHOR)
-def tune(specs: Specs, sandbox: SandboxMode = None) -> None:
-    """Measure what each batch size costs here and write it to a lock file beside the spec."""
-    extras.require("build", "`modelwheel tune`", advise="compile")
-    import tempfile
-
-    from ..config import load_config
-    from ..engine.requirements import require_for_build
-    from ..engine.tune import tune_spec
-    from .display.progress import BuildDisplay
-
-    store, requests = open_store(), make_requests(load(specs), None, None)
-    require_for_build(requests, store, "wheel", Path(tempfile.gettempdir()))
-    chosen = open_sandbox(sandbox)
-    for request in requests:
-        with BuildDisplay() as display:
-            path = tune_spec(request, store, chosen, display, load_config().limits)
-        say(f"wrote {path}")

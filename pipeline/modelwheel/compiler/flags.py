@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..levels import Level
 from ..spec import Spec
+from ..spec.tune_lock import TuneLock
 
 COMMON_XLA_FLAGS = (
     # Matrix products become thunks of the program instead of kernels: the runtime has its own.
@@ -33,11 +34,13 @@ class Flags:
 
 
 def xla_flags(level: Level, extra: Iterable[str] = ()) -> tuple[str, ...]:
-    """The XLA_FLAGS of one CPU level; `extra` are the spec's, fast-math switches among them."""
+    """The XLA_FLAGS of one CPU level; `extra` are the tuned ones and the spec's, fast-math switches among them."""
     # The order is part of the keys of compile steps and of manifests.
     return (*COMMON_XLA_FLAGS, *level.xla_flags, *extra)
 
 
-def compiler_flags(spec: Spec, level: Level) -> Flags:
-    """All compiler flags of a spec at one CPU level."""
-    return Flags(xla_flags(level, spec.xla_flags()), spec.compilation.tf_xla_flags)
+def compiler_flags(spec: Spec, level: Level, tuned: TuneLock) -> Flags:
+    """All compiler flags of a spec at one CPU level, with those that `modelwheel tune` has found."""
+    # XLA takes the last value of a flag.
+    extra = (*tuned.xla_flags.get(level.name, ()), *spec.xla_flags())
+    return Flags(xla_flags(level, extra), spec.compilation.tf_xla_flags)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from ..assembly import tune_lock
 from ..compiler import check
 from ..compiler.findings import Finding
 from ..compiler.freeze import SIGNATURE, FrozenSignature
@@ -175,7 +174,6 @@ class _Build:
         origin = self._request.spec.origin
         self._reporter.planned([name])
         try:
-            tune_lock.read_costs(self._request.spec.path)  # a damaged file is refused before work
             cached = source.is_at_hand(origin, self._store)
             self._reporter.started(name)
             self._model = source.fetch(origin, self._store)

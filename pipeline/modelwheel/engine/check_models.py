@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..assembly import tune_lock
 from ..compiler.findings import Finding
 from ..compiler.inspection import Inspection
 from ..compiler.jobs import InspectRequest, SupportedRequest
@@ -84,7 +83,6 @@ def _check(
     name, key = f"{spec.model.name}-{spec.model.version}", spec.model.serving_key
     try:
         request = make_request(spec)
-        tune_lock.read_costs(spec.path)  # a build refuses a damaged file
         model = source.fetch(spec.origin, store)
         found = inspect(spec.model.name, model, reading_of(spec.origin), store, pool)
         findings = InspectStep(request, model.tree_sha256).check(found, limits, lenient=lenient)

@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 
 from packaging.version import InvalidVersion, Version
 
-from ..assembly.tune_lock import lock_path
 from ..errors import SpecError, UsageError
 from ..spec import DirectorySource, Spec, load_spec
+from ..spec.tune_lock import lock_path
 from .changes import Changes, WorkingTree
 
 

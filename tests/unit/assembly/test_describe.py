@@ -9,7 +9,6 @@ import pytest
 
 from modelwheel.assembly import manifest
 from modelwheel.assembly.describe import Compiled, describe
-from modelwheel.assembly.tune_lock import write_costs
 from modelwheel.codegen import estimate_cost
 from modelwheel.compiler.freeze import FrozenSignature, FrozenTensor
 from modelwheel.compiler.reference import Reference
@@ -17,6 +16,7 @@ from modelwheel.errors import UnsupportedModelError
 from modelwheel.platforms import PLATFORMS
 from modelwheel.request import Extent, make_request
 from modelwheel.spec import load_spec
+from modelwheel.spec.tune_lock import TuneLock, write_lock
 from tests.support.programs import matmul_program
 
 SPEC = """\
@@ -142,7 +142,7 @@ def costs(described: manifest.Manifest) -> dict[tuple[str, int], float]:
 def test_costs_are_measured_for_a_whole_level_or_estimated(tmp_path: Path) -> None:
     estimates = {size: estimate_cost(matmul_program(size)) for size in (1, 4)}
     measured = {"x86-64": {1: 10.0, 4: 30.0}, "x86-64-v3": {4: 20.0}}
-    write_costs(tmp_path / "tiny.yaml", "some CPU", measured)
+    write_lock(tmp_path / "tiny.yaml", TuneLock(nanoseconds=measured))
     assert costs(description(tmp_path)) == {
         ("x86-64", 1): 10.0,
         ("x86-64", 4): 30.0,

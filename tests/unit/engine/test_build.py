@@ -10,7 +10,7 @@ import pytest
 
 from modelwheel.engine.build import BuildOptions, BuildResult, build, exit_code, summarise
 from modelwheel.engine.steps.model import InspectStep
-from modelwheel.errors import EnvironmentProblemError, SourceError, SpecError, UnsupportedModelError
+from modelwheel.errors import EnvironmentProblemError, SourceError, UnsupportedModelError
 from modelwheel.request import make_request
 from modelwheel.spec import load_spec
 from modelwheel.store.store import Store
@@ -75,16 +75,6 @@ def test_check_and_build_refuse_the_same_before_anything_is_compiled(
     assert isinstance(error, UnsupportedModelError)
     assert exit_code([result]) == UnsupportedModelError.exit_code
     assert reporter.of("started") == ["tiny-1.0.0/fetch", "tiny-1.0.0/inspect"]
-
-
-def test_a_damaged_file_of_measured_costs_is_refused_first(tmp_path: Path, store: Store) -> None:
-    spec = _write(tmp_path)
-    spec.with_name("tiny.tune.json").write_text("{}")
-    (result,), reporter = _build(store, spec)
-    ((step, error),) = result.errors
-    assert step == "tiny-1.0.0/fetch"
-    assert isinstance(error, SpecError)
-    assert reporter.of("started") == []
 
 
 def test_a_model_that_is_not_there_does_not_stop_the_others(tmp_path: Path, store: Store) -> None:

@@ -262,7 +262,7 @@ class CompileStep(ModelStep, JobStep):
 
     def _job_request(self) -> CompileRequest:
         name = cpp_class(self.request.spec.identifier, str(self.extent), self.level)
-        flags = compiler_flags(self.request.spec, self.level)
+        flags = compiler_flags(self.request.spec, self.level, self.request.tuned)
         return CompileRequest.at(self.platform, self.level, name, flags)
 
 

@@ -1,0 +1,31 @@
+"""How rows are split into compiled batch sizes, as the library does it (wheel_template/model/src/batching.cpp)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def first_sizes(costs: Mapping[int, float], rows: int) -> list[int]:
+    """The batch size that runs first for each number of rows from 0 to `rows`, at the lowest total cost.
+
+    Args:
+        costs: What one run of each compiled batch size costs.
+        rows: The largest number of rows.
+    """
+    # From the largest down, so that equal costs go to fewer runs; an exact end wins over an equally cheap padded one.
+    sizes = sorted(costs, reverse=True)
+    first, total = [0], [0.0]
+    for n in range(1, rows + 1):
+        found = [(costs[size] + total[max(n - size, 0)], size > n) for size in sizes]
+        lowest = min(found)
+        total.append(lowest[0])
+        first.append(sizes[found.index(lowest)])
+    return first
+
+
+def times(first: list[int], costs: Mapping[int, float]) -> list[float]:
+    """What each number of rows costs if it is split like this."""
+    total = [0.0]
+    for n in range(1, len(first)):
+        total.append(costs[first[n]] + total[max(n - first[n], 0)])
+    return total

@@ -1,0 +1,96 @@
+"""What `modelwheel tune` makes of its measurements."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from modelwheel.bench.plots import write_splits
+from modelwheel.bench.repeat import is_stable, repeat
+from modelwheel.bench.splits import first_sizes, times
+from modelwheel.bench.statistics import Spread
+from modelwheel.bench.tune import Proposal
+from modelwheel.bench.workload import candidates, expected_time, parse_workload, propose
+from modelwheel.errors import UsageError
+
+COSTS = {1: 3.0, 4: 6.0, 16: 15.0}
+
+
+def _cheapest(costs: Mapping[int, float], rows: int) -> float:
+    """The lowest cost of any multiset of batch sizes with enough rows."""
+    return min(
+        sum(count * cost for count, cost in zip(counts, costs.values(), strict=True))
+        for counts in itertools.product(*(range(-(-rows // size) + 1) for size in costs))
+        if sum(count * size for count, size in zip(counts, costs, strict=True)) >= rows
+    )
+
+
+@pytest.mark.parametrize("costs", [COSTS, {2: 5.0}, {1: 1.0, 3: 4.0, 5: 4.5}])
+def test_splits_cost_the_least(costs: dict[int, float]) -> None:
+    total = times(first_sizes(costs, 20), costs)
+    assert total[1:] == [_cheapest(costs, rows) for rows in range(1, 21)]
+
+
+def test_equal_costs_take_fewer_runs_and_exact_ends() -> None:
+    assert first_sizes({1: 1.0, 2: 2.0}, 4) == [0, 1, 2, 2, 2]
+    assert first_sizes({2: 2.0, 3: 2.0}, 2) == [0, 3, 2]
+
+
+def test_measurements_end_when_they_are_stable() -> None:
+    steady, noisy = itertools.repeat(100.0), itertools.cycle([100.0, 200.0, 300.0])
+    (found,) = repeat([lambda: {1: next(steady)}])
+    assert len(found.rounds[1]) == 5
+    first, second = repeat([lambda: {1: next(steady)}, lambda: {1: next(noisy)}])
+    assert len(first.rounds[1]) == len(second.rounds[1]) == 15
+    assert is_stable(first.spreads[1])
+    assert not is_stable(second.spreads[1])
+    assert second.over(first)[1].median == 2.0
+
+
+@pytest.mark.parametrize("text", ["", "x", "0", "5:0", "5:-1", "5:nan", "5:inf", "1,1", "9999:1"])
+def test_a_malformed_workload_is_named(text: str) -> None:
+    with pytest.raises(UsageError, match="--workload"):
+        parse_workload(text)
+
+
+def test_a_workload() -> None:
+    assert parse_workload("1:70,16:25.5, 100") == {1: 70.0, 16: 25.5, 100: 1.0}
+
+
+def test_candidates_are_few_and_have_what_is_frequent() -> None:
+    assert candidates({1: 5, 7: 1}, (3,)) == (1, 2, 3, 4, 7)
+    many = candidates({rows: rows for rows in range(1, 200)}, (5,))
+    assert len(many) == 12
+    assert {5, 128, 199, 198} <= set(many)
+
+
+def test_batch_sizes_are_added_as_long_as_they_are_worth_it() -> None:
+    code = {1: 10, 4: 20, 16: 40}
+    assert propose(COSTS, code, {1: 1}, None) == (1,)
+    assert propose(COSTS, code, {1: 1, 16: 1}, None) == (1, 16)
+    assert propose(COSTS, code, {16: 1}, 30) == (4,)
+    assert expected_time(COSTS, {1: 3, 17: 1}) == (3 * 3.0 + 18.0) / 4
+    with pytest.raises(UsageError, match="no batch size has less than"):
+        propose(COSTS, code, {1: 1}, 5)
+
+
+def test_the_plot_has_both(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    proposal = Proposal(
+        model="tiny-1",
+        cpu="any",
+        level="x86-64",
+        costs={size: Spread(median=cost, low=cost, high=cost) for size, cost in COSTS.items()},
+        code={1: 10, 4: 20, 16: 40},
+        current=(1, 4),
+        proposed=(1, 16),
+        current_time=1.0,
+        proposed_time=1.0,
+    )
+    write_splits(proposal, {1: 1, 16: 1}, tmp_path / "rows.svg")
+    drawn = (tmp_path / "rows.svg").read_text()
+    assert "now: 1, 4" in drawn
+    assert "proposed: 1, 16" in drawn
