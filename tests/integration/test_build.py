@@ -334,7 +334,7 @@ def test_measured_costs_are_kept_and_used(
     tuned = read_lock(load_spec(elsewhere)).model_copy(update={"xla_flags": flags})
     write_lock(elsewhere, tuned)
     assert set(modelwheel.missing(elsewhere)) - set(AT_END) == {
-        f"kinds-1.0.0/{HOST}/{LOWEST}/b{size}" for size in (1, 4)
+        f"{HOST}/{LOWEST}/b{size}" for size in (1, 4)
     }
 
 
