@@ -37,7 +37,9 @@ _PLAIN: dict[str, Any] = {
 }
 
 
-def _find(source: Any = None, arguments: int = 2, **changes: Any) -> p.Convolution | None:
+def _find(
+    source: Any = None, arguments: int = 2, constant: int = 1, **changes: Any
+) -> p.Convolution | None:
     """The convolution of 3 x 5 x 4 by a window of 8 in two groups, in a kernel."""
     window = SimpleNamespace(
         size=8,
@@ -50,8 +52,15 @@ def _find(source: Any = None, arguments: int = 2, **changes: Any) -> p.Convoluti
     )
     shapes = [source or _shape(3, 5, 4), _shape(8, 2, 6), _shape(3, 4, 6)]
     instructions = [
-        SimpleNamespace(id=0, opcode="parameter", shape=shapes[0], operand_ids=[]),
-        SimpleNamespace(id=1, opcode="constant", shape=shapes[1], operand_ids=[]),
+        SimpleNamespace(
+            id=number,
+            opcode="constant" if number == constant else "parameter",
+            shape=shapes[number],
+            operand_ids=[],
+        )
+        for number in (0, 1)
+    ]
+    instructions += [
         SimpleNamespace(
             id=2,
             shape=shapes[2],
@@ -85,6 +94,40 @@ def test_a_kernel_that_is_a_convolution() -> None:
         size=8, stride=2, pad_low=4, pad_high=5, kernel_dilation=1, base_dilation=1, reversed=True
     )
     assert found.windows == (window,)
+
+
+def test_the_operands_that_xla_exchanged_are_exchanged_back() -> None:
+    found = _find(constant=0, feature_group_count=1, source=_shape(3, 5, 2))
+    assert found is not None
+    assert [a.slice.allocation for a in found.arrays] == [1, 0, 2]
+    assert found.input_axes == p.Axes(batch=2, feature=1, spatial=(0,))
+    assert found.kernel_axes == p.Axes(batch=2, feature=0, spatial=(1,))
+    assert found.output_axes == p.Axes(batch=2, feature=0, spatial=(1,))
+    window = p.Window(
+        size=5, stride=2, pad_low=1, pad_high=2, kernel_dilation=1, base_dilation=1, reversed=True
+    )
+    assert found.windows == (window,)
+    assert _elements(found) == _elements(_found_as_it_is())
+
+
+def _found_as_it_is() -> p.Convolution:
+    found = _find(feature_group_count=1, source=_shape(3, 5, 2))
+    assert found is not None
+    return found
+
+
+def _elements(c: p.Convolution) -> set[tuple[int, int, int]]:
+    """Which elements meet along the axis: the place in the result, in what XLA has as the input, and in the other."""
+    (window,) = c.windows
+    (axis,) = c.input_axes.spatial
+    first = c.arrays[0].slice.allocation == 0
+    met = set()
+    for out in range(4):
+        for tap in range(window.size):
+            at = out * window.stride + (window.size - 1 - tap) - window.pad_low
+            if 0 <= at < c.input.shape[axis]:
+                met.add((out, at, tap) if first else (out, tap, at))
+    return met
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,12 @@
 """Decodes convolutions: XLA's thunks for a library, and the kernels that it has for others.
 
 XLA leaves to its library what that can compute (PotentiallyImplementedAsEigenConvolution in
-xla/service/cpu/ir_emission_utils.cc), not windows longer than the input, for example. Its own kernels compute one
-element after the other without vectors; those of the runtime compute every convolution.
+xla/service/cpu/ir_emission_utils.cc), not reversed windows, for example. Its own kernels compute one element after the
+other without vectors; those of the runtime compute every convolution.
+
+Where the window is longer than the input, XLA exchanges the two (SwapConvOperands in
+xla/hlo/transforms/simplifiers/algebraic_simplifier.cc): the rows of a call become the features of the result. That is
+undone, because vectors run along features.
 """
 
 from __future__ import annotations
@@ -81,7 +85,51 @@ def convolution_kernel(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.
     if not plain:
         return None
     arrays = map(array_of, shapes, (*kernel.arguments, *kernel.results))
-    return convolution(dims, instruction, *arrays)
+    found = convolution(dims, instruction, *arrays)
+    source, weights = (hlo.behind_bitcasts(operand) for operand in hlo.operands(instruction))
+    exchanged = source.opcode == "constant" and weights.opcode != "constant"
+    return _exchanged(found) if exchanged else found
+
+
+def _exchanged(c: p.Convolution) -> p.Convolution:
+    """The same convolution with the roles of the input and the kernel exchanged, if it can be written so."""
+    if c.feature_groups != 1 or not all(window.reversed for window in c.windows):
+        return c
+    source, kernel, output = c.input_axes, c.kernel_axes, c.output_axes
+    sizes = [c.input.shape[axis] for axis in source.spatial]
+    return c.model_copy(
+        update={
+            "input": c.kernel,
+            "kernel": c.input,
+            "input_axes": p.Axes(
+                batch=kernel.feature, feature=kernel.batch, spatial=kernel.spatial
+            ),
+            "kernel_axes": p.Axes(
+                batch=source.feature, feature=source.batch, spatial=source.spatial
+            ),
+            "output_axes": p.Axes(
+                batch=output.feature, feature=output.batch, spatial=output.spatial
+            ),
+            "windows": tuple(map(_exchanged_window, c.windows, sizes)),
+        }
+    )
+
+
+def _exchanged_window(w: p.Window, size: int) -> p.Window:
+    """The window if an input of `size` elements slides over what was the kernel.
+
+    Tap t meets element i where i * base_dilation = out * stride + (w.size - 1 - t) * kernel_dilation - pad_low.
+    """
+    longer = (size - 1) * w.base_dilation - (w.size - 1) * w.kernel_dilation
+    return p.Window(
+        size=size,
+        stride=w.stride,
+        pad_low=w.pad_low + longer,
+        pad_high=w.pad_high + longer,
+        kernel_dilation=w.base_dilation,
+        base_dilation=w.kernel_dilation,
+        reversed=True,
+    )
 
 
 def _window(w: Any) -> p.Window:
