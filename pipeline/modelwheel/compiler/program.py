@@ -16,7 +16,7 @@ from pydantic import Field
 from ..dtypes import ElementType
 from ..util.records import JsonRecord
 
-PROGRAM_VERSION = 14
+PROGRAM_VERSION = 15
 """Raised when a field below changes its meaning; part of every compile key."""
 
 

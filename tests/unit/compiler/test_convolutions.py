@@ -38,19 +38,24 @@ _PLAIN: dict[str, Any] = {
 
 
 def _find(
-    source: Any = None, arguments: int = 2, constant: int = 1, **changes: Any
+    source: Any = None,
+    arguments: int = 2,
+    constant: int = 1,
+    size: int = 8,
+    mirrored: bool = True,
+    **changes: Any,
 ) -> p.Convolution | None:
     """The convolution of 3 x 5 x 4 by a window of 8 in two groups, in a kernel."""
     window = SimpleNamespace(
-        size=8,
+        size=size,
         stride=2,
         padding_low=4,
         padding_high=5,
         window_dilation=0,
         base_dilation=1,
-        window_reversal=True,
+        window_reversal=mirrored,
     )
-    shapes = [source or _shape(3, 5, 4), _shape(8, 2, 6), _shape(3, 4, 6)]
+    shapes = [source or _shape(3, 5, 4), _shape(size, 2, 6), _shape(3, 4, 6)]
     instructions = [
         SimpleNamespace(
             id=number,
@@ -108,6 +113,17 @@ def test_the_operands_that_xla_exchanged_are_exchanged_back() -> None:
     )
     assert found.windows == (window,)
     assert _elements(found) == _elements(_found_as_it_is())
+
+
+def test_windows_that_are_not_reversed_stay() -> None:
+    found = _find(constant=0, feature_group_count=1, source=_shape(3, 5, 2), mirrored=False)
+    assert found is not None
+    assert [a.slice.allocation for a in found.arrays] == [0, 1, 2]
+    single = _find(
+        constant=0, feature_group_count=1, source=_shape(3, 5, 2), size=1, mirrored=False
+    )
+    assert single is not None
+    assert [a.slice.allocation for a in single.arrays] == [1, 0, 2]
 
 
 def _found_as_it_is() -> p.Convolution:

@@ -93,7 +93,8 @@ def convolution_kernel(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.
 
 def _exchanged(c: p.Convolution) -> p.Convolution:
     """The same convolution with the roles of the input and the kernel exchanged, if it can be written so."""
-    if c.feature_groups != 1 or not all(window.reversed for window in c.windows):
+    reversed_or_single = all(window.reversed or window.size == 1 for window in c.windows)
+    if c.feature_groups != 1 or not reversed_or_single:
         return c
     source, kernel, output = c.input_axes, c.kernel_axes, c.output_axes
     sizes = [c.input.shape[axis] for axis in source.spatial]
