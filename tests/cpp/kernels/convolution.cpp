@@ -247,6 +247,12 @@ Convolution same_size(std::int64_t batch, std::int64_t in_features, std::int64_t
   return c;
 }
 
+/// A convolution in which each feature has its own filter.
+Convolution depthwise(Convolution c) {
+  c.groups = c.in_features = c.out_features;
+  return c;
+}
+
 /// Shapes that take each way through the pieces, blocks and tiles.
 void test_large() {
   Random random(42);
@@ -260,6 +266,10 @@ void test_large() {
       same_size(1, 40, 200, 2, 16, 1, 1, 0),     // a plain product
       same_size(1, 48, 1, 2, 20, 5, 1, 2),       // one output feature: vectors along the window
       same_size(1, 70, 3, 1, 50, 7, 1, 3),
+      same_size(2, 8, 16, 2, 40, 3, 1, 1),             // runs of many rows
+      same_size(1, 6, 100, 2, 66, 2, 2, 0),            // strips of a run that are packed
+      depthwise(same_size(1, 0, 71, 2, 60, 3, 1, 1)),  // blocks of rows and features
+      depthwise(same_size(2, 0, 66, 2, 61, 5, 2, 2)),
   };
   for (const Convolution &c : cases) {
     const std::int64_t elements = c.batch * c.out_features * product(c.out_size, c.rank);

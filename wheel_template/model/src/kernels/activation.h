@@ -33,45 +33,65 @@ MODELWHEEL_INLINE Floats<Lanes> polynomial(const float (&c)[Count], Floats<Lanes
 /// The absolute value, but at most `limit`; NaN stays NaN.
 template <int Lanes>
 MODELWHEEL_INLINE Floats<Lanes> magnitude(Floats<Lanes> x, float limit) {
-  const Floats<Lanes> u = x < 0 ? -x : x, most = splat<float, Lanes>(limit);
-  return u > most ? most : u;
+  const Integers<Lanes> bits = reinterpret_cast<Integers<Lanes>>(x) & 0x7FFFFFFF;
+  const Floats<Lanes> u = reinterpret_cast<Floats<Lanes>>(bits), most = splat<float, Lanes>(limit);
+  return most < u ? most : u;
 }
+
+/// 1.5 * 2^23: adding it rounds to an integer, which is then in the lowest bits.
+inline constexpr float kRaise = 12582912.0F;
 
 /// value * 2^exponent.
 template <int Lanes>
 struct Exponential {
   Floats<Lanes> value;
-  Integers<Lanes> exponent;
+  /// The exponent and 1.5 * 2^23, so that it is in the lowest bits.
+  Floats<Lanes> raised;
 
   /// Times a factor, which is not lost where the exponential alone is too small.
   MODELWHEEL_INLINE Floats<Lanes> times(Floats<Lanes> factor) const {
-    const Integers<Lanes> half = exponent >> 1;
-    return factor * value * power(half) * power(exponent - half);
+#if defined(__AVX512VL__)
+    if constexpr (Lanes >= 4) return scaled(factor * value);
+#endif
+    const Integers<Lanes> n = whole(), half = n >> 1;
+    return factor * value * power(half) * power(n - half);
   }
   /// What it adds to 1: nothing if it is subnormal.
   MODELWHEEL_INLINE Floats<Lanes> beside_one() const {
-    const Integers<Lanes> least = splat<std::int32_t, Lanes>(-127);
-    return value * power(exponent > least ? exponent : least);
+#if defined(__AVX512VL__)
+    if constexpr (Lanes >= 4) return scaled(value);
+#endif
+    const Integers<Lanes> n = whole(), least = splat<std::int32_t, Lanes>(-127);
+    return value * power(n > least ? n : least);
   }
 
  private:
+  MODELWHEEL_INLINE Integers<Lanes> whole() const { return reinterpret_cast<Integers<Lanes>>(raised) - 0x4B400000; }
   /// A power of two; 0 for -127.
   static MODELWHEEL_INLINE Floats<Lanes> power(Integers<Lanes> n) {
     return reinterpret_cast<Floats<Lanes>>((n + 127) << 23);
   }
+#if defined(__AVX512VL__)
+  /// x * 2^exponent, rounded once.
+  MODELWHEEL_INLINE Floats<Lanes> scaled(Floats<Lanes> x) const {
+    const Floats<Lanes> exponent = raised - splat<float, Lanes>(kRaise);
+    Floats<Lanes> result;
+    asm("vscalefps %2, %1, %0" : "=v"(result) : "v"(x), "v"(exponent));
+    return result;
+  }
+#endif
 };
 
 /// exp(x + low) for -170 <= x <= 0, where `low` is what x lacks; or NaN.
 template <int Lanes>
 MODELWHEEL_INLINE Exponential<Lanes> exponential(Floats<Lanes> x, Floats<Lanes> low = Floats<Lanes>{}) {
-  // Adding 1.5 * 2^23 rounds to an integer, which is then in the lowest bits.
-  constexpr float kRound = 12582912.0F, kLog2E = 1.44269504F, kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;
+  constexpr float kLog2E = 1.44269504F, kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;
   constexpr float kTerms[] = {0.49999994F, 0.16666521F, 0.041668389F, 0.00836871F, 0.0013814608F};
-  const Floats<Lanes> rounded = x * splat<float, Lanes>(kLog2E) + splat<float, Lanes>(kRound);
-  const Floats<Lanes> n = rounded - splat<float, Lanes>(kRound);
+  const Floats<Lanes> rounded = x * splat<float, Lanes>(kLog2E) + splat<float, Lanes>(kRaise);
+  const Floats<Lanes> n = rounded - splat<float, Lanes>(kRaise);
   const Floats<Lanes> r = x - n * splat<float, Lanes>(kLn2High) - n * splat<float, Lanes>(kLn2Low) + low;
   const Floats<Lanes> value = r * r * polynomial<Lanes>(kTerms, r) + r + splat<float, Lanes>(1);
-  return {value, reinterpret_cast<Integers<Lanes>>(rounded) - 0x4B400000};
+  return {value, rounded};
 }
 
 /// x P(x^2) / Q(x^2), with the coefficients of Eigen's generic_fast_tanh_float, which XLA's kernels have too.

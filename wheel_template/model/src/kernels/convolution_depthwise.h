@@ -1,7 +1,9 @@
 // src/kernels/convolution_depthwise.h - convolutions in which each input feature has its own filters.
 //
 // A direct loop, vectorised over features: a few neighbouring outputs are held in registers while the window is
-// walked. Taps that fall outside the input are left out, so the input is never padded.
+// walked. Taps that fall outside the input are left out, so the input is never padded. Along the row, windows of three
+// and five taps have code of their own, which loads each input once for all outputs of a tile; the products of an
+// output are summed in the order of the taps everywhere.
 #pragma once
 
 #include "convolution_shape.h"
@@ -17,136 +19,225 @@ constexpr bool is_depthwise(const Convolution &c) {
   return plain;
 }
 
-/// A tap that meets the input, by its offsets from the window's first element and from the filter's first tap.
-struct Tap {
+/// A row of taps that meets the input, by its offsets from the windows' first element and from the filters' first tap.
+struct TapRow {
   std::int64_t in, kernel;
 };
 
-/// `Pixels` neighbouring outputs, `Lanes` features at a time; at the end of the features, lanes overlap.
-template <class T, int Lanes, int Pixels>
-MODELWHEEL_INLINE void depthwise_features(const Tap *taps, std::int64_t num_taps, const T *in, std::int64_t in_step,
-                                          const T *kernel, T *out, std::int64_t out_step, std::int64_t features,
-                                          const Epilogue<T> *epilogue) {
-  for (std::int64_t first = 0; first < features; first += Lanes) {
-    const std::int64_t f = smaller_of(first, features - Lanes);
-    Vector<T, Lanes> sum[Pixels][1] = {};
-    for (std::int64_t t = 0; t < num_taps; ++t) {
-      const Vector<T, Lanes> weight = load<T, Lanes>(kernel + taps[t].kernel + f);
-      const T *from = in + taps[t].in + f;
-      MODELWHEEL_UNROLL
-      for (int i = 0; i < Pixels; ++i) sum[i][0] += weight * load<T, Lanes>(from + i * in_step);
-    }
-    T *to = out + f;
-    if (epilogue != nullptr) {
-      const T *place[Pixels];
-      const std::int64_t at[1] = {0};
-      MODELWHEEL_UNROLL
-      for (int i = 0; i < Pixels; ++i) place[i] = to + i * out_step;
-      finish_vectors<T, Lanes>(*epilogue, place, f, at, sum);
-      to = epilogue->result + (to - epilogue->sums);
-    }
-    MODELWHEEL_UNROLL
-    for (int i = 0; i < Pixels; ++i) store<T, Lanes>(to + i * out_step, sum[i][0]);
-  }
-}
-
-/// The same with vectors no wider than the features.
-template <class T, int Pixels>
-MODELWHEEL_NOINLINE void depthwise_pixels(const Tap *taps, std::int64_t num_taps, const T *in, std::int64_t in_step,
-                                          const T *kernel, T *out, std::int64_t out_step, std::int64_t features,
-                                          const Epilogue<T> *epilogue) {
-  constexpr int kNarrow = 16 / static_cast<int>(sizeof(T));
-  if (features >= kLanes<T>)
-    depthwise_features<T, kLanes<T>, Pixels>(taps, num_taps, in, in_step, kernel, out, out_step, features, epilogue);
-  else if (features >= kNarrow)
-    depthwise_features<T, kNarrow, Pixels>(taps, num_taps, in, in_step, kernel, out, out_step, features, epilogue);
-  else
-    depthwise_features<T, 1, Pixels>(taps, num_taps, in, in_step, kernel, out, out_step, features, epilogue);
-}
-
-/// One row of outputs along the innermost axis.
+/// A row of outputs along the innermost axis.
 template <class T>
-class DepthwiseRow {
- public:
-  /// `z` and `y` locate the row; `in`, `kernel` and `out` are those of the image; `taps` has room for all taps.
-  DepthwiseRow(const Axes &axes, std::int64_t z, std::int64_t y, const T *in, const T *kernel, T *out,
-               std::int64_t features, Tap *taps, const Epilogue<T> *epilogue)
-      : axis_(axes.axis),
-        at_{z, y},
-        in_(in),
-        kernel_(kernel),
-        out_(out),
-        features_(features),
-        taps_(taps),
-        epilogue_(epilogue) {
-    for (int a = 0; a < 2; ++a) {
-      in_ += window_start(axis_[a], at_[a]) * axis_[a].in_step;
-      out_ += at_[a] * axis_[a].out_step;
-    }
-  }
-
-  void run() {
-    list_taps();
-    const Range whole = whole_windows();
-    std::int64_t x = 0;
-    while (x < whole.begin) pixels<1>(x++);
-    while (x + 8 <= whole.end) x = pixels<8>(x);
-    // The last ones overlap those before, when there are enough.
-    const std::int64_t rest = whole.end - x, all = length(whole);
-    if (rest > 4 && all >= 8) x = pixels<8>(whole.end - 8);
-    if (rest > 0 && rest <= 4 && all >= 4) x = pixels<4>(whole.end - 4);
-    while (x < axis_[2].out_size) pixels<1>(x++);
-  }
-
- private:
-  /// Outputs whose windows are within the input along the row.
-  Range whole_windows() const {
-    const Axis &a = axis_[2];
-    const std::int64_t last = a.in_size - 1 - (a.kernel_size - 1) * a.kernel_dilation + a.pad_low;
-    const std::int64_t begin = larger_of(-divide_down(-a.pad_low, a.stride), std::int64_t{0});
-    const std::int64_t end = smaller_of(divide_down(last, a.stride) + 1, a.out_size);
-    return {smaller_of(begin, a.out_size), larger_of(begin, end)};
-  }
-
-  /// Lists the taps that meet the input along the outer axes, those of one place along the row together.
-  void list_taps() {
-    const Range z_taps = taps_within(axis_[0], at_[0]), y_taps = taps_within(axis_[1], at_[1]);
-    Tap *next = taps_;
-    for (std::int64_t x = 0; x < axis_[2].kernel_size; ++x)
-      for (std::int64_t z = z_taps.begin; z < z_taps.end; ++z)
-        for (std::int64_t y = y_taps.begin; y < y_taps.end; ++y) {
-          *next = {0, 0};
-          const std::int64_t index[kAxes] = {z, y, x};
-          for (int a = 0; a < kAxes; ++a) {
-            next->in += index[a] * axis_[a].kernel_dilation * axis_[a].in_step;
-            next->kernel += axis_[a].first_tap + index[a] * axis_[a].tap_step;
-          }
-          ++next;
-        }
-    in_column_ = length(z_taps) * length(y_taps);
-  }
-
-  /// Outputs from x on, for which the same taps meet the input; returns where they end.
-  template <int Pixels>
-  std::int64_t pixels(std::int64_t x) {
-    const Range taps = taps_within(axis_[2], x);
-    depthwise_pixels<T, Pixels>(taps_ + taps.begin * in_column_, length(taps) * in_column_,
-                                in_ + window_start(axis_[2], x) * axis_[2].in_step, axis_[2].stride * axis_[2].in_step,
-                                kernel_, out_ + x * axis_[2].out_step, axis_[2].out_step, features_, epilogue_);
-    return x + Pixels;
-  }
-
-  const Axis *axis_;
-  std::int64_t at_[2];
-  const T *in_;
-  const T *kernel_;
-  T *out_;
-  std::int64_t features_;
-  Tap *taps_;
-  const Epilogue<T> *epilogue_;
-  /// How many taps share a place along the row.
-  std::int64_t in_column_ = 0;
+struct DepthwiseRow {
+  const TapRow *taps;
+  std::int64_t num_taps;
+  const Axis *axis;
+  /// Element 0 of the row of inputs under the windows' first row of taps, the filters, and output 0.
+  const T *in, *kernel;
+  T *out;
+  std::int64_t features;
+  const Epilogue<T> *epilogue;
 };
+
+/// Finishes and stores neighbouring outputs from x on, `Lanes` features from f on.
+template <class T, int Lanes, int Pixels>
+MODELWHEEL_INLINE void store_pixels(const DepthwiseRow<T> &row, std::int64_t x, std::int64_t f,
+                                    Vector<T, Lanes> (&sum)[Pixels][1]) {
+  const std::int64_t step = row.axis->out_step;
+  T *to = row.out + x * step + f;
+  if (row.epilogue != nullptr) {
+    const T *place[Pixels];
+    const std::int64_t at[1] = {0};
+    MODELWHEEL_UNROLL
+    for (int i = 0; i < Pixels; ++i) place[i] = to + i * step;
+    finish_vectors<T, Lanes>(*row.epilogue, place, f, at, sum);
+    to = row.epilogue->result + (to - row.epilogue->sums);
+  }
+  MODELWHEEL_UNROLL
+  for (int i = 0; i < Pixels; ++i) store<T, Lanes>(to + i * step, sum[i][0]);
+}
+
+/// `Pixels` neighbouring outputs from x on whose windows meet the input with the same taps, `Lanes` features at a time;
+/// at the end of the features, lanes overlap.
+template <class T, int Lanes, int Pixels>
+MODELWHEEL_NOINLINE void depthwise_pixels(const DepthwiseRow<T> &row, std::int64_t x) {
+  const Axis &a = *row.axis;
+  const Range inside = taps_within(a, x);
+  const std::int64_t in_step = a.stride * a.in_step, tap_step = a.kernel_dilation * a.in_step;
+  const T *in = row.in + (window_start(a, x) + inside.begin * a.kernel_dilation) * a.in_step;
+  const T *kernel = row.kernel + inside.begin * a.tap_step;
+  for (std::int64_t first = 0; first < row.features; first += Lanes) {
+    const std::int64_t f = smaller_of(first, row.features - Lanes);
+    Vector<T, Lanes> sum[Pixels][1] = {};
+    for (std::int64_t r = 0; r < row.num_taps; ++r) {
+      const T *from = in + row.taps[r].in + f, *weights = kernel + row.taps[r].kernel + f;
+      for (std::int64_t k = length(inside); k > 0; --k, from += tap_step, weights += a.tap_step) {
+        const Vector<T, Lanes> weight = load<T, Lanes>(weights);
+        MODELWHEEL_UNROLL
+        for (int i = 0; i < Pixels; ++i) sum[i][0] += weight * load<T, Lanes>(from + i * in_step);
+      }
+    }
+    store_pixels<T, Lanes>(row, x, f, sum);
+  }
+}
+
+/// All outputs of a row by windows of any kind; `whole` are those whose windows are within the input along the row.
+template <class T, int Lanes>
+void depthwise_row(const DepthwiseRow<T> &row, Range whole) {
+  std::int64_t x = 0;
+  while (x < whole.begin) depthwise_pixels<T, Lanes, 1>(row, x++);
+  for (; x + 8 <= whole.end; x += 8) depthwise_pixels<T, Lanes, 8>(row, x);
+  // The last ones overlap those before, when there are enough.
+  if (x < whole.end && length(whole) >= 8) {
+    depthwise_pixels<T, Lanes, 8>(row, whole.end - 8);
+    x = whole.end;
+  }
+  while (x < row.axis->out_size) depthwise_pixels<T, Lanes, 1>(row, x++);
+}
+
+/// Adds to `sum` the products of one row of `Taps` taps: each input is loaded once for all windows that it is in. At
+/// an `Edge`, inputs that are not `inside` are left out.
+template <class T, int Pixels, int Taps, int Stride, bool Edge>
+MODELWHEEL_INLINE void add_taps(const T *in, std::int64_t in_step, const T *kernel, std::int64_t tap_step, Range inside,
+                                Vector<T> (&sum)[Pixels][1]) {
+  Vector<T> weight[Taps];
+  MODELWHEEL_UNROLL
+  for (int k = 0; k < Taps; ++k) weight[k] = load(kernel + k * tap_step);
+  MODELWHEEL_UNROLL
+  for (int x = 0; x < (Pixels - 1) * Stride + Taps; ++x) {
+    if (Edge && (x < inside.begin || x >= inside.end)) continue;
+    Vector<T> value = load(in + x * in_step);
+    keep_in_register(value);
+    MODELWHEEL_UNROLL
+    for (int k = 0; k < Taps; ++k)
+      if (x >= k && (x - k) % Stride == 0 && (x - k) / Stride < Pixels) sum[(x - k) / Stride][0] += weight[k] * value;
+  }
+}
+
+/// `Pixels` neighbouring outputs from x on, all features, for windows with `Taps` taps without gaps.
+template <class T, int Pixels, int Taps, int Stride, bool Edge>
+MODELWHEEL_NOINLINE void depthwise_tile(const DepthwiseRow<T> &row, std::int64_t x) {
+  const Axis &a = *row.axis;
+  const std::int64_t start = window_start(a, x), in_step = a.in_step, tap_step = a.tap_step;
+  const Range inside{-start, a.in_size - start};
+  const T *in = row.in + start * in_step;
+  for (std::int64_t first = 0; first < row.features; first += kLanes<T>) {
+    const std::int64_t f = smaller_of(first, row.features - kLanes<T>);
+    Vector<T> sum[Pixels][1] = {};
+    for (std::int64_t r = 0; r < row.num_taps; ++r)
+      add_taps<T, Pixels, Taps, Stride, Edge>(in + row.taps[r].in + f, in_step, row.kernel + row.taps[r].kernel + f,
+                                              tap_step, inside, sum);
+    store_pixels<T, kLanes<T>>(row, x, f, sum);
+  }
+}
+
+/// Outputs of a tile at the ends of a row, and the fewest of a row of tiles.
+inline constexpr int kEdgePixels = 4;
+
+/// All outputs of a row in tiles; the last ones overlap those before.
+template <class T, int Taps, int Stride>
+void depthwise_tiles(const DepthwiseRow<T> &row, Range whole) {
+  constexpr int kPixels = Stride == 1 ? 8 : 4;
+  const std::int64_t end = row.axis->out_size;
+  std::int64_t x = 0;
+  for (; x < whole.begin; x += kEdgePixels) depthwise_tile<T, kEdgePixels, Taps, Stride, true>(row, x);
+  for (; x + kPixels <= whole.end; x += kPixels) depthwise_tile<T, kPixels, Taps, Stride, false>(row, x);
+  if (x + kEdgePixels <= whole.end && length(whole) >= kPixels) {
+    depthwise_tile<T, kPixels, Taps, Stride, false>(row, whole.end - kPixels);
+    x = whole.end;
+  }
+  for (; x < end; x += kEdgePixels)
+    depthwise_tile<T, kEdgePixels, Taps, Stride, true>(row, smaller_of(x, end - kEdgePixels));
+}
+
+/// Outputs along an axis whose windows are within the input.
+constexpr Range whole_windows(const Axis &a) {
+  const std::int64_t last = a.in_size - 1 - (a.kernel_size - 1) * a.kernel_dilation + a.pad_low;
+  const std::int64_t begin = larger_of(-divide_down(-a.pad_low, a.stride), std::int64_t{0});
+  const std::int64_t end = smaller_of(divide_down(last, a.stride) + 1, a.out_size);
+  return {smaller_of(begin, a.out_size), larger_of(begin, end)};
+}
+
+/// All outputs of a row, by vectors no wider than the features.
+template <class T>
+void depthwise_outputs(const DepthwiseRow<T> &row, Range whole) {
+  constexpr int kHalf = larger_of(kLanes<T> / 2, 1), kQuarter = larger_of(kLanes<T> / 4, 1);
+  const Axis &a = *row.axis;
+  const bool tiles =
+      row.features >= kLanes<T> && a.kernel_dilation == 1 && a.out_size >= kEdgePixels && a.out_size > whole.begin;
+  if (tiles && a.kernel_size == 3 && a.stride == 1)
+    depthwise_tiles<T, 3, 1>(row, whole);
+  else if (tiles && a.kernel_size == 3 && a.stride == 2)
+    depthwise_tiles<T, 3, 2>(row, whole);
+  else if (tiles && a.kernel_size == 5 && a.stride == 1)
+    depthwise_tiles<T, 5, 1>(row, whole);
+  else if (tiles && a.kernel_size == 5 && a.stride == 2)
+    depthwise_tiles<T, 5, 2>(row, whole);
+  else if (row.features >= kLanes<T>)
+    depthwise_row<T, kLanes<T>>(row, whole);
+  else if (row.features >= kHalf)
+    depthwise_row<T, kHalf>(row, whole);
+  else if (row.features >= kQuarter)
+    depthwise_row<T, kQuarter>(row, whole);
+  else
+    depthwise_row<T, 1>(row, whole);
+}
+
+/// How an image is cut, so that what neighbouring rows of outputs have in common stays in cache.
+struct DepthwiseBlocks {
+  /// Rows of outputs along the middle axis, whose inputs stay in the second level.
+  std::int64_t rows;
+  /// Features of a few rows of inputs, which stay in the first level.
+  std::int64_t features;
+};
+
+template <class T>
+constexpr DepthwiseBlocks depthwise_blocks(const Axes &axes, std::int64_t features) {
+  constexpr std::int64_t kFirst = 24 * 1024, kSecond = 256 * 1024, kLeast = 2 * kLanes<T>;
+  const Axis(&axis)[kAxes] = axes.axis;
+  const std::int64_t line = axis[2].in_size * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t rows = larger_of(kSecond / (line * features * axis[1].stride), std::int64_t{1});
+  const std::int64_t fitting = kFirst / (line * axis[0].kernel_size * axis[1].kernel_size) / kLeast * kLeast;
+  const std::int64_t blocks = divide_up(features, larger_of(fitting, kLeast));
+  return {rows, blocks == 1 ? features : divide_up(features, blocks * kLanes<T>) * kLanes<T>};
+}
+
+/// Some rows of outputs. `taps` has room for all rows of taps of a window.
+template <class T>
+void depthwise_rows(const Axes &axes, std::int64_t z, Range rows, Range whole, const T *in, const T *kernel, T *out,
+                    std::int64_t features, TapRow *taps, const Epilogue<T> *epilogue) {
+  const Axis(&axis)[kAxes] = axes.axis;
+  const Range z_taps = taps_within(axis[0], z);
+  for (std::int64_t y = rows.begin; y < rows.end; ++y) {
+    const Range y_taps = taps_within(axis[1], y);
+    TapRow *next = taps;
+    for (std::int64_t i = z_taps.begin; i < z_taps.end; ++i)
+      for (std::int64_t j = y_taps.begin; j < y_taps.end; ++j)
+        *next++ = {(window_start(axis[0], z) + i * axis[0].kernel_dilation) * axis[0].in_step +
+                       (window_start(axis[1], y) + j * axis[1].kernel_dilation) * axis[1].in_step,
+                   i * axis[0].tap_step + j * axis[1].tap_step};
+    T *to = out + z * axis[0].out_step + y * axis[1].out_step;
+    depthwise_outputs<T>({taps, next - taps, &axis[2], in, kernel, to, features, epilogue}, whole);
+  }
+}
+
+/// One image.
+template <class T>
+void depthwise_image(const Axes &axes, const T *in, const T *kernel, T *out, std::int64_t features, TapRow *taps,
+                     const Epilogue<T> *epilogue) {
+  const Axis(&axis)[kAxes] = axes.axis;
+  const DepthwiseBlocks blocks = depthwise_blocks<T>(axes, features);
+  const Range whole = whole_windows(axis[2]);
+  kernel += axis[0].first_tap + axis[1].first_tap + axis[2].first_tap;
+  for (std::int64_t z = 0; z < axis[0].out_size; ++z)
+    for (std::int64_t y = 0; y < axis[1].out_size; y += blocks.rows)
+      for (std::int64_t first = 0; first < features; first += blocks.features) {
+        // The last block overlaps the one before.
+        const std::int64_t f = smaller_of(first, features - blocks.features);
+        Epilogue<T> of_block{};
+        if (epilogue != nullptr) of_block = from_column(*epilogue, f);
+        depthwise_rows(axes, z, {y, smaller_of(y + blocks.rows, axis[1].out_size)}, whole, in + f, kernel + f, out + f,
+                       blocks.features, taps, epilogue != nullptr ? &of_block : nullptr);
+      }
+}
 
 /// Elements of an image in which each feature is repeated for each of its filters; 0 if each has one filter.
 constexpr std::int64_t repeated_elements(const Convolution &c) {
@@ -176,17 +267,16 @@ void repeat_features(const Convolution &c, Axes &axes, const T *in, T *to) {
   }
 }
 
-/// Most taps that a window has.
-constexpr std::int64_t max_taps(const Convolution &c) {
-  std::int64_t product = 1;
-  for (const Axis &axis : axes_of(c).axis) product *= axis.kernel_size;
-  return product;
+/// Most rows of taps that a window has.
+constexpr std::int64_t max_tap_rows(const Convolution &c) {
+  const Axes axes = axes_of(c);
+  return axes.axis[0].kernel_size * axes.axis[1].kernel_size;
 }
 
 /// Bytes of scratch memory that convolve_depthwise needs.
 template <class T>
 constexpr std::size_t convolve_depthwise_scratch(const Convolution &c) {
-  return scratch_bytes<Tap>(max_taps(c)) + scratch_bytes<T>(repeated_elements(c));
+  return scratch_bytes<TapRow>(max_tap_rows(c)) + scratch_bytes<T>(repeated_elements(c));
 }
 
 /// Computes a convolution for which is_depthwise holds; see `convolution`.
@@ -194,7 +284,7 @@ template <class T>
 MODELWHEEL_NOINLINE void convolve_depthwise(const Convolution &c, const T *in, const T *kernel, T *out, void *memory,
                                             const Epilogue<T> *epilogue) {
   Scratch scratch(memory);
-  Tap *taps = scratch.take<Tap>(max_taps(c));
+  TapRow *taps = scratch.take<TapRow>(max_tap_rows(c));
   T *repeated = scratch.take<T>(0);
   for (std::int64_t image = 0; image < c.batch; ++image, in += c.in_batch, out += c.out_batch) {
     Axes axes = axes_of(c);
@@ -203,9 +293,7 @@ MODELWHEEL_NOINLINE void convolve_depthwise(const Convolution &c, const T *in, c
       repeat_features(c, axes, in, repeated);
       from = repeated;
     }
-    for (std::int64_t z = 0; z < axes.axis[0].out_size; ++z)
-      for (std::int64_t y = 0; y < axes.axis[1].out_size; ++y)
-        DepthwiseRow<T>(axes, z, y, from, kernel, out, c.out_features, taps, epilogue).run();
+    depthwise_image(axes, from, kernel, out, c.out_features, taps, epilogue);
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gemm_narrow.h"
+#include "gemm_run.h"
 #include "gemm_wide.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
@@ -9,7 +10,8 @@ namespace modelwheel::MODELWHEEL_LEVEL {
 /// Elements of scratch memory that `gemm` needs, for an inner dimension of `depth` elements and `n` columns.
 template <class T>
 constexpr std::int64_t gemm_scratch(std::int64_t depth, std::int64_t n) {
-  return larger_of(gemm_narrow_scratch<T>(depth, n), gemm_wide_scratch<T>(depth, n));
+  return larger_of(gemm_narrow_scratch<T>(depth, n),
+                   larger_of(gemm_run_scratch<T>(depth, n), gemm_wide_scratch<T>(depth, n)));
 }
 
 /// Computes a product; see Gemm. `scratch` has gemm_scratch<T>(num_segments * depth, n) elements. With an epilogue,
@@ -18,6 +20,8 @@ template <class T>
 void gemm(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch, const Epilogue<T> *epilogue = nullptr) {
   if (prefers_narrow<T>(g))
     gemm_narrow(g, lhs, rhs, out, scratch, epilogue);
+  else if (prefers_run<T>(g))
+    gemm_run(g, lhs, rhs, out, scratch, epilogue);
   else
     gemm_wide(g, lhs, rhs, out, scratch, epilogue);
 }

@@ -1,0 +1,207 @@
+// src/kernels/gemm_run.h - products with a short inner dimension and many evenly spaced rows.
+//
+// Sums stay in registers from the first product to the epilogue, and all tiles of a run of rows are computed by one
+// call: with eight or sixteen products for each sum, finding the rows and calling a tile would take as long as the
+// tile.
+#pragma once
+
+#include "gemm_wide.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+
+/// Most elements of rhs that are packed together.
+inline constexpr std::int64_t kMaxRunWeights = 64 * 1024;
+
+/// The fewest columns that are worth a vector: half of the widest one.
+template <class T>
+inline constexpr int kHalfLanes = larger_of(kLanes<T> / 2, kPart<T>);
+
+/// Rows that tiles of `tile` rows compute more than once, if there are `rows`.
+constexpr std::int64_t rows_twice(std::int64_t rows, std::int64_t tile) { return divide_up(rows, tile) * tile - rows; }
+
+/// Whether gemm_run computes it: what the last tile of each run computes twice costs less than what is saved for the
+/// others.
+template <class T>
+constexpr bool prefers_run(const Gemm &g) {
+  const std::int64_t depth = g.num_segments * g.depth, rows = g.rows[kRowAxes - 1].count;
+  const std::int64_t vectors = smaller_of(divide_up(g.n, kLanes<T>), std::int64_t{kTileVectors});
+  return g.out_n == 1 && g.n >= kHalfLanes<T> && rows >= kTileRows && depth > 0 && depth <= kMaxDepth &&
+         depth * g.n <= kMaxRunWeights && rows_twice(rows, kTileRows) * depth * vectors <= 16 * rows;
+}
+
+/// Elements of scratch memory that gemm_run may need.
+template <class T>
+constexpr std::int64_t gemm_run_scratch(std::int64_t depth, std::int64_t n) {
+  const std::int64_t width = divide_up(n, kLanes<T>) * kLanes<T>;
+  return depth <= kMaxDepth && depth * n <= kMaxRunWeights ? depth * width : 0;
+}
+
+/// Makes the compiler keep a pointer of its own, rather than compute it from others.
+template <class T>
+MODELWHEEL_INLINE void keep_apart(const T *&pointer) {
+  asm("" : "+r"(pointer));
+}
+
+/// Evenly spaced rows, at least as many as a tile has.
+template <class T>
+struct Run {
+  const T *lhs;
+  std::int64_t lhs_step;
+  T *out;
+  std::int64_t out_step, rows;
+};
+
+/// Rows of a tile with one vector of columns, if there are enough: more sums are in flight.
+inline constexpr int kTallRows = 2 * kTileRows;
+
+/// A strip of a run: `Vectors` vectors of columns. The last tile overlaps the one before.
+template <class T, int Lanes, int Vectors, int Rows>
+MODELWHEEL_NOINLINE void strip_of_run(const Strip<T> &strip, const Run<T> &run) {
+  // Rows are addressed from every fourth one: pointers to all of them would not fit the registers.
+  constexpr int kBases = (Rows + 3) / 4;
+  const std::int64_t step = run.lhs_step, lhs_step = strip.lhs_step, rhs_step = strip.rhs_step;
+  std::int64_t at[Vectors];
+  MODELWHEEL_UNROLL
+  for (int j = 0; j < Vectors; ++j) at[j] = j + 1 < Vectors ? j * Lanes : strip.last;
+  for (std::int64_t done = 0; done < run.rows; done += Rows) {
+    const std::int64_t first = smaller_of(done, run.rows - Rows);
+    const T *const tile = run.lhs + first * step;
+    Vector<T, Lanes> sum[Rows][Vectors];
+    MODELWHEEL_UNROLL
+    for (int i = 0; i < Rows; ++i) {
+      MODELWHEEL_UNROLL
+      for (int j = 0; j < Vectors; ++j) sum[i][j] = Vector<T, Lanes>{};
+    }
+    const T *rhs = strip.rhs;
+    for (std::int64_t s = 0; s < strip.num_segments; ++s) {
+      const T *base[kBases];
+      MODELWHEEL_UNROLL
+      for (int b = 0; b < kBases; ++b) {
+        base[b] = tile + strip.segments[s].lhs + 4 * b * step;
+        keep_apart(base[b]);
+      }
+      if (!strip.packed) rhs = strip.rhs + strip.segments[s].rhs;
+      for (std::int64_t k = strip.depth; k > 0; --k) {
+        Vector<T, Lanes> right[Vectors];
+        MODELWHEEL_UNROLL
+        for (int j = 0; j < Vectors; ++j) {
+          right[j] = load<T, Lanes>(rhs + at[j]);
+          keep_in_register(right[j]);
+        }
+        MODELWHEEL_UNROLL
+        for (int i = 0; i < Rows; ++i) {
+          const Vector<T, Lanes> left = splat<T, Lanes>(base[i / 4][i % 4 * step]);
+          MODELWHEEL_UNROLL
+          for (int j = 0; j < Vectors; ++j) sum[i][j] += left * right[j];
+        }
+        MODELWHEEL_UNROLL
+        for (int b = 0; b < kBases; ++b) {
+          base[b] += lhs_step;
+          keep_apart(base[b]);
+        }
+        rhs += rhs_step;
+      }
+    }
+    T *to = run.out + first * run.out_step;
+    if (strip.epilogue != nullptr) {
+      const T *place[Rows];
+      MODELWHEEL_UNROLL
+      for (int i = 0; i < Rows; ++i) place[i] = to + i * run.out_step;
+      finish_vectors<T, Lanes>(*strip.epilogue, place, strip.column, at, sum);
+      to = strip.epilogue->result + (to - strip.epilogue->sums);
+    }
+    MODELWHEEL_UNROLL
+    for (int i = 0; i < Rows; ++i) {
+      MODELWHEEL_UNROLL
+      for (int j = 0; j < Vectors; ++j) store<T, Lanes>(to + i * run.out_step + at[j], sum[i][j]);
+    }
+  }
+}
+
+/// Runs the strip of the given width, 1 <= vectors <= Vectors.
+template <class T, int Lanes, int Vectors = kMaxVectors<T, Lanes>>
+void strip_of_width(int vectors, const Strip<T> &strip, const Run<T> &run) {
+  if constexpr (Vectors > 1) {
+    if (vectors < Vectors) return strip_of_width<T, Lanes, Vectors - 1>(vectors, strip, run);
+  } else {
+    if (run.rows >= kTallRows && 8 * rows_twice(run.rows, kTallRows) <= run.rows)
+      return strip_of_run<T, Lanes, Vectors, kTallRows>(strip, run);
+  }
+  strip_of_run<T, Lanes, Vectors, kTileRows>(strip, run);
+}
+
+/// All columns of a run. Strips of packed columns follow each other.
+template <class T, int Lanes>
+MODELWHEEL_INLINE void columns_of_run(const Gemm &g, const Run<T> &run, const T *rhs, bool packed,
+                                      const Epilogue<T> *epilogue) {
+  const T *next = rhs;
+  for (std::int64_t done = 0; done < g.n;) {
+    const Columns columns = next_columns<T, Lanes>(done, g.n, kTileVectors);
+    const std::int64_t width = columns.last + Lanes;
+    const Strip<T> strip{g.segments,
+                         g.num_segments,
+                         g.depth,
+                         g.lhs_k,
+                         packed ? next : rhs + columns.first,
+                         packed ? width : g.rhs_k,
+                         packed,
+                         false,
+                         columns.last,
+                         epilogue,
+                         columns.first};
+    Run<T> part = run;
+    part.out += columns.first;
+    strip_of_width<T, Lanes>(columns.vectors, strip, part);
+    next += g.num_segments * g.depth * width;
+    done = columns.first + width;
+  }
+}
+
+/// Packs all strips of rhs.
+template <class T, int Lanes>
+MODELWHEEL_INLINE void pack_strips(const Gemm &g, const T *rhs, T *to) {
+  for (std::int64_t done = 0; done < g.n;) {
+    const Columns columns = next_columns<T, Lanes>(done, g.n, kTileVectors);
+    const std::int64_t width = columns.last + Lanes;
+    const Strip<T> strip{g.segments, g.num_segments, g.depth,      g.lhs_k, nullptr, 0,
+                         true,       false,          columns.last, nullptr, 0};
+    pack<T, Lanes>(g, strip, rhs + columns.first * g.rhs_n, width, width, to);
+    to += g.num_segments * g.depth * width;
+    done = columns.first + width;
+  }
+}
+
+template <class T, int Lanes>
+MODELWHEEL_NOINLINE void run_lanes(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch,
+                                   const Epilogue<T> *epilogue) {
+  const std::int64_t rows = num_rows(g);
+  const bool packed = worth_packing<T, Lanes>(g, rows);
+  if (packed) pack_strips<T, Lanes>(g, rhs, scratch);
+  const RowAxis &inner = g.rows[kRowAxes - 1];
+  const RowAxis outer[kRowAxes] = {g.rows[0], g.rows[1], g.rows[2], {1, 0, 0}};
+  const std::int64_t fitting = kRowsBytes / (g.n * static_cast<std::int64_t>(sizeof(T)));
+  const std::int64_t limit = (fitting / kTileRows + 1) * kTileRows;
+  RowCursor<T> cursor(outer, lhs, out);
+  for (std::int64_t runs = rows / inner.count; runs > 0; --runs) {
+    Run<T> run{nullptr, inner.lhs, nullptr, inner.out, 0};
+    cursor.next(run.lhs, run.out);
+    for (std::int64_t left = inner.count; left > 0; left -= run.rows) {
+      // No part has fewer rows than a tile.
+      run.rows = left < limit + kTileRows ? left : limit;
+      columns_of_run<T, Lanes>(g, run, packed ? scratch : rhs, packed, epilogue);
+      run.lhs += run.rows * inner.lhs;
+      run.out += run.rows * inner.out;
+    }
+  }
+}
+
+/// Computes a product for which prefers_run holds; see `gemm`. `scratch` has gemm_run_scratch elements.
+template <class T>
+void gemm_run(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch, const Epilogue<T> *epilogue) {
+  if (g.n < kLanes<T>)
+    run_lanes<T, kHalfLanes<T>>(g, lhs, rhs, out, scratch, epilogue);
+  else
+    run_lanes<T, kLanes<T>>(g, lhs, rhs, out, scratch, epilogue);
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL
