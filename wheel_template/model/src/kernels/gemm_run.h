@@ -9,6 +9,14 @@
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
+/// Rows and most vectors of a tile: its sums and one row of rhs vectors fit the registers.
+inline constexpr int kRunRows = kVectorRegisters == 32 ? 8 : 6;
+template <class T, int Lanes>
+inline constexpr int kRunVectors = kVectorRegisters == 32 && Lanes == kLanes<T> ? 3 : 2;
+/// Rows of a tile with one vector of columns, if there are enough: more sums are in flight.
+inline constexpr int kTallRows = 2 * kRunRows;
+/// Longest inner dimension: with a longer one, a tile takes much longer than finding its rows.
+inline constexpr std::int64_t kMaxRunDepth = 96;
 /// Most elements of rhs that are packed together.
 inline constexpr std::int64_t kMaxRunWeights = 64 * 1024;
 
@@ -24,16 +32,16 @@ constexpr std::int64_t rows_twice(std::int64_t rows, std::int64_t tile) { return
 template <class T>
 constexpr bool prefers_run(const Gemm &g) {
   const std::int64_t depth = g.num_segments * g.depth, rows = g.rows[kRowAxes - 1].count;
-  const std::int64_t vectors = smaller_of(divide_up(g.n, kLanes<T>), std::int64_t{kTileVectors});
-  return g.out_n == 1 && g.n >= kHalfLanes<T> && rows >= kTileRows && depth > 0 && depth <= kMaxDepth &&
-         depth * g.n <= kMaxRunWeights && rows_twice(rows, kTileRows) * depth * vectors <= 16 * rows;
+  const std::int64_t vectors = smaller_of(divide_up(g.n, kLanes<T>), std::int64_t{kRunVectors<T, kLanes<T>>});
+  return g.out_n == 1 && g.n >= kHalfLanes<T> && rows >= kRunRows && depth > 0 && depth <= kMaxRunDepth &&
+         depth * g.n <= kMaxRunWeights && rows_twice(rows, kRunRows) * depth * vectors <= 16 * rows;
 }
 
 /// Elements of scratch memory that gemm_run may need.
 template <class T>
 constexpr std::int64_t gemm_run_scratch(std::int64_t depth, std::int64_t n) {
   const std::int64_t width = divide_up(n, kLanes<T>) * kLanes<T>;
-  return depth <= kMaxDepth && depth * n <= kMaxRunWeights ? depth * width : 0;
+  return depth <= kMaxRunDepth && depth * n <= kMaxRunWeights ? depth * width : 0;
 }
 
 /// Makes the compiler keep a pointer of its own, rather than compute it from others.
@@ -50,9 +58,6 @@ struct Run {
   T *out;
   std::int64_t out_step, rows;
 };
-
-/// Rows of a tile with one vector of columns, if there are enough: more sums are in flight.
-inline constexpr int kTallRows = 2 * kTileRows;
 
 /// A strip of a run: `Vectors` vectors of columns. The last tile overlaps the one before.
 template <class T, int Lanes, int Vectors, int Rows>
@@ -119,7 +124,7 @@ MODELWHEEL_NOINLINE void strip_of_run(const Strip<T> &strip, const Run<T> &run) 
 }
 
 /// Runs the strip of the given width, 1 <= vectors <= Vectors.
-template <class T, int Lanes, int Vectors = kMaxVectors<T, Lanes>>
+template <class T, int Lanes, int Vectors = kRunVectors<T, Lanes>>
 void strip_of_width(int vectors, const Strip<T> &strip, const Run<T> &run) {
   if constexpr (Vectors > 1) {
     if (vectors < Vectors) return strip_of_width<T, Lanes, Vectors - 1>(vectors, strip, run);
@@ -127,7 +132,16 @@ void strip_of_width(int vectors, const Strip<T> &strip, const Run<T> &run) {
     if (run.rows >= kTallRows && 8 * rows_twice(run.rows, kTallRows) <= run.rows)
       return strip_of_run<T, Lanes, Vectors, kTallRows>(strip, run);
   }
-  strip_of_run<T, Lanes, Vectors, kTileRows>(strip, run);
+  strip_of_run<T, Lanes, Vectors, kRunRows>(strip, run);
+}
+
+/// The columns of the next strip, as equally wide as possible; the last vector may overlap the one before.
+template <class T, int Lanes>
+MODELWHEEL_INLINE Columns run_columns(std::int64_t done, std::int64_t n) {
+  const std::int64_t left = divide_up(n - done, Lanes);
+  const std::int64_t vectors = divide_up(left, divide_up(left, kRunVectors<T, Lanes>));
+  if (vectors == 1) return {smaller_of(done, n - Lanes), 1, 0};
+  return {done, static_cast<int>(vectors), smaller_of((vectors - 1) * Lanes, n - Lanes - done)};
 }
 
 /// All columns of a run. Strips of packed columns follow each other.
@@ -136,7 +150,7 @@ MODELWHEEL_INLINE void columns_of_run(const Gemm &g, const Run<T> &run, const T 
                                       const Epilogue<T> *epilogue) {
   const T *next = rhs;
   for (std::int64_t done = 0; done < g.n;) {
-    const Columns columns = next_columns<T, Lanes>(done, g.n, kTileVectors);
+    const Columns columns = run_columns<T, Lanes>(done, g.n);
     const std::int64_t width = columns.last + Lanes;
     const Strip<T> strip{g.segments,
                          g.num_segments,
@@ -161,7 +175,7 @@ MODELWHEEL_INLINE void columns_of_run(const Gemm &g, const Run<T> &run, const T 
 template <class T, int Lanes>
 MODELWHEEL_INLINE void pack_strips(const Gemm &g, const T *rhs, T *to) {
   for (std::int64_t done = 0; done < g.n;) {
-    const Columns columns = next_columns<T, Lanes>(done, g.n, kTileVectors);
+    const Columns columns = run_columns<T, Lanes>(done, g.n);
     const std::int64_t width = columns.last + Lanes;
     const Strip<T> strip{g.segments, g.num_segments, g.depth,      g.lhs_k, nullptr, 0,
                          true,       false,          columns.last, nullptr, 0};
@@ -180,14 +194,14 @@ MODELWHEEL_NOINLINE void run_lanes(const Gemm &g, const T *lhs, const T *rhs, T 
   const RowAxis &inner = g.rows[kRowAxes - 1];
   const RowAxis outer[kRowAxes] = {g.rows[0], g.rows[1], g.rows[2], {1, 0, 0}};
   const std::int64_t fitting = kRowsBytes / (g.n * static_cast<std::int64_t>(sizeof(T)));
-  const std::int64_t limit = (fitting / kTileRows + 1) * kTileRows;
+  const std::int64_t limit = (fitting / kRunRows + 1) * kRunRows;
   RowCursor<T> cursor(outer, lhs, out);
   for (std::int64_t runs = rows / inner.count; runs > 0; --runs) {
     Run<T> run{nullptr, inner.lhs, nullptr, inner.out, 0};
     cursor.next(run.lhs, run.out);
     for (std::int64_t left = inner.count; left > 0; left -= run.rows) {
       // No part has fewer rows than a tile.
-      run.rows = left < limit + kTileRows ? left : limit;
+      run.rows = left < limit + kRunRows ? left : limit;
       columns_of_run<T, Lanes>(g, run, packed ? scratch : rhs, packed, epilogue);
       run.lhs += run.rows * inner.lhs;
       run.out += run.rows * inner.out;
