@@ -267,7 +267,7 @@ void test_large() {
       same_size(1, 48, 1, 2, 20, 5, 1, 2),       // one output feature: vectors along the window
       same_size(1, 70, 3, 1, 50, 7, 1, 3),
       same_size(2, 8, 16, 2, 40, 3, 1, 1),             // runs of many rows
-      same_size(1, 6, 100, 2, 66, 2, 2, 0),            // strips of a run that are packed
+      same_size(1, 6, 130, 2, 66, 2, 2, 0),            // strips of a run that are packed
       depthwise(same_size(1, 0, 71, 2, 60, 3, 1, 1)),  // blocks of rows and features
       depthwise(same_size(2, 0, 66, 2, 61, 5, 2, 2)),
   };
