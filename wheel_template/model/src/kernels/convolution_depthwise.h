@@ -135,14 +135,16 @@ inline constexpr int kEdgePixels = 4;
 /// All outputs of a row in tiles; the last ones overlap those before.
 template <class T, int Taps, int Stride>
 void depthwise_tiles(const DepthwiseRow<T> &row, Range whole) {
-  constexpr int kPixels = Stride == 1 ? 8 : 4;
   const std::int64_t end = row.axis->out_size;
   std::int64_t x = 0;
   for (; x < whole.begin; x += kEdgePixels) depthwise_tile<T, kEdgePixels, Taps, Stride, true>(row, x);
-  for (; x + kPixels <= whole.end; x += kPixels) depthwise_tile<T, kPixels, Taps, Stride, false>(row, x);
-  if (x + kEdgePixels <= whole.end && length(whole) >= kPixels) {
-    depthwise_tile<T, kPixels, Taps, Stride, false>(row, whole.end - kPixels);
-    x = whole.end;
+  if constexpr (Stride == 1) {
+    constexpr int kPixels = 2 * kEdgePixels;
+    for (; x + kPixels <= whole.end; x += kPixels) depthwise_tile<T, kPixels, Taps, Stride, false>(row, x);
+    if (x + kEdgePixels <= whole.end && length(whole) >= kPixels) {
+      depthwise_tile<T, kPixels, Taps, Stride, false>(row, whole.end - kPixels);
+      x = whole.end;
+    }
   }
   for (; x < end; x += kEdgePixels)
     depthwise_tile<T, kEdgePixels, Taps, Stride, true>(row, smaller_of(x, end - kEdgePixels));
@@ -159,7 +161,7 @@ constexpr Range whole_windows(const Axis &a) {
 /// All outputs of a row, by vectors no wider than the features.
 template <class T>
 void depthwise_outputs(const DepthwiseRow<T> &row, Range whole) {
-  constexpr int kHalf = larger_of(kLanes<T> / 2, 1), kQuarter = larger_of(kLanes<T> / 4, 1);
+  constexpr int kPart = 16 / static_cast<int>(sizeof(T)), kHalf = larger_of(kLanes<T> / 2, kPart);
   const Axis &a = *row.axis;
   const bool tiles =
       row.features >= kLanes<T> && a.kernel_dilation == 1 && a.out_size >= kEdgePixels && a.out_size > whole.begin;
@@ -175,8 +177,8 @@ void depthwise_outputs(const DepthwiseRow<T> &row, Range whole) {
     depthwise_row<T, kLanes<T>>(row, whole);
   else if (row.features >= kHalf)
     depthwise_row<T, kHalf>(row, whole);
-  else if (row.features >= kQuarter)
-    depthwise_row<T, kQuarter>(row, whole);
+  else if (row.features >= kPart)
+    depthwise_row<T, kPart>(row, whole);
   else
     depthwise_row<T, 1>(row, whole);
 }

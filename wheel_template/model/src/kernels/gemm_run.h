@@ -13,7 +13,7 @@ namespace modelwheel::MODELWHEEL_LEVEL {
 inline constexpr int kRunRows = kVectorRegisters == 32 ? 8 : 6;
 template <class T, int Lanes>
 inline constexpr int kRunVectors = kVectorRegisters == 32 && Lanes == kLanes<T> ? 3 : 2;
-/// Rows of a tile with one vector of columns, if there are enough: more sums are in flight.
+/// Rows of a tile with one vector of columns: enough sums are in flight.
 inline constexpr int kTallRows = 2 * kRunRows;
 /// Longest inner dimension: with a longer one, a tile takes much longer than finding its rows.
 inline constexpr std::int64_t kMaxRunDepth = 96;
@@ -33,8 +33,9 @@ template <class T>
 constexpr bool prefers_run(const Gemm &g) {
   const std::int64_t depth = g.num_segments * g.depth, rows = g.rows[kRowAxes - 1].count;
   const std::int64_t vectors = smaller_of(divide_up(g.n, kLanes<T>), std::int64_t{kRunVectors<T, kLanes<T>>});
-  return g.out_n == 1 && g.n >= kHalfLanes<T> && rows >= kRunRows && depth > 0 && depth <= kMaxRunDepth &&
-         depth * g.n <= kMaxRunWeights && rows_twice(rows, kRunRows) * depth * vectors <= 16 * rows;
+  const std::int64_t twice = rows_twice(rows, vectors == 1 ? kTallRows : kRunRows);
+  return g.out_n == 1 && g.n >= kHalfLanes<T> && rows >= kTallRows && depth > 0 && depth <= kMaxRunDepth &&
+         depth * g.n <= kMaxRunWeights && twice * depth * vectors <= 16 * rows;
 }
 
 /// Elements of scratch memory that gemm_run may need.
@@ -128,11 +129,8 @@ template <class T, int Lanes, int Vectors = kRunVectors<T, Lanes>>
 void strip_of_width(int vectors, const Strip<T> &strip, const Run<T> &run) {
   if constexpr (Vectors > 1) {
     if (vectors < Vectors) return strip_of_width<T, Lanes, Vectors - 1>(vectors, strip, run);
-  } else {
-    if (run.rows >= kTallRows && 8 * rows_twice(run.rows, kTallRows) <= run.rows)
-      return strip_of_run<T, Lanes, Vectors, kTallRows>(strip, run);
   }
-  strip_of_run<T, Lanes, Vectors, kRunRows>(strip, run);
+  strip_of_run<T, Lanes, Vectors, Vectors == 1 ? kTallRows : kRunRows>(strip, run);
 }
 
 /// The columns of the next strip, as equally wide as possible; the last vector may overlap the one before.
@@ -194,14 +192,14 @@ MODELWHEEL_NOINLINE void run_lanes(const Gemm &g, const T *lhs, const T *rhs, T 
   const RowAxis &inner = g.rows[kRowAxes - 1];
   const RowAxis outer[kRowAxes] = {g.rows[0], g.rows[1], g.rows[2], {1, 0, 0}};
   const std::int64_t fitting = kRowsBytes / (g.n * static_cast<std::int64_t>(sizeof(T)));
-  const std::int64_t limit = (fitting / kRunRows + 1) * kRunRows;
+  const std::int64_t limit = (fitting / kTallRows + 1) * kTallRows;
   RowCursor<T> cursor(outer, lhs, out);
   for (std::int64_t runs = rows / inner.count; runs > 0; --runs) {
     Run<T> run{nullptr, inner.lhs, nullptr, inner.out, 0};
     cursor.next(run.lhs, run.out);
     for (std::int64_t left = inner.count; left > 0; left -= run.rows) {
       // No part has fewer rows than a tile.
-      run.rows = left < limit + kRunRows ? left : limit;
+      run.rows = left < limit + kTallRows ? left : limit;
       columns_of_run<T, Lanes>(g, run, packed ? scratch : rhs, packed, epilogue);
       run.lhs += run.rows * inner.lhs;
       run.out += run.rows * inner.out;
