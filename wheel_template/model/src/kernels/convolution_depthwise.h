@@ -95,16 +95,16 @@ void depthwise_row(const DepthwiseRow<T> &row, Range whole) {
 
 /// Adds to `sum` the products of one row of `Taps` taps: each input is loaded once for all windows that it is in. At
 /// an `Edge`, inputs that are not `inside` are left out.
-template <class T, int Pixels, int Taps, int Stride, bool Edge>
+template <class T, int Lanes, int Pixels, int Taps, int Stride, bool Edge>
 MODELWHEEL_INLINE void add_taps(const T *in, std::int64_t in_step, const T *kernel, std::int64_t tap_step, Range inside,
-                                Vector<T> (&sum)[Pixels][1]) {
-  Vector<T> weight[Taps];
+                                Vector<T, Lanes> (&sum)[Pixels][1]) {
+  Vector<T, Lanes> weight[Taps];
   MODELWHEEL_UNROLL
-  for (int k = 0; k < Taps; ++k) weight[k] = load(kernel + k * tap_step);
+  for (int k = 0; k < Taps; ++k) weight[k] = load<T, Lanes>(kernel + k * tap_step);
   MODELWHEEL_UNROLL
   for (int x = 0; x < (Pixels - 1) * Stride + Taps; ++x) {
     if (Edge && (x < inside.begin || x >= inside.end)) continue;
-    Vector<T> value = load(in + x * in_step);
+    Vector<T, Lanes> value = load<T, Lanes>(in + x * in_step);
     keep_in_register(value);
     MODELWHEEL_UNROLL
     for (int k = 0; k < Taps; ++k)
@@ -113,19 +113,19 @@ MODELWHEEL_INLINE void add_taps(const T *in, std::int64_t in_step, const T *kern
 }
 
 /// `Pixels` neighbouring outputs from x on, all features, for windows with `Taps` taps without gaps.
-template <class T, int Pixels, int Taps, int Stride, bool Edge>
+template <class T, int Lanes, int Pixels, int Taps, int Stride, bool Edge>
 MODELWHEEL_NOINLINE void depthwise_tile(const DepthwiseRow<T> &row, std::int64_t x) {
   const Axis &a = *row.axis;
   const std::int64_t start = window_start(a, x), in_step = a.in_step, tap_step = a.tap_step;
   const Range inside{-start, a.in_size - start};
   const T *in = row.in + start * in_step;
-  for (std::int64_t first = 0; first < row.features; first += kLanes<T>) {
-    const std::int64_t f = smaller_of(first, row.features - kLanes<T>);
-    Vector<T> sum[Pixels][1] = {};
+  for (std::int64_t first = 0; first < row.features; first += Lanes) {
+    const std::int64_t f = smaller_of(first, row.features - Lanes);
+    Vector<T, Lanes> sum[Pixels][1] = {};
     for (std::int64_t r = 0; r < row.num_taps; ++r)
-      add_taps<T, Pixels, Taps, Stride, Edge>(in + row.taps[r].in + f, in_step, row.kernel + row.taps[r].kernel + f,
-                                              tap_step, inside, sum);
-    store_pixels<T, kLanes<T>>(row, x, f, sum);
+      add_taps<T, Lanes, Pixels, Taps, Stride, Edge>(in + row.taps[r].in + f, in_step,
+                                                     row.kernel + row.taps[r].kernel + f, tap_step, inside, sum);
+    store_pixels<T, Lanes>(row, x, f, sum);
   }
 }
 
@@ -133,21 +133,21 @@ MODELWHEEL_NOINLINE void depthwise_tile(const DepthwiseRow<T> &row, std::int64_t
 inline constexpr int kEdgePixels = 4;
 
 /// All outputs of a row in tiles; the last ones overlap those before.
-template <class T, int Taps, int Stride>
+template <class T, int Lanes, int Taps, int Stride>
 void depthwise_tiles(const DepthwiseRow<T> &row, Range whole) {
   const std::int64_t end = row.axis->out_size;
   std::int64_t x = 0;
-  for (; x < whole.begin; x += kEdgePixels) depthwise_tile<T, kEdgePixels, Taps, Stride, true>(row, x);
+  for (; x < whole.begin; x += kEdgePixels) depthwise_tile<T, Lanes, kEdgePixels, Taps, Stride, true>(row, x);
   if constexpr (Stride == 1) {
     constexpr int kPixels = 2 * kEdgePixels;
-    for (; x + kPixels <= whole.end; x += kPixels) depthwise_tile<T, kPixels, Taps, Stride, false>(row, x);
+    for (; x + kPixels <= whole.end; x += kPixels) depthwise_tile<T, Lanes, kPixels, Taps, Stride, false>(row, x);
     if (x + kEdgePixels <= whole.end && length(whole) >= kPixels) {
-      depthwise_tile<T, kPixels, Taps, Stride, false>(row, whole.end - kPixels);
+      depthwise_tile<T, Lanes, kPixels, Taps, Stride, false>(row, whole.end - kPixels);
       x = whole.end;
     }
   }
   for (; x < end; x += kEdgePixels)
-    depthwise_tile<T, kEdgePixels, Taps, Stride, true>(row, smaller_of(x, end - kEdgePixels));
+    depthwise_tile<T, Lanes, kEdgePixels, Taps, Stride, true>(row, smaller_of(x, end - kEdgePixels));
 }
 
 /// Outputs along an axis whose windows are within the input.
@@ -163,18 +163,20 @@ template <class T>
 void depthwise_outputs(const DepthwiseRow<T> &row, Range whole) {
   constexpr int kPart = 16 / static_cast<int>(sizeof(T)), kHalf = larger_of(kLanes<T> / 2, kPart);
   const Axis &a = *row.axis;
-  const bool tiles =
-      row.features >= kLanes<T> && a.kernel_dilation == 1 && a.out_size >= kEdgePixels && a.out_size > whole.begin;
+  const bool spaced = a.kernel_dilation == 1 && a.out_size >= kEdgePixels && a.out_size > whole.begin;
+  const bool tiles = spaced && row.features >= kLanes<T>;
   if (tiles && a.kernel_size == 3 && a.stride == 1)
-    depthwise_tiles<T, 3, 1>(row, whole);
+    depthwise_tiles<T, kLanes<T>, 3, 1>(row, whole);
   else if (tiles && a.kernel_size == 3 && a.stride == 2)
-    depthwise_tiles<T, 3, 2>(row, whole);
+    depthwise_tiles<T, kLanes<T>, 3, 2>(row, whole);
   else if (tiles && a.kernel_size == 5 && a.stride == 1)
-    depthwise_tiles<T, 5, 1>(row, whole);
+    depthwise_tiles<T, kLanes<T>, 5, 1>(row, whole);
   else if (tiles && a.kernel_size == 5 && a.stride == 2)
-    depthwise_tiles<T, 5, 2>(row, whole);
+    depthwise_tiles<T, kLanes<T>, 5, 2>(row, whole);
   else if (row.features >= kLanes<T>)
     depthwise_row<T, kLanes<T>>(row, whole);
+  else if (spaced && row.features >= kHalf && a.kernel_size == 3 && a.stride == 1)
+    depthwise_tiles<T, kHalf, 3, 1>(row, whole);
   else if (row.features >= kHalf)
     depthwise_row<T, kHalf>(row, whole);
   else if (row.features >= kPart)
