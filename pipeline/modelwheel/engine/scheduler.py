@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,6 +24,10 @@ from ..store.store import Store
 from ..util.process import kill_all
 from .delivery import writing_to
 from .steps.base import JobStep, LocalStep, Records, Step, Workspace
+
+_LOCAL_STEPS = 2
+"""Local steps at once. Compilers of a wheel use all cores themselves, but CMake, linkers, tests and the one large file
+of the bindings use one: the other is for another step."""
 
 _MAX_WAITING = 32
 """Threads that wait for workers; the pool limits how many workers there are."""
@@ -100,8 +104,7 @@ def run_steps(tasks: Iterable[Task], tools: Tools) -> list[Outcome]:
     stopped = Event()
     runs = [_Run(task, tools, stopped) for task in tasks]
     jobs = ThreadPoolExecutor(_MAX_WAITING, thread_name_prefix="job")
-    # Compilers of wheels use all cores themselves, so local steps run one at a time.
-    local = ThreadPoolExecutor(1, thread_name_prefix="local")
+    local = ThreadPoolExecutor(_LOCAL_STEPS, thread_name_prefix="local")
     pending: dict[Future[_Done], tuple[_Run, Step]] = {}
     try:
         while True:
@@ -116,11 +119,11 @@ def run_steps(tasks: Iterable[Task], tools: Tools) -> list[Outcome]:
             for future in wait(pending, return_when=FIRST_COMPLETED).done:
                 run, step = pending.pop(future)
                 run.settle(step, future)
+            if pending and all(run.given_up for run, _ in pending.values()):
+                _stop_local_steps(pending)
     except BaseException:
         stopped.set()
-        # Only local steps have programs to be killed here; workers are killed by the pool.
-        running = {future: step for future, (_, step) in pending.items() if not future.cancel()}
-        _stop([future for future, step in running.items() if isinstance(step, LocalStep)])
+        _stop_local_steps(pending)
         raise
     finally:
         # Not waited for: threads that wait for workers end only when the caller closes the pool.
@@ -128,8 +131,13 @@ def run_steps(tasks: Iterable[Task], tools: Tools) -> list[Outcome]:
         local.shutdown(wait=False)
 
 
-def _stop(steps: Sequence[Future[_Done]]) -> None:
-    """Kills the programs of running steps until no step starts another one."""
+def _stop_local_steps(pending: Mapping[Future[_Done], tuple[_Run, Step]]) -> None:
+    """Kills the programs of running steps until no step starts another one.
+
+    Only local steps have programs to be killed here; workers are killed by the pool.
+    """
+    running = {future: step for future, (_, step) in pending.items() if not future.cancel()}
+    steps = [future for future, step in running.items() if isinstance(step, LocalStep)]
     while steps:
         kill_all()
         steps = list(wait(steps, timeout=0.1).not_done)
@@ -240,6 +248,8 @@ class _Run:
         except (_GivenUpError, CancelledError):
             return
         except ModelwheelError as error:
+            if self.given_up and isinstance(step, LocalStep):  # stopped, for this reason
+                return
             self._tools.reporter.failed(step.name, error)
             self.outcome.errors.append((step.name, error))
             if step.vital:
@@ -250,6 +260,11 @@ class _Run:
         self._tools.reporter.finished(step.name, done.seconds, cached=done.cached)
         # Only after success: whatever needs a failed step never becomes ready.
         self._sorter.done(step.name)
+
+    @property
+    def given_up(self) -> bool:
+        """Whether a vital step has failed."""
+        return self._given_up.is_set()
 
     def _give_up(self) -> None:
         """Starts no further step; running jobs finish, and their results are kept."""

@@ -147,17 +147,21 @@ def test_both_sides_of_a_diamond_run_at_the_same_time(store: Store) -> None:
     assert outcome.errors == []
 
 
-def test_local_steps_run_one_at_a_time(store: Store) -> None:
-    running: list[int] = [0, 0]
+def test_two_local_steps_run_at_once_and_no_more(store: Store) -> None:
+    meeting = threading.Barrier(2, timeout=_SECONDS)
+    running: list[str] = []
+    most: list[int] = []
 
     def work() -> None:
-        running[0] += 1
-        running[1] = max(running)
-        time.sleep(0.02)
-        running[0] -= 1
+        running.append("")
+        most.append(len(running))
+        meeting.wait()
+        running.pop()
+        meeting.wait()
 
-    _run(store, [ToyLocal(f"step {i}", (), work) for i in range(4)])
-    assert running == [0, 1]
+    (outcome,) = _run(store, [ToyLocal(f"step {i}", (), work) for i in range(4)])
+    assert outcome.errors == []
+    assert max(most) == 2
 
 
 def test_a_second_run_takes_everything_from_the_store(store: Store) -> None:
@@ -396,6 +400,25 @@ def test_ctrl_c_kills_the_programs_of_local_steps(store: Store) -> None:
     assert list_entries(store) == [
         entry for entry in list_entries(store) if entry.note["step"] == "quick"
     ]
+
+
+def test_a_vital_step_that_fails_stops_the_programs_of_local_steps(store: Store) -> None:
+    begun = threading.Event()
+
+    def sleep() -> None:
+        begun.set()
+        run([sys.executable, "-c", "import time; time.sleep(600)"])
+
+    def refuse() -> None:
+        assert begun.wait(_SECONDS)
+        raise UnsupportedModelError("refused")
+
+    steps = [ToyLocal("slow", (), sleep), VitalJob("inspect", (), refuse)]
+    before = time.monotonic()
+    (outcome,) = _run(store, steps)
+    assert time.monotonic() - before < _SECONDS
+    assert [name for name, _ in outcome.errors] == ["inspect"]
+    assert outcome.skipped == ["slow"]
 
 
 def test_ctrl_c_ends_the_wait_for_a_lock(store: Store) -> None:

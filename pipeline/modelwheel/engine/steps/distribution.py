@@ -142,15 +142,11 @@ class ObjectsStep(ModelStep, LocalStep):
 
     kind = "objects"
 
-    # As a compile step: a model that TensorFlow cannot freeze and evaluate is refused before anything is compiled, and a
-    # plan asks for no compiler, whose version is in the key.
+    # A model that cannot be frozen is refused before anything is compiled, and a plan asks for no compiler, whose version
+    # is in the key. Then it is compiled beside the model.
     @property
     def needs(self) -> tuple[str, ...]:
         return (f"{self.request.name}/freeze/{self.request.extents[0]}",)
-
-    @property
-    def waits_for(self) -> tuple[str, ...]:
-        return (f"{self.request.name}/reference",)
 
     def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
         return objects_key()
@@ -179,6 +175,11 @@ class RuntimeStep(ModelStep, LocalStep):
     @property
     def needs(self) -> tuple[str, ...]:
         return (_objects_name(self),)
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        # A model that is refused needs no wheels.
+        return (f"{self.request.name}/reference",)
 
     def key(self, store: Store, records: Records) -> str:  # noqa: ARG002
         return runtime_key()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 from ...packaging.kernels import (
     CompiledKernel,
@@ -19,6 +20,9 @@ from ...store.records import Record
 from ...store.store import Store
 from .base import LocalStep, Records, Workspace
 from .model import ModelStep
+
+_COMPILING = Lock()
+"""Models of one build that need the same kernels compile them once."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +54,10 @@ class KernelsStep(ModelStep, LocalStep):
     def run(self, workspace: Workspace, out: Path) -> None:
         store = workspace.store
         keys = self._keys(store, workspace.records)
-        found = {kernel: store.lookup(key) for kernel, key in keys.items()}
-        missing = [kernel for kernel, record in found.items() if record is None]
-        found |= _compile(missing, keys, store)
+        with _COMPILING:
+            found = {kernel: store.lookup(key) for kernel, key in keys.items()}
+            missing = [kernel for kernel, record in found.items() if record is None]
+            found |= _compile(missing, keys, store)
         for record in found.values():
             assert record is not None
             store.materialize(record, out)
@@ -63,7 +68,7 @@ def _compile(
 ) -> dict[CompiledKernel, Record]:
     """Compiles kernels and keeps each in the store.
 
-    Without a lock: two builds that need the same at once both compile it, to the same bytes.
+    Two builds that need the same at once both compile it, to the same bytes.
     """
     with store.scratch() as scratch:
         build_kernels(tuple(kernels), scratch)

@@ -6,7 +6,8 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
+/* The library itself only passes such numbers on: it would take longer to compile <complex> than any of its files. */
+#if defined(__cplusplus) && !defined(MODELWHEEL_BUILDING)
 #include <complex>
 typedef std::complex<float> modelwheel_complex64;
 typedef std::complex<double> modelwheel_complex128;
