@@ -111,7 +111,8 @@ class Batched(Seeded):
             "depthwise": tf.nn.depthwise_conv2d(image, w(3, 3, 4, 2), [1, 1, 1, 1], "SAME"),
             "grouped": tf.nn.conv2d(image, w(3, 3, 2, 6), 1, "SAME"),
             "transposed": tf.nn.conv2d_transpose(image, w(3, 3, 2, 4), upsampled, 2, "SAME"),
-            "conv1d": tf.nn.conv1d(x, w(3, 8, 7), 1, "SAME"),
+            # Longer than the input: XLA exchanges the two.
+            "conv1d": tf.nn.conv1d(x, w(9, 8, 7), 1, "SAME"),
             "conv3d": tf.nn.conv3d(volume, w(2, 2, 2, 1, 3), [1] * 5, "SAME"),
             "max_pool": tf.nn.max_pool2d(image, 2, 2, "SAME"),
         }
