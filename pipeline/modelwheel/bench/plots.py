@@ -7,7 +7,7 @@ from typing import Any
 
 from ..plots import svg_plot
 from .results import OURS, TITLES, Benchmark, Compared, Kind
-from .splits import first_sizes, times
+from .splits import lowest_times
 from .tune import Proposal
 from .workload import Workload
 
@@ -70,7 +70,7 @@ def write_splits(proposal: Proposal, workload: Workload, path: Path) -> None:
     with svg_plot(path, f"{proposal.model}, {proposal.level}") as axes:
         for title, sizes in (("now", proposal.current), ("proposed", proposal.proposed)):
             costs = proposal.costs_of(sizes)
-            total = times(first_sizes(costs, rows), costs)
+            total = lowest_times(costs, rows)
             numbers = range(1, rows + 1)
             label = f"{title}: {', '.join(map(str, sizes))}"
             axes.plot(

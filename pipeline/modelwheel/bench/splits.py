@@ -23,6 +23,11 @@ def first_sizes(costs: Mapping[int, float], rows: int) -> list[int]:
     return first
 
 
+def lowest_times(costs: Mapping[int, float], rows: int) -> list[float]:
+    """What each number of rows from 0 to `rows` costs, split at the lowest cost."""
+    return times(first_sizes(costs, rows), costs)
+
+
 def times(first: list[int], costs: Mapping[int, float]) -> list[float]:
     """What each number of rows costs if it is split like this."""
     total = [0.0]

@@ -25,7 +25,7 @@ from ..util.records import JsonRecord
 from ..verify.environment import InstalledWheel, install_wheel
 from ..wheelfile.wheel import open_wheel
 from .repeat import Measure, Repeated, repeat
-from .splits import first_sizes, times
+from .splits import first_sizes, lowest_times, times
 from .statistics import Spread, geometric_mean
 from .workload import Workload, candidates, expected_time, propose
 
@@ -135,10 +135,12 @@ class _Wheel:
     """Those that run here, lowest first."""
 
     @property
-    def splits(self) -> bool:
-        """Whether rows are split into batch sizes."""
-        reason = self.manifest.batching.no_emulation_reason
-        return self.manifest.signature.batched and reason is None
+    def unsplit_reason(self) -> str | None:
+        """Why rows are never split into batch sizes; None if they are."""
+        batched = self.manifest.signature.batched
+        return self.manifest.batching.no_emulation_reason or (
+            None if batched else "it has no batch axis"
+        )
 
     def costs(self, level: Level) -> dict[int, float]:
         """What the wheel itself assumes of the batch sizes, for the largest length."""
@@ -151,7 +153,7 @@ class _Wheel:
 
         def once() -> dict[int, float]:
             # A call with 0 rows runs no program. Models that refuse other batch sizes refuse this one, too.
-            call = self._bench(level, "--batch", "0")[0] if self.splits else 0.0
+            call = 0.0 if self.unsplit_reason else self._bench(level, "--batch", "0")[0]
             # At least 1 ns: the lock file holds positive numbers only.
             return {size: max(time - call, 1.0) for size, time in self._bench(level).items()}
 
@@ -175,10 +177,9 @@ def tune_spec(request: Request, tuner: Tuner, *, flags: bool) -> Tuned:
         ModelwheelError: A wheel could not be built or run; the lock file is unchanged.
     """
     wheel = tuner.build(request)
-    if not wheel.splits and not flags:
-        reason = wheel.manifest.batching.no_emulation_reason or "it has no batch axis"
+    if wheel.unsplit_reason and not flags:
         raise UsageError(
-            f"{request.spec.path}: there is nothing to tune: rows are never split ({reason}); "
+            f"{request.spec.path}: there is nothing to tune: rows are never split ({wheel.unsplit_reason}); "
             "with --flags, flags of XLA are tried"
         )
     before = {level.name: wheel.costs(level) for level in wheel.levels}
@@ -222,7 +223,7 @@ def _compare(
     rows = 2 * max(costs)
     # What the old splits take now, by what was measured.
     old = times(first_sizes(before, rows), costs)
-    new = times(first_sizes(costs, rows), costs)
+    new = lowest_times(costs, rows)
     gains = [was / now for was, now in zip(old[1:], new[1:], strict=True)]
     return TunedLevel(
         before=dict(before),
@@ -290,10 +291,10 @@ def propose_sizes(
         ModelwheelError: A wheel could not be built or run.
     """
     current = tuner.build(request)
-    if not current.splits:
-        reason = current.manifest.batching.no_emulation_reason or "it has no batch axis"
+    if current.unsplit_reason:
         raise UsageError(
-            f"--workload: {request.spec.path}: batch sizes cannot be chosen: rows are never split ({reason})"
+            f"--workload: {request.spec.path}: batch sizes cannot be chosen: rows are never split "
+            f"({current.unsplit_reason})"
         )
     level = current.levels[-1]
     sizes = candidates(workload, request.batch_sizes)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..errors import UsageError
 from ..spec.batching import MAX_BATCH_SIZE
-from .splits import first_sizes, times
+from .splits import lowest_times
 
 Workload = Mapping[int, float]
 """How often each number of rows is called, in any unit."""
@@ -52,7 +52,7 @@ def candidates(workload: Workload, current: Sequence[int]) -> tuple[int, ...]:
 
 def expected_time(costs: Mapping[int, float], workload: Workload) -> float:
     """The mean time of a call of the workload, in the unit of the costs."""
-    total = times(first_sizes(costs, max(workload)), costs)
+    total = lowest_times(costs, max(workload))
     weights = sum(workload.values())
     return sum(total[rows] * weight for rows, weight in workload.items()) / weights
 

@@ -8,6 +8,7 @@
 
 #include "convolution_shape.h"
 #include "epilogue.h"
+#include "shuffle.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
@@ -161,7 +162,7 @@ constexpr Range whole_windows(const Axis &a) {
 /// All outputs of a row, by vectors no wider than the features.
 template <class T>
 void depthwise_outputs(const DepthwiseRow<T> &row, Range whole) {
-  constexpr int kPart = 16 / static_cast<int>(sizeof(T)), kHalf = larger_of(kLanes<T> / 2, kPart);
+  constexpr int kHalf = kHalfLanes<T>;
   const Axis &a = *row.axis;
   const bool spaced = a.kernel_dilation == 1 && a.out_size >= kEdgePixels && a.out_size > whole.begin;
   const bool tiles = spaced && row.features >= kLanes<T>;
@@ -179,8 +180,8 @@ void depthwise_outputs(const DepthwiseRow<T> &row, Range whole) {
     depthwise_tiles<T, kHalf, 3, 1>(row, whole);
   else if (row.features >= kHalf)
     depthwise_row<T, kHalf>(row, whole);
-  else if (row.features >= kPart)
-    depthwise_row<T, kPart>(row, whole);
+  else if (row.features >= kPart<T>)
+    depthwise_row<T, kPart<T>>(row, whole);
   else
     depthwise_row<T, 1>(row, whole);
 }

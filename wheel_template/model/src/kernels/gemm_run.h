@@ -20,10 +20,6 @@ inline constexpr std::int64_t kMaxRunDepth = 96;
 /// Most elements of rhs that are packed together.
 inline constexpr std::int64_t kMaxRunWeights = 64 * 1024;
 
-/// The fewest columns that are worth a vector: half of the widest one.
-template <class T>
-inline constexpr int kHalfLanes = larger_of(kLanes<T> / 2, kPart<T>);
-
 /// Rows that tiles of `tile` rows compute more than once, if there are `rows`.
 constexpr std::int64_t rows_twice(std::int64_t rows, std::int64_t tile) { return divide_up(rows, tile) * tile - rows; }
 
@@ -133,13 +129,11 @@ void strip_of_width(int vectors, const Strip<T> &strip, const Run<T> &run) {
   strip_of_run<T, Lanes, Vectors, Vectors == 1 ? kTallRows : kRunRows>(strip, run);
 }
 
-/// The columns of the next strip, as equally wide as possible; the last vector may overlap the one before.
+/// The columns of the next strip.
 template <class T, int Lanes>
 MODELWHEEL_INLINE Columns run_columns(std::int64_t done, std::int64_t n) {
   const std::int64_t left = divide_up(n - done, Lanes);
-  const std::int64_t vectors = divide_up(left, divide_up(left, kRunVectors<T, Lanes>));
-  if (vectors == 1) return {smaller_of(done, n - Lanes), 1, 0};
-  return {done, static_cast<int>(vectors), smaller_of((vectors - 1) * Lanes, n - Lanes - done)};
+  return columns_from<Lanes>(done, n, divide_up(left, divide_up(left, kRunVectors<T, Lanes>)));
 }
 
 /// All columns of a run. Strips of packed columns follow each other.

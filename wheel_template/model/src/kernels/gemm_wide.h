@@ -33,18 +33,21 @@ struct Columns {
   std::int64_t last;
 };
 
-/// The columns of the next strip. Strips are equally wide, as far as possible; a last vector that would reach past
-/// the end moves left, over columns that are then computed twice to the same result.
+/// So many vectors of columns. A last vector that would reach past the end moves left, over columns that are then
+/// computed twice to the same result.
+template <int Lanes>
+MODELWHEEL_INLINE Columns columns_from(std::int64_t done, std::int64_t n, std::int64_t vectors) {
+  const std::int64_t end = larger_of(n - Lanes, std::int64_t{0});
+  if (vectors == 1) return {smaller_of(done, end), 1, 0};
+  return {done, static_cast<int>(vectors), smaller_of((vectors - 1) * Lanes, end - done)};
+}
+
+/// The columns of the next strip. Strips are equally wide, as far as possible.
 template <class T, int Lanes>
 MODELWHEEL_INLINE Columns next_columns(std::int64_t done, std::int64_t n, int max_vectors) {
-  constexpr std::int64_t kWidth = Lanes;
-  const std::int64_t left = divide_up(n - done, kWidth);
-  const int vectors = max_vectors == kRowVectors && left >= kRowVectors
-                          ? kRowVectors
-                          : static_cast<int>(divide_up(left, divide_up(left, kMaxVectors<T, Lanes>)));
-  const std::int64_t end = larger_of(n - kWidth, std::int64_t{0});
-  if (vectors == 1) return {smaller_of(done, end), 1, 0};
-  return {done, vectors, smaller_of((vectors - 1) * kWidth, end - done)};
+  const std::int64_t left = divide_up(n - done, Lanes);
+  if (max_vectors == kRowVectors && left >= kRowVectors) return columns_from<Lanes>(done, n, kRowVectors);
+  return columns_from<Lanes>(done, n, divide_up(left, divide_up(left, kMaxVectors<T, Lanes>)));
 }
 
 /// Copies `depth` rows of n contiguous columns to rows of `width` elements. Elements past column n are not used, but
@@ -207,9 +210,8 @@ MODELWHEEL_NOINLINE void gemm_lanes(const Gemm &g, const T *lhs, const T *rhs, T
 /// few columns, vectors are half as wide, so that they are written as a whole.
 template <class T>
 void gemm_wide(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch, const Epilogue<T> *epilogue) {
-  constexpr int kHalf = larger_of(kLanes<T> / 2, kPart<T>);
-  if (g.n < kLanes<T> && g.n >= kHalf)
-    gemm_lanes<T, kHalf>(g, lhs, rhs, out, scratch, epilogue);
+  if (g.n < kLanes<T> && g.n >= kHalfLanes<T>)
+    gemm_lanes<T, kHalfLanes<T>>(g, lhs, rhs, out, scratch, epilogue);
   else
     gemm_lanes<T, kLanes<T>>(g, lhs, rhs, out, scratch, epilogue);
 }

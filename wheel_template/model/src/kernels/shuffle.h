@@ -20,6 +20,10 @@ inline constexpr int kPart = 16 / static_cast<int>(sizeof(T));
 template <class T>
 using Part = Vector<T, kPart<T>>;
 
+/// Elements of half a vector, or of the smallest one: the fewest that are worth a vector.
+template <class T>
+inline constexpr int kHalfLanes = larger_of(kLanes<T> / 2, kPart<T>);
+
 /// Interleaves the lower halves of two parts.
 template <class T>
 MODELWHEEL_INLINE Part<T> zip_low(Part<T> a, Part<T> b) {
