@@ -4,6 +4,7 @@
 #include "check.h"
 #include "epilogues.h"
 #include "random.h"
+#include "ranges.h"
 #include "reference.h"
 #include "tests.h"
 
@@ -136,6 +137,24 @@ void describe(const Convolution &c, std::int64_t wrong) {
                 static_cast<long long>(c.base_dilation[axis]), static_cast<int>(c.reversed[axis]));
 }
 
+/// Ranges of a convolution's result are the convolution's.
+template <class T>
+void check_ranges(Random &random, const Convolution &c, const Buffer<T> &in, const Buffer<T> &kernel,
+                  const Buffer<T> &out) {
+  const std::int64_t axis = random.integer(0, c.groups == 1 ? 2 : 1);
+  Buffer<T> parts(out.size());
+  const std::int64_t size = axis == 0 ? c.batch : axis == 1 ? c.out_size[0] : c.out_features;
+  const bool complete = in_ranges(random, size, [&](Range r) {
+    const Ranged<Convolution> part = axis == 0 ? batch_range(c, r) : axis == 1 ? row_range(c, r) : column_range(c, r);
+    if (!same_order<T>(c, part.shape)) return false;
+    Buffer<char> scratch(static_cast<std::int64_t>(convolution_scratch<T>(part.shape)));
+    convolution<T>(part.shape, in.data() + part.left, kernel.data() + part.right, parts.data() + part.out,
+                   scratch.data());
+    return true;
+  });
+  if (complete) check_same_bits(out, parts);
+}
+
 /// Computes a convolution and compares every `every`-th element of the result.
 template <class T>
 void check(Random &random, const Problem &problem, std::int64_t every = 1) {
@@ -157,6 +176,7 @@ void check(Random &random, const Problem &problem, std::int64_t every = 1) {
   }
   if (wrong != 0) describe(c, wrong);
   CHECK(wrong == 0);
+  check_ranges(random, c, in, kernel, out);
   if constexpr (kHasGemm<T>) {
     if (c.out_feature == 1 && problem.out_elements == c.batch * c.out_features * places)
       check_epilogues(random, out, c.out_features, [&](T *sums, const Epilogue<T> &epilogue) {

@@ -7,6 +7,7 @@
 #include "check.h"
 #include "epilogues.h"
 #include "random.h"
+#include "ranges.h"
 #include "reference.h"
 #include "tests.h"
 
@@ -68,6 +69,21 @@ void check_dot(const Dot &d, const Buffer<In> &lhs, const Buffer<In> &rhs, const
   CHECK(wrong == 0);
 }
 
+/// Ranges of a product's result are the product's.
+template <class In, class Out>
+void check_ranges(Random &random, const Dot &d, const Buffer<In> &lhs, const Buffer<In> &rhs, const Buffer<Out> &out) {
+  const std::int64_t axis = random.integer(0, 2), size = axis == 0 ? d.batch : axis == 1 ? d.m : d.n;
+  Buffer<Out> parts(out.size());
+  const bool complete = in_ranges(random, size, [&](Range r) {
+    const Ranged<Dot> part = axis == 0 ? batch_range(d, r) : axis == 1 ? row_range(d, r) : column_range(d, r);
+    if (!same_order<In>(d, part.shape)) return false;
+    Buffer<char> scratch(static_cast<std::int64_t>(dot_scratch<In, Out>(part.shape)));
+    dot<In, Out>(part.shape, lhs.data() + part.left, rhs.data() + part.right, parts.data() + part.out, scratch.data());
+    return true;
+  });
+  if (complete) check_same_bits(out, parts);
+}
+
 /// A product in a random layout. What lies between the operands' rows is NaN, and a few elements may be special.
 template <class In, class Out>
 void test_shape(Random &random, const Shape &s, bool special = false) {
@@ -92,6 +108,7 @@ void test_shape(Random &random, const Shape &s, bool special = false) {
   Buffer<char> scratch(static_cast<std::int64_t>(dot_scratch<In, Out>(d)));
   dot<In, Out>(d, lhs.data(), rhs.data(), out.data(), scratch.data());
   check_dot(d, lhs, rhs, out);
+  if (!special) check_ranges(random, d, lhs, rhs, out);
   if constexpr (kHasGemm<In>) {
     if (d.out_n == 1 && d.out_m == d.n && (d.batch == 1 || d.out_batch == d.m * d.n))
       check_epilogues(random, out, d.n, [&](In *sums, const Epilogue<In> &epilogue) {

@@ -3,6 +3,7 @@
 
 #include "check.h"
 #include "random.h"
+#include "ranges.h"
 #include "tests.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
@@ -20,6 +21,18 @@ T expected(const Pooling &p, const Buffer<T> &in, std::int64_t image, const std:
       total = p.reducer == Reducer::kSum ? total + value : value > total ? value : total;
     }
   return total;
+}
+
+/// Ranges of the result are the result's: images, or rows if there is one image.
+template <class T>
+void check_ranges(Random &random, const Pooling &p, const Buffer<T> &in, const Buffer<T> &out) {
+  Buffer<T> parts(out.size());
+  in_ranges(random, p.batch == 1 ? p.out_size[0] : p.batch, [&](Range r) {
+    const Ranged<Pooling> part = p.batch == 1 ? row_range(p, r) : batch_range(p, r);
+    pooling(part.shape, in.data() + part.left, parts.data() + part.out);
+    return true;
+  });
+  check_same_bits(out, parts);
 }
 
 template <class T>
@@ -40,6 +53,7 @@ void check(Random &random, const Pooling &p) {
           if (std::isnan(value) ? !std::isnan(out[next]) : std::memcmp(&value, &out[next], sizeof value) != 0) ++wrong;
         }
   CHECK(wrong == 0);
+  check_ranges(random, p, in, out);
 }
 
 template <class T>

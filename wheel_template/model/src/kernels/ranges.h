@@ -1,0 +1,107 @@
+// src/kernels/ranges.h - parts of a product, a convolution and a pooling: some rows, columns or images of the result.
+//
+// A part is a smaller one of the same kind that begins elsewhere in memory, so that the kernels compute it as they are.
+#pragma once
+
+#include "convolution.h"
+#include "dot.h"
+#include "pooling.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+
+/// A part, and where it begins: offsets, in elements, from the start of the operands and of the result.
+template <class Shape>
+struct Ranged {
+  Shape shape;
+  std::int64_t left, right, out;
+};
+
+/// Some of the products of a batch.
+constexpr Ranged<Dot> batch_range(const Dot &d, Range r) {
+  Ranged<Dot> part{d, r.begin * d.lhs_batch, r.begin * d.rhs_batch, r.begin * d.out_batch};
+  part.shape.batch = length(r);
+  return part;
+}
+
+/// Some rows of each product.
+constexpr Ranged<Dot> row_range(const Dot &d, Range r) {
+  Ranged<Dot> part{d, r.begin * d.lhs_m, 0, r.begin * d.out_m};
+  part.shape.m = length(r);
+  return part;
+}
+
+/// Some columns of each product.
+constexpr Ranged<Dot> column_range(const Dot &d, Range r) {
+  Ranged<Dot> part{d, 0, r.begin * d.rhs_n, r.begin * d.out_n};
+  part.shape.n = length(r);
+  return part;
+}
+
+/// Whether each element of a part is the same sum in the same order as in the whole, so that it has the same bits.
+template <class T>
+constexpr bool same_order(const Dot &whole, const Dot &part) {
+  if (!kHasGemm<T>) return true;
+  return better_transposed<T>(whole) == better_transposed<T>(part) &&
+         prefers_narrow<T>(gemm_of(oriented<T>(whole), nullptr)) ==
+             prefers_narrow<T>(gemm_of(oriented<T>(part), nullptr));
+}
+
+/// Some images.
+constexpr Ranged<Convolution> batch_range(const Convolution &c, Range r) {
+  Ranged<Convolution> part{c, r.begin * c.in_batch, 0, r.begin * c.out_batch};
+  part.shape.batch = length(r);
+  return part;
+}
+
+/// Some outputs along the first spatial axis of each image. Their windows still see the whole input: padding that a
+/// range does not reach is gone by itself, because window_start moves with pad_low.
+constexpr Ranged<Convolution> row_range(const Convolution &c, Range r) {
+  Ranged<Convolution> part{c, 0, 0, r.begin * c.out_spatial[0]};
+  part.shape.out_size[0] = length(r);
+  part.shape.pad_low[0] -= r.begin * c.stride[0];
+  return part;
+}
+
+/// Some output features; the convolution has one group.
+constexpr Ranged<Convolution> column_range(const Convolution &c, Range r) {
+  Ranged<Convolution> part{c, 0, r.begin * c.kernel_out, r.begin * c.out_feature};
+  part.shape.out_features = length(r);
+  return part;
+}
+
+/// Whether elements follow each other in the input as in a copy of it with padding.
+constexpr bool is_dense(const Convolution &c) {
+  std::int64_t step = c.in_features;
+  bool dense = c.in_feature == 1;
+  for (std::int64_t axis = c.rank - 1; axis >= 0; step *= c.in_size[axis--])
+    dense = dense && (c.in_spatial[axis] == step || c.in_size[axis] == 1);
+  return dense;
+}
+
+/// The same for a convolution. A part that needs no padding is computed in place; the inner dimension is then walked in
+/// another order if the input has gaps. Of few columns or short filters, gemm_narrow adds the products.
+template <class T>
+constexpr bool same_order(const Convolution &whole, const Convolution &part) {
+  if (!kHasGemm<T> || is_depthwise(whole)) return true;
+  const bool wide = part.out_features >= 2 * kLanes<T> && part.in_features / part.groups >= kLanes<T>;
+  return (is_dense(whole) || pieces_of<T>(whole).padded == pieces_of<T>(part).padded) &&
+         (whole.out_features == part.out_features || wide);
+}
+
+/// Some images.
+constexpr Ranged<Pooling> batch_range(const Pooling &p, Range r) {
+  const std::int64_t in = p.in_size[0] * p.in_size[1] * p.features, out = p.out_size[0] * p.out_size[1] * p.features;
+  Ranged<Pooling> part{p, r.begin * in, 0, r.begin * out};
+  part.shape.batch = length(r);
+  return part;
+}
+
+/// Some rows of outputs of a single image.
+constexpr Ranged<Pooling> row_range(const Pooling &p, Range r) {
+  Ranged<Pooling> part{p, 0, 0, r.begin * p.out_size[1] * p.features};
+  part.shape.out_size[0] = length(r);
+  part.shape.pad_low[0] -= r.begin * p.stride[0];
+  return part;
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL
