@@ -20,6 +20,7 @@ from ..codegen import (
     StoredWeights,
     compiled_kernels,
     level_source,
+    pack_weights,
     random_states,
     tables_source,
 )
@@ -190,7 +191,10 @@ def _write_platform(
         for variant, program in compiled.programs.items()
     }
     first_state = _add_first_state(project, constants)
-    stored = store_weights(constants, request.spec.package.weights_storage)
+    storage = request.spec.package.weights_storage
+    # Each column may have a scale of its own, which needs its elements evenly spaced.
+    packed = frozenset() if storage == "int8" else pack_weights(programs.values(), constants)
+    stored = store_weights(constants, storage)
     sizes = manifest.Sizes(
         weights=len(stored.content),
         expanded_weights=stored.expanded_bytes or None,
@@ -208,7 +212,7 @@ def _write_platform(
         _write(out / variant.object, store.read_bytes(record, "kernels.o"))
     generated = out / platform_directory(platform) / "generated"
     tables = _tables(described, tuple(stored.places[offset] for offset in first_state), stored)
-    _write_sources(project, platform, tables, described, constants, programs, generated)
+    _write_sources(project, platform, tables, described, constants, packed, programs, generated)
     return described.model_copy(update={"weights": weights})
 
 
@@ -257,6 +261,7 @@ def _write_sources(
     tables: ModelTables,
     described: manifest.Manifest,
     constants: Constants,
+    packed: frozenset[str],
     programs: Mapping[VariantKey, Program],
     directory: Path,
 ) -> None:
@@ -282,6 +287,7 @@ def _write_sources(
             constants.offsets,
             states,
             taken,
+            packed=packed,
             profiled=project.profiled,
             expanded=bool(tables.stored.constants),
         )

@@ -9,10 +9,11 @@ from __future__ import annotations
 from .constants import Constants
 from .cost import estimate_cost
 from .kernels import compiled_kernels
+from .panels import pack_weights
 from .sources import CompiledVariant, ModelTables, level_source, random_states, tables_source
 from .storage import Storage, StoredWeights, store
 
-EMITTER_VERSION = 10
+EMITTER_VERSION = 11
 """Increased when the same program is written differently; part of every wheel's key in the store."""
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "compiled_kernels",
     "estimate_cost",
     "level_source",
+    "pack_weights",
     "random_states",
     "store",
     "tables_source",

@@ -34,6 +34,15 @@ class Constants:
             self.blob.extend(content)
         return self.offsets[digest]
 
+    def pack(self, digest: str, rows: int, columns: int) -> None:
+        """Stores a matrix of 32-bit floats in panels of so many columns, each with all rows."""
+        import numpy as np  # which a plan does not need
+
+        start = self.offsets[digest]
+        end = start + self.sizes[digest]
+        matrix = np.frombuffer(self.blob[start:end], "<u4").reshape(rows, -1, columns)
+        self.blob[start:end] = matrix.transpose(1, 0, 2).tobytes()
+
     def add_program(self, program: Program, content: bytes) -> Program:
         """Adds the constants of a program, from its `constants.bin`; returns it with the layouts that they have here."""
         # Every program of a model comes with its own copy of the weights, so constants are shared by content.

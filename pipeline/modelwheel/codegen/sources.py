@@ -64,6 +64,7 @@ def level_source(
     states: int,
     inputs: Sequence[bool] | None = None,
     *,
+    packed: frozenset[str] = frozenset(),
     profiled: bool = False,
     expanded: bool = False,
 ) -> str:
@@ -75,13 +76,14 @@ def level_source(
         constants: The offset of each constant in the weights, by SHA-256.
         states: The number of random states of the model.
         inputs: For each input of the model, whether its programs take it; by default all.
+        packed: The SHA-256 of the constants that are in panels.
         profiled: Whether to read a clock after each step; never in what is shipped.
         expanded: Whether the weights are expanded when the library is loaded.
     """
     functions: list[str] = []
     headers: set[str] = set()
     for variant in variants:
-        text, needed = _variant_function(variant, constants, states, inputs, profiled)
+        text, needed = _variant_function(variant, constants, states, inputs, packed, profiled)
         functions.append(text)
         headers |= needed
     # Only the kernels in use are included: the others would cost compile time, and every level compiles its
@@ -131,11 +133,13 @@ def _variant_function(
     constants: Mapping[str, int],
     states: int,
     inputs: Sequence[bool] | None,
+    packed: frozenset[str],
     profiled: bool,
 ) -> tuple[str, set[str]]:
     program, suffix = variant.program, variant.name
     memory = plan_memory(program, constants, states, inputs)
-    writer = ThunkWriter(prefix=suffix, profiled=profiled)
+    panels = frozenset(a.index for a in program.allocations if a.sha256 in packed)
+    writer = ThunkWriter(prefix=suffix, panels=panels, profiled=profiled)
     calls = writer.write(program.thunks)
     # Kernels run one after the other, so they share one piece of scratch memory, as large as the largest
     # need. The sizes are constant expressions that only the C++ compiler can evaluate: they depend on the

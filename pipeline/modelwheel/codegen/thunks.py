@@ -34,6 +34,8 @@ from ..compiler.program import (
 from ..dtypes import ElementType
 from ..errors import UnsupportedProgramError
 from .constants import ALIGNMENT
+from .panels import COLUMNS as PANEL_COLUMNS
+from .panels import weights_of
 from .strides import dot_axes, in_features, pick, sort_extents
 
 _INDENT = "  "
@@ -49,6 +51,8 @@ class ThunkWriter:
     headers: set[str] = field(default_factory=set)
     scratch: list[str] = field(default_factory=list)
     """C++ constant expressions for the bytes of scratch memory that each kernel needs."""
+    panels: frozenset[int] = frozenset()
+    """The allocations of weights that are packed."""
     random_states: int = 0
     """The number of thunks written so far that draw random numbers."""
     profiled: bool = False
@@ -135,6 +139,11 @@ class ThunkWriter:
         (batch, m, k), (_, _, n) = axes.lhs, axes.rhs
         values = [axis.size for axis in (batch, m, n, k)]
         values += [axis.stride for axis in axes.lhs + axes.rhs + axes.out]
+        weights = weights_of(dot)
+        if weights is not None and weights.slice.allocation in self.panels:
+            # The stride of k, of lhs or of rhs.
+            values[6 if weights.on_left else 8] = PANEL_COLUMNS
+            values.append(PANEL_COLUMNS * weights.depth)
         lhs, rhs, out = (cpp_type(array) for array in (dot.lhs, dot.rhs, dot.out))
         # The result may have another type than the factors (float for bfloat16), but the kernels have one
         # type for both.

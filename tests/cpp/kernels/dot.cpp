@@ -137,6 +137,45 @@ void test_fast(std::uint64_t seed) {
     test_shape<T, T>(random, empty);
 }
 
+/// A product whose weights, `s.k` rows of a multiple of kPanel columns, are packed; they are lhs if it has one column.
+void test_packed(Random &random, const Shape &s) {
+  const bool on_left = s.n == 1;
+  const std::int64_t columns = on_left ? s.m : s.n, gap = random.chance(30) ? random.integer(1, 5) : 0;
+  Dot plain{1, s.m, s.n, s.k, 0, s.k + gap, 1, 0, columns, 1, 0, s.n + gap, 1};
+  if (on_left) plain = {1, s.m, 1, s.k, 0, 1, columns, 0, 1, 1, 0, 1, 1};
+  Dot packed = plain;
+  (on_left ? packed.lhs_k : packed.rhs_k) = kPanel;
+  packed.panel = kPanel * s.k;
+  Buffer<float> weights(s.k * columns), panels(s.k * columns), other(on_left ? s.k : s.m * plain.lhs_m);
+  Buffer<float> out(on_left ? s.m : s.m * plain.out_m);
+  other.fill(random);
+  for (std::int64_t k = 0; k < s.k; ++k)
+    for (std::int64_t j = 0; j < columns; ++j) {
+      random.draw(weights[k * columns + j]);
+      panels[j / kPanel * packed.panel + k * kPanel + j % kPanel] = weights[k * columns + j];
+    }
+  const float *const lhs = on_left ? panels.data() : other.data(), *const rhs = on_left ? other.data() : panels.data();
+  Buffer<char> scratch(static_cast<std::int64_t>(dot_scratch<float>(packed)));
+  dot<float, float>(packed, lhs, rhs, out.data(), scratch.data());
+  check_dot(plain, on_left ? weights : other, on_left ? other : weights, out);
+  if (gap == 0)
+    check_epilogues(random, out, s.n, [&](float *sums, const Epilogue<float> &epilogue) {
+      dot<float, float>(packed, lhs, rhs, sums, scratch.data(), &epilogue);
+    });
+}
+
+/// As many rows as tiles have, and more and fewer; depths around those of blocks.
+void test_panels(std::uint64_t seed) {
+  Random random(seed);
+  const std::int64_t rows[] = {1, 1, 2, 5, 8, 15, 16, 17, 33, 64, 100};
+  for (const std::int64_t columns : {16, 48, 64, 80, 144, 208})
+    for (const std::int64_t k : {1, 7, 64, 97, 385, 800}) {
+      test_packed(random, {1, random.pick(rows), columns, k});
+      test_packed(random, {1, columns, 1, k});
+    }
+  test_packed(random, {1, 600, 96, 200});
+}
+
 template <class In, class Out = In>
 void test_generic(std::uint64_t seed) {
   Random random(seed);
@@ -151,6 +190,7 @@ void test_generic(std::uint64_t seed) {
 void test_dot() {
   test_fast<float>(1);
   test_fast<double>(2);
+  test_panels(7);
   test_generic<std::int8_t>(3);
   test_generic<std::int16_t>(4);
   test_generic<std::int32_t>(5);

@@ -13,12 +13,14 @@ struct Dot {
   std::int64_t lhs_batch, lhs_m, lhs_k;
   std::int64_t rhs_batch, rhs_k, rhs_n;
   std::int64_t out_batch, out_m, out_n;
+  /// If not 0, the weights - rhs, or lhs if n is 1 - are in panels of kPanel columns, so many elements apart.
+  std::int64_t panel = 0;
 };
 
 /// The product with the roles of lhs and rhs exchanged: out^T = rhs^T lhs^T.
 constexpr Dot transposed(const Dot &d) {
   return {d.batch,     d.n,     d.m,     d.k,         d.rhs_batch, d.rhs_n, d.rhs_k,
-          d.lhs_batch, d.lhs_k, d.lhs_m, d.out_batch, d.out_n,     d.out_m};
+          d.lhs_batch, d.lhs_k, d.lhs_m, d.out_batch, d.out_n,     d.out_m, d.panel};
 }
 
 /// The product as gemm.h takes it; `all` is its only segment.
@@ -31,7 +33,8 @@ constexpr Gemm gemm_of(const Dot &d, const Segment *all) {
           d.rhs_k,
           d.n,
           d.rhs_n,
-          d.out_n};
+          d.out_n,
+          d.panel};
 }
 
 /// Whether the exchange makes the product faster: a row vector rather than a column vector, few columns rather than

@@ -3,6 +3,7 @@
 
 #include "gemm_narrow.h"
 #include "gemm_run.h"
+#include "gemm_vector.h"
 #include "gemm_wide.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
@@ -20,6 +21,8 @@ template <class T>
 void gemm(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch, const Epilogue<T> *epilogue = nullptr) {
   if (prefers_narrow<T>(g))
     gemm_narrow(g, lhs, rhs, out, scratch, epilogue);
+  else if (prefers_vector<T>(g))
+    gemm_vector(g, lhs, rhs, out, epilogue);
   else if (prefers_run<T>(g))
     gemm_run(g, lhs, rhs, out, scratch, epilogue);
   else

@@ -20,6 +20,10 @@ inline constexpr std::int64_t kMaxRunDepth = 96;
 /// Most elements of rhs that are packed together.
 inline constexpr std::int64_t kMaxRunWeights = 64 * 1024;
 
+/// Whether the columns of each strip are whole panels, or in one.
+template <class T>
+inline constexpr bool kRunInPanels = kPanel % (kRunVectors<T, kLanes<T>> * kLanes<T>) == 0 || kLanes<T> % kPanel == 0;
+
 /// Rows that tiles of `tile` rows compute more than once, if there are `rows`.
 constexpr std::int64_t rows_twice(std::int64_t rows, std::int64_t tile) { return divide_up(rows, tile) * tile - rows; }
 
@@ -30,8 +34,8 @@ constexpr bool prefers_run(const Gemm &g) {
   const std::int64_t depth = g.num_segments * g.depth, rows = g.rows[kRowAxes - 1].count;
   const std::int64_t vectors = smaller_of(divide_up(g.n, kLanes<T>), std::int64_t{kRunVectors<T, kLanes<T>>});
   const std::int64_t twice = rows_twice(rows, vectors == 1 ? kTallRows : kRunRows);
-  return g.out_n == 1 && g.n >= kHalfLanes<T> && rows >= kTallRows && depth > 0 && depth <= kMaxRunDepth &&
-         depth * g.n <= kMaxRunWeights && twice * depth * vectors <= 16 * rows;
+  if (g.panel == 0 ? depth > kMaxRunDepth || depth * g.n > kMaxRunWeights : !kRunInPanels<T>) return false;
+  return g.out_n == 1 && g.n >= kHalfLanes<T> && rows >= kTallRows && depth > 0 && twice * depth * vectors <= 16 * rows;
 }
 
 /// Elements of scratch memory that gemm_run may need.
@@ -62,6 +66,7 @@ MODELWHEEL_NOINLINE void strip_of_run(const Strip<T> &strip, const Run<T> &run) 
   // Rows are addressed from every fourth one: pointers to all of them would not fit the registers.
   constexpr int kBases = (Rows + 3) / 4;
   const std::int64_t step = run.lhs_step, lhs_step = strip.lhs_step, rhs_step = strip.rhs_step;
+  const std::int64_t panel = strip.panel, rhs_last = strip.rhs_last;
   std::int64_t at[Vectors];
   MODELWHEEL_UNROLL
   for (int j = 0; j < Vectors; ++j) at[j] = j + 1 < Vectors ? j * Lanes : strip.last;
@@ -85,11 +90,9 @@ MODELWHEEL_NOINLINE void strip_of_run(const Strip<T> &strip, const Run<T> &run) 
       if (!strip.packed) rhs = strip.rhs + strip.segments[s].rhs;
       for (std::int64_t k = strip.depth; k > 0; --k) {
         Vector<T, Lanes> right[Vectors];
+        load_rhs<T, Lanes>(rhs, panel, rhs_last, right);
         MODELWHEEL_UNROLL
-        for (int j = 0; j < Vectors; ++j) {
-          right[j] = load<T, Lanes>(rhs + at[j]);
-          keep_in_register(right[j]);
-        }
+        for (int j = 0; j < Vectors; ++j) keep_in_register(right[j]);
         MODELWHEEL_UNROLL
         for (int i = 0; i < Rows; ++i) {
           const Vector<T, Lanes> left = splat<T, Lanes>(base[i / 4][i % 4 * step]);
@@ -148,11 +151,13 @@ MODELWHEEL_INLINE void columns_of_run(const Gemm &g, const Run<T> &run, const T 
                          g.num_segments,
                          g.depth,
                          g.lhs_k,
-                         packed ? next : rhs + columns.first,
+                         packed ? next : rhs + column_offset(g, columns.first),
                          packed ? width : g.rhs_k,
                          packed,
                          false,
                          columns.last,
+                         panel_of(g),
+                         last_offset(g, columns),
                          epilogue,
                          columns.first};
     Run<T> part = run;
@@ -169,8 +174,8 @@ MODELWHEEL_INLINE void pack_strips(const Gemm &g, const T *rhs, T *to) {
   for (std::int64_t done = 0; done < g.n;) {
     const Columns columns = run_columns<T, Lanes>(done, g.n);
     const std::int64_t width = columns.last + Lanes;
-    const Strip<T> strip{g.segments, g.num_segments, g.depth,      g.lhs_k, nullptr, 0,
-                         true,       false,          columns.last, nullptr, 0};
+    const Strip<T> strip{g.segments, g.num_segments, g.depth, g.lhs_k,      nullptr, 0, true,
+                         false,      columns.last,   kPanel,  columns.last, nullptr, 0};
     pack<T, Lanes>(g, strip, rhs + columns.first * g.rhs_n, width, width, to);
     to += g.num_segments * g.depth * width;
     done = columns.first + width;
@@ -185,7 +190,9 @@ MODELWHEEL_NOINLINE void run_lanes(const Gemm &g, const T *lhs, const T *rhs, T 
   if (packed) pack_strips<T, Lanes>(g, rhs, scratch);
   const RowAxis &inner = g.rows[kRowAxes - 1];
   const RowAxis outer[kRowAxes] = {g.rows[0], g.rows[1], g.rows[2], {1, 0, 0}};
-  const std::int64_t fitting = kRowsBytes / (g.n * static_cast<std::int64_t>(sizeof(T)));
+  // The results of some rows, but enough of them for the weights to be read.
+  const std::int64_t weights = g.num_segments * g.depth * g.n * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t fitting = larger_of(kRowsBytes, weights / 8) / (g.n * static_cast<std::int64_t>(sizeof(T)));
   const std::int64_t limit = (fitting / kTallRows + 1) * kTallRows;
   RowCursor<T> cursor(outer, lhs, out);
   for (std::int64_t runs = rows / inner.count; runs > 0; --runs) {

@@ -30,7 +30,19 @@ struct Gemm {
   std::int64_t depth, lhs_k, rhs_k;
   /// Number of columns, and how far apart they are in rhs and out.
   std::int64_t n, rhs_n, out_n;
+  /// If not 0, rhs is in panels of kPanel columns, so many elements apart; rhs_k is kPanel, and n a multiple of it.
+  /// For floats alone: a strip of any level then has whole panels, or is in one.
+  std::int64_t panel = 0;
 };
+
+/// Columns of a panel: weights are packed when they are built, in the same way for all levels. A vector of floats has
+/// its columns in one panel, and is as close to those of the next k as it can be.
+inline constexpr std::int64_t kPanel = 16;
+
+/// Where a column begins in rhs.
+constexpr std::int64_t column_offset(const Gemm &g, std::int64_t column) {
+  return g.panel == 0 ? column * g.rhs_n : column / kPanel * g.panel + column % kPanel;
+}
 
 /// Number of rows of the result.
 constexpr std::int64_t num_rows(const Gemm &g) {

@@ -39,20 +39,31 @@ struct Strip {
   bool accumulate;
   /// First column of the last vector; it may overlap the one before, so that no column past the end is touched.
   std::int64_t last;
+  /// How far apart kPanel columns are in rhs, and where the last vector is.
+  std::int64_t panel, rhs_last;
   /// Applied to complete sums, which are then not stored themselves; may be null.
   const Epilogue<T> *epilogue;
   /// Column of the result in which the strip begins.
   std::int64_t column;
 };
 
+/// Vectors of one row of rhs.
+template <class T, int Lanes, int Vectors>
+MODELWHEEL_INLINE void load_rhs(const T *rhs, std::int64_t panel, std::int64_t last,
+                                Vector<T, Lanes> (&right)[Vectors]) {
+  MODELWHEEL_UNROLL
+  for (int j = 0; j < Vectors; ++j)
+    right[j] = load<T, Lanes>(rhs + (j + 1 < Vectors ? j * Lanes / kPanel * panel + j * Lanes % kPanel : last));
+}
+
 /// Adds the products of one element of each row with vectors of one row of rhs.
 template <class T, int Lanes, int Rows, int Vectors>
-MODELWHEEL_INLINE void add_products(const T *const (&row)[Rows], std::int64_t at, const T *rhs, std::int64_t last,
-                                    Vector<T, Lanes> (&sum)[Rows][Vectors]) {
+MODELWHEEL_INLINE void add_products(const T *const (&row)[Rows], std::int64_t at, const T *rhs, std::int64_t panel,
+                                    std::int64_t last, Vector<T, Lanes> (&sum)[Rows][Vectors]) {
   Vector<T, Lanes> right[Vectors];
+  load_rhs<T, Lanes>(rhs, panel, last, right);
   MODELWHEEL_UNROLL
   for (int j = 0; j < Vectors; ++j) {
-    right[j] = load<T, Lanes>(rhs + (j + 1 < Vectors ? j * Lanes : last));
     if (Rows > 1) keep_in_register(right[j]);
   }
   MODELWHEEL_UNROLL
@@ -60,6 +71,28 @@ MODELWHEEL_INLINE void add_products(const T *const (&row)[Rows], std::int64_t at
     const Vector<T, Lanes> left = splat<T, Lanes>(row[i][at]);
     MODELWHEEL_UNROLL
     for (int j = 0; j < Vectors; ++j) sum[i][j] += left * right[j];
+  }
+}
+
+/// Stores complete sums, or what an epilogue makes of them. `column` is that of the first vector, `last` how much
+/// further the last one begins.
+template <class T, int Lanes, int Rows, int Vectors>
+MODELWHEEL_INLINE void store_sums(const Epilogue<T> *epilogue, T *const *out, std::int64_t column, std::int64_t last,
+                                  Vector<T, Lanes> (&sum)[Rows][Vectors]) {
+  std::int64_t at[Vectors];
+  MODELWHEEL_UNROLL
+  for (int j = 0; j < Vectors; ++j) at[j] = j + 1 < Vectors ? j * Lanes : last;
+  if (epilogue != nullptr) {
+    const T *place[Rows];
+    MODELWHEEL_UNROLL
+    for (int i = 0; i < Rows; ++i) place[i] = out[i];
+    finish_vectors<T, Lanes>(*epilogue, place, column, at, sum);
+  }
+  MODELWHEEL_UNROLL
+  for (int i = 0; i < Rows; ++i) {
+    T *to = epilogue != nullptr ? epilogue->result + (out[i] - epilogue->sums) : out[i];
+    MODELWHEEL_UNROLL
+    for (int j = 0; j < Vectors; ++j) store<T, Lanes>(to + at[j], sum[i][j]);
   }
 }
 
@@ -80,30 +113,17 @@ MODELWHEEL_NOINLINE void tile(const Strip<T> &strip, const T *const *lhs, T *con
   }
   const T *rhs = strip.rhs;
   const std::int64_t lhs_step = strip.lhs_step, rhs_step = strip.rhs_step;
+  const std::int64_t panel = strip.panel, rhs_last = strip.rhs_last;
   for (std::int64_t s = 0; s < strip.num_segments; ++s) {
     std::int64_t at = strip.segments[s].lhs;
     if (!strip.packed) rhs = strip.rhs + strip.segments[s].rhs;
     for (std::int64_t k = strip.depth; k > 0; --k) {
-      add_products<T, Lanes, Rows, Vectors>(row, at, rhs, last, sum);
+      add_products<T, Lanes, Rows, Vectors>(row, at, rhs, panel, rhs_last, sum);
       at += lhs_step;
       rhs += rhs_step;
     }
   }
-  std::int64_t at[Vectors];
-  MODELWHEEL_UNROLL
-  for (int j = 0; j < Vectors; ++j) at[j] = j + 1 < Vectors ? j * kWidth : last;
-  if (strip.epilogue != nullptr) {
-    const T *place[Rows];
-    MODELWHEEL_UNROLL
-    for (int i = 0; i < Rows; ++i) place[i] = out[i];
-    finish_vectors<T, kWidth>(*strip.epilogue, place, strip.column, at, sum);
-  }
-  MODELWHEEL_UNROLL
-  for (int i = 0; i < Rows; ++i) {
-    T *to = strip.epilogue != nullptr ? strip.epilogue->result + (out[i] - strip.epilogue->sums) : out[i];
-    MODELWHEEL_UNROLL
-    for (int j = 0; j < Vectors; ++j) store<T, Lanes>(to + at[j], sum[i][j]);
-  }
+  store_sums<T, Lanes>(strip.epilogue, out, strip.column, last, sum);
 }
 
 /// Runs the tile of `Vectors` vectors and the given number of rows, 1 <= rows <= Rows.

@@ -42,6 +42,14 @@ MODELWHEEL_INLINE Columns columns_from(std::int64_t done, std::int64_t n, std::i
   return {done, static_cast<int>(vectors), smaller_of((vectors - 1) * Lanes, end - done)};
 }
 
+/// How far apart kPanel columns of a strip are in rhs, in place or packed when the product is computed.
+constexpr std::int64_t panel_of(const Gemm &g) { return g.panel == 0 ? kPanel : g.panel; }
+
+/// Where the last vector of a strip is in rhs.
+constexpr std::int64_t last_offset(const Gemm &g, const Columns &columns) {
+  return g.panel == 0 ? columns.last : column_offset(g, columns.last);
+}
+
 /// The columns of the next strip. Strips are equally wide, as far as possible.
 template <class T, int Lanes>
 MODELWHEEL_INLINE Columns next_columns(std::int64_t done, std::int64_t n, int max_vectors) {
@@ -131,6 +139,7 @@ MODELWHEEL_NOINLINE RowCursor<T> strip_rows(const Gemm &g, Strip<T> strip, int v
 /// Whether a strip of rhs is worth copying together: many rows use it, and in place it would crowd a few cache sets.
 template <class T, int Lanes>
 MODELWHEEL_INLINE bool worth_packing(const Gemm &g, std::int64_t rows) {
+  if (g.panel != 0) return false;
   if (g.rhs_n != 1 || g.n < Lanes) return true;
   const std::int64_t stride = g.rhs_k * static_cast<std::int64_t>(sizeof(T));
   return g.n > kMaxWidth<T> && stride >= 512 && rows >= (stride < 4096 ? 128 : 64);
@@ -162,7 +171,7 @@ MODELWHEEL_INLINE RowCursor<T> wide_rows(const Gemm &g, RowCursor<T> cursor, std
     // At least once: an empty sum is zero.
     for (std::int64_t s = 0; s == 0 || s < g.num_segments; s += blocks.segments)
       for (std::int64_t k = 0; k == 0 || k < g.depth; k += blocks.step) {
-        const T *right = rhs + k * g.rhs_k + columns.first * g.rhs_n;
+        const T *right = rhs + k * g.rhs_k + column_offset(g, columns.first);
         const bool complete = s + blocks.segments >= g.num_segments && k + blocks.step >= g.depth;
         Strip<T> strip{g.segments + s,
                        smaller_of(blocks.segments, g.num_segments - s),
@@ -173,6 +182,8 @@ MODELWHEEL_INLINE RowCursor<T> wide_rows(const Gemm &g, RowCursor<T> cursor, std
                        packed,
                        accumulate,
                        columns.last,
+                       panel_of(g),
+                       last_offset(g, columns),
                        complete ? epilogue : nullptr,
                        columns.first};
         if (packed) {

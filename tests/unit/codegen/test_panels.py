@@ -1,0 +1,143 @@
+"""Which weights are packed when a model is built, and where their elements are then."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from modelwheel.codegen import Constants, pack_weights
+from modelwheel.codegen.panels import COLUMNS, weights_of
+from modelwheel.codegen.thunks import ThunkWriter
+from modelwheel.compiler import program as p
+from modelwheel.packaging.template import template_directory
+from tests.support.programs import array, dense, matmul_program
+
+_ROWS, _WIDTH = 64, 48
+
+
+def _dot(rows: int = 4, width: int = _WIDTH, offset: int = 0) -> p.Dot:
+    """Of allocation 0, by the weights in allocation 1."""
+    return p.Dot(
+        operations=0,
+        lhs=dense((rows, _ROWS), 0),
+        rhs=dense((_ROWS, width), 1, offset),
+        out=dense((rows, width), 2),
+        lhs_batch=(),
+        rhs_batch=(),
+        lhs_contracting=(1,),
+        rhs_contracting=(0,),
+    )
+
+
+def _by_vector() -> p.Dot:
+    """The weights, by columns, times a vector."""
+    return _dot().model_copy(
+        update={
+            "lhs": array((_WIDTH, _ROWS), (0, 1), 1),
+            "rhs": dense((_ROWS, 1), 0),
+            "out": dense((_WIDTH, 1), 2),
+        }
+    )
+
+
+def _kernel() -> p.Kernel:
+    """One of XLA's that reads the weights."""
+    part = p.Slice(allocation=1, offset=0, size=4 * _ROWS * _WIDTH)
+    return p.Kernel(operations=0, symbol="k", workgroups=(1, 1, 1), arguments=(part,), results=())
+
+
+def _packed(*programs: tuple[p.Thunk, ...], known: bool = True) -> tuple[frozenset[str], bytes]:
+    """What is packed of one matrix that all programs read, and the weights then."""
+    weights = dense((_ROWS, _WIDTH), 1)
+    content = np.arange(_ROWS * _WIDTH, dtype="<u4").tobytes()
+    shape = p.ArrayShape(
+        element_type=weights.element_type, shape=weights.shape, minor_to_major=(1, 0)
+    )
+    constant = p.Allocation(index=1, size=len(content), kind="constant", sha256="w", array=shape)
+    constants = Constants()
+    constants.add("before", b"other")
+    constants.add("w", content, shape if known else None)
+    made = [
+        matmul_program().model_copy(
+            update={"allocations": (constant,), "parameters": (), "results": (), "thunks": thunks}
+        )
+        for thunks in programs
+    ]
+    return pack_weights(made, constants), bytes(constants.blob)
+
+
+def test_panels_have_all_rows_of_their_columns() -> None:
+    packed, blob = _packed((_dot(),), (_dot(1), _by_vector()))
+    assert packed == {"w"}
+    panels = np.frombuffer(blob[64:], "<u4").reshape(_WIDTH // COLUMNS, _ROWS, COLUMNS)
+    matrix = np.arange(_ROWS * _WIDTH).reshape(_ROWS, _WIDTH)
+    for number, panel in enumerate(panels):
+        np.testing.assert_array_equal(panel, matrix[:, number * COLUMNS : (number + 1) * COLUMNS])
+
+
+@pytest.mark.parametrize(
+    "programs",
+    [
+        ((_dot(), _kernel()),),
+        ((_dot(),), (_kernel(),)),
+        ((_dot(), _dot(width=_WIDTH - COLUMNS)),),
+        (
+            (
+                _dot().model_copy(
+                    update={
+                        "epilogue": p.Epilogue(
+                            result=dense((4, 48), 2).slice, addend=_dot().rhs.slice
+                        )
+                    }
+                ),
+            ),
+        ),
+    ],
+    ids=["a kernel reads it", "in another program", "only a part", "it is added too"],
+)
+def test_what_is_not_only_weights_stays_as_it_is(programs: tuple[tuple[p.Thunk, ...], ...]) -> None:
+    packed, blob = _packed(*programs)
+    assert not packed
+    assert blob[64:] == np.arange(_ROWS * _WIDTH, dtype="<u4").tobytes()
+
+
+def test_what_must_keep_its_layout_does() -> None:
+    packed, _ = _packed((_dot(),), known=False)
+    assert not packed
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rhs": dense((_ROWS, 40), 1), "out": dense((4, 40), 2)},
+        {"rhs": dense((_ROWS, 32), 1), "out": dense((4, 32), 2)},
+        {"rhs": array((_ROWS, _WIDTH), (0, 1), 1)},
+        {"out": array((4, _WIDTH), (0, 1), 2)},
+        {"lhs": dense((4, 8), 0), "rhs": dense((8, _WIDTH), 1)},
+    ],
+    ids=["parts of panels", "few columns", "by columns", "results by columns", "small"],
+)
+def test_other_weights_gain_nothing(changes: dict[str, p.Array]) -> None:
+    assert weights_of(_dot()) is not None
+    assert weights_of(_dot().model_copy(update=changes)) is None
+
+
+def test_the_table_says_where_panels_are() -> None:
+    for dot, last in (
+        (_dot(), "16, 1, 1, 48, 1, 1024}"),
+        (_by_vector(), "1, 16, 1, 1, 1, 1, 1, 1, 1024}"),
+    ):
+        writer = ThunkWriter("b", panels=frozenset({1}))
+        writer.write([dot])
+        (table,) = writer.tables
+        assert last in table, table
+    writer = ThunkWriter("b")
+    writer.write([_dot()])
+    assert "1024" not in writer.tables[0]
+
+
+def test_the_kernels_have_the_same_panels() -> None:
+    text = (template_directory() / "model/src/kernels/gemm_shape.h").read_text(encoding="utf-8")
+    assert re.findall(r"kPanel = (\d+);", text) == [str(COLUMNS)]
