@@ -73,8 +73,10 @@ void check_dot(const Dot &d, const Buffer<In> &lhs, const Buffer<In> &rhs, const
 template <class In, class Out>
 void check_ranges(Random &random, const Dot &d, const Buffer<In> &lhs, const Buffer<In> &rhs, const Buffer<Out> &out) {
   const std::int64_t axis = random.integer(0, 2), size = axis == 0 ? d.batch : axis == 1 ? d.m : d.n;
+  const std::int64_t unit = d.panel != 0 && axis == (d.n == 1 ? 1 : 2) ? kPanel : 1;
   Buffer<Out> parts(out.size());
-  const bool complete = in_ranges(random, size, [&](Range r) {
+  const bool complete = in_ranges(random, size / unit, [&](Range units) {
+    const Range r{units.begin * unit, units.end * unit};
     const Ranged<Dot> part = axis == 0 ? batch_range(d, r) : axis == 1 ? row_range(d, r) : column_range(d, r);
     if (!same_order<In>(d, part.shape)) return false;
     Buffer<char> scratch(static_cast<std::int64_t>(dot_scratch<In, Out>(part.shape)));
@@ -158,7 +160,8 @@ void test_packed(Random &random, const Shape &s) {
   Buffer<char> scratch(static_cast<std::int64_t>(dot_scratch<float>(packed)));
   dot<float, float>(packed, lhs, rhs, out.data(), scratch.data());
   check_dot(plain, on_left ? weights : other, on_left ? other : weights, out);
-  if (gap == 0)
+  check_ranges(random, packed, on_left ? panels : other, on_left ? other : panels, out);
+  if (plain.out_m == columns || on_left)
     check_epilogues(random, out, s.n, [&](float *sums, const Epilogue<float> &epilogue) {
       dot<float, float>(packed, lhs, rhs, sums, scratch.data(), &epilogue);
     });

@@ -138,7 +138,8 @@ template <class T, int Lanes, int Taps, int Stride>
 void depthwise_tiles(const DepthwiseRow<T> &row, Range whole) {
   const std::int64_t end = row.axis->out_size;
   std::int64_t x = 0;
-  for (; x < whole.begin; x += kEdgePixels) depthwise_tile<T, Lanes, kEdgePixels, Taps, Stride, true>(row, x);
+  for (; x < whole.begin; x += kEdgePixels)
+    depthwise_tile<T, Lanes, kEdgePixels, Taps, Stride, true>(row, smaller_of(x, end - kEdgePixels));
   if constexpr (Stride == 1) {
     constexpr int kPixels = 2 * kEdgePixels;
     for (; x + kPixels <= whole.end; x += kPixels) depthwise_tile<T, Lanes, kPixels, Taps, Stride, false>(row, x);
