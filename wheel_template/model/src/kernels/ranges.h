@@ -39,12 +39,14 @@ constexpr Ranged<Dot> column_range(const Dot &d, Range r) {
 }
 
 /// Whether each element of a part is the same sum in the same order as in the whole, so that it has the same bits.
+/// gemm_narrow and the kernel of other elements add the products of a column in the order that its neighbours allow.
 template <class T>
 constexpr bool same_order(const Dot &whole, const Dot &part) {
-  if (!kHasGemm<T>) return true;
+  if (!kHasGemm<T>) return part.n == whole.n;
+  const Dot form = oriented<T>(whole), own = oriented<T>(part);
+  const bool narrow = prefers_narrow<T>(gemm_of(form, nullptr));
   return better_transposed<T>(whole) == better_transposed<T>(part) &&
-         prefers_narrow<T>(gemm_of(oriented<T>(whole), nullptr)) ==
-             prefers_narrow<T>(gemm_of(oriented<T>(part), nullptr));
+         narrow == prefers_narrow<T>(gemm_of(own, nullptr)) && (!narrow || form.n == own.n);
 }
 
 /// Some images.
@@ -83,7 +85,8 @@ constexpr bool is_dense(const Convolution &c) {
 /// another order if the input has gaps. Of few columns or short filters, gemm_narrow adds the products.
 template <class T>
 constexpr bool same_order(const Convolution &whole, const Convolution &part) {
-  if (!kHasGemm<T> || is_depthwise(whole)) return true;
+  if (!kHasGemm<T>) return part.out_features == whole.out_features;
+  if (is_depthwise(whole)) return true;
   const bool wide = part.out_features >= 2 * kLanes<T> && part.in_features / part.groups >= kLanes<T>;
   return (is_dense(whole) || pieces_of<T>(whole).padded == pieces_of<T>(part).padded) &&
          (whole.out_features == part.out_features || wide);
