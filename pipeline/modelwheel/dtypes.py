@@ -13,14 +13,11 @@ class ElementType(IntEnum):
     """An element type; its value is the number in XLA's PrimitiveType (xla/xla_data.proto).
 
     `modelwheel_dtype` of `modelwheel/abi.h` has the same names and numbers. A new type needs a row here,
-    and in C++ a line each in `abi.h`, `dtype_of` and `dtype_name` of `buffer.hpp`, and `numpy_kind` of
-    `arrays.h`; tests compare them.
+    and in C++ a line each in `abi.h`, `dtype_of` and `dtype_name` of `buffer.hpp`; tests compare them.
     """
 
     item_bytes: int
     """Bytes of one element."""
-    numpy_kind: str
-    """`dtype.kind` of the NumPy arrays that hold it. NumPy has no bfloat16: its values are passed as their bits."""
     c_type: str
     """The type in C headers (`modelwheel/types.h`); 16-bit floats are passed as their bits."""
     cpp_type: str
@@ -29,13 +26,13 @@ class ElementType(IntEnum):
     """The type that the hand-written kernels compute with (`src/kernels/numeric.h`)."""
 
     def __new__(
-        cls, number: int, item_bytes: int, kind: str, c_type: str, cpp_type: str, kernel_type: str
+        cls, number: int, item_bytes: int, c_type: str, cpp_type: str, kernel_type: str
     ) -> Self:
         """Makes a member of a row below."""
         member = int.__new__(cls, number)
         # Otherwise Enum would call `int` with the whole row.
         member._value_ = number
-        member.item_bytes, member.numpy_kind = item_bytes, kind
+        member.item_bytes = item_bytes
         member.c_type, member.cpp_type, member.kernel_type = c_type, cpp_type, kernel_type
         return member
 
@@ -46,21 +43,21 @@ class ElementType(IntEnum):
 
     # The numbers left out are those of XLA's types without elements: TUPLE 13, OPAQUE_TYPE 14,
     # TOKEN 17.
-    BOOL = 1, 1, "b", "bool", "bool", "bool"
-    INT8 = 2, 1, "i", "int8_t", "std::int8_t", "std::int8_t"
-    INT16 = 3, 2, "i", "int16_t", "std::int16_t", "std::int16_t"
-    INT32 = 4, 4, "i", "int32_t", "std::int32_t", "std::int32_t"
-    INT64 = 5, 8, "i", "int64_t", "std::int64_t", "std::int64_t"
-    UINT8 = 6, 1, "u", "uint8_t", "std::uint8_t", "std::uint8_t"
-    UINT16 = 7, 2, "u", "uint16_t", "std::uint16_t", "std::uint16_t"
-    UINT32 = 8, 4, "u", "uint32_t", "std::uint32_t", "std::uint32_t"
-    UINT64 = 9, 8, "u", "uint64_t", "std::uint64_t", "std::uint64_t"
-    FLOAT16 = 10, 2, "f", "uint16_t", "std::uint16_t", "F16"
-    FLOAT32 = 11, 4, "f", "float", "float", "float"
-    FLOAT64 = 12, 8, "f", "double", "double", "double"
-    COMPLEX64 = 15, 8, "c", "modelwheel_complex64", "std::complex<float>", "Complex64"
-    BFLOAT16 = 16, 2, "u", "uint16_t", "std::uint16_t", "BF16"
-    COMPLEX128 = 18, 16, "c", "modelwheel_complex128", "std::complex<double>", "Complex128"
+    BOOL = 1, 1, "bool", "bool", "bool"
+    INT8 = 2, 1, "int8_t", "std::int8_t", "std::int8_t"
+    INT16 = 3, 2, "int16_t", "std::int16_t", "std::int16_t"
+    INT32 = 4, 4, "int32_t", "std::int32_t", "std::int32_t"
+    INT64 = 5, 8, "int64_t", "std::int64_t", "std::int64_t"
+    UINT8 = 6, 1, "uint8_t", "std::uint8_t", "std::uint8_t"
+    UINT16 = 7, 2, "uint16_t", "std::uint16_t", "std::uint16_t"
+    UINT32 = 8, 4, "uint32_t", "std::uint32_t", "std::uint32_t"
+    UINT64 = 9, 8, "uint64_t", "std::uint64_t", "std::uint64_t"
+    FLOAT16 = 10, 2, "uint16_t", "std::uint16_t", "F16"
+    FLOAT32 = 11, 4, "float", "float", "float"
+    FLOAT64 = 12, 8, "double", "double", "double"
+    COMPLEX64 = 15, 8, "modelwheel_complex64", "std::complex<float>", "Complex64"
+    BFLOAT16 = 16, 2, "uint16_t", "std::uint16_t", "BF16"
+    COMPLEX128 = 18, 16, "modelwheel_complex128", "std::complex<double>", "Complex128"
 
 
 DTYPES = {element.dtype: element for element in ElementType}

@@ -15,7 +15,6 @@ from modelwheel.packaging.template import template_directory
 
 COMMON = template_directory() / "common" / "include"
 MODEL = template_directory() / "model"
-ARRAYS = template_directory() / "bindings" / "src" / "bindings" / "arrays.h"
 
 
 def test_the_c_enum_has_the_same_names_and_numbers() -> None:
@@ -25,25 +24,10 @@ def test_the_c_enum_has_the_same_names_and_numbers() -> None:
     assert found == {element.name: element.value for element in ElementType}
 
 
-def test_numpy_has_the_same_names_sizes_and_kinds() -> None:
+def test_numpy_has_the_same_names_and_sizes() -> None:
     for name, element in DTYPES.items():
         if element is not ElementType.BFLOAT16:
-            dtype = np.dtype(name)
-            assert (dtype.itemsize, dtype.kind) == (element.item_bytes, element.numpy_kind), name
-
-
-def test_the_extension_expects_the_same_kinds() -> None:
-    function = ARRAYS.read_text().partition("inline char numpy_kind")[2].partition("\n}\n")[0]
-    kinds, cases = {}, []
-    for case, kind in re.findall(r"case MODELWHEEL_(\w+):|return '(.)';", function):
-        if case:
-            cases.append(case)
-        else:
-            kinds.update(dict.fromkeys(cases, kind))
-            cases, default = [], kind
-    assert {element.name: kinds.get(element.name, default) for element in ElementType} == {
-        element.name: element.numpy_kind for element in ElementType
-    }
+            assert np.dtype(name).itemsize == element.item_bytes, name
 
 
 def test_the_headers_have_the_same_types_and_sizes(tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
-# cmake/bindings.cmake - the part of an extension that is the same for all models, which takes longest to compile.
+# cmake/bindings.cmake - the part of an extension that is the same for all models.
 #
 # It is compiled here, or elsewhere by the same lines: then MODELWHEEL_OBJECTS names the directory of the object file.
-set(PYBIND11_FINDPYTHON ON)
-set(CMAKE_INTERPROCEDURAL_OPTIMIZATION OFF) # else pybind11 tries out what the compiler offers, for nothing
-find_package(pybind11 3 CONFIG REQUIRED)
+find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
 
 set(BINDINGS_OPTIONS
   -Wall -Wextra -Wconversion -Wshadow -Wpedantic -Os
@@ -17,7 +15,7 @@ if(MODELWHEEL_OBJECTS)
 else()
   add_library(bindings OBJECT src/bindings/module.cpp)
   target_include_directories(bindings PRIVATE src include)
-  target_link_libraries(bindings PRIVATE pybind11::module)
+  target_link_libraries(bindings PRIVATE Python::Module)
   target_compile_options(bindings PRIVATE ${BINDINGS_OPTIONS})
   set_target_properties(bindings PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
 endif()

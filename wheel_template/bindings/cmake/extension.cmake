@@ -1,8 +1,12 @@
 # cmake/extension.cmake - a thin Python extension, for one model or for all: src/bindings.cpp and the shared part.
 include(cmake/bindings.cmake)
 
-# Without extras: the object is native code, which link-time optimization cannot see into, and installing strips.
-pybind11_add_module(_core NO_EXTRAS src/bindings.cpp $<TARGET_OBJECTS:bindings>)
+# Of the Python that the wheel is for, which need not be the one that CMake asks.
+if(DEFINED SKBUILD_SOABI)
+  set(Python_SOABI "${SKBUILD_SOABI}")
+endif()
+Python_add_library(_core MODULE WITH_SOABI src/bindings.cpp $<TARGET_OBJECTS:bindings>)
+set_target_properties(_core PROPERTIES CXX_VISIBILITY_PRESET hidden)
 target_include_directories(_core PRIVATE src include)
 target_compile_options(_core PRIVATE ${BINDINGS_OPTIONS})
 # For the threads that share the rows of a call: in a library of their own before glibc 2.34.

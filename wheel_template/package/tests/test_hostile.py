@@ -199,7 +199,6 @@ def test_names_and_rules_of_any_kind(package, model, text, error):
         message = str(caught.value)
         assert message.isprintable()
         assert len(message) < 400
-        assert "supported" not in message  # of pybind11's, which lists C++ types
 
 
 @pytest.mark.parametrize("rows", [None, 1.5, "1", -1, -(2**70), 2**62, 2**70], ids=repr)

@@ -35,7 +35,7 @@ void refuse(const char *module, PyObject *path, const char *problem) {
   Py_XDECREF(bytes);
 }
 
-PyObject *open_library(PyObject *, PyObject *arguments, PyObject *named) {
+PyObject *open_library(PyObject *extension, PyObject *arguments, PyObject *named) {
   static const char *const kNames[] = {"path", "module", nullptr};
   PyObject *path = nullptr;
   const char *module = nullptr;
@@ -45,7 +45,7 @@ PyObject *open_library(PyObject *, PyObject *arguments, PyObject *named) {
   try {
     modelwheel::NativePath native;
     if (!to_native_path(path, native)) return nullptr;
-    return modelwheel::new_library(modelwheel::open_library(native, module, MODELWHEEL_RUNTIME_VERSION));
+    return modelwheel::new_library(extension, modelwheel::open_library(native, module, MODELWHEEL_RUNTIME_VERSION));
   } catch (const modelwheel::Error &error) {
     refuse(module, path, error.what());
   } catch (const std::exception &) {

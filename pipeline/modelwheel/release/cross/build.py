@@ -154,13 +154,11 @@ def extension_environment(
 ) -> dict[str, str]:
     """Additional variables for a Python extension; copies the headers into an existing directory."""
     headers = interpreter.stage_headers(directory)
-    suffix = module_suffix(target, interpreter)
     return {
         # Replaces the value for wheels without an extension, and so repeats the toolchain.
         "CMAKE_ARGS": f"-DCMAKE_TOOLCHAIN_FILE={TOOLCHAIN} -DPython_INCLUDE_DIR={headers}",
-        "MODELWHEEL_ZIG_SUFFIX": suffix,
-        # scikit-build-core reads this variable, too (its builder/sysconfig.py).
-        "SETUPTOOLS_EXT_SUFFIX": suffix,
+        # scikit-build-core reads this variable (its builder/sysconfig.py), and tells CMake.
+        "SETUPTOOLS_EXT_SUFFIX": module_suffix(target, interpreter),
     }
 
 
@@ -242,7 +240,7 @@ def _tag(target: WheelPlatform) -> str:
 def require_name(wheel: Path, target: WheelPlatform, interpreter: Interpreter | None) -> None:
     """Checks that the names of a wheel and of the extension in it are right for the target.
 
-    By default build backends and pybind11 ask the Python that runs them, which belongs to this system. This
+    By default build backends and CMake ask the Python that runs them, which belongs to this system. This
     shows that our environment variables took effect.
 
     Args:

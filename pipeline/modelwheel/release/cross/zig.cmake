@@ -4,7 +4,6 @@
 #   MODELWHEEL_ZIG            path of the program
 #   MODELWHEEL_ZIG_TARGET     zig's name of the target, such as x86_64-linux-gnu.2.17
 #   MODELWHEEL_ZIG_SYSTEM     CMake's name of the system: Linux, Darwin or Windows
-#   MODELWHEEL_ZIG_SUFFIX     file name suffix of Python extensions; empty if none is built
 set(CMAKE_SYSTEM_NAME "$ENV{MODELWHEEL_ZIG_SYSTEM}")
 string(REGEX REPLACE "-.*" "" CMAKE_SYSTEM_PROCESSOR "$ENV{MODELWHEEL_ZIG_TARGET}")
 set(CMAKE_C_COMPILER "$ENV{MODELWHEEL_ZIG}" cc)
@@ -28,10 +27,3 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 
 # A configure check that links would make zig build its C and C++ libraries for each set of flags, which takes minutes.
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
-
-# FindPython and pybind11 would ask the Python that runs the build for these.
-if(NOT "$ENV{MODELWHEEL_ZIG_SUFFIX}" STREQUAL "")
-  set(PYTHON_MODULE_EXTENSION "$ENV{MODELWHEEL_ZIG_SUFFIX}" CACHE INTERNAL "")
-  set(PYTHON_MODULE_DEBUG_POSTFIX "" CACHE INTERNAL "")
-  set(PYTHON_IS_DEBUG FALSE CACHE INTERNAL "")
-endif()

@@ -1,26 +1,23 @@
 // src/bindings/arguments.h - arguments from Python and exceptions to Python, with sentences of ours.
 #pragma once
 
-#include <pybind11/pybind11.h>
-
 #include <cstddef>
 #include <exception>
 #include <new>
 #include <string>
 
+#include "bindings/python.h"
 #include "modelwheel/abi.h"
 #include "modelwheel/instance.hpp"
 
 namespace modelwheel {
-
-namespace py = pybind11;
 
 /// Sets an exception. Bytes that are not UTF-8 are replaced: another library may have written the text.
 inline void set_exception(PyObject *type, const char *text) { PyErr_Format(type, "%s", text); }
 
 [[noreturn]] inline void raise(PyObject *type, const std::string &text) {
   set_exception(type, text.c_str());
-  throw py::error_already_set();
+  throw PythonError();
 }
 
 /// The beginning of a text that may be long, cut between two characters.
@@ -32,24 +29,23 @@ inline std::string shortened(std::string text) {
 }
 
 /// str(object), whatever characters it has.
-inline std::string to_text(const py::handle &object) {
-  const py::str text(object);
-  const auto bytes =
-      py::reinterpret_steal<py::bytes>(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
-  if (!bytes) throw py::error_already_set();
-  return shortened(bytes);
+inline std::string to_text(PyObject *object) {
+  const Object text = Object::taken(PyObject_Str(object));
+  const Object bytes = Object::taken(PyUnicode_AsEncodedString(text.get(), "utf-8", "backslashreplace"));
+  return shortened(
+      std::string(PyBytes_AS_STRING(bytes.get()), static_cast<std::size_t>(PyBytes_GET_SIZE(bytes.get()))));
 }
 
-inline std::string type_name(const py::handle &value) { return shortened(Py_TYPE(value.ptr())->tp_name); }
+inline std::string type_name(PyObject *value) { return shortened(Py_TYPE(value)->tp_name); }
 
 /// The UTF-8 text of a str. `subject` is what it is, such as "digits: the batch rule". Raises TypeError or ValueError.
-inline std::string to_utf8(const py::handle &value, const std::string &subject, const char *expected) {
-  if (PyUnicode_Check(value.ptr()) == 0)
+inline std::string to_utf8(PyObject *value, const std::string &subject, const char *expected) {
+  if (PyUnicode_Check(value) == 0)
     raise(PyExc_TypeError, subject + " must be " + expected + ", got " + type_name(value));
-  if (static_cast<std::size_t>(PyUnicode_GET_LENGTH(value.ptr())) > kLongestRule)
+  if (static_cast<std::size_t>(PyUnicode_GET_LENGTH(value)) > kLongestRule)
     raise(PyExc_ValueError, subject + " is longer than " + std::to_string(kLongestRule) + " characters");
-  py::ssize_t bytes = 0;
-  const char *text = PyUnicode_AsUTF8AndSize(value.ptr(), &bytes);
+  Py_ssize_t bytes = 0;
+  const char *text = PyUnicode_AsUTF8AndSize(value, &bytes);
   if (text == nullptr) {
     PyErr_Clear();
     raise(PyExc_ValueError, subject + " has a surrogate, which is not a character");
@@ -60,12 +56,11 @@ inline std::string to_utf8(const py::handle &value, const std::string &subject, 
 }
 
 /// A number of rows. Raises TypeError or ValueError.
-inline std::size_t to_rows(const py::handle &value, const std::string &model) {
-  if (PyIndex_Check(value.ptr()) == 0) raise(PyExc_TypeError, model + ": rows must be an int, got " + type_name(value));
-  const auto number = py::reinterpret_steal<py::int_>(PyNumber_Index(value.ptr()));
-  if (!number) throw py::error_already_set();
+inline std::size_t to_rows(PyObject *value, const std::string &model) {
+  if (PyIndex_Check(value) == 0) raise(PyExc_TypeError, model + ": rows must be an int, got " + type_name(value));
+  const Object number = Object::taken(PyNumber_Index(value));
   int overflow = 0;
-  const long long rows = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  const long long rows = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
   if (overflow > 0) raise(PyExc_ValueError, model + ": rows must be less than 2**63");
   if (overflow < 0) raise(PyExc_ValueError, model + ": rows must not be negative");
   if (rows < 0) raise(PyExc_ValueError, model + ": rows must not be negative, got " + std::to_string(rows));
@@ -80,22 +75,13 @@ inline void set_exception(const Error &error) {
   }
 }
 
-/// Translates failures of the library for pybind11.
-inline void translate_errors(std::exception_ptr exception) {
-  try {
-    if (exception) std::rethrow_exception(exception);
-  } catch (const Error &error) {
-    set_exception(error);
-  }
-}
-
 /// Calls a function from C, which knows no exceptions: they become Python's, and the result null.
 template <class Function>
 PyObject *call_from_c(const Function &function) noexcept {
   try {
-    return function();
-  } catch (py::error_already_set &error) {
-    error.restore();
+    return function().release();
+  } catch (const PythonError &) {
+    // It is set.
   } catch (const Error &error) {
     set_exception(error);
   } catch (const std::bad_alloc &) {

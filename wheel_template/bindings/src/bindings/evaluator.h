@@ -1,9 +1,6 @@
 // src/bindings/evaluator.h - evaluates a model with NumPy arrays, from any number of Python's threads.
 #pragma once
 
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -15,6 +12,7 @@
 #include "bindings/gil.h"
 #include "bindings/inputs.h"
 #include "bindings/instance_pool.h"
+#include "bindings/numpy.h"
 #include "bindings/outputs.h"
 #include "bindings/parts.h"
 #include "bindings/thread_pool.h"
@@ -24,21 +22,19 @@
 
 namespace modelwheel {
 
-namespace py = pybind11;
-
 /// NumPy's element types of all tensors of a model.
 struct DTypes {
-  explicit DTypes(const modelwheel_api &api)
-      : inputs(of(api.inputs, api.num_inputs)),
-        outputs(of(api.outputs, api.num_outputs)),
-        states(of(api.states, num_states(api))) {}
+  DTypes(const NumPy &numpy, const modelwheel_api &api)
+      : inputs(of(numpy, api.inputs, api.num_inputs)),
+        outputs(of(numpy, api.outputs, api.num_outputs)),
+        states(of(numpy, api.states, num_states(api))) {}
 
-  std::vector<py::dtype> inputs, outputs, states;
+  std::vector<Object> inputs, outputs, states;
 
  private:
-  static std::vector<py::dtype> of(const modelwheel_tensor *tensors, std::size_t count) {
-    std::vector<py::dtype> dtypes;
-    for (std::size_t i = 0; i < count; ++i) dtypes.emplace_back(numpy_name(tensors[i].dtype));
+  static std::vector<Object> of(const NumPy &numpy, const modelwheel_tensor *tensors, std::size_t count) {
+    std::vector<Object> dtypes;
+    for (std::size_t i = 0; i < count; ++i) dtypes.push_back(numpy.dtype(numpy_name(tensors[i].dtype)));
     return dtypes;
   }
 };
@@ -48,45 +44,47 @@ struct DTypes {
 class Evaluator {
  public:
   Evaluator(const modelwheel_api &api, const char *level, std::size_t threads)
-      : api_(api), pool_(api_, level), threads_(threads), lengths_(api), dtypes_(api) {
+      : api_(api), pool_(api_, level), threads_(threads), lengths_(api), dtypes_(numpy_, api) {
     if (threads > 1) require_splitting();
-    for (std::size_t i = 0; i < api_.num_outputs; ++i) names_.emplace_back(api_.outputs[i].name);
+    for (std::size_t i = 0; i < api_.num_outputs; ++i)
+      names_.push_back(Object::taken(PyUnicode_FromString(api_.outputs[i].name)));
   }
 
   const std::string &level() const { return pool_.level(); }
 
   /// One array for each input, in order; returns one new array for each output.
-  py::tuple run(const py::handle &arrays) {
-    const py::tuple given = checked_tuple("run()", "input", api_.num_inputs, arrays);
-    py::tuple outputs(api_.num_outputs);
-    evaluate_to_new(given, [&](std::size_t i, py::object output) {
-      PyTuple_SET_ITEM(outputs.ptr(), static_cast<Py_ssize_t>(i), output.release().ptr());
+  Object run(PyObject *arrays) {
+    check_tuple("run()", "input", api_.num_inputs, arrays);
+    Object outputs = Object::taken(PyTuple_New(static_cast<Py_ssize_t>(api_.num_outputs)));
+    evaluate_to_new(arrays, [&](std::size_t i, Object output) {
+      PyTuple_SET_ITEM(outputs.get(), static_cast<Py_ssize_t>(i), output.release());
     });
     return outputs;
   }
 
   /// The same with the result of a call of the model: the array, or a dict by name if there are several. Returns
   /// NotImplemented if there is not one NumPy array for each input: then values are converted or refused elsewhere.
-  py::object call(const py::handle &arguments) {
-    if (!are_arrays(arguments)) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
-    py::object result;
-    if (api_.num_outputs != 1) result = py::dict();
-    evaluate_to_new(py::reinterpret_borrow<py::tuple>(arguments), [&](std::size_t i, py::object output) {
+  Object call(PyObject *arguments) {
+    if (!are_arrays(arguments)) return Object::shared(Py_NotImplemented);
+    Object result;
+    if (api_.num_outputs != 1) result = Object::taken(PyDict_New());
+    evaluate_to_new(arguments, [&](std::size_t i, Object output) {
       if (api_.num_outputs == 1)
         result = std::move(output);
-      else if (PyDict_SetItem(result.ptr(), names_[i].ptr(), output.ptr()) != 0)
-        throw py::error_already_set();
+      else if (PyDict_SetItem(result.get(), names_[i].get(), output.get()) != 0)
+        throw PythonError();
     });
     return result;
   }
 
   /// The same as run with results in arrays of the caller, one for each output.
-  void run_into(const py::handle &arrays, const py::handle &out) {
-    const py::tuple given = checked_tuple("run_into()", "input", api_.num_inputs, arrays);
-    const py::tuple targets = checked_tuple("run_into()", "output", api_.num_outputs, out);
+  void run_into(PyObject *arrays, PyObject *out) {
+    check_tuple("run_into()", "input", api_.num_inputs, arrays);
+    check_tuple("run_into()", "output", api_.num_outputs, out);
     std::vector<Range> taken;
-    evaluate_arrays(given, [&](std::size_t i, const modelwheel_tensor &tensor, Inputs &inputs) {
-      void *const memory = checked_target(api_.name, tensor, inputs.rows(), item(targets, i));
+    evaluate_arrays(arrays, [&](std::size_t i, const modelwheel_tensor &tensor, Inputs &inputs) {
+      void *const memory =
+          checked_target(numpy_, api_.name, tensor, dtypes_.outputs[i].get(), inputs.rows(), item(out, i));
       const Range range(memory, tensor_bytes(tensor, inputs.rows()));
       for (std::size_t j = 0; j < api_.num_inputs; ++j)
         if (range.overlaps(inputs.range(j))) refuse_overlap(i, "input", api_.inputs[j]);
@@ -97,18 +95,18 @@ class Evaluator {
     });
   }
 
-  std::string batch_rule(const py::handle &rows) {
+  std::string batch_rule(PyObject *rows) {
     const std::size_t count = to_rows(rows, api_.name);
     const InstancePool::Loan model = pool_.lend();
     const WithoutGil others_may_run;
     return modelwheel::batch_rule(api_, model.get(), count);
   }
 
-  void set_batch_rule(const py::handle &rule) {
+  void set_batch_rule(PyObject *rule) {
     pool_.set_batch_rule(to_utf8(rule, subject("the batch rule"), "a str such as '5:4,1'"));
   }
 
-  void set_batch_strategy(const py::handle &strategy) {
+  void set_batch_strategy(PyObject *strategy) {
     pool_.set_batch_strategy(to_utf8(strategy, subject("the batch strategy"), "the str 'cheapest' or 'smallest'"));
   }
 
@@ -120,14 +118,13 @@ class Evaluator {
   }
 
   /// A new array for each tensor of the state.
-  py::tuple state() {
-    py::tuple arrays(dtypes_.states.size());
+  Object state() {
     std::vector<void *> targets;
-    for (std::size_t i = 0; i < arrays.size(); ++i) {
-      py::object array = new_output(numpy_, api_.name, api_.states[i], dtypes_.states[i], 1);
-      targets.push_back(data_of(array));
-      arrays[i] = std::move(array);
-    }
+    Object arrays = make_tuple(dtypes_.states.size(), [&](std::size_t i) {
+      Object array = new_output(numpy_, api_.name, api_.states[i], dtypes_.states[i].get(), 1);
+      targets.push_back(fields(array.get()).data);
+      return array;
+    });
     if (targets.empty()) return arrays;
     const InstancePool::Loan model = pool_.lend();
     check(api_, model.get(), api_.get_state(model.get(), targets.data()));
@@ -135,13 +132,14 @@ class Evaluator {
   }
 
   /// One array for each tensor of the state, in order. All are checked before any is copied.
-  void set_state(const py::object &arrays) {
-    const py::tuple given = checked_tuple("set_state()", "state", dtypes_.states.size(), arrays);
-    std::vector<py::array> values;
+  void set_state(PyObject *arrays) {
+    check_tuple("set_state()", "state", dtypes_.states.size(), arrays);
+    std::vector<Object> values;
     std::vector<const void *> sources;
-    for (std::size_t i = 0; i < given.size(); ++i) {
-      values.push_back(checked_array(api_.name, "state", api_.states[i], given[i]));
-      sources.push_back(values.back().data());
+    for (std::size_t i = 0; i < dtypes_.states.size(); ++i) {
+      values.push_back(
+          checked_array(numpy_, api_.name, "state", api_.states[i], dtypes_.states[i].get(), item(arrays, i)));
+      sources.push_back(fields(values.back().get()).data);
     }
     if (sources.empty()) return;
     const InstancePool::Loan model = pool_.lend();
@@ -149,26 +147,26 @@ class Evaluator {
   }
 
   /// The strategy and the rules that were set, so that another evaluator can be given the same.
-  py::tuple settings() {
-    const auto [strategy, rules] = pool_.settings();
-    py::tuple texts(rules.size());
-    for (std::size_t i = 0; i < rules.size(); ++i) texts[i] = py::str(rules[i]);
-    return py::make_tuple(strategy.empty() ? py::object(py::none()) : py::str(strategy), texts);
+  Object settings() {
+    const auto settings = pool_.settings();
+    const std::string &strategy = settings.first;
+    const Object texts = make_tuple(settings.second.size(), [&](std::size_t i) {
+      return Object::taken(PyUnicode_FromString(settings.second[i].c_str()));
+    });
+    return Object::taken(Py_BuildValue("(zO)", strategy.empty() ? nullptr : strategy.c_str(), texts.get()));
   }
 
  private:
-  bool are_arrays(const py::handle &arguments) const {
-    if (PyTuple_CheckExact(arguments.ptr()) == 0) return false;
-    const auto given = py::reinterpret_borrow<py::tuple>(arguments);
-    if (given.size() != api_.num_inputs) return false;
+  bool are_arrays(PyObject *arguments) const {
+    if (PyTuple_CheckExact(arguments) == 0 || size_of(arguments) != api_.num_inputs) return false;
     for (std::size_t i = 0; i < api_.num_inputs; ++i)
-      if (!numpy_.PyArray_Check_(item(given, i).ptr())) return false;
+      if (!numpy_.is_array(item(arguments, i))) return false;
     return true;
   }
 
   /// `target` returns the memory of an output, for its index, its tensor at the length of the call, and the inputs.
   template <class Target>
-  void evaluate_arrays(const py::tuple &given, const Target &target) {
+  void evaluate_arrays(PyObject *given, const Target &target) {
     Inputs inputs(api_, lengths_, numpy_, dtypes_.inputs, given);
     if (inputs.rows() == 0) require_growing_outputs();
     const TensorsAt tensors(api_.outputs, api_.num_outputs, lengths_.outputs, inputs.length());
@@ -179,10 +177,10 @@ class Evaluator {
 
   /// `store` gets the index and the new array of each output, before it has values.
   template <class Store>
-  void evaluate_to_new(const py::tuple &given, const Store &store) {
+  void evaluate_to_new(PyObject *given, const Store &store) {
     evaluate_arrays(given, [&](std::size_t i, const modelwheel_tensor &tensor, const Inputs &inputs) {
-      py::object output = new_output(numpy_, api_.name, tensor, dtypes_.outputs[i], inputs.rows());
-      void *const memory = data_of(output);
+      Object output = new_output(numpy_, api_.name, tensor, dtypes_.outputs[i].get(), inputs.rows());
+      void *const memory = fields(output.get()).data;
       store(i, std::move(output));
       return memory;
     });
@@ -208,7 +206,7 @@ class Evaluator {
       status = modelwheel::evaluate(api_, model.get(), {rows, length, sources, targets, Signals::poll, &signals});
       raised = signals.raised();
     }
-    if (raised) throw py::error_already_set();
+    if (raised) throw PythonError();
     check(api_, model.get(), status);
   }
 
@@ -229,19 +227,17 @@ class Evaluator {
       found = PartedEvaluation(api_, lengths_, all, rows_per_part).run(pool, models);
       raised = signals.raised();
     }
-    if (raised) throw py::error_already_set();
+    if (raised) throw PythonError();
     check(api_, found.second, found.first);
   }
 
-  /// One object for each tensor.
-  py::tuple checked_tuple(const char *function, const char *kind, std::size_t count, const py::handle &arrays) const {
-    if (!py::isinstance<py::tuple>(arrays))
+  /// Raises TypeError unless there is one object for each tensor.
+  void check_tuple(const char *function, const char *kind, std::size_t count, PyObject *arrays) const {
+    if (PyTuple_Check(arrays) == 0)
       raise(PyExc_TypeError, subject(function) + " takes a tuple of NumPy arrays, got " + type_name(arrays));
-    const auto given = py::reinterpret_borrow<py::tuple>(arrays);
-    if (given.size() != count)
+    if (size_of(arrays) != count)
       raise(PyExc_TypeError, subject("expected ") + std::to_string(count) + ' ' + kind + (count == 1 ? "" : "s") +
-                                 ", got " + std::to_string(given.size()));
-    return given;
+                                 ", got " + std::to_string(size_of(arrays)));
   }
 
   /// An option is obeyed or refused.
@@ -269,9 +265,9 @@ class Evaluator {
   InstancePool pool_;
   LazyThreadPool threads_;
   LengthTable lengths_;
+  const NumPy numpy_;
   DTypes dtypes_;
-  std::vector<py::str> names_;         // of the outputs
-  const NumPy &numpy_ = NumPy::get();  // of the interpreter that this belongs to
+  std::vector<Object> names_;  // of the outputs
 };
 
 }  // namespace modelwheel

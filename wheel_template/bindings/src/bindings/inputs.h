@@ -1,9 +1,6 @@
 // src/bindings/inputs.h - the inputs of one call: checked, with their rows and their memory.
 #pragma once
 
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -19,30 +16,24 @@
 
 namespace modelwheel {
 
-namespace py = pybind11;
-
-inline py::handle item(const py::tuple &tuple, std::size_t index) {
-  return PyTuple_GET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(index));
-}
-
 /// One array for each input. Raises TypeError or ValueError. The tuple must outlive it.
 class Inputs {
  public:
-  Inputs(const modelwheel_api &api, const LengthTable &lengths, const NumPy &numpy,
-         const std::vector<py::dtype> &dtypes, const py::tuple &given)
+  Inputs(const modelwheel_api &api, const LengthTable &lengths, const NumPy &numpy, const std::vector<Object> &dtypes,
+         PyObject *given)
       : api_(api),
-        length_(length_of(api, lengths, given)),
+        length_(length_of(api, lengths, numpy, given)),
         tensors_(api.inputs, api.num_inputs, lengths.inputs, length_),
         memory_(api.num_inputs) {
     for (std::size_t i = 0; i < api_.num_inputs; ++i) {
-      const py::handle value = item(given, i);
-      if (is_plain(numpy, tensors_[i], dtypes[i], value)) {
-        memory_[i] = data_of(value);
+      PyObject *const value = item(given, i);
+      if (is_plain(numpy, tensors_[i], dtypes[i].get(), value)) {
+        memory_[i] = fields(value).data;
         continue;
       }
-      py::array array = checked_array(api_.name, "input", tensors_[i], value);
-      memory_[i] = data_of(array);
-      if (!array.is(value)) copies_.push_back(std::move(array));
+      Object array = checked_array(numpy, api_.name, "input", tensors_[i], dtypes[i].get(), value);
+      memory_[i] = fields(array.get()).data;
+      if (array.get() != value) copies_.push_back(std::move(array));
     }
     rows_ = common_rows(given);
   }
@@ -58,13 +49,13 @@ class Inputs {
   Range range(std::size_t index) { return {memory_[index], tensor_bytes(tensors_[index], rows_)}; }
 
  private:
-  std::size_t common_rows(const py::tuple &given) const {
+  std::size_t common_rows(PyObject *given) const {
     std::optional<std::size_t> first;
     std::size_t rows = 1;
     for (std::size_t i = 0; i < api_.num_inputs; ++i) {
       if (api_.inputs[i].leading_per_row == 0) continue;
-      const auto *array = py::detail::array_proxy(item(given, i).ptr());
-      const std::size_t own = static_cast<std::size_t>(array->dimensions[0]) / api_.inputs[i].leading_per_row;
+      const std::size_t own =
+          static_cast<std::size_t>(fields(item(given, i)).shape[0]) / api_.inputs[i].leading_per_row;
       if (first && own != rows)
         raise(PyExc_ValueError, std::string(api_.name) + ": all inputs must have the same number of rows, but '" +
                                     api_.inputs[*first].name + "' has " + std::to_string(rows) + " and '" +
@@ -79,7 +70,7 @@ class Inputs {
   const std::size_t length_;
   const TensorsAt tensors_;
   Few<const void *> memory_;
-  std::vector<py::array> copies_;  // of arrays that are not contiguous
+  std::vector<Object> copies_;  // of arrays that are not contiguous
   std::size_t rows_ = 0;
 };
 

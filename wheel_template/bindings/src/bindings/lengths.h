@@ -1,32 +1,28 @@
 // src/bindings/lengths.h - models whose inputs may have several lengths: the length of a call.
 #pragma once
 
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-
 #include <cstddef>
 #include <string>
 
 #include "bindings/arguments.h"
+#include "bindings/numpy.h"
 #include "modelwheel/abi.h"
 #include "modelwheel/lengths.hpp"
 
 namespace modelwheel {
 
-namespace py = pybind11;
-
 /// The length that the first array with such an axis has; the largest if it is not an array of that rank, which is
 /// then reported as a wrong shape; 0 for models without lengths. Raises ValueError if it is not from 1 to the largest.
-inline std::size_t length_of(const modelwheel_api &api, const LengthTable &lengths, const py::tuple &arrays) {
+inline std::size_t length_of(const modelwheel_api &api, const LengthTable &lengths, const NumPy &numpy,
+                             PyObject *arrays) {
   if (lengths.count == 0) return 0;
   const std::size_t largest = lengths.largest();
   for (std::size_t i = 0; i < api.num_inputs; ++i)
     for (std::size_t axis = 0; axis < api.inputs[i].rank; ++axis) {
       if (lengths.inputs[i][axis].per_length == 0) continue;
-      if (!py::isinstance<py::array>(arrays[i])) return largest;
-      const auto array = py::reinterpret_borrow<py::array>(arrays[i]);
-      if (static_cast<std::size_t>(array.ndim()) != api.inputs[i].rank) return largest;
-      const auto length = static_cast<std::size_t>(array.shape(static_cast<py::ssize_t>(axis)));
+      PyObject *const array = item(arrays, i);
+      if (!numpy.is_array(array) || rank_of(array) != api.inputs[i].rank) return largest;
+      const auto length = static_cast<std::size_t>(fields(array).shape[axis]);
       if (length < 1 || length > largest)
         raise(PyExc_ValueError, std::string(api.name) + ": input '" + api.inputs[i].name + "' has the length " +
                                     std::to_string(length) + " along axis " + std::to_string(axis) +

@@ -1,33 +1,300 @@
 // src/bindings/module.cpp - the part of an extension that is the same for all models: the classes Library and
 // Evaluator.
 //
-// Compiling pybind11 takes several times as long as the rest of a wheel. This file is the only one with pybind11, and
-// its object file can be shared (cmake/bindings.cmake). The type stubs of the classes are in module.pyi.
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-
+// It knows no model, so its object file can be shared (cmake/bindings.cmake). The type stubs of the classes are in
+// module.pyi.
 #include <cstddef>
+#include <memory>
 #include <string>
 
 #include "bindings/arguments.h"
 #include "bindings/arrays.h"
 #include "bindings/evaluator.h"
 #include "bindings/extension.h"
+#include "bindings/numpy.h"
+#include "bindings/python.h"
 #include "modelwheel/abi.h"
 #include "modelwheel/lengths.hpp"
-
-namespace py = pybind11;
 
 namespace modelwheel {
 namespace {
 
+/// What each import of the module has for itself.
+struct ModuleState {
+  PyObject *library_type;
+};
+
+ModuleState &state_of(PyObject *module) { return *static_cast<ModuleState *>(PyModule_GetState(module)); }
+
 /// A loaded library. The table lives as long as the library, which is never unloaded.
-struct Library {
+struct LibraryObject {
+  PyObject head;
   const modelwheel_api *api;
 };
 
+struct EvaluatorObject {
+  PyObject head;
+  Evaluator *evaluator;
+};
+
+/// The objects of methods and properties, which CPython has checked to be of the class.
+const modelwheel_api &api_of(PyObject *self) { return *reinterpret_cast<LibraryObject *>(self)->api; }
+Evaluator &evaluator_of(PyObject *self) { return *reinterpret_cast<EvaluatorObject *>(self)->evaluator; }
+
+Object none() { return Object::shared(Py_None); }
+
+Object to_python(const char *text) { return text == nullptr ? none() : Object::taken(PyUnicode_FromString(text)); }
+Object to_python(const std::string &text) { return to_python(text.c_str()); }
+Object to_python(std::size_t number) { return Object::taken(PyLong_FromSize_t(number)); }
+
+template <class T>
+Object to_tuple(const T *values, std::size_t count) {
+  return make_tuple(count, [values](std::size_t i) { return to_python(values[i]); });
+}
+
+/// The fields of TensorSpec in _model.py, and the name as an identifier, for each tensor.
+Object describe(const modelwheel_tensor *tensors, std::size_t count, const modelwheel_extent *const *extents) {
+  const NumPy numpy;
+  return make_tuple(count, [&](std::size_t i) {
+    const modelwheel_tensor &tensor = tensors[i];
+    const Object shape = make_tuple(tensor.rank, [&](std::size_t axis) {
+      const bool varies = tensor.shape[axis] < 0 || (extents != nullptr && extents[i][axis].per_length != 0);
+      return varies ? none() : to_python(static_cast<std::size_t>(tensor.shape[axis]));
+    });
+    const Object dtype = numpy.dtype(numpy_name(tensor.dtype));
+    return Object::taken(Py_BuildValue("(sOOns)", tensor.name, dtype.get(), shape.get(),
+                                       static_cast<Py_ssize_t>(tensor.leading_per_row), tensor.c_name));
+  });
+}
+
+// --- Library ------------------------------------------------------------------------------------------------------
+
+/// A getter of a property: `read` returns an Object.
+template <Object (*read)(const modelwheel_api &)>
+PyObject *get_of_library(PyObject *self, void *) {
+  return call_from_c([self] { return read(api_of(self)); });
+}
+
+Object name(const modelwheel_api &api) { return to_python(api.name); }
+Object version(const modelwheel_api &api) { return to_python(api.version); }
+Object about(const modelwheel_api &api) { return to_python(api.about); }
+Object inputs(const modelwheel_api &api) { return describe(api.inputs, api.num_inputs, LengthTable(api).inputs); }
+Object outputs(const modelwheel_api &api) { return describe(api.outputs, api.num_outputs, LengthTable(api).outputs); }
+Object states(const modelwheel_api &api) { return describe(api.states, num_states(api), nullptr); }
+Object batch_sizes(const modelwheel_api &api) { return to_tuple(api.batch_sizes, api.num_batch_sizes); }
+Object batched(const modelwheel_api &api) { return Object::taken(PyBool_FromLong(api.batched)); }
+Object no_emulation_reason(const modelwheel_api &api) { return to_python(api.no_emulation_reason); }
+Object levels(const modelwheel_api &api) { return to_tuple(api.levels, api.num_levels); }
+Object lengths(const modelwheel_api &api) {
+  const LengthTable table(api);
+  return to_tuple(table.values, table.count);
+}
+
+PyGetSetDef library_properties[] = {
+    {"name", get_of_library<name>, nullptr, nullptr, nullptr},
+    {"version", get_of_library<version>, nullptr, nullptr, nullptr},
+    {"about", get_of_library<about>, nullptr, nullptr, nullptr},
+    {"inputs", get_of_library<inputs>, nullptr, nullptr, nullptr},
+    {"outputs", get_of_library<outputs>, nullptr, nullptr, nullptr},
+    {"lengths", get_of_library<lengths>, nullptr, nullptr, nullptr},
+    {"states", get_of_library<states>, nullptr, nullptr, nullptr},
+    {"batch_sizes", get_of_library<batch_sizes>, nullptr, nullptr, nullptr},
+    {"batched", get_of_library<batched>, nullptr, nullptr, nullptr},
+    {"no_emulation_reason", get_of_library<no_emulation_reason>, nullptr, nullptr, nullptr},
+    {"levels", get_of_library<levels>, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyObject *refuse_new_library(PyTypeObject *, PyObject *, PyObject *) {
+  PyErr_SetString(PyExc_TypeError, "a Library is made by opening a model, not by calling its type");
+  return nullptr;
+}
+
+// --- Evaluator ----------------------------------------------------------------------------------------------------
+
+/// More than any machine has CPUs.
+constexpr Py_ssize_t kMostThreads = 4096;
+
+std::unique_ptr<Evaluator> make_evaluator(const modelwheel_api &api, PyObject *level, Py_ssize_t threads) {
+  std::string name;
+  if (level != Py_None)
+    name = to_utf8(level, std::string(api.name) + ": the CPU level", "a str such as 'x86-64-v3', or None");
+  if (threads < 1 || threads > kMostThreads)
+    raise(PyExc_ValueError, std::string(api.name) + ": threads must be from 1 to " + std::to_string(kMostThreads) +
+                                ", got " + std::to_string(threads));
+  return std::make_unique<Evaluator>(api, level == Py_None ? nullptr : name.c_str(), static_cast<std::size_t>(threads));
+}
+
+/// Evaluator(library, level, threads). No object exists before its evaluator does.
+PyObject *new_evaluator(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  return call_from_c([=] {
+    static const char *const kNames[] = {"library", "level", "threads", nullptr};
+    PyObject *library = nullptr, *level = nullptr;
+    Py_ssize_t threads = 1;
+    if (PyArg_ParseTupleAndKeywords(args, kwargs, "OO|n:Evaluator", const_cast<char **>(kNames), &library, &level,
+                                    &threads) == 0)
+      throw PythonError();
+    const auto *state = static_cast<const ModuleState *>(PyType_GetModuleState(type));
+    if (state == nullptr) throw PythonError();
+    if (!Py_IS_TYPE(library, reinterpret_cast<PyTypeObject *>(state->library_type)))
+      raise(PyExc_TypeError, "Evaluator() takes a Library, got " + type_name(library));
+    std::unique_ptr<Evaluator> evaluator = make_evaluator(api_of(library), level, threads);
+    Object made = Object::taken(type->tp_alloc(type, 0));
+    reinterpret_cast<EvaluatorObject *>(made.get())->evaluator = evaluator.release();
+    return made;
+  });
+}
+
+void delete_evaluator(PyObject *self) {
+  PyTypeObject *const type = Py_TYPE(self);
+  delete &evaluator_of(self);
+  type->tp_free(self);
+  Py_DECREF(type);  // each object of a class that is made at run time has a reference to it
+}
+
+PyObject *level(PyObject *self, void *) {
+  return call_from_c([self] { return to_python(evaluator_of(self).level()); });
+}
+
+PyObject *settings(PyObject *self, void *) {
+  return call_from_c([self] { return evaluator_of(self).settings(); });
+}
+
+/// A method of one argument, with a result or without.
+template <Object (Evaluator::*method)(PyObject *)>
+PyObject *answer(PyObject *self, PyObject *argument) {
+  return call_from_c([=] { return (evaluator_of(self).*method)(argument); });
+}
+
+template <void (Evaluator::*method)(PyObject *)>
+PyObject *obey(PyObject *self, PyObject *argument) {
+  return call_from_c([=] {
+    (evaluator_of(self).*method)(argument);
+    return none();
+  });
+}
+
+PyObject *state(PyObject *self, PyObject *) {
+  return call_from_c([self] { return evaluator_of(self).state(); });
+}
+
+PyObject *reset(PyObject *self, PyObject *) {
+  return call_from_c([self] {
+    evaluator_of(self).reset();
+    return none();
+  });
+}
+
+PyObject *batch_rule(PyObject *self, PyObject *rows) {
+  return call_from_c([=] { return to_python(evaluator_of(self).batch_rule(rows)); });
+}
+
+PyObject *run_into(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+  return call_from_c([=] {
+    if (count != 2) raise(PyExc_TypeError, "run_into() takes 2 arguments, got " + std::to_string(count));
+    evaluator_of(self).run_into(arguments[0], arguments[1]);
+    return none();
+  });
+}
+
+PyGetSetDef evaluator_properties[] = {
+    {"level", level, nullptr, nullptr, nullptr},
+    {"settings", settings, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMethodDef evaluator_methods[] = {
+    {"run", answer<&Evaluator::run>, METH_O, nullptr},
+    {"call", answer<&Evaluator::call>, METH_O, nullptr},
+    {"run_into", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run_into)), METH_FASTCALL, nullptr},
+    {"reset", reset, METH_NOARGS, nullptr},
+    {"state", state, METH_NOARGS, nullptr},
+    {"set_state", obey<&Evaluator::set_state>, METH_O, nullptr},
+    {"batch_rule", batch_rule, METH_O, nullptr},
+    {"set_batch_rule", obey<&Evaluator::set_batch_rule>, METH_O, nullptr},
+    {"set_batch_strategy", obey<&Evaluator::set_batch_strategy>, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+// --- the module ---------------------------------------------------------------------------------------------------
+
+/// Adds a class that cannot be changed: neither a subclass nor an assignment to `__class__` declares another object one
+/// of it. CPython keeps the name's address.
+Object add_type(PyObject *module, const std::string &full_name, std::size_t bytes, PyType_Slot *slots) {
+  PyType_Spec spec{full_name.c_str(), static_cast<int>(bytes), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
+  Object type = Object::taken(PyType_FromModuleAndSpec(module, &spec, nullptr));
+  if (PyModule_AddType(module, reinterpret_cast<PyTypeObject *>(type.get())) != 0) throw PythonError();
+  return type;
+}
+
+template <class Function>
+void *slot(Function *function) {
+  return reinterpret_cast<void *>(function);
+}
+
+std::string qualified(PyObject *module, const char *type) {
+  const char *const name = PyModule_GetName(module);
+  if (name == nullptr) throw PythonError();
+  return std::string(name) + '.' + type;
+}
+
+void add_types(PyObject *module) {
+  // The same in all interpreters, and never freed: the classes of one may outlive everything else.
+  static const std::string &library = *new std::string(qualified(module, "Library"));
+  static const std::string &evaluator = *new std::string(qualified(module, "Evaluator"));
+  PyType_Slot library_slots[] = {
+      {Py_tp_new, slot(refuse_new_library)},
+      {Py_tp_getset, library_properties},
+      {0, nullptr},
+  };
+  PyType_Slot evaluator_slots[] = {
+      {Py_tp_new, slot(new_evaluator)},
+      {Py_tp_dealloc, slot(delete_evaluator)},
+      {Py_tp_methods, evaluator_methods},
+      {Py_tp_getset, evaluator_properties},
+      {0, nullptr},
+  };
+  state_of(module).library_type = add_type(module, library, sizeof(LibraryObject), library_slots).release();
+  add_type(module, evaluator, sizeof(EvaluatorObject), evaluator_slots);
+}
+
+int execute(PyObject *module) {
+  PyObject *const done = call_from_c([module] {
+    add_types(module);
+    if (add_members(module) != 0) throw PythonError();
+    return none();
+  });
+  Py_XDECREF(done);
+  return done == nullptr ? -1 : 0;
+}
+
+int traverse(PyObject *module, visitproc visit, void *arg) {
+  Py_VISIT(state_of(module).library_type);
+  return 0;
+}
+
+int clear(PyObject *module) {
+  Py_CLEAR(state_of(module).library_type);
+  return 0;
+}
+
+PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, slot(execute)},
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, nullptr},
+};
+
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_core", nullptr, sizeof(ModuleState), nullptr, module_slots, traverse, clear, nullptr,
+};
+
 /// Sets ImportError and returns false in an interpreter in which the extension would hang: before CPython 3.12,
-/// PyGILState_Ensure, which pybind11 and NumPy call, waits for ever in a sub-interpreter
+/// PyGILState_Ensure, which NumPy calls, waits for ever in a sub-interpreter
 /// (https://docs.python.org/3/c-api/init.html#bugs-and-caveats).
 bool require_interpreter() {
 #if PY_VERSION_HEX < 0x030c0000
@@ -42,165 +309,17 @@ bool require_interpreter() {
   return true;
 }
 
-/// The fields of TensorSpec in _model.py, and the name as an identifier, for each tensor.
-py::tuple describe(const modelwheel_tensor *tensors, std::size_t count, const modelwheel_extent *const *extents) {
-  py::tuple described(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    py::tuple shape(tensors[i].rank);
-    for (std::size_t axis = 0; axis < tensors[i].rank; ++axis) {
-      const bool varies = tensors[i].shape[axis] < 0 || (extents != nullptr && extents[i][axis].per_length != 0);
-      shape[axis] = varies ? py::object(py::none()) : py::int_(tensors[i].shape[axis]);
-    }
-    described[i] = py::make_tuple(tensors[i].name, py::dtype(numpy_name(tensors[i].dtype)), shape,
-                                  tensors[i].leading_per_row, tensors[i].c_name);
-  }
-  return described;
-}
-
-template <class T>
-py::tuple to_tuple(const T *values, std::size_t count) {
-  py::tuple result(count);
-  for (std::size_t i = 0; i < count; ++i) result[i] = py::cast(values[i]);
-  return result;
-}
-
-/// More than any machine has CPUs.
-constexpr Py_ssize_t kMostThreads = 4096;
-
-/// Evaluator(library, level, threads). pybind11 would allocate in `__new__` and construct in `__init__`, and use the
-/// memory without a question if `__init__` never ran; here `__new__` does both.
-PyObject *new_evaluator(PyTypeObject *, PyObject *args, PyObject *kwargs) {
-  return call_from_c([args, kwargs]() -> PyObject * {
-    static const char *const kNames[] = {"library", "level", "threads", nullptr};
-    PyObject *library = nullptr, *level = nullptr;
-    Py_ssize_t threads = 1;
-    if (PyArg_ParseTupleAndKeywords(args, kwargs, "OO|n:Evaluator", const_cast<char **>(kNames), &library, &level,
-                                    &threads) == 0)
-      throw py::error_already_set();
-    if (!py::isinstance<Library>(library))
-      raise(PyExc_TypeError, "Evaluator() takes a Library, got " + type_name(library));
-    const modelwheel_api &api = *py::cast<const Library &>(py::handle(library)).api;
-    std::string name;
-    if (level != Py_None)
-      name = to_utf8(level, std::string(api.name) + ": the CPU level", "a str such as 'x86-64-v3', or None");
-    if (threads < 1 || threads > kMostThreads)
-      raise(PyExc_ValueError, std::string(api.name) + ": threads must be from 1 to " + std::to_string(kMostThreads) +
-                                  ", got " + std::to_string(threads));
-    auto *evaluator = new Evaluator(api, level == Py_None ? nullptr : name.c_str(), static_cast<std::size_t>(threads));
-    return py::cast(evaluator, py::return_value_policy::take_ownership).release().ptr();
-  });
-}
-
-PyObject *refuse_new_library(PyTypeObject *, PyObject *, PyObject *) {
-  PyErr_SetString(PyExc_TypeError, "a Library is made by opening a model, not by calling its type");
-  return nullptr;
-}
-
-/// A class whose instances only `create` and C++ make: neither `__new__` of another class nor a pickle can.
-py::custom_type_setup made_by(newfunc create) {
-  return py::custom_type_setup([create](PyHeapTypeObject *heap_type) {
-    heap_type->ht_type.tp_new = create;
-    heap_type->ht_type.tp_init = [](PyObject *, PyObject *, PyObject *) { return 0; };
-  });
-}
-
-/// Forbids changes of a class, and so that an object of another class is declared one of it by its `__class__`.
-void freeze(const py::handle &type) {
-  reinterpret_cast<PyTypeObject *>(type.ptr())->tp_flags |= Py_TPFLAGS_IMMUTABLETYPE;
-  PyType_Modified(reinterpret_cast<PyTypeObject *>(type.ptr()));
-}
-
-void register_library(py::module_ &module) {
-  py::class_<Library> type(module, "Library", py::module_local(), py::is_final(), made_by(refuse_new_library));
-  type.def_property_readonly("name", [](const Library &self) { return self.api->name; })
-      .def_property_readonly("version", [](const Library &self) { return self.api->version; })
-      .def_property_readonly("about", [](const Library &self) { return self.api->about; })
-      .def_property_readonly("inputs",
-                             [](const Library &self) {
-                               const LengthTable lengths(*self.api);
-                               return describe(self.api->inputs, self.api->num_inputs, lengths.inputs);
-                             })
-      .def_property_readonly("outputs",
-                             [](const Library &self) {
-                               const LengthTable lengths(*self.api);
-                               return describe(self.api->outputs, self.api->num_outputs, lengths.outputs);
-                             })
-      .def_property_readonly("lengths",
-                             [](const Library &self) {
-                               const LengthTable lengths(*self.api);
-                               return to_tuple(lengths.values, lengths.count);
-                             })
-      .def_property_readonly(
-          "states", [](const Library &self) { return describe(self.api->states, num_states(*self.api), nullptr); })
-      .def_property_readonly(
-          "batch_sizes", [](const Library &self) { return to_tuple(self.api->batch_sizes, self.api->num_batch_sizes); })
-      .def_property_readonly("batched", [](const Library &self) { return self.api->batched != 0; })
-      .def_property_readonly("no_emulation_reason", [](const Library &self) { return self.api->no_emulation_reason; })
-      .def_property_readonly("levels",
-                             [](const Library &self) { return to_tuple(self.api->levels, self.api->num_levels); });
-  freeze(type);
-}
-
-/// The object of a method that is not pybind11's, whose dispatcher takes longer than a small model. CPython has checked
-/// that it is an Evaluator.
-Evaluator &evaluator_of(PyObject *self) {
-  auto *instance = reinterpret_cast<py::detail::instance *>(self);
-  return *static_cast<Evaluator *>(instance->get_value_and_holder().value_ptr());
-}
-
-PyObject *run(PyObject *self, PyObject *arrays) {
-  return call_from_c([=] { return evaluator_of(self).run(arrays).release().ptr(); });
-}
-
-PyObject *call(PyObject *self, PyObject *arguments) {
-  return call_from_c([=] { return evaluator_of(self).call(arguments).release().ptr(); });
-}
-
-PyObject *run_into(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
-  return call_from_c([=] {
-    if (count != 2) raise(PyExc_TypeError, "run_into() takes 2 arguments, got " + std::to_string(count));
-    evaluator_of(self).run_into(arguments[0], arguments[1]);
-    return py::none().release().ptr();
-  });
-}
-
-PyMethodDef quick_methods[] = {
-    {"run", run, METH_O, nullptr},
-    {"call", call, METH_O, nullptr},
-    {"run_into", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run_into)), METH_FASTCALL, nullptr},
-};
-
-void register_evaluator(py::module_ &module) {
-  py::class_<Evaluator> type(module, "Evaluator", py::module_local(), py::is_final(), made_by(new_evaluator));
-  type.def_property_readonly("level", &Evaluator::level)
-      .def_property_readonly("settings", &Evaluator::settings)
-      .def("reset", &Evaluator::reset)
-      .def("state", &Evaluator::state)
-      .def("set_state", &Evaluator::set_state, py::arg("arrays"))
-      .def("batch_rule", &Evaluator::batch_rule, py::arg("rows"))
-      .def("set_batch_rule", &Evaluator::set_batch_rule, py::arg("rule"))
-      .def("set_batch_strategy", &Evaluator::set_batch_strategy, py::arg("strategy"));
-  auto *python_type = reinterpret_cast<PyTypeObject *>(type.ptr());
-  for (PyMethodDef &method : quick_methods)
-    type.attr(method.ml_name) = py::reinterpret_steal<py::object>(PyDescr_NewMethod(python_type, &method));
-  freeze(type);
-}
-
 }  // namespace
 
-PyObject *new_library(const modelwheel_api &api) {
-  return call_from_c([&api] { return py::cast(Library{&api}).release().ptr(); });
+PyObject *new_library(PyObject *module, const modelwheel_api &api) {
+  auto *const type = reinterpret_cast<PyTypeObject *>(state_of(module).library_type);
+  PyObject *const library = type->tp_alloc(type, 0);
+  if (library != nullptr) reinterpret_cast<LibraryObject *>(library)->api = &api;
+  return library;
 }
 
 }  // namespace modelwheel
 
-// Both classes are local to the module, so that several models can be used in one process.
-PYBIND11_MODULE(checked_core, module, py::mod_gil_not_used(), py::multiple_interpreters::per_interpreter_gil()) {
-  py::register_local_exception_translator(modelwheel::translate_errors);
-  modelwheel::register_library(module);
-  modelwheel::register_evaluator(module);
-  if (modelwheel::add_members(module.ptr()) != 0) throw py::error_already_set();
+PyMODINIT_FUNC PyInit__core() {
+  return modelwheel::require_interpreter() ? PyModuleDef_Init(&modelwheel::definition) : nullptr;
 }
-
-// Python looks for this function; that of PYBIND11_MODULE must not run in every interpreter.
-PyMODINIT_FUNC PyInit__core() { return modelwheel::require_interpreter() ? PyInit_checked_core() : nullptr; }

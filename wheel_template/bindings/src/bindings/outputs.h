@@ -1,15 +1,13 @@
 // src/bindings/outputs.h - NumPy arrays that results are written to: new ones, or the caller's.
 #pragma once
 
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "bindings/arguments.h"
 #include "bindings/arrays.h"
@@ -19,25 +17,22 @@
 
 namespace modelwheel {
 
-namespace py = pybind11;
-
 /// The owner of the memory of a new array: at least `bytes` at a multiple of MODELWHEEL_ALIGNMENT, which `memory` is
 /// set to. Takes more from malloc instead of asking it for aligned memory, which glibc is slow to find.
-inline py::object new_memory(std::size_t bytes, void *&memory) {
+inline Object new_memory(std::size_t bytes, void *&memory) {
   void *const all = std::malloc(bytes + MODELWHEEL_ALIGNMENT);
   if (all == nullptr) throw std::bad_alloc();
   const auto address = reinterpret_cast<std::uintptr_t>(all);
   memory = static_cast<char *>(all) + (MODELWHEEL_ALIGNMENT - address % MODELWHEEL_ALIGNMENT);
   PyObject *const owner =
       PyCapsule_New(all, nullptr, [](PyObject *capsule) { std::free(PyCapsule_GetPointer(capsule, nullptr)); });
-  if (owner != nullptr) return py::reinterpret_steal<py::object>(owner);
-  std::free(all);
-  throw py::error_already_set();
+  if (owner == nullptr) std::free(all);
+  return Object::taken(owner);
 }
 
 /// A new array for a tensor with `rows` rows, at an address that models use in place. Its contents are undefined.
-inline py::object new_output(const NumPy &numpy, const char *model, const modelwheel_tensor &tensor,
-                             const py::handle &dtype, std::size_t rows) {
+inline Object new_output(const NumPy &numpy, const char *model, const modelwheel_tensor &tensor, PyObject *dtype,
+                         std::size_t rows) {
   // Inputs without elements may have any number of rows.
   const std::size_t row_size = std::max(tensor.row_bytes, tensor.leading_per_row);
   if (tensor.leading_per_row != 0 && row_size != 0 && rows > PTRDIFF_MAX / row_size)
@@ -47,34 +42,28 @@ inline py::object new_output(const NumPy &numpy, const char *model, const modelw
   std::copy(tensor.shape, tensor.shape + tensor.rank, shape.data());
   if (tensor.leading_per_row != 0) shape[0] = static_cast<Py_intptr_t>(rows * tensor.leading_per_row);
   void *memory = nullptr;
-  py::object owner = new_memory(tensor_bytes(tensor, rows), memory);
-  auto array = py::reinterpret_steal<py::object>(
-      numpy.PyArray_NewFromDescr_(numpy.PyArray_Type_, dtype.inc_ref().ptr(), static_cast<int>(tensor.rank),
-                                  shape.data(), nullptr, memory, NumPy::NPY_ARRAY_WRITEABLE_, nullptr));
-  if (!array || numpy.PyArray_SetBaseObject_(array.ptr(), owner.release().ptr()) != 0) throw py::error_already_set();
-  return array;
+  Object owner = new_memory(tensor_bytes(tensor, rows), memory);
+  return numpy.array_of(dtype, static_cast<int>(tensor.rank), shape.data(), memory, std::move(owner));
 }
 
-/// Sets the memory of an array of the caller as that of a tensor with `rows` rows. Raises TypeError or ValueError, with
-/// one sentence, if results cannot be written to it.
-inline void *checked_target(const char *model, const modelwheel_tensor &tensor, std::size_t rows,
-                            const py::handle &value) {
+/// The memory of an array of the caller for a tensor with `rows` rows, of NumPy's type `dtype`. Raises TypeError or
+/// ValueError, with one sentence, if results cannot be written to it.
+inline void *checked_target(const NumPy &numpy, const char *model, const modelwheel_tensor &tensor, PyObject *dtype,
+                            std::size_t rows, PyObject *array) {
   const auto subject = [&] { return std::string(model) + ": out: the array for '" + tensor.name + "' "; };
-  if (!py::isinstance<py::array>(value))
-    raise(PyExc_TypeError, subject() + "must be a NumPy array, got " + type_name(value));
-  const auto array = py::reinterpret_borrow<py::array>(value);
-  if (is_masked(array)) raise(PyExc_TypeError, subject() + "is a masked array; pass array.data");
-  if (!has_dtype(array, tensor))
-    raise(PyExc_TypeError, subject() + "must be " + numpy_name(tensor.dtype) + ", got " + to_text(array.dtype()));
-  const auto first = static_cast<py::ssize_t>(rows * tensor.leading_per_row);
+  if (!numpy.is_array(array)) raise(PyExc_TypeError, subject() + "must be a NumPy array, got " + type_name(array));
+  if (is_masked(numpy, array)) raise(PyExc_TypeError, subject() + "is a masked array; pass array.data");
+  if (!numpy.has_dtype(array, dtype))
+    raise(PyExc_TypeError, subject() + "must be " + numpy_name(tensor.dtype) + ", got " + to_text(fields(array).dtype));
+  const auto first = static_cast<Py_intptr_t>(rows * tensor.leading_per_row);
   const bool grows = tensor.leading_per_row != 0;
-  if (!has_shape(array, tensor) || (grows && array.shape(0) != first))
+  if (!has_shape(array, tensor) || (grows && fields(array).shape[0] != first))
     raise(PyExc_ValueError, subject() + "must have the shape " + expected_shape(tensor) +
                                 (grows ? " with " + std::to_string(first) + " along axis 0" : "") + ", got " +
                                 shape_text(array));
-  if ((array.flags() & py::array::c_style) == 0) raise(PyExc_ValueError, subject() + "must be C-contiguous");
-  if (!array.writeable()) raise(PyExc_ValueError, subject() + "must be writable");
-  return data_of(value);
+  if (!is_contiguous(array)) raise(PyExc_ValueError, subject() + "must be C-contiguous");
+  if ((fields(array).flags & kWriteable) == 0) raise(PyExc_ValueError, subject() + "must be writable");
+  return fields(array).data;
 }
 
 }  // namespace modelwheel
