@@ -43,7 +43,7 @@ test: lint unit integration exhaustive
 lint: $(VENV)/light
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 	$(BIN)/python -m tests.support.lint_template
 
 # The tests that take seconds. They need neither TensorFlow nor a compiler.
@@ -75,17 +75,23 @@ precision: $(VENV)/complete
 lock: $(VENV)/complete
 	$(BIN)/python -m tests.support.lock
 
+# pip would compile what it installs on one core. Not every file that packages have can be compiled.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile
+COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+
 # Everything but TensorFlow and scikit-learn: 1 GB, where those are 2.
 $(VENV)/light: pyproject.toml
 	@$(call check_machine,2)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable ".[cross]" --group lint --group unit --group integration
+	$(INSTALL) --upgrade "pip>=25.1"
+	$(INSTALL) --editable ".[cross]" --group lint --group unit --group integration
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/complete: $(VENV)/light
 	@$(call check_machine,6)
-	$(BIN)/python -m pip install --quiet --editable ".[all]" --group dev
+	$(INSTALL) --editable ".[all]" --group dev
+	@$(COMPILE)
 	@touch $@
 
 # Says in one sentence what to install, before anything slow. The argument is free disk space in GB.

@@ -1,4 +1,4 @@
-"""What both demonstrations start from: a data repository with trained models, and specs that pin it."""
+"""What demonstrations start from, also at the same time: a data repository with trained models, and specs that pin it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from filelock import FileLock
 from rich.console import Console
 
 REPOSITORY = Path(__file__).parents[2]
@@ -41,13 +42,20 @@ def commit_saved_model(name: str) -> str:
 
 def pin_spec(name: str) -> Path:
     """Copies a spec of the demonstration with its pin set to this machine's training."""
-    commit = commit_saved_model(name)
+    WORK.mkdir(exist_ok=True)
+    with FileLock(WORK / "data-repository.lock"):
+        return _pin_spec(name, commit_saved_model(name))
+
+
+def _pin_spec(name: str, commit: str) -> Path:
     text = (Path(__file__).parent / "specs" / f"{name}.yaml").read_text(encoding="utf-8")
     text, count = re.subn(r"(?m)^(  commit:) .*$", rf'\1 "{commit}"', text)
     assert count == 1, f"{name}.yaml must have one commit"
     spec = SPECS / f"{name}.yaml"
     spec.parent.mkdir(parents=True, exist_ok=True)
-    spec.write_text(text, encoding="utf-8")
+    # One that is right stays as it is: another demonstration may be reading it.
+    if not spec.exists() or spec.read_text(encoding="utf-8") != text:
+        spec.write_text(text, encoding="utf-8")
     return spec
 
 
