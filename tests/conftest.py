@@ -1,11 +1,14 @@
-"""What all tests share: no test changes what the next one logs."""
+"""What all tests share: no test changes what the next one logs, and tests that tests run have options of their own."""
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
+
+os.environ.pop("PYTEST_ADDOPTS", None)
 
 
 @pytest.fixture(autouse=True)

@@ -13,11 +13,14 @@ from modelwheel.compiler.pool import WorkerPool
 from tests.containers import image
 from tests.containers.apt import UnavailableError
 from tests.models.hostile import Attacks, Victim
+from tests.support import commands
 from tests.support.commands import Modelwheel
 from tests.support.interrupting import Rebuilt, rebuild
 from tests.support.laboratory import Laboratory, run_script
 from tests.support.once import Once
 from tests.support.wheels import SPECS, Built, build_all, make_environment
+
+commands.preload = True
 
 LONGEST = (
     *("test_cross", "test_zoo", "test_shared_models", "test_wheel", "test_cpp", "test_wheelhouse"),

@@ -338,15 +338,22 @@ def test_measured_costs_are_kept_and_used(
     }
 
 
+@pytest.mark.parametrize(
+    ("workload", "candidates"),
+    [
+        ("1:3", {1, 4}),  # those of the spec: its wheel is measured
+        pytest.param("1:3,2:1", {1, 2, 4}, marks=pytest.mark.exhaustive),  # and one more is built
+    ],
+)
 def test_batch_sizes_are_proposed_for_a_workload(
-    modelwheel: Modelwheel, built: Built, tmp_path: Path
+    modelwheel: Modelwheel, built: Built, tmp_path: Path, workload: str, candidates: set[int]
 ) -> None:
     spec, plot = copy_spec(built, "kinds", tmp_path / "here"), tmp_path / "rows.svg"
-    options = ("--workload", "1:3,2:1", "--plot", plot, "--json")
+    options = ("--workload", workload, "--plot", plot, "--json")
     (proposal,) = json.loads(modelwheel("tune", spec, *options).out)
     assert proposal["current"] == [1, 4]
-    assert set(proposal["costs"]) == set(proposal["code"]) == {"1", "2", "4"}
-    assert set(proposal["proposed"]) <= {1, 2, 4}
+    assert set(proposal["costs"]) == set(proposal["code"]) == {str(size) for size in candidates}
+    assert set(proposal["proposed"]) <= candidates
     assert proposal["proposed_time"] <= proposal["current_time"] * 1.03
     assert "proposed" in plot.read_text()
     assert not spec.with_name("kinds.tune.json").exists()

@@ -59,12 +59,11 @@ def spec(tmp_path: Path) -> Path:
 # --- without TensorFlow ---------------------------------------------------------------------------
 
 
-def test_help_of_every_command(modelwheel: Modelwheel) -> None:
+def test_help_lists_every_command(modelwheel: Modelwheel) -> None:
     assert set(GROUP.commands) == set(COMMANDS)
     overview = modelwheel("--help").out
     for command in COMMANDS:
         assert f" {command} " in overview
-        assert f"modelwheel {command}" in modelwheel(command, "--help").out
 
 
 @pytest.mark.parametrize(
@@ -77,7 +76,10 @@ def test_quick_commands_import_neither_tensorflow_nor_numpy(
     arguments: list[str], spec: Path, tmp_path: Path
 ) -> None:
     given = [str(spec) if argument == "SPEC" else argument for argument in arguments]
-    run(sys.executable, "-c", _BLOCKER, *given, MODELWHEEL_CACHE_DIR=str(tmp_path / "cache"))
+    command = (sys.executable, "-c", _BLOCKER, *given)
+    done = run(*command, MODELWHEEL_CACHE_DIR=str(tmp_path / "cache"))
+    if given[-1] == "--help":
+        assert " ".join(["Usage: modelwheel", *given[:-1]]) in done.out
 
 
 def test_a_plan_lists_every_step_of_this_architecture(modelwheel: Modelwheel, spec: Path) -> None:

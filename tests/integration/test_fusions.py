@@ -19,6 +19,7 @@ from modelwheel.compiler.freeze import FrozenSignature
 from modelwheel.compiler.fusions import chosen, registered
 from modelwheel.errors import UnsupportedModelError
 from modelwheel.wheelfile.contents import open_contents
+from tests.support.commands import Modelwheel
 from tests.support.laboratory import Laboratory, run_script
 from tests.support.wheels import LOWEST
 
@@ -134,7 +135,7 @@ def _environment_with_acme(directory: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def built(work: Path) -> dict[str, Any]:
+def built(work: Path, modelwheel: Modelwheel) -> dict[str, Any]:
     """The outcome of building all specs, by name."""
     asked = {name: f", fusions: [{', '.join(_REPLACED[name])}]" for name in ("keras_3", "written")}
     specs = {
@@ -153,7 +154,7 @@ def built(work: Path) -> dict[str, Any]:
     command = [str(python), "-m", "modelwheel", "build", "--json", "--out", str(work / "dist")]
     command += [str(work / f"{name}.yaml") for name in specs]
     tools = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "MODELWHEEL_CACHE_DIR": str(work / "cache"), "PATH": tools}
+    environment = {**os.environ, "MODELWHEEL_CACHE_DIR": str(modelwheel.cache), "PATH": tools}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
     return {entry["model"].removesuffix("-1.0.0"): entry for entry in json.loads(done.stdout)}
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from modelwheel.errors import UnsupportedModelError
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import run_script
 from tests.support.static_arena import run_trapped
@@ -76,11 +74,9 @@ def built(modelwheel: Modelwheel, tmp_path_factory: pytest.TempPathFactory) -> d
         directory = work / ("lengths" if name == "sampled" else name)
         text = _SPEC.format(name=name, directory=directory, level=LOWEST) + more
         (work / f"{name}.yaml").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "modelwheel", "build", "--json", "--out", str(work / "dist")]
-    command += [str(work / f"{name}.yaml") for name in _MORE]
-    environment = {**os.environ, "MODELWHEEL_CACHE_DIR": str(modelwheel.cache)}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
-    return {entry["model"].partition("-")[0]: entry for entry in json.loads(done.stdout)}
+    specs = [work / f"{name}.yaml" for name in _MORE]
+    results = modelwheel.build("--out", work / "dist", *specs, code=UnsupportedModelError.exit_code)
+    return {entry["model"].partition("-")[0]: entry for entry in results}
 
 
 @pytest.mark.parametrize("name", [name for name in _MORE if name not in _REFUSED])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -52,11 +51,8 @@ def built(
     for name, directory in models.items():
         text = _SPEC.format(name=name, directory=directory, level=LOWEST) + _MORE.get(name, "")
         (work / f"{name}.yaml").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "modelwheel", "build", "--json", "--out", str(work / "dist")]
-    command += [str(work / f"{name}.yaml") for name in models]
-    environment = {**os.environ, "MODELWHEEL_CACHE_DIR": str(modelwheel.cache)}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
-    outcome = {entry["model"].removesuffix("-1.0.0"): entry for entry in json.loads(done.stdout)}
+    results = modelwheel.build("--out", work / "dist", *(work / f"{name}.yaml" for name in models))
+    outcome = {entry["model"].removesuffix("-1.0.0"): entry for entry in results}
     for entry in outcome.values():
         if entry["wheel"]:
             unpack(Path(entry["wheel"]), work / "packages")

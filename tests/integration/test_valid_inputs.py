@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -195,11 +191,8 @@ def built(
     ):
         text = _SPEC.format(name=name, key=key, directory=tables, verify=verify)
         (work / f"{name}.yaml").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "modelwheel", "build", "--json", "--out", str(work / "dist")]
-    command += [str(path) for path in sorted(work.glob("*.yaml"))]
-    environment = {**os.environ, "MODELWHEEL_CACHE_DIR": str(modelwheel.cache)}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
-    return {entry["model"]: entry for entry in json.loads(done.stdout)}, work
+    results = modelwheel.build(work, "--out", work / "dist", code=UnsupportedModelError.exit_code)
+    return {entry["model"]: entry for entry in results}, work
 
 
 @pytest.mark.parametrize("name", ["derived", "sampled"])

@@ -47,7 +47,7 @@ def run(*command: str | Path, code: int = 0, umask: int = -1, **environment: str
 
 
 preload = False
-"""Whether commands run in forks of a process that has loaded their modules; the unit tests set it."""
+"""Whether commands run in forks of a process that has loaded their modules; what collects tests sets it."""
 
 
 def _run_preloaded(*arguments: str, code: int, umask: int, **environment: str) -> Done:

@@ -1,7 +1,7 @@
 """Runs the command `modelwheel` in forks of one process that has its modules loaded already.
 
-Starting Python and importing Typer, pydantic and Rich takes half a second, a fork some milliseconds; hundreds of unit
-tests run commands. Each still runs in a process of its own, with its own environment, directory and files. The server is a
+Starting Python and importing Typer, pydantic and Rich takes half a second, a fork some milliseconds; hundreds of tests
+run commands. Each still runs in a process of its own, with its own environment, directory and files. The server is a
 process without threads, since forks of processes with threads, such as pytest's workers, may deadlock.
 """
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from modelwheel.bench import tune
 from modelwheel.bench.plots import write_splits
-from modelwheel.bench.repeat import is_stable, repeat
+from modelwheel.bench.repeat import Measure, is_stable, repeat
 from modelwheel.bench.splits import first_sizes, times
 from modelwheel.bench.statistics import Spread
-from modelwheel.bench.tune import Proposal
+from modelwheel.bench.tune import Proposal, Tuner, propose_sizes
 from modelwheel.bench.workload import candidates, expected_time, parse_workload, propose
 from modelwheel.errors import UsageError
+from modelwheel.levels import LEVELS, Level
+from modelwheel.request import Request, make_request
+from modelwheel.spec import load_spec
+from tests.support.commands import write_tiny_spec
 
 COSTS = {1: 3.0, 4: 6.0, 16: 15.0}
 
@@ -75,6 +82,50 @@ def test_batch_sizes_are_added_as_long_as_they_are_worth_it() -> None:
     assert expected_time(COSTS, {1: 3, 17: 1}) == (3 * 3.0 + 18.0) / 4
     with pytest.raises(UsageError, match="no batch size has less than"):
         propose(COSTS, code, {1: 1}, 5)
+
+
+@dataclass(frozen=True)
+class _Wheel:
+    """A wheel whose runs cost as much as they have rows."""
+
+    sizes: Sequence[int]
+    unsplit_reason: str | None = None
+    levels: Sequence[Level] = (LEVELS["x86-64"], LEVELS["x86-64-v3"])
+
+    def measure(self, level: Level) -> Measure:
+        assert level.name == "x86-64-v3"
+        return lambda: {size: float(size) for size in self.sizes}
+
+
+@dataclass
+class _Tuner:
+    """Builds such wheels."""
+
+    requests: list[Request] = field(default_factory=list)
+    store: None = None
+
+    def build(self, request: Request) -> _Wheel:
+        self.requests.append(request)
+        return _Wheel(request.batch_sizes)
+
+
+def test_a_wheel_with_every_candidate_is_built_at_the_highest_level(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        tune, "_code_sizes", lambda request, *_: dict.fromkeys(request.batch_sizes, 1)
+    )
+    request, tuner = (
+        make_request(load_spec(write_tiny_spec(tmp_path)), platforms=["linux-x86_64"]),
+        _Tuner(),
+    )
+    proposal = propose_sizes(request, cast("Tuner", tuner), {1: 1, 2: 3}, None)
+    current, wider = tuner.requests
+    assert current is request
+    assert (wider.batch_sizes, [level.name for level in wider.levels]) == ((1, 2, 4), ["x86-64-v3"])
+    assert proposal.costs_of(wider.batch_sizes) == {1: 1.0, 2: 2.0, 4: 4.0}
+    assert (proposal.current, proposal.proposed) == ((1, 4), (1,))
+    assert (proposal.current_time, proposal.proposed_time) == (1.75, 1.75)
 
 
 def test_the_plot_has_both(tmp_path: Path) -> None:
