@@ -61,8 +61,11 @@ MODELWHEEL_INLINE void finish_vectors(const Epilogue<T> &e, const T *const (&row
   MODELWHEEL_UNROLL
   for (int j = 0; j < Columns; ++j) {
     // Multiplying by 1 and adding -0 change nothing.
-    const Vector<T, Lanes> scale = e.scale != nullptr ? load<T, Lanes>(e.scale + column + at[j]) : splat<T, Lanes>(1);
-    const Vector<T, Lanes> shift = e.shift != nullptr ? load<T, Lanes>(e.shift + column + at[j]) : -splat<T, Lanes>(0);
+    Vector<T, Lanes> scale = e.scale != nullptr ? load<T, Lanes>(e.scale + column + at[j]) : splat<T, Lanes>(1);
+    Vector<T, Lanes> shift = e.shift != nullptr ? load<T, Lanes>(e.shift + column + at[j]) : -splat<T, Lanes>(0);
+    // Both before the product: GCC would otherwise round it in tiles of one row and not in others.
+    keep_in_register(scale);
+    keep_in_register(shift);
     MODELWHEEL_UNROLL
     for (int i = 0; i < Rows; ++i) x[i][j] = x[i][j] * scale + shift;
   }

@@ -74,16 +74,28 @@ MODELWHEEL_INLINE Vector<T, Lanes> splat(T value) {
   return value - Vector<T, Lanes>{};
 }
 
+/// Makes the compiler keep a value in a register.
+template <class V>
+MODELWHEEL_INLINE void pin([[maybe_unused]] V &value) {
+#if defined(__AVX512F__)
+  asm("" : "+v"(value));
+#elif defined(__SSE2__)
+  asm("" : "+x"(value));
+#elif defined(__aarch64__)
+  asm("" : "+w"(value));
+#endif
+}
+
 /// Makes the compiler load a vector once; GCC would otherwise read memory again for each of a few uses.
 template <class V>
-MODELWHEEL_INLINE void keep_in_register([[maybe_unused]] V &vector) {
-#if defined(__AVX512F__)
-  asm("" : "+v"(vector));
-#elif defined(__SSE2__)
-  asm("" : "+x"(vector));
-#elif defined(__aarch64__)
-  asm("" : "+w"(vector));
-#endif
+MODELWHEEL_INLINE void keep_in_register(V &vector) {
+  if constexpr (sizeof(V) == sizeof(vector[0])) {
+    auto lane = vector[0];  // no register is for vectors of one lane
+    pin(lane);
+    vector[0] = lane;
+  } else {
+    pin(vector);
+  }
 }
 
 template <class T>
