@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..assembly.manifest import Manifest
-from ..compiler.program import Array, Convolution, Dot, Kernel, Program, Sort, Thunk, leaves, slices
+from ..compiler.program import (
+    Array,
+    Convolution,
+    Dot,
+    Kernel,
+    Program,
+    Sort,
+    Strips,
+    Thunk,
+    leaves,
+    slices,
+)
 from ..compiler.reference import ARRAYS
 from ..engine.programs import stored_programs, stored_records
 from ..engine.steps.profile import PROGRAM
@@ -229,6 +240,8 @@ def describe(thunk: Thunk, level: Level) -> str:
             windows = "x".join(str(window.size) for window in thunk.windows)
             groups = f", {thunk.feature_groups} groups" if thunk.feature_groups > 1 else ""
             return f"{_shape(thunk.input)} by {windows} to {_shape(thunk.output)}{groups}"
+        case Strips():
+            return " then ".join(describe(layer, level) for layer in thunk.layers)
         case Sort():
             return f"sort {_shape(thunk.operands[0])}"
         case _:

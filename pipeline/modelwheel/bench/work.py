@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..compiler.program import Conditional, Convolution, Dot, Program, Thunk, While, walk
+from ..compiler.program import Conditional, Convolution, Dot, Program, Strips, Thunk, While, walk
 
 
 def products(program: Program) -> int:
@@ -21,7 +21,7 @@ def _products(thunks: Iterable[Thunk]) -> int:
 
 def _of_thunk(thunk: Thunk) -> int:
     match thunk:
-        case Dot() | Convolution():
+        case Dot() | Convolution() | Strips():
             return thunk.operations
         case While():
             turns = 1 if thunk.trip_count is None else thunk.trip_count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..compiler.program import Convolution, Dot, Fft, Pooling, Program, Thunk, walk
+from ..compiler.program import Convolution, Dot, Fft, Pooling, Program, Strips, Thunk, walk
 from .thunks import cpp_type, fft_type
 
 _ELEMENTS = ("float", "double")
@@ -32,6 +32,8 @@ def _sources(thunk: Thunk) -> tuple[tuple[str, ...], str]:
         case Convolution():
             sources = ("convolution_depthwise", "convolution_gemm", "epilogue", "gemm")
             return sources, cpp_type(thunk.input)
+        case Strips():
+            return _sources(thunk.layers[0])
         case Pooling():
             return ("pooling",), "float"
         case Fft():

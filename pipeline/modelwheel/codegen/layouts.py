@@ -18,9 +18,12 @@ from ..compiler.program import (
     Conditional,
     Convolution,
     Dot,
+    Product,
     Program,
+    Strips,
     Thunk,
     While,
+    products,
     slices,
     walk,
 )
@@ -98,7 +101,8 @@ def _weights(program: Program) -> dict[int, Weight]:
     constants = {a.index: a for a in program.allocations if a.kind == "constant" and a.size}
     found: dict[int, Weight | None] = {}
     for thunk in walk(program.thunks):
-        roles = {weight.array.slice: weight for weight in _weights_of(thunk)}
+        found_here = (weight for one in products(thunk) for weight in _weights_of(one))
+        roles = {weight.array.slice: weight for weight in found_here}
         for part in slices(thunk):
             if part.allocation not in constants:
                 continue
@@ -115,15 +119,15 @@ def _weights(program: Program) -> dict[int, Weight]:
     }
 
 
-def _weights_of(thunk: Thunk) -> Iterator[Weight]:
-    if isinstance(thunk, Convolution):
-        axes = thunk.kernel_axes
-        yield Weight(thunk.kernel, (axes.feature, axes.batch, *axes.spatial[::-1]))
-    elif isinstance(thunk, Dot):
-        yield _matrix(thunk.rhs, thunk.rhs_batch, thunk.rhs_contracting)
+def _weights_of(product: Product) -> Iterator[Weight]:
+    if isinstance(product, Convolution):
+        axes = product.kernel_axes
+        yield Weight(product.kernel, (axes.feature, axes.batch, *axes.spatial[::-1]))
+    else:
+        yield _matrix(product.rhs, product.rhs_batch, product.rhs_contracting)
         # The left side too if the right one is a vector: the kernel exchanges them.
-        if thunk.out.elements == _count(thunk.lhs, thunk.lhs_contracting):
-            yield _matrix(thunk.lhs, thunk.lhs_batch, thunk.lhs_contracting)
+        if product.out.elements == _count(product.lhs, product.lhs_contracting):
+            yield _matrix(product.lhs, product.lhs_batch, product.lhs_contracting)
 
 
 def _matrix(array: Array, batch: Sequence[int], contracting: Sequence[int]) -> Weight:
@@ -154,6 +158,9 @@ def _rewrite_one(thunk: Thunk, weights: Mapping[int, Weight]) -> Thunk:
             return thunk.model_copy(update={"lhs": array(thunk.lhs), "rhs": array(thunk.rhs)})
         case Convolution():
             return thunk.model_copy(update={"kernel": array(thunk.kernel)})
+        case Strips():
+            layers = _rewrite(thunk.layers, weights)
+            return thunk.model_copy(update={"layers": layers})
         case While():
             condition, body = (_rewrite(part, weights) for part in (thunk.condition, thunk.body))
             return thunk.model_copy(update={"condition": condition, "body": body})

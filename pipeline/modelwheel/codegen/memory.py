@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..compiler.program import Allocation, Program
+from ..compiler.program import Allocation, Program, slices, walk
 from ..errors import UnsupportedProgramError
 from .constants import ALIGNMENT
 
@@ -77,6 +77,7 @@ def plan_memory(
     arena.reserve(random_states * RANDOM_STATE_BYTES)
     direct = _direct_outputs(program)
     used = program.used_allocations()
+    ends = _ends(program)
     pointers = {}
     for allocation in program.allocations:
         if allocation.index not in used:
@@ -95,7 +96,7 @@ def plan_memory(
         else:
             # Also tables of tuples and thread-local memory, where a thunk names them. No two
             # allocations share memory: XLA has already merged those that may.
-            pointers[allocation.index] = f"arena + {arena.reserve(allocation.size)}"
+            pointers[allocation.index] = f"arena + {arena.reserve(ends[allocation.index])}"
     return Memory(
         pointers=pointers,
         result_copies=_result_copies(program, direct, positions),
@@ -103,6 +104,15 @@ def plan_memory(
         output_staging=tuple(arena.reserve(array.slice.size) for array in program.outputs),
         scratch=arena.reserve(0),
     )
+
+
+def _ends(program: Program) -> dict[int, int]:
+    """Where the last part of each allocation ends that is used: strips do not need all that XLA planned."""
+    ends: dict[int, int] = {}
+    parts = [part for thunk in walk(program.thunks) for part in slices(thunk)]
+    for part in [*parts, *(result.slice for result in program.results)]:
+        ends[part.allocation] = max(ends.get(part.allocation, 0), part.offset + part.size)
+    return ends
 
 
 def _number(allocation: Allocation) -> int:

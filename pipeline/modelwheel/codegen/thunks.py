@@ -26,6 +26,7 @@ from ..compiler.program import (
     RowReduction,
     Slice,
     Sort,
+    Strips,
     Thunk,
     TopK,
     While,
@@ -78,6 +79,8 @@ class ThunkWriter:
                 yield from self._dot(thunk)
             case Convolution():
                 yield from self._convolution(thunk)
+            case Strips():
+                yield from self._strips(thunk)
             case Pooling():
                 yield self._pooling(thunk)
             case RowReduction():
@@ -130,7 +133,9 @@ class ThunkWriter:
             yield f"{_INDENT}std::memcpy(scratch, {pointer(lhs.slice)}, {lhs.slice.size});"
             operands = ", ".join([f"as<const {cpp_type(lhs)}>(scratch)", *operands.split(", ")[1:]])
         self.scratch.append(needed)
-        yield f"{_INDENT}const Epilogue<{cpp_type(out)}> epilogue = {_epilogue(epilogue, out, overlaps)};"
+        place = (out.slice, epilogue.result)
+        values = _epilogue(epilogue, cpp_type(out), place, overlaps=overlaps)
+        yield f"{_INDENT}const Epilogue<{cpp_type(out)}> epilogue = {values};"
         yield f"{_INDENT}{kernel}<{types}>({table}, {operands}, {scratch}, &epilogue);"
         yield "}"
 
@@ -154,44 +159,29 @@ class ThunkWriter:
         return self._product("dot", types, table, dot)
 
     def _convolution(self, c: Convolution) -> Iterator[str]:
-        rank = len(c.windows)
-        types = {cpp_type(array) for array in (c.input, c.kernel, c.output)}
-        if rank > 3 or len(types) != 1:
-            raise UnsupportedProgramError(
-                f"a convolution with {rank} spatial axes over {', '.join(sorted(types))} "
-                "is not supported"
-            )
-        (element,) = types
-        windows = c.windows
-        source, kernel, output = c.input.strides, c.kernel.strides, c.output.strides
-        table = self._table(
-            "Convolution",
-            [
-                c.input.shape[c.input_axes.batch],
-                c.feature_groups,
-                in_features(c),
-                c.output.shape[c.output_axes.feature],
-                rank,
-                _spatial(pick(c.input.shape, c.input_axes.spatial)),
-                _spatial(pick(c.kernel.shape, c.kernel_axes.spatial)),
-                _spatial(pick(c.output.shape, c.output_axes.spatial)),
-                _spatial([w.stride for w in windows]),
-                _spatial([w.pad_low for w in windows], 0),
-                _spatial([w.kernel_dilation for w in windows]),
-                _spatial([w.base_dilation for w in windows]),
-                braces([_cpp_bool(w.reversed) for w in windows] + ["false"] * (3 - rank)),
-                source[c.input_axes.batch],
-                source[c.input_axes.feature],
-                _spatial(pick(source, c.input_axes.spatial), 0),
-                kernel[c.kernel_axes.batch],
-                kernel[c.kernel_axes.feature],
-                _spatial(pick(kernel, c.kernel_axes.spatial), 0),
-                output[c.output_axes.batch],
-                output[c.output_axes.feature],
-                _spatial(pick(output, c.output_axes.spatial), 0),
-            ],
-        )
-        return self._product("convolution", element, table, c)
+        table = self._table("Convolution", _convolution_values(c))
+        return self._product("convolution", cpp_type(c.output), table, c)
+
+    def _strips(self, strips: Strips) -> Iterator[str]:
+        tables = [braces(_convolution_values(layer)) for layer in strips.layers]
+        table = self._table("Convolution", tables, array=True)
+        first, last = strips.layers[0], strips.layers[-1]
+        element = cpp_type(last.output)
+        self._needs("strips.h", f"strips_scratch<{element}>({table})")
+        layers = []
+        yield "{"
+        for number, layer in enumerate(strips.layers):
+            epilogue = "nullptr"
+            if layer.epilogue is not None:
+                place = (layer.output.slice, layer.epilogue.result) if layer is last else None
+                values = _epilogue(layer.epilogue, element, place, overlaps=False)
+                yield f"{_INDENT}const Epilogue<{element}> epilogue{number} = {values};"
+                epilogue = f"&epilogue{number}"
+            layers.append(braces([f"as<const {element}>({pointer(layer.kernel.slice)})", epilogue]))
+        yield f"{_INDENT}const StripLayer<{element}> layers[] = {braces(layers)};"
+        operands = _operands([first.input, last.output])
+        yield f"{_INDENT}strips({table}, layers, {operands}, scratch);"
+        yield "}"
 
     def _pooling(self, pool: Pooling) -> str:
         sides = (pool.in_size, pool.window, pool.out_size, pool.stride, pool.pad_low)
@@ -297,9 +287,10 @@ class ThunkWriter:
         # The states are at the start of the arena; 16 is RANDOM_STATE_BYTES of memory.py.
         return f"get_and_update_state(arena + {number * 16}, {draw.delta}, {pointer(draw.state)});"
 
-    def _table(self, type_name: str, values: Sequence[object]) -> str:
+    def _table(self, type_name: str, values: Sequence[object], *, array: bool = False) -> str:
         name = f"{self.prefix}_{type_name.lower()}_{len(self.tables)}"
-        self.tables.append(f"constexpr {type_name} {name} = {braces(values)};")
+        extent = "[]" if array else ""
+        self.tables.append(f"constexpr {type_name} {name}{extent} = {braces(values)};")
         return name
 
     def _needs(self, header: str, scratch: str) -> None:
@@ -333,14 +324,54 @@ def _reducer(thunk: Pooling | RowReduction) -> tuple[str, str]:
     return f"Reducer::k{thunk.reducer.capitalize()}", initial
 
 
-def _epilogue(epilogue: Epilogue, out: Array, overlaps: bool) -> str:
-    element = cpp_type(out)
+def _convolution_values(c: Convolution) -> list[object]:
+    """The members of a `Convolution` of the kernels."""
+    rank = len(c.windows)
+    types = {cpp_type(array) for array in (c.input, c.kernel, c.output)}
+    if rank > 3 or len(types) != 1:
+        raise UnsupportedProgramError(
+            f"a convolution with {rank} spatial axes over {', '.join(sorted(types))} "
+            "is not supported"
+        )
+    windows = c.windows
+    source, kernel, output = c.input.strides, c.kernel.strides, c.output.strides
+    return [
+        c.input.shape[c.input_axes.batch],
+        c.feature_groups,
+        in_features(c),
+        c.output.shape[c.output_axes.feature],
+        rank,
+        _spatial(pick(c.input.shape, c.input_axes.spatial)),
+        _spatial(pick(c.kernel.shape, c.kernel_axes.spatial)),
+        _spatial(pick(c.output.shape, c.output_axes.spatial)),
+        _spatial([w.stride for w in windows]),
+        _spatial([w.pad_low for w in windows], 0),
+        _spatial([w.kernel_dilation for w in windows]),
+        _spatial([w.base_dilation for w in windows]),
+        braces([_cpp_bool(w.reversed) for w in windows] + ["false"] * (3 - rank)),
+        source[c.input_axes.batch],
+        source[c.input_axes.feature],
+        _spatial(pick(source, c.input_axes.spatial), 0),
+        kernel[c.kernel_axes.batch],
+        kernel[c.kernel_axes.feature],
+        _spatial(pick(kernel, c.kernel_axes.spatial), 0),
+        output[c.output_axes.batch],
+        output[c.output_axes.feature],
+        _spatial(pick(output, c.output_axes.spatial), 0),
+    ]
+
+
+def _epilogue(
+    epilogue: Epilogue, element: str, place: tuple[Slice, Slice] | None, *, overlaps: bool
+) -> str:
+    """The members of an `Epilogue` of the kernels; `place` has the sums and the result, if they are known."""
+    sums, result = map(pointer, place) if place else ("nullptr", "nullptr")
     parts = [epilogue.bias, epilogue.scale, epilogue.shift, epilogue.addend]
     limits = [epilogue.low, epilogue.high]
     return braces(
         [
-            f"as<const {element}>({pointer(out.slice)})",
-            f"as<{element}>({pointer(epilogue.result)})",
+            f"as<const {element}>({sums})",
+            f"as<{element}>({result})",
             _cpp_bool(overlaps),
             *("nullptr" if p is None else f"as<const {element}>({pointer(p)})" for p in parts),
             *(_cpp_bool(limit is not None) for limit in limits),

@@ -16,7 +16,7 @@ from pydantic import Field
 from ..dtypes import ElementType
 from ..util.records import JsonRecord
 
-PROGRAM_VERSION = 15
+PROGRAM_VERSION = 16
 """Raised when a field below changes its meaning; part of every compile key."""
 
 
@@ -188,6 +188,16 @@ class Convolution(_Step):
 Product: TypeAlias = Dot | Convolution
 
 
+class Strips(_Step):
+    """Convolutions of each other's results, computed some rows at a time without the memory between them.
+
+    Only the input of the first, the result of the last and the weights and epilogues of all are in memory.
+    """
+
+    kind: Literal["strips"] = "strips"
+    layers: tuple[Convolution, ...]
+
+
 Reducer: TypeAlias = Literal["maximum", "sum"]
 
 
@@ -320,6 +330,7 @@ Thunk = Annotated[
     Kernel
     | Dot
     | Convolution
+    | Strips
     | Pooling
     | RowReduction
     | Lookup
@@ -427,6 +438,16 @@ def leaves(thunks: tuple[Thunk, ...], turns: int = 1) -> Iterator[tuple[Thunk, i
             yield thunk, turns
 
 
+def products(thunk: Thunk) -> tuple[Product, ...]:
+    """The products and convolutions that one thunk itself computes, in order."""
+    match thunk:
+        case Dot() | Convolution():
+            return (thunk,)
+        case Strips():
+            return thunk.layers
+    return ()
+
+
 def slices(thunk: Thunk) -> tuple[Slice, ...]:
     """The slices that one thunk itself reads and writes (not those of thunks inside it)."""
     match thunk:
@@ -436,6 +457,11 @@ def slices(thunk: Thunk) -> tuple[Slice, ...]:
             own = tuple(array.slice for array in thunk.arrays)
             last = thunk.epilogue
             return (*own, *last.operands, last.result) if last else own
+        case Strips():
+            first = thunk.layers[0]
+            read = [first.input.slice, *(layer.kernel.slice for layer in thunk.layers)]
+            read += [part for c in thunk.layers if c.epilogue for part in c.epilogue.operands]
+            return (*read, *written(thunk))
         case Pooling() | RowReduction():
             return (thunk.input, thunk.output)
         case Lookup():
@@ -466,6 +492,8 @@ def written(thunk: Thunk) -> tuple[Slice, ...]:
         case Dot() | Convolution():
             out = thunk.arrays[-1].slice
             return (out, thunk.epilogue.result) if thunk.epilogue else (out,)
+        case Strips():
+            return written(thunk.layers[-1])
     return slices(thunk)
 
 

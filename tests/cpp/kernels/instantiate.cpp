@@ -7,6 +7,7 @@
 #include "kernels/rng.h"
 #include "kernels/row_reduction.h"
 #include "kernels/sort.h"
+#include "kernels/strips.h"
 #include "kernels/top_k.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
@@ -51,6 +52,7 @@ void keep_everything() {
   keep(fft_scratch<float>);
   keep(sort<2>);
   keep(sort_scratch);
+  keep(strips<float, 2>);
   keep(top_k<float>);
   keep(top_k_scratch);
   keep(get_and_update_state);

@@ -22,6 +22,7 @@ int main() {
   test_row_reduction();
   test_lookup();
   test_sort();
+  test_strips();
   test_top_k();
   test_fft();
   return check_report();

@@ -13,6 +13,7 @@ void test_pooling();
 void test_rng();
 void test_row_reduction();
 void test_sort();
+void test_strips();
 void test_top_k();
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -223,6 +223,51 @@ def test_what_follows_a_product_is_data_of_its_call(
     assert writer.scratch == [f"{'64 + ' * copies}dot_scratch<float>(b_dot_0)"]
 
 
+def _pointwise(source: int, kernel: int, output: int) -> p.Convolution:
+    image = p.Axes(batch=0, feature=2, spatial=(1,))
+    window = p.Window(
+        size=1, stride=1, pad_low=0, pad_high=0, kernel_dilation=1, base_dilation=1, reversed=False
+    )
+    return p.Convolution(
+        operations=1,
+        input=dense((2, 5, 8), source),
+        kernel=dense((1, 8, 8), kernel),
+        output=dense((2, 5, 8), output),
+        input_axes=image,
+        kernel_axes=p.Axes(batch=1, feature=2, spatial=(0,)),
+        output_axes=image,
+        windows=(window,),
+        feature_groups=1,
+    )
+
+
+def test_strips_are_tables_and_a_call_without_the_memory_between() -> None:
+    between = p.Epilogue(result=dense((2, 5, 8), 2).slice, low=0.0)
+    first = _pointwise(0, 1, 2).model_copy(update={"epilogue": between})
+    writer = ThunkWriter(prefix="b")
+    strips = p.Strips(operations=2, layers=(first, _pointwise(2, 3, 4)))
+    text = "\n".join(writer.write([strips]))
+    assert "epilogue0 = {as<const float>(nullptr), as<float>(nullptr), false, nullptr," in text
+    layers = "{{as<const float>(a1), &epilogue0}, {as<const float>(a3), nullptr}}"
+    assert f"const StripLayer<float> layers[] = {layers};" in text
+    assert "strips(b_convolution_0, layers, as<const float>(a0), as<float>(a4), scratch);" in text
+    assert writer.tables[0].startswith("constexpr Convolution b_convolution_0[] = {{2, 1, 8, 8, 1,")
+    assert writer.scratch == ["strips_scratch<float>(b_convolution_0)"]
+    assert writer.headers == {"strips.h"}
+
+
+def test_memory_that_is_not_used_after_some_place_is_not_reserved() -> None:
+    program = matmul_program()
+    (dot,) = program.thunks
+    assert isinstance(dot, p.Dot)
+    large = p.Allocation(index=7, size=1 << 20, kind="temporary")
+    reads = dot.model_copy(update={"lhs": dense((2, 4), 7, offset=64)})
+    changes = {"allocations": (*program.allocations, large), "thunks": (reads,)}
+    memory = plan_memory(program.model_copy(update=changes), {"ab" * 32: 0}, random_states=0)
+    assert memory.pointers[7] == "arena + 0"
+    assert memory.input_staging == (128,)  # 64 + 2 x 4 x 4 bytes are used
+
+
 def test_a_pooling_is_a_table_and_a_call() -> None:
     pool = p.Pooling(
         operations=1,

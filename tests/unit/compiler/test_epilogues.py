@@ -123,7 +123,8 @@ def _join(
         results=(target,),
     )
     emitted = [Emitted(dot, "dot"), *(Emitted(t, "other") for t in between)]
-    return join_epilogues(module.build(fused), [*emitted, Emitted(kernel, "fusion")])
+    joined = join_epilogues(module.build(fused), [*emitted, Emitted(kernel, "fusion")])
+    return tuple(one.thunk for one in joined)
 
 
 BIAS_RELU = [("add", "bias"), ("maximum", "zero")]

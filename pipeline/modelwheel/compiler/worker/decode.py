@@ -29,6 +29,7 @@ from .hlo import HloModule, array_of
 from .lookups import lookup
 from .pooling import pooling, row_reduction
 from .products import product, vector_product
+from .strips import join_strips
 
 # In ELF, Mach-O and COFF.
 _READ_ONLY_SECTIONS = (".rodata", "__const", ".rdata")
@@ -273,7 +274,7 @@ class _ThunkDecoder:
     hlo: HloModule
 
     def sequence(self, proto: Any) -> tuple[p.Thunk, ...]:
-        return join_epilogues(self.hlo, self._emitted(proto))
+        return join_strips(self.hlo, join_epilogues(self.hlo, self._emitted(proto)))
 
     def _emitted(self, proto: Any) -> list[Emitted]:
         thunks: list[Emitted] = []

@@ -43,15 +43,22 @@ class Emitted:
 
     thunk: p.Thunk
     instruction: str
+    fusion: str | None = None
+    """The instruction that became its epilogue."""
+
+    @property
+    def value(self) -> str:
+        """The name of the instruction whose value it writes."""
+        return self.fusion or self.instruction
 
 
-def join_epilogues(hlo: HloModule, emitted: Sequence[Emitted]) -> tuple[p.Thunk, ...]:
+def join_epilogues(hlo: HloModule, emitted: Sequence[Emitted]) -> list[Emitted]:
     """The thunks of a sequence, with kernels that became the epilogues of products left out."""
     kept: list[Emitted] = []
     for candidate in emitted:
         if not _joined(hlo, kept, candidate):
             kept.append(candidate)
-    return tuple(one.thunk for one in kept)
+    return kept
 
 
 def _joined(hlo: HloModule, kept: list[Emitted], candidate: Emitted) -> bool:
@@ -74,7 +81,8 @@ def _joined(hlo: HloModule, kept: list[Emitted], candidate: Emitted) -> bool:
                 return False
             total = one.thunk.operations + candidate.thunk.operations
             update = {"epilogue": epilogue, "operations": total}
-            joined = replace(one, thunk=one.thunk.model_copy(update=update))
+            thunk = one.thunk.model_copy(update=update)
+            joined = replace(one, thunk=thunk, fusion=candidate.instruction)
             if _may_exchange(between, candidate.thunk):
                 kept[position] = joined
             elif _may_exchange(between, one.thunk):

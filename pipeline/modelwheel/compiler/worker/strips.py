@@ -1,0 +1,199 @@
+"""Joins convolutions that follow each other, so that what is between them stays in the cache.
+
+A result of several megabytes is written to memory and read again by the next convolution, which waits for it: the windows
+of depthwise convolutions and products with few columns do little arithmetic for each number. Where nothing else reads
+such a result, the convolutions run together, some rows of an image at a time, and only those rows are kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from ...dtypes import ElementType
+from .. import program as p
+from .epilogues import Emitted
+from .hlo import HloModule
+
+_MIN_BETWEEN_BYTES = 512 * 1024
+"""Smaller results stay in the second-level cache by themselves."""
+_MAX_WEIGHT_BYTES = 256 * 1024
+"""Every strip reads the weights again."""
+_MIN_FEATURES = 8
+"""With fewer, products take other kernels, which need many rows."""
+_ROW = p.Window(
+    size=1, stride=1, pad_low=0, pad_high=0, kernel_dilation=1, base_dilation=1, reversed=False
+)
+
+
+def join_strips(hlo: HloModule, emitted: Sequence[Emitted]) -> tuple[p.Thunk, ...]:
+    """The thunks of a sequence, in which chains of convolutions are one thunk each."""
+    return tuple(_joined(hlo, emitted))
+
+
+def _joined(hlo: HloModule, emitted: Sequence[Emitted]) -> Iterator[p.Thunk]:
+    position = 0
+    while position < len(emitted):
+        layers = _longest_chain(_convolutions(_linked(hlo, emitted[position:])))
+        if layers:
+            yield p.Strips(
+                operations=sum(layer.operations for layer in layers),
+                origin=layers[-1].origin,
+                layers=layers,
+            )
+        else:
+            yield emitted[position].thunk
+        position += len(layers) or 1
+
+
+def _linked(hlo: HloModule, emitted: Sequence[Emitted]) -> list[p.Product]:
+    """The products at the start of a sequence of which each is the only reader of the one before."""
+    found: list[p.Product] = []
+    for number, one in enumerate(emitted):
+        if not isinstance(one.thunk, p.Dot | p.Convolution):
+            break
+        if found:
+            value = hlo.instruction(emitted[number - 1].value)
+            reader = hlo.instruction(one.instruction)
+            if value is None or reader is None or hlo.only_use(value, reader) is None:
+                break
+            if _result(found[-1]) != one.thunk.arrays[0].slice:
+                break
+        found.append(one.thunk)
+    return found
+
+
+def _result(product: p.Product) -> p.Slice:
+    return product.epilogue.result if product.epilogue else product.arrays[-1].slice
+
+
+def _convolutions(products: Sequence[p.Product]) -> list[p.Convolution]:
+    """The same computations as convolutions, as far as they are some; products of matrices know no rows of images."""
+    number = next((i for i, one in enumerate(products) if isinstance(one, p.Convolution)), None)
+    if number is None:
+        return []
+    first = products[number]
+    assert isinstance(first, p.Convolution)
+    places = _places(first.input, first.input_axes)
+    found: list[p.Convolution] = []
+    for one in products:
+        layer = one if isinstance(one, p.Convolution) else _of_places(one, places)
+        if layer is None or not _is_plain(layer):
+            break
+        found.append(layer)
+        places = _places(layer.output, layer.output_axes)
+    return found
+
+
+def _places(array: p.Array, axes: p.Axes) -> tuple[int, ...]:
+    """Images, and positions in them."""
+    return tuple(array.shape[axis] for axis in (axes.batch, *axes.spatial))
+
+
+def _of_places(dot: p.Dot, places: tuple[int, ...]) -> p.Convolution | None:
+    """A product of the features of each place with a matrix."""
+    *rows, features = dot.lhs.shape
+    (*out_rows, columns), rank = dot.out.shape, len(places) - 1
+    plain = (
+        dot.lhs_contracting == (len(rows),)
+        and len(dot.rhs.shape) == 2
+        and not dot.lhs_batch
+        and rows == out_rows
+        and math.prod(rows) == math.prod(places)
+        and _in_order(dot.lhs)
+        and _in_order(dot.out)
+    )
+    if not plain:
+        return None
+    (contracted,) = dot.rhs_contracting
+    spatial = tuple(range(1, rank + 1))
+    layout = tuple(reversed(range(rank + 2)))
+    image = p.Axes(batch=0, feature=rank + 1, spatial=spatial)
+    kernel_layout = (*(axis + rank for axis in dot.rhs.minor_to_major), *reversed(range(rank)))
+    return p.Convolution(
+        operations=dot.operations,
+        origin=dot.origin,
+        input=dot.lhs.model_copy(update={"shape": (*places, features), "minor_to_major": layout}),
+        kernel=dot.rhs.model_copy(
+            update={"shape": (1,) * rank + dot.rhs.shape, "minor_to_major": kernel_layout}
+        ),
+        output=dot.out.model_copy(update={"shape": (*places, columns), "minor_to_major": layout}),
+        input_axes=image,
+        kernel_axes=p.Axes(
+            batch=rank + contracted, feature=rank + 1 - contracted, spatial=tuple(range(rank))
+        ),
+        output_axes=image,
+        windows=(_ROW,) * rank,
+        feature_groups=1,
+        epilogue=dot.epilogue,
+    )
+
+
+def _in_order(array: p.Array) -> bool:
+    return array.minor_to_major == tuple(reversed(range(len(array.shape))))
+
+
+def _is_plain(c: p.Convolution) -> bool:
+    """Whether strips can compute a convolution, and are worth it."""
+    features = c.output.shape[c.output_axes.feature]
+    return (
+        {array.element_type for array in c.arrays} == {ElementType.FLOAT32}
+        and all(0 not in array.shape for array in c.arrays)
+        and _is_dense(c.input, c.input_axes)
+        and _is_dense(c.output, c.output_axes)
+        and all(window.base_dilation == 1 for window in c.windows)
+        and features >= _MIN_FEATURES
+        and c.kernel.slice.size <= _MAX_WEIGHT_BYTES
+    )
+
+
+def _is_dense(array: p.Array, axes: p.Axes) -> bool:
+    """Whether features vary fastest, and images slowest."""
+    return array.minor_to_major == (axes.feature, *reversed(axes.spatial), axes.batch)
+
+
+def _longest_chain(layers: Sequence[p.Convolution]) -> tuple[p.Convolution, ...]:
+    """The first layers that can be computed together; empty if no two can."""
+    for count in range(len(layers), 1, -1):
+        chain = tuple(layers[:count])
+        if all(_is_joint(*two) for two in pairwise(chain)) and _may_write(chain):
+            return chain
+    return ()
+
+
+def _is_joint(before: p.Convolution, after: p.Convolution) -> bool:
+    """Whether what is between two convolutions is worth keeping in the cache, and one image after the other."""
+    return (
+        before.output.slice.size >= _MIN_BETWEEN_BYTES
+        and _places(before.output, before.output_axes) == _places(after.input, after.input_axes)
+        and before.output.elements == after.input.elements
+        and (before.epilogue is None or before.epilogue.addend is None)
+    )
+
+
+def _may_write(layers: Sequence[p.Convolution]) -> bool:
+    """Whether writing rows of the result spoils nothing that later rows are computed from."""
+    strips = p.Strips(operations=0, layers=tuple(layers))
+    source, *read = p.slices(strips)[: -len(p.written(strips))]
+    last = layers[-1].epilogue
+    for target in p.written(strips):
+        if p.overlap(target, source) and not (target == source and _in_place(layers)):
+            return False
+        for part in read:
+            replaced = last is not None and part == last.addend == target
+            if p.overlap(target, part) and not replaced:
+                return False
+    return True
+
+
+def _in_place(layers: Sequence[p.Convolution]) -> bool:
+    """Whether no row of the input is read after the row of the result that has its place is written."""
+    first, last = layers[0], layers[-1]
+    rows = first.input.shape[first.input_axes.spatial[0]]
+    windows = [layer.windows[0] for layer in layers]
+    return (
+        rows == last.output.shape[last.output_axes.spatial[0]]
+        and (windows[0].size, windows[0].pad_low) == (1, 0)
+        and all(w.stride == 1 and w.pad_low <= (w.size - 1) * w.kernel_dilation for w in windows)
+    )

@@ -1,0 +1,191 @@
+"""Convolutions that run together in strips: only where nothing else reads what is between them, and nothing is overwritten."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from modelwheel.compiler import program as p
+from modelwheel.compiler.worker.epilogues import Emitted
+from modelwheel.compiler.worker.hlo import HloModule
+from modelwheel.compiler.worker.strips import join_strips
+from tests.support.programs import dense
+
+SIZE, NARROW, WIDE = 64, 8, 64
+X, W1, A, W2, B, W3, Y, OTHER, SHIFT = range(9)
+IMAGE = p.Axes(batch=0, feature=3, spatial=(1, 2))
+CHAIN = ("expand", "depthwise", "project")
+
+
+def _dot(source: int, weights: int, out: int, features: int, columns: int) -> p.Dot:
+    return p.Dot(
+        operations=1,
+        lhs=dense((SIZE * SIZE, features), source),
+        rhs=dense((features, columns), weights),
+        out=dense((SIZE * SIZE, columns), out),
+        lhs_batch=(),
+        rhs_batch=(),
+        lhs_contracting=(1,),
+        rhs_contracting=(0,),
+    )
+
+
+def _depthwise(stride: int = 1, pad: int = 1) -> p.Convolution:
+    window = p.Window(
+        size=3, stride=stride, pad_low=pad, pad_high=1, kernel_dilation=1, base_dilation=1, reversed=False
+    )  # fmt: skip
+    return p.Convolution(
+        operations=1,
+        input=dense((1, SIZE, SIZE, WIDE), A),
+        kernel=dense((3, 3, 1, WIDE), W2),
+        output=dense((1, SIZE // stride, SIZE // stride, WIDE), B),
+        input_axes=IMAGE,
+        kernel_axes=p.Axes(batch=2, feature=3, spatial=(0, 1)),
+        output_axes=IMAGE,
+        windows=(window, window),
+        feature_groups=WIDE,
+    )
+
+
+def _thunks() -> dict[str, p.Thunk]:
+    """A block of MobileNetV2."""
+    return {
+        "expand": _dot(X, W1, A, NARROW, WIDE),
+        "depthwise": _depthwise(),
+        "project": _dot(B, W3, Y, WIDE, NARROW),
+    }
+
+
+def _join(thunks: dict[str, Any], also_read: str | None = None) -> tuple[p.Thunk, ...]:
+    """The thunks after strips were made; each reads the one before it in the module, and a last one `also_read`."""
+    instructions = [SimpleNamespace(id=0, name="x", opcode="parameter", operand_ids=[])]
+    for name in thunks:
+        number = len(instructions)
+        instructions.append(
+            SimpleNamespace(id=number, name=name, opcode="any", operand_ids=[number - 1])
+        )
+    read = [one.id for one in instructions if one.name in (also_read, instructions[-1].name)]
+    root = SimpleNamespace(id=len(instructions), name="root", opcode="tuple", operand_ids=read)
+    computation = SimpleNamespace(id=0, instructions=[*instructions, root], root_id=root.id)
+    module = SimpleNamespace(computations=[computation], entry_computation_id=0)
+    emitted = [Emitted(thunk, name) for name, thunk in thunks.items()]
+    return join_strips(HloModule(module), emitted)
+
+
+def _changed(name: str, **changes: Any) -> dict[str, p.Thunk]:
+    thunks = _thunks()
+    return {**thunks, name: thunks[name].model_copy(update=changes)}
+
+
+def _lengths(thunks: tuple[p.Thunk, ...]) -> list[int]:
+    """How many convolutions each thunk is."""
+    return [len(one.layers) if isinstance(one, p.Strips) else 1 for one in thunks]
+
+
+def test_a_block_is_one_thunk_and_its_products_are_convolutions() -> None:
+    (strips,) = _join(_thunks())
+    assert isinstance(strips, p.Strips)
+    assert strips.operations == 3
+    expand, depthwise, project = strips.layers
+    assert depthwise == _depthwise()
+    assert expand.input == dense((1, SIZE, SIZE, NARROW), X)
+    assert expand.kernel == dense((1, 1, NARROW, WIDE), W1)
+    assert (expand.kernel_axes.batch, expand.kernel_axes.feature) == (2, 3)
+    assert project.output == dense((1, SIZE, SIZE, NARROW), Y)
+    used = {part.allocation for part in p.slices(strips)}
+    assert used == {X, W1, W2, W3, Y}  # neither A nor B
+    assert {part.allocation for part in p.written(strips)} == {Y}
+
+
+def test_a_matrix_by_columns_stays_one() -> None:
+    thunks = _thunks()
+    changed = {"rhs": dense((WIDE, NARROW), W1), "rhs_contracting": (1,)}
+    thunks["expand"] = thunks["expand"].model_copy(update=changed)
+    (strips,) = _join(thunks)
+    assert isinstance(strips, p.Strips)
+    expand = strips.layers[0]
+    assert (expand.kernel.shape, expand.kernel_axes.batch) == ((1, 1, WIDE, NARROW), 3)
+
+
+def test_epilogues_stay_with_their_convolutions() -> None:
+    epilogue = p.Epilogue(result=dense((1, SIZE, SIZE, WIDE), A).slice, shift=dense((WIDE,), SHIFT).slice)  # fmt: skip
+    (strips,) = _join(_changed("expand", epilogue=epilogue))
+    assert isinstance(strips, p.Strips)
+    assert strips.layers[0].epilogue == epilogue
+    assert SHIFT in {part.allocation for part in p.slices(strips)}
+
+
+@pytest.mark.parametrize(
+    ("read", "lengths"), [("expand", [1, 2]), ("depthwise", [2, 1]), ("project", [3])]
+)
+def test_what_others_read_is_written(read: str, lengths: list[int]) -> None:
+    assert _lengths(_join(_thunks(), also_read=read)) == lengths
+
+
+def test_a_step_between_separates_them() -> None:
+    other = dense((4,), OTHER).slice
+    copy = p.Copy(operations=0, source=other, destination=other)
+    thunks = _thunks()
+    separated = {"expand": thunks["expand"], "copy": copy, **thunks}
+    assert _lengths(_join(separated)) == [1, 1, 2]
+
+
+def test_the_result_may_replace_the_input_row_by_row() -> None:
+    place = dense((SIZE * SIZE, NARROW), X)
+    assert _lengths(_join(_changed("project", out=place))) == [3]
+    # Row y of the result would be where a later row is read from, or in the middle of the rows.
+    shifted = dense((SIZE * SIZE, NARROW), X, offset=SIZE * NARROW * 4)
+    assert _lengths(_join(_changed("project", out=shifted))) == [2, 1]
+    late = {**_changed("project", out=place), "depthwise": _depthwise(pad=3)}
+    assert _lengths(_join(late)) == [2, 1]
+
+
+def test_an_addend_may_be_replaced_and_other_operands_may_not() -> None:
+    result = dense((SIZE * SIZE, NARROW), OTHER).slice
+    residual = p.Epilogue(result=result, addend=result)
+    assert _lengths(_join(_changed("project", epilogue=residual))) == [3]
+    part = result.model_copy(update={"offset": 64})
+    moved = p.Epilogue(result=result, addend=part)
+    assert _lengths(_join(_changed("project", epilogue=moved))) == [2, 1]
+    weights = p.Epilogue(result=dense((SIZE * SIZE, NARROW), W1).slice, high=6.0)
+    assert _lengths(_join(_changed("project", epilogue=weights))) == [2, 1]
+
+
+def test_a_residual_ends_a_chain() -> None:
+    between = dense((1, SIZE, SIZE, WIDE), B).slice
+    addend = dense((1, SIZE, SIZE, WIDE), OTHER).slice
+    epilogue = p.Epilogue(result=between, addend=addend)
+    assert _lengths(_join(_changed("depthwise", epilogue=epilogue))) == [2, 1]
+
+
+def test_small_results_and_large_weights_stay_apart() -> None:
+    # A result of 0.4 MB.
+    features = 24
+    narrow = _thunks()
+    narrow["expand"] = _dot(X, W1, A, NARROW, features)
+    narrow["depthwise"] = _depthwise().model_copy(
+        update={
+            "input": dense((1, SIZE, SIZE, features), A),
+            "kernel": dense((3, 3, 1, features), W2),
+            "output": dense((1, SIZE, SIZE, features), B),
+        }
+    )
+    narrow["project"] = _dot(B, W3, Y, features, NARROW)
+    assert _lengths(_join(narrow)) == [1, 1, 1]
+    columns = 2048
+    wide = {**_thunks(), "project": _dot(B, W3, Y, WIDE, columns)}
+    assert _lengths(_join(wide)) == [2, 1]
+
+
+def test_other_layouts_and_products_of_few_columns_stay_apart() -> None:
+    transposed = dense((1, SIZE, SIZE, WIDE), A).model_copy(update={"minor_to_major": (2, 1, 3, 0)})
+    assert _lengths(_join(_changed("depthwise", input=transposed))) == [1, 1, 1]
+    few = {**_thunks(), "project": _dot(B, W3, Y, WIDE, 4)}
+    assert _lengths(_join(few)) == [2, 1]
+
+
+def test_matrices_alone_know_no_rows_of_images() -> None:
+    thunks = {"one": _dot(X, W1, A, NARROW, WIDE), "other": _dot(A, W2, B, WIDE, WIDE)}
+    assert _lengths(_join(thunks)) == [1, 1]
