@@ -53,7 +53,7 @@ def test_header_keeps_out_of_the_standard_library(header: str) -> None:
     included = set(re.findall(r"#include <(.+)>", text))
     assert included <= {"cstddef", "cstdint", "cstring"}
     used = set(re.findall(r"\bstd::(\w+)", text))
-    assert used <= {"size_t", "memcpy", "memset"} | {
+    assert used <= {"size_t", "memcpy", "memmove", "memset"} | {
         f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)
     }
 

@@ -161,8 +161,7 @@ def test_a_residual_ends_a_chain() -> None:
 
 
 def test_small_results_and_large_weights_stay_apart() -> None:
-    # A result of 0.4 MB.
-    features = 24
+    features = 56
     narrow = _thunks()
     narrow["expand"] = _dot(X, W1, A, NARROW, features)
     narrow["depthwise"] = _depthwise().model_copy(
@@ -174,9 +173,22 @@ def test_small_results_and_large_weights_stay_apart() -> None:
     )
     narrow["project"] = _dot(B, W3, Y, features, NARROW)
     assert _lengths(_join(narrow)) == [1, 1, 1]
-    columns = 2048
-    wide = {**_thunks(), "project": _dot(B, W3, Y, WIDE, columns)}
-    assert _lengths(_join(wide)) == [2, 1]
+    large = {**_thunks(), "project": _dot(B, W3, Y, WIDE, 2048)}
+    assert _lengths(_join(large)) == [2, 1]
+
+
+def test_weights_are_not_read_again_for_images_that_are_smaller() -> None:
+    images, size = 64, 8
+    assert images * size * size == SIZE * SIZE
+    shapes = {
+        "input": dense((images, size, size, WIDE), A),
+        "output": dense((images, size, size, WIDE), B),
+    }
+    thunks = _changed("depthwise", **shapes)
+    assert _lengths(_join(thunks)) == [3]
+    columns = size * size + 1
+    more = {**thunks, "project": _dot(B, W3, Y, WIDE, columns)}
+    assert _lengths(_join(more)) == [2, 1]
 
 
 def test_other_layouts_and_products_of_few_columns_stay_apart() -> None:

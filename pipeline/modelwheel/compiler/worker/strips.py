@@ -16,10 +16,10 @@ from .. import program as p
 from .epilogues import Emitted
 from .hlo import HloModule
 
-_MIN_BETWEEN_BYTES = 512 * 1024
+_MIN_BETWEEN_BYTES = 1024 * 1024
 """Smaller results stay in the second-level cache by themselves."""
 _MAX_WEIGHT_BYTES = 256 * 1024
-"""Every strip reads the weights again."""
+"""More weights would not stay in the cache beside the results, and every strip reads them again."""
 _MIN_FEATURES = 8
 """With fewer, products take other kernels, which need many rows."""
 _ROW = p.Window(
@@ -163,9 +163,14 @@ def _longest_chain(layers: Sequence[p.Convolution]) -> tuple[p.Convolution, ...]
 
 
 def _is_joint(before: p.Convolution, after: p.Convolution) -> bool:
-    """Whether what is between two convolutions is worth keeping in the cache, and one image after the other."""
+    """Whether it is worth keeping in the cache what is between two convolutions, which are of the same images."""
+    between = before.output.slice.size
+    images = before.output.shape[before.output_axes.batch]
+    weights = max(before.kernel.slice.size, after.kernel.slice.size)
     return (
-        before.output.slice.size >= _MIN_BETWEEN_BYTES
+        between >= _MIN_BETWEEN_BYTES
+        # There may be a strip for each image.
+        and weights <= between // images
         and _places(before.output, before.output_axes) == _places(after.input, after.input_axes)
         and before.output.elements == after.input.elements
         and (before.epilogue is None or before.epilogue.addend is None)
