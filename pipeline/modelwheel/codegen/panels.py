@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ..compiler.program import Dot, Program, Slice, slices, walk
+from ..compiler.program import Convolution, Dot, Program, Slice, Strips, Thunk, slices, walk
 from ..dtypes import ElementType
 from .constants import Constants
-from .strides import dot_axes
+from .strides import Axis, dot_axes
 
 COLUMNS = 16
 """Of a panel; `kPanel` in `src/kernels/gemm_shape.h`."""
@@ -45,14 +45,30 @@ def weights_of(dot: Dot) -> Weights | None:
     (_, m, k), (_, rhs_k, n), (*_, out_n) = axes.lhs, axes.rhs, axes.out
     on_left = n.size == 1
     row, column = (k, m) if on_left else (rhs_k, n)
-    if column.size < _FEWEST_COLUMNS or column.size % COLUMNS:
-        return None
-    if column.stride != 1 or row.stride != column.size or not (on_left or out_n.stride == 1):
-        return None
-    if 4 * row.size * column.size < _SMALLEST:
+    if not _fit(row, column) or not (on_left or out_n.stride == 1):
         return None
     part = dot.lhs.slice if on_left else dot.rhs.slice
     return Weights(part, on_left, row.size, column.size)
+
+
+def weights_of_layer(c: Convolution) -> Weights | None:
+    """The same for a convolution of strips, whose features vary fastest: the weights if it has single positions."""
+    kernel, axes = c.kernel, c.kernel_axes
+    row, column = (Axis(kernel.shape[a], kernel.strides[a]) for a in (axes.batch, axes.feature))
+    single = all(window.size == 1 for window in c.windows) and c.feature_groups == 1
+    if not single or not _fit(row, column):
+        return None
+    return Weights(kernel.slice, on_left=False, depth=row.size, columns=column.size)
+
+
+def _fit(row: Axis, column: Axis) -> bool:
+    """Whether a matrix is worth packing, and as it must be for that."""
+    return (
+        column.size >= _FEWEST_COLUMNS
+        and column.size % COLUMNS == 0
+        and (column.stride, row.stride) == (1, column.size)
+        and 4 * row.size * column.size >= _SMALLEST
+    )
 
 
 def pack_weights(programs: Iterable[Program], constants: Constants) -> frozenset[str]:
@@ -85,12 +101,23 @@ def _readers(program: Program) -> Iterator[tuple[str, int | None]]:
         if result.slice.allocation in constants:
             yield constants[result.slice.allocation].sha256 or "", None
     for thunk in walk(program.thunks):
-        weights = weights_of(thunk) if isinstance(thunk, Dot) else None
+        found = {weights.slice: weights for weights in _weights(thunk)}
         parts = slices(thunk)
         for part in parts:
             if part.allocation not in constants:
                 continue
             constant = constants[part.allocation]
             whole = part.size == constant.size and parts.count(part) == 1
-            is_weights = weights is not None and weights.slice == part and whole
-            yield constant.sha256 or "", weights.depth if weights and is_weights else None
+            weights = found.get(part) if whole else None
+            yield constant.sha256 or "", weights.depth if weights else None
+
+
+def _weights(thunk: Thunk) -> list[Weights]:
+    match thunk:
+        case Dot():
+            found = [weights_of(thunk)]
+        case Strips():
+            found = [weights_of_layer(layer) for layer in thunk.layers]
+        case _:
+            found = []
+    return [weights for weights in found if weights is not None]

@@ -36,10 +36,12 @@ from ..dtypes import ElementType
 from ..errors import UnsupportedProgramError
 from .constants import ALIGNMENT
 from .panels import COLUMNS as PANEL_COLUMNS
-from .panels import weights_of
+from .panels import weights_of, weights_of_layer
 from .strides import dot_axes, in_features, pick, sort_extents
 
 _INDENT = "  "
+_KERNEL_IN = 16
+"""The place of `kernel_in` among the members of a `Convolution` of the kernels."""
 
 
 @dataclass
@@ -163,7 +165,7 @@ class ThunkWriter:
         return self._product("convolution", cpp_type(c.output), table, c)
 
     def _strips(self, strips: Strips) -> Iterator[str]:
-        tables = [braces(_convolution_values(layer)) for layer in strips.layers]
+        tables = [braces(self._layer_values(layer)) for layer in strips.layers]
         table = self._table("Convolution", tables, array=True)
         first, last = strips.layers[0], strips.layers[-1]
         element = cpp_type(last.output)
@@ -182,6 +184,13 @@ class ThunkWriter:
         operands = _operands([first.input, last.output])
         yield f"{_INDENT}strips({table}, layers, {operands}, scratch);"
         yield "}"
+
+    def _layer_values(self, layer: Convolution) -> list[object]:
+        values, weights = _convolution_values(layer), weights_of_layer(layer)
+        if weights is not None and weights.slice.allocation in self.panels:
+            values[_KERNEL_IN] = PANEL_COLUMNS
+            values.append(PANEL_COLUMNS * weights.depth)
+        return values
 
     def _pooling(self, pool: Pooling) -> str:
         sides = (pool.in_size, pool.window, pool.out_size, pool.stride, pool.pad_low)

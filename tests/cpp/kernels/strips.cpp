@@ -34,7 +34,7 @@ enum class Kind { kAny, kSingle, kDepthwise };
 /// A convolution of what `before` computes: of single positions, depthwise, or any. If it is `plain`, its result has as
 /// many rows as its input.
 Convolution following(Random &random, const Convolution &before, Kind kind, bool plain) {
-  const std::int64_t features[] = {3, 8, 16, 17, 24, 40};
+  const std::int64_t features[] = {3, 8, 16, 17, 24, 40, 48};
   Convolution c{};
   c.batch = before.batch;
   c.rank = before.rank;
@@ -64,10 +64,10 @@ Convolution following(Random &random, const Convolution &before, Kind kind, bool
   return c;
 }
 
+std::int64_t product(const std::int64_t (&sizes)[3]) { return sizes[0] * sizes[1] * sizes[2]; }
+
 std::int64_t kernel_elements(const Convolution &c) {
-  std::int64_t product = c.in_features / c.groups * c.out_features;
-  for (std::int64_t axis = 0; axis < c.rank; ++axis) product *= c.kernel_size[axis];
-  return product;
+  return c.in_features / c.groups * c.out_features * product(c.kernel_size);
 }
 
 /// A convolution's weights and what follows it.
@@ -109,6 +109,18 @@ Buffer<T> in_turn(const Convolution (&c)[kLayers], Operands<T> *const (&operands
   return last ? out : in_turn(c, operands, out, addend, i + 1);
 }
 
+/// The weights of a convolution of single positions in panels.
+template <class T>
+Buffer<T> in_panels(Convolution &c, const Buffer<T> &kernel) {
+  Buffer<T> panels(kernel.size());
+  c.kernel_in = kPanel;
+  c.panel = kPanel * c.in_features;
+  for (std::int64_t k = 0; k < c.in_features; ++k)
+    for (std::int64_t j = 0; j < c.out_features; ++j)
+      panels[j / kPanel * c.panel + k * kPanel + j % kPanel] = kernel[k * c.out_features + j];
+  return panels;
+}
+
 template <class T>
 std::int64_t differing(const Buffer<T> &a, const T *b) {
   std::int64_t count = 0;
@@ -148,8 +160,14 @@ void check_chain(Random &random, const Convolution (&c)[kLayers]) {
   StripLayer<T> layers[kLayers];
   for (int i = 0; i < kLayers; ++i)
     layers[i] = {operands[i]->kernel.data(), operands[i]->follows ? &operands[i]->epilogue : nullptr};
-  Buffer<char> scratch(static_cast<std::int64_t>(strips_scratch<T>(c, plan)));
-  strips_of_plan(c, plan, layers, in.data(), result, scratch.data());
+  // Where the columns are does not change the sums.
+  Convolution packed[] = {c[0], c[1], c[2]};
+  const bool single = product(c[0].kernel_size) == 1 && c[0].groups == 1;
+  const bool panels = sizeof(T) == sizeof(float) && single && c[0].out_features % kPanel == 0 && random.chance(70);
+  const Buffer<T> moved = panels ? in_panels(packed[0], a.kernel) : Buffer<T>(0);
+  if (panels) layers[0].kernel = moved.data();
+  Buffer<char> scratch(static_cast<std::int64_t>(strips_scratch<T>(packed, plan)));
+  strips_of_plan(packed, plan, layers, in.data(), result, scratch.data());
   CHECK(differing(expected, over_addend ? addend.data() : result) == 0);
 }
 

@@ -200,6 +200,7 @@ void convolve_phase(const Convolution &c, const Axes &axes, const Phase *phases,
   g.n = c.out_features / c.groups;
   g.rhs_n = c.kernel_out;
   g.out_n = c.out_feature;
+  g.panel = c.panel;
   g.rows[0] = {images, source.batch, c.out_batch};
   InnerAxis inner[kAxes + 1];
   const T *lhs = source.data + group * features * source.feature, *rhs = kernel + group * g.n * c.kernel_out;

@@ -21,6 +21,8 @@ struct Convolution {
   std::int64_t in_batch, in_feature, in_spatial[3];
   std::int64_t kernel_in, kernel_out, kernel_spatial[3];
   std::int64_t out_batch, out_feature, out_spatial[3];
+  /// If not 0, the weights of single positions are in panels; see Gemm.
+  std::int64_t panel = 0;
 };
 
 /// One spatial axis of a convolution.
