@@ -1,4 +1,4 @@
-"""Packs the weights of matrix products when a model is built.
+"""Packs the weights of matrix products and convolutions when a model is built.
 
 A product reads a few columns of its weights at a time. In the rows of a matrix these are far apart and crowd a few sets
 of the cache; in a panel they follow each other (Goto & van de Geijn, "Anatomy of high-performance matrix multiplication",
@@ -8,13 +8,23 @@ still stored once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ..compiler.program import Convolution, Dot, Program, Slice, Strips, Thunk, slices, walk
+from ..compiler.program import (
+    Convolution,
+    Dot,
+    Product,
+    Program,
+    Slice,
+    Strips,
+    Thunk,
+    slices,
+    walk,
+)
 from ..dtypes import ElementType
 from .constants import Constants
-from .strides import Axis, dot_axes
+from .strides import dot_axes
 
 COLUMNS = 16
 """Of a panel; `kPanel` in `src/kernels/gemm_shape.h`."""
@@ -27,7 +37,7 @@ _SMALLEST = 8192
 
 
 class Weights(NamedTuple):
-    """The weights of a product, as panels of all their rows."""
+    """The weights of a product or convolution: a matrix of 32-bit floats, by rows."""
 
     slice: Slice
     on_left: bool
@@ -37,42 +47,45 @@ class Weights(NamedTuple):
     columns: int
 
 
-def weights_of(dot: Dot) -> Weights | None:
-    """The weights of a product that may be in panels: 32-bit floats, by rows, with results by rows."""
-    if dot.lhs_batch or {a.element_type for a in dot.arrays} != {ElementType.FLOAT32}:
+def weights_of(product: Product) -> Weights | None:
+    """The weights of a product or convolution, if they may be in panels."""
+    if {a.element_type for a in product.arrays} != {ElementType.FLOAT32}:
+        return None
+    weights = _of_dot(product) if isinstance(product, Dot) else _of_convolution(product)
+    if weights is None or weights.columns < _FEWEST_COLUMNS or weights.columns % COLUMNS:
+        return None
+    return weights if weights.slice.size >= _SMALLEST else None
+
+
+def _of_dot(dot: Dot) -> Weights | None:
+    if dot.lhs_batch:
         return None
     axes = dot_axes(dot)
     (_, m, k), (_, rhs_k, n), (*_, out_n) = axes.lhs, axes.rhs, axes.out
     on_left = n.size == 1
     row, column = (k, m) if on_left else (rhs_k, n)
-    if not _fit(row, column) or not (on_left or out_n.stride == 1):
+    # Results by columns would make the kernel exchange the factors too.
+    if (column.stride, row.stride) != (1, column.size) or not (on_left or out_n.stride == 1):
         return None
     part = dot.lhs.slice if on_left else dot.rhs.slice
-    return Weights(part, on_left, row.size, column.size)
+    return Weights(part, on_left=on_left, depth=row.size, columns=column.size)
 
 
-def weights_of_layer(c: Convolution) -> Weights | None:
-    """The same for a convolution of strips, whose features vary fastest: the weights if it has single positions."""
-    kernel, axes = c.kernel, c.kernel_axes
-    row, column = (Axis(kernel.shape[a], kernel.strides[a]) for a in (axes.batch, axes.feature))
-    single = all(window.size == 1 for window in c.windows) and c.feature_groups == 1
-    if not single or not _fit(row, column):
+def _of_convolution(convolution: Convolution) -> Weights | None:
+    kernel, axes = convolution.kernel, convolution.kernel_axes
+    step = 1
+    for axis in (axes.feature, axes.batch, *reversed(axes.spatial)):
+        if kernel.shape[axis] != 1 and kernel.strides[axis] != step:
+            return None
+        step *= kernel.shape[axis]
+    columns = kernel.shape[axes.feature]
+    if convolution.feature_groups != 1 or not columns:
         return None
-    return Weights(kernel.slice, on_left=False, depth=row.size, columns=column.size)
-
-
-def _fit(row: Axis, column: Axis) -> bool:
-    """Whether a matrix is worth packing, and as it must be for that."""
-    return (
-        column.size >= _FEWEST_COLUMNS
-        and column.size % COLUMNS == 0
-        and (column.stride, row.stride) == (1, column.size)
-        and 4 * row.size * column.size >= _SMALLEST
-    )
+    return Weights(kernel.slice, on_left=False, depth=step // columns, columns=columns)
 
 
 def pack_weights(programs: Iterable[Program], constants: Constants) -> frozenset[str]:
-    """Packs the constants that all programs read as weights of products, and as nothing else.
+    """Packs the constants that all programs read as weights, and as nothing else.
 
     Args:
         programs: All programs of a model, as `Constants.add_program` returned them.
@@ -95,7 +108,7 @@ def pack_weights(programs: Iterable[Program], constants: Constants) -> frozenset
 
 
 def _readers(program: Program) -> Iterator[tuple[str, int | None]]:
-    """For each use of a constant, its SHA-256, and its rows if it is the weights of a product."""
+    """For each use of a constant, its SHA-256, and its rows if it is weights there."""
     constants = {a.index: a for a in program.allocations if a.kind == "constant" and a.size}
     for result in program.results:
         if result.slice.allocation in constants:
@@ -113,11 +126,9 @@ def _readers(program: Program) -> Iterator[tuple[str, int | None]]:
 
 
 def _weights(thunk: Thunk) -> list[Weights]:
-    match thunk:
-        case Dot():
-            found = [weights_of(thunk)]
-        case Strips():
-            found = [weights_of_layer(layer) for layer in thunk.layers]
-        case _:
-            found = []
-    return [weights for weights in found if weights is not None]
+    products: Sequence[Product] = ()
+    if isinstance(thunk, Dot | Convolution):
+        products = (thunk,)
+    elif isinstance(thunk, Strips):
+        products = thunk.layers
+    return [weights for weights in map(weights_of, products) if weights is not None]

@@ -36,12 +36,10 @@ from ..dtypes import ElementType
 from ..errors import UnsupportedProgramError
 from .constants import ALIGNMENT
 from .panels import COLUMNS as PANEL_COLUMNS
-from .panels import weights_of, weights_of_layer
+from .panels import Weights, weights_of
 from .strides import dot_axes, in_features, pick, sort_extents
 
 _INDENT = "  "
-_KERNEL_IN = 16
-"""The place of `kernel_in` among the members of a `Convolution` of the kernels."""
 
 
 @dataclass
@@ -146,8 +144,8 @@ class ThunkWriter:
         (batch, m, k), (_, _, n) = axes.lhs, axes.rhs
         values = [axis.size for axis in (batch, m, n, k)]
         values += [axis.stride for axis in axes.lhs + axes.rhs + axes.out]
-        weights = weights_of(dot)
-        if weights is not None and weights.slice.allocation in self.panels:
+        weights = self._packed(dot)
+        if weights is not None:
             # The stride of k, of lhs or of rhs.
             values[6 if weights.on_left else 8] = PANEL_COLUMNS
             values.append(PANEL_COLUMNS * weights.depth)
@@ -161,11 +159,52 @@ class ThunkWriter:
         return self._product("dot", types, table, dot)
 
     def _convolution(self, c: Convolution) -> Iterator[str]:
-        table = self._table("Convolution", _convolution_values(c))
+        table = self._table("Convolution", self._convolution_values(c))
         return self._product("convolution", cpp_type(c.output), table, c)
 
+    def _convolution_values(self, c: Convolution) -> list[object]:
+        """The members of a `Convolution` of the kernels."""
+        rank = len(c.windows)
+        types = {cpp_type(array) for array in (c.input, c.kernel, c.output)}
+        if rank > 3 or len(types) != 1:
+            raise UnsupportedProgramError(
+                f"a convolution with {rank} spatial axes over {', '.join(sorted(types))} "
+                "is not supported"
+            )
+        windows = c.windows
+        source, kernel, output = c.input.strides, c.kernel.strides, c.output.strides
+        weights = self._packed(c)
+        if weights is not None:
+            # Rows are as far apart as a panel is wide; the features of one are neighbours.
+            kernel = tuple(stride * PANEL_COLUMNS // weights.columns or 1 for stride in kernel)
+        return [
+            c.input.shape[c.input_axes.batch],
+            c.feature_groups,
+            in_features(c),
+            c.output.shape[c.output_axes.feature],
+            rank,
+            _spatial(pick(c.input.shape, c.input_axes.spatial)),
+            _spatial(pick(c.kernel.shape, c.kernel_axes.spatial)),
+            _spatial(pick(c.output.shape, c.output_axes.spatial)),
+            _spatial([w.stride for w in windows]),
+            _spatial([w.pad_low for w in windows], 0),
+            _spatial([w.kernel_dilation for w in windows]),
+            _spatial([w.base_dilation for w in windows]),
+            braces([_cpp_bool(w.reversed) for w in windows] + ["false"] * (3 - rank)),
+            source[c.input_axes.batch],
+            source[c.input_axes.feature],
+            _spatial(pick(source, c.input_axes.spatial), 0),
+            kernel[c.kernel_axes.batch],
+            kernel[c.kernel_axes.feature],
+            _spatial(pick(kernel, c.kernel_axes.spatial), 0),
+            output[c.output_axes.batch],
+            output[c.output_axes.feature],
+            _spatial(pick(output, c.output_axes.spatial), 0),
+            *([] if weights is None else [PANEL_COLUMNS * weights.depth]),
+        ]
+
     def _strips(self, strips: Strips) -> Iterator[str]:
-        tables = [braces(self._layer_values(layer)) for layer in strips.layers]
+        tables = [braces(self._convolution_values(layer)) for layer in strips.layers]
         table = self._table("Convolution", tables, array=True)
         first, last = strips.layers[0], strips.layers[-1]
         element = cpp_type(last.output)
@@ -185,12 +224,9 @@ class ThunkWriter:
         yield f"{_INDENT}strips({table}, layers, {operands}, scratch);"
         yield "}"
 
-    def _layer_values(self, layer: Convolution) -> list[object]:
-        values, weights = _convolution_values(layer), weights_of_layer(layer)
-        if weights is not None and weights.slice.allocation in self.panels:
-            values[_KERNEL_IN] = PANEL_COLUMNS
-            values.append(PANEL_COLUMNS * weights.depth)
-        return values
+    def _packed(self, product: Product) -> Weights | None:
+        weights = weights_of(product)
+        return weights if weights and weights.slice.allocation in self.panels else None
 
     def _pooling(self, pool: Pooling) -> str:
         sides = (pool.in_size, pool.window, pool.out_size, pool.stride, pool.pad_low)
@@ -331,43 +367,6 @@ def braces(values: Iterable[object]) -> str:
 def _reducer(thunk: Pooling | RowReduction) -> tuple[str, str]:
     initial = "-__builtin_inf()" if thunk.initial is None else repr(thunk.initial)
     return f"Reducer::k{thunk.reducer.capitalize()}", initial
-
-
-def _convolution_values(c: Convolution) -> list[object]:
-    """The members of a `Convolution` of the kernels."""
-    rank = len(c.windows)
-    types = {cpp_type(array) for array in (c.input, c.kernel, c.output)}
-    if rank > 3 or len(types) != 1:
-        raise UnsupportedProgramError(
-            f"a convolution with {rank} spatial axes over {', '.join(sorted(types))} "
-            "is not supported"
-        )
-    windows = c.windows
-    source, kernel, output = c.input.strides, c.kernel.strides, c.output.strides
-    return [
-        c.input.shape[c.input_axes.batch],
-        c.feature_groups,
-        in_features(c),
-        c.output.shape[c.output_axes.feature],
-        rank,
-        _spatial(pick(c.input.shape, c.input_axes.spatial)),
-        _spatial(pick(c.kernel.shape, c.kernel_axes.spatial)),
-        _spatial(pick(c.output.shape, c.output_axes.spatial)),
-        _spatial([w.stride for w in windows]),
-        _spatial([w.pad_low for w in windows], 0),
-        _spatial([w.kernel_dilation for w in windows]),
-        _spatial([w.base_dilation for w in windows]),
-        braces([_cpp_bool(w.reversed) for w in windows] + ["false"] * (3 - rank)),
-        source[c.input_axes.batch],
-        source[c.input_axes.feature],
-        _spatial(pick(source, c.input_axes.spatial), 0),
-        kernel[c.kernel_axes.batch],
-        kernel[c.kernel_axes.feature],
-        _spatial(pick(kernel, c.kernel_axes.spatial), 0),
-        output[c.output_axes.batch],
-        output[c.output_axes.feature],
-        _spatial(pick(output, c.output_axes.spatial), 0),
-    ]
 
 
 def _epilogue(

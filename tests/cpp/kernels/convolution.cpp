@@ -144,7 +144,9 @@ void check_ranges(Random &random, const Convolution &c, const Buffer<T> &in, con
   const std::int64_t axis = random.integer(0, c.groups == 1 ? 2 : 1);
   Buffer<T> parts(out.size());
   const std::int64_t size = axis == 0 ? c.batch : axis == 1 ? c.out_size[0] : c.out_features;
-  const bool complete = in_ranges(random, size, [&](Range r) {
+  const std::int64_t unit = c.panel != 0 && axis == 2 ? kPanel : 1;
+  const bool complete = in_ranges(random, size / unit, [&](Range units) {
+    const Range r{units.begin * unit, units.end * unit};
     const Ranged<Convolution> part = axis == 0 ? batch_range(c, r) : axis == 1 ? row_range(c, r) : column_range(c, r);
     if (!same_order<T>(c, part.shape)) return false;
     Buffer<char> scratch(static_cast<std::int64_t>(convolution_scratch<T>(part.shape)));
@@ -155,15 +157,10 @@ void check_ranges(Random &random, const Convolution &c, const Buffer<T> &in, con
   if (complete) check_same_bits(out, parts);
 }
 
-/// Computes a convolution and compares every `every`-th element of the result.
+/// Compares every `every`-th element of a result with the definition.
 template <class T>
-void check(Random &random, const Problem &problem, std::int64_t every = 1) {
-  const Convolution &c = problem.c;
-  Buffer<T> in(problem.in_elements), kernel(problem.kernel_elements), out(problem.out_elements);
-  in.fill(random);
-  kernel.fill(random);
-  Buffer<char> scratch(static_cast<std::int64_t>(convolution_scratch<T>(c)));
-  convolution<T>(c, in.data(), kernel.data(), out.data(), scratch.data());
+void check_result(const Convolution &c, const Buffer<T> &in, const Buffer<T> &kernel, const Buffer<T> &out,
+                  std::int64_t every) {
   std::int64_t wrong = 0;
   const std::int64_t places = product(c.out_size, c.rank);
   for (std::int64_t number = 0; number < c.batch * c.out_features * places; number += every) {
@@ -176,9 +173,47 @@ void check(Random &random, const Problem &problem, std::int64_t every = 1) {
   }
   if (wrong != 0) describe(c, wrong);
   CHECK(wrong == 0);
+}
+
+/// The same convolution with its kernel in panels, if that may be.
+void check_packed(Random &random, const Convolution &c, const Buffer<float> &in, const Buffer<float> &kernel,
+                  const Buffer<float> &out, std::int64_t every) {
+  Convolution packed = c;
+  std::int64_t rows = c.in_features, step = c.out_features * c.in_features;
+  bool dense = c.groups == 1 && c.out_features % kPanel == 0 && c.kernel_out == 1 && c.kernel_in == c.out_features;
+  packed.kernel_in = kPanel;
+  for (std::int64_t axis = c.rank - 1; axis >= 0; --axis) {
+    dense = dense && c.kernel_spatial[axis] == step;
+    packed.kernel_spatial[axis] = rows * kPanel;
+    step *= c.kernel_size[axis];
+    rows *= c.kernel_size[axis];
+  }
+  if (!dense || c.out_features == 0) return;
+  packed.panel = rows * kPanel;
+  Buffer<float> panels(rows * c.out_features), again(out.size());
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t j = 0; j < c.out_features; ++j)
+      panels[j / kPanel * packed.panel + row * kPanel + j % kPanel] = kernel[row * c.out_features + j];
+  Buffer<char> scratch(static_cast<std::int64_t>(convolution_scratch<float>(packed)));
+  convolution<float>(packed, in.data(), panels.data(), again.data(), scratch.data());
+  check_result(c, in, kernel, again, every);
+  check_ranges(random, packed, in, panels, again);
+}
+
+/// Computes a convolution and compares every `every`-th element of the result.
+template <class T>
+void check(Random &random, const Problem &problem, std::int64_t every = 1) {
+  const Convolution &c = problem.c;
+  Buffer<T> in(problem.in_elements), kernel(problem.kernel_elements), out(problem.out_elements);
+  in.fill(random);
+  kernel.fill(random);
+  Buffer<char> scratch(static_cast<std::int64_t>(convolution_scratch<T>(c)));
+  convolution<T>(c, in.data(), kernel.data(), out.data(), scratch.data());
+  check_result(c, in, kernel, out, every);
+  if constexpr (kHasGemm<T> && sizeof(T) == sizeof(float)) check_packed(random, c, in, kernel, out, every);
   check_ranges(random, c, in, kernel, out);
   if constexpr (kHasGemm<T>) {
-    if (c.out_feature == 1 && problem.out_elements == c.batch * c.out_features * places)
+    if (c.out_feature == 1 && problem.out_elements == c.batch * c.out_features * product(c.out_size, c.rank))
       check_epilogues(random, out, c.out_features, [&](T *sums, const Epilogue<T> &epilogue) {
         convolution<T>(c, in.data(), kernel.data(), sums, scratch.data(), &epilogue);
       });
@@ -288,6 +323,9 @@ void test_large() {
       same_size(1, 70, 3, 1, 50, 7, 1, 3),
       same_size(2, 8, 16, 2, 40, 3, 1, 1),             // runs of many rows
       same_size(1, 6, 130, 2, 66, 2, 2, 0),            // strips of a run that are packed
+      same_size(1, 100, 96, 2, 7, 3, 1, 1),            // weights in panels: more of them than of the image
+      same_size(2, 48, 64, 2, 30, 3, 1, 1),            // runs of rows
+      same_size(1, 96, 80, 2, 3, 3, 1, 0),             // a single row
       depthwise(same_size(1, 0, 71, 2, 60, 3, 1, 1)),  // blocks of rows and features
       depthwise(same_size(2, 0, 66, 2, 61, 5, 2, 2)),
   };

@@ -199,6 +199,7 @@ void convolve_phase(const Convolution &c, const Axes &axes, const Phase *phases,
   Gemm g{};
   g.n = c.out_features / c.groups;
   g.rhs_n = c.kernel_out;
+  g.panel = c.panel;
   g.out_n = c.out_feature;
   g.panel = c.panel;
   g.rows[0] = {images, source.batch, c.out_batch};

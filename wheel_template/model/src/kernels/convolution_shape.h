@@ -21,7 +21,7 @@ struct Convolution {
   std::int64_t in_batch, in_feature, in_spatial[3];
   std::int64_t kernel_in, kernel_out, kernel_spatial[3];
   std::int64_t out_batch, out_feature, out_spatial[3];
-  /// If not 0, the weights of single positions are in panels; see Gemm.
+  /// If not 0, the kernel is in panels of kPanel output features, so many elements apart, and has one group; see Gemm.
   std::int64_t panel = 0;
 };
 

@@ -17,7 +17,7 @@ inline constexpr std::int64_t kNarrowRun = 32;
 template <class T>
 constexpr bool prefers_narrow(const Gemm &g) {
   const std::int64_t vectors = g.depth / kLanes<T> + g.depth % kLanes<T> / kPart<T>;
-  return g.lhs_k == 1 && g.n * (g.num_segments * vectors + 10) < g.num_segments * g.depth;
+  return g.panel == 0 && g.lhs_k == 1 && g.n * (g.num_segments * vectors + 10) < g.num_segments * g.depth;
 }
 
 /// Elements of scratch memory that gemm_narrow may need.

@@ -30,7 +30,7 @@ struct Gemm {
   std::int64_t depth, lhs_k, rhs_k;
   /// Number of columns, and how far apart they are in rhs and out.
   std::int64_t n, rhs_n, out_n;
-  /// If not 0, rhs is in panels of kPanel columns, so many elements apart; rhs_k is kPanel, and n a multiple of it.
+  /// If not 0, rhs is in panels of kPanel columns, so many elements apart, and n is a multiple of it.
   /// For floats alone: a strip of any level then has whole panels, or is in one.
   std::int64_t panel = 0;
 };

@@ -24,7 +24,7 @@ MODELWHEEL_NOINLINE void columns_of_row(const Gemm &g, const T *lhs, const T *rh
   const T *const row[1] = {lhs + g.segments[0].lhs};
   rhs += g.segments[0].rhs + column_offset(g, column);
   Vector<T> sum[1][kVectors] = {};
-  for (std::int64_t k = 0; k < g.depth; ++k, rhs += kPanel)
+  for (std::int64_t k = 0; k < g.depth; ++k, rhs += g.rhs_k)
     add_products<T, kLanesHere, 1, kVectors>(row, k * g.lhs_k, rhs, panel, last, sum);
   T *const to[1] = {out + column};
   store_sums<T, kLanesHere>(epilogue, to, column, (kVectors - 1) * kLanesHere, sum);

@@ -65,9 +65,10 @@ constexpr Ranged<Convolution> row_range(const Convolution &c, Range r) {
   return part;
 }
 
-/// Some output features; the convolution has one group.
+/// Some output features, in whole panels if the kernel has them; the convolution has one group.
 constexpr Ranged<Convolution> column_range(const Convolution &c, Range r) {
-  Ranged<Convolution> part{c, 0, r.begin * c.kernel_out, r.begin * c.out_feature};
+  const std::int64_t filters = c.panel == 0 ? r.begin * c.kernel_out : r.begin / kPanel * c.panel;
+  Ranged<Convolution> part{c, 0, filters, r.begin * c.out_feature};
   part.shape.out_features = length(r);
   return part;
 }
