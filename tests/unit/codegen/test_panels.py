@@ -163,6 +163,40 @@ def test_the_table_says_where_panels_are() -> None:
     assert "1024" not in writer.tables[0]
 
 
+def _convolution(groups: int = 1) -> p.Convolution:
+    """3 x 3 windows over 16 features, to 48."""
+    window = p.Window(
+        size=3, stride=1, pad_low=0, pad_high=0, kernel_dilation=1, base_dilation=1, reversed=False
+    )
+    return p.Convolution(
+        operations=0,
+        input=dense((1, 5, 5, 16 * groups), 0),
+        kernel=dense((3, 3, 16, 48), 1),
+        output=dense((1, 3, 3, 48), 2),
+        input_axes=p.Axes(batch=0, feature=3, spatial=(1, 2)),
+        kernel_axes=p.Axes(batch=2, feature=3, spatial=(0, 1)),
+        output_axes=p.Axes(batch=0, feature=3, spatial=(1, 2)),
+        windows=(window, window),
+        feature_groups=groups,
+    )
+
+
+def test_so_is_the_kernel_of_a_convolution() -> None:
+    weights = weights_of(_convolution())
+    assert weights is not None
+    assert (weights.depth, weights.columns) == (144, 48)
+    writer = ThunkWriter("b", panels=frozenset({1}))
+    writer.write([_convolution()])
+    assert "16, 1, {768, 256, 0}" in writer.tables[0]
+    assert writer.tables[0].endswith(", 2304};")
+
+
+def test_kernels_of_groups_or_by_other_axes_stay_as_they_are() -> None:
+    assert weights_of(_convolution(groups=3)) is None
+    other = array((3, 3, 16, 48), (2, 3, 1, 0), 1)
+    assert weights_of(_convolution().model_copy(update={"kernel": other})) is None
+
+
 def test_the_kernels_have_the_same_panels() -> None:
     text = (template_directory() / "model/src/kernels/gemm_shape.h").read_text(encoding="utf-8")
     assert re.findall(r"kPanel = (\d+);", text) == [str(COLUMNS)]

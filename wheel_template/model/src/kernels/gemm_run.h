@@ -24,6 +24,14 @@ inline constexpr std::int64_t kMaxRunWeights = 64 * 1024;
 template <class T>
 inline constexpr bool kRunInPanels = kPanel % (kRunVectors<T, kLanes<T>> * kLanes<T>) == 0 || kLanes<T> % kPanel == 0;
 
+/// Whether strips of so many columns have nearly as many vectors as they may: otherwise gemm_wide has larger tiles.
+template <class T>
+constexpr bool fills_strips(std::int64_t n) {
+  constexpr std::int64_t kMost = kRunVectors<T, kLanes<T>>;
+  const std::int64_t vectors = divide_up(n, kLanes<T>);
+  return 6 * vectors >= 5 * kMost * divide_up(vectors, kMost);
+}
+
 /// Rows that tiles of `tile` rows compute more than once, if there are `rows`.
 constexpr std::int64_t rows_twice(std::int64_t rows, std::int64_t tile) { return divide_up(rows, tile) * tile - rows; }
 
@@ -34,7 +42,8 @@ constexpr bool prefers_run(const Gemm &g) {
   const std::int64_t depth = g.num_segments * g.depth, rows = g.rows[kRowAxes - 1].count;
   const std::int64_t vectors = smaller_of(divide_up(g.n, kLanes<T>), std::int64_t{kRunVectors<T, kLanes<T>>});
   const std::int64_t twice = rows_twice(rows, vectors == 1 ? kTallRows : kRunRows);
-  if (g.panel == 0 ? depth > kMaxRunDepth || depth * g.n > kMaxRunWeights : !kRunInPanels<T>) return false;
+  if (g.panel == 0 && (depth > kMaxRunDepth || depth * g.n > kMaxRunWeights)) return false;
+  if (g.panel != 0 && (!kRunInPanels<T> || (depth > kMaxRunDepth && !fills_strips<T>(g.n)))) return false;
   return g.out_n == 1 && g.n >= kHalfLanes<T> && rows >= kTallRows && depth > 0 && twice * depth * vectors <= 16 * rows;
 }
 
