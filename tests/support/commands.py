@@ -51,7 +51,7 @@ preload = False
 
 
 def _run_preloaded(*arguments: str, code: int, umask: int, **environment: str) -> Done:
-    done = Done(*preloaded.run(arguments, {**os.environ, **environment}, umask))
+    done = Done(*preloaded.run("modelwheel", arguments, {**os.environ, **environment}, umask))
     assert done.code == code, f"exit code {done.code}\n{done.out}\n{done.err}"
     return done
 

@@ -20,8 +20,10 @@ from modelwheel.compiler.jobs import (
 )
 from modelwheel.compiler.pool import WorkerPool
 from modelwheel.compiler.reference import Reference
+from modelwheel.compiler.worker_process import FORKS
 from modelwheel.levels import LEVELS
 from modelwheel.platforms import PLATFORMS
+from tests.support import preloaded
 
 _ROOT = Path(__file__).parents[2]
 SHARED_MODELS = _ROOT.parent / "shared" / "models"
@@ -32,13 +34,8 @@ SHAPES: dict[str, dict[str, Shape]] = {
 }
 """Shapes that the specs of some models have to fix."""
 
-_RUN_MODULE = """
-import runpy, sys
-# Keras imports them where they are installed, which takes as long as TensorFlow does.
-sys.modules.update(dict.fromkeys(("matplotlib", "sklearn")))
-del sys.argv[0]
-runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-"""
+_OTHER_FIRST = frozenset({"exported", "onnx_operations", "registry", "torch_programs"})
+"""Modules that import other frameworks before TensorFlow, or hold what TensorFlow has when it starts."""
 
 FIXED = frozenset({"fixed", "tf1_loop"})
 """Models without a batch axis."""
@@ -46,9 +43,14 @@ FIXED = frozenset({"fixed", "tf1_loop"})
 
 def run_script(name: str, *arguments: str | Path) -> str:
     """The output of a module of `tests/models`, which may import TensorFlow."""
-    environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [f"tests.models.{name}", *map(str, arguments)]
+    environment = {**os.environ, **preloaded.TENSORFLOW}
+    if FORKS and name not in _OTHER_FIRST:
+        code, out, err = preloaded.run("module", command, environment, directory=_ROOT)
+        assert code == 0, err
+        return out
     done = subprocess.run(
-        [sys.executable, "-c", _RUN_MODULE, f"tests.models.{name}", *arguments],
+        [sys.executable, "-m", *command],
         cwd=_ROOT,
         env=environment,
         check=True,
