@@ -1,6 +1,6 @@
 #!/bin/sh
 # Compiles every CPython whose source lies in the directory $1, all at once, and installs the tools beside them.
-# Cheap on purpose: no optimisation to speak of, no tests, no byte code for levels of optimisation that nobody uses.
+# Cheap on purpose: no optimisation, no tests, no byte code for levels of optimisation that nobody uses.
 set -eu
 context=$1
 echo "installing in the container"
@@ -25,7 +25,7 @@ build() (
   mkdir "/tmp/$tag"
   cd "/tmp/$tag"
   tar -x --strip-components=1 -f "$1"
-  ./configure -q --prefix="$prefix" --disable-test-modules --with-ensurepip=no OPT="-O1 -DNDEBUG"
+  ./configure -q --prefix="$prefix" --disable-test-modules --with-ensurepip=no OPT="-O0 -DNDEBUG"
   printf '*disabled*\n%s\n' "$unused" >Modules/Setup.local
   make -s -j2
   mv Lib/compileall.py Lib/compileall
