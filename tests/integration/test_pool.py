@@ -70,7 +70,7 @@ def _workers() -> set[psutil.Process]:
     found = set()
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
-            if process.cmdline()[:2] == list(COMMAND[:2]) and process.status() != "zombie":
+            if process.cmdline() == list(COMMAND) and process.status() != "zombie":
                 found.add(process)
     return found
 
