@@ -8,7 +8,7 @@ still stored once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ..compiler.program import (
@@ -17,8 +17,7 @@ from ..compiler.program import (
     Product,
     Program,
     Slice,
-    Strips,
-    Thunk,
+    products,
     slices,
     walk,
 )
@@ -114,7 +113,7 @@ def _readers(program: Program) -> Iterator[tuple[str, int | None]]:
         if result.slice.allocation in constants:
             yield constants[result.slice.allocation].sha256 or "", None
     for thunk in walk(program.thunks):
-        found = {weights.slice: weights for weights in _weights(thunk)}
+        found = {weights.slice: weights for weights in map(weights_of, products(thunk)) if weights}
         parts = slices(thunk)
         for part in parts:
             if part.allocation not in constants:
@@ -123,12 +122,3 @@ def _readers(program: Program) -> Iterator[tuple[str, int | None]]:
             whole = part.size == constant.size and parts.count(part) == 1
             weights = found.get(part) if whole else None
             yield constant.sha256 or "", weights.depth if weights else None
-
-
-def _weights(thunk: Thunk) -> list[Weights]:
-    products: Sequence[Product] = ()
-    if isinstance(thunk, Dot | Convolution):
-        products = (thunk,)
-    elif isinstance(thunk, Strips):
-        products = thunk.layers
-    return [weights for weights in map(weights_of, products) if weights is not None]
