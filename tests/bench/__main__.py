@@ -173,7 +173,7 @@ def build(names: Sequence[str], level: str, work: Path, store: Store) -> dict[st
 def run(
     rows_of: dict[str, Sequence[int]], level: str, settings: Settings, work: Path
 ) -> Iterator[Compared]:
-    """Builds models at one level, then compares them one by one, and prints a table of each."""
+    """Builds models at one level, then compares them one by one."""
     store, sandbox = Store(work / "cache"), choose_sandbox(Policy.PREFERRED)
     contenders = build(list(rows_of), level, work, store)
     for name, contender in contenders.items():
@@ -184,7 +184,6 @@ def run(
             except ModelwheelError as error:
                 ERR.print(plain(f"{name} was not measured: {error}"))
                 continue
-        print_compared(OUT, found)
         yield found
 
 
@@ -224,9 +223,11 @@ def main(arguments: Sequence[str]) -> Benchmark:
     }
     settings = Settings(threads=options.threads, seconds=options.seconds)
     benchmark = Benchmark(machine=describe_machine(), models=())
-    print_machine(OUT, benchmark.machine)
     for level in options.level or [cpu_level().name]:
-        for compared in run(rows_of, level, settings, work):
+        for number, compared in enumerate(run(rows_of, level, settings, work)):
+            if number == 0:
+                print_machine(OUT, benchmark.machine, [compared])
+            print_compared(OUT, compared)
             benchmark = benchmark.model_copy(update={"models": (*benchmark.models, compared)})
             if options.json is not None:
                 benchmark.save(options.json)  # now: a whole run takes long, and may be interrupted

@@ -23,8 +23,8 @@ SOURCES = ("*.c", "*.cpp", "*.h", "*.hpp")
 
 
 def list_sources() -> Iterator[Path]:
-    """The C and C++ sources of the template and of the tests; those that are rendered are not valid C++ yet."""
-    for directory in (template_directory(), ROOT / "tests"):
+    """All C and C++ sources but those that are rendered, which are not valid C++ yet."""
+    for directory in (template_directory(), ROOT / "pipeline", ROOT / "tests"):
         for pattern in SOURCES:
             yield from sorted(
                 path

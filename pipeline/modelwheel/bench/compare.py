@@ -23,6 +23,7 @@ from ..sandbox.choose import Sandbox
 from ..util.groups import kill_group
 from ..verify.environment import InstalledWheel, install_wheel
 from ..wheelfile.wheel import open_wheel
+from .cpu import build_lower_cpu
 from .peak import build_peak
 from .process import PATIENCE, SAMPLES, SIDE, SideError, end_of_log, start
 from .process import Program as Started
@@ -81,6 +82,7 @@ def describe_machine() -> Machine:
     return Machine(
         date=time.strftime("%Y-%m-%d", time.gmtime()),
         cpu=cpu_name(),
+        level=cpu_level().name,
         cores=os.cpu_count() or 1,
         load_average=round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         system=platform.platform(),
@@ -140,8 +142,13 @@ def _at_level(
     variables = _variables(settings.threads)
     wheel_files = (installed.python.parents[1], inputs)
 
+    # The wheel is told its level; other runtimes use what they find.
+    cpu = build_lower_cpu(LEVELS[level], directory)
+    others = (inputs,) if cpu is None else (inputs, cpu)
+
     def program(kind: Kind, interpreter: Path, model: str | Path, read: Iterable[Path]) -> Started:
-        arguments = (kind, model, str(settings.threads), level, inputs, str(rows[0]))
+        lowered = "" if kind == OURS or cpu is None else cpu
+        arguments = (kind, model, str(settings.threads), level, inputs, str(rows[0]), lowered)
         return Started(interpreter, SIDE, arguments, tuple(read), variables)
 
     programs = contender.programs.get(level, {})
@@ -150,7 +157,7 @@ def _at_level(
         programs={
             OURS: program(OURS, installed.python, installed.module, wheel_files),
             **{
-                kind: program(kind, Path(sys.executable), path, (path, inputs))
+                kind: program(kind, Path(sys.executable), path, (path, *others))
                 for kind, path in files.items()
             },
         },

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import subprocess
 from pathlib import Path
 
 from ..errors import EnvironmentProblemError
 from ..levels import Level
-from ..util.process import ProcessError, run
+from ..util.process import ProcessError
+from .native import compile_cpp
 
 _SOURCE = """\
 // Chains of multiply-adds that do not wait for each other: as many as hide the latency of two units.
@@ -82,11 +81,9 @@ def build_peak(level: Level, directory: Path) -> Path:
     """
     source, program = directory / "peak.cpp", directory / f"peak-{level.name}"
     source.write_text(_SOURCE, encoding="utf-8")
-    compiler = shlex.split(os.environ.get("CXX", "c++"))
-    options = ["-std=c++17", "-O3", "-ffp-contract=fast", f"-march={level.march}", *level.tuning]
-    defined = f"-DVECTOR_BYTES={level.vector_bytes}"
+    options = ["-O3", "-ffp-contract=fast", f"-march={level.march}", *level.tuning]
     try:
-        run([*compiler, *options, defined, source, "-o", program])
+        compile_cpp(source, program, *options, f"-DVECTOR_BYTES={level.vector_bytes}")
     except ProcessError as error:
         raise EnvironmentProblemError(f"the peak cannot be measured: {error}") from error
     return program

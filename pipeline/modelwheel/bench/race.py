@@ -100,6 +100,7 @@ def _open(
         version=one_line(opened["version"]),
         first_ms=round(float(opened["seconds"]) * 1e3, 2),
         memory=opened["memory"],
+        lowered=opened["lowered"],
     )
     return side, process
 

@@ -35,6 +35,8 @@ class Side(JsonRecord):
     """Milliseconds from the import of the runtime to the end of the first prediction, with NumPy imported before."""
     memory: int | None = None
     """Bytes by which that made the process larger."""
+    lowered: bool = False
+    """Whether it sees a CPU of the wheel's level, which is lower than the machine's."""
     error: str | None = None
     """Why it was not measured."""
 
@@ -108,6 +110,8 @@ class Machine(JsonRecord):
 
     date: str
     cpu: str
+    level: str
+    """The highest CPU level that it supports."""
     cores: int
     load_average: float | None
     """How many processes wanted to run in the minute before."""

@@ -2,13 +2,14 @@
 
 It runs by its path, also where modelwheel is not installed, and so imports nothing of it but the sides that need
 TensorFlow. Its arguments are the kind of the runtime, the model (a module or a file), the number of threads, the CPU
-level (empty for the highest) and a directory with `ROWS.npz`, the inputs of every number of rows. The first answer says
-what importing the runtime, loading the model and one prediction took; then each line is a JSON list of a request's
+level (empty for the highest), a directory with `ROWS.npz`, the inputs of every number of rows, the first of these
+numbers, and a library that hides a part of the CPU (empty for none, see `cpu`). The first answer says what importing the runtime, loading the model and one prediction took; then each line is a JSON list of a request's
 name and numbers, and is answered by one line. Outputs are written to `ROWS.npz` in the working directory.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import mmap
@@ -248,9 +249,14 @@ def _aligned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return copy
 
 
+def lower_cpu(library: str) -> bool:
+    """Whether this process now sees a CPU of a lower level."""
+    return bool(library) and bool(ctypes.CDLL(library).lower_cpu())
+
+
 def main() -> None:
     """Serves until its input ends."""
-    kind, path, threads, level, directory, rows = sys.argv[1:]
+    kind, path, threads, level, directory, rows, cpu = sys.argv[1:]
     # Whatever a runtime prints goes to standard error: answers have a descriptor of their own.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -261,13 +267,14 @@ def main() -> None:
 
     try:
         inputs = load(Path(directory), int(rows))
+        lowered = lower_cpu(cpu)
         before, start = resident_bytes(), time.perf_counter()
         runtime = RUNTIMES[kind](path, int(threads), level)
         runtime.bind(inputs)[0]()
         seconds, after = time.perf_counter() - start, resident_bytes()
         memory = None if before is None or after is None else after - before
         found = {"version": runtime.version, "level": getattr(runtime, "level", None)}
-        answer({"seconds": seconds, "memory": memory, **found})
+        answer({"seconds": seconds, "memory": memory, "lowered": lowered, **found})
         server = Server(runtime, Path(directory))
         for line in sys.stdin:
             name, *numbers = json.loads(line)

@@ -76,7 +76,7 @@ def bench(
     if as_json:
         print_json(benchmark)
         return
-    print_machine(OUT, machine)
+    print_machine(OUT, machine, compared)
     for one in compared:
         print_compared(OUT, one)
     print_mean(OUT, benchmark)

@@ -69,6 +69,7 @@ COMPARED = Compared(
 MACHINE = Machine(
     date="2026-01-01",
     cpu="A CPU",
+    level="x86-64-v4",
     cores=2,
     load_average=0.5,
     system="Linux",
@@ -94,7 +95,7 @@ def test_without_such_a_runtime_it_is_the_quickest_of_all() -> None:
 
 def shown() -> str:
     console = Console(width=120, record=True, file=io.StringIO())
-    print_machine(console, MACHINE)
+    print_machine(console, MACHINE, [COMPARED])
     print_compared(console, COMPARED)
     print_mean(console, BENCHMARK)
     return console.export_text()
@@ -111,6 +112,32 @@ def test_the_table_says_what_was_measured_and_what_was_not() -> None:
     assert "A CPU" in text
     assert text.splitlines()[-1] == (
         "Geometric mean over 1 cells: the best other runtime takes 2.00 times as long"
+    )
+
+
+@pytest.mark.parametrize(
+    ("level", "lowered", "said"),
+    [
+        ("x86-64-v3", True, "; other runtimes see an x86-64-v3 CPU"),
+        ("x86-64-v3", False, "; other runtimes use the whole CPU beside x86-64-v3"),
+        ("x86-64-v4", False, ""),
+    ],
+)
+def test_the_line_about_the_machine_says_which_cpu_others_see(
+    level: str, *, lowered: bool, said: str
+) -> None:
+    others = (
+        Side(kind="wheel", version="1.0.0"),
+        Side(kind="openvino", error="it crashed"),
+        Side(kind="litert", version="2.0", lowered=lowered),
+    )
+    console = Console(width=200, record=True, file=io.StringIO())
+    print_machine(
+        console, MACHINE, [COMPARED.model_copy(update={"level": level, "sides": others})] * 2
+    )
+    assert console.export_text() == (
+        "2026-01-01: A CPU, cores: 2, load average 0.5; Linux; Python 3.11; modelwheel 0.1.0"
+        f"{said}\n"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -12,14 +12,28 @@ from ...bench.results import OURS, TITLES, Benchmark, Case, Cell, Compared, Kind
 from .console import plain
 
 
-def print_machine(console: Console, machine: Machine) -> None:
-    """Where and with what was measured."""
+def print_machine(console: Console, machine: Machine, models: Iterable[Compared]) -> None:
+    """Where and with what was measured, and what other runtimes saw of the CPU where the wheel's level is lower."""
     load = "" if machine.load_average is None else f", load average {machine.load_average}"
     console.print(
         plain(
             f"{machine.date}: {machine.cpu}, cores: {machine.cores}{load}; {machine.system}; "
-            f"Python {machine.python}; modelwheel {machine.modelwheel}"
+            f"Python {machine.python}; modelwheel {machine.modelwheel}{_others(machine, models)}"
         )
+    )
+
+
+def _others(machine: Machine, models: Iterable[Compared]) -> str:
+    said = dict[str, bool]()
+    for one in models:
+        others = [side for side in one.sides if side.kind != OURS and side.error is None]
+        if one.level != machine.level and others:
+            said[one.level] = said.get(one.level, True) and all(side.lowered for side in others)
+    return "".join(
+        f"; other runtimes see an {level} CPU"
+        if lowered
+        else f"; other runtimes use the whole CPU beside {level}"
+        for level, lowered in said.items()
     )
 
 
