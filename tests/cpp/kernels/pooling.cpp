@@ -59,7 +59,7 @@ void check(Random &random, const Pooling &p) {
 template <class T>
 void test_random(std::uint64_t seed, int count) {
   Random random(seed);
-  const std::int64_t features[] = {1, 2, 3, 4, 5, 8, 15, 16, 17, 24, 33, 64};
+  const std::int64_t features[] = {1, 2, 3, 4, 5, 8, 15, 16, 17, 24, 33, 64, 77, 130};
   for (int i = 0; i < count; ++i) {
     const bool sum = random.chance(40);
     Pooling p{sum ? Reducer::kSum : Reducer::kMaximum,

@@ -29,23 +29,27 @@ struct Patch {
   std::int64_t rows, row_step, columns, step;
 };
 
-/// `Lanes` features at a time from feature f on; returns where they end.
-template <class T, int Lanes, Reducer reducer>
+/// `Vectors` vectors of `Lanes` features at a time from feature f on, whose sums do not wait for each other; returns
+/// where they end.
+template <class T, int Lanes, int Vectors, Reducer reducer>
 MODELWHEEL_INLINE std::int64_t pool_features(const Patch<T> &patch, T initial, T *out, std::int64_t f,
                                              std::int64_t features) {
-  for (; f + Lanes <= features; f += Lanes) {
-    Vector<T, Lanes> total = splat<T, Lanes>(initial);
+  for (; f + Lanes * Vectors <= features; f += Lanes * Vectors) {
+    Vector<T, Lanes> total[Vectors];
+    for (Vector<T, Lanes> &one : total) one = splat<T, Lanes>(initial);
     const T *row = patch.first + f;
     for (std::int64_t y = 0; y < patch.rows; ++y, row += patch.row_step)
       for (std::int64_t x = 0; x < patch.columns; ++x)
-        total = reduced<reducer>(total, load<T, Lanes>(row + x * patch.step));
-    store<T, Lanes>(out + f, total);
+        for (int v = 0; v < Vectors; ++v)
+          total[v] = reduced<reducer>(total[v], load<T, Lanes>(row + x * patch.step + v * Lanes));
+    for (int v = 0; v < Vectors; ++v) store<T, Lanes>(out + f + v * Lanes, total[v]);
   }
   return f;
 }
 
-template <class T, Reducer reducer>
-MODELWHEEL_NOINLINE void pool_images(const Pooling &p, const T *in, T *out) {
+/// `Chains` vectors of features at a time where there are so many, then one.
+template <class T, int Chains, Reducer reducer>
+MODELWHEEL_INLINE void pool_pixels(const Pooling &p, const T *in, T *out) {
   const Axis rows = axis_of(p, 0, p.in_size[1] * p.features), columns = axis_of(p, 1, p.features);
   const T initial = static_cast<T>(p.initial);
   for (std::int64_t image = 0; image < p.batch; ++image, in += p.in_size[0] * rows.in_step)
@@ -55,10 +59,21 @@ MODELWHEEL_NOINLINE void pool_images(const Pooling &p, const T *in, T *out) {
         const Patch<T> patch{in + (window_start(rows, y) + inside_y.begin) * rows.in_step +
                                  (window_start(columns, x) + inside_x.begin) * columns.in_step,
                              length(inside_y), rows.in_step, length(inside_x), columns.in_step};
-        std::int64_t f = pool_features<T, kLanes<T>, reducer>(patch, initial, out, 0, p.features);
-        f = pool_features<T, 16 / static_cast<int>(sizeof(T)), reducer>(patch, initial, out, f, p.features);
-        pool_features<T, 1, reducer>(patch, initial, out, f, p.features);
+        std::int64_t f = 0;
+        if constexpr (Chains > 1) f = pool_features<T, kLanes<T>, Chains, reducer>(patch, initial, out, f, p.features);
+        f = pool_features<T, kLanes<T>, 1, reducer>(patch, initial, out, f, p.features);
+        f = pool_features<T, 16 / static_cast<int>(sizeof(T)), 1, reducer>(patch, initial, out, f, p.features);
+        pool_features<T, 1, 1, reducer>(patch, initial, out, f, p.features);
       }
+}
+
+template <class T, Reducer reducer>
+MODELWHEEL_NOINLINE void pool_images(const Pooling &p, const T *in, T *out) {
+  constexpr int kChains = 4;
+  if (p.features >= kChains * kLanes<T>)
+    pool_pixels<T, kChains, reducer>(p, in, out);
+  else
+    pool_pixels<T, 1, reducer>(p, in, out);
 }
 
 /// Computes a pooling.
