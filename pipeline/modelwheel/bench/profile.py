@@ -40,6 +40,7 @@ from ..util.text import one_line
 from .compare import describe_machine
 from .peak import build_peak, measure_bandwidth, measure_peak
 from .results import Machine
+from .work import operations_of
 
 _CALLS = ("StatefulPartitionedCall", "PartitionedCall", "XlaCallModule", "jit_main", "main")
 """What TensorFlow puts before the names of layers (and numbers)."""
@@ -223,7 +224,7 @@ def _steps(program: Program, measured: Measured, level: Level) -> Iterator[Step]
             layer=layer_of(thunk.origin),
             runs=runs,
             us=us,
-            operations=thunk.operations * times,
+            operations=operations_of(thunk) * times,
             bytes=sum(part.size for part in slices(thunk)) * times,
         )
 

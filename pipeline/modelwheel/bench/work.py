@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..compiler.program import Conditional, Convolution, Dot, Program, Strips, Thunk, While, walk
+from ..compiler.program import (
+    Conditional,
+    Convolution,
+    Dot,
+    Program,
+    Strips,
+    Thunk,
+    While,
+    Window,
+    walk,
+)
 
 
 def products(program: Program) -> int:
@@ -22,7 +32,7 @@ def _products(thunks: Iterable[Thunk]) -> int:
 def _of_thunk(thunk: Thunk) -> int:
     match thunk:
         case Dot() | Convolution() | Strips():
-            return thunk.operations
+            return operations_of(thunk)
         case While():
             turns = 1 if thunk.trip_count is None else thunk.trip_count
             return turns * _products(thunk.condition + thunk.body)
@@ -30,6 +40,34 @@ def _of_thunk(thunk: Thunk) -> int:
             return max(map(_products, thunk.branches), default=0)
         case _:
             return 0
+
+
+def operations_of(thunk: Thunk) -> int:
+    """The operations of a step, without those on the zeros that a transposed convolution has between its input."""
+    match thunk:
+        case Strips():
+            return sum(map(operations_of, thunk.layers))
+        case Convolution():
+            operations = thunk.operations
+            for axis, window in zip(thunk.output_axes.spatial, thunk.windows, strict=True):
+                places = thunk.output.shape[axis]
+                operations = operations * _taps(window, places) // (places * window.size)
+            return operations
+        case _:
+            return thunk.operations
+
+
+def _taps(window: Window, places: int) -> int:
+    """Along one axis, how often an element of the kernel meets the input or its padding, and not a zero between."""
+    if window.base_dilation == 1:
+        return places * window.size
+    return sum(
+        (place * window.stride + tap * window.kernel_dilation - window.pad_low)
+        % window.base_dilation
+        == 0
+        for place in range(places)
+        for tap in range(window.size)
+    )
 
 
 def work_of_row(by_batch: Mapping[int, Program]) -> float | None:

@@ -12,9 +12,20 @@ from rich.console import Console
 from modelwheel.bench.plots import write_plots
 from modelwheel.bench.results import Benchmark, Case, Cell, Compared, Kind, Machine, Side
 from modelwheel.bench.statistics import Spread, geometric_mean, ratios, spread
-from modelwheel.bench.work import products, work_of_row
+from modelwheel.bench.work import operations_of, products, work_of_row
 from modelwheel.cli.display.bench import print_compared, print_machine, print_mean
-from modelwheel.compiler.program import Array, Conditional, Dot, Program, Slice, While
+from modelwheel.compiler.program import (
+    Array,
+    Axes,
+    Conditional,
+    Convolution,
+    Dot,
+    Program,
+    Slice,
+    Strips,
+    While,
+    Window,
+)
 from modelwheel.dtypes import DTYPES
 
 
@@ -190,3 +201,46 @@ def test_nobody_knows_the_work_of_loops_without_a_trip_count() -> None:
     place = Slice(allocation=0, offset=0, size=4)
     loop = While(operations=0, trip_count=None, condition=(), condition_value=place, body=(dot(7),))
     assert work_of_row({4: program(dot(40), loop)}) is None
+
+
+def convolution(window: Window, places: int) -> Convolution:
+    """Along a single axis, of one feature: one operation for each element of the result and of the kernel."""
+    slice_ = Slice(allocation=0, offset=0, size=4)
+
+    def array(*shape: int) -> Array:
+        order = tuple(reversed(range(len(shape))))
+        return Array(
+            slice=slice_, element_type=DTYPES["float32"], shape=shape, minor_to_major=order
+        )
+
+    axes = Axes(batch=0, feature=2, spatial=(1,))
+    return Convolution(
+        operations=places * window.size,
+        input=array(1, 5, 1),
+        kernel=array(1, window.size, 1),
+        output=array(1, places, 1),
+        input_axes=axes,
+        kernel_axes=axes,
+        output_axes=axes,
+        windows=(window,),
+        feature_groups=1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "pad", "places", "met"),
+    [
+        (2, 1, 10, 10),  # each place meets one element of two
+        (3, 1, 9, 4 * 2 + 5),  # every second place meets two, others one
+        (3, 2, 11, 6 * 2 + 5),  # the padding counts as in other convolutions
+    ],
+)
+def test_zeros_between_the_input_are_no_work(size: int, pad: int, places: int, met: int) -> None:
+    fields = {"stride": 1, "kernel_dilation": 1, "reversed": False}
+    padded = {"size": size, "pad_low": pad, "pad_high": pad}
+    plain = convolution(Window(base_dilation=1, **padded, **fields), places)  # type: ignore[arg-type]
+    transposed = convolution(Window(base_dilation=2, **padded, **fields), places)  # type: ignore[arg-type]
+    assert operations_of(plain) == plain.operations == places * size
+    assert operations_of(transposed) == met
+    both = Strips(operations=2 * places * size, layers=(plain, transposed))
+    assert products(program(both, transposed)) == places * size + 2 * met
