@@ -15,6 +15,7 @@ from ..compiler.program import (
     Conditional,
     Convolution,
     Copy,
+    CopyRows,
     Dot,
     Epilogue,
     Fft,
@@ -90,6 +91,8 @@ class ThunkWriter:
             case Copy():
                 destination, source = pointer(thunk.destination), pointer(thunk.source)
                 yield f"std::memcpy({destination}, {source}, {thunk.source.size});"
+            case CopyRows():
+                yield self._copy_rows(thunk)
             case While():
                 yield from self._while(thunk)
             case Conditional():
@@ -237,11 +240,18 @@ class ThunkWriter:
                 pool.batch,
                 pool.features,
                 *map(braces, sides),
+                pool.in_step or pool.features,
             ],
         )
         self.headers.add("pooling.h")
         source, target = pointer(pool.input), pointer(pool.output)
         return f"pooling<float>({table}, as<const float>({source}), as<float>({target}));"
+
+    def _copy_rows(self, copy: CopyRows) -> str:
+        table = self._table("CopyRows", [copy.rows, copy.columns, copy.step])
+        self.headers.add("copy_rows.h")
+        source, target = pointer(copy.source), pointer(copy.destination)
+        return f"copy_rows<float>({table}, as<const float>({source}), as<float>({target}));"
 
     def _row_reduction(self, r: RowReduction) -> str:
         values = [*_reducer(r), r.rows, r.size, r.windows, r.window, r.pad_low]

@@ -16,7 +16,7 @@ from pydantic import Field
 from ..dtypes import ElementType
 from ..util.records import JsonRecord
 
-PROGRAM_VERSION = 16
+PROGRAM_VERSION = 17
 """Raised when a field below changes its meaning; part of every compile key."""
 
 
@@ -36,6 +36,8 @@ class Array(JsonRecord):
     shape: tuple[int, ...]
     minor_to_major: tuple[int, ...]
     """Axes from the fastest varying to the slowest (XLA's layout)."""
+    row_step: int | None = None
+    """If the array is part of the rows of a larger one: how far apart its rows, the elements along the fastest axis, are."""
 
     @property
     def elements(self) -> int:
@@ -47,9 +49,9 @@ class Array(JsonRecord):
         """Distance, in elements, between neighbours along each axis."""
         strides = [0] * len(self.shape)
         step = 1
-        for axis in self.minor_to_major:
+        for number, axis in enumerate(self.minor_to_major):
             strides[axis] = step
-            step *= self.shape[axis]
+            step *= self.shape[axis] if number or self.row_step is None else self.row_step
         return tuple(strides)
 
 
@@ -217,6 +219,8 @@ class Pooling(_Step):
     window: tuple[int, int]
     stride: tuple[int, int]
     pad_low: tuple[int, int]
+    in_step: int | None = None
+    """How far apart the pixels of the input are, in elements, if it is part of the rows of a larger array."""
 
 
 class RowReduction(_Step):
@@ -261,6 +265,18 @@ class Copy(_Step):
     kind: Literal["copy"] = "copy"
     source: Slice
     destination: Slice
+
+
+class CopyRows(_Step):
+    """A copy of a dense matrix of 32-bit floats into a part of the rows of a larger one."""
+
+    kind: Literal["copy_rows"] = "copy_rows"
+    source: Slice
+    destination: Slice
+    rows: int
+    columns: int
+    step: int
+    """Elements of a row of the larger one."""
 
 
 class While(_Step):
@@ -335,6 +351,7 @@ Thunk = Annotated[
     | RowReduction
     | Lookup
     | Copy
+    | CopyRows
     | While
     | Conditional
     | Sort
@@ -466,7 +483,7 @@ def slices(thunk: Thunk) -> tuple[Slice, ...]:
             return (thunk.input, thunk.output)
         case Lookup():
             return (thunk.table, thunk.indices, thunk.output)
-        case Copy():
+        case Copy() | CopyRows():
             return (thunk.source, thunk.destination)
         case While():
             return (thunk.condition_value,) if thunk.condition_value else ()
@@ -494,6 +511,8 @@ def written(thunk: Thunk) -> tuple[Slice, ...]:
             return (out, thunk.epilogue.result) if thunk.epilogue else (out,)
         case Strips():
             return written(thunk.layers[-1])
+        case Copy() | CopyRows():
+            return (thunk.destination,)
     return slices(thunk)
 
 

@@ -214,8 +214,11 @@ void check(Random &random, const Problem &problem, std::int64_t every = 1) {
   check_ranges(random, c, in, kernel, out);
   if constexpr (kHasGemm<T>) {
     if (c.out_feature == 1 && problem.out_elements == c.batch * c.out_features * product(c.out_size, c.rank))
-      check_epilogues(random, out, c.out_features, [&](T *sums, const Epilogue<T> &epilogue) {
-        convolution<T>(c, in.data(), kernel.data(), sums, scratch.data(), &epilogue);
+      check_epilogues(random, out, c.out_features, [&](T *sums, const Epilogue<T> &epilogue, std::int64_t step) {
+        Convolution spaced = c;
+        spaced.out_batch = c.out_batch / c.out_features * step;
+        for (std::int64_t &stride : spaced.out_spatial) stride = stride / c.out_features * step;
+        convolution<T>(spaced, in.data(), kernel.data(), sums, scratch.data(), &epilogue);
       });
   }
 }

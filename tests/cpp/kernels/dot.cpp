@@ -113,8 +113,11 @@ void test_shape(Random &random, const Shape &s, bool special = false) {
   if (!special) check_ranges(random, d, lhs, rhs, out);
   if constexpr (kHasGemm<In>) {
     if (d.out_n == 1 && d.out_m == d.n && (d.batch == 1 || d.out_batch == d.m * d.n))
-      check_epilogues(random, out, d.n, [&](In *sums, const Epilogue<In> &epilogue) {
-        dot<In, In>(d, lhs.data(), rhs.data(), sums, scratch.data(), &epilogue);
+      check_epilogues(random, out, d.n, [&](In *sums, const Epilogue<In> &epilogue, std::int64_t step) {
+        Dot spaced = d;
+        spaced.out_m = step;
+        spaced.out_batch = d.m * step;
+        dot<In, In>(spaced, lhs.data(), rhs.data(), sums, scratch.data(), &epilogue);
       });
   }
 }
@@ -162,8 +165,10 @@ void test_packed(Random &random, const Shape &s) {
   check_dot(plain, on_left ? weights : other, on_left ? other : weights, out);
   check_ranges(random, packed, on_left ? panels : other, on_left ? other : panels, out);
   if (plain.out_m == columns || on_left)
-    check_epilogues(random, out, s.n, [&](float *sums, const Epilogue<float> &epilogue) {
-      dot<float, float>(packed, lhs, rhs, sums, scratch.data(), &epilogue);
+    check_epilogues(random, out, s.n, [&](float *sums, const Epilogue<float> &epilogue, std::int64_t step) {
+      Dot spaced = packed;
+      spaced.out_m = step;
+      dot<float, float>(spaced, lhs, rhs, sums, scratch.data(), &epilogue);
     });
 }
 

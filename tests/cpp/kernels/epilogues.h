@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "activations.h"
@@ -42,8 +43,9 @@ bool follows(const Epilogue<T> &e, T sum, T addend, std::int64_t column, T resul
   return std::fabs(found - x) <= 4 * static_cast<double>(std::numeric_limits<T>::epsilon()) * magnitude;
 }
 
-/// Runs a product with random epilogues: `run(sums, epilogue)` computes it. `plain` has its sums, rows of n without
-/// gaps. The result is in memory of its own, over the sums, or over the addend.
+/// Runs a product with random epilogues: `run(sums, epilogue, step)` computes it with rows `step` apart. `plain` has
+/// its sums, rows of n without gaps. The result is in memory of its own, over the sums, or over the addend, or is
+/// columns of wider rows, of which the others stay as they are.
 template <class T, class Run>
 void check_epilogues(Random &random, const Buffer<T> &plain, std::int64_t n, const Run &run) {
   Buffer<T> bias(n), scale(n), shift(n), addend(plain.size());
@@ -51,14 +53,15 @@ void check_epilogues(Random &random, const Buffer<T> &plain, std::int64_t n, con
   scale.fill(random);
   shift.fill(random);
   addend.fill(random);
-  for (int place = 0; place < 3; ++place) {
-    Buffer<T> sums(plain.size()), other(plain.size()), residual(addend);
-    const bool over_addend = place == 2, adds = over_addend || random.chance(30);
+  for (int place = 0; place < 4; ++place) {
+    const bool over_addend = place == 2, spaced = place == 3, adds = over_addend || (!spaced && random.chance(30));
+    const std::int64_t step = spaced ? n + random.integer(1, 70) : n, rows = n > 0 ? plain.size() / n : 0;
+    Buffer<T> sums(rows * step), other(plain.size()), residual(addend);
     Epilogue<T> e{sums.data(),
-                  place == 0   ? other.data()
-                  : place == 1 ? sums.data()
-                               : residual.data(),
-                  random.chance(20),
+                  place == 0    ? other.data()
+                  : over_addend ? residual.data()
+                                : sums.data(),
+                  !spaced && random.chance(20),
                   random.chance(40) ? bias.data() : nullptr,
                   random.chance(60) ? scale.data() : nullptr,
                   random.chance(60) ? shift.data() : nullptr,
@@ -68,10 +71,13 @@ void check_epilogues(Random &random, const Buffer<T> &plain, std::int64_t n, con
                   static_cast<T>(-0.25),
                   static_cast<T>(0.5),
                   sizeof(T) == sizeof(float) && random.chance(50) ? random.pick(kActivations) : Activation::kNone};
-    run(sums.data(), e);
+    const Buffer<T> before(sums);
+    run(sums.data(), e, step);
     std::int64_t wrong = 0;
     for (std::int64_t i = 0; i < plain.size(); ++i)
-      if (!follows(e, plain[i], addend[i], i % n, e.result[i])) ++wrong;
+      if (!follows(e, plain[i], addend[i], i % n, e.result[i / n * step + i % n])) ++wrong;
+    for (std::int64_t i = 0; i < sums.size(); ++i)
+      if (i % step >= n && std::memcmp(&sums[i], &before[i], sizeof(T)) != 0) ++wrong;
     CHECK(wrong == 0);
   }
 }

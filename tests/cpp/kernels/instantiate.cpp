@@ -1,5 +1,6 @@
 // instantiate.cpp - every kernel for every element type, to look at the symbols of the object that comes out.
 #include "kernels/convolution.h"
+#include "kernels/copy_rows.h"
 #include "kernels/dot.h"
 #include "kernels/fft.h"
 #include "kernels/lookup.h"
@@ -45,6 +46,7 @@ void keep_everything() {
   keep(dot<std::int8_t, std::int32_t>);
   keep(pooling<float>);
   keep(row_reduction<float>);
+  keep(copy_rows<float>);
   keep(lookup<std::int32_t>);
   keep(lookup<std::int64_t>);
   keep(fft<float>);

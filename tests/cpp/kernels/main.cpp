@@ -18,6 +18,7 @@ int main() {
   test_activation();
   test_dot();
   test_convolution();
+  test_copy_rows();
   test_pooling();
   test_row_reduction();
   test_lookup();

@@ -17,7 +17,7 @@ T expected(const Pooling &p, const Buffer<T> &in, std::int64_t image, const std:
     for (std::int64_t x = 0; x < p.window[1]; ++x) {
       const std::int64_t row = at[0] * p.stride[0] + y - p.pad_low[0], column = at[1] * p.stride[1] + x - p.pad_low[1];
       if (row < 0 || row >= p.in_size[0] || column < 0 || column >= p.in_size[1]) continue;
-      const T value = in[((image * p.in_size[0] + row) * p.in_size[1] + column) * p.features + f];
+      const T value = in[((image * p.in_size[0] + row) * p.in_size[1] + column) * p.in_step + f];
       total = p.reducer == Reducer::kSum ? total + value : value > total ? value : total;
     }
   return total;
@@ -37,7 +37,7 @@ void check_ranges(Random &random, const Pooling &p, const Buffer<T> &in, const B
 
 template <class T>
 void check(Random &random, const Pooling &p) {
-  Buffer<T> in(p.batch * p.in_size[0] * p.in_size[1] * p.features);
+  Buffer<T> in(p.batch * p.in_size[0] * p.in_size[1] * p.in_step);
   Buffer<T> out(p.batch * p.out_size[0] * p.out_size[1] * p.features);
   in.fill(random);
   const T specials[] = {static_cast<T>(NAN), static_cast<T>(INFINITY), static_cast<T>(-0.0), T{0}};
@@ -70,7 +70,9 @@ void test_random(std::uint64_t seed, int count) {
               {},
               {},
               {},
-              {}};
+              {},
+              0};
+    p.in_step = p.features + (random.chance(30) ? random.integer(1, 40) : 0);
     for (int axis = 0; axis < 2; ++axis) {
       p.in_size[axis] = random.integer(1, 13);
       p.window[axis] = random.chance(20) ? p.in_size[axis] : random.integer(1, 5);

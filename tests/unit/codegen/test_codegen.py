@@ -288,7 +288,34 @@ def test_a_pooling_is_a_table_and_a_call() -> None:
     assert call == "  pooling<float>(b_pooling_0, as<const float>(a0), as<float>(a1));"
     (table,) = writer.tables
     assert table.startswith("constexpr Pooling b_pooling_0 = {Reducer::kMaximum, -__builtin_inf(),")
-    assert table.endswith(" 2, 8, {5, 6}, {3, 2}, {2, 3}, {2, 2}, {0, 1}};")
+    assert table.endswith(" 2, 8, {5, 6}, {3, 2}, {2, 3}, {2, 2}, {0, 1}, 8};")
+
+
+def test_a_copy_of_rows_is_a_table_and_a_call() -> None:
+    whole = dense((5, 12), 1).slice
+    copy = p.CopyRows(
+        operations=0,
+        source=dense((5, 8), 0).slice,
+        destination=whole.model_copy(update={"offset": 16, "size": whole.size - 16}),
+        rows=5,
+        columns=8,
+        step=12,
+    )
+    writer = ThunkWriter(prefix="b")
+    (call,) = writer.write([copy])
+    assert call == "  copy_rows<float>(b_copyrows_0, as<const float>(a0), as<float>(a1 + 16));"
+    assert writer.tables == ["constexpr CopyRows b_copyrows_0 = {5, 8, 12};"]
+    assert writer.headers == {"copy_rows.h"}
+
+
+def test_a_result_may_be_columns_of_wider_rows() -> None:
+    part = dense((2, 3), 2).slice.model_copy(update={"offset": 8})
+    out = dense((2, 3), 2).model_copy(update={"slice": part, "row_step": 7})
+    (dot,) = matmul_program().thunks
+    writer = ThunkWriter(prefix="b")
+    writer.write([dot.model_copy(update={"out": out})])
+    (table,) = writer.tables
+    assert table.endswith(" 7, 1};")
 
 
 def test_a_reduction_of_rows_is_a_table_and_a_call() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from modelwheel.compiler import program as p
-from modelwheel.compiler.worker.epilogues import Emitted, join_epilogues
+from modelwheel.compiler.worker.epilogues import Emitted
 from modelwheel.compiler.worker.hlo import HloModule
+from modelwheel.compiler.worker.joining import join_epilogues
 from tests.support.programs import dense
 
 FLOAT = 11
@@ -197,7 +198,7 @@ def _kernel(reads: int, writes: int) -> p.Kernel:
     ("reads", "writes", "position"),
     [
         (6, 7, 0),  # has nothing to do with both
-        (6, OTHER, 1),  # makes what the fusion reads: the product waits
+        (6, BIAS, 1),  # makes what the fusion reads: the product waits
         (RESULT, 7, 1),  # reads what the fusion overwrites: the product waits
         (RESULT, X, None),  # overwrites what the product reads, too
     ],

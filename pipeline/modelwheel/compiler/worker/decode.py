@@ -24,9 +24,11 @@ from ...errors import UnsupportedProgramError
 from .. import program as p
 from .convolutions import convolution, convolution_kernel
 from .descriptors import compilation_result_class
-from .epilogues import Emitted, join_epilogues
+from .epilogues import Emitted
 from .hlo import HloModule, array_of
+from .joining import join_epilogues
 from .lookups import lookup
+from .memory import Memory
 from .pooling import pooling, row_reduction
 from .products import product, vector_product
 from .strips import join_strips
@@ -82,13 +84,17 @@ def decode(
     _refuse_written_inputs(buffers, len(hlo.parameter_shapes) - len(written))
     where = _assigned_slices(result.buffer_assignment)
     allocations, blob = _decode_allocations(buffers, constants, _constant_shapes(hlo, where))
+    results = tuple(_results(hlo, where))
+    memory = Memory(allocations, [one.slice for one in results])
+    thunks = _ThunkDecoder(hlo).sequence(result.thunk_sequence, memory)
+    thunks, allocations = memory.place(thunks)
     program = p.Program(
         triple=result.target_machine_options.triple,
         cpu=result.target_machine_options.cpu,
         allocations=allocations,
         parameters=tuple(_parameters(hlo, allocations)),
-        results=tuple(_results(hlo, where)),
-        thunks=_ThunkDecoder(hlo).sequence(result.thunk_sequence),
+        results=results,
+        thunks=thunks,
         state=tuple(_state(len(hlo.result_shapes), written)),
     )
     _require_unchanged_shapes(program)
@@ -273,8 +279,9 @@ def _assigned_slices(assignment: Any) -> _Slices:
 class _ThunkDecoder:
     hlo: HloModule
 
-    def sequence(self, proto: Any) -> tuple[p.Thunk, ...]:
-        return join_strips(self.hlo, join_epilogues(self.hlo, self._emitted(proto)))
+    def sequence(self, proto: Any, memory: Memory | None = None) -> tuple[p.Thunk, ...]:
+        joined = join_epilogues(self.hlo, self._emitted(proto), memory)
+        return join_strips(self.hlo, joined)
 
     def _emitted(self, proto: Any) -> list[Emitted]:
         thunks: list[Emitted] = []

@@ -4,40 +4,30 @@ XLA's CPU backend writes the result of a matrix product or convolution to memory
 kernels of their own that read and write it again, like activation functions. The module has the computation of every such fusion
 (HloInstructionProto.called_computation_ids): where it is what the hand-written kernels can do to a product, in the
 same order, the product does it and the kernel is not called. Anything else stays as it is.
+
+What several steps read, XLA finishes in each of them. Such a reader takes the finished value from memory instead, and if
+all of them do, nobody reads the product itself any more. So fusions are looked at from the last to the first.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
 from ...dtypes import ElementType
 from .. import program as p
-from .activations import Activations
+from .epilogue_parts import Elsewhere, FusionReader, Parts
 from .hlo import HloModule
+from .memory import Memory, read, reading_from
+from .numbering import Numbering
 
-_ORDER = ("bias", "scale", "shift", "addend", "low", "high", "activation")
-"""The order in which the kernels apply the parts of an epilogue."""
-_PARTS: dict[tuple[str, str], str] = {
-    ("multiply", "columns"): "scale",
-    ("add", "columns"): "shift",
-    ("add", "array"): "addend",
-    ("maximum", "scalar"): "low",
-    ("minimum", "scalar"): "high",
-}
-"""The part that an operation is, by the kind of its other side."""
 # With fewer columns XLA's kernel is faster: its vectors run along all axes.
 _MIN_COLUMNS = 4
 
 
-_Part: TypeAlias = "tuple[str, p.Slice | float | str]"
-"""A part of an epilogue by its name."""
-
-
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Emitted:
     """A thunk, and the name of the instruction that it computes."""
 
@@ -45,6 +35,8 @@ class Emitted:
     instruction: str
     fusion: str | None = None
     """The instruction that became its epilogue."""
+    is_kept: bool = False
+    """Whether its value is read by more steps than the module says."""
 
     @property
     def value(self) -> str:
@@ -52,49 +44,229 @@ class Emitted:
         return self.fusion or self.instruction
 
 
-def join_epilogues(hlo: HloModule, emitted: Sequence[Emitted]) -> list[Emitted]:
-    """The thunks of a sequence, with kernels that became the epilogues of products left out."""
-    kept: list[Emitted] = []
-    for candidate in emitted:
-        if not _joined(hlo, kept, candidate):
-            kept.append(candidate)
-    return kept
+class Steps:
+    """The thunks of a sequence while fusions become epilogues."""
 
+    def __init__(self, hlo: HloModule, steps: list[Emitted], memory: Memory | None) -> None:
+        self.all = steps
+        self.hlo = hlo
+        self._memory = memory
+        self._numbering = Numbering(hlo) if memory is not None else None
+        self._left: dict[int, frozenset[int]] = {}
+        """What is still read for a fusion that became an epilogue: numbers of instructions by that of the fusion."""
 
-def _joined(hlo: HloModule, kept: list[Emitted], candidate: Emitted) -> bool:
-    if not isinstance(candidate.thunk, p.Kernel):
+    def join(self, candidate: Emitted) -> bool:
+        """Makes a kernel the epilogue of a product, if it is one."""
+        fusion = self.hlo.instruction(candidate.instruction)
+        if not isinstance(candidate.thunk, p.Kernel) or fusion is None or fusion.opcode != "fusion":
+            return False
+        # The last product that it reads: what others wrote are operands by then.
+        for one in reversed(self.before(candidate)):
+            if isinstance(one.thunk, p.Dot | p.Convolution) and one.thunk.epilogue is None:
+                number = self.only_use(one, fusion)
+                if number is not None:
+                    return _Join(self, one, candidate, fusion).done(number)
         return False
-    fusion = hlo.instruction(candidate.instruction)
-    if fusion is None or fusion.opcode != "fusion":
-        return False
-    # The last product that it reads: what others wrote are operands by then.
-    for position in reversed(range(len(kept))):
-        one = kept[position]
-        if isinstance(one.thunk, p.Dot | p.Convolution) and one.thunk.epilogue is None:
-            product = hlo.instruction(one.instruction)
-            number = hlo.only_use(product, fusion) if product is not None else None
+
+    def before(self, step: Emitted) -> list[Emitted]:
+        """The steps before one."""
+        return self.all[: self.all.index(step)]
+
+    def only_use(self, step: Emitted, fusion: Any) -> int | None:
+        """Which operand of a fusion the value of a step is, if nothing else still uses it."""
+        value = self.hlo.instruction(step.instruction)
+        found = None if value is None else self.hlo.readers(value)
+        if found is None:
+            return None
+        live = [(r, n) for r, n in found if value.id in self._left.get(r.id, {value.id})]
+        return live[0][1] if len(live) == 1 and live[0][0].id == fusion.id else None
+
+    def leave(self, fusion: Any, sources: Sequence[Any]) -> None:
+        """Notes what is still read for a fusion."""
+        self._left[fusion.id] = frozenset(source.id for source in sources)
+
+    # --- values that are in memory already -------------------------------------------------------
+
+    def find(self, node: Any, fusion: Any, before: Emitted) -> Emitted | None:
+        """The step, before another one, that writes the value of an instruction in a fusion."""
+        if self._numbering is None:
+            return None
+        number = self._numbering.inside(node, fusion)
+        for step in self.before(before):
+            if isinstance(step.thunk, p.Kernel) and len(step.thunk.results) == 1:
+                value = self.hlo.instruction(step.instruction)
+                if value is not None and self._numbering.of(value) == number:
+                    return step
+        return None
+
+    def finish(self, node: Any, fusion: Any, candidate: Emitted, other: Emitted) -> Finished | None:
+        """The product, not `other`, of which an instruction in a fusion is the epilogue, if nothing else uses either."""
+        assert isinstance(candidate.thunk, p.Kernel)
+        if self._numbering is None:
+            return None
+        end = self.all.index(candidate)
+        for start, step in enumerate(self.all[:end]):
+            product = step.thunk
+            if not isinstance(product, p.Dot | p.Convolution) or product.epilogue is not None:
+                continue
+            number = self.only_use(step, fusion) if step is not other else None
             if number is None:
                 continue
-            between = [after.thunk for after in kept[position + 1 :]]
-            epilogue = _epilogue(hlo, one.thunk, candidate.thunk, fusion, number)
-            if epilogue is None:
-                return False
-            total = one.thunk.operations + candidate.thunk.operations
-            update = {"epilogue": epilogue, "operations": total}
-            thunk = one.thunk.model_copy(update=update)
-            joined = replace(one, thunk=thunk, fusion=candidate.instruction)
-            if _may_exchange(between, candidate.thunk):
-                kept[position] = joined
-            elif _may_exchange(between, one.thunk):
-                del kept[position]
-                kept.append(joined)
-            else:
-                return False
-            return True
-    return False
+            found = read_parts(self.hlo, product, candidate.thunk, fusion, number, node)
+            if found is None or not found.named:
+                continue
+            epilogue = p.Epilogue(result=product.arrays[-1].slice, **found.named)
+            needed = candidate.thunk.model_copy(
+                update={"arguments": epilogue.operands, "results": ()}
+            )
+            between = [after.thunk for after in self.all[start + 1 : end]]
+            if fits(epilogue, product) and may_exchange(between, needed):
+                return Finished(step, epilogue, found.sources)
+        return None
+
+    def keep(self, step: Emitted, until: int, spoiled: Sequence[p.Slice]) -> p.Slice | None:
+        """Makes the value of a kernel last until a position.
+
+        Args:
+            step: It has one result.
+            until: The position of the step that reads it.
+            spoiled: What that step may overwrite before it has read.
+
+        Returns:
+            Where it is; None if it cannot be kept.
+        """
+        assert isinstance(step.thunk, p.Kernel)
+        (place,) = step.thunk.results
+        start = self.all.index(step)
+        step.is_kept = True
+        written = [part for one in self.all[start + 1 : until] for part in _changed(one.thunk)]
+        if not any(p.overlap(part, place) for part in [*written, *spoiled]):
+            return place
+        return self._move(step, start, place)
+
+    def _move(self, step: Emitted, start: int, place: p.Slice) -> p.Slice | None:
+        """Gives the value of a kernel memory of its own."""
+        memory = self._memory
+        if memory is None or not memory.may_move(place):
+            return None
+        changed = self.reading_from(start, place, new := memory.reserve(place.size))
+        if changed is None:
+            return None
+        for position, thunk in changed.items():
+            self.all[position].thunk = thunk
+        step.thunk = step.thunk.model_copy(update={"results": (new,)})
+        return new
+
+    def reading_from(self, start: int, old: p.Slice, new: p.Slice) -> dict[int, p.Thunk] | None:
+        """The thunks by position that read what the one at `start` wrote, with it elsewhere; None if one cannot."""
+        changed: dict[int, p.Thunk] = {}
+        for position in range(start + 1, len(self.all)):
+            thunk = self.all[position].thunk
+            inner = tuple(p.walk((thunk,)))[1:]
+            if any(p.overlap(part, old) for one in inner for part in p.slices(one)):
+                return None
+            if any(p.overlap(part, old) for part in read(thunk)):
+                moved = reading_from(thunk, old, new)
+                if moved is None:
+                    return None
+                changed[position] = moved
+            if any(p.overlap(part, old) for part in p.written(thunk)):
+                break
+        return changed
 
 
-def _may_exchange(between: Sequence[p.Thunk], one: p.Thunk) -> bool:
+def _changed(thunk: p.Thunk) -> list[p.Slice]:
+    """What a thunk, or one inside it, may write."""
+    return [part for one in p.walk((thunk,)) for part in p.written(one)]
+
+
+class _Join:
+    """A fusion that may become the epilogue of a product."""
+
+    def __init__(self, steps: Steps, one: Emitted, candidate: Emitted, fusion: Any) -> None:
+        self._steps = steps
+        self._one = one
+        self._candidate = candidate
+        self._fusion = fusion
+        self._kept: list[Emitted] = []
+        self._finished: list[Finished] = []
+
+    def done(self, number: int) -> bool:
+        """Joins the two, if that is possible; the product is this operand of the fusion."""
+        steps, one, product, kernel = self._steps, self._one, self._one.thunk, self._candidate.thunk
+        assert isinstance(product, p.Dot | p.Convolution)
+        assert isinstance(kernel, p.Kernel)
+        if len(kernel.results) != 1:
+            return False
+        root = steps.hlo.called_root(self._fusion)
+        found = read_parts(steps.hlo, product, kernel, self._fusion, number, root, self._elsewhere)
+        if found is None or not found.named:
+            return False
+        epilogue = p.Epilogue(result=kernel.results[0], **found.named)
+        if not fits(epilogue, product):
+            return False
+        start, end = steps.all.index(one), steps.all.index(self._candidate)
+        between = [after.thunk for after in steps.all[start + 1 : end]]
+        # What is kept moves if it has to.
+        kept = found.named.get("addend") if self._kept else None
+        operands = tuple(part for part in epilogue.operands if part != kept)
+        needed = kernel.model_copy(update={"arguments": operands})
+        is_there = all(steps.all.index(step) < start for step in self._kept)
+        if is_there and may_exchange(between, needed):
+            place = start
+        elif may_exchange(between, product):
+            place = end
+        else:
+            return False
+        spoiled = [product.arrays[-1].slice, epilogue.result]
+        for step in self._kept:
+            where = steps.keep(step, place, spoiled)
+            if where is None:
+                return False
+            epilogue = epilogue.model_copy(update={"addend": where})
+        for finished in self._finished:
+            finished.apply()
+        total = product.operations + kernel.operations
+        # Its operands may have moved.
+        one.thunk = one.thunk.model_copy(update={"epilogue": epilogue, "operations": total})
+        one.fusion = self._candidate.instruction
+        one.is_kept = self._candidate.is_kept
+        steps.leave(self._fusion, found.sources)
+        if place == end:
+            steps.all.remove(one)
+            steps.all[steps.all.index(self._candidate)] = one
+        else:
+            steps.all.remove(self._candidate)
+        return True
+
+    def _elsewhere(self, node: Any) -> tuple[p.Slice, Any] | None:
+        steps = self._steps
+        step = steps.find(node, self._fusion, self._candidate)
+        if step is not None:
+            assert isinstance(step.thunk, p.Kernel)
+            self._kept.append(step)
+            return step.thunk.results[0], steps.hlo.instruction(step.instruction)
+        finished = steps.finish(node, self._fusion, self._candidate, self._one)
+        if finished is None:
+            return None
+        self._finished.append(finished)
+        return finished.epilogue.result, steps.hlo.instruction(finished.step.instruction)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A product that may have an epilogue, which only one fusion computes as a part of it."""
+
+    step: Emitted
+    epilogue: p.Epilogue
+    sources: Sequence[Any]
+
+    def apply(self) -> None:
+        """Gives it to the product."""
+        self.step.thunk = self.step.thunk.model_copy(update={"epilogue": self.epilogue})
+
+
+def may_exchange(between: Sequence[p.Thunk], one: p.Thunk) -> bool:
     """Whether a thunk may run before or after some others alike: neither writes what the other reads or writes."""
     for thunk in p.walk(tuple(between)):
         for a, b in ((thunk, one), (one, thunk)):
@@ -103,43 +275,45 @@ def _may_exchange(between: Sequence[p.Thunk], one: p.Thunk) -> bool:
     return True
 
 
-def _epilogue(
-    hlo: HloModule, product: p.Product, kernel: p.Kernel, fusion: Any, number: int
-) -> p.Epilogue | None:
-    out, columns = _columns(product)
-    types = {array.element_type for array in product.arrays}
+def read_parts(
+    hlo: HloModule,
+    product: p.Product,
+    kernel: p.Kernel,
+    fusion: Any,
+    number: int,
+    node: Any,
+    elsewhere: Elsewhere = lambda _: None,
+) -> Parts | None:
+    """The parts of an epilogue from a product, an operand of a fusion, to an instruction of the fusion."""
+    out, columns = columns_of(product)
     plain = (
-        types == {ElementType.FLOAT32}
+        {array.element_type for array in product.arrays} == {ElementType.FLOAT32}
         and columns >= _MIN_COLUMNS
         and len(kernel.arguments) == len(fusion.operand_ids)
-        and len(kernel.results) == 1
         and kernel.arguments[number] == out.slice
     )
     if not plain:
         return None
-    (result,) = kernel.results
+    return FusionReader(hlo, fusion, number, kernel.arguments, columns, elsewhere).parts(node)
+
+
+def fits(epilogue: p.Epilogue, product: p.Product) -> bool:
+    """Whether all parts have the sizes that the product needs, and are where the result does not spoil them."""
+    out, columns = columns_of(product)
+    result = epilogue.result
     if result.size != out.slice.size or (p.overlap(result, out.slice) and result != out.slice):
-        return None
-    parts = _Fusion(hlo, fusion, number, kernel.arguments, columns).parts()
-    if not parts:
-        return None
-    epilogue = p.Epilogue.model_validate({"result": result, **parts})
-    sizes = {
-        "bias": columns * 4,
-        "scale": columns * 4,
-        "shift": columns * 4,
-        "addend": out.slice.size,
-    }
+        return False
+    sizes = {"bias": columns, "scale": columns, "shift": columns, "addend": out.elements}
     for name, size in sizes.items():
         part: p.Slice | None = getattr(epilogue, name)
         # An addend may be the result itself, but not a part of it.
         apart = part is None or not p.overlap(part, result) or (name == "addend" and part == result)
-        if part is not None and (part.size != size or not apart):
-            return None
-    return epilogue
+        if part is not None and (part.size != size * 4 or not apart):
+            return False
+    return True
 
 
-def _columns(product: p.Product) -> tuple[p.Array, int]:
+def columns_of(product: p.Product) -> tuple[p.Array, int]:
     """The result of a product, and the number of its columns; 0 unless they are contiguous and vary fastest."""
     if isinstance(product, p.Convolution):
         out = product.output
@@ -150,117 +324,3 @@ def _columns(product: p.Product) -> tuple[p.Array, int]:
     free = len(product.rhs.shape) - len(product.rhs_batch) - len(product.rhs_contracting)
     in_order = out.minor_to_major == tuple(reversed(range(rank)))
     return out, math.prod(out.shape[rank - free :]) if in_order else 0
-
-
-class _Fusion:
-    """The computation of a fusion, read as parts of an epilogue of one of its parameters."""
-
-    def __init__(
-        self,
-        hlo: HloModule,
-        fusion: Any,
-        product: int,
-        arguments: Sequence[p.Slice],
-        columns: int,
-    ) -> None:
-        self._hlo = hlo
-        self._root = hlo.called_root(fusion)
-        self._product = product
-        self._arguments = arguments
-        self._columns = columns
-        self._activations = Activations(hlo)
-
-    def parts(self) -> dict[str, p.Slice | float | str] | None:
-        """The parts by name, or None if the fusion does anything else or in another order."""
-        chain = self._chain(self._root)
-        if chain is None:
-            return None
-        for number, (before, after) in enumerate(pairwise(name for name, _ in chain)):
-            if (before, after) == ("shift", "scale"):
-                chain[number] = ("bias", chain[number][1])
-        positions = [_ORDER.index(name) for name, _ in chain]
-        in_order = all(before < after for before, after in pairwise(positions))
-        return dict(chain) if in_order else None
-
-    def _chain(self, node: Any) -> list[_Part] | None:
-        """The parts from the product to a node."""
-        if node.shape.element_type != ElementType.FLOAT32:
-            return None
-        if node.opcode == "parameter":
-            return [] if node.parameter_number == self._product else None
-        if (found := self._activations.find(node)) is not None:
-            before = self._chain(found.argument)
-            return None if before is None else [*before, ("activation", found.activation)]
-        operands = self._hlo.operands(node)
-        match node.opcode:
-            case "bitcast":  # the same memory with another shape
-                return self._chain(operands[0])
-            case "clamp":
-                low, value, high = operands
-                following = [("maximum", low), ("minimum", high)]
-            case "add" | "multiply" | "maximum" | "minimum":
-                value, other = operands
-                if not self._reads_product(value):
-                    value, other = other, value
-                following = [(node.opcode, other)]
-            case _:
-                return None
-        chain = self._chain(value)
-        parts = [self._part(operation, other, node) for operation, other in following]
-        if chain is None or None in parts:
-            return None
-        return chain + [part for part in parts if part is not None]
-
-    def _reads_product(self, node: Any) -> bool:
-        if node.opcode == "parameter":
-            return bool(node.parameter_number == self._product)
-        return any(map(self._reads_product, self._hlo.operands(node)))
-
-    def _part(self, operation: str, other: Any, node: Any) -> _Part | None:
-        """The part that an operation with the value of another node is."""
-        # The sums themselves are not kept for a second use.
-        if other.shape.element_type != ElementType.FLOAT32 or self._reads_product(other):
-            return None
-        value: p.Slice | float | None
-        if other.opcode == "parameter":
-            kind = "array"
-            value = self._arguments[other.parameter_number]
-            if not _same_layout(other.shape, node.shape):
-                return None
-        elif (value := self._scalar(other)) is not None:
-            kind = "scalar"
-        else:
-            kind, value = "columns", self._per_column(other)
-        name = _PARTS.get((operation, kind))
-        return (name, value) if name is not None and value is not None else None
-
-    def _scalar(self, node: Any) -> float | None:
-        while node.opcode == "broadcast":
-            (node,) = self._hlo.operands(node)
-        if node.opcode != "constant" or len(node.literal.f32s) != 1:
-            return None
-        value = float(node.literal.f32s[0])
-        return value if math.isfinite(value) else None
-
-    def _per_column(self, node: Any) -> p.Slice | None:
-        """The parameter with a value for each column that a node repeats in every row."""
-        if node.opcode != "broadcast":
-            return None
-        (operand,) = self._hlo.operands(node)
-        extents = node.shape.dimensions
-        wide = [axis for axis in node.dimensions if extents[axis] != 1]
-        # Axes with one element may be anywhere in the layout.
-        fastest = [axis for axis in node.shape.layout.minor_to_major if extents[axis] != 1][:1]
-        if wide != fastest or math.prod(extents[axis] for axis in wide) != self._columns:
-            return None
-        source = self._hlo.behind_bitcasts(operand)
-        return self._arguments[source.parameter_number] if source.opcode == "parameter" else None
-
-
-def _same_layout(a: Any, b: Any) -> bool:
-    """Whether two shapes have the same elements in the same places."""
-    return (
-        list(a.dimensions) == list(b.dimensions)
-        and list(a.layout.minor_to_major) == list(b.layout.minor_to_major)
-        and a.element_type == b.element_type
-    )

@@ -115,6 +115,35 @@ class HloModule:
         (called,) = instruction.called_computation_ids
         return self._instructions[self._computations[called].root_id]
 
+    def called_instructions(self, instruction: Any) -> list[Any]:
+        """The instructions of the computation that it calls, in order."""
+        (called,) = instruction.called_computation_ids
+        return list(self._computations[called].instructions)
+
+    @property
+    def outer_instructions(self) -> list[Any]:
+        """The instructions of the entry computation, in order."""
+        return list(self._entry.instructions)
+
+    def readers(self, instruction: Any) -> list[tuple[Any, int]] | None:
+        """What reads a value, each with the number of the operand that it is, bitcasts looked through.
+
+        None if the value is the result of a computation.
+        """
+        if instruction.id in self._roots:
+            return None
+        found: list[tuple[Any, int]] = []
+        for user in map(self._instructions.__getitem__, self._all_users.get(instruction.id, ())):
+            if user.opcode != "bitcast":
+                numbers = [n for n, one in enumerate(user.operand_ids) if one == instruction.id]
+                found += [(user, number) for number in numbers]
+                continue
+            behind = self.readers(user)
+            if behind is None:
+                return None
+            found += behind
+        return found
+
     def only_use(self, instruction: Any, user: Any) -> int | None:
         """Which operand of `user` the value of `instruction` is, if nothing else uses it; bitcasts are looked through."""
         while True:
@@ -139,6 +168,15 @@ class HloModule:
     def _users(self) -> dict[int, int]:
         """One user of each instruction."""
         return {n: i.id for i in self._instructions.values() for n in i.operand_ids}
+
+    @cached_property
+    def _all_users(self) -> dict[int, list[int]]:
+        """The users of each instruction."""
+        found: dict[int, list[int]] = {}
+        for instruction in self._instructions.values():
+            for number in dict.fromkeys(instruction.operand_ids):
+                found.setdefault(number, []).append(instruction.id)
+        return found
 
     @cached_property
     def _by_name(self) -> dict[str, Any]:

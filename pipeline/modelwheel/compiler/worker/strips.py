@@ -54,6 +54,8 @@ def _linked(hlo: HloModule, emitted: Sequence[Emitted]) -> list[p.Product]:
         if not isinstance(one.thunk, p.Dot | p.Convolution):
             break
         if found:
+            if emitted[number - 1].is_kept:
+                break
             value = hlo.instruction(emitted[number - 1].value)
             reader = hlo.instruction(one.instruction)
             if value is None or reader is None or hlo.only_use(value, reader) is None:
@@ -131,7 +133,8 @@ def _of_places(dot: p.Dot, places: tuple[int, ...]) -> p.Convolution | None:
 
 
 def _in_order(array: p.Array) -> bool:
-    return array.minor_to_major == tuple(reversed(range(len(array.shape))))
+    in_order = array.minor_to_major == tuple(reversed(range(len(array.shape))))
+    return in_order and array.row_step is None
 
 
 def _is_plain(c: p.Convolution) -> bool:
@@ -150,7 +153,8 @@ def _is_plain(c: p.Convolution) -> bool:
 
 def _is_dense(array: p.Array, axes: p.Axes) -> bool:
     """Whether features vary fastest, and images slowest."""
-    return array.minor_to_major == (axes.feature, *reversed(axes.spatial), axes.batch)
+    order = (axes.feature, *reversed(axes.spatial), axes.batch)
+    return array.minor_to_major == order and array.row_step is None
 
 
 def _longest_chain(layers: Sequence[p.Convolution]) -> tuple[p.Convolution, ...]:

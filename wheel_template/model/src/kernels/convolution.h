@@ -25,8 +25,8 @@ constexpr std::int64_t out_rows(const Convolution &c) {
 }
 
 /// Computes a convolution. `scratch` has convolution_scratch<T>(c) bytes and is 64-byte aligned. `epilogue` follows if
-/// it is not null: it begins at `out`, its columns are the features, which are contiguous in a dense result, and `out`
-/// is left in any state.
+/// it is not null: it begins at `out`, its columns are the features, which are contiguous, and `out` is left in any
+/// state. Unless the epilogue need not wait, the result is dense.
 template <class T>
 void convolution(const Convolution &c, const T *in, const T *kernel, T *out, [[maybe_unused]] void *scratch,
                  [[maybe_unused]] const Epilogue<T> *epilogue = nullptr) {

@@ -85,8 +85,8 @@ constexpr std::size_t dot_scratch(const Dot &d) {
 
 /// Computes a dot. `scratch` has dot_scratch<In, Out>(d) bytes and is 64-byte aligned.
 /// Elements narrower than 32 bits are summed in 32; In and Out differ for products of int8 with results in int32.
-/// `epilogue` follows if it is not null: it begins at `out`, its columns are those of the dot, the results of all
-/// products are dense, and `out` is left in any state.
+/// `epilogue` follows if it is not null: it begins at `out`, its columns are those of the dot, the rows of all
+/// products are evenly spaced, and `out` is left in any state.
 template <class In, class Out>
 MODELWHEEL_NOINLINE void dot(const Dot &d, const In *lhs, const In *rhs, Out *out, [[maybe_unused]] void *scratch,
                              [[maybe_unused]] const Epilogue<Out> *epilogue = nullptr) {
@@ -99,7 +99,9 @@ MODELWHEEL_NOINLINE void dot(const Dot &d, const In *lhs, const In *rhs, Out *ou
     for (std::int64_t b = 0; b < d.batch; ++b)
       gemm(g, left + b * form.lhs_batch, right + b * form.rhs_batch, out + b * form.out_batch,
            static_cast<In *>(scratch), later ? nullptr : epilogue);
-    if (later) finish_rows(*epilogue, epilogue->sums, d.batch * d.m, d.n, 0, d.n);
+    // A single row may have any stride.
+    const std::int64_t step = d.m > 1 ? d.out_m : d.batch > 1 ? d.out_batch : d.n;
+    if (later) finish_rows(*epilogue, epilogue->sums, d.batch * d.m, step, 0, d.n);
   } else {
     for (std::int64_t b = 0; b < d.batch; ++b)
       dot_generic(d, lhs + b * d.lhs_batch, rhs + b * d.rhs_batch, out + b * d.out_batch);

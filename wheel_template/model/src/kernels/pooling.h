@@ -15,6 +15,8 @@ struct Pooling {
   double initial;
   std::int64_t batch, features;
   std::int64_t in_size[2], window[2], out_size[2], stride[2], pad_low[2];
+  /// How far apart the pixels of the input are: at least `features` elements.
+  std::int64_t in_step;
 };
 
 /// One axis of a pooling as that of a convolution, whose steps are in elements.
@@ -50,7 +52,7 @@ MODELWHEEL_INLINE std::int64_t pool_features(const Patch<T> &patch, T initial, T
 /// `Chains` vectors of features at a time where there are so many, then one.
 template <class T, int Chains, Reducer reducer>
 MODELWHEEL_INLINE void pool_pixels(const Pooling &p, const T *in, T *out) {
-  const Axis rows = axis_of(p, 0, p.in_size[1] * p.features), columns = axis_of(p, 1, p.features);
+  const Axis rows = axis_of(p, 0, p.in_size[1] * p.in_step), columns = axis_of(p, 1, p.in_step);
   const T initial = static_cast<T>(p.initial);
   for (std::int64_t image = 0; image < p.batch; ++image, in += p.in_size[0] * rows.in_step)
     for (std::int64_t y = 0; y < p.out_size[0]; ++y)

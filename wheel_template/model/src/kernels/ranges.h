@@ -95,7 +95,7 @@ constexpr bool same_order(const Convolution &whole, const Convolution &part) {
 
 /// Some images.
 constexpr Ranged<Pooling> batch_range(const Pooling &p, Range r) {
-  const std::int64_t in = p.in_size[0] * p.in_size[1] * p.features, out = p.out_size[0] * p.out_size[1] * p.features;
+  const std::int64_t in = p.in_size[0] * p.in_size[1] * p.in_step, out = p.out_size[0] * p.out_size[1] * p.features;
   Ranged<Pooling> part{p, r.begin * in, 0, r.begin * out};
   part.shape.batch = length(r);
   return part;

@@ -1,0 +1,285 @@
+"""Values that several steps read: computed once, and in memory for as long as anybody needs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from modelwheel.compiler import program as p
+from modelwheel.compiler.worker.epilogues import Emitted
+from modelwheel.compiler.worker.joining import join_epilogues
+from modelwheel.compiler.worker.memory import Memory
+from tests.support.modules import Steps, shape
+
+MATRIX, VECTOR, SCALAR = shape(4, 4), shape(4), shape()
+
+
+def _relu_of_sum(steps: Steps, within: str, product: str, bias: str, residual: str) -> str:
+    """relu(product + bias + residual), of instructions of a computation."""
+    steps.add(f"{product}.b", "broadcast", MATRIX, bias, within=within, dimensions=[1])
+    steps.add(f"{product}.1", "add", MATRIX, product, f"{product}.b", within=within)
+    steps.add(f"{product}.2", "add", MATRIX, residual, f"{product}.1", within=within)
+    if (within, "zero") not in steps._names:
+        zero = {"literal": type("L", (), {"f32s": [0.0]})}
+        steps.add("zero.1", "constant", SCALAR, within=within, **zero)
+        steps.add("zero", "broadcast", MATRIX, "zero.1", within=within)
+    return steps.add(f"{product}.3", "maximum", MATRIX, f"{product}.2", "zero", within=within)
+
+
+def _parameters(steps: Steps, within: str, **shapes: Any) -> None:
+    for number, (name, of) in enumerate(shapes.items()):
+        steps.add(name, "parameter", of, within=within, parameter_number=number)
+
+
+def _residual(*, second: str = "f2", changed: bool = False) -> Steps:
+    """Two blocks with a residual each: XLA computes the first sum again in the second fusion, whose result is at `second`."""
+    steps = Steps()
+    steps.given("x", MATRIX)
+    steps.given("bias", VECTOR)
+    steps.given("other", VECTOR)
+    steps.product("v1", MATRIX, "x")
+    _parameters(steps, "f1", v=MATRIX, bias=VECTOR, x=MATRIX)
+    _relu_of_sum(steps, "f1", "v", "bias", "x")
+    steps.fusion("f1", MATRIX, "v1", "bias", "x")
+    steps.product("v2", MATRIX, "f1")
+    first = "other" if changed else "bias"
+    _parameters(steps, "f2", v=MATRIX, bias=VECTOR, x=MATRIX, w=MATRIX, other=VECTOR)
+    sums = _relu_of_sum(steps, "f2", "v", first, "x")
+    _relu_of_sum(steps, "f2", "w", "other", sums)
+    steps.fusion("f2", MATRIX, "v1", "bias", "x", "v2", "other", result=second)
+    steps.product("y", MATRIX, "f2")
+    steps.add("root", "tuple", SCALAR, "y")
+    return steps
+
+
+def _joined(steps: Steps) -> tuple[list[Emitted], Memory]:
+    memory = Memory(steps.kinds())
+    return join_epilogues(steps.build(), steps.emitted, memory), memory
+
+
+def test_a_finished_value_is_taken_from_memory() -> None:
+    steps = _residual()
+    joined, _ = _joined(steps)
+    v1, v2, _ = (one.thunk for one in joined)
+    assert isinstance(v1, p.Dot)
+    assert isinstance(v2, p.Dot)
+    assert v1.epilogue is not None
+    assert v2.epilogue is not None
+    assert v1.epilogue.result == v2.lhs.slice == v2.epilogue.addend == steps.place("f1")
+    assert v1.epilogue.addend == steps.place("x")
+    assert v2.epilogue.result == steps.place("f2")
+    assert joined[0].is_kept
+    assert not joined[1].is_kept
+
+
+def test_a_value_moves_if_its_memory_is_used_again() -> None:
+    steps = _residual(second="f1")
+    joined, memory = _joined(steps)
+    v1, v2, y = (one.thunk for one in joined)
+    assert isinstance(v1, p.Dot)
+    assert isinstance(v2, p.Dot)
+    assert v1.epilogue is not None
+    assert v2.epilogue is not None
+    assert isinstance(y, p.Dot)
+    moved = v1.epilogue.result
+    assert memory.is_own(moved)
+    assert moved == v2.lhs.slice == v2.epilogue.addend
+    assert v2.epilogue.result == y.lhs.slice == steps.place("f1")
+
+
+def test_a_value_that_differs_is_computed_again() -> None:
+    joined, _ = _joined(_residual(changed=True))
+    assert [one.thunk.kind for one in joined] == ["dot", "kernel", "dot", "kernel", "dot"]
+
+
+def test_values_of_loops_do_not_move() -> None:
+    steps = _residual()
+    joined = join_epilogues(steps.build(), steps.emitted)
+    assert [one.thunk.kind for one in joined] == ["dot", "kernel", "dot", "kernel", "dot"]
+
+
+def test_two_products_in_one_fusion_have_an_epilogue_each() -> None:
+    steps = Steps()
+    steps.given("x", MATRIX)
+    steps.given("bias", VECTOR)
+    steps.product("v", MATRIX, "x")
+    steps.product("w", MATRIX, "x")
+    _parameters(steps, "f", v=MATRIX, w=MATRIX, bias=VECTOR)
+    steps.add("b", "broadcast", MATRIX, "bias", within="f", dimensions=[1])
+    steps.add("v.1", "multiply", MATRIX, "v", "b", within="f")
+    steps.add("w.1", "add", MATRIX, "w", "b", within="f")
+    steps.add("sum", "add", MATRIX, "v.1", "w.1", within="f")
+    steps.fusion("f", MATRIX, "v", "w", "bias")
+    steps.add("root", "tuple", SCALAR, "f")
+    v, w = (one.thunk for one in _joined(steps)[0])
+    assert isinstance(v, p.Dot)
+    assert isinstance(w, p.Dot)
+    assert v.epilogue == p.Epilogue(result=steps.place("v"), scale=steps.place("bias"))
+    assert w.epilogue == p.Epilogue(
+        result=steps.place("f"), shift=steps.place("bias"), addend=steps.place("v")
+    )
+
+
+# --- concatenations -------------------------------------------------------------------------------
+
+WHOLE = shape(4, 8)
+
+
+def _concatenated(pooled: bool = False, read: str | None = "f") -> Steps:
+    """relu(v) beside relu(w) in wider rows, and relu(w) for another reader, too."""
+    steps = Steps()
+    steps.given("x", MATRIX)
+    zero = {"literal": type("L", (), {"f32s": [0.0]})}
+    steps.product("w", MATRIX, "x")
+    for within, operands in (("g", ("w",)), ("f", ("v", "w"))):
+        _parameters(steps, within, **dict.fromkeys(operands, MATRIX))
+        steps.add("zero.1", "constant", SCALAR, within=within, **zero)
+        steps.add("zero", "broadcast", MATRIX, "zero.1", within=within)
+        for name in operands:
+            steps.add(f"{name}.1", "maximum", MATRIX, name, "zero", within=within)
+    steps.add("whole", "concatenate", WHOLE, "v.1", "w.1", within="f", dimensions=[1])
+    steps.fusion("g", MATRIX, "w")
+    if pooled:
+        steps.add("pool", "fusion", MATRIX, "g", calls="g")
+        steps.emitted.append(Emitted(_pooling(steps), "pool"))
+        steps.product("v", MATRIX, "pool")
+    else:
+        steps.product("v", MATRIX, "g")
+    steps.fusion("f", WHOLE, "v", "w")
+    steps.add("y", "fusion", WHOLE, read or "x", calls="g")
+    steps.kernel("y", (read or "x",), steps.place("y"))
+    steps.add("root", "tuple", SCALAR, "y")
+    return steps
+
+
+def _pooling(steps: Steps) -> p.Pooling:
+    return p.Pooling(
+        operations=1,
+        reducer="maximum",
+        initial=None,
+        input=steps.place("g"),
+        output=steps.place("pool"),
+        batch=1,
+        features=4,
+        in_size=(2, 2),
+        out_size=(2, 2),
+        window=(1, 1),
+        stride=(1, 1),
+        pad_low=(0, 0),
+    )
+
+
+def test_products_write_pieces_of_a_concatenation() -> None:
+    steps = _concatenated()
+    joined, memory = _joined(steps)
+    w, v, copy, y = (one.thunk for one in joined)
+    assert isinstance(w, p.Dot)
+    assert isinstance(v, p.Dot)
+    assert isinstance(copy, p.CopyRows)
+    assert isinstance(y, p.Kernel)
+    (whole,) = y.arguments
+    assert memory.is_own(whole)
+    assert v.epilogue is not None
+    assert v.out.slice == v.epilogue.result == whole.model_copy(update={"size": 112})
+    assert v.out.strides == (8, 1)
+    assert v.epilogue.low == 0.0
+    assert (copy.rows, copy.columns, copy.step) == (4, 4, 8)
+    assert copy.source == steps.place("g")
+    assert copy.destination == whole.model_copy(update={"offset": 16, "size": 112})
+    assert w.epilogue is not None
+    assert w.epilogue.result == steps.place("g")
+
+
+def test_what_only_poolings_read_besides_is_written_at_once() -> None:
+    joined, _ = _joined(_concatenated(pooled=True))
+    w, pool, v, y = (one.thunk for one in joined)
+    assert isinstance(w, p.Dot)
+    assert isinstance(pool, p.Pooling)
+    assert isinstance(v, p.Dot)
+    assert isinstance(y, p.Kernel)
+    assert w.out.strides == v.out.strides == (8, 1)
+    assert (
+        w.out.slice == pool.input == y.arguments[0].model_copy(update={"offset": 16, "size": 112})
+    )
+    assert pool.in_step == 8
+
+
+@pytest.mark.parametrize("kind", ["output", "parameter"])
+def test_what_callers_see_stays_where_it_is(kind: p.AllocationKind) -> None:
+    steps = _concatenated()
+    before = steps.place("f").allocation
+    allocations = [
+        a.model_copy(update={"kind": kind}) if a.index == before else a for a in steps.kinds()
+    ]
+    joined = join_epilogues(steps.build(), steps.emitted, Memory(allocations))
+    assert [one.thunk.kind for one in joined] == ["dot", "kernel", "dot", "kernel", "kernel"]
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+def _kernel(reads: p.Slice, writes: p.Slice) -> p.Kernel:
+    return p.Kernel(
+        operations=0, symbol="k", workgroups=(1, 1, 1), arguments=(reads,), results=(writes,)
+    )
+
+
+def _part(allocation: int, offset: int, size: int = 64) -> p.Slice:
+    return p.Slice(allocation=allocation, offset=offset, size=size)
+
+
+TEMPORARY = p.Allocation(index=0, size=192, kind="temporary")
+INPUT = p.Allocation(index=1, size=64, kind="parameter", parameter=0)
+X, A, B, C = _part(1, 0), _part(0, 0), _part(0, 64), _part(0, 128)
+
+
+def test_values_get_memory_where_nothing_else_lives() -> None:
+    memory = Memory([TEMPORARY, INPUT])
+    own = memory.reserve(64)
+    # A is dead when `own` is written; B and C live.
+    thunks = (
+        _kernel(X, A),
+        _kernel(A, B),
+        _kernel(B, C),
+        _kernel(C, own),
+        _kernel(own, A),
+        _kernel(B, C),
+    )
+    placed, allocations = memory.place(thunks)
+    assert allocations == (TEMPORARY.model_copy(update={"size": 256}), INPUT)
+    assert [p.slices(one) for one in placed[3:5]] == [(C, _part(0, 192)), (_part(0, 192), A)]
+    memory = Memory([TEMPORARY, INPUT])
+    own = memory.reserve(64)
+    placed, allocations = memory.place(
+        (*thunks[:3], _kernel(C, own), _kernel(own, C), _kernel(B, C))
+    )
+    assert allocations == (TEMPORARY, INPUT)
+    assert p.slices(placed[3]) == (C, A)
+
+
+def test_what_loops_use_is_in_use_before_and_after() -> None:
+    memory = Memory([TEMPORARY, INPUT])
+    own = memory.reserve(64)
+    loop = p.While(
+        operations=0, trip_count=2, condition=(), condition_value=None, body=(_kernel(B, A),)
+    )
+    _, allocations = memory.place((_kernel(X, own), loop, _kernel(own, C)))
+    assert allocations[0].size == 256
+
+
+def test_results_are_in_use_until_the_end() -> None:
+    memory = Memory([TEMPORARY, INPUT], [A, B, C])
+    own = memory.reserve(64)
+    thunks = (_kernel(X, A), _kernel(X, B), _kernel(X, C), _kernel(X, own), _kernel(own, C))
+    _, allocations = memory.place(thunks)
+    assert allocations[0].size == 256
+
+
+def test_a_program_without_temporaries_gets_some() -> None:
+    memory = Memory([p.Allocation(index=0, size=64, kind="parameter", parameter=0)])
+    own = memory.reserve(64)
+    thunks = (_kernel(_part(0, 0), own),)
+    placed, allocations = memory.place(thunks)
+    assert placed == thunks
+    assert allocations[own.allocation] == p.Allocation(index=1, size=64, kind="temporary")
