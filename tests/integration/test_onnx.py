@@ -79,6 +79,17 @@ def test_every_operation_agrees_with_onnx_runtime(tmp_path: Path) -> None:
     assert {name: worst for name, worst in found.items() if not worst <= TOLERANCE} == {}
 
 
+def test_images_have_their_features_last_between_convolutions(tmp_path: Path) -> None:
+    if find_spec("onnxruntime") is None:
+        pytest.skip("onnxruntime is not installed")
+    found = json.loads(run_script("onnx_images", tmp_path))
+    assert sorted(found) == ["1", "2", "3"]
+    for worst, exchanged in found.values():
+        assert worst <= TOLERANCE
+        # The input, a constant, and what is flattened or summed over all axes in the end.
+        assert exchanged <= 5
+
+
 @pytest.fixture(scope="module")
 def packages(
     modelwheel: Modelwheel, tmp_path_factory: pytest.TempPathFactory

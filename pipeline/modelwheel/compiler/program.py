@@ -98,7 +98,9 @@ class Kernel(_Step):
     results: tuple[Slice, ...]
 
 
-Activation: TypeAlias = Literal["tanh", "sigmoid", "silu", "gelu", "gelu_tanh"]
+Activation: TypeAlias = Literal[
+    "tanh", "sigmoid", "silu", "gelu", "gelu_tanh", "hard_swish", "hard_swish_6"
+]
 
 
 class Epilogue(JsonRecord):

@@ -1,4 +1,4 @@
-// activation.cpp - tanh, sigmoid, SiLU and GELU against double precision, in units in the last place.
+// activation.cpp - the activations against double precision, in units in the last place.
 //
 // Every 9973rd float; the environment variable MODELWHEEL_FLOAT_STEP has another distance, 1 for all floats.
 #include "kernels/activation.h"

@@ -33,10 +33,10 @@ bool follows(const Epilogue<T> &e, T sum, T addend, std::int64_t column, T resul
   if (std::isnan(x)) return std::isnan(found);
   if (e.has_low) x = std::fmax(x, static_cast<double>(e.low));
   if (e.has_high) x = std::fmin(x, static_cast<double>(e.high));
-  // None of them is steeper than 1.2.
+  // None of them is steeper than 1.5, but one nine.
   if (e.activation != Activation::kNone) {
     x = exact(e.activation, x);
-    magnitude = 2 * magnitude + 2;
+    magnitude = (e.activation == Activation::kHardSwish6 ? 12 : 2) * (magnitude + 1);
     if (std::isnan(x)) return std::isnan(found);
   }
   if (std::isinf(x)) return !(found < x) && !(found > x);

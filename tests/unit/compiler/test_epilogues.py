@@ -258,6 +258,26 @@ def test_activations_are_known_by_their_definition() -> None:
     assert _activated(_gelu) == "gelu"
 
 
+def _hard_swish(module: _Module, six: float = 6.0) -> None:
+    for name, value in (("three", 3.0), ("six", six), ("zero", 0.0), ("sixth", 1 / 6)):
+        module.add(f"{name}.1", "constant", SCALAR, literal=SimpleNamespace(f32s=[value]))
+        module.add(name, "broadcast", MATRIX, f"{name}.1")
+    module.add("raised", "add", MATRIX, "x", "three")
+    module.add("limited", "clamp", MATRIX, "zero", "raised", "six")
+    module.add("gated", "multiply", MATRIX, "x", "limited")
+
+
+def test_hard_swish_is_known_with_and_without_its_factor() -> None:
+    assert _activated(_hard_swish) == "hard_swish_6"
+
+    def whole(module: _Module) -> None:
+        _hard_swish(module)
+        module.add("hard_swish", "multiply", MATRIX, "gated", "sixth")
+
+    assert _activated(whole) == "hard_swish"
+    assert _activated(lambda m: _hard_swish(m, six=5.0)) is None
+
+
 def test_what_only_looks_like_an_activation_stays_a_kernel() -> None:
     assert _activated(lambda m: m.add("erf", "erf", MATRIX, "x")) is None
     assert _activated(lambda m: _gelu(m, factor="half")) is None

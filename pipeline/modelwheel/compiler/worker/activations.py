@@ -1,4 +1,4 @@
-"""Finds activation functions in the computations of fusions: tanh, sigmoid, SiLU, GELU.
+"""Finds activation functions in the computations of fusions: tanh, sigmoid, SiLU, GELU, hard SiLU.
 
 XLA writes most of them as arithmetic (xla/hlo/transforms/expanders/logistic_expander.cc, `Erfc` in
 xla/hlo/builder/lib/math.cc). An activation is found if the instructions are its definition, down to the last constant;
@@ -92,6 +92,20 @@ def _definitions(f: _Forms) -> Iterator[tuple[_Form, p.Activation]]:
     # The square root of 2 / pi.
     tanh = f.of("tanh", f.of("multiply", f.constant(0.7978845608028654), inner))
     yield f.of("multiply", half, f.of("add", one, tanh)), "gelu_tanh"
+    yield from _hard_swish(f)
+
+
+def _hard_swish(f: _Forms) -> Iterator[tuple[_Form, p.Activation]]:
+    x, zero, six = f.argument, f.constant(0), f.constant(6)
+    raised = f.of("add", x, f.constant(3))
+    above = f.of("maximum", raised, zero)
+    for limited in (f.of("clamp", zero, raised, six), f.of("minimum", above, six)):
+        gated = f.of("multiply", x, limited)
+        yield gated, "hard_swish_6"
+        sixth = f.constant(1 / 6)
+        yield f.of("multiply", gated, sixth), "hard_swish"
+        yield f.of("divide", gated, six), "hard_swish"
+        yield f.of("multiply", x, f.of("multiply", limited, sixth)), "hard_swish"
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,19 @@
-// src/kernels/activation.h - tanh, sigmoid, SiLU and GELU of vectors of floats.
+// src/kernels/activation.h - tanh, sigmoid, SiLU, GELU and hard SiLU of vectors of floats.
 //
 // Tanh is a quotient of polynomials. The others come from one exponential of a number that is not positive, so that
 // nothing overflows, and no sum cancels; its reduction follows Cody & Waite, "Software Manual for the Elementary
 // Functions" (1980), and the coefficients, found by reweighted least squares, nearly have the least maximum error.
 //
 // Errors in units in the last place, which tests/cpp/kernels/activation.cpp measures: at most 7 for tanh, 3 for
-// sigmoid, 4 for SiLU, 5 for GELU; for GELU by tanh 5, and where x < 0 3 more for each unit of its exponent, 1.6 (x +
-// 0.045 x^3).
+// sigmoid and hard SiLU, 4 for SiLU, 5 for GELU; for GELU by tanh 5, and where x < 0 3 more for each unit of its
+// exponent, 1.6 (x + 0.045 x^3).
 #pragma once
 
 #include "level.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-enum class Activation { kNone, kTanh, kSigmoid, kSilu, kGelu, kGeluTanh };
+enum class Activation { kNone, kTanh, kSigmoid, kSilu, kGelu, kGeluTanh, kHardSwish, kHardSwish6 };
 
 /// Floats, and integers of the same width.
 template <int Lanes>
@@ -159,6 +159,14 @@ MODELWHEEL_INLINE Floats<Lanes> gelu_of(Floats<Lanes> x) {
   return u < splat<float, Lanes>(1) ? near : far;
 }
 
+/// x min(max(x + 3, 0), 6) times a factor.
+template <int Lanes>
+MODELWHEEL_INLINE Floats<Lanes> hard_swish_of(Floats<Lanes> x, float factor) {
+  const Floats<Lanes> zero{}, six = splat<float, Lanes>(6), raised = x + splat<float, Lanes>(3);
+  const Floats<Lanes> above = zero > raised ? zero : raised;
+  return x * ((six < above ? six : above) * splat<float, Lanes>(factor));
+}
+
 /// Replaces each of `count` vectors.
 template <class T, int Lanes>
 MODELWHEEL_NOINLINE void activate(Activation activation, Vector<T, Lanes> *x, int count) {
@@ -179,6 +187,12 @@ MODELWHEEL_NOINLINE void activate(Activation activation, Vector<T, Lanes> *x, in
       break;
     case Activation::kGeluTanh:
       for (int i = 0; i < count; ++i) x[i] = gelu_tanh_of<Lanes>(x[i]);
+      break;
+    case Activation::kHardSwish:
+      for (int i = 0; i < count; ++i) x[i] = hard_swish_of<Lanes>(x[i], 1.0F / 6);
+      break;
+    case Activation::kHardSwish6:
+      for (int i = 0; i < count; ++i) x[i] = hard_swish_of<Lanes>(x[i], 1);
       break;
   }
 }

@@ -17,6 +17,7 @@ from onnx import helper, numpy_helper
 
 from ....errors import UnsupportedModelError
 from ....util.text import one_line
+from .channels_last import put_channels_last
 from .onnx_loops import Function, LoopWriter, is_loop, needed_nodes, read_by
 from .onnx_rewrites.specialize import Specialized
 from .onnx_rewrites.straight import Straight
@@ -137,6 +138,7 @@ def _to_stablehlo(model: onnx.ModelProto) -> str:
         with context:
             for passes in _PIPELINES:
                 PassManager.parse(passes).run(module.operation)
+            put_channels_last(module)
     except (ir.MLIRError, onnx_importer.OnnxImportError, NotImplementedError) as error:
         raise _explain(str(error)) from None
     _require_stablehlo(module)

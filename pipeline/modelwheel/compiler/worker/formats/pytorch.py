@@ -19,6 +19,7 @@ from ...inspection import Inspection, SignatureInfo
 from ...readings import PyTorchReading
 from . import DEFAULT_SIGNATURE
 from .base import Arrays, SignatureGraph, StaticShapes
+from .channels_last import put_channels_last
 from .judge_module import inspect_module
 from .pt2_file import Program, read_program
 from .torch_mlir_library import load_torch_mlir
@@ -175,6 +176,7 @@ def _convert(program: Program, shapes: _Shapes, name: str) -> Module:
             args, kwargs = _pytree.tree_unflatten(leaves, exported.call_spec.in_spec)
             static = torch.export.export(exported.module(check_guards=False), args, kwargs)
             module = fx.export_and_import(static, output_type="stablehlo")
+            put_channels_last(module)
     except Exception as error:
         shown = ", ".join(
             f"{tensor.name} {list(shape)}"

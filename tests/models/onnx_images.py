@@ -1,0 +1,93 @@
+"""Networks of images, sequences and volumes in ONNX: `onnx_images DIRECTORY`.
+
+Prints one JSON object: by the number of axes of places, the largest difference from ONNX Runtime relative to the largest value, and how often
+the axes of a value that is no weight are exchanged in the module that the network becomes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper
+
+from modelwheel.compiler.readings import OnnxReading
+from modelwheel.compiler.worker import formats
+from modelwheel.compiler.worker.formats import onnx_stablehlo
+from tests.models.onnx_operations import difference, run_graph
+from tests.support.onnx_models import Array, model_of, random
+
+node = helper.make_node
+
+
+def _network(rank: int) -> tuple[list[Any], dict[str, Array]]:
+    """Convolutions with what usually follows them: normalisation, activations, pooling, gates, residuals, padding."""
+    ones, threes = [1] * rank, [3] * rank
+    constants: dict[str, Array] = {
+        "w1": random(8, 3, *threes, seed=2),
+        "w2": random(8, 1, *threes, seed=3),
+        "w3": random(8, 8, *ones, seed=4),
+        "w4": random(8, 8, *ones, seed=5),
+        "scale": random(8, seed=6),
+        "shift": random(8, seed=7),
+        "mean": random(8, seed=8),
+        "variance": np.abs(random(8, seed=9)) + 0.1,
+        "slope": random(8, *ones, seed=10),
+        "rows": random(5, seed=11),
+    }
+    nodes = [
+        node("Conv", ["x", "w1"], ["a"], pads=[1] * (2 * rank)),
+        node("BatchNormalization", ["a", "scale", "shift", "mean", "variance"], ["b"]),
+        node("HardSwish", ["b"], ["c"]),
+        node("Conv", ["c", "w2"], ["d"], pads=[1] * (2 * rank), group=8),
+        node("PRelu", ["d", "slope"], ["e"]),
+        node("GlobalAveragePool", ["e"], ["f"]),
+        node("Conv", ["f", "w3"], ["g"]),
+        node("HardSigmoid", ["g"], ["h"]),
+        node("Mul", ["e", "h"], ["i"]),
+        node("Add", ["c", "i"], ["j"]),
+        node("MaxPool", ["j"], ["k"], kernel_shape=threes, strides=[2] * rank),
+        node("Add", ["j", "rows"], ["l"]),
+        node("Conv", ["k", "w4"], ["m"]),
+        node("Flatten", ["m"], ["n"]),
+        node("ReduceSum", ["l"], ["o"], keepdims=0),
+        node("Add", ["n", "o"], ["y"]),
+    ]
+    return nodes, constants
+
+
+def main(directory: Path) -> None:
+    """Prints what was found."""
+    found = {}
+    texts: list[str] = []
+    convert = onnx_stablehlo.convert
+
+    def noted(specialized: Any) -> Any:
+        module = convert(specialized)
+        texts.append(module.text)
+        return module
+
+    onnx_stablehlo.convert = noted  # type: ignore[assignment]
+    for rank in (1, 2, 3):
+        nodes, constants = _network(rank)
+        x = random(2, 3, *[6, 7, 5][3 - rank :])
+        name = f"{rank}.onnx"
+        onnx.save(model_of(nodes, {"x": x}, constants=constants), directory / name)
+        (expected,) = onnxruntime.InferenceSession(directory / name).run(None, {"x": x})
+        reading = OnnxReading(file=name)
+        loaded = formats.of(reading).load(directory, reading, formats.DEFAULT_SIGNATURE)
+        results = run_graph(loaded, {"x": x})
+        worst = difference(np.asarray(results["y"]), expected)
+        moved = re.findall(r"stablehlo.transpose .* : \(tensor<2x", texts[-1])
+        found[str(rank)] = [worst, len(moved)]
+    sys.stdout.write(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
