@@ -73,7 +73,7 @@ def main(directory: Path) -> None:
         texts.append(module.text)
         return module
 
-    onnx_stablehlo.convert = noted  # type: ignore[assignment]
+    onnx_stablehlo.convert = noted
     for rank in (1, 2, 3):
         nodes, constants = _network(rank)
         x = random(2, 3, *[6, 7, 5][3 - rank :])

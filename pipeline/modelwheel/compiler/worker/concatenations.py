@@ -16,6 +16,7 @@ from ...dtypes import ElementType
 from .. import program as p
 from .epilogue_parts import Parts
 from .epilogues import Emitted, Steps, columns_of, fits, may_exchange, read_parts
+from .hlo import HloModule
 from .memory import Memory
 
 
@@ -25,16 +26,19 @@ def join_concatenation(steps: Steps, candidate: Emitted, memory: Memory) -> bool
     if not isinstance(candidate.thunk, p.Kernel) or fusion is None or fusion.opcode != "fusion":
         return False
     root = steps.hlo.called_root(fusion)
-    if not _is_of_columns(root) or len(candidate.thunk.results) != 1:
+    if not _is_of_columns(steps.hlo, root) or len(candidate.thunk.results) != 1:
         return False
     return _Concatenation(steps, candidate, fusion, root, memory).done()
 
 
-def _is_of_columns(root: Any) -> bool:
+def _is_of_columns(hlo: HloModule, root: Any) -> bool:
+    """Whether an instruction puts the rows of arrays in one order beside each other."""
+    order = list(root.shape.layout.minor_to_major)
     return bool(
         root.opcode == "concatenate"
         and root.shape.element_type == ElementType.FLOAT32
-        and root.dimensions[0] == root.shape.layout.minor_to_major[0]
+        and root.dimensions[0] == order[0]
+        and all(list(o.shape.layout.minor_to_major) == order for o in hlo.operands(root))
     )
 
 
