@@ -154,7 +154,8 @@ struct Blocks {
 constexpr Blocks blocks_of(const Gemm &g, std::int64_t rows, bool packed) {
   const std::int64_t limit = packed || rows > kTileRows ? kMaxDepth : larger_of(g.num_segments * g.depth, kMaxDepth);
   const std::int64_t step = divide_up(g.depth, divide_up(g.depth, limit));
-  const std::int64_t batches = divide_up(g.num_segments * step, limit);
+  // Scratch memory has room for whole segments up to the limit.
+  const std::int64_t batches = divide_up(g.num_segments, limit / step);
   return {step < g.depth || g.num_segments == 0 ? 1 : divide_up(g.num_segments, batches), step};
 }
 
