@@ -1,6 +1,8 @@
 // convolution.cpp - convolutions of all kinds, against XLA's definition.
 #include "kernels/convolution.h"
 
+#include <initializer_list>
+
 #include "check.h"
 #include "epilogues.h"
 #include "random.h"
@@ -35,16 +37,16 @@ Layout lay_out(std::int64_t batch, std::int64_t features, const std::int64_t *si
   return layout;
 }
 
-/// Features last, as TensorFlow has it, or any other order.
+/// Features last, as TensorFlow has it, in so many of 100 cases, or any other order.
 Layout random_layout(Random &random, std::int64_t batch, std::int64_t features, const std::int64_t *sizes,
-                     std::int64_t rank, bool kernel) {
+                     std::int64_t rank, bool kernel, int usual_chance) {
   int order[5];
   std::int64_t count = 0;
   if (!kernel) order[count++] = 0;
   for (int axis = 0; axis < rank; ++axis) order[count++] = axis + 2;
   if (kernel) order[count++] = 0;
   order[count++] = 1;
-  const bool usual = random.chance(60);
+  const bool usual = random.chance(usual_chance);
   if (!usual)
     for (std::int64_t i = rank + 1; i > 0; --i) {
       const std::int64_t j = random.integer(0, i);
@@ -63,10 +65,11 @@ struct Problem {
   std::int64_t in_elements, kernel_elements, out_elements;
 };
 
-Problem with_layouts(Random &random, Convolution c) {
-  const Layout in = random_layout(random, c.batch, c.in_features, c.in_size, c.rank, false);
-  const Layout kernel = random_layout(random, c.in_features / c.groups, c.out_features, c.kernel_size, c.rank, true);
-  const Layout out = random_layout(random, c.batch, c.out_features, c.out_size, c.rank, false);
+Problem with_layouts(Random &random, Convolution c, int usual = 60) {
+  const std::int64_t in_group = c.in_features / c.groups;
+  const Layout in = random_layout(random, c.batch, c.in_features, c.in_size, c.rank, false, usual);
+  const Layout kernel = random_layout(random, in_group, c.out_features, c.kernel_size, c.rank, true, usual);
+  const Layout out = random_layout(random, c.batch, c.out_features, c.out_size, c.rank, false, usual);
   c.in_batch = in.batch;
   c.in_feature = in.feature;
   copy3(c.in_spatial, in.spatial);
@@ -328,6 +331,7 @@ void test_large() {
       same_size(1, 6, 130, 2, 66, 2, 2, 0),            // strips of a run that are packed
       same_size(1, 100, 96, 2, 7, 3, 1, 1),            // weights in panels: more of them than of the image
       same_size(2, 48, 64, 2, 30, 3, 1, 1),            // runs of rows
+      same_size(1, 260, 160, 2, 15, 2, 2, 0),          // two segments are more than a block
       same_size(1, 96, 80, 2, 3, 3, 1, 0),             // a single row
       depthwise(same_size(1, 0, 71, 2, 60, 3, 1, 1)),  // blocks of rows and features
       depthwise(same_size(2, 0, 66, 2, 61, 5, 2, 2)),
@@ -336,6 +340,10 @@ void test_large() {
     const std::int64_t elements = c.batch * c.out_features * product(c.out_size, c.rank);
     check<float>(random, with_layouts(random, c), elements / 3000 + 1);
   }
+  // Large weights in panels, and as they are: blocks of the window, a stride, groups of rows, several images.
+  for (const Convolution &c : {same_size(2, 60, 128, 2, 7, 3, 1, 1), same_size(1, 260, 160, 2, 15, 2, 2, 0),
+                               same_size(1, 512, 160, 2, 17, 1, 1, 0), same_size(3, 130, 256, 1, 19, 3, 1, 1)})
+    check<float>(random, with_layouts(random, c, 100), 20);
   // Transposed: the phases of a piece of one image, then those of the next.
   Convolution c = same_size(3, 64, 20, 2, 40, 2, 1, 1);
   for (int axis = 0; axis < 2; ++axis) {

@@ -182,6 +182,12 @@ void test_panels(std::uint64_t seed) {
       test_packed(random, {1, columns, 1, k});
     }
   test_packed(random, {1, 600, 96, 200});
+  // Weights that are large: few rows of a tile and many, one block of the inner dimension and two.
+  for (const std::int64_t m : {3, 5, 7, 13, 14, 27, 49, 70}) {
+    test_packed(random, {1, m, 160, random.integer(210, 300)});
+    test_packed(random, {1, m, 320, random.integer(110, 130)});
+  }
+  test_packed(random, {1, 49, 128, 1100});
 }
 
 template <class In, class Out = In>

@@ -241,11 +241,18 @@ void convolve_piece(const Convolution &c, const Axes &axes, const Range *outs, c
   }
 }
 
+/// Places of all images' outputs.
+constexpr std::int64_t out_places(const Convolution &c) {
+  std::int64_t product = c.batch;
+  for (const Axis &axis : axes_of(c).axis) product *= axis.out_size;
+  return product;
+}
+
 /// Bytes of scratch memory that convolve_gemm needs.
 template <class T>
 constexpr std::size_t convolve_gemm_scratch(const Convolution &c) {
   return scratch_bytes<Segment>(max_segments(c)) + scratch_bytes<T>(pieces_of<T>(c).elements) +
-         scratch_bytes<T>(gemm_scratch<T>(window_elements(c), c.out_features / c.groups));
+         scratch_bytes<T>(gemm_scratch<T>(out_places(c), window_elements(c), c.out_features / c.groups, c.panel));
 }
 
 /// Computes a convolution of any layout; see `convolution`.

@@ -80,7 +80,7 @@ template <class In, class Out = In>
 constexpr std::size_t dot_scratch(const Dot &d) {
   if constexpr (!kHasGemm<In>) return 0;
   const Dot form = oriented<In>(d);
-  return scratch_bytes<In>(gemm_scratch<In>(form.k, form.n));
+  return scratch_bytes<In>(gemm_scratch<In>(form.m, form.k, form.n, form.panel));
 }
 
 /// Computes a dot. `scratch` has dot_scratch<In, Out>(d) bytes and is 64-byte aligned.

@@ -1,6 +1,7 @@
 // src/kernels/gemm.h - matrix products of floats and doubles.
 #pragma once
 
+#include "gemm_large.h"
 #include "gemm_narrow.h"
 #include "gemm_run.h"
 #include "gemm_vector.h"
@@ -8,17 +9,22 @@
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// Elements of scratch memory that `gemm` needs, for an inner dimension of `depth` elements and `n` columns.
+/// Elements of scratch memory that `gemm` needs, for at most so many rows, an inner dimension of `depth` elements, `n`
+/// columns, and weights in panels or not.
 template <class T>
-constexpr std::int64_t gemm_scratch(std::int64_t depth, std::int64_t n) {
-  return larger_of(gemm_narrow_scratch<T>(depth, n),
-                   larger_of(gemm_run_scratch<T>(depth, n), gemm_wide_scratch<T>(depth, n)));
+constexpr std::int64_t gemm_scratch(std::int64_t rows, std::int64_t depth, std::int64_t n, std::int64_t panel) {
+  const std::int64_t wide = larger_of(gemm_run_scratch<T>(depth, n), gemm_wide_scratch<T>(depth, n));
+  return larger_of(larger_of(gemm_narrow_scratch<T>(depth, n), gemm_large_scratch<T>(rows, depth, n, panel)), wide);
 }
 
-/// Computes a product; see Gemm. `scratch` has gemm_scratch<T>(num_segments * depth, n) elements. With an epilogue,
-/// which must not wait, g.out_n is 1, the result is where the epilogue says, and `out` is left in any state.
+/// Computes a product; see Gemm. `scratch` has gemm_scratch<T>(num_rows(g), num_segments * depth, n, panel) elements.
+/// With an epilogue, which must not wait, g.out_n is 1, the result is where the epilogue says, and `out` is left in any
+/// state.
 template <class T>
 void gemm(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch, const Epilogue<T> *epilogue = nullptr) {
+  if constexpr (kHasPanels<T>) {
+    if (prefers_large<T>(g)) return gemm_large(g, lhs, rhs, out, scratch, epilogue);
+  }
   if (prefers_narrow<T>(g))
     gemm_narrow(g, lhs, rhs, out, scratch, epilogue);
   else if (prefers_vector<T>(g))

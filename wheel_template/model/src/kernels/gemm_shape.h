@@ -39,6 +39,10 @@ struct Gemm {
 /// its columns in one panel, and is as close to those of the next k as it can be.
 inline constexpr std::int64_t kPanel = 16;
 
+/// Whether products of such elements may have weights in panels.
+template <class T>
+inline constexpr bool kHasPanels = sizeof(T) == sizeof(float);
+
 /// Where a column begins in rhs.
 constexpr std::int64_t column_offset(const Gemm &g, std::int64_t column) {
   return g.panel == 0 ? column * g.rhs_n : column / kPanel * g.panel + column % kPanel;
