@@ -31,7 +31,9 @@ def _sources(thunk: Thunk) -> tuple[tuple[str, ...], str]:
             return ("epilogue", "gemm"), cpp_type(thunk.lhs)
         case Convolution():
             sources = ("convolution_depthwise", "convolution_gemm", "epilogue", "gemm")
-            return sources, cpp_type(thunk.input)
+            element = cpp_type(thunk.input)
+            # Only floats: doubles are summed as the definition says.
+            return (*sources, *(["convolution_winograd"] if element == "float" else [])), element
         case Strips():
             return _sources(thunk.layers[0])
         case Pooling():

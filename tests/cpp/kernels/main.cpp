@@ -24,6 +24,7 @@ int main() {
   test_lookup();
   test_sort();
   test_strips();
+  test_winograd();
   test_top_k();
   test_fft();
   return check_report();

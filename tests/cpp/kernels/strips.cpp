@@ -100,12 +100,12 @@ Buffer<T> in_turn(const Convolution (&c)[kLayers], Operands<T> *const (&operands
                   const T *addend, int i = 0) {
   const bool last = i + 1 == kLayers;
   Buffer<T> out(c[i].batch * c[i].out_batch);
-  Buffer<char> scratch(static_cast<std::int64_t>(convolution_scratch<T>(c[i])));
+  Buffer<char> scratch(static_cast<std::int64_t>(direct_convolution_scratch<T>(c[i])));
   Epilogue<T> epilogue = operands[i]->epilogue;
   epilogue.sums = epilogue.result = out.data();
   if (last) epilogue.addend = addend;
-  convolution<T>(c[i], in.data(), operands[i]->kernel.data(), out.data(), scratch.data(),
-                 operands[i]->follows ? &epilogue : nullptr);
+  direct_convolution<T>(c[i], in.data(), operands[i]->kernel.data(), out.data(), scratch.data(),
+                        operands[i]->follows ? &epilogue : nullptr);
   return last ? out : in_turn(c, operands, out, addend, i + 1);
 }
 

@@ -16,5 +16,6 @@ void test_row_reduction();
 void test_sort();
 void test_strips();
 void test_top_k();
+void test_winograd();
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

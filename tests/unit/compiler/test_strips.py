@@ -198,6 +198,17 @@ def test_other_layouts_and_products_of_few_columns_stay_apart() -> None:
     assert _lengths(_join(few)) == [2, 1]
 
 
+@pytest.mark.parametrize(("dilation", "lengths"), [(1, [1, 1, 1]), (2, [3])])
+def test_what_is_faster_in_tiles_stays_apart(dilation: int, lengths: list[int]) -> None:
+    side = p.Window(
+        size=3, stride=1, pad_low=dilation, pad_high=dilation,
+        kernel_dilation=dilation, base_dilation=1, reversed=False,
+    )  # fmt: skip
+    kernel = dense((3, 3, WIDE, WIDE), W2)
+    changes = {"windows": (side, side), "feature_groups": 1, "kernel": kernel}
+    assert _lengths(_join(_changed("depthwise", **changes))) == lengths
+
+
 def test_matrices_alone_know_no_rows_of_images() -> None:
     thunks = {"one": _dot(X, W1, A, NARROW, WIDE), "other": _dot(A, W2, B, WIDE, WIDE)}
     assert _lengths(_join(thunks)) == [1, 1]

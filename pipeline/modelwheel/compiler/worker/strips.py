@@ -22,6 +22,8 @@ _MAX_WEIGHT_BYTES = 256 * 1024
 """More weights would not stay in the cache beside the results, and every strip reads them again."""
 _MIN_FEATURES = 8
 """With fewer, products take other kernels, which need many rows."""
+_FEWEST_TRANSFORMED = 16
+"""Of the features of a convolution that is computed by transforms."""
 _ROW = p.Window(
     size=1, stride=1, pad_low=0, pad_high=0, kernel_dilation=1, base_dilation=1, reversed=False
 )
@@ -148,6 +150,19 @@ def _is_plain(c: p.Convolution) -> bool:
         and all(window.base_dilation == 1 for window in c.windows)
         and features >= _MIN_FEATURES
         and c.kernel.slice.size <= _MAX_WEIGHT_BYTES
+        and not _is_transformed(c)
+    )
+
+
+def _is_transformed(c: p.Convolution) -> bool:
+    """Whether the kernels have a faster way for whole images, in tiles (`src/kernels/convolution_winograd.h`)."""
+    features = (c.input.shape[c.input_axes.feature], c.output.shape[c.output_axes.feature])
+    windows = [(w.size, w.stride, w.kernel_dilation) for w in c.windows]
+    return (
+        windows == [(3, 1, 1)] * 2
+        and c.feature_groups == 1
+        and min(features) >= _FEWEST_TRANSFORMED
+        and features[1] % 16 == 0
     )
 
 

@@ -5,16 +5,25 @@
 #include "convolution_gemm.h"
 #include "convolution_generic.h"
 #include "convolution_shape.h"
+#include "convolution_winograd.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// Bytes of scratch memory that `convolution` needs.
+/// Bytes of scratch memory that `direct_convolution` needs.
 template <class T>
-constexpr std::size_t convolution_scratch(const Convolution &c) {
+constexpr std::size_t direct_convolution_scratch(const Convolution &c) {
   if constexpr (!kHasGemm<T>)
     return 0;
   else
     return is_depthwise(c) ? convolve_depthwise_scratch<T>(c) : convolve_gemm_scratch<T>(c);
+}
+
+/// Bytes of scratch memory that `convolution` needs.
+template <class T>
+constexpr std::size_t convolution_scratch(const Convolution &c) {
+  if constexpr (kHasGemm<T>)
+    if (prefers_winograd<T>(c)) return convolve_winograd_scratch<T>(c);
+  return direct_convolution_scratch<T>(c);
 }
 
 /// Positions of the result, each with all features.
@@ -24,12 +33,10 @@ constexpr std::int64_t out_rows(const Convolution &c) {
   return product;
 }
 
-/// Computes a convolution. `scratch` has convolution_scratch<T>(c) bytes and is 64-byte aligned. `epilogue` follows if
-/// it is not null: it begins at `out`, its columns are the features, which are contiguous, and `out` is left in any
-/// state. Unless the epilogue need not wait, the result is dense.
+/// Computes a convolution by the sums of its definition; see `convolution`.
 template <class T>
-void convolution(const Convolution &c, const T *in, const T *kernel, T *out, [[maybe_unused]] void *scratch,
-                 [[maybe_unused]] const Epilogue<T> *epilogue = nullptr) {
+void direct_convolution(const Convolution &c, const T *in, const T *kernel, T *out, [[maybe_unused]] void *scratch,
+                        [[maybe_unused]] const Epilogue<T> *epilogue = nullptr) {
   if constexpr (!kHasGemm<T>) {
     convolve_generic(c, in, kernel, out);
   } else {
@@ -41,6 +48,23 @@ void convolution(const Convolution &c, const T *in, const T *kernel, T *out, [[m
       convolve_gemm(c, in, kernel, out, scratch, now);
     if (later) finish_rows(*epilogue, epilogue->sums, out_rows(c), c.out_features, 0, c.out_features);
   }
+}
+
+/// Computes a convolution. `scratch` has convolution_scratch<T>(c) bytes and is 64-byte aligned. `epilogue` follows if
+/// it is not null: it begins at `out`, its columns are the features, which are contiguous, and `out` is left in any
+/// state. Unless the epilogue need not wait, the result is dense.
+template <class T>
+void convolution(const Convolution &c, const T *in, const T *kernel, T *out, [[maybe_unused]] void *scratch,
+                 [[maybe_unused]] const Epilogue<T> *epilogue = nullptr) {
+  if constexpr (kHasGemm<T> && sizeof(T) == sizeof(float)) {
+    if (prefers_winograd<T>(c)) {
+      const bool later = epilogue != nullptr && must_wait(*epilogue);
+      convolve_winograd(c, in, kernel, out, scratch, later ? nullptr : epilogue);
+      if (later) finish_rows(*epilogue, epilogue->sums, out_rows(c), c.out_features, 0, c.out_features);
+      return;
+    }
+  }
+  direct_convolution(c, in, kernel, out, scratch, epilogue);
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -88,6 +88,10 @@ template <class T>
 constexpr bool same_order(const Convolution &whole, const Convolution &part) {
   if (!kHasGemm<T>) return part.out_features == whole.out_features;
   if (is_depthwise(whole)) return true;
+  // Tiles of the rows begin where tiles of all rows do.
+  if (prefers_winograd<T>(whole) || prefers_winograd<T>(part))
+    return prefers_winograd<T>(whole) && prefers_winograd<T>(part) &&
+           (whole.pad_low[0] - part.pad_low[0]) % kTileSide == 0;
   const bool wide = part.out_features >= 2 * kLanes<T> && part.in_features / part.groups >= kLanes<T>;
   return (is_dense(whole) || pieces_of<T>(whole).padded == pieces_of<T>(part).padded) &&
          (whole.out_features == part.out_features || wide);

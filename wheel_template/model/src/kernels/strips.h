@@ -86,7 +86,7 @@ constexpr std::size_t strips_scratch(const Convolution (&c)[Layers], const Strip
   std::size_t between = 0, convolutions = 0;
   for (int i = 0; i < Layers; ++i) {
     if (i + 1 < Layers) between += scratch_bytes<T>(plan.images * plan.room[i] * row_elements(c[i]));
-    convolutions = larger_of(convolutions, convolution_scratch<T>(c[i]));
+    convolutions = larger_of(convolutions, direct_convolution_scratch<T>(c[i]));
   }
   return between + convolutions;
 }
@@ -139,7 +139,7 @@ void convolve_rows(const Convolution &c, const StripLayer<T> &layer, std::int64_
   part.in_batch = in.batch;
   part.out_batch = out.batch;
   const T *from = in.data + (source.begin - in.rows.begin) * c.in_spatial[0];
-  convolution<T>(with_joined_rows(part), from, layer.kernel, out.data, scratch, epilogue);
+  direct_convolution<T>(with_joined_rows(part), from, layer.kernel, out.data, scratch, epilogue);
 }
 
 /// Drops the rows before `first`; returns how many are left.

@@ -1,0 +1,257 @@
+// winograd.cpp - Winograd's convolutions against the definition, and beside the kernel that follows it.
+#include <cmath>
+#include <limits>
+
+#include "check.h"
+#include "epilogues.h"
+#include "kernels/convolution.h"
+#include "random.h"
+#include "ranges.h"
+#include "tests.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+namespace {
+
+/// A convolution of dense images; the weights are in panels or rows.
+Convolution with_sides(std::int64_t batch, std::int64_t rows, std::int64_t columns, std::int64_t in_features,
+                       std::int64_t out_features, const std::int64_t (&pads)[4], bool panels) {
+  Convolution c{};
+  c.batch = batch;
+  c.groups = 1;
+  c.in_features = in_features;
+  c.out_features = out_features;
+  c.rank = 2;
+  for (int axis = 0; axis < 3; ++axis) {
+    const bool used = axis < 2;
+    c.in_size[axis] = axis == 0 ? rows : used ? columns : 1;
+    c.kernel_size[axis] = used ? 3 : 1;
+    c.stride[axis] = c.kernel_dilation[axis] = c.base_dilation[axis] = 1;
+    c.pad_low[axis] = used ? pads[axis] : 0;
+    c.out_size[axis] = used ? c.in_size[axis] + pads[axis] + pads[axis + 2] - 2 : 1;
+  }
+  c.in_feature = c.out_feature = c.kernel_out = 1;
+  c.in_spatial[1] = in_features;
+  c.in_spatial[0] = columns * in_features;
+  c.in_batch = rows * c.in_spatial[0];
+  c.out_spatial[1] = out_features;
+  c.out_spatial[0] = c.out_size[1] * out_features;
+  c.out_batch = c.out_size[0] * c.out_spatial[0];
+  c.panel = panels ? 9 * in_features * kPanel : 0;
+  c.kernel_in = panels ? kPanel : out_features;
+  c.kernel_spatial[1] = in_features * c.kernel_in;
+  c.kernel_spatial[0] = 3 * c.kernel_spatial[1];
+  return c;
+}
+
+/// An image and weights, and results of both kernels.
+struct Both {
+  const Convolution &c;
+  Buffer<float> in, kernel, direct, winograd;
+
+  explicit Both(const Convolution &of)
+      : c(of),
+        in(of.batch * of.in_batch),
+        kernel(9 * of.in_features * of.out_features),
+        direct(of.batch * of.out_batch),
+        winograd(of.batch * of.out_batch) {}
+
+  void run() {
+    Buffer<char> a(static_cast<std::int64_t>(convolve_gemm_scratch<float>(c)));
+    convolve_gemm<float>(c, in.data(), kernel.data(), direct.data(), a.data(), nullptr);
+    Buffer<char> b(static_cast<std::int64_t>(convolve_winograd_scratch<float>(c)));
+    convolve_winograd<float>(c, in.data(), kernel.data(), winograd.data(), b.data(), nullptr);
+  }
+
+  /// A result by the definition, and the largest of its inputs.
+  struct Exact {
+    double sum, largest;
+  };
+
+  Exact exact(std::int64_t number) const {
+    const std::int64_t j = number % c.out_features, x = number / c.out_features % c.out_size[1];
+    const std::int64_t row = number / c.out_features / c.out_size[1], y = row % c.out_size[0];
+    const float *image = in.data() + row / c.out_size[0] * c.in_batch;
+    const float *column = kernel.data() + (c.panel == 0 ? j : j / kPanel * c.panel + j % kPanel);
+    Exact exact{0, 0};
+    for (int tap = 0; tap < 9; ++tap) {
+      const std::int64_t iy = y - c.pad_low[0] + tap / 3, ix = x - c.pad_low[1] + tap % 3;
+      if (iy < 0 || iy >= c.in_size[0] || ix < 0 || ix >= c.in_size[1]) continue;
+      const float *left = image + iy * c.in_spatial[0] + ix * c.in_spatial[1];
+      const float *right = column + tap / 3 * c.kernel_spatial[0] + tap % 3 * c.kernel_spatial[1];
+      for (std::int64_t f = 0; f < c.in_features; ++f) {
+        const double product = static_cast<double>(left[f]) * static_cast<double>(right[f * c.kernel_in]);
+        exact.sum += product;
+        exact.largest = std::fmax(exact.largest, std::fabs(static_cast<double>(left[f])));
+      }
+    }
+    return exact;
+  }
+};
+
+/// The errors of some sums.
+struct Errors {
+  double squares = 0, largest = 0;
+
+  void add(double error) {
+    squares += error * error;
+    largest = std::fmax(largest, std::fabs(error));
+  }
+};
+
+/// Winograd's sums are shorter; that outweighs the roundings of the transforms.
+void check_errors(const Both &both) {
+  Errors direct, winograd;
+  const std::int64_t every = both.direct.size() / 1000 + 1;
+  for (std::int64_t i = 0; i < both.direct.size(); i += every) {
+    const double expected = both.exact(i).sum;
+    direct.add(static_cast<double>(both.direct[i]) - expected);
+    winograd.add(static_cast<double>(both.winograd[i]) - expected);
+  }
+  CHECK(winograd.squares <= 1.2 * direct.squares);
+  CHECK(winograd.largest <= 1.5 * direct.largest);
+}
+
+const std::int64_t kFeatures[] = {16, 17, 19, 24, 32, 45, 64, 100, 128, 256};
+const std::int64_t kColumns[] = {16, 32, 48, 64, 80, 112};
+
+/// Any shape; with some, no tile is whole or needs no padding.
+Convolution draw_convolution(Random &random, std::int64_t largest) {
+  for (;;) {
+    const std::int64_t pads[4] = {random.integer(-2, 3), random.integer(-2, 3), random.integer(-2, 3),
+                                  random.integer(-2, 3)};
+    const std::int64_t rows = random.integer(1, largest), columns = random.integer(1, largest);
+    const Convolution c = with_sides(random.integer(1, 3), rows, columns, random.pick(kFeatures), random.pick(kColumns),
+                                     pads, random.chance(50));
+    if (c.out_size[0] > 0 && c.out_size[1] > 0 && fits_winograd<float>(c)) return c;
+  }
+}
+
+void test_errors() {
+  Random random(90);
+  for (int i = 0; i < 40; ++i) {
+    const Convolution c = draw_convolution(random, 24);
+    Both both(c);
+    both.in.fill(random);
+    both.kernel.fill(random);
+    const bool positive = random.chance(50);
+    for (float &value : both.in) value = positive && value < 0 ? 0 : value;
+    both.run();
+    check_errors(both);
+  }
+}
+
+/// What is not finite stays so, in the same places: transforms subtract infinities, and overflow before sums do.
+void test_not_finite() {
+  Random random(91);
+  const float infinite = std::numeric_limits<float>::infinity();
+  const float infinities[] = {infinite, -infinite, std::numeric_limits<float>::quiet_NaN()};
+  const float values[] = {infinite, -infinite, std::numeric_limits<float>::quiet_NaN(), 2e38F, -3e38F};
+  std::int64_t infinite_results = 0, large = 0;
+  for (int i = 0; i < 40; ++i) {
+    const Convolution c = draw_convolution(random, 16);
+    Both both(c);
+    both.in.fill(random);
+    both.kernel.fill(random);
+    for (std::int64_t left = random.integer(1, 4); left > 0; --left)
+      both.in[random.integer(0, both.in.size() - 1)] = random.pick(values);
+    if (random.chance(30)) both.kernel[random.integer(0, both.kernel.size() - 1)] = random.pick(infinities);
+    both.run();
+    std::int64_t wrong = 0;
+    for (std::int64_t j = 0; j < both.direct.size(); ++j) {
+      const float a = both.direct[j], b = both.winograd[j];
+      if (std::isfinite(a)) {
+        // Weights are no larger than 1.
+        const double difference = std::fabs(static_cast<double>(a) - static_cast<double>(b));
+        const double small = 5e-6 * std::sqrt(9 * c.in_features);
+        wrong += difference > small && difference > small * both.exact(j).largest;
+        large += std::fabs(a) > 1e30F;
+      } else {
+        wrong += std::isnan(a) ? !std::isnan(b) : a < b || a > b || !std::isinf(b);
+        infinite_results += std::isinf(a);
+      }
+    }
+    CHECK(wrong == 0);
+  }
+  CHECK(infinite_results > 1000 && large > 1000);
+}
+
+/// Images, rows from an even one on, and panels of columns have the bits of the whole.
+void test_ranges() {
+  Random random(92);
+  int compared = 0;
+  for (int i = 0; i < 40; ++i) {
+    const Convolution c = draw_convolution(random, 30);
+    if (!prefers_winograd<float>(c)) continue;
+    Both both(c);
+    both.in.fill(random);
+    both.kernel.fill(random);
+    both.run();
+    Buffer<float> parts(both.winograd.size());
+    const int axis = i % 3;
+    const std::int64_t size = axis == 0 ? c.batch : axis == 1 ? c.out_size[0] : c.out_features;
+    const std::int64_t unit = axis == 0 ? 1 : axis == 1 ? 2 : kPanel;
+    const bool complete = in_ranges(random, divide_up(size, unit), [&](Range units) {
+      const Range r{units.begin * unit, smaller_of(units.end * unit, size)};
+      const Ranged<Convolution> part = axis == 0 ? batch_range(c, r) : axis == 1 ? row_range(c, r) : column_range(c, r);
+      if (!same_order<float>(c, part.shape)) return false;
+      Buffer<char> scratch(static_cast<std::int64_t>(convolution_scratch<float>(part.shape)));
+      convolution<float>(part.shape, both.in.data() + part.left, both.kernel.data() + part.right,
+                         parts.data() + part.out, scratch.data());
+      return true;
+    });
+    if (complete) check_same_bits(both.winograd, parts);
+    compared += complete;
+    if (c.out_size[0] > 1) CHECK(!same_order<float>(c, row_range(c, {1, c.out_size[0]}).shape));
+  }
+  CHECK(compared > 10);
+}
+
+/// A convolution whose part is too small for transforms, or the other way round, has other bits.
+void test_choice() {
+  const std::int64_t pads[4] = {1, 1, 1, 1};
+  const Convolution large = with_sides(1, 28, 28, 64, 64, pads, true);
+  CHECK(prefers_winograd<float>(large) && !prefers_winograd<double>(large));
+  CHECK(same_order<float>(large, row_range(large, {0, 14}).shape));
+  CHECK(!same_order<float>(large, row_range(large, {0, 1}).shape));
+  Convolution other = large;
+  other.stride[1] = 2;
+  other.out_size[1] = 14;
+  CHECK(!fits_winograd<float>(other));
+  other = large;
+  other.kernel_dilation[0] = 2;
+  CHECK(!fits_winograd<float>(other));
+  CHECK(!fits_winograd<float>(with_sides(1, 28, 28, 64, 72, pads, false)));
+}
+
+/// With what follows, also over the sums and over what is added.
+void test_epilogues() {
+  Random random(93);
+  for (int i = 0; i < 12; ++i) {
+    const Convolution c = draw_convolution(random, 30);
+    if (!prefers_winograd<float>(c)) continue;
+    Both both(c);
+    both.in.fill(random);
+    both.kernel.fill(random);
+    both.run();
+    const auto run = [&](float *sums, const Epilogue<float> &epilogue, std::int64_t step) {
+      Convolution spaced = c;
+      spaced.out_batch = c.out_batch / c.out_features * step;
+      for (std::int64_t &apart : spaced.out_spatial) apart = apart / c.out_features * step;
+      Buffer<char> scratch(static_cast<std::int64_t>(convolution_scratch<float>(spaced)));
+      convolution<float>(spaced, both.in.data(), both.kernel.data(), sums, scratch.data(), &epilogue);
+    };
+    check_epilogues(random, both.winograd, c.out_features, run);
+  }
+}
+
+}  // namespace
+
+void test_winograd() {
+  test_errors();
+  test_not_finite();
+  test_ranges();
+  test_choice();
+  test_epilogues();
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL
