@@ -241,6 +241,8 @@ class ThunkWriter:
                 pool.features,
                 *map(braces, sides),
                 pool.in_step or pool.features,
+                pool.in_factor,
+                pool.factor,
             ],
         )
         self.headers.add("pooling.h")

@@ -16,7 +16,7 @@ from pydantic import Field
 from ..dtypes import ElementType
 from ..util.records import JsonRecord
 
-PROGRAM_VERSION = 17
+PROGRAM_VERSION = 18
 """Raised when a field below changes its meaning; part of every compile key."""
 
 
@@ -223,6 +223,10 @@ class Pooling(_Step):
     pad_low: tuple[int, int]
     in_step: int | None = None
     """How far apart the pixels of the input are, in elements, if it is part of the rows of a larger array."""
+    in_factor: float = 1.0
+    """What every element is multiplied by before."""
+    factor: float = 1.0
+    """What the result is multiplied by."""
 
 
 class RowReduction(_Step):

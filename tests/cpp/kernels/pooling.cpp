@@ -17,10 +17,11 @@ T expected(const Pooling &p, const Buffer<T> &in, std::int64_t image, const std:
     for (std::int64_t x = 0; x < p.window[1]; ++x) {
       const std::int64_t row = at[0] * p.stride[0] + y - p.pad_low[0], column = at[1] * p.stride[1] + x - p.pad_low[1];
       if (row < 0 || row >= p.in_size[0] || column < 0 || column >= p.in_size[1]) continue;
-      const T value = in[((image * p.in_size[0] + row) * p.in_size[1] + column) * p.in_step + f];
+      const T value =
+          in[((image * p.in_size[0] + row) * p.in_size[1] + column) * p.in_step + f] * static_cast<T>(p.in_factor);
       total = p.reducer == Reducer::kSum ? total + value : value > total ? value : total;
     }
-  return total;
+  return total * static_cast<T>(p.factor);
 }
 
 /// Ranges of the result are the result's: images, or rows if there is one image.
@@ -71,7 +72,11 @@ void test_random(std::uint64_t seed, int count) {
               {},
               {},
               {},
-              0};
+              0,
+              1,
+              random.chance(30) ? 0.3 : 1.0};
+    // Powers of two: products and sums are rounded alike then, together or one after the other.
+    if (random.chance(30)) p.in_factor = 0.25;
     p.in_step = p.features + (random.chance(30) ? random.integer(1, 40) : 0);
     for (int axis = 0; axis < 2; ++axis) {
       p.in_size[axis] = random.integer(1, 13);

@@ -288,7 +288,7 @@ def test_a_pooling_is_a_table_and_a_call() -> None:
     assert call == "  pooling<float>(b_pooling_0, as<const float>(a0), as<float>(a1));"
     (table,) = writer.tables
     assert table.startswith("constexpr Pooling b_pooling_0 = {Reducer::kMaximum, -__builtin_inf(),")
-    assert table.endswith(" 2, 8, {5, 6}, {3, 2}, {2, 3}, {2, 2}, {0, 1}, 8};")
+    assert table.endswith(" 2, 8, {5, 6}, {3, 2}, {2, 3}, {2, 2}, {0, 1}, 8, 1.0, 1.0};")
 
 
 def test_a_copy_of_rows_is_a_table_and_a_call() -> None:

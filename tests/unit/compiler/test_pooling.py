@@ -10,7 +10,7 @@ import pytest
 
 from modelwheel.compiler import program as p
 from modelwheel.compiler.worker.hlo import HloModule
-from modelwheel.compiler.worker.pooling import pooling, row_reduction
+from modelwheel.compiler.worker.pooling import mean_of_images, pooling, row_reduction
 from tests.support.programs import dense
 
 
@@ -174,3 +174,65 @@ def test_reductions_of_anything_but_long_rows_stay_kernels() -> None:
     assert _rows_of_windows(result_order=(0, 1)) is None
     assert _rows_of_windows(stride=16) is None
     assert _rows_of_windows(window_reversal=True) is None
+
+
+def _mean(
+    *, axes: tuple[int, ...] = (1, 2), opcode: str = "add", initial: float = 0.0, factor: Any = 0.25
+) -> p.Pooling | None:
+    """What becomes of a kernel that reduces images and multiplies the result."""
+    scalar, result = _shape(), _shape(2, 8, order=(1, 0))
+    number = SimpleNamespace(f32s=[factor])
+    fused = [
+        _instruction(0, "parameter", _shape(2, 5, 6, 8)),
+        _instruction(1, "constant", scalar, literal=SimpleNamespace(f32s=[initial])),
+        _instruction(
+            2, "reduce", result, operand_ids=[0, 1], called_computation_ids=[1], dimensions=axes
+        ),
+        _instruction(3, "constant", scalar, literal=number),
+        _instruction(4, "broadcast", result, operand_ids=[3]),
+        _instruction(5, "multiply", result, operand_ids=[2, 4]),
+        _instruction(6, "bitcast", _shape(2, 1, 1, 8), operand_ids=[5]),
+    ]
+    reduced = [
+        _instruction(7, "parameter", scalar),
+        _instruction(8, "parameter", scalar, parameter_number=1),
+        _instruction(9, opcode, scalar, operand_ids=[7, 8]),
+    ]
+    fusion = _instruction(11, "fusion", result, operand_ids=[10], called_computation_ids=[0])
+    entry = [_instruction(10, "parameter", _shape(2, 5, 6, 8)), fusion]
+    computations = [
+        SimpleNamespace(id=number, instructions=instructions, root_id=instructions[-1].id)
+        for number, instructions in enumerate((fused, reduced, entry))
+    ]
+    hlo = HloModule(SimpleNamespace(computations=computations, entry_computation_id=2))
+    kernel = p.Kernel(
+        operations=7,
+        symbol="k",
+        workgroups=(1, 1, 1),
+        arguments=(dense((2, 5, 6, 8), 0).slice,),
+        results=(dense((2, 8), 1).slice,),
+    )
+    return mean_of_images(hlo, fusion, kernel)
+
+
+def test_a_mean_of_images_is_a_pooling_with_a_factor() -> None:
+    found = _mean()
+    assert found is not None
+    assert (found.batch, found.features, found.reducer) == (2, 8, "sum")
+    assert found.in_size == found.window == (5, 6)
+    assert found.out_size == (1, 1)
+    assert (found.in_factor, found.factor) == (1.0, 0.25)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"axes": (2, 3)},
+        {"axes": (1,)},
+        {"opcode": "maximum"},
+        {"initial": 1.0},
+        {"factor": math.inf},
+    ],
+)
+def test_other_reductions_stay_kernels(changes: dict[str, Any]) -> None:
+    assert _mean(**changes) is None

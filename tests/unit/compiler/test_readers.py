@@ -205,6 +205,40 @@ def test_what_only_poolings_read_besides_is_written_at_once() -> None:
     assert pool.in_step == 8
 
 
+def _scaled(*, pooled_twice: bool = False, spoiled: bool = False) -> Steps:
+    """A pooling of what a kernel multiplies by a half."""
+    steps = Steps()
+    steps.given("x", MATRIX)
+    steps.add("s", "copy", MATRIX, "x")
+    steps.kernel("s", ("x",), steps.place("s"))
+    _parameters(steps, "g", v=MATRIX)
+    half = {"literal": type("L", (), {"f32s": [0.5]})}
+    steps.add("half.1", "constant", SCALAR, within="g", **half)
+    steps.add("half", "broadcast", MATRIX, "half.1", within="g")
+    steps.add("scaled", "multiply", MATRIX, "half", "v", within="g")
+    steps.fusion("g", MATRIX, "s")
+    if spoiled:
+        steps.add("other", "copy", MATRIX, "x")
+        steps.kernel("other", ("x",), steps.place("s"))
+    steps.add("pool", "fusion", MATRIX, "g", calls="g")
+    pool = _pooling(steps).model_copy(update={"reducer": "sum", "initial": 0.0})
+    steps.emitted.append(Emitted(pool, "pool"))
+    steps.add("root", "tuple", SCALAR, "pool", *(["g"] if pooled_twice else []))
+    return steps
+
+
+def test_a_pooling_multiplies_what_it_adds_up() -> None:
+    steps = _scaled()
+    _, pool = (one.thunk for one in _joined(steps)[0])
+    assert isinstance(pool, p.Pooling)
+    assert (pool.input, pool.in_factor) == (steps.place("s"), 0.5)
+
+
+@pytest.mark.parametrize("changes", [{"pooled_twice": True}, {"spoiled": True}])
+def test_a_scaled_value_that_is_needed_stays(changes: dict[str, bool]) -> None:
+    assert "g" in [one.instruction for one in _joined(_scaled(**changes))[0]]
+
+
 @pytest.mark.parametrize("kind", ["output", "parameter"])
 def test_what_callers_see_stays_where_it_is(kind: p.AllocationKind) -> None:
     steps = _concatenated()

@@ -29,7 +29,7 @@ from .hlo import HloModule, array_of
 from .joining import join_epilogues
 from .lookups import lookup
 from .memory import Memory
-from .pooling import pooling, row_reduction
+from .pooling import mean_of_images, pooling, row_reduction
 from .products import product, vector_product
 from .strips import join_strips
 
@@ -335,6 +335,7 @@ class _ThunkDecoder:
             vector_product(self.hlo, instruction, kernel)
             or convolution_kernel(self.hlo, instruction, kernel)
             or pooling(self.hlo, instruction, kernel)
+            or mean_of_images(self.hlo, instruction, kernel)
             or row_reduction(self.hlo, instruction, kernel)
             or lookup(self.hlo, instruction, kernel)
             or kernel

@@ -22,6 +22,7 @@ from .epilogue_parts import Elsewhere, FusionReader, Parts
 from .hlo import HloModule
 from .memory import Memory, read, reading_from
 from .numbering import Numbering
+from .pooling import scaling
 
 # With fewer columns XLA's kernel is faster: its vectors run along all axes.
 _MIN_COLUMNS = 4
@@ -84,6 +85,40 @@ class Steps:
     def leave(self, fusion: Any, sources: Sequence[Any]) -> None:
         """Notes what is still read for a fusion."""
         self._left[fusion.id] = frozenset(source.id for source in sources)
+
+    def join_scaling(self, candidate: Emitted) -> bool:
+        """Leaves out a kernel that multiplies by a number what only one pooling adds up."""
+        fusion, kernel = self.hlo.instruction(candidate.instruction), candidate.thunk
+        if not isinstance(kernel, p.Kernel) or fusion is None or fusion.opcode != "fusion":
+            return False
+        if candidate.is_kept:
+            return False
+        factor = scaling(self.hlo, fusion)
+        start = self.all.index(candidate)
+        for position, step in enumerate(self.all[start + 1 :], start + 1):
+            reader = self.hlo.instruction(step.instruction)
+            pool = step.thunk
+            if not isinstance(pool, p.Pooling) or reader is None or factor is None:
+                continue
+            if self.only_use(candidate, reader) is None or pool.reducer != "sum":
+                continue
+            between = [
+                part for one in self.all[start + 1 : position] for part in _changed(one.thunk)
+            ]
+            (source,) = kernel.arguments
+            plain = (
+                (pool.input,) == kernel.results
+                and pool.in_factor == 1
+                and source.size == pool.input.size
+            )
+            if not plain or any(p.overlap(part, source) for part in [*between, pool.output]):
+                return False
+            step.thunk = pool.model_copy(update={"input": source, "in_factor": factor})
+            self.all.remove(candidate)
+            (operand,) = map(self.hlo.behind_bitcasts, self.hlo.operands(fusion))
+            self.leave(fusion, [operand])
+            return True
+        return False
 
     # --- values that are in memory already -------------------------------------------------------
 

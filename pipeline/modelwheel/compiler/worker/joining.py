@@ -23,7 +23,7 @@ def join_epilogues(
     steps = Steps(hlo, list(emitted), memory)
     # What a later kernel takes from memory, it does not compute from a product any more.
     for candidate in reversed(emitted):
-        joined = steps.join(candidate)
+        joined = steps.join(candidate) or steps.join_scaling(candidate)
         if memory is not None and not joined:
             join_concatenation(steps, candidate, memory)
     write_at_once(steps)

@@ -68,6 +68,82 @@ def pooling(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Pooling | N
     )
 
 
+def mean_of_images(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Pooling | None:
+    """The sum over all places of images, times a factor, that a kernel computes; None if it does anything else.
+
+    Args:
+        hlo: The module.
+        instruction: The `xla.HloInstructionProto` that XLA made the kernel of.
+        kernel: Its call.
+    """
+    if instruction.opcode != "fusion" or len(kernel.arguments) != 1 or len(kernel.results) != 1:
+        return None
+    root = hlo.behind_bitcasts(hlo.called_root(instruction))
+    root, factor = _scaled(hlo, root)
+    root = hlo.behind_bitcasts(root)
+    if root.opcode != "reduce" or len(root.operand_ids) != 2:
+        return None
+    source, initial = hlo.operands(root)
+    shape = source.shape
+    last = len(shape.dimensions) - 1
+    plain = (
+        source.opcode == "parameter"
+        and last >= 2
+        and sorted(root.dimensions) == list(range(1, last))
+        and all(map(_is_in_order, (shape, root.shape)))
+        and all(s.element_type == ElementType.FLOAT32 for s in (shape, root.shape))
+        and shape.dimensions[last] >= _MIN_FEATURES
+        and _reducer(hlo, root) == "sum"
+        and _scalar(initial) == 0.0
+    )
+    if not plain:
+        return None
+    size = (shape.dimensions[1], math.prod(shape.dimensions[2:last]))
+    return p.Pooling(
+        operations=kernel.operations,
+        reducer="sum",
+        initial=0.0,
+        input=kernel.arguments[0],
+        output=kernel.results[0],
+        batch=shape.dimensions[0],
+        features=shape.dimensions[last],
+        in_size=size,
+        out_size=(1, 1),
+        window=size,
+        stride=(1, 1),
+        pad_low=(0, 0),
+        factor=factor,
+    )
+
+
+def _scaled(hlo: HloModule, node: Any) -> tuple[Any, float]:
+    """What an instruction multiplies by one number, and that."""
+    if node.opcode != "multiply":
+        return node, 1.0
+    one, other = hlo.operands(node)
+    for value, repeated in ((one, other), (other, one)):
+        if repeated.opcode == "broadcast":
+            (number,) = map(_scalar, hlo.operands(repeated))
+            if number is not None:
+                return value, number
+    return node, 1.0
+
+
+def _scalar(node: Any) -> float | None:
+    """The finite number that a constant is."""
+    if node.opcode != "constant" or node.shape.dimensions or len(node.literal.f32s) != 1:
+        return None
+    value = float(node.literal.f32s[0])
+    return value if math.isfinite(value) else None
+
+
+def scaling(hlo: HloModule, fusion: Any) -> float | None:
+    """The number that a fusion multiplies its only operand by; None if it does anything else."""
+    value, factor = _scaled(hlo, hlo.behind_bitcasts(hlo.called_root(fusion)))
+    plain = len(fusion.operand_ids) == 1 and hlo.behind_bitcasts(value).opcode == "parameter"
+    return factor if plain and value.shape.element_type == ElementType.FLOAT32 else None
+
+
 def row_reduction(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.RowReduction | None:
     """The reduction of rows that a kernel computes; None if it does anything else.
 

@@ -17,6 +17,8 @@ struct Pooling {
   std::int64_t in_size[2], window[2], out_size[2], stride[2], pad_low[2];
   /// How far apart the pixels of the input are: at least `features` elements.
   std::int64_t in_step;
+  /// What every element of the input, and then the result, is multiplied by.
+  double in_factor, factor;
 };
 
 /// One axis of a pooling as that of a convolution, whose steps are in elements.
@@ -32,19 +34,20 @@ struct Patch {
 };
 
 /// `Vectors` vectors of `Lanes` features at a time from feature f on, whose sums do not wait for each other; returns
-/// where they end.
+/// where they end. A factor of 1 changes no bit.
 template <class T, int Lanes, int Vectors, Reducer reducer>
-MODELWHEEL_INLINE std::int64_t pool_features(const Patch<T> &patch, T initial, T *out, std::int64_t f,
-                                             std::int64_t features) {
-  for (; f + Lanes * Vectors <= features; f += Lanes * Vectors) {
+MODELWHEEL_INLINE std::int64_t pool_features(const Pooling &p, const Patch<T> &patch, T *out, std::int64_t f) {
+  const Vector<T, Lanes> in_factor = splat<T, Lanes>(static_cast<T>(p.in_factor));
+  const Vector<T, Lanes> factor = splat<T, Lanes>(static_cast<T>(p.factor));
+  for (; f + Lanes * Vectors <= p.features; f += Lanes * Vectors) {
     Vector<T, Lanes> total[Vectors];
-    for (Vector<T, Lanes> &one : total) one = splat<T, Lanes>(initial);
+    for (Vector<T, Lanes> &one : total) one = splat<T, Lanes>(static_cast<T>(p.initial));
     const T *row = patch.first + f;
     for (std::int64_t y = 0; y < patch.rows; ++y, row += patch.row_step)
       for (std::int64_t x = 0; x < patch.columns; ++x)
         for (int v = 0; v < Vectors; ++v)
-          total[v] = reduced<reducer>(total[v], load<T, Lanes>(row + x * patch.step + v * Lanes));
-    for (int v = 0; v < Vectors; ++v) store<T, Lanes>(out + f + v * Lanes, total[v]);
+          total[v] = reduced<reducer>(total[v], load<T, Lanes>(row + x * patch.step + v * Lanes) * in_factor);
+    for (int v = 0; v < Vectors; ++v) store<T, Lanes>(out + f + v * Lanes, total[v] * factor);
   }
   return f;
 }
@@ -53,7 +56,6 @@ MODELWHEEL_INLINE std::int64_t pool_features(const Patch<T> &patch, T initial, T
 template <class T, int Chains, Reducer reducer>
 MODELWHEEL_INLINE void pool_pixels(const Pooling &p, const T *in, T *out) {
   const Axis rows = axis_of(p, 0, p.in_size[1] * p.in_step), columns = axis_of(p, 1, p.in_step);
-  const T initial = static_cast<T>(p.initial);
   for (std::int64_t image = 0; image < p.batch; ++image, in += p.in_size[0] * rows.in_step)
     for (std::int64_t y = 0; y < p.out_size[0]; ++y)
       for (std::int64_t x = 0; x < p.out_size[1]; ++x, out += p.features) {
@@ -62,10 +64,10 @@ MODELWHEEL_INLINE void pool_pixels(const Pooling &p, const T *in, T *out) {
                                  (window_start(columns, x) + inside_x.begin) * columns.in_step,
                              length(inside_y), rows.in_step, length(inside_x), columns.in_step};
         std::int64_t f = 0;
-        if constexpr (Chains > 1) f = pool_features<T, kLanes<T>, Chains, reducer>(patch, initial, out, f, p.features);
-        f = pool_features<T, kLanes<T>, 1, reducer>(patch, initial, out, f, p.features);
-        f = pool_features<T, 16 / static_cast<int>(sizeof(T)), 1, reducer>(patch, initial, out, f, p.features);
-        pool_features<T, 1, 1, reducer>(patch, initial, out, f, p.features);
+        if constexpr (Chains > 1) f = pool_features<T, kLanes<T>, Chains, reducer>(p, patch, out, f);
+        f = pool_features<T, kLanes<T>, 1, reducer>(p, patch, out, f);
+        f = pool_features<T, 16 / static_cast<int>(sizeof(T)), 1, reducer>(p, patch, out, f);
+        pool_features<T, 1, 1, reducer>(p, patch, out, f);
       }
 }
 
