@@ -7,7 +7,7 @@ them.
 
 from __future__ import annotations
 
-from ..compiler.program import Program, leaves, slices, walk
+from ..compiler.program import Program, Thunk, leaves, slices, walk
 
 # A roofline model (Williams, Waterman, Patterson, Roofline, CACM 52(4), 2009) with overheads, for one core
 # of a server.
@@ -33,6 +33,18 @@ def estimate_cost(program: Program) -> float:
         + _far_bytes(program) / _FAR_BYTES_PER_NANOSECOND,
         1,
     )
+
+
+# On the safe side: threads that share a step must not make it slower. Giving a part to another thread and waiting for it
+# takes some microseconds.
+_NANOSECONDS_OF_A_PART = 20_000.0
+
+
+def count_parts(thunk: Thunk) -> int:
+    """The number of threads that a step has work for, at least 1."""
+    moved = sum(part.size for part in slices(thunk))
+    cost = thunk.operations / _OPERATIONS_PER_NANOSECOND + moved / _BYTES_PER_NANOSECOND
+    return max(int(cost / _NANOSECONDS_OF_A_PART), 1)
 
 
 def _far_bytes(program: Program) -> float:

@@ -36,6 +36,7 @@ from ..compiler.program import (
 from ..dtypes import ElementType
 from ..errors import UnsupportedProgramError
 from .constants import ALIGNMENT
+from .cost import count_parts
 from .panels import COLUMNS as PANEL_COLUMNS
 from .panels import Weights, weights_of
 from .strides import dot_axes, in_features, pick, sort_extents
@@ -53,6 +54,8 @@ class ThunkWriter:
     headers: set[str] = field(default_factory=set)
     scratch: list[str] = field(default_factory=list)
     """C++ constant expressions for the bytes of scratch memory that each kernel needs."""
+    part_scratch: list[str] = field(default_factory=list)
+    """The same for each part of the steps that threads may share."""
     panels: frozenset[int] = frozenset()
     """The allocations of weights that are packed."""
     random_states: int = 0
@@ -115,13 +118,17 @@ class ThunkWriter:
         return f"if (!call({kernel.symbol}, {{{arguments}}}{groups})) return false;"
 
     def _product(self, kernel: str, types: str, table: str, product: Product) -> Iterator[str]:
+        call, parts = f"{kernel}<{types}>", self._parts(product, types)
         self.headers.add(f"{kernel}.h")
         needed = f"{kernel}_scratch<{types}>({table})"
+        if parts > 1:
+            self.part_scratch.append(f"{kernel}_part_scratch<{types}>({table}, {parts})")
+            call, table = f"{kernel}_in_parts<{types}>", f"{{threads, {parts}}}, {table}"
         epilogue = product.epilogue
         operands = _operands(product.arrays)
         if epilogue is None:
             self.scratch.append(needed)
-            yield f"{kernel}<{types}>({table}, {operands}, scratch);"
+            yield f"{call}({table}, {operands}, scratch);"
             return
         lhs, rhs, out = product.arrays
         overlaps = overlap(epilogue.result, lhs.slice) or overlap(epilogue.result, rhs.slice)
@@ -139,8 +146,15 @@ class ThunkWriter:
         place = (out.slice, epilogue.result)
         values = _epilogue(epilogue, cpp_type(out), place, overlaps=overlaps)
         yield f"{_INDENT}const Epilogue<{cpp_type(out)}> epilogue = {values};"
-        yield f"{_INDENT}{kernel}<{types}>({table}, {operands}, {scratch}, &epilogue);"
+        yield f"{_INDENT}{call}({table}, {operands}, {scratch}, &epilogue);"
         yield "}"
+
+    def _parts(self, thunk: Thunk, types: str) -> int:
+        """The most parts in which threads may share a step: 1 where its kernel cannot be divided."""
+        parts = count_parts(thunk) if types in ("float", "double") else 1
+        if parts > 1:
+            self.headers.add("parts.h")
+        return parts
 
     def _dot(self, dot: Dot) -> Iterator[str]:
         axes = dot_axes(dot)
@@ -247,7 +261,11 @@ class ThunkWriter:
         )
         self.headers.add("pooling.h")
         source, target = pointer(pool.input), pointer(pool.output)
-        return f"pooling<float>({table}, as<const float>({source}), as<float>({target}));"
+        operands = f"{table}, as<const float>({source}), as<float>({target})"
+        if (parts := self._parts(pool, "float")) > 1:
+            self.part_scratch.append("0")
+            return f"pooling_in_parts<float>({{threads, {parts}}}, {operands});"
+        return f"pooling<float>({operands});"
 
     def _copy_rows(self, copy: CopyRows) -> str:
         table = self._table("CopyRows", [copy.rows, copy.columns, copy.step])

@@ -22,7 +22,7 @@ bool fail_next = false;
 
 /// in[0]: rows of x[2]; in[1] and in[2]: the state, changed in place also where the run fails later.
 template <std::size_t B>
-bool run_rows(const void *const *in, void *const *out, char *) {
+bool run_rows(const void *const *in, void *const *out, char *, const modelwheel::Threads &) {
   for (std::size_t i = 0; i < 3; ++i) CHECK(reinterpret_cast<std::uintptr_t>(in[i]) % 64 == 0);
   const auto *x = static_cast<const float *>(in[0]);
   auto *y = static_cast<float *>(out[0]);
@@ -51,8 +51,8 @@ constexpr modelwheel_tensor states[] = {{"count", "count", MODELWHEEL_INT32, 4, 
 constexpr std::size_t first_state[] = {0, 64};
 constexpr std::size_t batch_sizes[] = {1, 4};
 constexpr std::size_t staging[] = {0}, output_staging[] = {64};
-constexpr Variant variants[] = {{1, 128, staging, output_staging, 1.0, run_rows<1>},
-                                {4, 128, staging, output_staging, 2.0, run_rows<4>}};
+constexpr Variant variants[] = {{1, 128, staging, output_staging, 1.0, run_rows<1>, 0},
+                                {4, 128, staging, output_staging, 2.0, run_rows<4>, 0}};
 const char *const level_names[] = {BASELINE};
 const Level levels[] = {{BASELINE, variants}};
 
@@ -63,7 +63,7 @@ const Tables tables = {levels, 0, "cheapest", nullptr, 0, nullptr, first_state};
 const modelwheel_api api = {sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION, "sums", "1.0", "{}", 1, inputs, 1, outputs,
                             2, batch_sizes, 1, "it keeps state between calls", 1, level_names, create, destroy, level,
                             error, run, run_batch_size, set_batch_rule, set_batch_strategy, batch_rule,
-                            run_interruptible, 0, nullptr, nullptr, nullptr, run_length, 2, states, reset, get_state, set_state, copy_state, instance_bytes, create_in, rows_per_thread};
+                            run_interruptible, 0, nullptr, nullptr, nullptr, run_length, 2, states, reset, get_state, set_state, copy_state, instance_bytes, create_in, rows_per_thread, set_threads};
 // clang-format on
 
 }  // namespace modelwheel

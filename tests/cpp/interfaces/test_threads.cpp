@@ -163,6 +163,27 @@ void test_rows_are_split_where_it_pays() {
   CHECK(toy_api().rows_per_thread(nullptr, 16, 0, 2) == 16);
 }
 
+void test_threads_share_the_steps_of_a_run() {
+  const modelwheel::Instance instance = modelwheel::make_instance(toy_api());
+  Rows alone(64), shared(64);
+  CHECK(toy_api().run(instance.get(), 64, alone.inputs, alone.outputs) == MODELWHEEL_OK);
+  ThreadPool pool(3);
+  modelwheel::share_steps(toy_api(), instance.get(), 4, pool);
+  for (int i = 0; i < 50; ++i) {
+    CHECK(toy_api().run(instance.get(), 64, shared.inputs, shared.outputs) == MODELWHEEL_OK);
+    CHECK(shared.y == alone.y && shared.pair == alone.pair);
+  }
+}
+
+/// An older library's table ends before.
+void test_steps_of_an_older_library_are_not_shared() {
+  modelwheel_api older = toy_api();
+  older.struct_size = offsetof(modelwheel_api, set_threads);
+  older.set_threads = nullptr;
+  ThreadPool pool(1);
+  modelwheel::share_steps(older, nullptr, 2, pool);
+}
+
 }  // namespace
 
 int main() {
@@ -176,5 +197,7 @@ int main() {
   test_a_part_that_fails();
   test_only_the_caller_is_asked_whether_to_end();
   test_rows_are_split_where_it_pays();
+  test_threads_share_the_steps_of_a_run();
+  test_steps_of_an_older_library_are_not_shared();
   return check_report();
 }

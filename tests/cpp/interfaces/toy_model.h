@@ -2,7 +2,7 @@
 //
 // inputs:  x float32 [batch, 2], n int32 [batch]
 // outputs: y = 2 x + n, float32 [batch, 2]; positive = n > 0, bool [batch]; pair = n, -n, int64 [batch * 2]
-// batch sizes 1, 2, 4
+// batch sizes 1, 2, 4, of which up to four threads can share the last
 #pragma once
 
 #include <vector>

@@ -140,7 +140,18 @@ void describe(const Convolution &c, std::int64_t wrong) {
                 static_cast<long long>(c.base_dilation[axis]), static_cast<int>(c.reversed[axis]));
 }
 
-/// Ranges of a convolution's result are the convolution's.
+/// Parts of a convolution have its bits.
+template <class T>
+void check_parts(Random &random, const Convolution &c, const Buffer<T> &in, const Buffer<T> &kernel,
+                 const Buffer<T> &out) {
+  Buffer<T> parts(out.size());
+  Buffer<char> scratch(static_cast<std::int64_t>(convolution_scratch<T>(c)));
+  const OneThread thread(random, [&c](std::int64_t most) { return convolution_part_scratch<T>(c, most); });
+  convolution_in_parts<T>(thread.shared(), c, in.data(), kernel.data(), parts.data(), scratch.data());
+  check_same_bits(out, parts);
+}
+
+/// So have ranges of any kind.
 template <class T>
 void check_ranges(Random &random, const Convolution &c, const Buffer<T> &in, const Buffer<T> &kernel,
                   const Buffer<T> &out) {
@@ -201,6 +212,14 @@ void check_packed(Random &random, const Convolution &c, const Buffer<float> &in,
   convolution<float>(packed, in.data(), panels.data(), again.data(), scratch.data());
   check_result(c, in, kernel, again, every);
   check_ranges(random, packed, in, panels, again);
+  check_parts(random, packed, in, panels, again);
+}
+
+/// The same convolution with so many elements from one position of the result to the next.
+Convolution spaced(Convolution c, std::int64_t step) {
+  c.out_batch = c.out_batch / c.out_features * step;
+  for (std::int64_t &stride : c.out_spatial) stride = stride / c.out_features * step;
+  return c;
 }
 
 /// Computes a convolution and compares every `every`-th element of the result.
@@ -216,13 +235,18 @@ void check(Random &random, const Problem &problem, std::int64_t every = 1) {
   if constexpr (kHasGemm<T> && sizeof(T) == sizeof(float)) check_packed(random, c, in, kernel, out, every);
   check_ranges(random, c, in, kernel, out);
   if constexpr (kHasGemm<T>) {
+    check_parts(random, c, in, kernel, out);
     if (c.out_feature == 1 && problem.out_elements == c.batch * c.out_features * product(c.out_size, c.rank))
-      check_epilogues(random, out, c.out_features, [&](T *sums, const Epilogue<T> &epilogue, std::int64_t step) {
-        Convolution spaced = c;
-        spaced.out_batch = c.out_batch / c.out_features * step;
-        for (std::int64_t &stride : spaced.out_spatial) stride = stride / c.out_features * step;
-        convolution<T>(spaced, in.data(), kernel.data(), sums, scratch.data(), &epilogue);
-      });
+      check_epilogues(
+          random, out, c.out_features,
+          [&](T *sums, const Epilogue<T> &epilogue, std::int64_t step) {
+            convolution<T>(spaced(c, step), in.data(), kernel.data(), sums, scratch.data(), &epilogue);
+          },
+          [&](T *sums, const Epilogue<T> &epilogue, std::int64_t step) {
+            const Convolution apart = spaced(c, step);
+            const OneThread thread(random, [&](std::int64_t most) { return convolution_part_scratch<T>(apart, most); });
+            convolution_in_parts<T>(thread.shared(), apart, in.data(), kernel.data(), sums, scratch.data(), &epilogue);
+          });
   }
 }
 

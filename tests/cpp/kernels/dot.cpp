@@ -69,7 +69,17 @@ void check_dot(const Dot &d, const Buffer<In> &lhs, const Buffer<In> &rhs, const
   CHECK(wrong == 0);
 }
 
-/// Ranges of a product's result are the product's.
+/// Parts of a product have its bits.
+template <class T>
+void check_parts(Random &random, const Dot &d, const Buffer<T> &lhs, const Buffer<T> &rhs, const Buffer<T> &out) {
+  Buffer<T> parts(out.size());
+  Buffer<char> scratch(static_cast<std::int64_t>(dot_scratch<T>(d)));
+  const OneThread thread(random, [&d](std::int64_t most) { return dot_part_scratch<T>(d, most); });
+  dot_in_parts<T>(thread.shared(), d, lhs.data(), rhs.data(), parts.data(), scratch.data());
+  check_same_bits(out, parts);
+}
+
+/// So have ranges of any kind.
 template <class In, class Out>
 void check_ranges(Random &random, const Dot &d, const Buffer<In> &lhs, const Buffer<In> &rhs, const Buffer<Out> &out) {
   const std::int64_t axis = random.integer(0, 2), size = axis == 0 ? d.batch : axis == 1 ? d.m : d.n;
@@ -84,6 +94,13 @@ void check_ranges(Random &random, const Dot &d, const Buffer<In> &lhs, const Buf
     return true;
   });
   if (complete) check_same_bits(out, parts);
+}
+
+/// The same product with so many elements from one row of the result to the next.
+Dot spaced(Dot d, std::int64_t step) {
+  d.out_m = step;
+  d.out_batch = d.m * step;
+  return d;
 }
 
 /// A product in a random layout. What lies between the operands' rows is NaN, and a few elements may be special.
@@ -112,13 +129,18 @@ void test_shape(Random &random, const Shape &s, bool special = false) {
   check_dot(d, lhs, rhs, out);
   if (!special) check_ranges(random, d, lhs, rhs, out);
   if constexpr (kHasGemm<In>) {
+    if (!special) check_parts(random, d, lhs, rhs, out);
     if (d.out_n == 1 && d.out_m == d.n && (d.batch == 1 || d.out_batch == d.m * d.n))
-      check_epilogues(random, out, d.n, [&](In *sums, const Epilogue<In> &epilogue, std::int64_t step) {
-        Dot spaced = d;
-        spaced.out_m = step;
-        spaced.out_batch = d.m * step;
-        dot<In, In>(spaced, lhs.data(), rhs.data(), sums, scratch.data(), &epilogue);
-      });
+      check_epilogues(
+          random, out, d.n,
+          [&](In *sums, const Epilogue<In> &epilogue, std::int64_t step) {
+            dot<In, In>(spaced(d, step), lhs.data(), rhs.data(), sums, scratch.data(), &epilogue);
+          },
+          [&](In *sums, const Epilogue<In> &epilogue, std::int64_t step) {
+            const Dot apart = spaced(d, step);
+            const OneThread thread(random, [&](std::int64_t most) { return dot_part_scratch<In>(apart, most); });
+            dot_in_parts<In>(thread.shared(), apart, lhs.data(), rhs.data(), sums, scratch.data(), &epilogue);
+          });
   }
 }
 

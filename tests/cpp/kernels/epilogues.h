@@ -43,41 +43,63 @@ bool follows(const Epilogue<T> &e, T sum, T addend, std::int64_t column, T resul
   return std::fabs(found - x) <= 4 * static_cast<double>(std::numeric_limits<T>::epsilon()) * magnitude;
 }
 
-/// Runs a product with random epilogues: `run(sums, epilogue, step)` computes it with rows `step` apart. `plain` has
-/// its sums, rows of n without gaps. The result is in memory of its own, over the sums, or over the addend, or is
+/// Where a product with an epilogue writes. The result is in memory of its own, over the sums, or over the addend, or is
 /// columns of wider rows, of which the others stay as they are.
-template <class T, class Run>
-void check_epilogues(Random &random, const Buffer<T> &plain, std::int64_t n, const Run &run) {
+template <class T>
+struct Places {
+  Buffer<T> sums, other, residual;
+  T *const result[4];
+
+  Places(const Buffer<T> &addend, std::int64_t size)
+      : sums(size),
+        other(addend.size()),
+        residual(addend),
+        result{other.data(), sums.data(), residual.data(), sums.data()} {}
+};
+
+/// Runs a product with random epilogues: `run(sums, epilogue, step)` computes it with rows `step` apart, and `in_parts`
+/// the same bits. `plain` has its sums, rows of n without gaps.
+template <class T, class Run, class InParts>
+void check_epilogues(Random &random, const Buffer<T> &plain, std::int64_t n, const Run &run, const InParts &in_parts) {
   Buffer<T> bias(n), scale(n), shift(n), addend(plain.size());
   bias.fill(random);
   scale.fill(random);
   shift.fill(random);
   addend.fill(random);
   for (int place = 0; place < 4; ++place) {
-    const bool over_addend = place == 2, spaced = place == 3, adds = over_addend || (!spaced && random.chance(30));
-    const std::int64_t step = spaced ? n + random.integer(1, 70) : n, rows = n > 0 ? plain.size() / n : 0;
-    Buffer<T> sums(rows * step), other(plain.size()), residual(addend);
-    Epilogue<T> e{sums.data(),
-                  place == 0    ? other.data()
-                  : over_addend ? residual.data()
-                                : sums.data(),
-                  !spaced && random.chance(20),
+    const bool over_addend = place == 2, is_spaced = place == 3;
+    const bool adds = over_addend || (!is_spaced && random.chance(30));
+    const std::int64_t step = is_spaced ? n + random.integer(1, 70) : n, rows = n > 0 ? plain.size() / n : 0;
+    Places<T> whole(addend, rows * step), parts(addend, rows * step);
+    Epilogue<T> e{whole.sums.data(),
+                  whole.result[place],
+                  !is_spaced && random.chance(20),
                   random.chance(40) ? bias.data() : nullptr,
                   random.chance(60) ? scale.data() : nullptr,
                   random.chance(60) ? shift.data() : nullptr,
-                  adds ? residual.data() : nullptr,
+                  adds ? whole.residual.data() : nullptr,
                   random.chance(60),
                   random.chance(40),
                   static_cast<T>(-0.25),
                   static_cast<T>(0.5),
                   sizeof(T) == sizeof(float) && random.chance(50) ? random.pick(kActivations) : Activation::kNone};
-    const Buffer<T> before(sums);
-    run(sums.data(), e, step);
+    const Buffer<T> before(whole.sums);
+    run(whole.sums.data(), e, step);
     std::int64_t wrong = 0;
     for (std::int64_t i = 0; i < plain.size(); ++i)
       if (!follows(e, plain[i], addend[i], i % n, e.result[i / n * step + i % n])) ++wrong;
-    for (std::int64_t i = 0; i < sums.size(); ++i)
-      if (i % step >= n && std::memcmp(&sums[i], &before[i], sizeof(T)) != 0) ++wrong;
+    for (std::int64_t i = 0; i < before.size(); ++i)
+      if (i % step >= n && std::memcmp(&whole.sums[i], &before[i], sizeof(T)) != 0) ++wrong;
+    CHECK(wrong == 0);
+    Epilogue<T> again = e;
+    again.sums = parts.sums.data();
+    again.result = parts.result[place];
+    if (adds) again.addend = parts.residual.data();
+    in_parts(parts.sums.data(), again, step);
+    for (std::int64_t i = 0; i < plain.size(); ++i) {
+      const T *const one = e.result + i / n * step + i % n, *const other = again.result + (one - e.result);
+      if (std::isnan(*one) ? !std::isnan(*other) : std::memcmp(one, other, sizeof(T)) != 0) ++wrong;
+    }
     CHECK(wrong == 0);
   }
 }

@@ -24,7 +24,7 @@ T expected(const Pooling &p, const Buffer<T> &in, std::int64_t image, const std:
   return total * static_cast<T>(p.factor);
 }
 
-/// Ranges of the result are the result's: images, or rows if there is one image.
+/// Parts of the result, and ranges of images or of an image's rows, have its bits.
 template <class T>
 void check_ranges(Random &random, const Pooling &p, const Buffer<T> &in, const Buffer<T> &out) {
   Buffer<T> parts(out.size());
@@ -34,6 +34,10 @@ void check_ranges(Random &random, const Pooling &p, const Buffer<T> &in, const B
     return true;
   });
   check_same_bits(out, parts);
+  Buffer<T> shared(out.size());
+  const OneThread thread(random, [](std::int64_t) { return std::size_t{0}; });
+  pooling_in_parts(thread.shared(), p, in.data(), shared.data());
+  check_same_bits(out, shared);
 }
 
 template <class T>

@@ -15,10 +15,12 @@ namespace {
 
 int calls_of_size_4 = 0;
 bool fail_next = false;
+Threads last_threads{};  // of the latest run
 
 /// in[0]: rows of x; in[1]: one offset for all rows; out[0]: rows of y; out[1]: for each row its sum, as [rows * 2].
 template <std::size_t B>
-bool run_rows(const void *const *in, void *const *out, char *arena) {
+bool run_rows(const void *const *in, void *const *out, char *arena, const Threads &threads) {
+  last_threads = threads;
   for (const void *pointer : {in[0], in[1], static_cast<const void *>(out[0]), static_cast<const void *>(arena)})
     CHECK(reinterpret_cast<std::uintptr_t>(pointer) % 64 == 0);
   const auto *x = static_cast<const float *>(in[0]);
@@ -42,8 +44,8 @@ constexpr modelwheel_tensor outputs[] = {{"y", "y", MODELWHEEL_FLOAT32, 4, 2, ro
                                          {"sums", "sums", MODELWHEEL_FLOAT32, 4, 1, pair_shape, 2, 2, 8}};
 constexpr std::size_t batch_sizes[] = {1, 4};
 constexpr std::size_t input_staging[] = {64, 128}, output_staging[] = {192, 256};
-const Variant variants[] = {{1, 320, input_staging, output_staging, 1.0, run_rows<1>},
-                            {4, 320, input_staging, output_staging, 2.0, run_rows<4>}};
+const Variant variants[] = {{1, 320, input_staging, output_staging, 1.0, run_rows<1>, 0},
+                            {4, 320, input_staging, output_staging, 2.0, run_rows<4>, 128}};
 const char *const level_names[] = {BASELINE, "no-such-cpu"};
 const Level levels[] = {{BASELINE, variants}, {"no-such-cpu", variants}};
 
@@ -56,7 +58,7 @@ const modelwheel_api api = {sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION, "aff
                             2, batch_sizes, 1, nullptr, 2, level_names, create, destroy, level, error, run,
                             run_batch_size, set_batch_rule, set_batch_strategy, batch_rule, run_interruptible,
                             0, nullptr, nullptr, nullptr, run_length, 0, nullptr, reset, get_state,
-                            set_state, copy_state, instance_bytes, create_in, rows_per_thread};
+                            set_state, copy_state, instance_bytes, create_in, rows_per_thread, set_threads};
 // clang-format on
 
 }  // namespace modelwheel
@@ -299,9 +301,52 @@ void sentences_are_cut_between_characters() {
   }
 }
 
+/// The memory of the parts is the instance's: for as many threads as it has been asked for, at most.
+void threads_share_steps() {
+  const auto run_parts = [](void *, std::size_t, modelwheel_task, void *) {};
+  Instance own;
+  const auto used = [&own] {
+    alignas(64) float x[12] = {}, offset[1] = {}, y[12], sums[8];
+    const void *const in[] = {x, offset};
+    void *const out[] = {y, sums};
+    CHECK(run(own.model, 4, in, out) == MODELWHEEL_OK);
+    return last_threads;
+  };
+  CHECK(used().count == 1);
+  CHECK(set_threads(own.model, 2, nullptr, nullptr) == MODELWHEEL_INVALID_ARGUMENT);
+  CHECK(std::strcmp(error(own.model), "the function that runs the parts of 2 threads is null") == 0);
+  CHECK(used().count == 1);
+  CHECK(set_threads(own.model, 3, run_parts, &own) == MODELWHEEL_OK);
+  const Threads three = used();
+  CHECK(three.count == 3 && three.run == run_parts && three.context == &own && three.part_bytes == 128);
+  CHECK(reinterpret_cast<std::uintptr_t>(three.scratch) % 64 == 0);
+  std::memset(three.scratch, 1, 3 * 128);
+  CHECK(set_threads(own.model, 1, nullptr, nullptr) == MODELWHEEL_OK && used().count == 1);
+  CHECK(set_threads(own.model, 2, run_parts, nullptr) == MODELWHEEL_OK && used().scratch == three.scratch);
+  CHECK(set_threads(own.model, 1000, run_parts, nullptr) == MODELWHEEL_OK && used().count == kMostThreads);
+  std::memset(used().scratch, 1, kMostThreads * 128);
+  CHECK(set_threads(nullptr, 2, run_parts, nullptr) == MODELWHEEL_INVALID_ARGUMENT);
+}
+
+/// In the caller's memory there is none for them.
+void threads_need_memory() {
+  const auto run_parts = [](void *, std::size_t, modelwheel_task, void *) {};
+  const std::size_t bytes = instance_bytes(BASELINE);
+  void *memory = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+  modelwheel_model *model = nullptr;
+  CHECK(create_in(memory, bytes, BASELINE, &model, nullptr, 0) == MODELWHEEL_OK);
+  CHECK(set_threads(model, 1, nullptr, nullptr) == MODELWHEEL_OK);
+  CHECK(set_threads(model, 2, run_parts, nullptr) == MODELWHEEL_OUT_OF_MEMORY);
+  CHECK(std::strcmp(error(model), "there is no memory for 2 threads of this instance") == 0);
+  destroy(model);
+  std::free(memory);
+}
+
 }  // namespace
 
 int main() {
+  threads_share_steps();
+  threads_need_memory();
   any_rows_and_any_alignment_give_the_same();
   rules_decide_the_composition();
   an_instance_is_made_in_memory_of_the_caller();

@@ -24,6 +24,7 @@ typedef struct {
   const size_t *input_staging, *output_staging;
   double cost;
   _Bool (*run)(const float *in, float *out, size_t n);
+  size_t part_bytes;
 } Variant;
 
 typedef struct {

@@ -16,6 +16,7 @@ from modelwheel.codegen import (
     level_source,
     tables_source,
 )
+from modelwheel.codegen.cost import count_parts
 from modelwheel.codegen.lengths import length_tables, pad_bytes
 from modelwheel.codegen.memory import plan_memory
 from modelwheel.codegen.sources import quote
@@ -102,7 +103,10 @@ def test_the_level_file_names_every_variant() -> None:
     text = level_source(V3, variants, {"ab" * 32: 0}, states=0)
     assert "namespace modelwheel::x86_64_v3 {" in text
     assert "dot<float>(b4_dot_0, as<const float>(a0), as<const float>(a1), as<float>(a2)" in text
-    assert "{4, arena_bytes_b4, input_staging_b4, output_staging_b4, 30.5, run_b4}};" in text
+    assert (
+        "{4, arena_bytes_b4, input_staging_b4, output_staging_b4, 30.5, run_b4, part_bytes_b4}};"
+        in text
+    )
     assert text == level_source(V3, variants, {"ab" * 32: 0}, states=0)
 
 
@@ -316,6 +320,28 @@ def test_a_result_may_be_columns_of_wider_rows() -> None:
     writer.write([dot.model_copy(update={"out": out})])
     (table,) = writer.tables
     assert table.endswith(" 7, 1};")
+
+
+def test_threads_may_share_a_large_step() -> None:
+    small = matmul_program().thunks[0]
+    assert isinstance(small, p.Dot)
+    assert count_parts(small) == 1
+    writer = ThunkWriter(prefix="b")
+    # By the roofline of the costs, 50 and 100 us.
+    large = [small.model_copy(update={"operations": n}) for n in (1_500_000, 3_000_000)]
+    assert [count_parts(step) for step in large] == [2, 5]
+    first, second = writer.write(large)
+    assert first.startswith("  dot_in_parts<float>({threads, 2}, b_dot_0, as<const float>(a0),")
+    assert second.endswith(" scratch);")
+    assert writer.part_scratch == [
+        "dot_part_scratch<float>(b_dot_0, 2)",
+        "dot_part_scratch<float>(b_dot_1, 5)",
+    ]
+    assert writer.headers == {"dot.h", "parts.h"}
+    half = {"element_type": ElementType.FLOAT16}
+    arrays = {side: getattr(small, side).model_copy(update=half) for side in ("lhs", "rhs", "out")}
+    (call,) = writer.write([large[0].model_copy(update=arrays)])
+    assert call.startswith("  dot<F16>(")
 
 
 def test_a_reduction_of_rows_is_a_table_and_a_call() -> None:

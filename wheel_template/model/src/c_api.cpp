@@ -77,6 +77,10 @@ EXPORT(modelwheel_status, run_length)(modelwheel_model *model, size_t rows, size
 EXPORT(size_t, rows_per_thread)(modelwheel_model *model, size_t rows, size_t length, size_t threads) {
   return api.rows_per_thread(model, rows, length, threads);
 }
+EXPORT(modelwheel_status, set_threads)(modelwheel_model *model, size_t threads, modelwheel_parallel_for parallel_for,
+                                       void *context) {
+  return api.set_threads(model, threads, parallel_for, context);
+}
 EXPORT(modelwheel_status, reset)(modelwheel_model *model) { return api.reset(model); }
 EXPORT(modelwheel_status, get_state)(modelwheel_model *model, void *const *buffers) {
   return api.get_state(model, buffers);

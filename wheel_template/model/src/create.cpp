@@ -97,6 +97,7 @@ modelwheel_model *divide(const Level &level, void *memory) {
   auto *table = reinterpret_cast<std::uint16_t *>(take(own.plan));
   model->arena = take(own.arena);
   auto *scratch = reinterpret_cast<double *>(model->arena);  // holds nothing yet
+  model->threads = {1, nullptr, nullptr, nullptr, own.part};
   model->planner.plan(largest_variants(level), api.num_batch_sizes, table, scratch);
   return model;
 }
@@ -224,6 +225,7 @@ modelwheel_status create_in(void *memory, size_t bytes, const char *level_name, 
 void destroy(modelwheel_model *model) {
   if (model == nullptr) return;
   release(model->owned_rules);
+  release(model->owned_scratch);
   release(model->owned);
 }
 

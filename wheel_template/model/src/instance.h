@@ -21,6 +21,9 @@ struct modelwheel_model {
   modelwheel::BatchRules rules;
   void *owned;        // what `destroy` frees: the instance itself; null if its memory is the caller's
   void *owned_rules;  // the same for rules that have outgrown it
+  modelwheel::Threads threads;
+  std::size_t scratch_bytes;  // of threads.scratch
+  void *owned_scratch;        // where that was allocated
   char error[256];
 };
 

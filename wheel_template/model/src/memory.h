@@ -55,6 +55,8 @@ struct CommonMemory {
 /// The parts that depend on the level, in bytes.
 struct LevelMemory {
   std::size_t plan = 0, arena = 0;
+  /// Bytes for each of the threads that share steps; not part of the instance's own memory.
+  std::size_t part = 0;
 
   /// `variants`: one for each batch size, and this for each of `num_lengths` lengths, at least 1.
   constexpr LevelMemory(const Variant *variants, std::size_t num_batch_sizes, std::size_t num_lengths) {
@@ -62,8 +64,10 @@ struct LevelMemory {
     plan = aligned(BatchPlanner::table_size(largest, num_batch_sizes) * sizeof(std::uint16_t));
     // Before its first run an instance plans batches there.
     arena = BatchPlanner::scratch_size(largest, num_batch_sizes) * sizeof(double);
-    for (std::size_t i = 0; i < num_batch_sizes * num_lengths; ++i)
+    for (std::size_t i = 0; i < num_batch_sizes * num_lengths; ++i) {
       if (variants[i].arena_bytes > arena) arena = variants[i].arena_bytes;
+      if (variants[i].part_bytes > part) part = variants[i].part_bytes;
+    }
     arena = aligned(arena);
   }
 

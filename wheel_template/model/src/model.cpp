@@ -36,7 +36,7 @@ modelwheel_status run_chunk(modelwheel_model *model, const Variant &variant, siz
   bind_inputs(chunk, inputs, model->inputs);
   bind_outputs(chunk, outputs, model->outputs);
   model->state.begin_run(model->inputs + api.num_inputs);
-  if (!variant.run(model->inputs, model->outputs, model->arena))
+  if (!variant.run(model->inputs, model->outputs, model->arena, model->threads))
     return fail(model, MODELWHEEL_INTERNAL, "a compiled kernel of %s reported a failure", api.name);
   copy_staged_outputs(chunk, model->outputs, outputs);
   model->state.end_run();
@@ -158,6 +158,19 @@ bool make_room(modelwheel_model *model, size_t words) {
   return true;
 }
 
+/// Whether there is scratch memory of so many bytes for the parts of steps.
+bool make_scratch(modelwheel_model *model, size_t bytes) {
+  if (bytes <= model->scratch_bytes) return true;
+  void *memory = model->owned == nullptr ? nullptr : allocate(bytes + MODELWHEEL_ALIGNMENT - 1);
+  if (memory == nullptr) return false;
+  release(model->owned_scratch);
+  model->owned_scratch = memory;
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  model->threads.scratch = static_cast<char *>(memory) + (aligned(address) - address);
+  model->scratch_bytes = bytes;
+  return true;
+}
+
 /// Writes text into a buffer as far as there is room, and counts all of it.
 class Writer {
  public:
@@ -248,6 +261,23 @@ size_t rows_per_thread(modelwheel_model *model, size_t rows, size_t length, size
     lowest = cost;
   }
   return best;
+}
+
+modelwheel_status set_threads(modelwheel_model *model, size_t threads, modelwheel_parallel_for parallel_for,
+                              void *context) {
+  if (model == nullptr) return MODELWHEEL_INVALID_ARGUMENT;
+  Threads &own = model->threads;
+  own.count = 1;
+  if (threads < 2 || own.part_bytes == 0) return MODELWHEEL_OK;
+  if (parallel_for == nullptr)
+    return fail(model, MODELWHEEL_INVALID_ARGUMENT, "the function that runs the parts of %zu threads is null", threads);
+  const size_t count = threads < kMostThreads ? threads : kMostThreads;
+  if (!make_scratch(model, count * own.part_bytes))
+    return fail(model, MODELWHEEL_OUT_OF_MEMORY, "there is no memory for %zu threads of this instance", count);
+  own.count = count;
+  own.run = parallel_for;
+  own.context = context;
+  return MODELWHEEL_OK;
 }
 
 modelwheel_status run_batch_size(modelwheel_model *model, size_t batch_size, const void *const *inputs,

@@ -22,6 +22,8 @@ modelwheel_status run_interruptible(modelwheel_model *model, size_t rows, const 
 modelwheel_status run_length(modelwheel_model *model, size_t rows, size_t length, const void *const *inputs,
                              void *const *outputs, modelwheel_interrupt interrupt, void *context);
 size_t rows_per_thread(modelwheel_model *model, size_t rows, size_t length, size_t threads);
+modelwheel_status set_threads(modelwheel_model *model, size_t threads, modelwheel_parallel_for parallel_for,
+                              void *context);
 modelwheel_status reset(modelwheel_model *model);
 modelwheel_status get_state(modelwheel_model *model, void *const *buffers);
 modelwheel_status set_state(modelwheel_model *model, const void *const *buffers);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/threads.h"
 #include "modelwheel/abi.h"
 
 namespace modelwheel {
@@ -27,7 +28,9 @@ struct Variant {
   double cost;
   /// Runs the program. All pointers are multiples of MODELWHEEL_ALIGNMENT. After the inputs come the tensors of the
   /// state, which it changes; where it failed they are undefined. False if a kernel failed.
-  bool (*run)(const void *const *inputs, void *const *outputs, char *arena);
+  bool (*run)(const void *const *inputs, void *const *outputs, char *arena, const Threads &threads);
+  /// Bytes of scratch memory that each part of a step needs, for threads; 0 if no step is worth dividing.
+  std::size_t part_bytes;
 };
 
 /// One CPU level; `variants` has one element for each batch size, ascending, and this for each length, ascending.
@@ -42,7 +45,7 @@ static_assert(offsetof(Level, name) == 0, "see audit/machine_code/levels.py");
 static_assert(offsetof(Level, variants) == 8, "see audit/machine_code/levels.py");
 static_assert(offsetof(Variant, batch_size) == 0, "see audit/machine_code/levels.py");
 static_assert(offsetof(Variant, run) == 40, "see audit/machine_code/levels.py");
-static_assert(sizeof(Variant) == 48, "see audit/machine_code/levels.py");
+static_assert(sizeof(Variant) == 56, "see audit/machine_code/levels.py");
 
 /// How a constant is stored in the library.
 enum class StoredAs { kPlain, kFloat16, kInt8 };

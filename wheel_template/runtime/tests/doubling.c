@@ -85,6 +85,15 @@ static size_t rows_per_thread(modelwheel_model *model, size_t rows, size_t lengt
   return rows < 2 ? rows : (rows - 1) / threads + 1;
 }
 
+static modelwheel_status set_threads(modelwheel_model *model, size_t threads, modelwheel_parallel_for parallel_for,
+                                     void *context) {
+  (void)model;
+  (void)threads;
+  (void)parallel_for;
+  (void)context;
+  return MODELWHEEL_OK;
+}
+
 static const int64_t shape[] = {-1, 2};
 static const modelwheel_tensor x = {"x/given", "x_given", MODELWHEEL_FLOAT32, 4, 2, shape, 1, 2, 8};
 static const modelwheel_tensor y = {"y", "y", MODELWHEEL_FLOAT32, 4, 2, shape, 1, 2, 8};
@@ -95,7 +104,7 @@ static const modelwheel_api api = {
     STRUCT_SIZE, ABI_VERSION, "doubling", "1.2", "{}",   1,       &x,    1,     &y,  2,   batch_sizes,    1,
     NULL,        1,           levels,     create, destroy, level, error, run,   run, set_batch_rule,
     set_batch_strategy, batch_rule, run_interruptible, 0, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL,
-    NULL,        NULL,        rows_per_thread,
+    NULL,        NULL,        rows_per_thread, set_threads,
 };
 /* clang-format on */
 

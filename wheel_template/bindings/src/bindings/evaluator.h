@@ -198,6 +198,7 @@ class Evaluator {
     const std::size_t part =
         threads_.threads() == 1 ? rows : api_.rows_per_thread(model.get(), rows, length, threads_.threads());
     if (part < rows) return evaluate_parts(model, {rows, length, sources, targets, Signals::poll, nullptr}, part);
+    if (threads_.threads() > 1) share_steps(api_, model.get(), threads_.threads(), threads_.get());
     bool raised = false;
     modelwheel_status status;
     {
@@ -216,10 +217,12 @@ class Evaluator {
     ThreadPool &pool = threads_.get();
     bool raised = false;
     std::pair<modelwheel_status, modelwheel_model *> found;
-    for (std::size_t i = 1; i < count_parts(all.rows, rows_per_part); ++i) {
+    const std::size_t parts = count_parts(all.rows, rows_per_part);
+    for (std::size_t i = 1; i < parts; ++i) {
       others.push_back(pool_.lend());
       models.push_back(others.back().get());
     }
+    for (modelwheel_model *model : models) share_steps(api_, model, threads_.threads() / parts, pool);
     {
       WithoutGil others_may_run;
       Signals signals(others_may_run);
@@ -243,6 +246,7 @@ class Evaluator {
   /// An option is obeyed or refused.
   void require_splitting() const {
     std::string reason;
+    if (knows_steps(api_)) return;
     if (!knows_threads(api_))
       reason = "it was compiled by a modelwheel that had none";
     else if (!api_.batched)

@@ -18,6 +18,20 @@ inline bool knows_threads(const modelwheel_api &api) {
   return api.struct_size >= offsetof(modelwheel_api, rows_per_thread) + sizeof api.rows_per_thread;
 }
 
+/// Whether threads can share the steps of a run: the same.
+inline bool knows_steps(const modelwheel_api &api) {
+  return api.struct_size >= offsetof(modelwheel_api, set_threads) + sizeof api.set_threads;
+}
+
+/// Lets so many threads of a pool share the large steps of the instance's next run, if the library knows how.
+inline void share_steps(const modelwheel_api &api, modelwheel_model *model, std::size_t threads, ThreadPool &pool) {
+  if (!knows_steps(api)) return;
+  const auto run = [](void *context, std::size_t parts, modelwheel_task task, void *argument) {
+    static_cast<ThreadPool *>(context)->run(parts, [=](std::size_t part) { task(argument, part); }, [] {});
+  };
+  check(api, model, api.set_threads(model, threads, run, &pool));
+}
+
 /// The arguments of modelwheel_api::run_length.
 struct Evaluation {
   std::size_t rows, length;

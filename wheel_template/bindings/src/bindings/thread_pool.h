@@ -12,6 +12,7 @@
 #endif
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -24,17 +25,11 @@
 
 namespace modelwheel {
 
-/// Threads that wait for work. Whoever has work does parts of it too: if no thread wakes up in time, all of them.
+/// Threads that wait for work. Whoever has work does parts of it too: if no thread wakes up in time, all of them. The
+/// threads start with the first work.
 class ThreadPool {
  public:
-  /// With fewer threads than asked for where the system refuses more.
-  explicit ThreadPool(std::size_t workers) {
-    const NoSignals of_the_process;
-    try {
-      for (std::size_t i = 0; i < workers; ++i) workers_.emplace_back([this] { work(); });
-    } catch (const std::system_error &) {
-    }
-  }
+  explicit ThreadPool(std::size_t workers) : missing_(workers) {}
 
   ~ThreadPool() {
     {
@@ -55,9 +50,12 @@ class ThreadPool {
   void run(std::size_t parts, const Part &part, const Idle &idle) {
     Task task{[](const void *context, std::size_t i) { (*static_cast<const Part *>(context))(i); }, &part, parts};
     std::unique_lock<std::mutex> lock(mutex_);
+    start_workers();
     tasks_.push_back(&task);
+    has_tasks_ = true;
     for (std::size_t i = 1; i < std::min(parts, workers_.size() + 1); ++i) wake_.notify_one();
     while (task.next != task.parts) do_next(task, lock);
+    spin(lock, [&task] { return task.running == 0; });
     while (!task.done_.wait_for(lock, kIdle, [&task] { return task.running == 0; })) {
       lock.unlock();
       idle();
@@ -67,12 +65,15 @@ class ThreadPool {
 
  private:
   static constexpr std::chrono::milliseconds kIdle{50};
+  /// The steps of one evaluation follow each other faster than a thread wakes up.
+  static constexpr std::chrono::microseconds kSpin{50};
 
   struct Task {
     void (*call)(const void *, std::size_t);
     const void *context;
     std::size_t parts;
-    std::size_t next = 0, running = 0;
+    std::size_t next = 0;
+    std::atomic<std::size_t> running{0};
     std::condition_variable done_{};
   };
 
@@ -95,9 +96,31 @@ class ThreadPool {
 #endif
   };
 
+  /// Fewer where the system refuses more.
+  void start_workers() {
+    if (missing_ == 0) return;
+    const NoSignals of_the_process;
+    try {
+      for (; missing_ > 0; --missing_) workers_.emplace_back([this] { work(); });
+    } catch (const std::system_error &) {
+      missing_ = 0;
+    }
+  }
+
+  /// Waits without the lock for a moment.
+  template <class Ready>
+  static void spin(std::unique_lock<std::mutex> &lock, const Ready &ready) {
+    if (ready()) return;
+    lock.unlock();
+    const auto end = std::chrono::steady_clock::now() + kSpin;
+    while (!ready() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    lock.lock();
+  }
+
   void work() {
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
+      spin(lock, [this] { return has_tasks_.load(); });
       wake_.wait(lock, [this] { return ends_ || !tasks_.empty(); });
       if (ends_) return;
       do_next(*tasks_.front(), lock);
@@ -107,7 +130,10 @@ class ThreadPool {
   /// Does one part of a task that has some left.
   void do_next(Task &task, std::unique_lock<std::mutex> &lock) {
     const std::size_t part = task.next++;
-    if (task.next == task.parts) tasks_.erase(std::find(tasks_.begin(), tasks_.end(), &task));
+    if (task.next == task.parts) {
+      tasks_.erase(std::find(tasks_.begin(), tasks_.end(), &task));
+      has_tasks_ = !tasks_.empty();
+    }
     ++task.running;
     lock.unlock();
     task.call(task.context, part);
@@ -118,9 +144,11 @@ class ThreadPool {
 
   std::mutex mutex_;  // guards everything below
   std::condition_variable wake_;
-  std::deque<Task *> tasks_;  // those with parts that nobody has begun
+  std::deque<Task *> tasks_;            // those with parts that nobody has begun
+  std::atomic<bool> has_tasks_{false};  // also read without the mutex
   bool ends_ = false;
   std::vector<std::thread> workers_;
+  std::size_t missing_;  // workers that have not started
 };
 
 /// A pool that is made when it is first needed, and made again in the child of a fork, which has none of the threads.

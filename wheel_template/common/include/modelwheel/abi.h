@@ -6,8 +6,8 @@
  *
  * A library has no mutable global state: all state is in instances. Different instances may be
  * used from different threads at the same time; one instance may be used by one thread at a time.
- * No function starts a thread. Only create and set_batch_rule allocate memory, and neither does for instances of
- * create_in.
+ * No function starts a thread. Only create, set_batch_rule and set_threads allocate memory, and none does for
+ * instances of create_in.
  *
  * A null instance is answered, not used: functions with a status return MODELWHEEL_INVALID_ARGUMENT, `level` returns
  * "", `error` a sentence, and `destroy` does nothing. Sentences are valid UTF-8; text from the caller is quoted in them
@@ -87,6 +87,11 @@ typedef struct modelwheel_model modelwheel_model;
 
 /* Asked by run_interruptible between two batches; anything but 0 ends the evaluation. Must not use the instance. */
 typedef int (*modelwheel_interrupt)(void *context);
+
+/* Work in parts, and how the caller has them done on its threads: calls task(argument, i) once for each i < parts, on
+ * any threads and at the same time, and returns when all have returned. */
+typedef void (*modelwheel_task)(void *argument, size_t part);
+typedef void (*modelwheel_parallel_for)(void *context, size_t parts, modelwheel_task task, void *argument);
 
 typedef struct modelwheel_api {
   size_t struct_size;   /* sizeof(modelwheel_api) in the library: members beyond it do not exist there */
@@ -190,6 +195,14 @@ typedef struct modelwheel_api {
    * fast, or if the rows cannot be split. Each part is then a run of its own on an instance of its own, composed by
    * that instance's rules. Depends on the costs of the batch sizes, not on the machine. `length` as for run_length. */
   size_t (*rows_per_thread)(modelwheel_model *model, size_t rows, size_t length, size_t threads);
+
+  /* Lets up to `threads` threads of the caller share the large steps of each run of this instance, where that pays by
+   * an estimate; results have the same bits. During a run, its thread calls `parallel_for` with `context` and at most
+   * `threads` parts; a program without large steps never does. 0 or 1 thread, as in a new instance, needs none of both.
+   * The memory that parts need is kept until `destroy`; in the caller's memory there is none, and the status is
+   * MODELWHEEL_OUT_OF_MEMORY for more than one thread if the model has large steps. */
+  modelwheel_status (*set_threads)(modelwheel_model *model, size_t threads, modelwheel_parallel_for parallel_for,
+                                   void *context);
 } modelwheel_api;
 
 #ifdef __cplusplus

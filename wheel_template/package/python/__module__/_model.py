@@ -57,15 +57,14 @@ class Model:
     Args:
         level: CPU level to run, one of `levels`. The default is the level in the environment variable
             `MODELWHEEL_LEVEL`, or else the highest level that this CPU supports.
-        threads: The most threads that share the rows of one call; None stands for all CPUs that this process may use
-            (affinity, quota of its control group), where the model allows that. Each has working memory of its own. Rows are split only where that
-            pays, by the costs of the batch sizes, so the same call is always split in the same way; batch rules then
-            apply to each part.
+        threads: The most threads that share one call; None stands for all CPUs that this process may use (affinity,
+            quota of its control group). Each has working memory of its own. Rows are split where that pays, by the
+            costs of the batch sizes, so the same call is always split in the same way; batch rules then apply to each
+            part. Otherwise threads share the large steps of the model, with the same bits as one thread.
 
     Raises:
         TypeError: `threads` is not an integer.
-        ValueError: The level is unknown, or this CPU lacks it. There is more than one thread, but the rows of this
-            model cannot be split.
+        ValueError: The level is unknown, or this CPU lacks it. There is less than one thread.
     """
 
     inputs = _INPUTS
@@ -223,8 +222,7 @@ class Model:
 
 
 def _make_evaluator(level: str | None, threads: int | None) -> Evaluator:
-    splits = library.batched and library.no_emulation_reason is None
-    if threads == 1 or (threads is None and not splits):
+    if threads == 1:
         return Evaluator(library, level)
     from ._threads import resolve
 

@@ -1,0 +1,189 @@
+// src/kernels/parts.h - steps of a run in parts, for the threads of the caller.
+//
+// A step is divided where each part has the bits of the whole: into images or products of a batch, into rows, or into
+// columns where there is more to read of the weights than of the input, so that each thread reads its own.
+#pragma once
+
+#include "ranges.h"
+#include "threads.h"
+
+namespace modelwheel::MODELWHEEL_LEVEL {
+
+/// Most parts of a step: for each number of them, their scratch memory is found by trying.
+inline constexpr std::int64_t kMostParts = kMostThreads;
+
+/// The threads of a run, for a step of which at most `most` parts are worth a thread each.
+struct Shared {
+  const Threads &threads;
+  std::int64_t most;
+
+  std::int64_t parts() const {
+    return smaller_of(static_cast<std::int64_t>(threads.count), smaller_of(most, kMostParts));
+  }
+
+  /// Calls part(i, its scratch memory) for each i < count, on any of the threads.
+  template <class Part>
+  void run(std::int64_t count, const Part &part) const {
+    struct Task {
+      const Part &part;
+      const Threads &threads;
+    } task{part, threads};
+    threads.run(
+        threads.context, static_cast<std::size_t>(count),
+        [](void *argument, std::size_t i) {
+          const Task &of = *static_cast<const Task *>(argument);
+          of.part(static_cast<std::int64_t>(i), of.threads.scratch + i * of.threads.part_bytes);
+        },
+        &task);
+  }
+};
+
+enum class Along { kBatch, kRows, kColumns };
+
+/// Equal ranges along one axis of a result, the last of which may be smaller.
+struct Division {
+  Along along;
+  std::int64_t size, step;
+
+  constexpr std::int64_t count() const { return size > step ? divide_up(size, step) : 1; }
+  constexpr Range range(std::int64_t i) const { return {i * step, smaller_of((i + 1) * step, size)}; }
+};
+
+/// One of the parts.
+template <class Shape>
+constexpr Ranged<Shape> part_of(const Shape &whole, const Division &division, std::int64_t i) {
+  const Range range = division.range(i);
+  if (division.along == Along::kBatch) return batch_range(whole, range);
+  return division.along == Along::kRows ? row_range(whole, range) : column_range(whole, range);
+}
+
+/// Whether all parts have the bits of the whole.
+template <class T, class Shape>
+constexpr bool same_order(const Shape &whole, const Division &division) {
+  for (std::int64_t i = 0; i < division.count(); ++i)
+    if (!same_order<T>(whole, part_of(whole, division, i).shape)) return false;
+  return true;
+}
+
+/// Whether a batch divides without leaving threads idle for long.
+constexpr bool divides(std::int64_t batch, std::int64_t parts) { return batch >= 4 * parts || batch % parts == 0; }
+
+/// Columns in whole vectors, and several of them for each part; otherwise none are divided.
+template <class T>
+constexpr Division in_columns(std::int64_t n, std::int64_t parts) {
+  const std::int64_t step = divide_up(divide_up(n, parts), kLanes<T>) * kLanes<T>;
+  return {Along::kColumns, n, n < parts * 2 * kLanes<T> ? n : step};
+}
+
+/// How a result is best divided: `weights_first` says that there is more to read of the weights than of the input.
+template <class T, class Shape>
+constexpr Division best_division(const Shape &whole, std::int64_t batch, std::int64_t rows, const Division &columns,
+                                 bool weights_first, std::int64_t parts) {
+  const Division none{Along::kBatch, batch, batch};
+  if (parts < 2) return none;
+  const Division by_batch{Along::kBatch, batch, divide_up(batch, parts)};
+  if (batch >= parts && divides(batch, parts)) return by_batch;
+  const Division by_rows{Along::kRows, rows, rows < parts ? rows : divide_up(rows, parts)};
+  const Division &first = weights_first ? columns : by_rows, &second = weights_first ? by_rows : columns;
+  if (first.count() > 1 && same_order<T>(whole, first)) return first;
+  return second.count() > 1 && same_order<T>(whole, second) ? second : none;
+}
+
+template <class T>
+constexpr Division division_of(const Dot &d, std::int64_t parts) {
+  return best_division<T>(d, d.batch, d.m, in_columns<T>(d.n, parts), d.n > d.m, parts);
+}
+
+template <class T>
+constexpr Division division_of(const Convolution &c, std::int64_t parts) {
+  std::int64_t places = c.batch;
+  for (std::int64_t axis = 0; axis < c.rank; ++axis) places *= c.in_size[axis];
+  const bool weights_first = window_elements(c) * c.out_features > places * c.in_features;
+  const Division undivided{Along::kColumns, c.out_features, c.out_features};
+  const Division columns = c.groups == 1 ? in_columns<T>(c.out_features, parts) : undivided;
+  return best_division<T>(c, c.batch, c.rank == 0 ? 1 : c.out_size[0], columns, weights_first, parts);
+}
+
+/// Most scratch memory of any part, in bytes, however many parts there are.
+template <class T, class Shape, class Bytes>
+constexpr std::size_t largest_part(const Shape &whole, std::int64_t most, const Bytes &bytes) {
+  std::size_t largest = 0;
+  for (std::int64_t parts = 2; parts <= smaller_of(most, kMostParts); ++parts) {
+    const Division division = division_of<T>(whole, parts);
+    for (std::int64_t i = 0; division.count() > 1 && i < division.count(); ++i)
+      largest = larger_of(largest, bytes(part_of(whole, division, i).shape));
+  }
+  return largest;
+}
+
+/// Bytes of scratch memory of each part of a dot.
+template <class T>
+constexpr std::size_t dot_part_scratch(const Dot &d, std::int64_t most) {
+  return largest_part<T>(d, most, [](const Dot &part) { return dot_scratch<T>(part); });
+}
+
+/// The same for a convolution.
+template <class T>
+constexpr std::size_t convolution_part_scratch(const Convolution &c, std::int64_t most) {
+  return largest_part<T>(c, most, [](const Convolution &part) { return convolution_scratch<T>(part); });
+}
+
+/// A product, `compute` of a part, with its epilogue. One that must wait follows when all parts are complete.
+template <class T, class Shape, class Compute>
+void product_in_parts(const Shared &shared, const Shape &whole, const Division &division, std::int64_t rows,
+                      std::int64_t n, bool later, const Epilogue<T> *epilogue, const Compute &compute) {
+  shared.run(division.count(), [&](std::int64_t i, void *scratch) {
+    Epilogue<T> own{};
+    if (epilogue != nullptr)
+      own = from_column(*epilogue, division.along == Along::kColumns ? division.range(i).begin : 0);
+    compute(part_of(whole, division, i), scratch, epilogue != nullptr && !later ? &own : nullptr);
+  });
+  if (!later) return;
+  const Division some{Along::kRows, rows, divide_up(rows, shared.parts())};
+  shared.run(some.count(), [&](std::int64_t i, void *) {
+    const Range r = some.range(i);
+    finish_rows(*epilogue, epilogue->sums + r.begin * n, length(r), n, 0, n);
+  });
+}
+
+/// `dot` of floats or doubles in parts; the scratch memory is for the case that there is one part.
+template <class T>
+MODELWHEEL_NOINLINE void dot_in_parts(const Shared &shared, const Dot &d, const T *lhs, const T *rhs, T *out,
+                                      void *scratch, const Epilogue<T> *epilogue = nullptr) {
+  const Division division = division_of<T>(d, shared.parts());
+  if (division.count() == 1) return dot<T, T>(d, lhs, rhs, out, scratch, epilogue);
+  const bool later = epilogue != nullptr && (must_wait(*epilogue) || better_transposed<T>(d));
+  product_in_parts(shared, d, division, d.batch * d.m, d.n, later, epilogue,
+                   [&](const Ranged<Dot> &part, void *memory, const Epilogue<T> *own) {
+                     dot<T, T>(part.shape, lhs + part.left, rhs + part.right, out + part.out, memory, own);
+                   });
+}
+
+/// The same for `convolution`.
+template <class T>
+MODELWHEEL_NOINLINE void convolution_in_parts(const Shared &shared, const Convolution &c, const T *in, const T *kernel,
+                                              T *out, void *scratch, const Epilogue<T> *epilogue = nullptr) {
+  const Division division = division_of<T>(c, shared.parts());
+  if (division.count() == 1) return convolution<T>(c, in, kernel, out, scratch, epilogue);
+  const bool later = epilogue != nullptr && must_wait(*epilogue);
+  product_in_parts(shared, c, division, out_rows(c), c.out_features, later, epilogue,
+                   [&](const Ranged<Convolution> &part, void *memory, const Epilogue<T> *own) {
+                     convolution<T>(part.shape, in + part.left, kernel + part.right, out + part.out, memory, own);
+                   });
+}
+
+/// The same for `pooling`, which needs no scratch memory.
+template <class T>
+MODELWHEEL_NOINLINE void pooling_in_parts(const Shared &shared, const Pooling &p, const T *in, T *out) {
+  const std::int64_t size = p.batch == 1 ? p.out_size[0] : p.batch;
+  const Division division{p.batch == 1 ? Along::kRows : Along::kBatch, size,
+                          divide_up(size, larger_of(shared.parts(), std::int64_t{1}))};
+  if (division.count() == 1) return pooling(p, in, out);
+  shared.run(division.count(), [&](std::int64_t i, void *) {
+    const Ranged<Pooling> part =
+        division.along == Along::kRows ? row_range(p, division.range(i)) : batch_range(p, division.range(i));
+    pooling(part.shape, in + part.left, out + part.out);
+  });
+}
+
+}  // namespace modelwheel::MODELWHEEL_LEVEL
