@@ -96,11 +96,26 @@ void check_ranges(Random &random, const Dot &d, const Buffer<In> &lhs, const Buf
   if (complete) check_same_bits(out, parts);
 }
 
-/// The same product with so many elements from one row of the result to the next.
-Dot spaced(Dot d, std::int64_t step) {
-  d.out_m = step;
-  d.out_batch = d.m * step;
-  return d;
+/// The product with epilogues, whole and in parts. `plain` has its sums, rows without gaps.
+template <class T>
+void check_epilogues(Random &random, const Dot &d, const T *lhs, const T *rhs, const Buffer<T> &plain) {
+  const auto spaced = [&d](std::int64_t step) {
+    Dot apart = d;
+    apart.out_m = step;
+    apart.out_batch = d.m * step;
+    return apart;
+  };
+  Buffer<char> scratch(static_cast<std::int64_t>(dot_scratch<T>(d)));
+  check_epilogues(
+      random, plain, d.n,
+      [&](T *sums, const Epilogue<T> &epilogue, std::int64_t step) {
+        dot<T, T>(spaced(step), lhs, rhs, sums, scratch.data(), &epilogue);
+      },
+      [&](T *sums, const Epilogue<T> &epilogue, std::int64_t step) {
+        const Dot apart = spaced(step);
+        const OneThread thread(random, [&apart](std::int64_t most) { return dot_part_scratch<T>(apart, most); });
+        dot_in_parts<T>(thread.shared(), apart, lhs, rhs, sums, scratch.data(), &epilogue);
+      });
 }
 
 /// A product in a random layout. What lies between the operands' rows is NaN, and a few elements may be special.
@@ -131,16 +146,7 @@ void test_shape(Random &random, const Shape &s, bool special = false) {
   if constexpr (kHasGemm<In>) {
     if (!special) check_parts(random, d, lhs, rhs, out);
     if (d.out_n == 1 && d.out_m == d.n && (d.batch == 1 || d.out_batch == d.m * d.n))
-      check_epilogues(
-          random, out, d.n,
-          [&](In *sums, const Epilogue<In> &epilogue, std::int64_t step) {
-            dot<In, In>(spaced(d, step), lhs.data(), rhs.data(), sums, scratch.data(), &epilogue);
-          },
-          [&](In *sums, const Epilogue<In> &epilogue, std::int64_t step) {
-            const Dot apart = spaced(d, step);
-            const OneThread thread(random, [&](std::int64_t most) { return dot_part_scratch<In>(apart, most); });
-            dot_in_parts<In>(thread.shared(), apart, lhs.data(), rhs.data(), sums, scratch.data(), &epilogue);
-          });
+      check_epilogues(random, d, lhs.data(), rhs.data(), out);
   }
 }
 
@@ -186,12 +192,8 @@ void test_packed(Random &random, const Shape &s) {
   dot<float, float>(packed, lhs, rhs, out.data(), scratch.data());
   check_dot(plain, on_left ? weights : other, on_left ? other : weights, out);
   check_ranges(random, packed, on_left ? panels : other, on_left ? other : panels, out);
-  if (plain.out_m == columns || on_left)
-    check_epilogues(random, out, s.n, [&](float *sums, const Epilogue<float> &epilogue, std::int64_t step) {
-      Dot spaced = packed;
-      spaced.out_m = step;
-      dot<float, float>(spaced, lhs, rhs, sums, scratch.data(), &epilogue);
-    });
+  check_parts(random, packed, on_left ? panels : other, on_left ? other : panels, out);
+  if (plain.out_m == columns || on_left) check_epilogues(random, packed, lhs, rhs, out);
 }
 
 /// As many rows as tiles have, and more and fewer; depths around those of blocks.

@@ -43,8 +43,8 @@ bool follows(const Epilogue<T> &e, T sum, T addend, std::int64_t column, T resul
   return std::fabs(found - x) <= 4 * static_cast<double>(std::numeric_limits<T>::epsilon()) * magnitude;
 }
 
-/// Where a product with an epilogue writes. The result is in memory of its own, over the sums, or over the addend, or is
-/// columns of wider rows, of which the others stay as they are.
+/// Where a product with an epilogue writes. The result is in memory of its own, over the sums, or over the addend, or
+/// is columns of wider rows, of which the others stay as they are.
 template <class T>
 struct Places {
   Buffer<T> sums, other, residual;

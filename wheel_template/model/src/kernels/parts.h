@@ -68,30 +68,35 @@ constexpr bool same_order(const Shape &whole, const Division &division) {
 /// Whether a batch divides without leaving threads idle for long.
 constexpr bool divides(std::int64_t batch, std::int64_t parts) { return batch >= 4 * parts || batch % parts == 0; }
 
-/// Columns in whole vectors, and several of them for each part; otherwise none are divided.
-template <class T>
+/// Ranges of so many units, of which every part has some; otherwise nothing is divided.
+constexpr Division in_units(Along along, std::int64_t size, std::int64_t unit, std::int64_t parts) {
+  return {along, size, size < parts * unit ? size : divide_up(divide_up(size, parts), unit) * unit};
+}
+
+/// Columns in whole panels, which are whole vectors, and two of them at least.
 constexpr Division in_columns(std::int64_t n, std::int64_t parts) {
-  const std::int64_t step = divide_up(divide_up(n, parts), kLanes<T>) * kLanes<T>;
-  return {Along::kColumns, n, n < parts * 2 * kLanes<T> ? n : step};
+  const Division columns = in_units(Along::kColumns, n, kPanel, parts);
+  return columns.step < 2 * kPanel ? Division{Along::kColumns, n, n} : columns;
 }
 
 /// How a result is best divided: `weights_first` says that there is more to read of the weights than of the input.
 template <class T, class Shape>
-constexpr Division best_division(const Shape &whole, std::int64_t batch, std::int64_t rows, const Division &columns,
+constexpr Division best_division(const Shape &whole, std::int64_t batch, const Division &rows, const Division &columns,
                                  bool weights_first, std::int64_t parts) {
   const Division none{Along::kBatch, batch, batch};
   if (parts < 2) return none;
   const Division by_batch{Along::kBatch, batch, divide_up(batch, parts)};
   if (batch >= parts && divides(batch, parts)) return by_batch;
-  const Division by_rows{Along::kRows, rows, rows < parts ? rows : divide_up(rows, parts)};
-  const Division &first = weights_first ? columns : by_rows, &second = weights_first ? by_rows : columns;
+  const Division &first = weights_first ? columns : rows, &second = weights_first ? rows : columns;
   if (first.count() > 1 && same_order<T>(whole, first)) return first;
   return second.count() > 1 && same_order<T>(whole, second) ? second : none;
 }
 
 template <class T>
 constexpr Division division_of(const Dot &d, std::int64_t parts) {
-  return best_division<T>(d, d.batch, d.m, in_columns<T>(d.n, parts), d.n > d.m, parts);
+  // The weights may be on the left, in panels, if there is one column.
+  const Division rows = in_units(Along::kRows, d.m, d.n == 1 ? kPanel : 1, parts);
+  return best_division<T>(d, d.batch, rows, in_columns(d.n, parts), d.n > d.m, parts);
 }
 
 template <class T>
@@ -100,8 +105,9 @@ constexpr Division division_of(const Convolution &c, std::int64_t parts) {
   for (std::int64_t axis = 0; axis < c.rank; ++axis) places *= c.in_size[axis];
   const bool weights_first = window_elements(c) * c.out_features > places * c.in_features;
   const Division undivided{Along::kColumns, c.out_features, c.out_features};
-  const Division columns = c.groups == 1 ? in_columns<T>(c.out_features, parts) : undivided;
-  return best_division<T>(c, c.batch, c.rank == 0 ? 1 : c.out_size[0], columns, weights_first, parts);
+  const Division columns = c.groups == 1 ? in_columns(c.out_features, parts) : undivided;
+  const Division rows = in_units(Along::kRows, c.rank == 0 ? 1 : c.out_size[0], 1, parts);
+  return best_division<T>(c, c.batch, rows, columns, weights_first, parts);
 }
 
 /// Most scratch memory of any part, in bytes, however many parts there are.
