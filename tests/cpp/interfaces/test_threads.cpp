@@ -163,6 +163,15 @@ void test_rows_are_split_where_it_pays() {
   CHECK(toy_api().rows_per_thread(nullptr, 16, 0, 2) == 16);
 }
 
+void test_calls_are_estimated() {
+  const modelwheel::Instance instance = modelwheel::make_instance(toy_api());
+  modelwheel_model *model = instance.get();
+  const double one = toy_api().estimate(model, 1, 0);
+  CHECK(one > 0.0 && toy_api().estimate(model, 0, 0) == 0.0 && toy_api().estimate(model, 16, 0) > one);
+  CHECK(toy_api().estimate(model, 1, 7) == 0.0);  // no such length
+  CHECK(toy_api().estimate(nullptr, 1, 0) == 0.0);
+}
+
 void test_threads_share_the_steps_of_a_run() {
   const modelwheel::Instance instance = modelwheel::make_instance(toy_api());
   Rows alone(64), shared(64);
@@ -197,6 +206,7 @@ int main() {
   test_a_part_that_fails();
   test_only_the_caller_is_asked_whether_to_end();
   test_rows_are_split_where_it_pays();
+  test_calls_are_estimated();
   test_threads_share_the_steps_of_a_run();
   test_steps_of_an_older_library_are_not_shared();
   return check_report();

@@ -263,6 +263,12 @@ size_t rows_per_thread(modelwheel_model *model, size_t rows, size_t length, size
   return best;
 }
 
+double estimate(modelwheel_model *model, size_t rows, size_t length) {
+  if (model == nullptr || check_length(model, length) != MODELWHEEL_OK) return 0.0;
+  choose_length(model, length);
+  return cost_of(model, rows);
+}
+
 modelwheel_status set_threads(modelwheel_model *model, size_t threads, modelwheel_parallel_for parallel_for,
                               void *context) {
   if (model == nullptr) return MODELWHEEL_INVALID_ARGUMENT;

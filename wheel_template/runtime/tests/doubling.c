@@ -94,6 +94,12 @@ static modelwheel_status set_threads(modelwheel_model *model, size_t threads, mo
   return MODELWHEEL_OK;
 }
 
+static double estimate(modelwheel_model *model, size_t rows, size_t length) {
+  (void)model;
+  (void)length;
+  return (double)rows;
+}
+
 static const int64_t shape[] = {-1, 2};
 static const modelwheel_tensor x = {"x/given", "x_given", MODELWHEEL_FLOAT32, 4, 2, shape, 1, 2, 8};
 static const modelwheel_tensor y = {"y", "y", MODELWHEEL_FLOAT32, 4, 2, shape, 1, 2, 8};
@@ -104,7 +110,7 @@ static const modelwheel_api api = {
     STRUCT_SIZE, ABI_VERSION, "doubling", "1.2", "{}",   1,       &x,    1,     &y,  2,   batch_sizes,    1,
     NULL,        1,           levels,     create, destroy, level, error, run,   run, set_batch_rule,
     set_batch_strategy, batch_rule, run_interruptible, 0, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL,
-    NULL,        NULL,        rows_per_thread, set_threads,
+    NULL,        NULL,        rows_per_thread, set_threads, estimate,
 };
 /* clang-format on */
 

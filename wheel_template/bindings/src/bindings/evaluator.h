@@ -39,6 +39,23 @@ struct DTypes {
   }
 };
 
+/// Whether a library estimates the time of a call: older ones lack the function.
+inline bool knows_estimates(const modelwheel_api &api) {
+  return api.struct_size >= offsetof(modelwheel_api, estimate) + sizeof api.estimate;
+}
+
+/// The most rows, a power of two, whose call is so short that the GIL is kept: another thread would hardly have begun
+/// before it ends, and releasing and taking it again takes 0.08 us.
+inline std::size_t count_short_rows(const modelwheel_api &api, modelwheel_model *model) {
+  constexpr double kShort = 5000.0;  // nanoseconds; Python itself keeps the GIL a thousand times as long
+  std::size_t rows = 0;
+  for (std::size_t next = 1; next <= 4096; rows = next, next *= 2) {
+    const double estimate = api.estimate(model, next, 0);
+    if (estimate == 0.0 || estimate > kShort) break;  // 0: the model has lengths
+  }
+  return rows;
+}
+
 /// The pool is only used with the GIL: os.fork() holds it too, so the child of a fork never finds the pool locked by a
 /// thread that it does not have.
 class Evaluator {
@@ -48,6 +65,7 @@ class Evaluator {
     if (threads > 1) require_splitting();
     for (std::size_t i = 0; i < api_.num_outputs; ++i)
       names_.push_back(Object::taken(PyUnicode_FromString(api_.outputs[i].name)));
+    if (knows_estimates(api_)) short_rows_ = count_short_rows(api_, pool_.lend().get());
   }
 
   const std::string &level() const { return pool_.level(); }
@@ -198,6 +216,9 @@ class Evaluator {
     const std::size_t part =
         threads_.threads() == 1 ? rows : api_.rows_per_thread(model.get(), rows, length, threads_.threads());
     if (part < rows) return evaluate_parts(model, {rows, length, sources, targets, Signals::poll, nullptr}, part);
+    if (rows <= short_rows_ && length == 0)
+      return check(api_, model.get(),
+                   modelwheel::evaluate(api_, model.get(), {rows, length, sources, targets, nullptr, nullptr}));
     if (threads_.threads() > 1) share_steps(api_, model.get(), threads_.threads(), threads_.get());
     bool raised = false;
     modelwheel_status status;
@@ -272,6 +293,7 @@ class Evaluator {
   const NumPy numpy_;
   DTypes dtypes_;
   std::vector<Object> names_;  // of the outputs
+  std::size_t short_rows_ = 0;
 };
 
 }  // namespace modelwheel

@@ -203,6 +203,10 @@ typedef struct modelwheel_api {
    * MODELWHEEL_OUT_OF_MEMORY for more than one thread if the model has large steps. */
   modelwheel_status (*set_threads)(modelwheel_model *model, size_t threads, modelwheel_parallel_for parallel_for,
                                    void *context);
+
+  /* An estimate of what a call with so many rows takes on one thread of a server's CPU, in nanoseconds; `length` as for
+   * run_length. 0 if there is no such length. */
+  double (*estimate)(modelwheel_model *model, size_t rows, size_t length);
 } modelwheel_api;
 
 #ifdef __cplusplus
