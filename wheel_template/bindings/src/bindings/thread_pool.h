@@ -11,12 +11,17 @@
 #include <unistd.h>
 #endif
 
+#if defined(__x86_64__) || defined(_M_X64)
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <system_error>
@@ -25,8 +30,20 @@
 
 namespace modelwheel {
 
+/// Tells the CPU that a loop waits for another core.
+inline void pause_cpu() {
+#if defined(__x86_64__) || defined(_M_X64)
+  _mm_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
 /// Threads that wait for work. Whoever has work does parts of it too: if no thread wakes up in time, all of them. The
 /// threads start with the first work.
+///
+/// The steps of one evaluation follow each other faster than a thread wakes up, or than a mutex changes hands. So
+/// threads claim parts by compare-and-swap, and look for more for a moment before they sleep.
 class ThreadPool {
  public:
   explicit ThreadPool(std::size_t workers) : missing_(workers) {}
@@ -48,33 +65,61 @@ class ThreadPool {
   /// neither function may throw.
   template <class Part, class Idle>
   void run(std::size_t parts, const Part &part, const Idle &idle) {
-    Task task{[](const void *context, std::size_t i) { (*static_cast<const Part *>(context))(i); }, &part, parts};
-    std::unique_lock<std::mutex> lock(mutex_);
     start_workers();
-    tasks_.push_back(&task);
-    has_tasks_ = true;
-    for (std::size_t i = 1; i < std::min(parts, workers_.size() + 1); ++i) wake_.notify_one();
-    while (task.next != task.parts) do_next(task, lock);
-    spin(lock, [&task] { return task.running == 0; });
-    while (!task.done_.wait_for(lock, kIdle, [&task] { return task.running == 0; })) {
-      lock.unlock();
-      idle();
-      lock.lock();
+    Task *const task = parts > 1 ? free_task() : nullptr;
+    if (task == nullptr) {
+      for (std::size_t i = 0; i < parts; ++i) part(i);
+      return;
     }
+    task->publish([](const void *context, std::size_t i) { (*static_cast<const Part *>(context))(i); }, &part, parts);
+    ++published_;
+    if (sleeping_ != 0) wake_workers(parts - 1);
+    while (do_next(*task)) {
+    }
+    const auto is_done = [task, parts] { return task->finished == parts; };
+    if (!spin(is_done)) wait(*task, is_done, idle);
+    task->taken.clear();
   }
 
  private:
   static constexpr std::chrono::milliseconds kIdle{50};
-  /// The steps of one evaluation follow each other faster than a thread wakes up.
-  static constexpr std::chrono::microseconds kSpin{50};
+  static constexpr std::chrono::microseconds kSpin{100};
+  /// As many callers share the threads at a time; others do their work alone.
+  static constexpr std::size_t kTasks = 16;
 
+  /// Work that is under way. The next part to claim and the task's number are one word, so that who read it before this
+  /// task ended claims nothing of the next one.
   struct Task {
-    void (*call)(const void *, std::size_t);
-    const void *context;
-    std::size_t parts;
-    std::size_t next = 0;
-    std::atomic<std::size_t> running{0};
-    std::condition_variable done_{};
+    using Call = void (*)(const void *, std::size_t);
+    static constexpr std::uint64_t kNumber = std::uint64_t{1} << 32, kClosed = kNumber - 1;
+
+    void publish(Call function, const void *argument, std::size_t count) {
+      const std::uint64_t number = (claims / kNumber + 1) * kNumber;
+      claims = number | kClosed;  // before there are other parts, see claim()
+      parts = count;
+      call = function;
+      context = argument;
+      finished = 0;
+      claims = number;
+    }
+
+    /// Claims the next part, if there is one.
+    bool claim(std::size_t &part) {
+      std::uint64_t seen = claims;
+      for (;;) {
+        part = static_cast<std::size_t>(seen % kNumber);
+        if (part >= parts) return false;
+        if (claims.compare_exchange_weak(seen, seen + 1)) return true;
+      }
+    }
+
+    std::atomic_flag taken = ATOMIC_FLAG_INIT;
+    std::atomic<std::uint64_t> claims{kClosed};
+    std::atomic<std::size_t> parts{0}, finished{0};
+    Call call = nullptr;
+    const void *context = nullptr;
+    std::atomic<bool> waits{false};  // whether the caller sleeps until `done`
+    std::condition_variable done{};
   };
 
   /// Blocks signals while threads are made, which inherit that: handlers run on the threads that the program made.
@@ -99,6 +144,7 @@ class ThreadPool {
   /// Fewer where the system refuses more.
   void start_workers() {
     if (missing_ == 0) return;
+    const std::lock_guard<std::mutex> lock(mutex_);
     const NoSignals of_the_process;
     try {
       for (; missing_ > 0; --missing_) workers_.emplace_back([this] { work(); });
@@ -107,48 +153,78 @@ class ThreadPool {
     }
   }
 
-  /// Waits without the lock for a moment.
+  Task *free_task() {
+    for (Task &task : tasks_)
+      if (!task.taken.test_and_set()) return &task;
+    return nullptr;
+  }
+
+  void wake_workers(std::size_t most) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (std::size_t i = 0; i < std::min(most, workers_.size()); ++i) wake_.notify_one();
+  }
+
+  /// Waits for a moment; returns whether it is ready.
   template <class Ready>
-  static void spin(std::unique_lock<std::mutex> &lock, const Ready &ready) {
-    if (ready()) return;
-    lock.unlock();
+  static bool spin(const Ready &ready) {
+    for (int i = 0; i < 64; ++i, pause_cpu())
+      if (ready()) return true;
     const auto end = std::chrono::steady_clock::now() + kSpin;
-    while (!ready() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-    lock.lock();
+    do {
+      if (ready()) return true;
+      std::this_thread::yield();
+    } while (std::chrono::steady_clock::now() < end);
+    return ready();
+  }
+
+  template <class Ready, class Idle>
+  void wait(Task &task, const Ready &is_done, const Idle &idle) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    task.waits = true;
+    while (!task.done.wait_for(lock, kIdle, is_done)) {
+      lock.unlock();
+      idle();
+      lock.lock();
+    }
+    task.waits = false;
   }
 
   void work() {
-    std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
-      spin(lock, [this] { return has_tasks_.load(); });
-      wake_.wait(lock, [this] { return ends_ || !tasks_.empty(); });
-      if (ends_) return;
-      do_next(*tasks_.front(), lock);
+      const std::uint64_t seen = published_;
+      bool worked = false;
+      for (Task &task : tasks_) worked = do_next(task) || worked;
+      if (worked || spin([this, seen] { return published_ != seen || ends_; })) {
+        if (ends_) return;
+        continue;
+      }
+      std::unique_lock<std::mutex> lock(mutex_);
+      ++sleeping_;
+      wake_.wait(lock, [this, seen] { return published_ != seen || ends_; });
+      --sleeping_;
     }
   }
 
   /// Does one part of a task that has some left.
-  void do_next(Task &task, std::unique_lock<std::mutex> &lock) {
-    const std::size_t part = task.next++;
-    if (task.next == task.parts) {
-      tasks_.erase(std::find(tasks_.begin(), tasks_.end(), &task));
-      has_tasks_ = !tasks_.empty();
-    }
-    ++task.running;
-    lock.unlock();
+  bool do_next(Task &task) {
+    std::size_t part;
+    if (!task.claim(part)) return false;
+    const std::size_t parts = task.parts;
     task.call(task.context, part);
-    lock.lock();
-    // Still locked, because the task ends as soon as its owner sees this.
-    if (--task.running == 0) task.done_.notify_one();
+    if (++task.finished == parts && task.waits) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      task.done.notify_one();
+    }
+    return true;
   }
 
-  std::mutex mutex_;  // guards everything below
+  std::array<Task, kTasks> tasks_;
+  std::atomic<std::uint64_t> published_{0};         // tasks so far
+  std::atomic<std::size_t> sleeping_{0}, missing_;  // workers that wait to be woken up, and that have not started
+  std::atomic<bool> ends_{false};
+  std::mutex mutex_;  // guards the threads, and who falls asleep
   std::condition_variable wake_;
-  std::deque<Task *> tasks_;            // those with parts that nobody has begun
-  std::atomic<bool> has_tasks_{false};  // also read without the mutex
-  bool ends_ = false;
   std::vector<std::thread> workers_;
-  std::size_t missing_;  // workers that have not started
 };
 
 /// A pool that is made when it is first needed, and made again in the child of a fork, which has none of the threads.
