@@ -1,7 +1,8 @@
 // src/kernels/parts.h - steps of a run in parts, for the threads of the caller.
 //
 // A step is divided where each part has the bits of the whole: into images or products of a batch, into rows, or into
-// columns where there is more to read of the weights than of the input, so that each thread reads its own.
+// columns where there are few rows. Rows come first because the next step is divided alike: a thread then reads what it
+// wrote itself, while weights are read by all of them anyway, and nobody writes them.
 #pragma once
 
 #include "ranges.h"
@@ -79,15 +80,15 @@ constexpr Division in_columns(std::int64_t n, std::int64_t parts) {
   return columns.step < 2 * kPanel ? Division{Along::kColumns, n, n} : columns;
 }
 
-/// How a result is best divided: `weights_first` says that there is more to read of the weights than of the input.
+/// How a result is best divided.
 template <class T, class Shape>
 constexpr Division best_division(const Shape &whole, std::int64_t batch, const Division &rows, const Division &columns,
-                                 bool weights_first, std::int64_t parts) {
+                                 bool few_rows, std::int64_t parts) {
   const Division none{Along::kBatch, batch, batch};
   if (parts < 2) return none;
   const Division by_batch{Along::kBatch, batch, divide_up(batch, parts)};
   if (batch >= parts && divides(batch, parts)) return by_batch;
-  const Division &first = weights_first ? columns : rows, &second = weights_first ? rows : columns;
+  const Division &first = few_rows ? columns : rows, &second = few_rows ? rows : columns;
   if (first.count() > 1 && same_order<T>(whole, first)) return first;
   return second.count() > 1 && same_order<T>(whole, second) ? second : none;
 }
@@ -96,18 +97,16 @@ template <class T>
 constexpr Division division_of(const Dot &d, std::int64_t parts) {
   // The weights may be on the left, in panels, if there is one column.
   const Division rows = in_units(Along::kRows, d.m, d.n == 1 ? kPanel : 1, parts);
-  return best_division<T>(d, d.batch, rows, in_columns(d.n, parts), d.n > d.m, parts);
+  return best_division<T>(d, d.batch, rows, in_columns(d.n, parts), d.m < 16 * parts, parts);
 }
 
 template <class T>
 constexpr Division division_of(const Convolution &c, std::int64_t parts) {
-  std::int64_t places = c.batch;
-  for (std::int64_t axis = 0; axis < c.rank; ++axis) places *= c.in_size[axis];
-  const bool weights_first = window_elements(c) * c.out_features > places * c.in_features;
+  const bool few_rows = c.rank == 0 || c.out_size[0] < 4 * parts;
   const Division undivided{Along::kColumns, c.out_features, c.out_features};
   const Division columns = c.groups == 1 ? in_columns(c.out_features, parts) : undivided;
   const Division rows = in_units(Along::kRows, c.rank == 0 ? 1 : c.out_size[0], 1, parts);
-  return best_division<T>(c, c.batch, rows, columns, weights_first, parts);
+  return best_division<T>(c, c.batch, rows, columns, few_rows, parts);
 }
 
 /// Most scratch memory of any part, in bytes, however many parts there are.
