@@ -18,6 +18,7 @@ from ..compiler.program import (
     Sort,
     Strips,
     Thunk,
+    bytes_touched,
     leaves,
     slices,
 )
@@ -225,7 +226,7 @@ def _steps(program: Program, measured: Measured, level: Level) -> Iterator[Step]
             runs=runs,
             us=us,
             operations=operations_of(thunk) * times,
-            bytes=sum(part.size for part in slices(thunk)) * times,
+            bytes=sum(bytes_touched(thunk, part) for part in slices(thunk)) * times,
         )
 
 

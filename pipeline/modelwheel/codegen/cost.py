@@ -7,7 +7,7 @@ them.
 
 from __future__ import annotations
 
-from ..compiler.program import Program, Thunk, leaves, slices, walk
+from ..compiler.program import Program, Thunk, bytes_touched, leaves, slices, walk
 
 # A roofline model (Williams, Waterman, Patterson, Roofline, CACM 52(4), 2009) with overheads, for one core
 # of a server.
@@ -42,7 +42,7 @@ _NANOSECONDS_OF_A_PART = 12_000.0
 
 def count_parts(thunk: Thunk) -> int:
     """The number of threads that a step has work for, at least 1."""
-    moved = sum(part.size for part in slices(thunk))
+    moved = sum(bytes_touched(thunk, part) for part in slices(thunk))
     cost = thunk.operations / _OPERATIONS_PER_NANOSECOND + moved / _BYTES_PER_NANOSECOND
     return max(int(cost / _NANOSECONDS_OF_A_PART), 1)
 
@@ -58,9 +58,11 @@ def _far_bytes(program: Program) -> float:
     far_constants = _far_part(sum(constants[index] for index in used))
     total = 0.0
     for thunk, turns in leaves(program.thunks):
-        parts = slices(thunk)
-        activations = sum(part.size for part in parts if part.allocation not in constants)
-        weights = sum(part.size for part in parts if part.allocation in constants)
+        sizes = [
+            (part.allocation in constants, bytes_touched(thunk, part)) for part in slices(thunk)
+        ]
+        activations = sum(size for constant, size in sizes if not constant)
+        weights = sum(size for constant, size in sizes if constant)
         total += turns * activations * _far_part(activations) + weights * far_constants
     return total
 

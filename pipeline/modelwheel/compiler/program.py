@@ -531,8 +531,15 @@ def overlap(a: Slice, b: Slice) -> bool:
     )
 
 
+def bytes_touched(thunk: Thunk, part: Slice) -> int:
+    """The bytes of one of its slices that a thunk reads or writes: of a table, only the rows that are looked up."""
+    if isinstance(thunk, Lookup) and part is thunk.table:
+        return min(part.size, thunk.count * thunk.row_bytes)
+    return part.size
+
+
 def _bytes_moved(thunk: Thunk) -> int:
-    own = sum(part.size for part in slices(thunk))
+    own = sum(bytes_touched(thunk, part) for part in slices(thunk))
     if isinstance(thunk, While):
         inner = sum(map(_bytes_moved, thunk.condition + thunk.body))
         return own + inner * (1 if thunk.trip_count is None else thunk.trip_count)

@@ -327,8 +327,8 @@ def test_threads_may_share_a_large_step() -> None:
     assert isinstance(small, p.Dot)
     assert count_parts(small) == 1
     writer = ThunkWriter(prefix="b")
-    # By the roofline of the costs, 50 and 100 us.
-    large = [small.model_copy(update={"operations": n}) for n in (1_500_000, 3_000_000)]
+    # By the roofline of the costs, 27 and 67 us.
+    large = [small.model_copy(update={"operations": n}) for n in (800_000, 2_000_000)]
     assert [count_parts(step) for step in large] == [2, 5]
     first, second = writer.write(large)
     assert first.startswith("  dot_in_parts<float>({threads, 2}, b_dot_0, as<const float>(a0),")
@@ -365,18 +365,31 @@ def test_a_reduction_of_rows_is_a_table_and_a_call() -> None:
     assert writer.headers == {"row_reduction.h"}
 
 
-def test_a_lookup_is_a_table_and_a_call() -> None:
-    lookup = p.Lookup(
+def test_a_lookup_costs_the_rows_that_it_reads() -> None:
+    program = matmul_program()
+    costs = [
+        estimate_cost(program.model_copy(update={"thunks": (_lookup(rows),)}))
+        for rows in (3, 6, 10**6)
+    ]
+    assert costs[0] < costs[1] == costs[2]
+
+
+def _lookup(table_rows: int) -> p.Lookup:
+    return p.Lookup(
         operations=0,
-        table=dense((7, 5), 0).slice,
+        table=dense((table_rows, 5), 0).slice,
         indices=dense((6,), 1).slice,
         output=dense((6, 5), 2).slice,
         count=6,
         index_type=ElementType.INT32,
-        wrap=7,
-        rows=7,
+        wrap=table_rows,
+        rows=table_rows,
         row_bytes=20,
     )
+
+
+def test_a_lookup_is_a_table_and_a_call() -> None:
+    lookup = _lookup(7)
     writer = ThunkWriter(prefix="b")
     (call,) = writer.write([lookup])
     assert call == "  lookup(b_lookup_0, a0, as<const std::int32_t>(a1), a2);"

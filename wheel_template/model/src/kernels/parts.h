@@ -155,6 +155,7 @@ void product_in_parts(const Shared &shared, const Shape &whole, const Division &
 template <class T>
 MODELWHEEL_NOINLINE void dot_in_parts(const Shared &shared, const Dot &d, const T *lhs, const T *rhs, T *out,
                                       void *scratch, const Epilogue<T> *epilogue = nullptr) {
+  if (shared.parts() < 2) return dot<T, T>(d, lhs, rhs, out, scratch, epilogue);
   const Division division = division_of<T>(d, shared.parts());
   if (division.count() == 1) return dot<T, T>(d, lhs, rhs, out, scratch, epilogue);
   const bool later = epilogue != nullptr && (must_wait(*epilogue) || better_transposed<T>(d));
@@ -168,6 +169,7 @@ MODELWHEEL_NOINLINE void dot_in_parts(const Shared &shared, const Dot &d, const 
 template <class T>
 MODELWHEEL_NOINLINE void convolution_in_parts(const Shared &shared, const Convolution &c, const T *in, const T *kernel,
                                               T *out, void *scratch, const Epilogue<T> *epilogue = nullptr) {
+  if (shared.parts() < 2) return convolution<T>(c, in, kernel, out, scratch, epilogue);
   const Division division = division_of<T>(c, shared.parts());
   if (division.count() == 1) return convolution<T>(c, in, kernel, out, scratch, epilogue);
   const bool later = epilogue != nullptr && must_wait(*epilogue);
