@@ -264,7 +264,8 @@ size_t rows_per_thread(modelwheel_model *model, size_t rows, size_t length, size
 }
 
 double estimate(modelwheel_model *model, size_t rows, size_t length) {
-  if (model == nullptr || check_length(model, length) != MODELWHEEL_OK) return 0.0;
+  if (model == nullptr || check_rows(model, rows) != MODELWHEEL_OK || check_length(model, length) != MODELWHEEL_OK)
+    return 0.0;
   choose_length(model, length);
   return cost_of(model, rows);
 }

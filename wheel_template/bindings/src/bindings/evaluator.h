@@ -51,7 +51,7 @@ inline std::size_t count_short_rows(const modelwheel_api &api, modelwheel_model 
   std::size_t rows = 0;
   for (std::size_t next = 1; next <= 4096; rows = next, next *= 2) {
     const double estimate = api.estimate(model, next, 0);
-    if (estimate == 0.0 || estimate > kShort) break;  // 0: the model has lengths
+    if (estimate == 0.0 || estimate > kShort) break;  // 0: lengths, or only some numbers of rows
   }
   return rows;
 }

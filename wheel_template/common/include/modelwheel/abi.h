@@ -205,7 +205,7 @@ typedef struct modelwheel_api {
                                    void *context);
 
   /* An estimate of what a call with so many rows takes on one thread of a server's CPU, in nanoseconds; `length` as for
-   * run_length. 0 if there is no such length. */
+   * run_length. 0 if the model cannot run them. */
   double (*estimate)(modelwheel_model *model, size_t rows, size_t length);
 } modelwheel_api;
 
