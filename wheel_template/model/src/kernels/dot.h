@@ -83,6 +83,9 @@ constexpr std::size_t dot_scratch(const Dot &d) {
   return scratch_bytes<In>(gemm_scratch<In>(form.m, form.k, form.n, form.panel));
 }
 
+/// Elements from one row of the result to the next; a single row may have any stride.
+constexpr std::int64_t row_step(const Dot &d) { return d.m > 1 ? d.out_m : d.batch > 1 ? d.out_batch : d.n; }
+
 /// Computes a dot. `scratch` has dot_scratch<In, Out>(d) bytes and is 64-byte aligned.
 /// Elements narrower than 32 bits are summed in 32; In and Out differ for products of int8 with results in int32.
 /// `epilogue` follows if it is not null: it begins at `out`, its columns are those of the dot, the rows of all
@@ -99,9 +102,7 @@ MODELWHEEL_NOINLINE void dot(const Dot &d, const In *lhs, const In *rhs, Out *ou
     for (std::int64_t b = 0; b < d.batch; ++b)
       gemm(g, left + b * form.lhs_batch, right + b * form.rhs_batch, out + b * form.out_batch,
            static_cast<In *>(scratch), later ? nullptr : epilogue);
-    // A single row may have any stride.
-    const std::int64_t step = d.m > 1 ? d.out_m : d.batch > 1 ? d.out_batch : d.n;
-    if (later) finish_rows(*epilogue, epilogue->sums, d.batch * d.m, step, 0, d.n);
+    if (later) finish_rows(*epilogue, epilogue->sums, d.batch * d.m, row_step(d), 0, d.n);
   } else {
     for (std::int64_t b = 0; b < d.batch; ++b)
       dot_generic(d, lhs + b * d.lhs_batch, rhs + b * d.rhs_batch, out + b * d.out_batch);

@@ -133,21 +133,26 @@ constexpr std::size_t convolution_part_scratch(const Convolution &c, std::int64_
   return largest_part<T>(c, most, [](const Convolution &part) { return convolution_scratch<T>(part); });
 }
 
-/// A product, `compute` of a part, with its epilogue. One that must wait follows when all parts are complete.
+/// A product, `compute` of a part, with an epilogue that does not wait, or with none.
 template <class T, class Shape, class Compute>
-void product_in_parts(const Shared &shared, const Shape &whole, const Division &division, std::int64_t rows,
-                      std::int64_t n, bool later, const Epilogue<T> *epilogue, const Compute &compute) {
+void product_in_parts(const Shared &shared, const Shape &whole, const Division &division, const Epilogue<T> *epilogue,
+                      const Compute &compute) {
   shared.run(division.count(), [&](std::int64_t i, void *scratch) {
     Epilogue<T> own{};
     if (epilogue != nullptr)
       own = from_column(*epilogue, division.along == Along::kColumns ? division.range(i).begin : 0);
-    compute(part_of(whole, division, i), scratch, epilogue != nullptr && !later ? &own : nullptr);
+    compute(part_of(whole, division, i), scratch, epilogue != nullptr ? &own : nullptr);
   });
-  if (!later) return;
+}
+
+/// An epilogue that waited until all parts are complete: rows of n sums, `step` apart.
+template <class T>
+void finish_in_parts(const Shared &shared, const Epilogue<T> &epilogue, std::int64_t rows, std::int64_t step,
+                     std::int64_t n) {
   const Division some{Along::kRows, rows, divide_up(rows, shared.parts())};
   shared.run(some.count(), [&](std::int64_t i, void *) {
     const Range r = some.range(i);
-    finish_rows(*epilogue, epilogue->sums + r.begin * n, length(r), n, 0, n);
+    finish_rows(epilogue, epilogue.sums + r.begin * step, length(r), step, 0, n);
   });
 }
 
@@ -159,10 +164,11 @@ MODELWHEEL_NOINLINE void dot_in_parts(const Shared &shared, const Dot &d, const 
   const Division division = division_of<T>(d, shared.parts());
   if (division.count() == 1) return dot<T, T>(d, lhs, rhs, out, scratch, epilogue);
   const bool later = epilogue != nullptr && (must_wait(*epilogue) || better_transposed<T>(d));
-  product_in_parts(shared, d, division, d.batch * d.m, d.n, later, epilogue,
+  product_in_parts(shared, d, division, later ? nullptr : epilogue,
                    [&](const Ranged<Dot> &part, void *memory, const Epilogue<T> *own) {
                      dot<T, T>(part.shape, lhs + part.left, rhs + part.right, out + part.out, memory, own);
                    });
+  if (later) finish_in_parts(shared, *epilogue, d.batch * d.m, row_step(d), d.n);
 }
 
 /// The same for `convolution`.
@@ -173,10 +179,11 @@ MODELWHEEL_NOINLINE void convolution_in_parts(const Shared &shared, const Convol
   const Division division = division_of<T>(c, shared.parts());
   if (division.count() == 1) return convolution<T>(c, in, kernel, out, scratch, epilogue);
   const bool later = epilogue != nullptr && must_wait(*epilogue);
-  product_in_parts(shared, c, division, out_rows(c), c.out_features, later, epilogue,
+  product_in_parts(shared, c, division, later ? nullptr : epilogue,
                    [&](const Ranged<Convolution> &part, void *memory, const Epilogue<T> *own) {
                      convolution<T>(part.shape, in + part.left, kernel + part.right, out + part.out, memory, own);
                    });
+  if (later) finish_in_parts(shared, *epilogue, out_rows(c), c.out_features, c.out_features);
 }
 
 /// The same for `pooling`, which needs no scratch memory.
