@@ -274,7 +274,7 @@ def test_numbers_of_threads(library, threads):
 
 
 def test_a_library_older_than_threads(compile_library):
-    path = compile_library("STRUCT_SIZE=(sizeof(modelwheel_api)-1)")
+    path = compile_library("STRUCT_SIZE=offsetof(modelwheel_api,rows_per_thread)")
     library = modelwheel_runtime.open_library(path, "model_doubling")
     (output,) = modelwheel_runtime.Evaluator(library, None, 1).run((rows(2),))
     np.testing.assert_array_equal(output, 2 * rows(2))
