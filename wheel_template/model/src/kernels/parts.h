@@ -105,7 +105,8 @@ constexpr Division division_of(const Convolution &c, std::int64_t parts) {
   const bool few_rows = c.rank == 0 || c.out_size[0] < 4 * parts;
   const Division undivided{Along::kColumns, c.out_features, c.out_features};
   const Division columns = c.groups == 1 ? in_columns(c.out_features, parts) : undivided;
-  const Division rows = in_units(Along::kRows, c.rank == 0 ? 1 : c.out_size[0], 1, parts);
+  const std::int64_t unit = prefers_winograd<T>(c) ? kTileSide : 1;
+  const Division rows = in_units(Along::kRows, c.rank == 0 ? 1 : c.out_size[0], unit, parts);
   return best_division<T>(c, c.batch, rows, columns, few_rows, parts);
 }
 

@@ -73,12 +73,18 @@ constexpr Ranged<Convolution> column_range(const Convolution &c, Range r) {
   return part;
 }
 
-/// Whether elements follow each other in the input as in a copy of it with padding.
+/// Whether elements follow each other in the input as in a copy of it with padding along the first spatial axis: there
+/// are no gaps between them, and the windows reach all of the other axes and nothing more.
 constexpr bool is_dense(const Convolution &c) {
+  const Axes axes = axes_of(c);
   std::int64_t step = c.in_features;
   bool dense = c.in_feature == 1;
-  for (std::int64_t axis = c.rank - 1; axis >= 0; step *= c.in_size[axis--])
+  for (std::int64_t axis = c.rank - 1; axis >= 0; step *= c.in_size[axis--]) {
     dense = dense && (c.in_spatial[axis] == step || c.in_size[axis] == 1);
+    const Axis &own = axes.axis[kAxes - c.rank + axis];
+    const Range reached = input_range(own, {0, own.out_size});
+    dense = dense && (axis == 0 || (reached.begin == 0 && reached.end == own.in_size));
+  }
   return dense;
 }
 
