@@ -215,13 +215,6 @@ void check_packed(Random &random, const Convolution &c, const Buffer<float> &in,
   check_parts(random, packed, in, panels, again);
 }
 
-/// The same convolution with so many elements from one position of the result to the next.
-Convolution spaced(Convolution c, std::int64_t step) {
-  c.out_batch = c.out_batch / c.out_features * step;
-  for (std::int64_t &stride : c.out_spatial) stride = stride / c.out_features * step;
-  return c;
-}
-
 /// Computes a convolution and compares every `every`-th element of the result.
 template <class T>
 void check(Random &random, const Problem &problem, std::int64_t every = 1) {
@@ -237,16 +230,7 @@ void check(Random &random, const Problem &problem, std::int64_t every = 1) {
   if constexpr (kHasGemm<T>) {
     check_parts(random, c, in, kernel, out);
     if (c.out_feature == 1 && problem.out_elements == c.batch * c.out_features * product(c.out_size, c.rank))
-      check_epilogues(
-          random, out, c.out_features,
-          [&](T *sums, const Epilogue<T> &epilogue, std::int64_t step) {
-            convolution<T>(spaced(c, step), in.data(), kernel.data(), sums, scratch.data(), &epilogue);
-          },
-          [&](T *sums, const Epilogue<T> &epilogue, std::int64_t step) {
-            const Convolution apart = spaced(c, step);
-            const OneThread thread(random, [&](std::int64_t most) { return convolution_part_scratch<T>(apart, most); });
-            convolution_in_parts<T>(thread.shared(), apart, in.data(), kernel.data(), sums, scratch.data(), &epilogue);
-          });
+      check_epilogues(random, c, in.data(), kernel.data(), out);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "check.h"
 #include "kernels/epilogue.h"
 #include "random.h"
+#include "ranges.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
@@ -102,6 +103,29 @@ void check_epilogues(Random &random, const Buffer<T> &plain, std::int64_t n, con
     }
     CHECK(wrong == 0);
   }
+}
+
+/// A convolution with epilogues, whole and in parts. `plain` has its sums, without gaps.
+template <class T>
+void check_epilogues(Random &random, const Convolution &c, const T *in, const T *kernel, const Buffer<T> &plain) {
+  const auto spaced = [&c](std::int64_t step) {
+    Convolution apart = c;
+    apart.out_batch = c.out_batch / c.out_features * step;
+    for (std::int64_t &stride : apart.out_spatial) stride = stride / c.out_features * step;
+    return apart;
+  };
+  Buffer<char> scratch(static_cast<std::int64_t>(convolution_scratch<T>(c)));
+  check_epilogues(
+      random, plain, c.out_features,
+      [&](T *sums, const Epilogue<T> &epilogue, std::int64_t step) {
+        convolution<T>(spaced(step), in, kernel, sums, scratch.data(), &epilogue);
+      },
+      [&](T *sums, const Epilogue<T> &epilogue, std::int64_t step) {
+        const Convolution apart = spaced(step);
+        const OneThread thread(random,
+                               [&apart](std::int64_t most) { return convolution_part_scratch<T>(apart, most); });
+        convolution_in_parts<T>(thread.shared(), apart, in, kernel, sums, scratch.data(), &epilogue);
+      });
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL
