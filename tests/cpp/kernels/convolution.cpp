@@ -322,6 +322,18 @@ Convolution depthwise(Convolution c) {
   return c;
 }
 
+/// Rows of all lengths, in tiles at their ends and between them.
+template <class T>
+void test_depthwise_tiles(std::uint64_t seed) {
+  Random random(seed);
+  const std::int64_t features[] = {16, 17, 40};
+  for (const std::int64_t kernel : {3, 5})
+    for (const std::int64_t stride : {1, 2})
+      for (std::int64_t size = kernel; size < 64; ++size)
+        check<T>(random, with_layouts(random, depthwise(same_size(1, 0, random.pick(features), 1, size, kernel, stride,
+                                                                  random.integer(0, kernel)))));
+}
+
 /// Shapes that take each way through the pieces, blocks and tiles.
 void test_large() {
   Random random(42);
@@ -378,6 +390,8 @@ void test_convolution() {
   test_random<double>(41, 120);
   test_depthwise<float>(44, 150);
   test_depthwise<double>(45, 40);
+  test_depthwise_tiles<float>(53);
+  test_depthwise_tiles<double>(54);
   test_large();
   test_empty();
   test_random<std::int8_t>(46, 25);

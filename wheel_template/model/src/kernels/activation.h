@@ -34,64 +34,39 @@ MODELWHEEL_INLINE Floats<Lanes> polynomial(const float (&c)[Count], Floats<Lanes
 template <int Lanes>
 MODELWHEEL_INLINE Floats<Lanes> magnitude(Floats<Lanes> x, float limit) {
   const Integers<Lanes> bits = reinterpret_cast<Integers<Lanes>>(x) & 0x7FFFFFFF;
-  const Floats<Lanes> u = reinterpret_cast<Floats<Lanes>>(bits), most = splat<float, Lanes>(limit);
+  Floats<Lanes> u = reinterpret_cast<Floats<Lanes>>(bits), most = splat<float, Lanes>(limit);
+  // GCC would otherwise not see that one instruction does the rest.
+  keep_in_register(u);
+  keep_in_register(most);
   return most < u ? most : u;
 }
 
-/// 1.5 * 2^23: adding it rounds to an integer, which is then in the lowest bits.
-inline constexpr float kRaise = 12582912.0F;
-
-/// value * 2^exponent.
+/// An exponential of at most 1, times 2^100: then it is a normal number even where it would be none by itself.
 template <int Lanes>
 struct Exponential {
-  Floats<Lanes> value;
-  /// The exponent and 1.5 * 2^23, so that it is in the lowest bits.
-  Floats<Lanes> raised;
+  Floats<Lanes> lifted;
 
-  /// Times a factor, which is not lost where the exponential alone is too small.
-  MODELWHEEL_INLINE Floats<Lanes> times(Floats<Lanes> factor) const {
-#if defined(__AVX512VL__)
-    if constexpr (Lanes >= 4) return scaled(factor * value);
-#endif
-    const Integers<Lanes> n = whole(), half = n >> 1;
-    return factor * value * power(half) * power(n - half);
+  /// `sum` + `factor` times the exponential.
+  MODELWHEEL_INLINE Floats<Lanes> times_plus(Floats<Lanes> factor, Floats<Lanes> sum) const {
+    return factor * lifted * splat<float, Lanes>(0x1p-100F) + sum;
   }
-  /// What it adds to 1: nothing if it is subnormal.
-  MODELWHEEL_INLINE Floats<Lanes> beside_one() const {
-#if defined(__AVX512VL__)
-    if constexpr (Lanes >= 4) return scaled(value);
-#endif
-    const Integers<Lanes> n = whole(), least = splat<std::int32_t, Lanes>(-127);
-    return value * power(n > least ? n : least);
+  MODELWHEEL_INLINE Floats<Lanes> plus_one() const {
+    return lifted * splat<float, Lanes>(0x1p-100F) + splat<float, Lanes>(1);
   }
-
- private:
-  MODELWHEEL_INLINE Integers<Lanes> whole() const { return reinterpret_cast<Integers<Lanes>>(raised) - 0x4B400000; }
-  /// A power of two; 0 for -127.
-  static MODELWHEEL_INLINE Floats<Lanes> power(Integers<Lanes> n) {
-    return reinterpret_cast<Floats<Lanes>>((n + 127) << 23);
-  }
-#if defined(__AVX512VL__)
-  /// x * 2^exponent, rounded once.
-  MODELWHEEL_INLINE Floats<Lanes> scaled(Floats<Lanes> x) const {
-    const Floats<Lanes> exponent = raised - splat<float, Lanes>(kRaise);
-    Floats<Lanes> result;
-    asm("vscalefps %2, %1, %0" : "=v"(result) : "v"(x), "v"(exponent));
-    return result;
-  }
-#endif
 };
 
-/// exp(x + low) for -170 <= x <= 0, where `low` is what x lacks; or NaN.
+/// exp(-u - low) for 0 <= u <= 150, where `low` is what u lacks; or NaN.
 template <int Lanes>
-MODELWHEEL_INLINE Exponential<Lanes> exponential(Floats<Lanes> x, Floats<Lanes> low = Floats<Lanes>{}) {
+MODELWHEEL_INLINE Exponential<Lanes> exponential_of_minus(Floats<Lanes> u, Floats<Lanes> low = -Floats<Lanes>{}) {
   constexpr float kLog2E = 1.44269504F, kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;
-  constexpr float kTerms[] = {0.49999994F, 0.16666521F, 0.041668389F, 0.00836871F, 0.0013814608F};
-  const Floats<Lanes> rounded = x * splat<float, Lanes>(kLog2E) + splat<float, Lanes>(kRaise);
-  const Floats<Lanes> n = rounded - splat<float, Lanes>(kRaise);
-  const Floats<Lanes> r = x - n * splat<float, Lanes>(kLn2High) - n * splat<float, Lanes>(kLn2Low) + low;
-  const Floats<Lanes> value = r * r * polynomial<Lanes>(kTerms, r) + r + splat<float, Lanes>(1);
-  return {value, rounded};
+  constexpr float kTerms[] = {1, -1, 0.49999994F, -0.16666521F, 0.041668389F, -0.00836871F, 0.0013814608F};
+  // 1.5 * 2^23: adding it rounds to an integer. The rest makes the lowest bits the exponent of 2^(n + 100).
+  constexpr float kRaise = 12582912.0F + 100 + 127;
+  const Floats<Lanes> raised = splat<float, Lanes>(kRaise) - u * splat<float, Lanes>(kLog2E);
+  const Floats<Lanes> n = raised - splat<float, Lanes>(kRaise);
+  const Floats<Lanes> r = low + (n * splat<float, Lanes>(kLn2Low) + (n * splat<float, Lanes>(kLn2High) + u));
+  const Integers<Lanes> power = reinterpret_cast<Integers<Lanes>>(raised) << 23;
+  return {polynomial<Lanes>(kTerms, r) * reinterpret_cast<Floats<Lanes>>(power)};
 }
 
 /// x P(x^2) / Q(x^2), with the coefficients of Eigen's generic_fast_tanh_float, which XLA's kernels have too.
@@ -111,31 +86,33 @@ MODELWHEEL_INLINE Floats<Lanes> tanh_of(Floats<Lanes> x) {
 
 template <int Lanes>
 MODELWHEEL_INLINE Floats<Lanes> sigmoid_of(Floats<Lanes> x) {
-  const Floats<Lanes> one = splat<float, Lanes>(1);
-  const Floats<Lanes> e = exponential<Lanes>(-magnitude<Lanes>(x, 120)).times(one);
-  return (x < 0 ? e : one) / (one + e);
+  const Floats<Lanes> zero{}, one = splat<float, Lanes>(1);
+  const Exponential<Lanes> e = exponential_of_minus<Lanes>(magnitude<Lanes>(x, 120));
+  return (x < 0 ? e.times_plus(one, zero) : one) / e.plus_one();
 }
 
 /// x / (1 + exp(-z)) where z has the sign of x, `e` is exp(-|z|), and u is |x| or large enough that the result is 0.
 /// Minus infinity gives NaN, like its product with 0 in the definition.
 template <int Lanes>
 MODELWHEEL_INLINE Floats<Lanes> gated(Floats<Lanes> x, Floats<Lanes> u, const Exponential<Lanes> &e) {
-  const Floats<Lanes> one = splat<float, Lanes>(1);
-  return (x > 0 ? x : (x - x) - e.times(u)) / (one + e.beside_one());
+  Floats<Lanes> zero{};
+  keep_in_register(zero);
+  const Floats<Lanes> below = x < zero ? x : zero, least = e.times_plus(-u, below - below);
+  return (x > least ? x : least) / e.plus_one();
 }
 
 template <int Lanes>
 MODELWHEEL_INLINE Floats<Lanes> silu_of(Floats<Lanes> x) {
   const Floats<Lanes> u = magnitude<Lanes>(x, 120);
-  return gated<Lanes>(x, u, exponential<Lanes>(-u));
+  return gated<Lanes>(x, u, exponential_of_minus<Lanes>(u));
 }
 
 /// x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), which is x / (1 + exp(-z)).
 template <int Lanes>
 MODELWHEEL_INLINE Floats<Lanes> gelu_tanh_of(Floats<Lanes> x) {
-  constexpr float kTerms[] = {-1.5957691F, -0.071354814F};
+  constexpr float kTerms[] = {1.5957691F, 0.071354814F};
   const Floats<Lanes> u = magnitude<Lanes>(x, 12);
-  return gated<Lanes>(x, u, exponential<Lanes>(u * polynomial<Lanes>(kTerms, u * u)));
+  return gated<Lanes>(x, u, exponential_of_minus<Lanes>(u * polynomial<Lanes>(kTerms, u * u)));
 }
 
 /// x / 2 erfc(-x / sqrt 2) = max(x, 0) - |x| exp(-x^2 / 2) g(|x|), where g is half the scaled complementary error
@@ -152,9 +129,9 @@ MODELWHEEL_INLINE Floats<Lanes> gelu_of(Floats<Lanes> x) {
   // u^2 without rounding: the first 12 bits have an exact square.
   const Integers<Lanes> bits = reinterpret_cast<Integers<Lanes>>(u) & static_cast<std::int32_t>(0xFFFFF000U);
   const Floats<Lanes> high = reinterpret_cast<Floats<Lanes>>(bits);
-  const Exponential<Lanes> e = exponential<Lanes>(-(half * high) * high, -(half * (u - high)) * (u + high));
+  const Exponential<Lanes> e = exponential_of_minus<Lanes>(half * high * high, half * (u - high) * (u + high));
   // Minus infinity gives NaN, like its product with 0 in the definition.
-  const Floats<Lanes> far = (x > 0 ? x : x - x) - e.times(u * g);
+  const Floats<Lanes> far = e.times_plus(-u * g, x > 0 ? x : x - x);
   const Floats<Lanes> square = u * u, near = half * x + square * polynomial<Lanes>(kNear, square);
   return u < splat<float, Lanes>(1) ? near : far;
 }

@@ -102,7 +102,8 @@ MODELWHEEL_INLINE void add_taps(const T *in, std::int64_t in_step, const T *kern
   Vector<T, Lanes> weight[Taps];
   MODELWHEEL_UNROLL
   for (int k = 0; k < Taps; ++k) weight[k] = load<T, Lanes>(kernel + k * tap_step);
-  MODELWHEEL_UNROLL
+  // More steps than MODELWHEEL_UNROLL is for.
+#pragma GCC unroll 32
   for (int x = 0; x < (Pixels - 1) * Stride + Taps; ++x) {
     if (Edge && (x < inside.begin || x >= inside.end)) continue;
     Vector<T, Lanes> value = load<T, Lanes>(in + x * in_step);
@@ -130,26 +131,27 @@ MODELWHEEL_NOINLINE void depthwise_tile(const DepthwiseRow<T> &row, std::int64_t
   }
 }
 
-/// Outputs of a tile at the ends of a row, and the fewest of a row of tiles.
-inline constexpr int kEdgePixels = 4;
+/// Outputs of a tile, and the fewest of a row of tiles.
+inline constexpr int kTilePixels = 8, kFewPixels = 4;
 
 /// All outputs of a row in tiles; the last ones overlap those before.
 template <class T, int Lanes, int Taps, int Stride>
 void depthwise_tiles(const DepthwiseRow<T> &row, Range whole) {
   const std::int64_t end = row.axis->out_size;
   std::int64_t x = 0;
-  for (; x < whole.begin; x += kEdgePixels)
-    depthwise_tile<T, Lanes, kEdgePixels, Taps, Stride, true>(row, smaller_of(x, end - kEdgePixels));
-  if constexpr (Stride == 1) {
-    constexpr int kPixels = 2 * kEdgePixels;
-    for (; x + kPixels <= whole.end; x += kPixels) depthwise_tile<T, Lanes, kPixels, Taps, Stride, false>(row, x);
-    if (x + kEdgePixels <= whole.end && length(whole) >= kPixels) {
-      depthwise_tile<T, Lanes, kPixels, Taps, Stride, false>(row, whole.end - kPixels);
-      x = whole.end;
+  const auto edge = [&] {
+    if (end - x <= kFewPixels || end < kTilePixels) {
+      depthwise_tile<T, Lanes, kFewPixels, Taps, Stride, true>(row, smaller_of(x, end - kFewPixels));
+      x += kFewPixels;
+    } else {
+      depthwise_tile<T, Lanes, kTilePixels, Taps, Stride, true>(row, smaller_of(x, end - kTilePixels));
+      x += kTilePixels;
     }
-  }
-  for (; x < end; x += kEdgePixels)
-    depthwise_tile<T, Lanes, kEdgePixels, Taps, Stride, true>(row, smaller_of(x, end - kEdgePixels));
+  };
+  while (x < whole.begin) edge();
+  for (; x + kTilePixels <= whole.end; x += kTilePixels)
+    depthwise_tile<T, Lanes, kTilePixels, Taps, Stride, false>(row, x);
+  while (x < end) edge();
 }
 
 /// Outputs along an axis whose windows are within the input.
@@ -165,7 +167,7 @@ template <class T>
 void depthwise_outputs(const DepthwiseRow<T> &row, Range whole) {
   constexpr int kHalf = kHalfLanes<T>;
   const Axis &a = *row.axis;
-  const bool spaced = a.kernel_dilation == 1 && a.out_size >= kEdgePixels && a.out_size > whole.begin;
+  const bool spaced = a.kernel_dilation == 1 && a.out_size >= kFewPixels && a.out_size > whole.begin;
   const bool tiles = spaced && row.features >= kLanes<T>;
   if (tiles && a.kernel_size == 3 && a.stride == 1)
     depthwise_tiles<T, kLanes<T>, 3, 1>(row, whole);
