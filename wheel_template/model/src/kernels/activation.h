@@ -46,10 +46,11 @@ template <int Lanes>
 struct Exponential {
   Floats<Lanes> lifted;
 
-  /// `sum` + `factor` times the exponential.
-  MODELWHEEL_INLINE Floats<Lanes> times_plus(Floats<Lanes> factor, Floats<Lanes> sum) const {
-    return factor * lifted * splat<float, Lanes>(0x1p-100F) + sum;
+  /// `x` - `factor` times the exponential.
+  MODELWHEEL_INLINE Floats<Lanes> subtracted(Floats<Lanes> x, Floats<Lanes> factor) const {
+    return x - factor * lifted * splat<float, Lanes>(0x1p-100F);
   }
+  MODELWHEEL_INLINE Floats<Lanes> unlifted() const { return lifted * splat<float, Lanes>(0x1p-100F); }
   MODELWHEEL_INLINE Floats<Lanes> plus_one() const {
     return lifted * splat<float, Lanes>(0x1p-100F) + splat<float, Lanes>(1);
   }
@@ -86,9 +87,9 @@ MODELWHEEL_INLINE Floats<Lanes> tanh_of(Floats<Lanes> x) {
 
 template <int Lanes>
 MODELWHEEL_INLINE Floats<Lanes> sigmoid_of(Floats<Lanes> x) {
-  const Floats<Lanes> zero{}, one = splat<float, Lanes>(1);
+  const Floats<Lanes> one = splat<float, Lanes>(1);
   const Exponential<Lanes> e = exponential_of_minus<Lanes>(magnitude<Lanes>(x, 120));
-  return (x < 0 ? e.times_plus(one, zero) : one) / e.plus_one();
+  return (x < 0 ? e.unlifted() : one) / e.plus_one();
 }
 
 /// x / (1 + exp(-z)) where z has the sign of x, `e` is exp(-|z|), and u is |x| or large enough that the result is 0.
@@ -97,7 +98,7 @@ template <int Lanes>
 MODELWHEEL_INLINE Floats<Lanes> gated(Floats<Lanes> x, Floats<Lanes> u, const Exponential<Lanes> &e) {
   Floats<Lanes> zero{};
   keep_in_register(zero);
-  const Floats<Lanes> below = x < zero ? x : zero, least = e.times_plus(-u, below - below);
+  const Floats<Lanes> below = x < zero ? x : zero, least = e.subtracted(below - below, u);
   return (x > least ? x : least) / e.plus_one();
 }
 
@@ -131,7 +132,7 @@ MODELWHEEL_INLINE Floats<Lanes> gelu_of(Floats<Lanes> x) {
   const Floats<Lanes> high = reinterpret_cast<Floats<Lanes>>(bits);
   const Exponential<Lanes> e = exponential_of_minus<Lanes>(half * high * high, half * (u - high) * (u + high));
   // Minus infinity gives NaN, like its product with 0 in the definition.
-  const Floats<Lanes> far = e.times_plus(-u * g, x > 0 ? x : x - x);
+  const Floats<Lanes> far = e.subtracted(x > 0 ? x : x - x, u * g);
   const Floats<Lanes> square = u * u, near = half * x + square * polynomial<Lanes>(kNear, square);
   return u < splat<float, Lanes>(1) ? near : far;
 }
