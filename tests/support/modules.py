@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from modelwheel.compiler import program as p
+from modelwheel.compiler.arrays import Allocation, Array, Slice
 from modelwheel.compiler.worker.epilogues import Emitted
 from modelwheel.compiler.worker.hlo import HloModule
 from tests.support.programs import array, dense
@@ -46,7 +47,7 @@ class Steps:
         self._computations.setdefault(within, []).append(instruction)
         return name
 
-    def place(self, name: str) -> p.Slice:
+    def place(self, name: str) -> Slice:
         """Where a value of the entry computation is."""
         name = self._shared.get(name, name)
         if name not in self.allocations:
@@ -77,7 +78,7 @@ class Steps:
         self.emitted.append(Emitted(dot, name))
         return name
 
-    def _array(self, name: str, extents: tuple[int, ...]) -> p.Array:
+    def _array(self, name: str, extents: tuple[int, ...]) -> Array:
         order = tuple(reversed(range(len(extents))))
         part = self.place(name)
         return array(extents, order, part.allocation).model_copy(update={"slice": part})
@@ -91,7 +92,7 @@ class Steps:
             self._shared[name] = result
         return self.kernel(name, operands, self.place(name))
 
-    def kernel(self, name: str, operands: tuple[str, ...], result: p.Slice) -> str:
+    def kernel(self, name: str, operands: tuple[str, ...], result: Slice) -> str:
         """A kernel of XLA."""
         kernel = p.Kernel(
             operations=1,
@@ -115,10 +116,10 @@ class Steps:
         ]
         return HloModule(SimpleNamespace(computations=computations, entry_computation_id=0))
 
-    def kinds(self) -> list[p.Allocation]:
+    def kinds(self) -> list[Allocation]:
         """All allocations; parameters of the module are the callers', all others temporary."""
         return [
-            p.Allocation(
+            Allocation(
                 index=index,
                 size=self.place(name).size,
                 kind="parameter" if self._names[ENTRY, name].opcode == "parameter" else "temporary",

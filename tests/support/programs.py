@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from modelwheel.compiler import program as p
+from modelwheel.compiler.arrays import Allocation, Array, Slice
 from modelwheel.dtypes import ElementType
 
 FLOAT = ElementType.FLOAT32
@@ -16,18 +17,18 @@ def array(
     allocation: int = 0,
     offset: int = 0,
     element_type: ElementType = FLOAT,
-) -> p.Array:
+) -> Array:
     """An array of some layout."""
     size = math.prod(shape) * element_type.item_bytes
-    return p.Array(
-        slice=p.Slice(allocation=allocation, offset=offset, size=size),
+    return Array(
+        slice=Slice(allocation=allocation, offset=offset, size=size),
         element_type=element_type,
         shape=shape,
         minor_to_major=minor_to_major,
     )
 
 
-def dense(shape: tuple[int, ...], allocation: int = 0, offset: int = 0) -> p.Array:
+def dense(shape: tuple[int, ...], allocation: int = 0, offset: int = 0) -> Array:
     """A row-major float array."""
     return array(shape, tuple(reversed(range(len(shape)))), allocation, offset)
 
@@ -39,13 +40,13 @@ def matmul_program(batch: int = 2, weights_sha256: str = "ab" * 32) -> p.Program
         triple="x86_64-unknown-linux-gnu",
         cpu="x86-64-v3",
         allocations=(
-            p.Allocation(index=0, size=x.slice.size, kind="parameter", parameter=0),
-            p.Allocation(
+            Allocation(index=0, size=x.slice.size, kind="parameter", parameter=0),
+            Allocation(
                 index=1, size=48, kind="constant", constant_offset=64, sha256=weights_sha256
             ),
-            p.Allocation(index=2, size=y.slice.size, kind="output"),
-            p.Allocation(index=3, size=64, kind="temporary"),
-            p.Allocation(index=4, size=4, kind="constant", constant_offset=0, sha256="cd" * 32),
+            Allocation(index=2, size=y.slice.size, kind="output"),
+            Allocation(index=3, size=64, kind="temporary"),
+            Allocation(index=4, size=4, kind="constant", constant_offset=0, sha256="cd" * 32),
         ),
         parameters=(x,),
         results=(y,),

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..assembly.manifest import Manifest
+from ..compiler.arrays import Array
 from ..compiler.program import (
-    Array,
     Convolution,
     Dot,
     Kernel,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..compiler.program import ArrayShape, Program
+from ..compiler.arrays import ArrayShape
+from ..compiler.program import Program
 from .layouts import with_shared_layouts
 
 ALIGNMENT = 64

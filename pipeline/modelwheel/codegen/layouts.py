@@ -12,9 +12,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from ..compiler.arrays import Array, ArrayShape
 from ..compiler.program import (
-    Array,
-    ArrayShape,
     Conditional,
     Convolution,
     Dot,

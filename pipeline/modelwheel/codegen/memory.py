@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..compiler.program import Allocation, Program, slices, walk
+from ..compiler.arrays import Allocation
+from ..compiler.program import Program, slices, walk
 from ..errors import UnsupportedProgramError
 from .constants import ALIGNMENT
 

@@ -11,16 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ..compiler.program import (
-    Convolution,
-    Dot,
-    Product,
-    Program,
-    Slice,
-    products,
-    slices,
-    walk,
-)
+from ..compiler.arrays import Slice
+from ..compiler.program import Convolution, Dot, Product, Program, products, slices, walk
 from ..dtypes import ElementType
 from .constants import Constants
 from .strides import dot_axes

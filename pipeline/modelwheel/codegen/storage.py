@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..compiler.program import ArrayShape
+from ..compiler.arrays import ArrayShape
 from ..dtypes import ElementType
 from .constants import ALIGNMENT, Constants
 

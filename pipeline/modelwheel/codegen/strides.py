@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ..compiler.program import Array, Convolution, Dot, Sort
+from ..compiler.arrays import Array
+from ..compiler.program import Convolution, Dot, Sort
 from ..errors import UnsupportedProgramError
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from ..compiler.arrays import Array, Slice, overlap
 from ..compiler.program import (
-    Array,
     Conditional,
     Convolution,
     Copy,
@@ -25,13 +25,11 @@ from ..compiler.program import (
     Product,
     RandomState,
     RowReduction,
-    Slice,
     Sort,
     Strips,
     Thunk,
     TopK,
     While,
-    overlap,
 )
 from ..dtypes import ElementType
 from ..errors import UnsupportedProgramError

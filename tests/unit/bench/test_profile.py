@@ -15,7 +15,8 @@ from modelwheel.bench.profile import Profile, Step, layer_of, parse, write_input
 from modelwheel.bench.profile_plots import boxes, write_flames, write_roofline
 from modelwheel.cli.display.profile import print_profile
 from modelwheel.codegen.sources import CompiledVariant, level_source
-from modelwheel.compiler.program import Allocation, Copy, Slice, Thunk, While, leaves
+from modelwheel.compiler.arrays import Allocation, Slice
+from modelwheel.compiler.program import Copy, Thunk, While, leaves
 from modelwheel.levels import LEVELS
 from modelwheel.signature import Signature, Tensor
 from tests.unit.bench.test_results import MACHINE, program

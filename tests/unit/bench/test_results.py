@@ -14,14 +14,13 @@ from modelwheel.bench.results import Benchmark, Case, Cell, Compared, Kind, Mach
 from modelwheel.bench.statistics import Spread, geometric_mean, ratios, spread
 from modelwheel.bench.work import operations_of, products, work_of_row
 from modelwheel.cli.display.bench import print_compared, print_machine, print_mean
+from modelwheel.compiler.arrays import Array, Slice
 from modelwheel.compiler.program import (
-    Array,
     Axes,
     Conditional,
     Convolution,
     Dot,
     Program,
-    Slice,
     Strips,
     While,
     Window,

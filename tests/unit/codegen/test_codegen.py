@@ -22,6 +22,7 @@ from modelwheel.codegen.memory import plan_memory
 from modelwheel.codegen.sources import quote
 from modelwheel.codegen.thunks import ThunkWriter
 from modelwheel.compiler import program as p
+from modelwheel.compiler.arrays import Allocation, Array, Slice
 from modelwheel.dtypes import ElementType
 from modelwheel.errors import UnsupportedProgramError
 from modelwheel.levels import LEVELS
@@ -55,10 +56,10 @@ def test_a_result_that_lies_elsewhere_is_copied(case: str) -> None:
     assert copied == {f"out[{number}]" for number in expected}
 
 
-def _counting(update: p.Array) -> p.Program:
+def _counting(update: Array) -> p.Program:
     """A program whose last parameter is state; `update` is its new value."""
     program = matmul_program()
-    state = p.Allocation(index=5, size=16, kind="parameter", parameter=1)
+    state = Allocation(index=5, size=16, kind="parameter", parameter=1)
     return program.model_copy(
         update={
             "allocations": (*program.allocations, state),
@@ -111,7 +112,7 @@ def test_the_level_file_names_every_variant() -> None:
 
 
 def test_loops_and_branches_are_written_as_such() -> None:
-    flag = p.Slice(allocation=3, offset=8, size=1)
+    flag = Slice(allocation=3, offset=8, size=1)
     copy = p.Copy(operations=0, source=flag, destination=flag)
     endless = p.While(
         operations=0, trip_count=None, condition=(copy,), condition_value=flag, body=(copy,)
@@ -264,7 +265,7 @@ def test_memory_that_is_not_used_after_some_place_is_not_reserved() -> None:
     program = matmul_program()
     (dot,) = program.thunks
     assert isinstance(dot, p.Dot)
-    large = p.Allocation(index=7, size=1 << 20, kind="temporary")
+    large = Allocation(index=7, size=1 << 20, kind="temporary")
     reads = dot.model_copy(update={"lhs": dense((2, 4), 7, offset=64)})
     changes = {"allocations": (*program.allocations, large), "thunks": (reads,)}
     memory = plan_memory(program.model_copy(update=changes), {"ab" * 32: 0}, random_states=0)

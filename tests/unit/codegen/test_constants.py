@@ -10,6 +10,7 @@ import pytest
 from modelwheel.codegen import Constants
 from modelwheel.codegen.strides import dot_axes
 from modelwheel.compiler import program as p
+from modelwheel.compiler.arrays import Allocation, Array, Slice
 from tests.support.programs import array, dense, matmul_program
 
 
@@ -34,7 +35,7 @@ def test_different_constants_are_aligned() -> None:
 
 def _program(*thunks: p.Thunk, size: int) -> p.Program:
     """Allocation 1 is a constant, 0 and 2 are temporary."""
-    constant = p.Allocation(
+    constant = Allocation(
         index=1, size=size, kind="constant", constant_offset=0, sha256="as it was"
     )
     return matmul_program().model_copy(
@@ -42,7 +43,7 @@ def _program(*thunks: p.Thunk, size: int) -> p.Program:
     )
 
 
-def _dot(weights: p.Array, contracting: int = 0, rows: int = 2) -> p.Dot:
+def _dot(weights: Array, contracting: int = 0, rows: int = 2) -> p.Dot:
     inner = weights.shape[contracting]
     columns = weights.shape[1 - contracting]
     return p.Dot(
@@ -124,7 +125,7 @@ def test_weights_of_loops_and_branches_have_the_new_layout_too() -> None:
     matrix = np.arange(48, dtype=np.float32).reshape(4, 12)
     dot = _dot(array((4, 12), (0, 1), 1))
     loop = p.While(operations=0, trip_count=2, condition=(), condition_value=None, body=(dot,))
-    index = p.Slice(allocation=0, offset=0, size=4)
+    index = Slice(allocation=0, offset=0, size=4)
     either = p.Conditional(operations=0, index=index, branches=((loop,), (dot,)))
     content, program = _stored(_program(either, size=matrix.nbytes), matrix.T.tobytes())
     assert content == matrix.tobytes()

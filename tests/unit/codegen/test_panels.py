@@ -11,6 +11,7 @@ from modelwheel.codegen import Constants, pack_weights
 from modelwheel.codegen.panels import COLUMNS, weights_of
 from modelwheel.codegen.thunks import ThunkWriter
 from modelwheel.compiler import program as p
+from modelwheel.compiler.arrays import Allocation, Array, ArrayShape, Slice
 from modelwheel.packaging.template import template_directory
 from tests.support.programs import array, dense, matmul_program
 
@@ -65,7 +66,7 @@ def _strips() -> p.Strips:
 
 def _kernel() -> p.Kernel:
     """One of XLA's that reads the weights."""
-    part = p.Slice(allocation=1, offset=0, size=4 * _ROWS * _WIDTH)
+    part = Slice(allocation=1, offset=0, size=4 * _ROWS * _WIDTH)
     return p.Kernel(operations=0, symbol="k", workgroups=(1, 1, 1), arguments=(part,), results=())
 
 
@@ -73,10 +74,10 @@ def _packed(*programs: tuple[p.Thunk, ...], known: bool = True) -> tuple[frozens
     """What is packed of one matrix that all programs read, and the weights then."""
     weights = dense((_ROWS, _WIDTH), 1)
     content = np.arange(_ROWS * _WIDTH, dtype="<u4").tobytes()
-    shape = p.ArrayShape(
+    shape = ArrayShape(
         element_type=weights.element_type, shape=weights.shape, minor_to_major=(1, 0)
     )
-    constant = p.Allocation(index=1, size=len(content), kind="constant", sha256="w", array=shape)
+    constant = Allocation(index=1, size=len(content), kind="constant", sha256="w", array=shape)
     constants = Constants()
     constants.add("before", b"other")
     constants.add("w", content, shape if known else None)
@@ -140,7 +141,7 @@ def test_what_must_keep_its_layout_does() -> None:
     ],
     ids=["parts of panels", "few columns", "by columns", "results by columns", "small"],
 )
-def test_other_weights_gain_nothing(changes: dict[str, p.Array]) -> None:
+def test_other_weights_gain_nothing(changes: dict[str, Array]) -> None:
     assert weights_of(_dot()) is not None
     assert weights_of(_dot().model_copy(update=changes)) is None
 

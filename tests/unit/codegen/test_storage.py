@@ -10,7 +10,7 @@ import pytest
 
 from modelwheel.codegen import Constants, Storage, StoredWeights, store
 from modelwheel.codegen.storage import SMALLEST, StoredConstant
-from modelwheel.compiler.program import ArrayShape
+from modelwheel.compiler.arrays import ArrayShape
 from modelwheel.dtypes import ElementType
 
 

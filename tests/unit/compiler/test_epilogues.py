@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from modelwheel.compiler import program as p
+from modelwheel.compiler.arrays import Slice
 from modelwheel.compiler.worker.epilogues import Emitted
 from modelwheel.compiler.worker.hlo import HloModule
 from modelwheel.compiler.worker.joining import join_epilogues
@@ -62,8 +63,8 @@ def _joined(
     *,
     used_twice: bool = False,
     between: tuple[p.Thunk, ...] = (),
-    result: p.Slice | None = None,
-    addend: p.Slice | None = None,
+    result: Slice | None = None,
+    addend: Slice | None = None,
 ) -> tuple[p.Thunk, ...]:
     """The thunks of `x @ w` and a fusion of it: `steps` are opcodes with `bias`, `addend` or `zero`."""
     module = _Module()
@@ -89,10 +90,10 @@ def _joined(
 
 def _join(
     module: _Module,
-    *operands: p.Slice,
+    *operands: Slice,
     used_twice: bool = False,
     between: tuple[p.Thunk, ...] = (),
-    result: p.Slice | None = None,
+    result: Slice | None = None,
 ) -> tuple[p.Thunk, ...]:
     """The thunks of `x @ w` and a fusion of it and others, whose instructions the module has."""
     fused = list(module.instructions)

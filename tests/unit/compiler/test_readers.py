@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from modelwheel.compiler import program as p
+from modelwheel.compiler.arrays import Allocation, AllocationKind, Slice
 from modelwheel.compiler.worker.epilogues import Emitted
 from modelwheel.compiler.worker.joining import join_epilogues
 from modelwheel.compiler.worker.memory import Memory
@@ -240,7 +241,7 @@ def test_a_scaled_value_that_is_needed_stays(changes: dict[str, bool]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["output", "parameter"])
-def test_what_callers_see_stays_where_it_is(kind: p.AllocationKind) -> None:
+def test_what_callers_see_stays_where_it_is(kind: AllocationKind) -> None:
     steps = _concatenated()
     before = steps.place("f").allocation
     allocations = [
@@ -253,18 +254,18 @@ def test_what_callers_see_stays_where_it_is(kind: p.AllocationKind) -> None:
 # --- memory ---------------------------------------------------------------------------------------
 
 
-def _kernel(reads: p.Slice, writes: p.Slice) -> p.Kernel:
+def _kernel(reads: Slice, writes: Slice) -> p.Kernel:
     return p.Kernel(
         operations=0, symbol="k", workgroups=(1, 1, 1), arguments=(reads,), results=(writes,)
     )
 
 
-def _part(allocation: int, offset: int, size: int = 64) -> p.Slice:
-    return p.Slice(allocation=allocation, offset=offset, size=size)
+def _part(allocation: int, offset: int, size: int = 64) -> Slice:
+    return Slice(allocation=allocation, offset=offset, size=size)
 
 
-TEMPORARY = p.Allocation(index=0, size=192, kind="temporary")
-INPUT = p.Allocation(index=1, size=64, kind="parameter", parameter=0)
+TEMPORARY = Allocation(index=0, size=192, kind="temporary")
+INPUT = Allocation(index=1, size=64, kind="parameter", parameter=0)
 X, A, B, C = _part(1, 0), _part(0, 0), _part(0, 64), _part(0, 128)
 
 
@@ -311,9 +312,9 @@ def test_results_are_in_use_until_the_end() -> None:
 
 
 def test_a_program_without_temporaries_gets_some() -> None:
-    memory = Memory([p.Allocation(index=0, size=64, kind="parameter", parameter=0)])
+    memory = Memory([Allocation(index=0, size=64, kind="parameter", parameter=0)])
     own = memory.reserve(64)
     thunks = (_kernel(_part(0, 0), own),)
     placed, allocations = memory.place(thunks)
     assert placed == thunks
-    assert allocations[own.allocation] == p.Allocation(index=1, size=64, kind="temporary")
+    assert allocations[own.allocation] == Allocation(index=1, size=64, kind="temporary")

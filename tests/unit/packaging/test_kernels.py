@@ -11,6 +11,7 @@ import pytest
 
 from modelwheel.codegen import compiled_kernels
 from modelwheel.compiler import program as p
+from modelwheel.compiler.arrays import Slice
 from modelwheel.dtypes import ElementType
 from modelwheel.packaging.kernels import CompiledKernel, kernel_keys
 from modelwheel.packaging.template import (
@@ -63,7 +64,7 @@ def kernels_of(*thunks: p.Thunk) -> set[str]:
 
 def test_every_source_is_listed_for_a_step() -> None:
     (dot,) = matmul_program().thunks
-    part = p.Slice(allocation=0, offset=0, size=64)
+    part = Slice(allocation=0, offset=0, size=64)
     pair = (1, 1)
     pooling = p.Pooling(
         operations=1, reducer="sum", initial=0.0, input=part, output=part, batch=1, features=1,

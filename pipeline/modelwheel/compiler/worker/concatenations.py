@@ -14,6 +14,7 @@ from typing import Any
 
 from ...dtypes import ElementType
 from .. import program as p
+from ..arrays import Slice, overlap
 from .epilogue_parts import Parts
 from .epilogues import Emitted, Steps, columns_of, fits, may_exchange, read_parts
 from .hlo import HloModule
@@ -53,10 +54,10 @@ class _Piece:
     step: int
     """Columns of the whole."""
 
-    def of(self, whole: p.Slice) -> p.Slice:
+    def of(self, whole: Slice) -> Slice:
         """From its first element to its last."""
         size = ((self.rows - 1) * self.step + self.columns) * 4
-        return p.Slice(allocation=whole.allocation, offset=whole.offset + self.first * 4, size=size)
+        return Slice(allocation=whole.allocation, offset=whole.offset + self.first * 4, size=size)
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class _Written:
     parts: Parts
     piece: _Piece
 
-    def write(self, whole: p.Slice) -> None:
+    def write(self, whole: Slice) -> None:
         """Makes it so."""
         product = self.step.thunk
         assert isinstance(product, p.Dot | p.Convolution)
@@ -81,7 +82,7 @@ class _Copied:
     """A value in memory that is copied into a piece."""
 
     piece: _Piece
-    source: p.Slice
+    source: Slice
     instruction: Any
     step: Emitted | None
     """What writes it, if XLA need not have kept it until then."""
@@ -141,7 +142,7 @@ class _Concatenation:
             yield _Piece(node, rows, first, columns, step)
             first += columns
 
-    def _written(self, piece: _Piece, whole: p.Slice) -> _Written | None:
+    def _written(self, piece: _Piece, whole: Slice) -> _Written | None:
         """The product that can write a piece, of which nothing else reads the result."""
         steps, kernel, end = self._steps, self._kernel, self._steps.all.index(self._candidate)
         for start, step in enumerate(steps.all[:end]):
@@ -179,7 +180,7 @@ class _Concatenation:
         assert isinstance(step.thunk, p.Kernel)
         return _Copied(piece, step.thunk.results[0], hlo.instruction(step.instruction), step)
 
-    def _kept(self, copied: _Copied, position: int) -> p.Slice | None:
+    def _kept(self, copied: _Copied, position: int) -> Slice | None:
         """Where a value is when it is copied."""
         if copied.source.size != copied.piece.rows * copied.piece.columns * 4:
             return None
@@ -187,7 +188,7 @@ class _Concatenation:
             return copied.source
         return self._steps.keep(copied.step, position, ())
 
-    def _copy(self, piece: _Piece, source: p.Slice, whole: p.Slice) -> Emitted:
+    def _copy(self, piece: _Piece, source: Slice, whole: Slice) -> Emitted:
         copy = p.CopyRows(
             operations=0,
             origin=self._kernel.origin,
@@ -201,7 +202,7 @@ class _Concatenation:
 
 
 def _in_part(
-    product: p.Product, parts: Mapping[str, Any], place: p.Slice, piece: _Piece
+    product: p.Product, parts: Mapping[str, Any], place: Slice, piece: _Piece
 ) -> p.Product | None:
     """The same product with its result, after an epilogue, in columns of an array."""
     out, columns = columns_of(product)
@@ -259,5 +260,5 @@ def _write_at_once(steps: Steps, step: Emitted, copy: p.CopyRows) -> None:
     steps.all.remove(step)
 
 
-def _may_write(thunk: p.Thunk, part: p.Slice) -> bool:
-    return any(p.overlap(one, part) for inner in p.walk((thunk,)) for one in p.written(inner))
+def _may_write(thunk: p.Thunk, part: Slice) -> bool:
+    return any(overlap(one, part) for inner in p.walk((thunk,)) for one in p.written(inner))

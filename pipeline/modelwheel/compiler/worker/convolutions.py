@@ -15,6 +15,7 @@ from typing import Any
 
 from ...dtypes import ElementType
 from .. import program as p
+from ..arrays import Array
 from .hlo import HloModule, array_of
 
 _TYPES = (ElementType.FLOAT32, ElementType.FLOAT64)
@@ -23,7 +24,7 @@ _MAX_RANK = 3
 
 
 def convolution(
-    dims: Any, described: Any, source: p.Array, kernel: p.Array, output: p.Array
+    dims: Any, described: Any, source: Array, kernel: Array, output: Array
 ) -> p.Convolution:
     """The convolution of two arrays.
 

@@ -22,6 +22,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from ...dtypes import ELEMENT_TYPES
 from ...errors import UnsupportedProgramError
 from .. import program as p
+from ..arrays import Allocation, AllocationKind, Array, ArrayShape, Slice
 from .convolutions import convolution, convolution_kernel
 from .descriptors import compilation_result_class
 from .epilogues import Emitted
@@ -37,7 +38,7 @@ from .strips import join_strips
 _READ_ONLY_SECTIONS = (".rodata", "__const", ".rdata")
 _CONSTANT_SUFFIX = "_constant_buffer_contents"
 _CONSTANT_HEAD_BYTES = 64
-_Slices: TypeAlias = dict[tuple[int, tuple[int, ...]], p.Slice]
+_Slices: TypeAlias = dict[tuple[int, tuple[int, ...]], Slice]
 """Where values are, by the number of an instruction and the position in its tuple."""
 
 CONSTANT_ALIGNMENT = 64
@@ -182,8 +183,8 @@ def _read_constants(path: Path) -> list[bytes]:
 
 
 def _decode_allocations(
-    protos: Iterable[Any], constants: Sequence[bytes], shapes: Mapping[int, p.ArrayShape]
-) -> tuple[tuple[p.Allocation, ...], bytes]:
+    protos: Iterable[Any], constants: Sequence[bytes], shapes: Mapping[int, ArrayShape]
+) -> tuple[tuple[Allocation, ...], bytes]:
     allocations = []
     blob = bytearray()
     remaining = list(reversed(constants))
@@ -201,7 +202,7 @@ def _decode_allocations(
             offset, digest = len(blob), hashlib.sha256(content).hexdigest()
             blob.extend(content)
         allocations.append(
-            p.Allocation(
+            Allocation(
                 index=proto.index,
                 size=proto.size,
                 kind=_allocation_kind(proto),
@@ -216,10 +217,10 @@ def _decode_allocations(
     return tuple(allocations), bytes(blob)
 
 
-def _constant_shapes(hlo: HloModule, where: _Slices) -> dict[int, p.ArrayShape]:
+def _constant_shapes(hlo: HloModule, where: _Slices) -> dict[int, ArrayShape]:
     """What each allocation with one constant holds."""
     return {
-        where[constant.id, ()].allocation: p.ArrayShape(
+        where[constant.id, ()].allocation: ArrayShape(
             element_type=ELEMENT_TYPES[constant.shape.element_type],
             shape=tuple(constant.shape.dimensions),
             minor_to_major=tuple(constant.shape.layout.minor_to_major),
@@ -229,7 +230,7 @@ def _constant_shapes(hlo: HloModule, where: _Slices) -> dict[int, p.ArrayShape]:
     }
 
 
-def _allocation_kind(proto: Any) -> p.AllocationKind:
+def _allocation_kind(proto: Any) -> AllocationKind:
     if proto.is_entry_computation_parameter:
         return "parameter"
     if proto.is_constant:
@@ -240,16 +241,16 @@ def _allocation_kind(proto: Any) -> p.AllocationKind:
     return "output" if proto.maybe_live_out and not proto.is_tuple else "temporary"
 
 
-def _parameters(hlo: HloModule, allocations: Iterable[p.Allocation]) -> Iterable[p.Array]:
+def _parameters(hlo: HloModule, allocations: Iterable[Allocation]) -> Iterable[Array]:
     # Parameters that the program does not read have an allocation too.
     by_number = {a.parameter: a for a in allocations if a.kind == "parameter"}
     for number, shape in enumerate(hlo.parameter_shapes):
         allocation = by_number[number]
-        whole = p.Slice(allocation=allocation.index, offset=0, size=allocation.size)
+        whole = Slice(allocation=allocation.index, offset=0, size=allocation.size)
         yield array_of(shape, whole)
 
 
-def _results(hlo: HloModule, where: _Slices) -> Iterable[p.Array]:
+def _results(hlo: HloModule, where: _Slices) -> Iterable[Array]:
     for index, shape in enumerate(hlo.result_shapes):
         yield array_of(shape, hlo.resolve(hlo.root, (index,), where))
 
@@ -257,7 +258,7 @@ def _results(hlo: HloModule, where: _Slices) -> Iterable[p.Array]:
 def _assigned_slices(assignment: Any) -> _Slices:
     """The slice of every (instruction id, shape index) that defines or aliases a logical buffer."""
     by_buffer = {
-        assigned.logical_buffer_id: p.Slice(
+        assigned.logical_buffer_id: Slice(
             allocation=allocation.index, offset=assigned.offset, size=assigned.size
         )
         for allocation in assignment.buffer_allocations
@@ -424,12 +425,12 @@ class _ThunkDecoder:
         return p.RandomState(operations=1, delta=r.delta, state=_slice(r.state_buffer))
 
 
-def _buffer(proto: Any) -> p.Array:
+def _buffer(proto: Any) -> Array:
     return array_of(proto.shape, _slice(proto.slice))
 
 
-def _slice(proto: Any) -> p.Slice:
-    return p.Slice(allocation=proto.buffer_allocation_index, offset=proto.offset, size=proto.size)
+def _slice(proto: Any) -> Slice:
+    return Slice(allocation=proto.buffer_allocation_index, offset=proto.offset, size=proto.size)
 
 
 def _refuse_unknown_fields(message: Any) -> None:

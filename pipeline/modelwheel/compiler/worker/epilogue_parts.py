@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from ...dtypes import ElementType
-from .. import program as p
+from ..arrays import Slice
 from .activations import Activations
 from .hlo import HloModule
 
@@ -24,7 +24,7 @@ _PARTS: dict[tuple[str, str], str] = {
 }
 """The part that an operation is, by the kind of its other side."""
 
-_Part: TypeAlias = "tuple[str, p.Slice | float | str]"
+_Part: TypeAlias = "tuple[str, Slice | float | str]"
 """A part of an epilogue by its name."""
 
 
@@ -37,7 +37,7 @@ class Parts:
     """Instructions outside of the fusion."""
 
 
-Elsewhere: TypeAlias = Callable[[Any], "tuple[p.Slice, Any] | None"]
+Elsewhere: TypeAlias = Callable[[Any], "tuple[Slice, Any] | None"]
 """Finds a value that a fusion computes, but not from its product: where it is in memory, and the instruction that it is of."""
 
 
@@ -49,7 +49,7 @@ class FusionReader:
         hlo: HloModule,
         fusion: Any,
         product: int,
-        arguments: Sequence[p.Slice],
+        arguments: Sequence[Slice],
         columns: int,
         elsewhere: Elsewhere = lambda _: None,
     ) -> None:
@@ -116,7 +116,7 @@ class FusionReader:
         # The sums themselves are not kept for a second use.
         if other.shape.element_type != ElementType.FLOAT32 or self._reads_product(other):
             return None
-        value: p.Slice | float | None
+        value: Slice | float | None
         if other.opcode == "parameter":
             kind = "array"
             value = self._argument(other)
@@ -131,13 +131,13 @@ class FusionReader:
         name = _PARTS.get((operation, kind))
         return (name, value) if name is not None and value is not None else None
 
-    def _argument(self, parameter: Any) -> p.Slice:
+    def _argument(self, parameter: Any) -> Slice:
         """Where a parameter is."""
         number = int(parameter.parameter_number)
         self._sources.append(self._hlo.behind_bitcasts(self._hlo.operands(self._fusion)[number]))
         return self._arguments[number]
 
-    def _other_array(self, other: Any, node: Any) -> p.Slice | None:
+    def _other_array(self, other: Any, node: Any) -> Slice | None:
         """Where the value of a node is that the fusion need not compute."""
         found = self._elsewhere(other) if _same_layout(other.shape, node.shape) else None
         if found is None:
@@ -153,7 +153,7 @@ class FusionReader:
         value = float(node.literal.f32s[0])
         return value if math.isfinite(value) else None
 
-    def _per_column(self, node: Any) -> p.Slice | None:
+    def _per_column(self, node: Any) -> Slice | None:
         """The parameter with a value for each column that a node repeats in every row."""
         if node.opcode != "broadcast":
             return None

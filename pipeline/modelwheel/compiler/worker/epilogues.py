@@ -18,6 +18,7 @@ from typing import Any
 
 from ...dtypes import ElementType
 from .. import program as p
+from ..arrays import Array, Slice, overlap
 from .epilogue_parts import Elsewhere, FusionReader, Parts
 from .hlo import HloModule
 from .memory import Memory, read, reading_from
@@ -111,7 +112,7 @@ class Steps:
                 and pool.in_factor == 1
                 and source.size == pool.input.size
             )
-            if not plain or any(p.overlap(part, source) for part in [*between, pool.output]):
+            if not plain or any(overlap(part, source) for part in [*between, pool.output]):
                 return False
             step.thunk = pool.model_copy(update={"input": source, "in_factor": factor})
             self.all.remove(candidate)
@@ -159,7 +160,7 @@ class Steps:
                 return Finished(step, epilogue, found.sources)
         return None
 
-    def keep(self, step: Emitted, until: int, spoiled: Sequence[p.Slice]) -> p.Slice | None:
+    def keep(self, step: Emitted, until: int, spoiled: Sequence[Slice]) -> Slice | None:
         """Makes the value of a kernel last until a position.
 
         Args:
@@ -175,11 +176,11 @@ class Steps:
         start = self.all.index(step)
         step.is_kept = True
         written = [part for one in self.all[start + 1 : until] for part in _changed(one.thunk)]
-        if not any(p.overlap(part, place) for part in [*written, *spoiled]):
+        if not any(overlap(part, place) for part in [*written, *spoiled]):
             return place
         return self._move(step, start, place)
 
-    def _move(self, step: Emitted, start: int, place: p.Slice) -> p.Slice | None:
+    def _move(self, step: Emitted, start: int, place: Slice) -> Slice | None:
         """Gives the value of a kernel memory of its own."""
         memory = self._memory
         if memory is None or not memory.may_move(place):
@@ -192,25 +193,25 @@ class Steps:
         step.thunk = step.thunk.model_copy(update={"results": (new,)})
         return new
 
-    def reading_from(self, start: int, old: p.Slice, new: p.Slice) -> dict[int, p.Thunk] | None:
+    def reading_from(self, start: int, old: Slice, new: Slice) -> dict[int, p.Thunk] | None:
         """The thunks by position that read what the one at `start` wrote, with it elsewhere; None if one cannot."""
         changed: dict[int, p.Thunk] = {}
         for position in range(start + 1, len(self.all)):
             thunk = self.all[position].thunk
             inner = tuple(p.walk((thunk,)))[1:]
-            if any(p.overlap(part, old) for one in inner for part in p.slices(one)):
+            if any(overlap(part, old) for one in inner for part in p.slices(one)):
                 return None
-            if any(p.overlap(part, old) for part in read(thunk)):
+            if any(overlap(part, old) for part in read(thunk)):
                 moved = reading_from(thunk, old, new)
                 if moved is None:
                     return None
                 changed[position] = moved
-            if any(p.overlap(part, old) for part in p.written(thunk)):
+            if any(overlap(part, old) for part in p.written(thunk)):
                 break
         return changed
 
 
-def _changed(thunk: p.Thunk) -> list[p.Slice]:
+def _changed(thunk: p.Thunk) -> list[Slice]:
     """What a thunk, or one inside it, may write."""
     return [part for one in p.walk((thunk,)) for part in p.written(one)]
 
@@ -274,7 +275,7 @@ class _Join:
             steps.all.remove(self._candidate)
         return True
 
-    def _elsewhere(self, node: Any) -> tuple[p.Slice, Any] | None:
+    def _elsewhere(self, node: Any) -> tuple[Slice, Any] | None:
         steps = self._steps
         step = steps.find(node, self._fusion, self._candidate)
         if step is not None:
@@ -305,7 +306,7 @@ def may_exchange(between: Sequence[p.Thunk], one: p.Thunk) -> bool:
     """Whether a thunk may run before or after some others alike: neither writes what the other reads or writes."""
     for thunk in p.walk(tuple(between)):
         for a, b in ((thunk, one), (one, thunk)):
-            if any(p.overlap(part, other) for part in p.written(a) for other in p.slices(b)):
+            if any(overlap(part, other) for part in p.written(a) for other in p.slices(b)):
                 return False
     return True
 
@@ -336,19 +337,19 @@ def fits(epilogue: p.Epilogue, product: p.Product) -> bool:
     """Whether all parts have the sizes that the product needs, and are where the result does not spoil them."""
     out, columns = columns_of(product)
     result = epilogue.result
-    if result.size != out.slice.size or (p.overlap(result, out.slice) and result != out.slice):
+    if result.size != out.slice.size or (overlap(result, out.slice) and result != out.slice):
         return False
     sizes = {"bias": columns, "scale": columns, "shift": columns, "addend": out.elements}
     for name, size in sizes.items():
-        part: p.Slice | None = getattr(epilogue, name)
+        part: Slice | None = getattr(epilogue, name)
         # An addend may be the result itself, but not a part of it.
-        apart = part is None or not p.overlap(part, result) or (name == "addend" and part == result)
+        apart = part is None or not overlap(part, result) or (name == "addend" and part == result)
         if part is not None and (part.size != size * 4 or not apart):
             return False
     return True
 
 
-def columns_of(product: p.Product) -> tuple[p.Array, int]:
+def columns_of(product: p.Product) -> tuple[Array, int]:
     """The result of a product, and the number of its columns; 0 unless they are contiguous and vary fastest."""
     if isinstance(product, p.Convolution):
         out = product.output

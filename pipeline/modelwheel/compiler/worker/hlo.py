@@ -10,7 +10,7 @@ from typing import Any
 
 from ...dtypes import ELEMENT_TYPES
 from ...errors import UnsupportedProgramError
-from ..program import Array, Slice
+from ..arrays import Array, Slice
 
 # Opcodes that only name, shape or hold data.
 _FREE = frozenset(

@@ -13,12 +13,12 @@ from typing import Any
 
 from ...util.records import JsonRecord
 from .. import program as p
-from ..program import overlap
+from ..arrays import Allocation, Slice, overlap
 
 _ALIGNMENT = 64
 
 
-def read(thunk: p.Thunk) -> tuple[p.Slice, ...]:
+def read(thunk: p.Thunk) -> tuple[Slice, ...]:
     """The slices that one thunk itself may read (not those of thunks inside it)."""
     rest, changed = list(p.slices(thunk)), p.written(thunk)
     if len(changed) == len(rest):  # it may read all that it writes
@@ -28,7 +28,7 @@ def read(thunk: p.Thunk) -> tuple[p.Slice, ...]:
     return tuple(rest)
 
 
-def reading_from(thunk: p.Thunk, old: p.Slice, new: p.Slice) -> p.Thunk | None:
+def reading_from(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
     """The same thunk for an operand that is elsewhere; None if it reads only a part of it or may rely on its place."""
 
     def moved(record: Any) -> Any:
@@ -72,9 +72,9 @@ def _moved_operands(epilogue: p.Epilogue | None, moved: Callable[[Any], Any]) ->
     return epilogue.model_copy(update={name: moved(getattr(epilogue, name)) for name in parts})
 
 
-def _replaced(record: Any, change: Callable[[p.Slice], p.Slice]) -> Any:
+def _replaced(record: Any, change: Callable[[Slice], Slice]) -> Any:
     """The same record with other slices."""
-    if isinstance(record, p.Slice):
+    if isinstance(record, Slice):
         return change(record)
     if isinstance(record, tuple):
         return tuple(_replaced(part, change) for part in record)
@@ -91,22 +91,22 @@ def _replaced(record: Any, change: Callable[[p.Slice], p.Slice]) -> Any:
 class Memory:
     """The allocations of a program, and new ones until they are placed."""
 
-    allocations: Sequence[p.Allocation]
-    results: Sequence[p.Slice] = ()
+    allocations: Sequence[Allocation]
+    results: Sequence[Slice] = ()
     """What callers read in the end."""
     _sizes: dict[int, int] = field(default_factory=dict)
 
-    def reserve(self, size: int) -> p.Slice:
+    def reserve(self, size: int) -> Slice:
         """An allocation of its own."""
         index = len(self.allocations) + len(self._sizes)
         self._sizes[index] = size
-        return p.Slice(allocation=index, offset=0, size=size)
+        return Slice(allocation=index, offset=0, size=size)
 
-    def is_own(self, part: p.Slice) -> bool:
+    def is_own(self, part: Slice) -> bool:
         """Whether a slice is in an allocation that `reserve` has made."""
         return part.allocation in self._sizes
 
-    def may_move(self, part: p.Slice) -> bool:
+    def may_move(self, part: Slice) -> bool:
         """Whether what is in a slice is of no use after the last thunk."""
         return self.is_own(part) or (
             self.allocations[part.allocation].kind == "temporary"
@@ -115,7 +115,7 @@ class Memory:
 
     def place(
         self, thunks: tuple[p.Thunk, ...]
-    ) -> tuple[tuple[p.Thunk, ...], tuple[p.Allocation, ...]]:
+    ) -> tuple[tuple[p.Thunk, ...], tuple[Allocation, ...]]:
         """The thunks with all memory in allocations of the program, and these."""
         lives = _Lives(thunks, self.results)
         sizes = {index: size for index, size in self._sizes.items() if lives.of(index)}
@@ -126,7 +126,7 @@ class Memory:
         )
         if not sizes or shared is None:
             added = tuple(
-                p.Allocation(index=index, size=size, kind="temporary")
+                Allocation(index=index, size=size, kind="temporary")
                 for index, size in self._sizes.items()
             )
             return thunks, (*self.allocations, *added)
@@ -139,15 +139,15 @@ class Memory:
                 [part for first, last, part in taken if first <= times[-1] and times[0] <= last],
                 size,
             )
-            part = p.Slice(allocation=shared.index, offset=offsets[index], size=size)
+            part = Slice(allocation=shared.index, offset=offsets[index], size=size)
             taken.append((times[0], times[-1], part))
         end = max(shared.size, *(offsets[index] + size for index, size in sizes.items()))
 
-        def change(part: p.Slice) -> p.Slice:
+        def change(part: Slice) -> Slice:
             if part.allocation not in offsets:
                 return part
             offset = offsets[part.allocation] + part.offset
-            return p.Slice(allocation=shared.index, offset=offset, size=part.size)
+            return Slice(allocation=shared.index, offset=offset, size=part.size)
 
         grown = tuple(
             a.model_copy(update={"size": end}) if a is shared else a for a in self.allocations
@@ -155,7 +155,7 @@ class Memory:
         return tuple(_replaced(thunk, change) for thunk in thunks), grown
 
 
-def _gap(taken: Iterable[p.Slice], size: int) -> int:
+def _gap(taken: Iterable[Slice], size: int) -> int:
     """The first offset with so much room."""
     offset = 0
     for part in sorted(taken, key=lambda part: part.offset):
@@ -169,9 +169,9 @@ def _gap(taken: Iterable[p.Slice], size: int) -> int:
 class _Lives:
     """When which memory is in use, by the numbers of thunks."""
 
-    def __init__(self, thunks: Sequence[p.Thunk], results: Sequence[p.Slice]) -> None:
-        self._reads: list[tuple[p.Slice, ...]] = []
-        self._writes: list[tuple[p.Slice, ...]] = []
+    def __init__(self, thunks: Sequence[p.Thunk], results: Sequence[Slice]) -> None:
+        self._reads: list[tuple[Slice, ...]] = []
+        self._writes: list[tuple[Slice, ...]] = []
         for thunk in thunks:
             inner = tuple(p.walk((thunk,)))[1:]
             # What a loop or branch writes is not all written, or read before.
@@ -189,9 +189,9 @@ class _Lives:
             if any(part.allocation == allocation for part in (*parts[0], *parts[1]))
         ]
 
-    def in_turn(self, allocation: int) -> list[tuple[int, int, p.Slice]]:
+    def in_turn(self, allocation: int) -> list[tuple[int, int, Slice]]:
         """The slices of an allocation that are in use from one thunk to another."""
-        found: set[tuple[int, int, p.Slice]] = set()
+        found: set[tuple[int, int, Slice]] = set()
         for time, parts in enumerate(self._writes):
             found.update((time, time, part) for part in parts if part.allocation == allocation)
         for time, parts in enumerate(self._reads):
@@ -202,7 +202,7 @@ class _Lives:
             )
         return sorted(found, key=lambda item: (item[0], item[1], item[2].offset, item[2].size))
 
-    def _written(self, part: p.Slice, time: int) -> int:
+    def _written(self, part: Slice, time: int) -> int:
         """The last thunk before that writes all of a slice."""
         for before in reversed(range(time)):
             if any(_covers(other, part) for other in self._writes[before]):
@@ -210,7 +210,7 @@ class _Lives:
         return 0
 
 
-def _covers(whole: p.Slice, part: p.Slice) -> bool:
+def _covers(whole: Slice, part: Slice) -> bool:
     return (
         whole.allocation == part.allocation
         and whole.offset <= part.offset

@@ -11,13 +11,14 @@ from typing import Any
 
 from ...dtypes import ElementType
 from .. import program as p
+from ..arrays import Array, Slice, overlap
 from .hlo import HloModule, array_of
 
 _TYPES = (ElementType.FLOAT32, ElementType.FLOAT64)
 """Those for which the runtime has kernels with vectors of the CPU; for others XLA's kernel stays."""
 
 
-def product(dims: Any, lhs: p.Array, rhs: p.Array, out: p.Array) -> p.Dot:
+def product(dims: Any, lhs: Array, rhs: Array, out: Array) -> p.Dot:
     """The product of two arrays; `dims` is an `xla.DotDimensionNumbers`."""
     contracted = 1
     for axis in dims.lhs_contracting_dimensions:
@@ -89,7 +90,7 @@ def _parameter(hlo: HloModule, operand: Any) -> int | None:
     return int(source.parameter_number) if source.opcode == "parameter" else None
 
 
-def _with_addend(dot: p.Dot, kernel: p.Kernel, addend: p.Slice) -> p.Dot | None:
+def _with_addend(dot: p.Dot, kernel: p.Kernel, addend: Slice) -> p.Dot | None:
     """A product with an epilogue; None if the vector is not on the left, or the sum replaces what is added."""
     out = dot.out
     (contracting,) = dot.lhs_contracting
@@ -97,7 +98,7 @@ def _with_addend(dot: p.Dot, kernel: p.Kernel, addend: p.Slice) -> p.Dot | None:
         out.element_type == ElementType.FLOAT32
         and dot.lhs.elements == dot.lhs.shape[contracting]
         and addend.size == out.slice.size
-        and not p.overlap(addend, out.slice)
+        and not overlap(addend, out.slice)
     )
     if not fitting:
         return None

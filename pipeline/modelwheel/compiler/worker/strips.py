@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from ...dtypes import ElementType
 from .. import program as p
+from ..arrays import Array, Slice, overlap
 from .epilogues import Emitted
 from .hlo import HloModule
 
@@ -68,7 +69,7 @@ def _linked(hlo: HloModule, emitted: Sequence[Emitted]) -> list[p.Product]:
     return found
 
 
-def _result(product: p.Product) -> p.Slice:
+def _result(product: p.Product) -> Slice:
     return product.epilogue.result if product.epilogue else product.arrays[-1].slice
 
 
@@ -90,7 +91,7 @@ def _convolutions(products: Sequence[p.Product]) -> list[p.Convolution]:
     return found
 
 
-def _places(array: p.Array, axes: p.Axes) -> tuple[int, ...]:
+def _places(array: Array, axes: p.Axes) -> tuple[int, ...]:
     """Images, and positions in them."""
     return tuple(array.shape[axis] for axis in (axes.batch, *axes.spatial))
 
@@ -134,7 +135,7 @@ def _of_places(dot: p.Dot, places: tuple[int, ...]) -> p.Convolution | None:
     )
 
 
-def _in_order(array: p.Array) -> bool:
+def _in_order(array: Array) -> bool:
     in_order = array.minor_to_major == tuple(reversed(range(len(array.shape))))
     return in_order and array.row_step is None
 
@@ -166,7 +167,7 @@ def _is_transformed(c: p.Convolution) -> bool:
     )
 
 
-def _is_dense(array: p.Array, axes: p.Axes) -> bool:
+def _is_dense(array: Array, axes: p.Axes) -> bool:
     """Whether features vary fastest, and images slowest."""
     order = (axes.feature, *reversed(axes.spatial), axes.batch)
     return array.minor_to_major == order and array.row_step is None
@@ -202,11 +203,11 @@ def _may_write(layers: Sequence[p.Convolution]) -> bool:
     source, *read = p.slices(strips)[: -len(p.written(strips))]
     last = layers[-1].epilogue
     for target in p.written(strips):
-        if p.overlap(target, source) and not (target == source and _in_place(layers)):
+        if overlap(target, source) and not (target == source and _in_place(layers)):
             return False
         for part in read:
             replaced = last is not None and part == last.addend == target
-            if p.overlap(target, part) and not replaced:
+            if overlap(target, part) and not replaced:
                 return False
     return True
 

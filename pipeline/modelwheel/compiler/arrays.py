@@ -1,0 +1,80 @@
+"""Arrays in the memory of a program: the allocations, parts of them, and how elements lie there."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from ..dtypes import ElementType
+from ..util.records import JsonRecord
+
+
+class Slice(JsonRecord):
+    """Part of an allocation, in bytes."""
+
+    allocation: int
+    offset: int
+    size: int
+
+
+class Array(JsonRecord):
+    """A slice seen as a dense array."""
+
+    slice: Slice
+    element_type: ElementType
+    shape: tuple[int, ...]
+    minor_to_major: tuple[int, ...]
+    """Axes from the fastest varying to the slowest (XLA's layout)."""
+    row_step: int | None = None
+    """If the array is part of the rows of a larger one: how far apart its rows, the elements along the fastest axis, are."""
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Distance, in elements, between neighbours along each axis."""
+        strides = [0] * len(self.shape)
+        step = 1
+        for number, axis in enumerate(self.minor_to_major):
+            strides[axis] = step
+            step *= self.shape[axis] if number or self.row_step is None else self.row_step
+        return tuple(strides)
+
+
+class ArrayShape(JsonRecord):
+    """What a constant holds: the element type, shape and layout of an array."""
+
+    element_type: ElementType
+    shape: tuple[int, ...]
+    minor_to_major: tuple[int, ...]
+
+
+AllocationKind = Literal["parameter", "constant", "output", "temporary", "thread_local"]
+
+
+class Allocation(JsonRecord):
+    """One piece of memory that the program uses; `kind` says who provides it."""
+
+    index: int
+    size: int
+    kind: AllocationKind
+    parameter: int | None = None
+    """For a parameter: its number."""
+    constant_offset: int | None = None
+    """For a constant: where its bytes begin in `constants.bin`."""
+    sha256: str | None = None
+    """For a constant: the SHA-256 of its bytes, to find equal constants."""
+    array: ArrayShape | None = None
+    """For a constant: what it holds."""
+
+
+def overlap(a: Slice, b: Slice) -> bool:
+    """Whether two slices have a byte in common."""
+    return (
+        a.allocation == b.allocation
+        and a.offset < b.offset + b.size
+        and b.offset < a.offset + a.size
+    )
