@@ -25,18 +25,22 @@ struct Shared {
   /// Calls part(i, its scratch memory) for each i < count, on any of the threads.
   template <class Part>
   void run(std::int64_t count, const Part &part) const {
-    struct Task {
-      const Part &part;
-      const Threads &threads;
-    } task{part, threads};
-    threads.run(
-        threads.context, static_cast<std::size_t>(count),
-        [](void *argument, std::size_t i) {
-          const Task &of = *static_cast<const Task *>(argument);
-          of.part(static_cast<std::int64_t>(i), of.threads.scratch + i * of.threads.part_bytes);
-        },
-        &task);
+    Task<Part> task{part, threads};
+    threads.run(threads.context, static_cast<std::size_t>(count), Task<Part>::run, &task);
   }
+
+ private:
+  /// A function, not a lambda: of one that becomes a pointer, GCC 8 keeps a copy that nobody calls.
+  template <class Part>
+  struct Task {
+    const Part &part;
+    const Threads &threads;
+
+    static void run(void *argument, std::size_t i) {
+      const Task &of = *static_cast<const Task *>(argument);
+      of.part(static_cast<std::int64_t>(i), of.threads.scratch + i * of.threads.part_bytes);
+    }
+  };
 };
 
 enum class Along { kBatch, kRows, kColumns };
