@@ -18,9 +18,8 @@ from ..compiler.program import (
     Sort,
     Strips,
     Thunk,
-    bytes_touched,
+    bytes_of_step,
     leaves,
-    slices,
 )
 from ..compiler.reference import ARRAYS
 from ..engine.programs import stored_programs, stored_records
@@ -226,7 +225,7 @@ def _steps(program: Program, measured: Measured, level: Level) -> Iterator[Step]
             runs=runs,
             us=us,
             operations=operations_of(thunk) * times,
-            bytes=sum(bytes_touched(thunk, part) for part in slices(thunk)) * times,
+            bytes=bytes_of_step(thunk) * times,
         )
 
 

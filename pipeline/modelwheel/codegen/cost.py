@@ -7,7 +7,7 @@ them.
 
 from __future__ import annotations
 
-from ..compiler.program import Program, Thunk, bytes_touched, leaves, slices, walk
+from ..compiler.program import Program, Thunk, bytes_of_step, bytes_touched, leaves, slices, walk
 
 # A roofline model (Williams, Waterman, Patterson, Roofline, CACM 52(4), 2009) with overheads, for one core
 # of a server.
@@ -42,8 +42,8 @@ _NANOSECONDS_OF_A_PART = 12_000.0
 
 def count_parts(thunk: Thunk) -> int:
     """The number of threads that a step has work for, at least 1."""
-    moved = sum(bytes_touched(thunk, part) for part in slices(thunk))
-    cost = thunk.operations / _OPERATIONS_PER_NANOSECOND + moved / _BYTES_PER_NANOSECOND
+    moved = bytes_of_step(thunk) / _BYTES_PER_NANOSECOND
+    cost = thunk.operations / _OPERATIONS_PER_NANOSECOND + moved
     return max(int(cost / _NANOSECONDS_OF_A_PART), 1)
 
 

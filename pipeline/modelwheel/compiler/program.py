@@ -467,8 +467,13 @@ def bytes_touched(thunk: Thunk, part: Slice) -> int:
     return part.size
 
 
+def bytes_of_step(thunk: Thunk) -> int:
+    """Bytes that one thunk itself reads and writes (not those of thunks inside it)."""
+    return sum(bytes_touched(thunk, part) for part in slices(thunk))
+
+
 def _bytes_moved(thunk: Thunk) -> int:
-    own = sum(bytes_touched(thunk, part) for part in slices(thunk))
+    own = bytes_of_step(thunk)
     if isinstance(thunk, While):
         inner = sum(map(_bytes_moved, thunk.condition + thunk.body))
         return own + inner * (1 if thunk.trip_count is None else thunk.trip_count)

@@ -55,6 +55,11 @@ struct Both {
         direct(of.batch * of.out_batch),
         winograd(of.batch * of.out_batch) {}
 
+  void fill(Random &random) {
+    in.fill(random);
+    kernel.fill(random);
+  }
+
   void run() {
     Buffer<char> a(static_cast<std::int64_t>(convolve_gemm_scratch<float>(c)));
     convolve_gemm<float>(c, in.data(), kernel.data(), direct.data(), a.data(), nullptr);
@@ -131,8 +136,7 @@ void test_errors() {
   for (int i = 0; i < 40; ++i) {
     const Convolution c = draw_convolution(random, 24);
     Both both(c);
-    both.in.fill(random);
-    both.kernel.fill(random);
+    both.fill(random);
     const bool positive = random.chance(50);
     for (float &value : both.in) value = positive && value < 0 ? 0 : value;
     both.run();
@@ -150,8 +154,7 @@ void test_not_finite() {
   for (int i = 0; i < 40; ++i) {
     const Convolution c = draw_convolution(random, 16);
     Both both(c);
-    both.in.fill(random);
-    both.kernel.fill(random);
+    both.fill(random);
     for (std::int64_t left = random.integer(1, 4); left > 0; --left)
       both.in[random.integer(0, both.in.size() - 1)] = random.pick(values);
     if (random.chance(30)) both.kernel[random.integer(0, both.kernel.size() - 1)] = random.pick(infinities);
@@ -183,8 +186,7 @@ void test_ranges() {
     const Convolution c = draw_convolution(random, 30);
     if (!prefers_winograd<float>(c)) continue;
     Both both(c);
-    both.in.fill(random);
-    both.kernel.fill(random);
+    both.fill(random);
     both.run();
     Buffer<float> parts(both.winograd.size());
     const int axis = i % 3;
@@ -230,8 +232,7 @@ void test_epilogues() {
     const Convolution c = draw_convolution(random, 30);
     if (!prefers_winograd<float>(c)) continue;
     Both both(c);
-    both.in.fill(random);
-    both.kernel.fill(random);
+    both.fill(random);
     both.run();
     check_epilogues(random, c, both.in.data(), both.kernel.data(), both.winograd);
   }

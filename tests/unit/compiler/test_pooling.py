@@ -30,6 +30,15 @@ def _instruction(number: int, opcode: str, shape: Any, **fields: Any) -> SimpleN
     return SimpleNamespace(id=number, name=str(number), opcode=opcode, shape=shape, **rest)
 
 
+def _module(*computations: list[SimpleNamespace]) -> HloModule:
+    """A module whose last computation is its entry."""
+    found = [
+        SimpleNamespace(id=number, instructions=instructions, root_id=instructions[-1].id)
+        for number, instructions in enumerate(computations)
+    ]
+    return HloModule(SimpleNamespace(computations=found, entry_computation_id=len(found) - 1))
+
+
 def _reduction(
     opcode: str, source: Any, result: Any, reducer: str, initial: float, **fields: Any
 ) -> tuple[HloModule, Any, p.Kernel]:
@@ -51,11 +60,7 @@ def _reduction(
         _instruction(7, "constant", scalar, literal=SimpleNamespace(f32s=[initial])),
         fusion,
     ]
-    computations = [
-        SimpleNamespace(id=number, instructions=instructions, root_id=instructions[-1].id)
-        for number, instructions in enumerate((fused, reduced, entry))
-    ]
-    hlo = HloModule(SimpleNamespace(computations=computations, entry_computation_id=2))
+    hlo = _module(fused, reduced, entry)
     kernel = p.Kernel(
         operations=7,
         symbol="pool",
@@ -200,11 +205,7 @@ def _mean(
     ]
     fusion = _instruction(11, "fusion", result, operand_ids=[10], called_computation_ids=[0])
     entry = [_instruction(10, "parameter", _shape(2, 5, 6, 8)), fusion]
-    computations = [
-        SimpleNamespace(id=number, instructions=instructions, root_id=instructions[-1].id)
-        for number, instructions in enumerate((fused, reduced, entry))
-    ]
-    hlo = HloModule(SimpleNamespace(computations=computations, entry_computation_id=2))
+    hlo = _module(fused, reduced, entry)
     kernel = p.Kernel(
         operations=7,
         symbol="k",

@@ -192,7 +192,7 @@ def test_products_write_pieces_of_a_concatenation() -> None:
     assert w.epilogue.result == steps.place("g")
 
 
-def test_what_only_poolings_read_besides_is_written_at_once() -> None:
+def test_what_only_poolings_read_too_is_written_at_once() -> None:
     joined, _ = _joined(_concatenated(pooled=True))
     w, pool, v, y = (one.thunk for one in joined)
     assert isinstance(w, p.Dot)

@@ -2,7 +2,7 @@
 
 XLA concatenates in a kernel of its own, which also computes again what another kernel has computed for other readers. Here
 each product or convolution writes its piece into the rows of the whole, with its epilogue; what is in memory already is
-copied there, or if only poolings read it besides, is written there at once.
+copied there, or if only poolings read it too, is written there at once.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def _in_part(
 
 
 def write_at_once(steps: Steps) -> None:
-    """Leaves out copies of what a product writes and only poolings read besides: it is written where it belongs."""
+    """Leaves out copies of what a product writes and only poolings read too: it is written where it belongs."""
     for step in list(steps.all):
         if isinstance(step.thunk, p.CopyRows):
             _write_at_once(steps, step, step.thunk)

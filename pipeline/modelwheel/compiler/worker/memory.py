@@ -42,22 +42,11 @@ def reading_from(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
             if any(overlap(result, old) for result in thunk.results):
                 return None
             return thunk.model_copy(update={"arguments": moved(thunk.arguments)})
-        case p.Dot():
-            return thunk.model_copy(
-                update={
-                    "lhs": moved(thunk.lhs),
-                    "rhs": moved(thunk.rhs),
-                    "epilogue": _moved_operands(thunk.epilogue, moved),
-                }
-            )
-        case p.Convolution():
-            return thunk.model_copy(
-                update={
-                    "input": moved(thunk.input),
-                    "kernel": moved(thunk.kernel),
-                    "epilogue": _moved_operands(thunk.epilogue, moved),
-                }
-            )
+        case p.Dot() | p.Convolution():
+            names = ("lhs", "rhs") if isinstance(thunk, p.Dot) else ("input", "kernel")
+            operands = {name: moved(getattr(thunk, name)) for name in names}
+            epilogue = _moved_operands(thunk.epilogue, moved)
+            return thunk.model_copy(update={**operands, "epilogue": epilogue})
         case p.Pooling() | p.RowReduction():
             return thunk.model_copy(update={"input": moved(thunk.input)})
         case p.CopyRows() | p.Copy():

@@ -266,8 +266,8 @@ class Evaluator {
 
   /// An option is obeyed or refused.
   void require_splitting() const {
-    std::string reason;
     if (knows_steps(api_)) return;
+    std::string reason;
     if (!knows_threads(api_))
       reason = "it was compiled by a modelwheel that had none";
     else if (!api_.batched)

@@ -39,7 +39,7 @@ inline void pause_cpu() {
 #endif
 }
 
-/// Threads that wait for work. Whoever has work does parts of it too: if no thread wakes up in time, all of them. The
+/// Threads that wait for work. The caller does parts of its work too: if no thread wakes up in time, all of them. The
 /// threads start with the first work.
 ///
 /// The steps of one evaluation follow each other faster than a thread wakes up, or than a mutex changes hands. So

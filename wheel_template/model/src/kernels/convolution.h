@@ -26,11 +26,12 @@ constexpr std::size_t convolution_scratch(const Convolution &c) {
   return direct_convolution_scratch<T>(c);
 }
 
-/// Positions of the result, each with all features.
-constexpr std::int64_t out_rows(const Convolution &c) {
-  std::int64_t product = c.batch;
-  for (const Axis &axis : axes_of(c).axis) product *= axis.out_size;
-  return product;
+/// Computes a convolution by compute(epilogue), and what must wait after it.
+template <class T, class Compute>
+MODELWHEEL_INLINE void with_epilogue(const Convolution &c, const Epilogue<T> *epilogue, const Compute &compute) {
+  const bool later = epilogue != nullptr && must_wait(*epilogue);
+  compute(later ? nullptr : epilogue);
+  if (later) finish_rows(*epilogue, epilogue->sums, out_places(c), c.out_features, 0, c.out_features);
 }
 
 /// Computes a convolution by the sums of its definition; see `convolution`.
@@ -40,13 +41,12 @@ void direct_convolution(const Convolution &c, const T *in, const T *kernel, T *o
   if constexpr (!kHasGemm<T>) {
     convolve_generic(c, in, kernel, out);
   } else {
-    const bool later = epilogue != nullptr && must_wait(*epilogue);
-    const Epilogue<T> *now = later ? nullptr : epilogue;
-    if (is_depthwise(c))
-      convolve_depthwise(c, in, kernel, out, scratch, now);
-    else
-      convolve_gemm(c, in, kernel, out, scratch, now);
-    if (later) finish_rows(*epilogue, epilogue->sums, out_rows(c), c.out_features, 0, c.out_features);
+    with_epilogue(c, epilogue, [&](const Epilogue<T> *now) {
+      if (is_depthwise(c))
+        convolve_depthwise(c, in, kernel, out, scratch, now);
+      else
+        convolve_gemm(c, in, kernel, out, scratch, now);
+    });
   }
 }
 
@@ -57,12 +57,9 @@ template <class T>
 void convolution(const Convolution &c, const T *in, const T *kernel, T *out, [[maybe_unused]] void *scratch,
                  [[maybe_unused]] const Epilogue<T> *epilogue = nullptr) {
   if constexpr (kHasGemm<T> && sizeof(T) == sizeof(float)) {
-    if (prefers_winograd<T>(c)) {
-      const bool later = epilogue != nullptr && must_wait(*epilogue);
-      convolve_winograd(c, in, kernel, out, scratch, later ? nullptr : epilogue);
-      if (later) finish_rows(*epilogue, epilogue->sums, out_rows(c), c.out_features, 0, c.out_features);
-      return;
-    }
+    if (prefers_winograd<T>(c))
+      return with_epilogue(c, epilogue,
+                           [&](const Epilogue<T> *now) { convolve_winograd(c, in, kernel, out, scratch, now); });
   }
   direct_convolution(c, in, kernel, out, scratch, epilogue);
 }

@@ -188,7 +188,7 @@ MODELWHEEL_NOINLINE void convolution_in_parts(const Shared &shared, const Convol
                    [&](const Ranged<Convolution> &part, void *memory, const Epilogue<T> *own) {
                      convolution<T>(part.shape, in + part.left, kernel + part.right, out + part.out, memory, own);
                    });
-  if (later) finish_in_parts(shared, *epilogue, out_rows(c), c.out_features, c.out_features);
+  if (later) finish_in_parts(shared, *epilogue, out_places(c), c.out_features, c.out_features);
 }
 
 /// The same for `pooling`, which needs no scratch memory.
