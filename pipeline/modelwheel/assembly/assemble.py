@@ -211,24 +211,26 @@ def _write_platform(
         record = records[variant.level, Extent(variant.batch_size, variant.length)]
         _write(out / variant.object, store.read_bytes(record, "kernels.o"))
     generated = out / platform_directory(platform) / "generated"
-    tables = _tables(described, tuple(stored.places[offset] for offset in first_state), stored)
+    places = tuple(stored.places[constants.offsets[digest]] for digest in first_state)
+    tables = _tables(described, places, stored)
     _write_sources(project, platform, tables, described, constants, packed, programs, generated)
     return described.model_copy(update={"weights": weights})
 
 
-def _add_first_state(project: Project, constants: Constants) -> tuple[int, ...]:
-    """Adds what the state holds before the first call to the weights; returns the offsets."""
+def _add_first_state(project: Project, constants: Constants) -> tuple[str, ...]:
+    """Adds what the state holds before the first call to the weights; returns the SHA-256 of each part."""
     record = next(iter(project.frozen.values()))  # the same for every batch size
     content = project.store.read_bytes(record, SIGNATURE)
     state = FrozenSignature.model_validate_json(content).state
     content = project.store.read_bytes(record, STATE) if state else b""
-    offsets, start = [], 0
+    digests, start = [], 0
     for tensor in state:
         end = start + tensor.bytes
         value = content[start:end]
-        offsets.append(constants.add(hashlib.sha256(value).hexdigest(), value))
+        digests.append(hashlib.sha256(value).hexdigest())
+        constants.add(digests[-1], value)
         start = end
-    return tuple(offsets)
+    return tuple(digests)
 
 
 def _provenance(project: Project, files: tuple[manifest.File, ...]) -> manifest.Provenance:

@@ -36,13 +36,24 @@ class Constants:
         return self.offsets[digest]
 
     def pack(self, digest: str, rows: int, columns: int) -> None:
-        """Stores a matrix of 32-bit floats in panels of so many columns, each with all rows."""
+        """Stores a matrix of 32-bit floats in panels of so many columns, each with all rows.
+
+        Zeros fill the last panel. The offsets of the constants that follow may change.
+        """
         import numpy as np  # which a plan does not need
 
         start = self.offsets[digest]
         end = start + self.sizes[digest]
-        matrix = np.frombuffer(self.blob[start:end], "<u4").reshape(rows, -1, columns)
-        self.blob[start:end] = matrix.transpose(1, 0, 2).tobytes()
+        matrix = np.frombuffer(self.blob[start:end], "<u4").reshape(rows, -1)
+        matrix = np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % columns)))
+        packed = matrix.reshape(rows, -1, columns).transpose(1, 0, 2).tobytes()
+        growth = len(packed) - (end - start)
+        followers = {other: offset for other, offset in self.offsets.items() if offset > start}
+        padding = -growth % ALIGNMENT if followers else 0
+        self.blob[start:end] = packed + bytes(padding)
+        self.sizes[digest] = len(packed)
+        for other, offset in followers.items():
+            self.offsets[other] = offset + growth + padding
 
     def add_program(self, program: Program, content: bytes) -> Program:
         """Adds the constants of a program, from its `constants.bin`; returns it with the layouts that they have here."""

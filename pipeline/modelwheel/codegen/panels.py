@@ -23,6 +23,9 @@ COLUMNS = 16
 _FEWEST_COLUMNS = 48
 """The rows of a matrix with fewer are close enough."""
 
+_LARGEST_GROWTH = 0.04
+"""By the zeros that fill the last panel, as a part of the weights."""
+
 _SMALLEST = 8192
 """Bytes. Smaller weights stay in the first-level cache."""
 
@@ -43,7 +46,11 @@ def weights_of(product: Product) -> Weights | None:
     if {a.element_type for a in product.arrays} != {ElementType.FLOAT32}:
         return None
     weights = _of_dot(product) if isinstance(product, Dot) else _of_convolution(product)
-    if weights is None or weights.columns < _FEWEST_COLUMNS or weights.columns % COLUMNS:
+    if weights is None or weights.columns < _FEWEST_COLUMNS:
+        return None
+    # Convolutions read whole panels.
+    missing = -weights.columns % COLUMNS
+    if missing > (weights.columns * _LARGEST_GROWTH if isinstance(product, Dot) else 0):
         return None
     return weights if weights.slice.size >= _SMALLEST else None
 
@@ -80,7 +87,8 @@ def pack_weights(programs: Iterable[Program], constants: Constants) -> frozenset
 
     Args:
         programs: All programs of a model, as `Constants.add_program` returned them.
-        constants: Theirs. A packed one is as long as before, and known by the same SHA-256.
+        constants: Theirs. A packed one is known by the same SHA-256; if its last panel is not full, it is longer, and
+            the following ones move.
 
     Returns:
         The SHA-256 of those that are packed.

@@ -85,8 +85,8 @@ void check_ranges(Random &random, const Dot &d, const Buffer<In> &lhs, const Buf
   const std::int64_t axis = random.integer(0, 2), size = axis == 0 ? d.batch : axis == 1 ? d.m : d.n;
   const std::int64_t unit = d.panel != 0 && axis == (d.n == 1 ? 1 : 2) ? kPanel : 1;
   Buffer<Out> parts(out.size());
-  const bool complete = in_ranges(random, size / unit, [&](Range units) {
-    const Range r{units.begin * unit, units.end * unit};
+  const bool complete = in_ranges(random, divide_up(size, unit), [&](Range units) {
+    const Range r{units.begin * unit, smaller_of(units.end * unit, size)};
     const Ranged<Dot> part = axis == 0 ? batch_range(d, r) : axis == 1 ? row_range(d, r) : column_range(d, r);
     if (!same_order<In>(d, part.shape)) return false;
     Buffer<char> scratch(static_cast<std::int64_t>(dot_scratch<In, Out>(part.shape)));
@@ -170,7 +170,7 @@ void test_fast(std::uint64_t seed) {
     test_shape<T, T>(random, empty);
 }
 
-/// A product whose weights, `s.k` rows of a multiple of kPanel columns, are packed; they are lhs if it has one column.
+/// A product whose weights, `s.k` rows, are packed; they are lhs if it has one column.
 void test_packed(Random &random, const Shape &s) {
   const bool on_left = s.n == 1;
   const std::int64_t columns = on_left ? s.m : s.n, gap = random.chance(30) ? random.integer(1, 5) : 0;
@@ -179,9 +179,11 @@ void test_packed(Random &random, const Shape &s) {
   Dot packed = plain;
   (on_left ? packed.lhs_k : packed.rhs_k) = kPanel;
   packed.panel = kPanel * s.k;
-  Buffer<float> weights(s.k * columns), panels(s.k * columns), other(on_left ? s.k : s.m * plain.lhs_m);
+  Buffer<float> weights(s.k * columns), panels(divide_up(columns, kPanel) * packed.panel),
+      other(on_left ? s.k : s.m * plain.lhs_m);
   Buffer<float> out(on_left ? s.m : s.m * plain.out_m);
   other.fill(random);
+  std::memset(panels.data(), 0, static_cast<std::size_t>(panels.size()) * sizeof(float));
   for (std::int64_t k = 0; k < s.k; ++k)
     for (std::int64_t j = 0; j < columns; ++j) {
       random.draw(weights[k * columns + j]);
@@ -212,6 +214,13 @@ void test_panels(std::uint64_t seed) {
     test_packed(random, {1, m, 320, random.integer(110, 130)});
   }
   test_packed(random, {1, 49, 128, 1100});
+  // The last panel is not full.
+  for (const std::int64_t columns : {49, 56, 63, 95, 121, 129, 204, 333})
+    for (const std::int64_t k : {1, 50, 300}) {
+      test_packed(random, {1, random.pick(rows), columns, k});
+      test_packed(random, {1, columns, 1, k});
+    }
+  for (const std::int64_t m : {1, 8, 64, 65, 150}) test_packed(random, {1, m, 200, 300});
 }
 
 template <class In, class Out = In>

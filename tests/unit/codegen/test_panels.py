@@ -72,8 +72,15 @@ def _kernel() -> p.Kernel:
 
 def _packed(*programs: tuple[p.Thunk, ...], known: bool = True) -> tuple[frozenset[str], bytes]:
     """What is packed of one matrix that all programs read, and the weights then."""
-    weights = dense((_ROWS, _WIDTH), 1)
-    content = np.arange(_ROWS * _WIDTH, dtype="<u4").tobytes()
+    packed, constants = _constants(*programs, known=known)
+    return packed, bytes(constants.blob)
+
+
+def _constants(
+    *programs: tuple[p.Thunk, ...], known: bool = True, width: int = _WIDTH
+) -> tuple[frozenset[str], Constants]:
+    weights = dense((_ROWS, width), 1)
+    content = np.arange(_ROWS * width, dtype="<u4").tobytes()
     shape = ArrayShape(
         element_type=weights.element_type, shape=weights.shape, minor_to_major=(1, 0)
     )
@@ -87,16 +94,34 @@ def _packed(*programs: tuple[p.Thunk, ...], known: bool = True) -> tuple[frozens
         )
         for thunks in programs
     ]
-    return pack_weights(made, constants), bytes(constants.blob)
+    constants.add("after", b"next")
+    return pack_weights(made, constants), constants
 
 
 def test_panels_have_all_rows_of_their_columns() -> None:
     packed, blob = _packed((_dot(),), (_dot(1), _by_vector()), (_strips(),))
     assert packed == {"w"}
-    panels = np.frombuffer(blob[64:], "<u4").reshape(_WIDTH // COLUMNS, _ROWS, COLUMNS)
+    panels = np.frombuffer(blob[64:-4], "<u4").reshape(_WIDTH // COLUMNS, _ROWS, COLUMNS)
     matrix = np.arange(_ROWS * _WIDTH).reshape(_ROWS, _WIDTH)
     for number, panel in enumerate(panels):
         np.testing.assert_array_equal(panel, matrix[:, number * COLUMNS : (number + 1) * COLUMNS])
+
+
+@pytest.mark.parametrize("width", [249, 252, 1000])
+def test_zeros_fill_the_last_panel(width: int) -> None:
+    packed, constants = _constants((_dot(width=width),), width=width)
+    assert packed == {"w"}
+    start, size = constants.offsets["w"], constants.sizes["w"]
+    count = -(-width // COLUMNS)
+    panels = np.frombuffer(constants.blob[start : start + size], "<u4").reshape(
+        count, _ROWS, COLUMNS
+    )
+    matrix = panels.transpose(1, 0, 2).reshape(_ROWS, -1)
+    np.testing.assert_array_equal(matrix[:, :width], np.arange(_ROWS * width).reshape(_ROWS, width))
+    assert not matrix[:, width:].any()
+    after = constants.offsets["after"]
+    assert after % 64 == 0
+    assert constants.blob[after:] == b"next"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +147,7 @@ def test_panels_have_all_rows_of_their_columns() -> None:
 def test_what_is_not_only_weights_stays_as_it_is(programs: tuple[tuple[p.Thunk, ...], ...]) -> None:
     packed, blob = _packed(*programs)
     assert not packed
-    assert blob[64:] == np.arange(_ROWS * _WIDTH, dtype="<u4").tobytes()
+    assert blob[64:-4] == np.arange(_ROWS * _WIDTH, dtype="<u4").tobytes()
 
 
 def test_what_must_keep_its_layout_does() -> None:
@@ -139,7 +164,7 @@ def test_what_must_keep_its_layout_does() -> None:
         {"out": array((4, _WIDTH), (0, 1), 2)},
         {"lhs": dense((4, 8), 0), "rhs": dense((8, _WIDTH), 1)},
     ],
-    ids=["parts of panels", "few columns", "by columns", "results by columns", "small"],
+    ids=["mostly zeros", "few columns", "by columns", "results by columns", "small"],
 )
 def test_other_weights_gain_nothing(changes: dict[str, Array]) -> None:
     assert weights_of(_dot()) is not None
@@ -191,6 +216,8 @@ def test_so_is_the_kernel_of_a_convolution() -> None:
 
 def test_kernels_of_groups_or_by_other_axes_stay_as_they_are() -> None:
     assert weights_of(_convolution(groups=3)) is None
+    parts = {"kernel": dense((3, 3, 16, 1000), 1), "output": dense((1, 3, 3, 1000), 2)}
+    assert weights_of(_convolution().model_copy(update=parts)) is None
     other = array((3, 3, 16, 48), (2, 3, 1, 0), 1)
     assert weights_of(_convolution().model_copy(update={"kernel": other})) is None
 

@@ -13,7 +13,8 @@ struct Dot {
   std::int64_t lhs_batch, lhs_m, lhs_k;
   std::int64_t rhs_batch, rhs_k, rhs_n;
   std::int64_t out_batch, out_m, out_n;
-  /// If not 0, the weights - rhs, or lhs if n is 1 - are in panels of kPanel columns, so many elements apart.
+  /// If not 0, the weights - rhs, or lhs if n is 1 - are in panels of kPanel columns, so many elements apart. The last
+  /// one may have zeros past their last column.
   std::int64_t panel = 0;
 };
 
@@ -75,12 +76,41 @@ void dot_generic(const Dot &d, const In *lhs, const In *rhs, Out *out) {
   }
 }
 
+/// Columns in whole panels; all of them if there are no panels.
+constexpr std::int64_t whole_columns(const Dot &d) { return d.panel == 0 ? d.n : d.n / kPanel * kPanel; }
+
+/// Most rows that are multiplied together with a last panel that is not full.
+inline constexpr std::int64_t kLastPanelRows = 64;
+
+/// The columns of a last panel that is not full: all of it is multiplied, to a buffer. See `gemm`.
+template <class T>
+void gemm_last_panel(const Dot &d, const T *lhs, const T *rhs, T *out, T *scratch, const Epilogue<T> *epilogue) {
+  const Segment all{0, 0};
+  Gemm g = gemm_of(d, &all);
+  const std::int64_t first = whole_columns(d), columns = d.n - first;
+  rhs += column_offset(g, first);
+  out += first * d.out_n;
+  g.n = kPanel;
+  g.out_n = 1;
+  alignas(64) T buffer[kLastPanelRows * kPanel];
+  for (std::int64_t done = 0; done < d.m; done += kLastPanelRows) {
+    const std::int64_t rows = smaller_of(kLastPanelRows, d.m - done);
+    g.rows[kRowAxes - 1] = {rows, d.lhs_m, kPanel};
+    gemm(g, lhs + done * d.lhs_m, rhs, buffer, scratch);
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j) out[(done + i) * d.out_m + j * d.out_n] = buffer[i * kPanel + j];
+  }
+  if (epilogue != nullptr) finish_rows(*epilogue, out, d.m, d.out_m, first, columns);
+}
+
 /// Bytes of scratch memory that `dot` needs.
 template <class In, class Out = In>
 constexpr std::size_t dot_scratch(const Dot &d) {
   if constexpr (!kHasGemm<In>) return 0;
   const Dot form = oriented<In>(d);
-  return scratch_bytes<In>(gemm_scratch<In>(form.m, form.k, form.n, form.panel));
+  const std::int64_t whole = whole_columns(form), rows = smaller_of(form.m, kLastPanelRows);
+  const std::int64_t last = whole < form.n ? gemm_scratch<In>(rows, form.k, kPanel, form.panel) : 0;
+  return scratch_bytes<In>(larger_of(gemm_scratch<In>(form.m, form.k, whole, form.panel), last));
 }
 
 /// Elements from one row of the result to the next; a single row may have any stride.
@@ -97,11 +127,17 @@ MODELWHEEL_NOINLINE void dot(const Dot &d, const In *lhs, const In *rhs, Out *ou
     const Dot form = oriented<In>(d);
     const In *left = better_transposed<In>(d) ? rhs : lhs, *right = better_transposed<In>(d) ? lhs : rhs;
     const Segment all{0, 0};
-    const Gemm g = gemm_of(form, &all);
+    Gemm g = gemm_of(form, &all);
+    g.n = whole_columns(form);
     const bool later = epilogue != nullptr && (must_wait(*epilogue) || better_transposed<In>(d));
+    const Epilogue<Out> *const now = later ? nullptr : epilogue;
     for (std::int64_t b = 0; b < d.batch; ++b)
       gemm(g, left + b * form.lhs_batch, right + b * form.rhs_batch, out + b * form.out_batch,
-           static_cast<In *>(scratch), later ? nullptr : epilogue);
+           static_cast<In *>(scratch), now);
+    // Weights in panels are of a single product.
+    if constexpr (kHasPanels<In>) {
+      if (g.n < form.n) gemm_last_panel(form, left, right, out, static_cast<In *>(scratch), now);
+    }
     if (later) finish_rows(*epilogue, epilogue->sums, d.batch * d.m, row_step(d), 0, d.n);
   } else {
     for (std::int64_t b = 0; b < d.batch; ++b)

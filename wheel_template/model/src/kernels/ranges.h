@@ -23,7 +23,7 @@ constexpr Ranged<Dot> batch_range(const Dot &d, Range r) {
   return part;
 }
 
-/// Some rows of each product; of lhs in panels, whole panels.
+/// Some rows of each product; of lhs in panels, whole panels or all that follow.
 constexpr Ranged<Dot> row_range(const Dot &d, Range r) {
   const std::int64_t left = d.n == 1 ? column_offset(gemm_of(transposed(d), nullptr), r.begin) : r.begin * d.lhs_m;
   Ranged<Dot> part{d, left, 0, r.begin * d.out_m};
@@ -31,7 +31,7 @@ constexpr Ranged<Dot> row_range(const Dot &d, Range r) {
   return part;
 }
 
-/// Some columns of each product; of rhs in panels, whole panels.
+/// Some columns of each product; of rhs in panels, whole panels or all that follow.
 constexpr Ranged<Dot> column_range(const Dot &d, Range r) {
   Ranged<Dot> part{d, 0, column_offset(gemm_of(d, nullptr), r.begin), r.begin * d.out_n};
   part.shape.n = length(r);
