@@ -3,6 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #include "cpu_level.h"
 #include "expand.h"
@@ -168,7 +171,19 @@ modelwheel_status finish(const Level &level, void *memory, void *owned, modelwhe
 void *allocate(size_t) { return nullptr; }
 void release(void *) {}
 #else
-void *allocate(size_t bytes) { return std::malloc(bytes); }
+void *allocate(size_t bytes) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  // A core knows where some thousand pages are. Of more memory than these, pages should be large.
+  constexpr size_t kLargePage = size_t{2} << 20;
+  void *memory = nullptr;
+  if (bytes >= 2 * kLargePage) {
+    if (posix_memalign(&memory, kLargePage, bytes) != 0) return nullptr;
+    madvise(memory, bytes, MADV_HUGEPAGE);  // a system that has none leaves the memory as it is
+    return memory;
+  }
+#endif
+  return std::malloc(bytes);
+}
 void release(void *memory) { std::free(memory); }
 #endif
 
