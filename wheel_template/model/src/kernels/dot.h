@@ -103,6 +103,12 @@ void gemm_last_panel(const Dot &d, const T *lhs, const T *rhs, T *out, T *scratc
   if (epilogue != nullptr) finish_rows(*epilogue, out, d.m, d.out_m, first, columns);
 }
 
+/// Whether the epilogue of a product is applied when all of it is complete.
+template <class T>
+bool finishes_later(const Dot &d, const Epilogue<T> &e) {
+  return better_transposed<T>(d) || e.overlaps || (in_place(e) && !finishes_once<T>(gemm_of(d, nullptr)));
+}
+
 /// Bytes of scratch memory that `dot` needs.
 template <class In, class Out = In>
 constexpr std::size_t dot_scratch(const Dot &d) {
@@ -129,7 +135,7 @@ MODELWHEEL_NOINLINE void dot(const Dot &d, const In *lhs, const In *rhs, Out *ou
     const Segment all{0, 0};
     Gemm g = gemm_of(form, &all);
     g.n = whole_columns(form);
-    const bool later = epilogue != nullptr && (must_wait(*epilogue) || better_transposed<In>(d));
+    const bool later = epilogue != nullptr && finishes_later<In>(d, *epilogue);
     const Epilogue<Out> *const now = later ? nullptr : epilogue;
     for (std::int64_t b = 0; b < d.batch; ++b)
       gemm(g, left + b * form.lhs_batch, right + b * form.rhs_batch, out + b * form.out_batch,

@@ -29,11 +29,30 @@ struct Epilogue {
   Activation activation;
 };
 
+/// Whether the result is written over the addend.
+template <class T>
+bool in_place(const Epilogue<T> &e) {
+  return e.addend == e.result;
+}
+
 /// Whether the product must be complete first: the result is written over an operand of the product or over the
 /// addend, and tiles may compute some elements twice.
 template <class T>
 bool must_wait(const Epilogue<T> &e) {
-  return e.overlaps || e.addend == e.result;
+  return e.overlaps || in_place(e);
+}
+
+/// Fetches what finishing vectors of a row will read and write, `Lanes` elements apart from `place` in `sums` on;
+/// without an epilogue, that is `place` itself.
+template <class T, int Lanes, int Vectors>
+MODELWHEEL_INLINE void fetch_results(const Epilogue<T> *e, const T *place) {
+  const T *const result = e != nullptr ? e->result + (place - e->sums) : place;
+  const T *const addend = e != nullptr && e->addend != nullptr ? e->addend + (place - e->sums) : result;
+  MODELWHEEL_UNROLL
+  for (int j = 0; j < Vectors; ++j) {
+    __builtin_prefetch(result + j * Lanes, 1, 2);
+    if (addend != result) __builtin_prefetch(addend + j * Lanes, 0, 2);
+  }
 }
 
 /// The epilogue of the columns from `first` on.

@@ -17,6 +17,13 @@ constexpr std::int64_t gemm_scratch(std::int64_t rows, std::int64_t depth, std::
   return larger_of(larger_of(gemm_narrow_scratch<T>(depth, n), gemm_large_scratch<T>(rows, depth, n, panel)), wide);
 }
 
+/// Whether each element is finished once, so that the result may be in place of the addend: no vector of columns
+/// overlaps another.
+template <class T>
+constexpr bool finishes_once(const Gemm &g) {
+  return g.out_n == 1 && g.n % kLanes<T> == 0 && !prefers_narrow<T>(g);
+}
+
 /// Computes a product; see Gemm. `scratch` has gemm_scratch<T>(num_rows(g), num_segments * depth, n, panel) elements.
 /// With an epilogue, which must not wait, g.out_n is 1, the result is where the epilogue says, and `out` is left in any
 /// state.

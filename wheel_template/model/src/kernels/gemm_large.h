@@ -74,6 +74,8 @@ struct LargeTile {
   const Epilogue<T> *epilogue;
   std::int64_t column;
   T *const *out;
+  /// Whether the results are fetched, too.
+  bool fetches;
 };
 
 /// Adds the products of one element of each packed row with two vectors of rhs.
@@ -103,16 +105,21 @@ MODELWHEEL_NOINLINE void large_tile(const LargeTile<T> &t) {
   const T *lhs = t.lhs, *rhs = t.rhs, *ahead = t.ahead;
   const std::int64_t second = kWidth / kPanel * t.panel + kWidth % kPanel, ahead_step = 2 * t.ahead_step;
   const std::int64_t ahead_second = t.ahead_step / kPanel * kPanel;
+  // One row of results after the other is fetched in the first half of the time.
+  const std::int64_t part = t.depth / (4 * Rows) * 2;
   std::int64_t k = t.depth;
-  for (; k > 1; k -= 2) {
-    // Into the second-level cache; the second may be the same line.
-    __builtin_prefetch(ahead, 0, 2);
-    __builtin_prefetch(ahead + ahead_second, 0, 2);
-    ahead += ahead_step;
-    add_large<T, Rows>(lhs, rhs, second, sum);
-    add_large<T, Rows>(lhs + Rows, rhs + kPanel, second, sum);
-    lhs += 2 * Rows;
-    rhs += 2 * kPanel;
+  for (int i = 0; i <= Rows; ++i) {
+    if (i < Rows && t.fetches) fetch_results<T, kWidth, kLargeVectors>(t.epilogue, t.out[i]);
+    for (const std::int64_t end = i < Rows ? k - part : 1; k > end; k -= 2) {
+      // Into the second-level cache; the second may be the same line.
+      __builtin_prefetch(ahead, 0, 2);
+      __builtin_prefetch(ahead + ahead_second, 0, 2);
+      ahead += ahead_step;
+      add_large<T, Rows>(lhs, rhs, second, sum);
+      add_large<T, Rows>(lhs + Rows, rhs + kPanel, second, sum);
+      lhs += 2 * Rows;
+      rhs += 2 * kPanel;
+    }
   }
   if (k > 0) add_large<T, Rows>(lhs, rhs, second, sum);
   store_sums<T, kWidth>(t.epilogue, t.out, t.column, kWidth, sum);
@@ -207,7 +214,8 @@ MODELWHEEL_INLINE void large_strip(const Gemm &g, const LargeBlock<T> &block, st
     large_tile_of<T>(rows.count,
                      {block.packed + rows.first * block.depth, rhs, g.panel, block.depth,
                       fetches ? ahead + tile / fetching * g.panel + tile % fetching * step * block.depth : rhs,
-                      fetches ? step : 0, block.accumulate, block.epilogue, column, out});
+                      fetches ? step : 0, block.accumulate, block.epilogue, column, out,
+                      block.epilogue != nullptr && fetches_results(g)});
   }
 }
 

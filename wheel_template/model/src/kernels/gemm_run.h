@@ -67,6 +67,8 @@ struct Run {
   std::int64_t lhs_step;
   T *out;
   std::int64_t out_step, rows;
+  /// Where the results of the same columns are that are written next, in elements from here; 0 if there are none.
+  std::int64_t ahead = 0;
 };
 
 /// A strip of a run: `Vectors` vectors of columns. The last tile overlaps the one before.
@@ -97,23 +99,31 @@ MODELWHEEL_NOINLINE void strip_of_run(const Strip<T> &strip, const Run<T> &run) 
         keep_apart(base[b]);
       }
       if (!strip.packed) rhs = strip.rhs + strip.segments[s].rhs;
-      for (std::int64_t k = strip.depth; k > 0; --k) {
-        Vector<T, Lanes> right[Vectors];
-        load_rhs<T, Lanes>(rhs, panel, rhs_last, right);
-        MODELWHEEL_UNROLL
-        for (int j = 0; j < Vectors; ++j) keep_in_register(right[j]);
-        MODELWHEEL_UNROLL
-        for (int i = 0; i < Rows; ++i) {
-          const Vector<T, Lanes> left = splat<T, Lanes>(base[i / 4][i % 4 * step]);
+      // One row of later results after the other is fetched meanwhile.
+      const bool fetches = run.ahead != 0 && s == 0;
+      const T *fetched = run.out + first * run.out_step + run.ahead;
+      const std::int64_t part = fetches ? divide_up(strip.depth, Rows) : strip.depth;
+      for (std::int64_t left = strip.depth; left > 0; left -= part) {
+        if (fetches) fetch_results<T, Lanes, Vectors>(strip.epilogue, fetched);
+        fetched += run.out_step;
+        for (std::int64_t k = smaller_of(part, left); k > 0; --k) {
+          Vector<T, Lanes> right[Vectors];
+          load_rhs<T, Lanes>(rhs, panel, rhs_last, right);
           MODELWHEEL_UNROLL
-          for (int j = 0; j < Vectors; ++j) sum[i][j] += left * right[j];
+          for (int j = 0; j < Vectors; ++j) keep_in_register(right[j]);
+          MODELWHEEL_UNROLL
+          for (int i = 0; i < Rows; ++i) {
+            const Vector<T, Lanes> left_lanes = splat<T, Lanes>(base[i / 4][i % 4 * step]);
+            MODELWHEEL_UNROLL
+            for (int j = 0; j < Vectors; ++j) sum[i][j] += left_lanes * right[j];
+          }
+          MODELWHEEL_UNROLL
+          for (int b = 0; b < kBases; ++b) {
+            base[b] += lhs_step;
+            keep_apart(base[b]);
+          }
+          rhs += rhs_step;
         }
-        MODELWHEEL_UNROLL
-        for (int b = 0; b < kBases; ++b) {
-          base[b] += lhs_step;
-          keep_apart(base[b]);
-        }
-        rhs += rhs_step;
       }
     }
     T *to = run.out + first * run.out_step;
@@ -139,6 +149,21 @@ void strip_of_width(int vectors, const Strip<T> &strip, const Run<T> &run) {
     if (vectors < Vectors) return strip_of_width<T, Lanes, Vectors - 1>(vectors, strip, run);
   }
   strip_of_run<T, Lanes, Vectors, Vectors == 1 ? kTallRows : kRunRows>(strip, run);
+}
+
+/// A strip of the rows that follow a run, which must not be computed twice, up to so many of both.
+template <class T, int Lanes>
+MODELWHEEL_NOINLINE void rows_after(const Strip<T> &strip, int vectors, const Run<T> &run, std::int64_t rows) {
+  for (std::int64_t done = run.rows; done < rows;) {
+    const int count = static_cast<int>(smaller_of(rows - done, std::int64_t{kRunRows}));
+    const T *from[kRunRows];
+    T *to[kRunRows];
+    for (int i = 0; i < count; ++i, ++done) {
+      from[i] = run.lhs + done * run.lhs_step;
+      to[i] = run.out + done * run.out_step;
+    }
+    tile_of<T, Lanes>(count, vectors, strip, from, to);
+  }
 }
 
 /// The columns of the next strip.
@@ -171,7 +196,9 @@ MODELWHEEL_INLINE void columns_of_run(const Gemm &g, const Run<T> &run, const T 
                          columns.first};
     Run<T> part = run;
     part.out += columns.first;
+    if (epilogue != nullptr && in_place(*epilogue)) part.rows -= part.rows % (columns.vectors == 1 ? kTallRows : kRunRows);
     strip_of_width<T, Lanes>(columns.vectors, strip, part);
+    if (part.rows < run.rows) rows_after<T, Lanes>(strip, columns.vectors, part, run.rows);
     next += g.num_segments * g.depth * width;
     done = columns.first + width;
   }
@@ -210,6 +237,7 @@ MODELWHEEL_NOINLINE void run_lanes(const Gemm &g, const T *lhs, const T *rhs, T 
     for (std::int64_t left = inner.count; left > 0; left -= run.rows) {
       // No part has fewer rows than a tile.
       run.rows = left < limit + kTallRows ? left : limit;
+      run.ahead = run.rows < left && fetches_results(g) ? run.rows * inner.out : 0;
       columns_of_run<T, Lanes>(g, run, packed ? scratch : rhs, packed, epilogue);
       run.lhs += run.rows * inner.lhs;
       run.out += run.rows * inner.out;

@@ -55,6 +55,9 @@ constexpr std::int64_t num_rows(const Gemm &g) {
   return rows;
 }
 
+/// Whether rows of the result are not shorter than those of lhs: then they are worth fetching before they are written.
+constexpr bool fetches_results(const Gemm &g) { return g.n >= g.num_segments * g.depth; }
+
 /// Walks over the rows of a result.
 template <class T>
 class RowCursor {

@@ -168,7 +168,7 @@ MODELWHEEL_NOINLINE void dot_in_parts(const Shared &shared, const Dot &d, const 
   if (shared.parts() < 2) return dot<T, T>(d, lhs, rhs, out, scratch, epilogue);
   const Division division = division_of<T>(d, shared.parts());
   if (division.count() == 1) return dot<T, T>(d, lhs, rhs, out, scratch, epilogue);
-  const bool later = epilogue != nullptr && (must_wait(*epilogue) || better_transposed<T>(d));
+  const bool later = epilogue != nullptr && finishes_later<T>(d, *epilogue);
   product_in_parts(shared, d, division, later ? nullptr : epilogue,
                    [&](const Ranged<Dot> &part, void *memory, const Epilogue<T> *own) {
                      dot<T, T>(part.shape, lhs + part.left, rhs + part.right, out + part.out, memory, own);
