@@ -27,6 +27,7 @@ from .convolutions import convolution, convolution_kernel
 from .descriptors import compilation_result_class
 from .epilogues import Emitted
 from .hlo import HloModule, array_of
+from .in_place import write_over_addends
 from .joining import join_epilogues
 from .lookups import lookup
 from .memory import Memory
@@ -88,7 +89,7 @@ def decode(
     results = tuple(_results(hlo, where))
     memory = Memory(allocations, [one.slice for one in results])
     thunks = _ThunkDecoder(hlo).sequence(result.thunk_sequence, memory)
-    thunks, allocations = memory.place(thunks)
+    thunks, allocations = memory.place(write_over_addends(thunks, memory))
     program = p.Program(
         triple=result.target_machine_options.triple,
         cpu=result.target_machine_options.cpu,

@@ -21,7 +21,7 @@ from .. import program as p
 from ..arrays import Array, Slice, overlap
 from .epilogue_parts import Elsewhere, FusionReader, Parts
 from .hlo import HloModule
-from .memory import Memory, read, reading_from
+from .memory import Memory, moved_readers
 from .numbering import Numbering
 from .pooling import scaling
 
@@ -195,20 +195,7 @@ class Steps:
 
     def reading_from(self, start: int, old: Slice, new: Slice) -> dict[int, p.Thunk] | None:
         """The thunks by position that read what the one at `start` wrote, with it elsewhere; None if one cannot."""
-        changed: dict[int, p.Thunk] = {}
-        for position in range(start + 1, len(self.all)):
-            thunk = self.all[position].thunk
-            inner = tuple(p.walk((thunk,)))[1:]
-            if any(overlap(part, old) for one in inner for part in p.slices(one)):
-                return None
-            if any(overlap(part, old) for part in read(thunk)):
-                moved = reading_from(thunk, old, new)
-                if moved is None:
-                    return None
-                changed[position] = moved
-            if any(overlap(part, old) for part in p.written(thunk)):
-                break
-        return changed
+        return moved_readers([one.thunk for one in self.all], start, old, new)
 
 
 def _changed(thunk: p.Thunk) -> list[Slice]:

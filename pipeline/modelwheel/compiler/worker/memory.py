@@ -54,6 +54,25 @@ def reading_from(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
     return None
 
 
+def moved_readers(
+    thunks: Sequence[p.Thunk], start: int, old: Slice, new: Slice
+) -> dict[int, p.Thunk] | None:
+    """The thunks by position that read what the one at `start` wrote, with it elsewhere; None if one cannot."""
+    changed: dict[int, p.Thunk] = {}
+    for position, thunk in enumerate(thunks[start + 1 :], start + 1):
+        inner = tuple(p.walk((thunk,)))[1:]
+        if any(overlap(part, old) for one in inner for part in p.slices(one)):
+            return None
+        if any(overlap(part, old) for part in read(thunk)):
+            moved = reading_from(thunk, old, new)
+            if moved is None:
+                return None
+            changed[position] = moved
+        if any(overlap(part, old) for part in p.written(thunk)):
+            break
+    return changed
+
+
 def _moved_operands(epilogue: p.Epilogue | None, moved: Callable[[Any], Any]) -> p.Epilogue | None:
     if epilogue is None:
         return None

@@ -1,0 +1,111 @@
+"""Writes results over the residuals that are added to them, where nobody reads these any more.
+
+A large result is then read and written once where it would be read, fetched elsewhere and written. XLA does not do
+so: what the next steps read it has planned as another value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .. import program as p
+from ..arrays import Slice, overlap
+from .epilogues import columns_of
+from .memory import Memory, moved_readers, read
+
+_COLUMNS = 16
+"""Results with a multiple of it have whole vectors at each level, so that each element is finished once."""
+
+_SMALLEST = 64 * 1024
+"""Bytes. Smaller results stay in the cache wherever they are."""
+
+
+def write_over_addends(thunks: Sequence[p.Thunk], memory: Memory) -> tuple[p.Thunk, ...]:
+    """The outer thunks of a program, some of whose results are elsewhere."""
+    changed = list(thunks)
+    for position in range(len(changed)):
+        thunk = changed[position]
+        if not isinstance(thunk, p.Dot) or thunk.epilogue is None:
+            continue
+        addend, result = thunk.epilogue.addend, thunk.epilogue.result
+        if addend is None or addend == result or not _suits(thunk, addend, memory):
+            continue
+        moved = _with_result(changed, position, result, addend)
+        if moved is None:
+            moved = _with_moved_addend(changed, position, addend, result, memory)
+        changed = moved or changed
+    return tuple(changed)
+
+
+def _suits(dot: p.Dot, addend: Slice, memory: Memory) -> bool:
+    """Whether a product finishes each element once, and reads its addend for nothing else."""
+    epilogue = dot.epilogue
+    assert epilogue is not None
+    others = [part for part in read(dot) if part != addend]
+    return (
+        columns_of(dot)[1] % _COLUMNS == 0
+        and epilogue.result.size >= _SMALLEST
+        and memory.may_move(epilogue.result)
+        and memory.may_move(addend)
+        and read(dot).count(addend) == 1
+        and not any(overlap(part, addend) for part in [*others, dot.out.slice])
+    )
+
+
+def _with_result(
+    thunks: Sequence[p.Thunk], position: int, result: Slice, place: Slice
+) -> list[p.Thunk] | None:
+    """The thunks with a result at the place of the addend; None if anybody uses that while the result is read."""
+    readers = moved_readers(thunks, position, result, place)
+    if readers is None:
+        return None
+    last = max(readers, default=position)
+    for number, thunk in enumerate(thunks[position + 1 :], position + 1):
+        nested = len(list(p.walk((thunk,)))) > 1
+        for part in _used(thunk) if number <= last or nested else read(thunk):
+            if overlap(part, place):
+                return None
+        if any(place == part for part in p.written(thunk)):
+            break
+    changed = list(thunks)
+    for number, thunk in readers.items():
+        changed[number] = thunk
+    changed[position] = _writing_to(thunks[position], place)
+    return changed
+
+
+def _with_moved_addend(
+    thunks: Sequence[p.Thunk], position: int, addend: Slice, result: Slice, memory: Memory
+) -> list[p.Thunk] | None:
+    """The same with the addend in memory of its own, where a product has written it."""
+    if memory.is_own(addend):
+        return None
+    for start in reversed(range(position)):
+        parts = p.written(thunks[start])
+        if not any(overlap(part, addend) for part in parts):
+            continue
+        thunk = thunks[start]
+        written = isinstance(thunk, p.Dot | p.Convolution) and thunk.epilogue is not None
+        if not written or parts[-1] != addend:
+            return None
+        own = memory.reserve(addend.size)
+        readers = moved_readers(thunks, start, addend, own)
+        if readers is None or position not in readers:
+            return None
+        changed = list(thunks)
+        for number, reader in readers.items():
+            changed[number] = reader
+        changed[start] = _writing_to(thunk, own)
+        return _with_result(changed, position, result, own)
+    return None
+
+
+def _used(thunk: p.Thunk) -> Iterable[Slice]:
+    return (part for one in p.walk((thunk,)) for part in p.slices(one))
+
+
+def _writing_to(thunk: p.Thunk, place: Slice) -> p.Thunk:
+    assert isinstance(thunk, p.Dot | p.Convolution)
+    assert thunk.epilogue is not None
+    epilogue = thunk.epilogue.model_copy(update={"result": place})
+    return thunk.model_copy(update={"epilogue": epilogue})

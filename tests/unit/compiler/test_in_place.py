@@ -1,0 +1,155 @@
+"""Results that are written over the residuals that are added to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from modelwheel.compiler import program as p
+from modelwheel.compiler.arrays import Allocation, AllocationKind, Slice
+from modelwheel.compiler.worker.in_place import write_over_addends
+from modelwheel.compiler.worker.memory import Memory
+from tests.support.programs import dense
+
+_ROWS, _COLUMNS = 64, 256
+_SIZE = _ROWS * _COLUMNS * 4
+X, WEIGHTS, SUMS, FIRST, SECOND, LAST = range(6)
+"""Allocations: two results, of which the second has the first as its addend."""
+
+
+def _place(allocation: int, size: int = _SIZE) -> Slice:
+    return Slice(allocation=allocation, offset=0, size=size)
+
+
+def _dot(
+    result: int,
+    addend: int | None = None,
+    *,
+    lhs: int = X,
+    columns: int = _COLUMNS,
+    rows: int = _ROWS,
+) -> p.Dot:
+    size = rows * columns * 4
+    return p.Dot(
+        operations=1,
+        lhs=dense((rows, _COLUMNS), lhs),
+        rhs=dense((_COLUMNS, columns), WEIGHTS),
+        out=dense((rows, columns), SUMS),
+        lhs_batch=(),
+        rhs_batch=(),
+        lhs_contracting=(1,),
+        rhs_contracting=(0,),
+        epilogue=p.Epilogue(
+            result=_place(result, size),
+            addend=None if addend is None else _place(addend, size),
+        ),
+    )
+
+
+def _kernel(*arguments: int, result: int = LAST) -> p.Kernel:
+    return p.Kernel(
+        operations=1,
+        symbol="k",
+        workgroups=(1, 1, 1),
+        arguments=tuple(map(_place, arguments)),
+        results=(_place(result),),
+    )
+
+
+def _memory(kinds: dict[int, AllocationKind], results: Sequence[Slice] = ()) -> Memory:
+    allocations = [
+        Allocation(index=index, size=_SIZE, kind=kinds.get(index, "temporary"))
+        for index in range(LAST + 1)
+    ]
+    return Memory(allocations, results)
+
+
+def _places(thunk: p.Thunk) -> tuple[Slice | None, Slice]:
+    """The addend and the result of a product."""
+    assert isinstance(thunk, p.Dot)
+    assert thunk.epilogue is not None
+    return thunk.epilogue.addend, thunk.epilogue.result
+
+
+def test_a_result_is_where_its_addend_was() -> None:
+    thunks = (_dot(FIRST), _kernel(FIRST), _dot(SECOND, FIRST), _kernel(SECOND))
+    first, _, second, last = write_over_addends(thunks, _memory({}))
+    assert first == thunks[0]
+    assert _places(second) == (_place(FIRST), _place(FIRST))
+    assert isinstance(last, p.Kernel)
+    assert last.arguments == (_place(FIRST),)
+
+
+def test_one_after_the_other() -> None:
+    thunks = (_dot(FIRST), _dot(SECOND, FIRST), _dot(LAST, SECOND), _kernel(LAST, result=X))
+    *_, second, third, last = write_over_addends(thunks, _memory({}))
+    assert _places(second) == _places(third) == (_place(FIRST), _place(FIRST))
+    assert isinstance(last, p.Kernel)
+    assert last.arguments == (_place(FIRST),)
+
+
+def test_an_addend_moves_if_its_memory_is_used_again() -> None:
+    again = _kernel(X, result=FIRST)
+    thunks = (_dot(FIRST), _kernel(FIRST), _dot(SECOND, FIRST), again, _kernel(SECOND))
+    memory = _memory({})
+    first, reader, second, between, last = write_over_addends(thunks, memory)
+    own = _places(first)[1]
+    assert memory.is_own(own)
+    assert _places(second) == (own, own)
+    assert between == again
+    for kernel in (reader, last):
+        assert isinstance(kernel, p.Kernel)
+        assert kernel.arguments == (own,)
+
+
+def test_what_is_written_when_nobody_reads_the_result_any_more_spoils_nothing() -> None:
+    thunks = (_dot(FIRST), _dot(SECOND, FIRST), _kernel(SECOND), _kernel(X, result=FIRST))
+    _, second, *_ = write_over_addends(thunks, _memory({}))
+    assert _places(second) == (_place(FIRST), _place(FIRST))
+
+
+@pytest.mark.parametrize(
+    ("thunks", "memory"),
+    [
+        ((_dot(FIRST), _dot(SECOND, FIRST), _kernel(SECOND, FIRST)), _memory({})),
+        ((_dot(FIRST), _dot(SECOND, FIRST), _kernel(FIRST)), _memory({})),
+        ((_dot(SECOND, FIRST), _kernel(SECOND)), _memory({FIRST: "parameter"})),
+        ((_dot(FIRST), _dot(SECOND, FIRST)), _memory({}, [_place(SECOND)])),
+        ((_dot(FIRST), _dot(SECOND, FIRST)), _memory({}, [_place(FIRST)])),
+        ((_dot(FIRST), _dot(SECOND, FIRST, lhs=FIRST), _kernel(SECOND)), _memory({})),
+        (
+            (
+                _dot(FIRST),
+                _dot(SECOND, FIRST),
+                p.Sort(
+                    operations=1,
+                    comparator="c",
+                    axis=0,
+                    operands=(dense((_ROWS, _COLUMNS), SECOND),),
+                ),
+            ),
+            _memory({}),
+        ),
+        ((_kernel(X, result=FIRST), _dot(SECOND, FIRST), _kernel(X, result=FIRST), _kernel(SECOND)), _memory({})),
+    ],
+    ids=[
+        "read with the result",
+        "read later",
+        "an input",
+        "a result of the program",
+        "the addend a result of the program",
+        "read as an operand",
+        "changed in place",
+        "not by a product, and used again",
+    ],
+)  # fmt: skip
+def test_the_result_stays_where_it_is(thunks: tuple[p.Thunk, ...], memory: Memory) -> None:
+    assert write_over_addends(thunks, memory) == thunks
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(64, 257), (64, 264), (3, 256)])
+def test_parts_of_vectors_and_small_results_stay(rows: int, columns: int) -> None:
+    second = _dot(SECOND, FIRST, rows=rows, columns=columns)
+    thunks = (_dot(FIRST, rows=rows, columns=columns), second)
+    assert write_over_addends(thunks, _memory({})) == thunks
