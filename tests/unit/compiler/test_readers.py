@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -120,6 +121,36 @@ def test_two_products_in_one_fusion_have_an_epilogue_each() -> None:
     assert w.epilogue == p.Epilogue(
         result=steps.place("f"), shift=steps.place("bias"), addend=steps.place("v")
     )
+
+
+def _mean_of_sums() -> Steps:
+    """The mean of the images v + x, which no other step computes."""
+    images, features = shape(2, 3, 4, 8), shape(2, 8)
+    steps = Steps()
+    steps.given("x", images)
+    steps.product("v", images, "x")
+    _parameters(steps, "f", v=images, x=images)
+    steps.add("sum", "add", images, "v", "x", within="f")
+    zero = {"literal": SimpleNamespace(f32s=[0.0])}
+    steps.add("zero", "constant", SCALAR, within="f", **zero)
+    for name in ("a", "b"):
+        steps.add(name, "parameter", SCALAR, within="r", parameter_number=int(name == "b"))
+    steps.add("total", "add", SCALAR, "a", "b", within="r")
+    steps.add("mean", "reduce", features, "sum", "zero", within="f", dimensions=[1, 2], calls="r")
+    steps.fusion("f", features, "v", "x")
+    steps.add("root", "tuple", SCALAR, "f")
+    return steps
+
+
+def test_a_product_finishes_what_a_mean_is_of() -> None:
+    steps = _mean_of_sums()
+    joined, _ = _joined(steps)
+    v, mean = (one.thunk for one in joined)
+    assert isinstance(v, p.Dot)
+    assert isinstance(mean, p.Pooling)
+    assert v.epilogue == p.Epilogue(result=steps.place("v"), addend=steps.place("x"))
+    assert (mean.input, mean.output) == (steps.place("v"), steps.place("f"))
+    assert (mean.batch, mean.features, mean.in_size, mean.out_size) == (2, 8, (3, 4), (1, 1))
 
 
 # --- concatenations -------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from .epilogue_parts import Elsewhere, FusionReader, Parts
 from .hlo import HloModule
 from .memory import Memory, moved_readers
 from .numbering import Numbering
-from .pooling import scaling
+from .pooling import mean_of_values, scaling
 
 # With fewer columns XLA's kernel is faster: its vectors run along all axes.
 _MIN_COLUMNS = 4
@@ -221,11 +221,17 @@ class _Join:
         assert isinstance(kernel, p.Kernel)
         if len(kernel.results) != 1:
             return False
-        root = steps.hlo.called_root(self._fusion)
+        root, result, mean = steps.hlo.called_root(self._fusion), kernel.results[0], None
+        if (of_values := mean_of_values(steps.hlo, self._fusion, kernel)) is not None:
+            # The mean becomes a step of its own, after the product has finished the values in its memory.
+            root, result = of_values[0], product.arrays[-1].slice
+            mean = of_values[1].model_copy(update={"input": result})
+            if overlap(mean.output, result):
+                return False
         found = read_parts(steps.hlo, product, kernel, self._fusion, number, root, self._elsewhere)
         if found is None or not found.named:
             return False
-        epilogue = p.Epilogue(result=kernel.results[0], **found.named)
+        epilogue = p.Epilogue(result=result, **found.named)
         if not fits(epilogue, product):
             return False
         start, end = steps.all.index(one), steps.all.index(self._candidate)
@@ -252,14 +258,16 @@ class _Join:
         total = product.operations + kernel.operations
         # Its operands may have moved.
         one.thunk = one.thunk.model_copy(update={"epilogue": epilogue, "operations": total})
-        one.fusion = self._candidate.instruction
-        one.is_kept = self._candidate.is_kept
         steps.leave(self._fusion, found.sources)
         if place == end:
             steps.all.remove(one)
-            steps.all[steps.all.index(self._candidate)] = one
-        else:
-            steps.all.remove(self._candidate)
+            steps.all.insert(steps.all.index(self._candidate), one)
+        if mean is not None:
+            self._candidate.thunk = mean.model_copy(update={"origin": kernel.origin})
+            return True
+        one.fusion = self._candidate.instruction
+        one.is_kept = self._candidate.is_kept
+        steps.all.remove(self._candidate)
         return True
 
     def _elsewhere(self, node: Any) -> tuple[Slice, Any] | None:

@@ -76,7 +76,17 @@ def mean_of_images(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Pool
         instruction: The `xla.HloInstructionProto` that XLA made the kernel of.
         kernel: Its call.
     """
-    if instruction.opcode != "fusion" or len(kernel.arguments) != 1 or len(kernel.results) != 1:
+    found = mean_of_values(hlo, instruction, kernel)
+    if found is None or found[0].opcode != "parameter" or len(kernel.arguments) != 1:
+        return None
+    return found[1]
+
+
+def mean_of_values(
+    hlo: HloModule, instruction: Any, kernel: p.Kernel
+) -> tuple[Any, p.Pooling] | None:
+    """The same for values that the kernel computes first: their instruction, and a pooling whose input they must become."""
+    if instruction.opcode != "fusion" or not kernel.arguments or len(kernel.results) != 1:
         return None
     root = hlo.behind_bitcasts(hlo.called_root(instruction))
     root, factor = _scaled(hlo, root)
@@ -87,8 +97,7 @@ def mean_of_images(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Pool
     shape = source.shape
     last = len(shape.dimensions) - 1
     plain = (
-        source.opcode == "parameter"
-        and last >= 2
+        last >= 2
         and sorted(root.dimensions) == list(range(1, last))
         and all(map(_is_in_order, (shape, root.shape)))
         and all(s.element_type == ElementType.FLOAT32 for s in (shape, root.shape))
@@ -99,7 +108,7 @@ def mean_of_images(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Pool
     if not plain:
         return None
     size = (shape.dimensions[1], math.prod(shape.dimensions[2:last]))
-    return p.Pooling(
+    return source, p.Pooling(
         operations=kernel.operations,
         reducer="sum",
         initial=0.0,
