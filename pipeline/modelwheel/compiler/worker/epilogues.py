@@ -221,13 +221,9 @@ class _Join:
         assert isinstance(kernel, p.Kernel)
         if len(kernel.results) != 1:
             return False
-        root, result, mean = steps.hlo.called_root(self._fusion), kernel.results[0], None
-        if (of_values := mean_of_values(steps.hlo, self._fusion, kernel)) is not None:
-            # The mean becomes a step of its own, after the product has finished the values in its memory.
-            root, result = of_values[0], product.arrays[-1].slice
-            mean = of_values[1].model_copy(update={"input": result})
-            if overlap(mean.output, result):
-                return False
+        root, result, mean = self._values(product, kernel)
+        if mean is not None and overlap(mean.output, result):
+            return False
         found = read_parts(steps.hlo, product, kernel, self._fusion, number, root, self._elsewhere)
         if found is None or not found.named:
             return False
@@ -263,12 +259,25 @@ class _Join:
             steps.all.remove(one)
             steps.all.insert(steps.all.index(self._candidate), one)
         if mean is not None:
-            self._candidate.thunk = mean.model_copy(update={"origin": kernel.origin})
+            self._candidate.thunk = mean
             return True
         one.fusion = self._candidate.instruction
         one.is_kept = self._candidate.is_kept
         steps.all.remove(self._candidate)
         return True
+
+    def _values(self, product: p.Product, kernel: p.Kernel) -> tuple[Any, Slice, p.Pooling | None]:
+        """The instruction whose values the product may finish, and where; of a mean, what is left of the kernel then."""
+        hlo = self._steps.hlo
+        found = mean_of_values(hlo, self._fusion, kernel)
+        if found is None:
+            return hlo.called_root(self._fusion), kernel.results[0], None
+        place = product.arrays[-1].slice
+        return (
+            found[0],
+            place,
+            found[1].model_copy(update={"input": place, "origin": kernel.origin}),
+        )
 
     def _elsewhere(self, node: Any) -> tuple[Slice, Any] | None:
         steps = self._steps

@@ -211,11 +211,11 @@ MODELWHEEL_INLINE void large_strip(const Gemm &g, const LargeBlock<T> &block, st
       out[i] += column;
     }
     const bool fetches = ahead != nullptr && tile < fetching * kPanels;
-    large_tile_of<T>(rows.count,
-                     {block.packed + rows.first * block.depth, rhs, g.panel, block.depth,
-                      fetches ? ahead + tile / fetching * g.panel + tile % fetching * step * block.depth : rhs,
-                      fetches ? step : 0, block.accumulate, block.epilogue, column, out,
-                      block.epilogue != nullptr && fetches_results(g)});
+    large_tile_of<T>(
+        rows.count,
+        {block.packed + rows.first * block.depth, rhs, g.panel, block.depth,
+         fetches ? ahead + tile / fetching * g.panel + tile % fetching * step * block.depth : rhs, fetches ? step : 0,
+         block.accumulate, block.epilogue, column, out, block.epilogue != nullptr && fetches_results(g)});
   }
 }
 

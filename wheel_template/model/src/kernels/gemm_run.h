@@ -196,7 +196,8 @@ MODELWHEEL_INLINE void columns_of_run(const Gemm &g, const Run<T> &run, const T 
                          columns.first};
     Run<T> part = run;
     part.out += columns.first;
-    if (epilogue != nullptr && in_place(*epilogue)) part.rows -= part.rows % (columns.vectors == 1 ? kTallRows : kRunRows);
+    if (epilogue != nullptr && in_place(*epilogue))
+      part.rows -= part.rows % (columns.vectors == 1 ? kTallRows : kRunRows);
     strip_of_width<T, Lanes>(columns.vectors, strip, part);
     if (part.rows < run.rows) rows_after<T, Lanes>(strip, columns.vectors, part, run.rows);
     next += g.num_segments * g.depth * width;
