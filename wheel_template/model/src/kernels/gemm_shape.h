@@ -55,8 +55,14 @@ constexpr std::int64_t num_rows(const Gemm &g) {
   return rows;
 }
 
-/// Whether rows of the result are not shorter than those of lhs: then they are worth fetching before they are written.
-constexpr bool fetches_results(const Gemm &g) { return g.n >= g.num_segments * g.depth; }
+/// Fewest results that are not all in the second-level cache when they are written.
+inline constexpr std::int64_t kFarResults = 192 * 1024;
+
+/// Whether results are worth fetching before they are written: there are many, and rows of them are not shorter than
+/// those of lhs.
+constexpr bool fetches_results(const Gemm &g) {
+  return g.n >= g.num_segments * g.depth && num_rows(g) * g.n >= kFarResults;
+}
 
 /// Walks over the rows of a result.
 template <class T>
