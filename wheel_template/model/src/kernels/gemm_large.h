@@ -108,8 +108,8 @@ MODELWHEEL_NOINLINE void large_tile(const LargeTile<T> &t) {
   // One row of results after the other is fetched in the first half of the time.
   const std::int64_t part = t.depth / (4 * Rows) * 2;
   std::int64_t k = t.depth;
-  for (int i = 0; i <= Rows; ++i) {
-    if (i < Rows && t.fetches) fetch_results<T, kWidth, kLargeVectors>(t.epilogue, t.out[i]);
+  for (int i = t.fetches ? 0 : Rows; i <= Rows; ++i) {
+    if (i < Rows) fetch_results<T, kWidth, kLargeVectors>(t.epilogue, t.out[i]);
     for (const std::int64_t end = i < Rows ? k - part : 1; k > end; k -= 2) {
       // Into the second-level cache; the second may be the same line.
       __builtin_prefetch(ahead, 0, 2);

@@ -71,8 +71,9 @@ struct Run {
   std::int64_t ahead = 0;
 };
 
-/// A strip of a run: `Vectors` vectors of columns. The last tile overlaps the one before.
-template <class T, int Lanes, int Vectors, int Rows>
+/// A strip of a run: `Vectors` vectors of columns. The last tile overlaps the one before. With `Fetches`, one row of
+/// later results after the other is fetched while the inner dimension is walked.
+template <class T, int Lanes, int Vectors, int Rows, bool Fetches>
 MODELWHEEL_NOINLINE void strip_of_run(const Strip<T> &strip, const Run<T> &run) {
   // Rows are addressed from every fourth one: pointers to all of them would not fit the registers.
   constexpr int kBases = (Rows + 3) / 4;
@@ -81,6 +82,7 @@ MODELWHEEL_NOINLINE void strip_of_run(const Strip<T> &strip, const Run<T> &run) 
   std::int64_t at[Vectors];
   MODELWHEEL_UNROLL
   for (int j = 0; j < Vectors; ++j) at[j] = j + 1 < Vectors ? j * Lanes : strip.last;
+  const std::int64_t part = Fetches ? divide_up(strip.depth, Rows) : strip.depth;
   for (std::int64_t done = 0; done < run.rows; done += Rows) {
     const std::int64_t first = smaller_of(done, run.rows - Rows);
     const T *const tile = run.lhs + first * step;
@@ -99,14 +101,9 @@ MODELWHEEL_NOINLINE void strip_of_run(const Strip<T> &strip, const Run<T> &run) 
         keep_apart(base[b]);
       }
       if (!strip.packed) rhs = strip.rhs + strip.segments[s].rhs;
-      // One row of later results after the other is fetched meanwhile.
-      const bool fetches = run.ahead != 0 && s == 0;
-      const T *fetched = run.out + first * run.out_step + run.ahead;
-      const std::int64_t part = fetches ? divide_up(strip.depth, Rows) : strip.depth;
-      for (std::int64_t left = strip.depth; left > 0; left -= part) {
-        if (fetches) fetch_results<T, Lanes, Vectors>(strip.epilogue, fetched);
-        fetched += run.out_step;
-        for (std::int64_t k = smaller_of(part, left); k > 0; --k) {
+      for (std::int64_t left = strip.depth, row = first; left > 0; left -= part, ++row) {
+        if (Fetches) fetch_results<T, Lanes, Vectors>(strip.epilogue, run.out + row * run.out_step + run.ahead);
+        for (std::int64_t k = Fetches ? smaller_of(part, left) : part; k > 0; --k) {
           Vector<T, Lanes> right[Vectors];
           load_rhs<T, Lanes>(rhs, panel, rhs_last, right);
           MODELWHEEL_UNROLL
@@ -148,7 +145,11 @@ void strip_of_width(int vectors, const Strip<T> &strip, const Run<T> &run) {
   if constexpr (Vectors > 1) {
     if (vectors < Vectors) return strip_of_width<T, Lanes, Vectors - 1>(vectors, strip, run);
   }
-  strip_of_run<T, Lanes, Vectors, Vectors == 1 ? kTallRows : kRunRows>(strip, run);
+  constexpr int kRows = Vectors == 1 ? kTallRows : kRunRows;
+  if constexpr (Lanes == kLanes<T>) {
+    if (run.ahead != 0) return strip_of_run<T, Lanes, Vectors, kRows, true>(strip, run);
+  }
+  strip_of_run<T, Lanes, Vectors, kRows, false>(strip, run);
 }
 
 /// A strip of the rows that follow a run, which must not be computed twice, up to so many of both.
@@ -238,7 +239,7 @@ MODELWHEEL_NOINLINE void run_lanes(const Gemm &g, const T *lhs, const T *rhs, T 
     for (std::int64_t left = inner.count; left > 0; left -= run.rows) {
       // No part has fewer rows than a tile.
       run.rows = left < limit + kTallRows ? left : limit;
-      run.ahead = run.rows < left && fetches_results(g) ? run.rows * inner.out : 0;
+      run.ahead = run.rows < left && g.num_segments == 1 && fetches_results(g) ? run.rows * inner.out : 0;
       columns_of_run<T, Lanes>(g, run, packed ? scratch : rhs, packed, epilogue);
       run.lhs += run.rows * inner.lhs;
       run.out += run.rows * inner.out;
