@@ -50,13 +50,13 @@ class _Wheel:
 
     def bind(self, inputs: Arrays) -> Bound:
         model, names = self._model, [spec.name for spec in self._model.outputs]
-        values = tuple(inputs[spec.name] for spec in model.inputs)
+        call = model.bind(*(inputs[spec.name] for spec in model.inputs))
 
         def read() -> Arrays:
-            result = model(*values)
+            result = call()
             return result if isinstance(result, dict) else {names[0]: result}
 
-        return (lambda: model(*values)), read
+        return call, read
 
 
 class _OnnxRuntime:

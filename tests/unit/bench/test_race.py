@@ -31,7 +31,10 @@ class Model:
     def __init__(self, level, threads):
         pass
 
-    def __call__(self, x):
+    def bind(self, x):
+        return lambda: self.evaluate(x)
+
+    def evaluate(self, x):
         {body}
 """
 

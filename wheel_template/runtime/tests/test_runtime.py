@@ -172,6 +172,51 @@ def test_arrays_that_results_cannot_be_written_to(evaluator):
         evaluator.run_into((given,), given)
 
 
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_bound_arrays(evaluator, count):
+    given, out = rows(count), np.zeros((count, 2), np.float32)
+    into_out, into_new = evaluator.bind((given,), (out,)), evaluator.bind((given,), None)
+    for start in (0.0, 5.0):
+        given[...] = rows(count, start)
+        assert into_out() is out
+        np.testing.assert_array_equal(out, 2 * given)
+        np.testing.assert_array_equal(into_new(), 2 * given)
+    assert into_new() is into_new()
+    assert into_new().ctypes.data % 64 == 0
+
+
+def test_arrays_that_cannot_be_bound(evaluator):
+    given = rows(3)
+    for inputs, out, error, words in (
+        (
+            (given.tolist(),),
+            None,
+            TypeError,
+            "must be a NumPy array, which each call reads, got list",
+        ),
+        ((given[:, ::-1],), None, ValueError, "is not C-contiguous"),
+        ((given.astype(float),), None, TypeError, "must be float32, got float64"),
+        ((given,), (given,), ValueError, "overlaps that of input 'x/given'"),
+        ((), None, TypeError, "expected 1 input, got 0"),
+        ((given,), given, TypeError, r"bind\(\) takes a tuple"),
+    ):
+        with pytest.raises(error, match=words):
+            evaluator.bind(inputs, out)
+    with pytest.raises(TypeError, match=r"bind\(\) takes 2 arguments, got 1"):
+        evaluator.bind((given,))
+
+
+@pytest.mark.parametrize("target", [False, True])
+def test_a_bound_array_that_was_resized(evaluator, target):
+    given, out = rows(3).copy(), np.zeros((3, 2), np.float32)
+    call = evaluator.bind((given,), (out,))
+    (out if target else given).resize((1, 2), refcheck=False)
+    with pytest.raises(
+        ValueError, match=f"bound to {'output' if target else 'input'} .* bind it again"
+    ):
+        call()
+
+
 def test_any_memory_layout(evaluator):
     wide = np.arange(12, dtype=np.float32).reshape(3, 4)
     (output,) = evaluator.run((wide[:, ::2],))

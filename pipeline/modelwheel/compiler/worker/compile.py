@@ -52,7 +52,8 @@ def run(job: CompileJob) -> None:
     program = Program.load(out / PROGRAM)
     _refuse_dynamic_results(program, config)
     blank_unused_functions(out / KERNELS, program.symbols())
-    rename_half_conversions(out / KERNELS)
+    if "windows" in job.request.triple:
+        rename_half_conversions(out / KERNELS)
     # They hold the weights again, in the program and padded; `constants.bin` has them once.
     for name in (_HEADER, _METADATA, _CONSTANTS):
         (out / name).unlink(missing_ok=True)

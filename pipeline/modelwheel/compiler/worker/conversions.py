@@ -10,8 +10,6 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-import lief
-
 NAMES = {
     b"__extendhfsf2": b"modelwheel_half_to_float",
     b"__truncsfhf2": b"modelwheel_float_to_half",
@@ -28,8 +26,6 @@ _SIZE = struct.Struct("<I")
 
 def rename_half_conversions(path: Path) -> None:
     """Changes the names in an object file in COFF, in place; all others stay as they are."""
-    if not lief.is_coff(str(path)):
-        return
     content = bytearray(path.read_bytes())
     place, number = _HEADER.unpack_from(content)
     strings = place + number * _SYMBOL.size

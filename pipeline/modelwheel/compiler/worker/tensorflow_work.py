@@ -76,7 +76,7 @@ class TensorFlowWork:
         return heavy_layers.find(job)
 
 
-_OPTIONAL = ("jax", "keras", "scipy")
+_OPTIONAL = ("h5py", "jax", "keras", "scipy")
 """What TensorFlow imports where it is installed, and does without otherwise: two seconds and 180 MB."""
 
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bindings/arguments.h"
 #include "bindings/arrays.h"
+#include "bindings/bound.h"
 #include "bindings/few.h"
 #include "bindings/gil.h"
 #include "bindings/inputs.h"
@@ -84,14 +86,8 @@ class Evaluator {
   /// NotImplemented if there is not one NumPy array for each input: then values are converted or refused elsewhere.
   Object call(PyObject *arguments) {
     if (!are_arrays(arguments)) return Object::shared(Py_NotImplemented);
-    Object result;
-    if (api_.num_outputs != 1) result = Object::taken(PyDict_New());
-    evaluate_to_new(arguments, [&](std::size_t i, Object output) {
-      if (api_.num_outputs == 1)
-        result = std::move(output);
-      else if (PyDict_SetItem(result.get(), names_[i].get(), output.get()) != 0)
-        throw PythonError();
-    });
+    Object result = empty_result();
+    evaluate_to_new(arguments, [&](std::size_t i, Object output) { store(result, i, std::move(output)); });
     return result;
   }
 
@@ -101,16 +97,41 @@ class Evaluator {
     check_tuple("run_into()", "output", api_.num_outputs, out);
     std::vector<Range> taken;
     evaluate_arrays(arrays, [&](std::size_t i, const modelwheel_tensor &tensor, Inputs &inputs) {
-      void *const memory =
-          checked_target(numpy_, api_.name, tensor, dtypes_.outputs[i].get(), inputs.rows(), item(out, i));
-      const Range range(memory, tensor_bytes(tensor, inputs.rows()));
-      for (std::size_t j = 0; j < api_.num_inputs; ++j)
-        if (range.overlaps(inputs.range(j))) refuse_overlap(i, "input", api_.inputs[j]);
-      for (std::size_t j = 0; j < i; ++j)
-        if (range.overlaps(taken[j])) refuse_overlap(i, "output", api_.outputs[j]);
-      taken.push_back(range);
-      return memory;
+      return given_output(out, i, tensor, inputs, taken);
     });
+  }
+
+  /// Checks the arrays of calls to come, whose memory they use. `out` is a tuple as in run_into, or None for new
+  /// arrays. Calls return these arrays as `call` does.
+  std::unique_ptr<Bound> bind(PyObject *arrays, PyObject *out) {
+    check_tuple("bind()", "input", api_.num_inputs, arrays);
+    if (out != Py_None) check_tuple("bind()", "output", api_.num_outputs, out);
+    for (std::size_t i = 0; i < api_.num_inputs; ++i) require_in_place(api_.inputs[i], item(arrays, i));
+    Inputs inputs(api_, lengths_, numpy_, dtypes_.inputs, arrays);
+    auto bound = std::make_unique<Bound>(inputs.rows(), inputs.length());
+    for (std::size_t i = 0; i < api_.num_inputs; ++i) bound->add_input(Object::shared(item(arrays, i)));
+    Object result = empty_result();
+    std::vector<Range> taken;
+    each_output(inputs, [&](std::size_t i, const modelwheel_tensor &tensor) {
+      Object output;
+      if (out == Py_None) {
+        output = new_output(numpy_, api_.name, tensor, dtypes_.outputs[i].get(), inputs.rows());
+      } else {
+        given_output(out, i, tensor, inputs, taken);
+        output = Object::shared(item(out, i));
+      }
+      bound->add_output(Object::shared(output.get()));
+      store(result, i, std::move(output));
+    });
+    bound->set_result(std::move(result));
+    return bound;
+  }
+
+  /// Evaluates the model with the values that bound arrays have now.
+  void run_bound(const Bound &bound) {
+    require_unchanged(bound.inputs(), "input", api_.inputs);
+    require_unchanged(bound.outputs(), "output", api_.outputs);
+    evaluate(bound.rows(), bound.length(), bound.sources(), bound.targets());
   }
 
   std::string batch_rule(PyObject *rows) {
@@ -182,24 +203,76 @@ class Evaluator {
     return true;
   }
 
+  /// What a call returns, before its outputs are stored in it.
+  Object empty_result() const { return api_.num_outputs == 1 ? Object() : Object::taken(PyDict_New()); }
+
+  void store(Object &result, std::size_t i, Object output) const {
+    if (api_.num_outputs == 1)
+      result = std::move(output);
+    else if (PyDict_SetItem(result.get(), names_[i].get(), output.get()) != 0)
+      throw PythonError();
+  }
+
+  /// Calls `each` with the index of each output and its tensor at the length of the call.
+  template <class Each>
+  void each_output(Inputs &inputs, const Each &each) {
+    if (inputs.rows() == 0) require_growing_outputs();
+    const TensorsAt tensors(api_.outputs, api_.num_outputs, lengths_.outputs, inputs.length());
+    for (std::size_t i = 0; i < api_.num_outputs; ++i) each(i, tensors[i]);
+  }
+
   /// `target` returns the memory of an output, for its index, its tensor at the length of the call, and the inputs.
   template <class Target>
   void evaluate_arrays(PyObject *given, const Target &target) {
     Inputs inputs(api_, lengths_, numpy_, dtypes_.inputs, given);
-    if (inputs.rows() == 0) require_growing_outputs();
-    const TensorsAt tensors(api_.outputs, api_.num_outputs, lengths_.outputs, inputs.length());
     Few<void *> targets(api_.num_outputs);
-    for (std::size_t i = 0; i < api_.num_outputs; ++i) targets[i] = target(i, tensors[i], inputs);
+    each_output(inputs,
+                [&](std::size_t i, const modelwheel_tensor &tensor) { targets[i] = target(i, tensor, inputs); });
     evaluate(inputs.rows(), inputs.length(), inputs.memory(), targets.data());
   }
 
-  /// `store` gets the index and the new array of each output, before it has values.
-  template <class Store>
-  void evaluate_to_new(PyObject *given, const Store &store) {
+  /// The memory of the caller's array for an output, which no input and no output before it, those in `taken`, may
+  /// share.
+  void *given_output(PyObject *out, std::size_t i, const modelwheel_tensor &tensor, Inputs &inputs,
+                     std::vector<Range> &taken) const {
+    void *const memory =
+        checked_target(numpy_, api_.name, tensor, dtypes_.outputs[i].get(), inputs.rows(), item(out, i));
+    const Range range(memory, tensor_bytes(tensor, inputs.rows()));
+    for (std::size_t j = 0; j < api_.num_inputs; ++j)
+      if (range.overlaps(inputs.range(j))) refuse_overlap(i, "input", api_.inputs[j]);
+    for (std::size_t j = 0; j < i; ++j)
+      if (range.overlaps(taken[j])) refuse_overlap(i, "output", api_.outputs[j]);
+    taken.push_back(range);
+    return memory;
+  }
+
+  /// Calls to come read the memory of the array, so it cannot be converted or copied.
+  void require_in_place(const modelwheel_tensor &tensor, PyObject *value) const {
+    const auto refuse = [&](PyObject *error, const char *problem) {
+      raise(error, subject("bind(): input '") + tensor.name + "' " + problem);
+    };
+    if (!numpy_.is_array(value))
+      refuse(PyExc_TypeError, ("must be a NumPy array, which each call reads, got " + type_name(value)).c_str());
+    if (!is_contiguous(value))
+      refuse(PyExc_ValueError,
+             "is not C-contiguous, and each call reads its memory; bind numpy.ascontiguousarray(...)");
+  }
+
+  void require_unchanged(const std::vector<BoundArray> &arrays, const char *kind,
+                         const modelwheel_tensor *tensors) const {
+    for (std::size_t i = 0; i < arrays.size(); ++i)
+      if (arrays[i].changed())
+        raise(PyExc_ValueError, subject("the array that was bound to ") + kind + " '" + tensors[i].name +
+                                    "' has other memory now; bind it again");
+  }
+
+  /// `keep` gets the index and the new array of each output, before it has values.
+  template <class Keep>
+  void evaluate_to_new(PyObject *given, const Keep &keep) {
     evaluate_arrays(given, [&](std::size_t i, const modelwheel_tensor &tensor, const Inputs &inputs) {
       Object output = new_output(numpy_, api_.name, tensor, dtypes_.outputs[i].get(), inputs.rows());
       void *const memory = fields(output.get()).data;
-      store(i, std::move(output));
+      keep(i, std::move(output));
       return memory;
     });
   }

@@ -1,5 +1,5 @@
-// src/bindings/module.cpp - the part of an extension that is the same for all models: the classes Library and
-// Evaluator.
+// src/bindings/module.cpp - the part of an extension that is the same for all models: the classes Library,
+// Evaluator and BoundCall.
 //
 // It knows no model, so its object file can be shared (cmake/bindings.cmake). The type stubs of the classes are in
 // module.pyi.
@@ -9,6 +9,7 @@
 
 #include "bindings/arguments.h"
 #include "bindings/arrays.h"
+#include "bindings/bound_call.h"
 #include "bindings/evaluator.h"
 #include "bindings/extension.h"
 #include "bindings/numpy.h"
@@ -22,6 +23,7 @@ namespace {
 /// What each import of the module has for itself.
 struct ModuleState {
   PyObject *library_type;
+  PyObject *bound_call_type;
 };
 
 ModuleState &state_of(PyObject *module) { return *static_cast<ModuleState *>(PyModule_GetState(module)); }
@@ -197,6 +199,18 @@ PyObject *run_into(PyObject *self, PyObject *const *arguments, Py_ssize_t count)
   });
 }
 
+/// bind(arrays, out): a BoundCall.
+PyObject *bind(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+  return call_from_c([=] {
+    if (count != 2) raise(PyExc_TypeError, "bind() takes 2 arguments, got " + std::to_string(count));
+    const auto *state = static_cast<const ModuleState *>(PyType_GetModuleState(Py_TYPE(self)));
+    if (state == nullptr) throw PythonError();
+    Evaluator &evaluator = evaluator_of(self);
+    return BoundCall::make(reinterpret_cast<PyTypeObject *>(state->bound_call_type), self, evaluator,
+                           evaluator.bind(arguments[0], arguments[1]));
+  });
+}
+
 PyGetSetDef evaluator_properties[] = {
     {"level", level, nullptr, nullptr, nullptr},
     {"settings", settings, nullptr, nullptr, nullptr},
@@ -207,6 +221,7 @@ PyMethodDef evaluator_methods[] = {
     {"run", answer<&Evaluator::run>, METH_O, nullptr},
     {"call", answer<&Evaluator::call>, METH_O, nullptr},
     {"run_into", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run_into)), METH_FASTCALL, nullptr},
+    {"bind", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(bind)), METH_FASTCALL, nullptr},
     {"reset", reset, METH_NOARGS, nullptr},
     {"state", state, METH_NOARGS, nullptr},
     {"set_state", obey<&Evaluator::set_state>, METH_O, nullptr},
@@ -220,8 +235,10 @@ PyMethodDef evaluator_methods[] = {
 
 /// Adds a class that cannot be changed: neither a subclass nor an assignment to `__class__` declares another object one
 /// of it. CPython keeps the name's address.
-Object add_type(PyObject *module, const std::string &full_name, std::size_t bytes, PyType_Slot *slots) {
-  PyType_Spec spec{full_name.c_str(), static_cast<int>(bytes), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
+Object add_type(PyObject *module, const std::string &full_name, std::size_t bytes, PyType_Slot *slots,
+                unsigned long flags = 0) {
+  PyType_Spec spec{full_name.c_str(), static_cast<int>(bytes), 0,
+                   static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | flags), slots};
   Object type = Object::taken(PyType_FromModuleAndSpec(module, &spec, nullptr));
   if (PyModule_AddType(module, reinterpret_cast<PyTypeObject *>(type.get())) != 0) throw PythonError();
   return type;
@@ -242,6 +259,7 @@ void add_types(PyObject *module) {
   // The same in all interpreters, and never freed: the classes of one may outlive everything else.
   static const std::string &library = *new std::string(qualified(module, "Library"));
   static const std::string &evaluator = *new std::string(qualified(module, "Evaluator"));
+  static const std::string &bound_call = *new std::string(qualified(module, "BoundCall"));
   PyType_Slot library_slots[] = {
       {Py_tp_new, slot(refuse_new_library)},
       {Py_tp_getset, library_properties},
@@ -254,8 +272,20 @@ void add_types(PyObject *module) {
       {Py_tp_getset, evaluator_properties},
       {0, nullptr},
   };
+  PyType_Slot bound_call_slots[] = {
+      {Py_tp_new, slot(BoundCall::refuse_new)},
+      {Py_tp_dealloc, slot(BoundCall::destroy)},
+      {Py_tp_traverse, slot(BoundCall::traverse)},
+      {Py_tp_clear, slot(BoundCall::clear)},
+      {Py_tp_call, slot(PyVectorcall_Call)},
+      {Py_tp_members, bound_call_members},
+      {0, nullptr},
+  };
   state_of(module).library_type = add_type(module, library, sizeof(LibraryObject), library_slots).release();
   add_type(module, evaluator, sizeof(EvaluatorObject), evaluator_slots);
+  state_of(module).bound_call_type =
+      add_type(module, bound_call, sizeof(BoundCall), bound_call_slots, Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL)
+          .release();
 }
 
 int execute(PyObject *module) {
@@ -270,11 +300,13 @@ int execute(PyObject *module) {
 
 int traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(state_of(module).library_type);
+  Py_VISIT(state_of(module).bound_call_type);
   return 0;
 }
 
 int clear(PyObject *module) {
   Py_CLEAR(state_of(module).library_type);
+  Py_CLEAR(state_of(module).bound_call_type);
   return 0;
 }
 

@@ -13,6 +13,8 @@ import numpy as np
 from ._core import Evaluator, library
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
 
@@ -149,13 +151,33 @@ class Model:
         values = _bind((), inputs)
         return self(*values) if out is None else self._evaluate(values, out)
 
+    def bind(self, /, *args: NDArray[Any], **kwargs: Any) -> Callable[[], Any]:
+        """A call with these arrays, for loops that write new values to the same arrays and call again.
+
+        Each call reads the arrays as they are then, writes the results to the same arrays, and checks and allocates
+        nothing. Calls at the same time would write to the same arrays: each thread needs a bound call of its own.
+
+        Args:
+            *args: C-contiguous NumPy arrays in the order of `inputs`, with their element types.
+            **kwargs: Arrays by name, and `out` as in a call; the default is new arrays.
+
+        Returns:
+            A function without arguments. It returns the same array in every call, `out` if that was given; a dict of
+            arrays by name if the model has several outputs.
+
+        Raises:
+            TypeError: As for a call. An input is not a NumPy array.
+            ValueError: As for a call. An input is not C-contiguous. Later calls raise it if an array was resized.
+        """
+        out = None if "out" in _POSITIONS else kwargs.pop("out", None)
+        return self._evaluator.bind(_bind(args, kwargs), None if out is None else _targets(out))
+
     def _evaluate(self, values: tuple[ArrayLike, ...], out: Any) -> Any:
         """Evaluates values in the order of the inputs."""
         arrays = tuple(map(_as_array, values, _INPUTS))
         if out is None:
             return self._evaluator.call(arrays)
-        several = len(_OUTPUTS) > 1
-        self._evaluator.run_into(arrays, _in_order(out, _OUTPUTS, "out") if several else (out,))
+        self._evaluator.run_into(arrays, _targets(out))
         return out
 
     def reset(self) -> None:
@@ -275,6 +297,11 @@ def _in_order(values: Any, specs: tuple[TensorSpec, ...], what: str) -> tuple[An
                 f"its names are: {', '.join(names) or 'none'}"
             )
     return tuple(values[name] for name in names)
+
+
+def _targets(out: Any) -> tuple[Any, ...]:
+    """The arrays of `out`, in the order of the outputs."""
+    return (out,) if len(_OUTPUTS) == 1 else _in_order(out, _OUTPUTS, "out")
 
 
 def _inputs(count: int) -> str:
