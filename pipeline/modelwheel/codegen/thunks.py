@@ -17,6 +17,7 @@ from ..compiler.program import (
     Copy,
     CopyRows,
     Dot,
+    EmbeddingBag,
     Epilogue,
     Fft,
     Kernel,
@@ -89,6 +90,8 @@ class ThunkWriter:
                 yield self._row_reduction(thunk)
             case Lookup():
                 yield self._lookup(thunk)
+            case EmbeddingBag():
+                yield self._embedding_bag(thunk)
             case Copy():
                 destination, source = pointer(thunk.destination), pointer(thunk.source)
                 yield f"std::memcpy({destination}, {source}, {thunk.source.size});"
@@ -243,9 +246,9 @@ class ThunkWriter:
         weights = weights_of(product)
         return weights if weights and weights.slice.allocation in self.panels else None
 
-    def _pooling(self, pool: Pooling) -> str:
+    def _pooling_table(self, pool: Pooling) -> str:
         sides = (pool.in_size, pool.window, pool.out_size, pool.stride, pool.pad_low)
-        table = self._table(
+        return self._table(
             "Pooling",
             [
                 *_reducer(pool),
@@ -257,6 +260,9 @@ class ThunkWriter:
                 pool.factor,
             ],
         )
+
+    def _pooling(self, pool: Pooling) -> str:
+        table = self._pooling_table(pool)
         self.headers.add("pooling.h")
         source, target = pointer(pool.input), pointer(pool.output)
         operands = f"{table}, as<const float>({source}), as<float>({target})"
@@ -278,11 +284,23 @@ class ThunkWriter:
         source, target = pointer(r.input), pointer(r.output)
         return f"row_reduction<float>({table}, as<const float>({source}), as<float>({target}));"
 
-    def _lookup(self, l: Lookup) -> str:
+    def _lookup_operands(self, l: Lookup) -> tuple[str, str]:
+        """The table of a look-up, and the memory that it reads."""
         table = self._table("Lookup", [l.count, l.rows, l.row_bytes, l.wrap])
-        self.headers.add("lookup.h")
         indices = f"as<const {l.index_type.kernel_type}>({pointer(l.indices)})"
-        return f"lookup({table}, {pointer(l.table)}, {indices}, {pointer(l.output)});"
+        return table, f"{pointer(l.table)}, {indices}"
+
+    def _lookup(self, l: Lookup) -> str:
+        table, operands = self._lookup_operands(l)
+        self.headers.add("lookup.h")
+        return f"lookup({table}, {operands}, {pointer(l.output)});"
+
+    def _embedding_bag(self, bag: EmbeddingBag) -> str:
+        table, operands = self._lookup_operands(bag.lookup)
+        pooling = self._pooling_table(bag.pooling)
+        self.headers.add("embedding_bag.h")
+        target = f"as<float>({pointer(bag.pooling.output)})"
+        return f"embedding_bag<float>({table}, {pooling}, {operands}, {target});"
 
     def _while(self, loop: While) -> Iterator[str]:
         if (

@@ -203,6 +203,16 @@ class Lookup(_Step):
     row_bytes: int
 
 
+class EmbeddingBag(_Step):
+    """A pooling of rows that are looked up, without the memory between them; the name is PyTorch's."""
+
+    kind: Literal["embedding_bag"] = "embedding_bag"
+    lookup: Lookup
+    """Its output is not in memory."""
+    pooling: Pooling
+    """Its input is not in memory: one row for each index, of 32-bit floats."""
+
+
 class Copy(_Step):
     """A copy between slices of the same layout."""
 
@@ -294,6 +304,7 @@ Thunk = Annotated[
     | Pooling
     | RowReduction
     | Lookup
+    | EmbeddingBag
     | Copy
     | CopyRows
     | While
@@ -427,6 +438,8 @@ def slices(thunk: Thunk) -> tuple[Slice, ...]:
             return (thunk.input, thunk.output)
         case Lookup():
             return (thunk.table, thunk.indices, thunk.output)
+        case EmbeddingBag():
+            return (thunk.lookup.table, thunk.lookup.indices, thunk.pooling.output)
         case Copy() | CopyRows():
             return (thunk.source, thunk.destination)
         case While():
@@ -450,6 +463,8 @@ def written(thunk: Thunk) -> tuple[Slice, ...]:
             return thunk.results
         case Pooling() | RowReduction() | Lookup():
             return (thunk.output,)
+        case EmbeddingBag():
+            return (thunk.pooling.output,)
         case Dot() | Convolution():
             out = thunk.arrays[-1].slice
             return (out, thunk.epilogue.result) if thunk.epilogue else (out,)
@@ -462,8 +477,9 @@ def written(thunk: Thunk) -> tuple[Slice, ...]:
 
 def bytes_touched(thunk: Thunk, part: Slice) -> int:
     """The bytes of one of its slices that a thunk reads or writes: of a table, only the rows that are looked up."""
-    if isinstance(thunk, Lookup) and part is thunk.table:
-        return min(part.size, thunk.count * thunk.row_bytes)
+    found = thunk.lookup if isinstance(thunk, EmbeddingBag) else thunk
+    if isinstance(found, Lookup) and part is found.table:
+        return min(part.size, found.count * found.row_bytes)
     return part.size
 
 

@@ -2,6 +2,7 @@
 #include "kernels/convolution.h"
 #include "kernels/copy_rows.h"
 #include "kernels/dot.h"
+#include "kernels/embedding_bag.h"
 #include "kernels/fft.h"
 #include "kernels/lookup.h"
 #include "kernels/pooling.h"
@@ -49,6 +50,8 @@ void keep_everything() {
   keep(copy_rows<float>);
   keep(lookup<std::int32_t>);
   keep(lookup<std::int64_t>);
+  keep(embedding_bag<float, std::int32_t>);
+  keep(embedding_bag<float, std::int64_t>);
   keep(fft<float>);
   keep(fft<double>);
   keep(fft_scratch<float>);

@@ -1,10 +1,11 @@
-// lookup.cpp - rows of a table, against the definition.
+// lookup.cpp - rows of a table, against the definition, and pooled, against both steps in turn.
 #include "kernels/lookup.h"
 
 #include <cstring>
 #include <limits>
 
 #include "check.h"
+#include "kernels/embedding_bag.h"
 #include "random.h"
 #include "tests.h"
 
@@ -44,6 +45,54 @@ void check(Random &random, const Lookup &l) {
   CHECK(wrong == 0);
 }
 
+/// A look-up of rows of `features` elements for each place of the input of a pooling.
+template <class Index>
+void check_bag(Random &random, const Pooling &p) {
+  const std::int64_t count = p.batch * p.in_size[0] * p.in_size[1];
+  const std::int64_t rows = random.integer(1, 30);
+  const Lookup l{count, rows, p.features * static_cast<std::int64_t>(sizeof(float)), random.chance(50) ? rows : 0};
+  Buffer<float> table(rows * p.features), found(count * p.features);
+  Buffer<Index> indices(count);
+  table.fill(random);
+  const float specials[] = {NAN, INFINITY, -0.0F, 0.0F};
+  for (int i = 0; i < 3; ++i) table[random.integer(0, table.size() - 1)] = random.pick(specials);
+  for (std::int64_t i = 0; i < count; ++i) indices[i] = static_cast<Index>(random.integer(-2 * rows, 2 * rows));
+  const auto *from = reinterpret_cast<const char *>(table.data());
+  lookup(l, from, indices.data(), reinterpret_cast<char *>(found.data()));
+  Buffer<float> expected(p.batch * p.out_size[0] * p.out_size[1] * p.features), out(expected.size());
+  pooling(p, found.data(), expected.data());
+  embedding_bag(l, p, from, indices.data(), out.data());
+  check_same_bits(expected, out);
+}
+
+Pooling random_pooling(Random &random) {
+  const std::int64_t features[] = {1, 3, 4, 5, 8, 15, 16, 33, 64, 77, 130, 200};
+  const bool sum = random.chance(60);
+  Pooling p{sum ? Reducer::kSum : Reducer::kMaximum,
+            sum ? 0.0 : -INFINITY,
+            random.integer(1, 3),
+            random.pick(features),
+            {},
+            {},
+            {},
+            {},
+            {},
+            0,
+            1,
+            random.chance(50) ? 0.25 : 1.0};
+  // A power of two: see test_pooling.
+  if (random.chance(30)) p.in_factor = 0.5;
+  p.in_step = p.features;
+  for (int axis = 0; axis < 2; ++axis) {
+    p.in_size[axis] = random.integer(1, axis == 0 ? 20 : 4);
+    p.window[axis] = random.chance(50) ? p.in_size[axis] : random.integer(1, 8);
+    p.stride[axis] = random.integer(1, 8);
+    p.pad_low[axis] = random.chance(60) ? 0 : random.integer(-2, 6);
+    p.out_size[axis] = random.integer(1, 5);
+  }
+  return p;
+}
+
 }  // namespace
 
 void test_lookup() {
@@ -53,6 +102,9 @@ void test_lookup() {
     if (random.chance(50)) l.wrap = l.rows;
     check<std::int32_t>(random, l);
     check<std::int64_t>(random, l);
+    const Pooling p = random_pooling(random);
+    check_bag<std::int32_t>(random, p);
+    check_bag<std::int64_t>(random, p);
   }
 }
 

@@ -398,6 +398,36 @@ def test_a_lookup_is_a_table_and_a_call() -> None:
     assert writer.headers == {"lookup.h"}
 
 
+def test_an_embedding_bag_has_the_tables_of_its_lookup_and_its_pooling() -> None:
+    lookup = _lookup(7).model_copy(update={"output": dense((6, 5), 9).slice})
+    pool = p.Pooling(
+        operations=1,
+        reducer="sum",
+        initial=0.0,
+        input=lookup.output,
+        output=dense((2, 5), 3).slice,
+        batch=2,
+        features=5,
+        in_size=(3, 1),
+        out_size=(1, 1),
+        window=(3, 1),
+        stride=(1, 1),
+        pad_low=(0, 0),
+    )
+    bag = p.EmbeddingBag(operations=1, lookup=lookup, pooling=pool)
+    writer = ThunkWriter(prefix="b")
+    (call,) = writer.write([bag])
+    assert call == (
+        "  embedding_bag<float>(b_lookup_0, b_pooling_1, a0, as<const std::int32_t>(a1), "
+        "as<float>(a3));"
+    )
+    assert writer.headers == {"embedding_bag.h"}
+    program = matmul_program().model_copy(update={"thunks": (bag,)})
+    assert 9 not in program.used_allocations()
+    rows, indices, result = 6 * 20, lookup.indices.size, pool.output.size
+    assert program.bytes_moved == rows + indices + result
+
+
 # --- lengths and ignored inputs -------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from modelwheel.compiler.arrays import Allocation, AllocationKind, Slice
 from modelwheel.compiler.worker.epilogues import Emitted
 from modelwheel.compiler.worker.joining import join_epilogues
 from modelwheel.compiler.worker.memory import Memory
+from modelwheel.dtypes import ElementType
 from tests.support.modules import Steps, shape
 
 MATRIX, VECTOR, SCALAR = shape(4, 4), shape(4), shape()
@@ -185,12 +186,12 @@ def _concatenated(pooled: bool = False, read: str | None = "f") -> Steps:
     return steps
 
 
-def _pooling(steps: Steps) -> p.Pooling:
+def _pooling(steps: Steps, source: str = "g") -> p.Pooling:
     return p.Pooling(
         operations=1,
         reducer="maximum",
         initial=None,
-        input=steps.place("g"),
+        input=steps.place(source),
         output=steps.place("pool"),
         batch=1,
         features=4,
@@ -280,6 +281,47 @@ def test_what_callers_see_stays_where_it_is(kind: AllocationKind) -> None:
     ]
     joined = join_epilogues(steps.build(), steps.emitted, Memory(allocations))
     assert [one.thunk.kind for one in joined] == ["dot", "kernel", "dot", "kernel", "kernel"]
+
+
+# --- look-ups -------------------------------------------------------------------------------------
+
+
+def _words(*, read_twice: bool = False, **changes: object) -> Steps:
+    """A pooling of four rows that are looked up; `changes` are those of the pooling."""
+    steps = Steps()
+    steps.given("x", MATRIX)
+    steps.given("i", VECTOR)
+    steps.add("rows", "fusion", MATRIX, "x", "i", calls="g")
+    lookup = p.Lookup(
+        operations=0, table=steps.place("x"), indices=steps.place("i"), output=steps.place("rows"),
+        count=4, index_type=ElementType.INT32, wrap=0, rows=4, row_bytes=16,
+    )  # fmt: skip
+    steps.emitted.append(Emitted(lookup, "rows"))
+    steps.add("pool", "fusion", MATRIX, "rows", calls="g")
+    _parameters(steps, "g", v=MATRIX)
+    pool = _pooling(steps, "rows").model_copy(update=changes)
+    steps.emitted.append(Emitted(pool, "pool"))
+    steps.add("root", "tuple", SCALAR, "pool", *(["rows"] if read_twice else []))
+    return steps
+
+
+def test_a_pooling_reads_rows_in_the_table() -> None:
+    steps = _words()
+    (bag,) = (one.thunk for one in _joined(steps)[0])
+    assert isinstance(bag, p.EmbeddingBag)
+    assert p.slices(bag) == tuple(map(steps.place, ("x", "i", "pool")))
+    assert p.written(bag) == (steps.place("pool"),)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"read_twice": True}, {"batch": 2}, {"features": 8}, {"in_step": 8}, {"output": "x"}],
+)
+def test_rows_that_more_than_a_pooling_reads_are_written(changes: dict[str, Any]) -> None:
+    if "output" in changes:  # the memory of the table
+        changes = {"output": _words().place("x")}
+    joined, _ = _joined(_words(**changes))
+    assert [one.thunk.kind for one in joined] == ["lookup", "pooling"]
 
 
 # --- memory ---------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from .concatenations import join_concatenation, write_at_once
 from .epilogues import Emitted, Steps
 from .hlo import HloModule
+from .lookups import join_bags
 from .memory import Memory
 
 
@@ -27,4 +28,5 @@ def join_epilogues(
         if memory is not None and not joined:
             join_concatenation(steps, candidate, memory)
     write_at_once(steps)
+    join_bags(steps)
     return steps.all
