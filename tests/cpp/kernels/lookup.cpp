@@ -1,6 +1,7 @@
 // lookup.cpp - rows of a table, against the definition, and pooled, against both steps in turn.
 #include "kernels/lookup.h"
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -62,7 +63,10 @@ void check_bag(Random &random, const Pooling &p) {
   Buffer<float> expected(p.batch * p.out_size[0] * p.out_size[1] * p.features), out(expected.size());
   pooling(p, found.data(), expected.data());
   embedding_bag(l, p, from, indices.data(), out.data());
-  check_same_bits(expected, out);
+  std::int64_t wrong = 0;
+  for (std::int64_t i = 0; i < out.size(); ++i)  // NaNs may differ in sign
+    if (std::isnan(expected[i]) ? !std::isnan(out[i]) : std::memcmp(&expected[i], &out[i], sizeof(float)) != 0) ++wrong;
+  CHECK(wrong == 0);
 }
 
 Pooling random_pooling(Random &random) {

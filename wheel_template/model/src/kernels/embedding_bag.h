@@ -8,8 +8,8 @@
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// `Vectors` vectors of `Lanes` features at a time, from feature f on, of the rows for a patch of indices; returns where
-/// they end. The same order as pool_features, so that results have the same bits.
+/// `Vectors` vectors of `Lanes` features at a time, from feature f on, of the rows for a patch of indices; returns
+/// where they end. The same order as pool_features, so that results have the same bits.
 template <class T, int Lanes, int Vectors, Reducer reducer, class Index>
 MODELWHEEL_INLINE std::int64_t reduce_rows(const Lookup &l, const Pooling &p, const char *table,
                                            const Patch<Index> &patch, T *out, std::int64_t f) {
