@@ -154,8 +154,8 @@ class Model:
     def bind(self, /, *args: NDArray[Any], **kwargs: Any) -> Callable[[], Any]:
         """A call with these arrays, for loops that write new values to the same arrays and call again.
 
-        Each call reads the arrays as they are then, writes the results to the same arrays, and checks and allocates
-        nothing. Calls at the same time would write to the same arrays: each thread needs a bound call of its own.
+        Each call reads the arrays as they are then and writes the results to the same arrays. It allocates nothing, and
+        checks only that no array has other memory. Calls at the same time would write to the same arrays: each thread needs a bound call of its own.
 
         Args:
             *args: C-contiguous NumPy arrays in the order of `inputs`, with their element types.
