@@ -67,7 +67,7 @@ class Step(JsonRecord):
     @property
     def gflops(self) -> float | None:
         """Billions of operations in a second, of products and convolutions."""
-        counted = self.kind in ("dot", "convolution") and self.us
+        counted = self.kind in ("attention", "dot", "convolution") and self.us
         return self.operations / self.us / 1e3 if counted else None
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..compiler.program import (
+    Attention,
     Conditional,
     Convolution,
     Dot,
@@ -31,7 +32,7 @@ def _products(thunks: Iterable[Thunk]) -> int:
 
 def _of_thunk(thunk: Thunk) -> int:
     match thunk:
-        case Dot() | Convolution() | Strips():
+        case Dot() | Convolution() | Strips() | Attention():
             return operations_of(thunk)
         case While():
             turns = 1 if thunk.trip_count is None else thunk.trip_count

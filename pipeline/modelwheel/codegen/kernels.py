@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..compiler.program import Convolution, Dot, Fft, Pooling, Program, Strips, Thunk, walk
+from ..compiler.program import Attention, Convolution, Dot, Fft, Pooling, Program, Strips, Thunk, walk
 from .thunks import cpp_type, fft_type
 
 _ELEMENTS = ("float", "double")
@@ -36,6 +36,8 @@ def _sources(thunk: Thunk) -> tuple[tuple[str, ...], str]:
             return (*sources, *(["convolution_winograd"] if element == "float" else [])), element
         case Strips():
             return _sources(thunk.layers[0])
+        case Attention():
+            return ("epilogue", "gemm"), "float"
         case Pooling():
             return ("pooling",), "float"
         case Fft():

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ..compiler.arrays import Array, Slice, overlap
 from ..compiler.program import (
+    Attention,
     Conditional,
     Convolution,
     Copy,
@@ -88,6 +89,8 @@ class ThunkWriter:
                 yield self._pooling(thunk)
             case RowReduction():
                 yield self._row_reduction(thunk)
+            case Attention():
+                yield self._attention(thunk)
             case Lookup():
                 yield self._lookup(thunk)
             case EmbeddingBag():
@@ -283,6 +286,18 @@ class ThunkWriter:
         self.headers.add("row_reduction.h")
         source, target = pointer(r.input), pointer(r.output)
         return f"row_reduction<float>({table}, as<const float>({source}), as<float>({target}));"
+
+    def _attention(self, a: Attention) -> str:
+        parts = (a.query, a.key, a.value, a.output)
+        sizes = [*a.heads, a.queries, a.keys, a.depth, a.features, a.scale]
+        table = self._table("Attention", [*sizes, *(braces(part.steps) for part in parts)])
+        self._needs("attention.h", f"attention_scratch<float>({table})")
+        *read, written = (f"float>({pointer(part.slice)}) + {part.start}" for part in parts)
+        operands = ", ".join([*(f"as<const {one}" for one in read), f"as<{written}", "scratch"])
+        if (count := self._parts(a, "float")) > 1:
+            self.part_scratch.append(f"attention_part_scratch<float>({table}, {count})")
+            return f"attention_in_parts<float>({{threads, {count}}}, {table}, {operands});"
+        return f"attention<float>({table}, {operands});"
 
     def _lookup_operands(self, l: Lookup) -> tuple[str, str]:
         """The table of a look-up, and the memory that it reads."""

@@ -16,7 +16,7 @@ from ..dtypes import ElementType
 from ..util.records import JsonRecord
 from .arrays import Allocation, Array, Slice
 
-PROGRAM_VERSION = 20
+PROGRAM_VERSION = 21
 """Raised when a field below changes its meaning; part of every compile key."""
 
 
@@ -186,6 +186,35 @@ class RowReduction(_Step):
     """How many elements before its row the first window begins."""
 
 
+class Heads(JsonRecord):
+    """Memory as a matrix of 32-bit floats for each head."""
+
+    slice: Slice
+    start: int
+    """The element of the slice that comes first."""
+    steps: tuple[int, int, int, int]
+    """How far apart neighbours are, in elements: along both axes of heads, in rows and in columns."""
+
+
+class Attention(_Step):
+    """softmax(scale * query key^T) value of each head, row by row."""
+
+    kind: Literal["attention"] = "attention"
+    heads: tuple[int, int]
+    """Heads have two axes."""
+    queries: int
+    keys: int
+    depth: int
+    """Columns of queries and keys."""
+    features: int
+    """Columns of values and of the result."""
+    scale: float
+    query: Heads
+    key: Heads
+    value: Heads
+    output: Heads
+
+
 class Lookup(_Step):
     """Rows of a table, one for each index; indices are clamped to the table."""
 
@@ -303,6 +332,7 @@ Thunk = Annotated[
     | Strips
     | Pooling
     | RowReduction
+    | Attention
     | Lookup
     | EmbeddingBag
     | Copy
@@ -436,6 +466,9 @@ def slices(thunk: Thunk) -> tuple[Slice, ...]:
             return (*read, *written(thunk))
         case Pooling() | RowReduction():
             return (thunk.input, thunk.output)
+        case Attention():
+            parts = (thunk.query, thunk.key, thunk.value, thunk.output)
+            return tuple(part.slice for part in parts)
         case Lookup():
             return (thunk.table, thunk.indices, thunk.output)
         case EmbeddingBag():
@@ -465,6 +498,8 @@ def written(thunk: Thunk) -> tuple[Slice, ...]:
             return (thunk.output,)
         case EmbeddingBag():
             return (thunk.pooling.output,)
+        case Attention():
+            return (thunk.output.slice,)
         case Dot() | Convolution():
             out = thunk.arrays[-1].slice
             return (out, thunk.epilogue.result) if thunk.epilogue else (out,)

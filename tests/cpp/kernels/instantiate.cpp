@@ -1,4 +1,5 @@
 // instantiate.cpp - every kernel for every element type, to look at the symbols of the object that comes out.
+#include "kernels/attention.h"
 #include "kernels/convolution.h"
 #include "kernels/copy_rows.h"
 #include "kernels/dot.h"
@@ -45,6 +46,8 @@ void keep_everything() {
   keep_products<Complex64>();
   keep_products<Complex128>();
   keep(dot<std::int8_t, std::int32_t>);
+  keep(attention<float>);
+  keep(attention_scratch<float>);
   keep(pooling<float>);
   keep(row_reduction<float>);
   keep(copy_rows<float>);

@@ -16,6 +16,7 @@ int main() {
   test_numeric();
   test_rng();
   test_activation();
+  test_attention();
   test_dot();
   test_convolution();
   test_copy_rows();

@@ -5,6 +5,7 @@ namespace modelwheel::MODELWHEEL_LEVEL {
 
 void test_dot();
 void test_activation();
+void test_attention();
 void test_convolution();
 void test_copy_rows();
 void test_fft();

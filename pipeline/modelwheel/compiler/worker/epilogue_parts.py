@@ -12,6 +12,7 @@ from ...dtypes import ElementType
 from ..arrays import Slice
 from .activations import Activations
 from .hlo import HloModule
+from .pooling import is_in_order
 
 _ORDER = ("bias", "scale", "shift", "addend", "low", "high", "activation")
 """The order in which the kernels apply the parts of an epilogue."""
@@ -160,9 +161,11 @@ class FusionReader:
         (operand,) = self._hlo.operands(node)
         extents = node.shape.dimensions
         wide = [axis for axis in node.dimensions if extents[axis] != 1]
-        # Axes with one element may be anywhere in the layout.
-        fastest = [axis for axis in node.shape.layout.minor_to_major if extents[axis] != 1][:1]
-        if wide != fastest or math.prod(extents[axis] for axis in wide) != self._columns:
+        # Axes with one element may be anywhere in the layout; several axes of columns are in the order of both.
+        fastest = [axis for axis in node.shape.layout.minor_to_major if extents[axis] != 1]
+        if wide != fastest[: len(wide)][::-1] or not is_in_order(operand.shape):
+            return None
+        if math.prod(extents[axis] for axis in wide) != self._columns:
             return None
         source = self._hlo.behind_bitcasts(operand)
         return self._argument(source) if source.opcode == "parameter" else None

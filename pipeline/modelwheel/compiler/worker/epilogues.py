@@ -57,6 +57,13 @@ class Steps:
         self._left: dict[int, frozenset[int]] = {}
         """What is still read for a fusion that became an epilogue: numbers of instructions by that of the fusion."""
 
+    @property
+    def numbering(self) -> Numbering:
+        """The numbers of the module's values."""
+        if self._numbering is None:
+            self._numbering = Numbering(self.hlo)
+        return self._numbering
+
     def join(self, candidate: Emitted) -> bool:
         """Makes a kernel the epilogue of a product, if it is one."""
         fusion = self.hlo.instruction(candidate.instruction)

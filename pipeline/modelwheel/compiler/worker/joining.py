@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .attention import join_attention
 from .concatenations import join_concatenation, write_at_once
 from .epilogues import Emitted, Steps
 from .hlo import HloModule
@@ -22,8 +23,11 @@ def join_epilogues(
         memory: That of the program, if these are its outer thunks. Values may move then.
     """
     steps = Steps(hlo, list(emitted), memory)
+    if memory is not None:
+        for candidate in emitted:
+            join_attention(steps, candidate, memory)
     # What a later kernel takes from memory, it does not compute from a product any more.
-    for candidate in reversed(emitted):
+    for candidate in reversed(list(steps.all)):
         joined = steps.join(candidate) or steps.join_scaling(candidate)
         if memory is not None and not joined:
             join_concatenation(steps, candidate, memory)

@@ -45,8 +45,8 @@ def pooling(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Pooling | N
     pooled = range(1, last)
     plain = (
         last in (2, 3)
-        and all(map(_is_in_order, (source, root.shape)))
-        and _is_plain(root.window.dimensions, pooled)
+        and all(map(is_in_order, (source, root.shape)))
+        and is_plain(root.window.dimensions, pooled)
         and source.dimensions[last] >= _MIN_FEATURES
     )
     if not plain:
@@ -99,10 +99,10 @@ def mean_of_values(
     plain = (
         last >= 2
         and sorted(root.dimensions) == list(range(1, last))
-        and all(map(_is_in_order, (shape, root.shape)))
+        and all(map(is_in_order, (shape, root.shape)))
         and all(s.element_type == ElementType.FLOAT32 for s in (shape, root.shape))
         and shape.dimensions[last] >= _MIN_FEATURES
-        and _reducer(hlo, root) == "sum"
+        and reducer_of(hlo, root) == "sum"
         and _scalar(initial) == 0.0
     )
     if not plain:
@@ -202,7 +202,7 @@ def _windows_of_rows(found: _Reduction) -> _Row | None:
     window = root.window.dimensions[axis]
     plain = (
         list(root.shape.layout.minor_to_major) == order
-        and _is_plain(root.window.dimensions, (axis,))
+        and is_plain(root.window.dimensions, (axis,))
         and (window.stride or 1) == window.size
     )
     size, windows = found.source.dimensions[axis], root.shape.dimensions[axis]
@@ -233,7 +233,7 @@ def _reduction(
     operands = hlo.operands(root)
     if [(o.opcode, o.parameter_number) for o in operands] != [("parameter", 0), ("parameter", 1)]:
         return None
-    reducer, initial = _reducer(hlo, root), hlo.operands(instruction)[1]
+    reducer, initial = reducer_of(hlo, root), hlo.operands(instruction)[1]
     floats = all(s.element_type == ElementType.FLOAT32 for s in (operands[0].shape, root.shape))
     if reducer is None or not floats or initial.opcode != "constant":
         return None
@@ -245,7 +245,7 @@ def _reduction(
     return _Reduction(root, operands[0].shape, reducer, None if math.isinf(value) else value)
 
 
-def _reducer(hlo: HloModule, root: Any) -> p.Reducer | None:
+def reducer_of(hlo: HloModule, root: Any) -> p.Reducer | None:
     """What a window is reduced by: a computation of two parameters and one operation."""
     operation = hlo.called_root(root)
     numbers = sorted(
@@ -256,7 +256,7 @@ def _reducer(hlo: HloModule, root: Any) -> p.Reducer | None:
     return _REDUCERS.get(operation.opcode) if numbers == [0, 1] else None
 
 
-def _is_in_order(shape: Any) -> bool:
+def is_in_order(shape: Any) -> bool:
     """Whether axes are in memory as they are numbered, the last one without gaps."""
     return list(shape.layout.minor_to_major) == list(reversed(range(len(shape.dimensions))))
 
@@ -266,7 +266,7 @@ def _sides(values: Sequence[int], neutral: int) -> tuple[int, int]:
     return (values[0], values[1] if len(values) > 1 else neutral)
 
 
-def _is_plain(windows: Any, pooled: Sequence[int]) -> bool:
+def is_plain(windows: Any, pooled: Sequence[int]) -> bool:
     """Whether only the axes `pooled` have windows, and nothing is dilated."""
     undilated = all(
         (w.window_dilation or 1) == 1 and (w.base_dilation or 1) == 1 and not w.window_reversal

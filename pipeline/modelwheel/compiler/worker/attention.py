@@ -1,0 +1,303 @@
+"""Joins the steps of attention: scores, their softmax, and the products with the values.
+
+XLA computes one after the other for all heads, and copies queries, keys, values and the result so that the rows of each head
+follow each other. The runtime's kernel computes some rows of a head at a time, and reads and writes heads where they are.
+What is added to queries, keys and values becomes the epilogue of the products that they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...dtypes import ElementType
+from .. import program as p
+from ..arrays import Array, Slice, overlap
+from .epilogues import Emitted, Steps, fits, may_exchange, read_parts
+from .memory import Memory
+from .softmaxes import softmax_of
+from .views import Source, source_of, strides_in_result, strides_of
+
+_MOST_HEAD_AXES = 2
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """Where an operand is."""
+
+    heads: p.Heads
+    kernel: Emitted | None = None
+    """What has moved it, which nothing else needs."""
+    product: Emitted | None = None
+    """The product that it is, which nothing else reads, with its epilogue and memory of its own."""
+    finished: p.Product | None = None
+    sources: tuple[Any, ...] = ()
+
+
+def join_attention(steps: Steps, candidate: Emitted, memory: Memory) -> bool:
+    """Makes the product with the values, and all before it that only it needs, one step, if it is one of attention."""
+    found = _Attention(steps, memory)
+    return found.done(candidate)
+
+
+class _Attention:
+    def __init__(self, steps: Steps, memory: Memory) -> None:
+        self._steps = steps
+        self._hlo = steps.hlo
+        self._memory = memory
+
+    def done(self, answers: Emitted) -> bool:
+        """Replaces the steps, if that is possible."""
+        second = answers.thunk
+        instruction = self._hlo.instruction(answers.instruction)
+        if not isinstance(second, p.Dot) or instruction is None or not _is_plain(second):
+            return False
+        shares, values = self._hlo.operands(instruction)
+        softmax = softmax_of(self._hlo, self._steps.numbering, shares)
+        if softmax is None or softmax.source.opcode != "dot":
+            return False
+        asked = self._step(softmax.source)
+        between = [self._step(fusion) for fusion in softmax.fusions]
+        first = None if asked is None else asked.thunk
+        if not isinstance(first, p.Dot) or asked is None or not _follow(first, second):
+            return False
+        inner = [step for step in between if step is not None]
+        ends = [fusion.id for fusion in softmax.fusions]
+        if len(inner) != len(between) or not self._only_read_by(
+            [softmax.source, *softmax.fusions], [*ends, instruction.id]
+        ):
+            return False
+        operands = self._operands(asked, answers, first, second, values)
+        output = self._output(answers, second)
+        if operands is None or output is None:
+            return False
+        return self._replace(softmax.scale, asked, answers, inner, operands, output)
+
+    def _step(self, instruction: Any) -> Emitted | None:
+        """The step whose value an instruction outside of fusions is."""
+        name = instruction.name
+        return next((one for one in self._steps.all if one.value == name), None)
+
+    def _only_read_by(self, values: Sequence[Any], readers: Sequence[int]) -> bool:
+        for value in values:
+            found = self._hlo.readers(value)
+            if found is None or any(reader.id not in readers for reader, _ in found):
+                return False
+        return True
+
+    # --- operands --------------------------------------------------------------------------------
+
+    def _operands(
+        self, asked: Emitted, answers: Emitted, first: p.Dot, second: p.Dot, values: Any
+    ) -> list[_Operand] | None:
+        """Queries, keys and values."""
+        queries, keys = self._hlo.operands(self._hlo.instruction(asked.instruction))
+        rows = _free(first.lhs, first.lhs_batch, first.lhs_contracting)
+        columns = _free(first.rhs, first.rhs_batch, first.rhs_contracting)
+        features = _free(second.rhs, second.rhs_batch, second.rhs_contracting)
+        if not len(rows) == len(columns) == len(features) == 1:
+            return None
+        return [
+            self._operand(queries, asked, first.lhs, first.lhs_batch, rows + first.lhs_contracting),
+            self._operand(keys, asked, first.rhs, first.rhs_batch, columns + first.rhs_contracting),
+            self._operand(
+                values, answers, second.rhs, second.rhs_batch, second.rhs_contracting + features
+            ),
+        ]
+
+    def _operand(
+        self, node: Any, reader: Emitted, array: Array, batch: Sequence[int], matrix: Sequence[int]
+    ) -> _Operand:
+        axes = (*batch, *matrix)
+        in_place = _Operand(_heads(array.slice, 0, array.strides, axes))
+        source = source_of(self._hlo, node)
+        kernel = self._step(source.kernels[0]) if source.kernels else None
+        strides = strides_of(self._hlo, source)
+        if kernel is None or strides is None or not isinstance(kernel.thunk, p.Kernel):
+            return in_place
+        if not self._only_read_by(
+            source.kernels, [self._hlo.instruction(reader.instruction).id]
+        ) or kernel.thunk.results != (array.slice,):
+            return in_place
+        if source.fusion is None:
+            if len(kernel.thunk.arguments) != 1:
+                return in_place
+            heads = _heads(kernel.thunk.arguments[0], strides.start, strides.steps, axes)
+            return _Operand(heads, kernel)
+        return self._finished(source, kernel, strides.start, strides.steps, axes) or in_place
+
+    def _finished(
+        self, source: Source, kernel: Emitted, start: int, steps: Sequence[int], axes: Sequence[int]
+    ) -> _Operand | None:
+        """An operand that is a product with an epilogue."""
+        assert isinstance(kernel.thunk, p.Kernel)
+        end = self._steps.all.index(kernel)
+        for position, step in enumerate(self._steps.all[:end]):
+            product = step.thunk
+            if not isinstance(product, p.Dot | p.Convolution) or product.epilogue is not None:
+                continue
+            number = self._steps.only_use(step, source.fusion)
+            if number is None:
+                continue
+            found = read_parts(
+                self._hlo, product, kernel.thunk, source.fusion, number, source.node
+            )
+            if found is None:
+                continue
+            place = self._memory.reserve(product.arrays[-1].slice.size)
+            moved = _written_to(product, place, found.named)
+            needed = kernel.thunk.model_copy(
+                update={"arguments": moved.epilogue.operands if moved.epilogue else (), "results": ()}
+            )
+            between = [after.thunk for after in self._steps.all[position + 1 : end]]
+            if (moved.epilogue is None or fits(moved.epilogue, moved)) and may_exchange(
+                between, needed
+            ):
+                heads = _heads(place, start, steps, axes)
+                return _Operand(heads, kernel, step, moved, tuple(found.sources))
+        return None
+
+    # --- the result ------------------------------------------------------------------------------
+
+    def _output(self, answers: Emitted, second: p.Dot) -> tuple[p.Heads, Emitted] | None:
+        """Where the result is to be, and the step that has put it there."""
+        axes = range(len(second.out.shape))
+        plain = _heads(second.out.slice, 0, second.out.strides, axes), answers
+        value = self._hlo.instruction(answers.instruction)
+        readers = self._hlo.readers(value)
+        if readers is None or len(readers) != 1:
+            return plain
+        ((reader, _),) = readers
+        kernel, source = self._step(reader), source_of(self._hlo, reader)
+        if kernel is None or not isinstance(kernel.thunk, p.Kernel) or source.node.id != value.id:
+            return plain
+        strides = strides_in_result(self._hlo, source)
+        if strides is None or len(kernel.thunk.results) != 1 or len(strides.steps) != len(axes):
+            return plain
+        return _heads(kernel.thunk.results[0], strides.start, strides.steps, axes), kernel
+
+    # --- all of them -----------------------------------------------------------------------------
+
+    def _replace(
+        self,
+        scale: float,
+        asked: Emitted,
+        answers: Emitted,
+        inner: Sequence[Emitted],
+        operands: Sequence[_Operand],
+        output: tuple[p.Heads, Emitted],
+    ) -> bool:
+        steps, (heads, last) = self._steps, output
+        if not self._memory.may_move(heads.slice):
+            return False
+        gone = [asked, *inner, *(one.kernel for one in operands if one.kernel is not None)]
+        start, end = steps.all.index(asked), steps.all.index(answers)
+        # XLA keeps the operands until its own kernels have read them.
+        first = min([start, *(steps.all.index(step) for step in gone)])
+        written = [
+            part
+            for step in steps.all[first:end]
+            if not any(step is one for one in gone)
+            for inside in p.walk((step.thunk,))
+            for part in p.written(inside)
+        ]
+        in_place = [one.heads.slice for one in operands if one.product is None]
+        if any(overlap(part, place) for part in written for place in in_place):
+            return False
+        new = self._memory.reserve(heads.slice.size)
+        changed = steps.reading_from(steps.all.index(last), heads.slice, new)
+        if changed is None:
+            return False
+        for position, thunk in changed.items():
+            steps.all[position].thunk = thunk
+        for one in operands:
+            if one.product is not None and one.finished is not None:
+                assert one.kernel is not None
+                one.product.thunk = one.finished
+                one.product.fusion = one.kernel.instruction
+        first_product, second = asked.thunk, answers.thunk
+        assert isinstance(first_product, p.Dot)
+        assert isinstance(second, p.Dot)
+        answers.thunk = _step_of(
+            scale,
+            first_product,
+            second,
+            [one.heads for one in operands],
+            heads.model_copy(update={"slice": new}),
+        )
+        answers.fusion = last.instruction if last is not answers else answers.fusion
+        steps.all[:] = [
+            step
+            for step in steps.all
+            if not any(step is one for one in gone) and (step is answers or step is not last)
+        ]
+        return True
+
+
+def _step_of(
+    scale: float, first: p.Dot, second: p.Dot, operands: Sequence[p.Heads], output: p.Heads
+) -> p.Attention:
+    query, key, value = operands
+    rows, columns = first.out.shape[-2:]
+    batch = first.out.shape[:-2]
+    return p.Attention(
+        operations=first.operations + second.operations,
+        origin=second.origin,
+        heads=((1,) * (_MOST_HEAD_AXES - len(batch)) + tuple(batch)),
+        queries=rows,
+        keys=columns,
+        depth=first.lhs.shape[first.lhs_contracting[0]],
+        features=second.out.shape[-1],
+        scale=scale,
+        query=query,
+        key=key,
+        value=value,
+        output=output,
+    )
+
+
+def _heads(place: Slice, start: int, steps: Sequence[int], axes: Sequence[int]) -> p.Heads:
+    """Memory as heads: both axes of them, rows and columns."""
+    chosen = [steps[axis] for axis in axes]
+    missing = [0] * (_MOST_HEAD_AXES + 2 - len(chosen))
+    return p.Heads(slice=place, start=start, steps=(*missing, *chosen))
+
+
+def _written_to(product: p.Product, place: Slice, parts: dict[str, Any]) -> p.Product:
+    """The same product with its result elsewhere, after an epilogue."""
+    array = product.arrays[-1].model_copy(update={"slice": place})
+    name = "out" if isinstance(product, p.Dot) else "output"
+    epilogue = p.Epilogue(result=place, **parts) if parts else None
+    return product.model_copy(update={name: array, "epilogue": epilogue})
+
+
+def _free(array: Array, *taken: Sequence[int]) -> tuple[int, ...]:
+    used = {axis for axes in taken for axis in axes}
+    return tuple(axis for axis in range(len(array.shape)) if axis not in used)
+
+
+def _is_plain(dot: p.Dot) -> bool:
+    """Whether a product is one of floats for each head, with one contracted axis, and nothing follows."""
+    floats = {array.element_type for array in dot.arrays} == {ElementType.FLOAT32}
+    return (
+        floats
+        and dot.epilogue is None
+        and len(dot.lhs_batch) <= _MOST_HEAD_AXES
+        and len(dot.lhs_contracting) == 1
+        and len(dot.out.shape) == len(dot.lhs_batch) + 2
+        and all(array.row_step is None for array in dot.arrays)
+    )
+
+
+def _follow(first: p.Dot, second: p.Dot) -> bool:
+    """Whether the result of one product may be, element by element, the left side of the other."""
+    left, rank = second.lhs, len(second.lhs.shape)
+    in_order = tuple(reversed(range(rank)))
+    return (
+        _is_plain(first)
+        and first.out.shape == left.shape
+        and first.out.minor_to_major == left.minor_to_major == in_order
+        and second.lhs_batch == tuple(range(rank - 2))
+        and second.lhs_contracting == (rank - 1,)
+    )

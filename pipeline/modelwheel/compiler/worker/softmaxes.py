@@ -1,0 +1,164 @@
+"""Finds softmax of rows: exp(x - largest) over the sum of these, which XLA computes in six kernels and more."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ...dtypes import ElementType
+from .. import program as p
+from .hlo import HloModule
+from .numbering import Numbering
+from .pooling import is_in_order, is_plain, reducer_of
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """The softmax of the rows of a value times a factor."""
+
+    source: Any
+    """The instruction outside of fusions whose value it is of."""
+    scale: float
+    size: int
+    """Elements of a row."""
+    fusions: tuple[Any, ...]
+    """Those that compute it."""
+
+
+@dataclass(frozen=True)
+class _Value:
+    node: Any
+    fusion: Any | None
+    """The fusion whose computation it is in."""
+
+
+def softmax_of(hlo: HloModule, numbering: Numbering, instruction: Any) -> Softmax | None:
+    """The softmax whose value an instruction outside of fusions has; None if it is anything else."""
+    return _Finder(hlo, numbering).found(instruction)
+
+
+class _Finder:
+    def __init__(self, hlo: HloModule, numbering: Numbering) -> None:
+        self._hlo = hlo
+        self._numbering = numbering
+        self._fusions: dict[int, Any] = {}
+
+    def found(self, instruction: Any) -> Softmax | None:
+        share = self._behind(_Value(instruction, None))
+        shape = share.node.shape
+        if share.node.opcode != "divide" or not _is_float(shape) or not is_in_order(shape):
+            return None
+        power, total = self._operands(share)
+        added = self._reduced(self._of_row(total), "sum")
+        if added is None or self._number(added) != self._number(power):
+            return None
+        power = self._behind(power)
+        if power.node.opcode != "exponential":
+            return None
+        difference = self._behind(self._operands(power)[0])
+        if difference.node.opcode != "subtract":
+            return None
+        scaled, largest = self._operands(difference)
+        compared = self._reduced(self._of_row(largest), "maximum")
+        if compared is None or self._number(compared) != self._number(scaled):
+            return None
+        source, scale = self._unscaled(scaled)
+        self._behind(compared)  # its fusion is one of them
+        if source.fusion is not None:
+            return None
+        return Softmax(source.node, scale, shape.dimensions[-1], tuple(self._fusions.values()))
+
+    def _behind(self, value: _Value) -> _Value:
+        """The same value where it is computed; notes the fusion."""
+        node, fusion = value.node, value.fusion
+        while True:
+            if node.opcode == "bitcast":
+                (node,) = self._hlo.operands(node)
+            elif fusion is not None and node.opcode == "parameter":
+                node, fusion = self._hlo.operands(fusion)[node.parameter_number], None
+            elif fusion is None and node.opcode == "fusion":
+                self._fusions[node.id] = node
+                node, fusion = self._hlo.called_root(node), node
+            else:
+                return _Value(node, fusion)
+
+    def _operands(self, value: _Value) -> list[_Value]:
+        return [_Value(operand, value.fusion) for operand in self._hlo.operands(value.node)]
+
+    def _number(self, value: _Value) -> int:
+        if value.fusion is None:
+            return self._numbering.of(value.node)
+        return self._numbering.inside(value.node, value.fusion)
+
+    def _of_row(self, value: _Value) -> _Value | None:
+        """What is repeated along each row."""
+        node = value.node
+        rank = len(node.shape.dimensions)
+        plain = node.opcode == "broadcast" and list(node.dimensions) == list(range(rank - 1))
+        if not plain or not is_in_order(node.shape):
+            return None
+        (operand,) = self._operands(value)
+        return operand if is_in_order(operand.node.shape) else None
+
+    def _reduced(self, value: _Value | None, reducer: p.Reducer) -> _Value | None:
+        """What is reduced along rows to a value, perhaps in windows first."""
+        if value is None:
+            return None
+        found = self._behind(value)
+        node = found.node
+        if node.opcode != "reduce" or not self._starts_with_nothing(found, reducer):
+            return None
+        source, _ = self._operands(found)
+        rank = len(source.node.shape.dimensions)
+        if list(node.dimensions) != [rank - 1] or not is_in_order(source.node.shape):
+            return None
+        behind = self._behind(source)
+        node = behind.node
+        if node.opcode != "reduce-window":
+            return source
+        windows = node.window.dimensions
+        window, before = windows[-1], self._hlo.operands(node)[0].shape
+        covered = window.padding_low + window.padding_high + before.dimensions[-1]
+        plain = (
+            len(windows) == rank
+            and is_plain(windows, (rank - 1,))
+            and (window.stride or 1) == window.size
+            and min(window.padding_low, window.padding_high) >= 0
+            and covered == window.size * node.shape.dimensions[-1]
+            and all(map(is_in_order, (before, node.shape)))
+        )
+        if not plain or not self._starts_with_nothing(behind, reducer):
+            return None
+        return self._operands(behind)[0]
+
+    def _starts_with_nothing(self, value: _Value, reducer: p.Reducer) -> bool:
+        """Whether a reduction is by `reducer`, of one array, from its neutral element on."""
+        operands = self._operands(value)
+        if len(operands) != 2 or reducer_of(self._hlo, value.node) != reducer:
+            return False
+        start = self._constant(operands[1])
+        return start == (0.0 if reducer == "sum" else -math.inf)
+
+    def _constant(self, value: _Value) -> float | None:
+        node = self._behind(value).node
+        if node.opcode == "broadcast" and not node.dimensions:
+            (node,) = self._hlo.operands(node)
+        if node.opcode != "constant" or len(node.literal.f32s) != 1:
+            return None
+        return float(node.literal.f32s[0])
+
+    def _unscaled(self, value: _Value) -> tuple[_Value, float]:
+        """What a value is the product of, with a number."""
+        found = self._behind(value)
+        if found.node.opcode == "multiply":
+            one, other = self._operands(found)
+            for source, factor in ((one, other), (other, one)):
+                scale = self._constant(factor)
+                if scale is not None and math.isfinite(scale) and scale != 0:
+                    return self._behind(source), scale
+        return found, 1.0
+
+
+def _is_float(shape: Any) -> bool:
+    return bool(shape.element_type == ElementType.FLOAT32)

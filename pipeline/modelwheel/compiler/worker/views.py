@@ -1,0 +1,124 @@
+"""Where in memory the elements of an array are that others only move: transposed, reshaped, cut out, copied.
+
+Such moves keep how far apart neighbours along each axis are, so that a kernel with strides can read or write the elements
+where they were before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .hlo import HloModule
+
+_MOVES = frozenset({"bitcast", "copy", "reshape", "slice", "transpose"})
+
+
+@dataclass(frozen=True)
+class Source:
+    """The value that moves begin with."""
+
+    node: Any
+    fusion: Any | None
+    """The fusion whose computation has it; None outside of all."""
+    moves: tuple[Any, ...]
+    """The instructions that move it, the last one first, with those that read it."""
+    kernels: tuple[Any, ...]
+    """The instructions outside of fusions whose kernels move it, the last one first."""
+
+
+def source_of(hlo: HloModule, instruction: Any, most: int = 1) -> Source:
+    """The value that an instruction outside of fusions moves, looking through at most so many kernels."""
+    node, fusion = instruction, None
+    moves: list[Any] = []
+    kernels: list[Any] = []
+    while True:
+        if node.opcode == "bitcast":
+            moves.append(node)
+            (node,) = hlo.operands(node)
+        elif fusion is not None and node.opcode == "parameter":
+            node, fusion = hlo.operands(fusion)[node.parameter_number], None
+        elif fusion is None and node.opcode in _MOVES | {"fusion"}:
+            root = hlo.called_root(node) if node.opcode == "fusion" else node
+            if len(kernels) == most or root.opcode not in _MOVES:
+                break
+            kernels.append(node)
+            if node.opcode == "fusion":
+                node, fusion = root, node
+            else:
+                moves.append(node)
+                (node,) = hlo.operands(node)
+        elif node.opcode in _MOVES:
+            moves.append(node)
+            (node,) = hlo.operands(node)
+        else:
+            break
+    return Source(node, fusion, tuple(moves), tuple(kernels))
+
+
+@dataclass(frozen=True)
+class Strides:
+    """How far apart neighbours along each axis are, in elements, and how far from the start the first is."""
+
+    start: int
+    steps: tuple[int, ...]
+
+
+def strides_of(hlo: HloModule, source: Source) -> Strides | None:
+    """The elements of what is moved, in the memory of what it was before; None if they are not evenly spaced."""
+    return _applied(source.node.shape, [(_before(hlo, move), move) for move in source.moves][::-1])
+
+
+def strides_in_result(hlo: HloModule, source: Source) -> Strides | None:
+    """The elements of what is moved, in the memory where the last move has put them."""
+    moves = [(move, _before(hlo, move)) for move in source.moves]
+    if not moves or any(move.opcode == "slice" for move in source.moves):
+        return None
+    return _applied(source.moves[0].shape, moves)
+
+
+def _before(hlo: HloModule, move: Any) -> Any:
+    (operand,) = hlo.operands(move)
+    return operand
+
+
+def _applied(shape: Any, moves: list[tuple[Any, Any]]) -> Strides | None:
+    """An array in memory, after moves: each from an instruction to another one, in either direction."""
+    memory = np.empty(int(np.prod(shape.dimensions, dtype=np.int64)), np.uint8)
+    if not memory.size:
+        return None
+    array = _from_memory(memory, shape)
+    for before, after in moves:
+        array = _moved(array, before, after)
+        if not np.may_share_memory(array, memory):
+            return None
+    start = array.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
+    return Strides(start, tuple(array.strides))
+
+
+def _moved(array: Any, before: Any, after: Any) -> Any:
+    """A view of an array, or a copy where there is none."""
+    is_forward = bool(after.operand_ids) and after.operand_ids[0] == before.id
+    move = after if is_forward else before
+    match move.opcode:
+        case "transpose":
+            axes = tuple(move.dimensions)
+            return array.transpose(axes if is_forward else np.argsort(axes))
+        case "reshape":
+            return array.reshape(tuple(after.shape.dimensions))
+        case "slice":
+            cut = (slice(one.start, one.limit, one.stride) for one in move.slice_dimensions)
+            return array[tuple(cut)]
+        case "bitcast":
+            order = tuple(reversed(before.shape.layout.minor_to_major))
+            return _from_memory(array.transpose(order), after.shape)
+    return array
+
+
+def _from_memory(array: Any, shape: Any) -> Any:
+    """An array of this shape and layout, from its elements in the order of memory."""
+    order = tuple(reversed(shape.layout.minor_to_major))
+    physical = array.reshape([shape.dimensions[axis] for axis in order])
+    return physical.transpose(np.argsort(order))
