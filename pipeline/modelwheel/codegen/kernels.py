@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..compiler.program import Attention, Convolution, Dot, Fft, Pooling, Program, Strips, Thunk, walk
+from ..compiler.program import (
+    Attention,
+    Convolution,
+    Dot,
+    Fft,
+    Pooling,
+    Program,
+    Strips,
+    Thunk,
+    walk,
+)
 from .thunks import cpp_type, fft_type
 
 _ELEMENTS = ("float", "double")

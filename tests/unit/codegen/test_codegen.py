@@ -366,6 +366,41 @@ def test_a_reduction_of_rows_is_a_table_and_a_call() -> None:
     assert writer.headers == {"row_reduction.h"}
 
 
+def _attention(queries: int) -> p.Attention:
+    heads = [
+        p.Heads(slice=dense((2, rows, 12), place).slice, start=0, steps=(rows * 12, 4, 12, 1))
+        for place, rows in enumerate((queries, 5, 5, queries))
+    ]
+    query, key, value, output = heads
+    return p.Attention(
+        operations=2 * 6 * queries * 5 * 8,
+        heads=(2, 3),
+        queries=queries,
+        keys=5,
+        depth=4,
+        features=4,
+        scale=0.5,
+        query=query,
+        key=key.model_copy(update={"start": 3}),
+        value=value,
+        output=output,
+    )
+
+
+def test_attention_is_a_table_and_a_call() -> None:
+    writer = ThunkWriter(prefix="b")
+    (call,) = writer.write([_attention(7)])
+    operands = "as<const float>(a0) + 0, as<const float>(a1) + 3, as<const float>(a2) + 0"
+    assert call == f"  attention<float>(b_attention_0, {operands}, as<float>(a3) + 0, scratch);"
+    few, many = "{84, 4, 12, 1}", "{60, 4, 12, 1}"
+    values = f"{{2, 3, 7, 5, 4, 4, 0.5, {few}, {many}, {many}, {few}}}"
+    assert writer.tables == [f"constexpr Attention b_attention_0 = {values};"]
+    assert writer.headers == {"attention.h"}
+    assert writer.scratch == ["attention_scratch<float>(b_attention_0)"]
+    (call,) = writer.write([_attention(7000)])
+    assert call.startswith("  attention_in_parts<float>({threads, ")
+
+
 def test_a_lookup_costs_the_rows_that_it_reads() -> None:
     program = matmul_program()
     costs = [

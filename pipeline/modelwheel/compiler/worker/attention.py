@@ -7,6 +7,7 @@ What is added to queries, keys and values becomes the epilogue of the products t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -140,15 +141,16 @@ class _Attention:
             number = self._steps.only_use(step, source.fusion)
             if number is None:
                 continue
-            found = read_parts(
-                self._hlo, product, kernel.thunk, source.fusion, number, source.node
-            )
+            found = read_parts(self._hlo, product, kernel.thunk, source.fusion, number, source.node)
             if found is None:
                 continue
             place = self._memory.reserve(product.arrays[-1].slice.size)
             moved = _written_to(product, place, found.named)
             needed = kernel.thunk.model_copy(
-                update={"arguments": moved.epilogue.operands if moved.epilogue else (), "results": ()}
+                update={
+                    "arguments": moved.epilogue.operands if moved.epilogue else (),
+                    "results": (),
+                }
             )
             between = [after.thunk for after in self._steps.all[position + 1 : end]]
             if (moved.epilogue is None or fits(moved.epilogue, moved)) and may_exchange(
@@ -192,12 +194,11 @@ class _Attention:
         if not self._memory.may_move(heads.slice):
             return False
         gone = [asked, *inner, *(one.kernel for one in operands if one.kernel is not None)]
-        start, end = steps.all.index(asked), steps.all.index(answers)
         # XLA keeps the operands until its own kernels have read them.
-        first = min([start, *(steps.all.index(step) for step in gone)])
+        start, end = min(map(steps.all.index, gone)), steps.all.index(answers)
         written = [
             part
-            for step in steps.all[first:end]
+            for step in steps.all[start:end]
             if not any(step is one for one in gone)
             for inside in p.walk((step.thunk,))
             for part in p.written(inside)
@@ -216,13 +217,13 @@ class _Attention:
                 assert one.kernel is not None
                 one.product.thunk = one.finished
                 one.product.fusion = one.kernel.instruction
-        first_product, second = asked.thunk, answers.thunk
-        assert isinstance(first_product, p.Dot)
+        first, second = asked.thunk, answers.thunk
+        assert isinstance(first, p.Dot)
         assert isinstance(second, p.Dot)
         answers.thunk = _step_of(
             scale,
-            first_product,
-            second,
+            (first, second),
+            last.thunk,
             [one.heads for one in operands],
             heads.model_copy(update={"slice": new}),
         )
@@ -236,15 +237,19 @@ class _Attention:
 
 
 def _step_of(
-    scale: float, first: p.Dot, second: p.Dot, operands: Sequence[p.Heads], output: p.Heads
+    scale: float,
+    products: tuple[p.Dot, p.Dot],
+    last: p.Thunk,
+    operands: Sequence[p.Heads],
+    output: p.Heads,
 ) -> p.Attention:
-    query, key, value = operands
+    (first, second), (query, key, value) = products, operands
     rows, columns = first.out.shape[-2:]
     batch = first.out.shape[:-2]
     return p.Attention(
         operations=first.operations + second.operations,
-        origin=second.origin,
-        heads=((1,) * (_MOST_HEAD_AXES - len(batch)) + tuple(batch)),
+        origin=second.origin or last.origin,
+        heads=(math.prod(batch[:-1]), math.prod(batch[-1:])),
         queries=rows,
         keys=columns,
         depth=first.lhs.shape[first.lhs_contracting[0]],
@@ -259,9 +264,9 @@ def _step_of(
 
 def _heads(place: Slice, start: int, steps: Sequence[int], axes: Sequence[int]) -> p.Heads:
     """Memory as heads: both axes of them, rows and columns."""
-    chosen = [steps[axis] for axis in axes]
-    missing = [0] * (_MOST_HEAD_AXES + 2 - len(chosen))
-    return p.Heads(slice=place, start=start, steps=(*missing, *chosen))
+    *batch, row, column = (steps[axis] for axis in axes)
+    outer, inner = [0] * (_MOST_HEAD_AXES - len(batch)) + batch
+    return p.Heads(slice=place, start=start, steps=(outer, inner, row, column))
 
 
 def _written_to(product: p.Product, place: Slice, parts: dict[str, Any]) -> p.Product:

@@ -50,8 +50,8 @@ def reading_from(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
         case p.Pooling() | p.RowReduction():
             return thunk.model_copy(update={"input": moved(thunk.input)})
         case p.Attention():
-            names = ("query", "key", "value")
-            return thunk.model_copy(update={name: moved(getattr(thunk, name)) for name in names})
+            heads = {name: moved(getattr(thunk, name)) for name in ("query", "key", "value")}
+            return thunk.model_copy(update=heads)
         case p.CopyRows() | p.Copy():
             return thunk.model_copy(update={"source": moved(thunk.source)})
     return None

@@ -94,9 +94,12 @@ class _Finder:
     def _of_row(self, value: _Value) -> _Value | None:
         """What is repeated along each row."""
         node = value.node
-        rank = len(node.shape.dimensions)
-        plain = node.opcode == "broadcast" and list(node.dimensions) == list(range(rank - 1))
-        if not plain or not is_in_order(node.shape):
+        if node.opcode != "broadcast" or not is_in_order(node.shape):
+            return None
+        last, extents = len(node.shape.dimensions) - 1, node.shape.dimensions
+        # Axes with one element need not be named.
+        repeated = [axis for axis in range(last) if extents[axis] != 1]
+        if [axis for axis in node.dimensions if extents[axis] != 1 or axis == last] != repeated:
             return None
         (operand,) = self._operands(value)
         return operand if is_in_order(operand.node.shape) else None
