@@ -92,8 +92,8 @@ Row expected_row(const Attention &a, const float *query, const float *key, const
   for (std::int64_t n = 0; n < a.keys; ++n) {
     double sum = 0, magnitude = 0;
     for (std::int64_t k = 0; k < a.depth; ++k) {
-      const double product = static_cast<double>(query[k * a.query.column]) *
-                             static_cast<double>(key[n * a.key.row + k * a.key.column]);
+      const double product =
+          static_cast<double>(query[k * a.query.column]) * static_cast<double>(key[n * a.key.row + k * a.key.column]);
       sum += product;
       magnitude += std::fabs(product);
     }
@@ -111,8 +111,8 @@ Row expected_row(const Attention &a, const float *query, const float *key, const
       magnitude += std::fabs(product);
     }
     row.out.push_back(sum);
-    row.tolerance.push_back(magnitude * (std::expm1(2 * error) + (2 * static_cast<double>(a.keys) + kUnits) * kEpsilon) +
-                            1e-37);
+    row.tolerance.push_back(
+        magnitude * (std::expm1(2 * error) + (2 * static_cast<double>(a.keys) + kUnits) * kEpsilon) + 1e-37);
   }
   return row;
 }
@@ -157,9 +157,12 @@ void test_attention() {
     check_softmax(random, random.integer(1, 9), random.integer(1, 90), scale, random.chance(30));
   }
   for (int i = 0; i < 150; ++i) {
-    Attention a{random.integer(1, 3),  random.integer(1, 4),
-                random.integer(1, 40), random.chance(10) ? random.integer(500, 700) : random.integer(1, 70),
-                random.integer(1, 50), random.integer(1, 50),
+    Attention a{random.integer(1, 3),
+                random.integer(1, 4),
+                random.integer(1, 40),
+                random.chance(10) ? random.integer(500, 700) : random.integer(1, 70),
+                random.integer(1, 50),
+                random.integer(1, 50),
                 random.chance(20) ? -1 : 0.25,
                 {},
                 {},

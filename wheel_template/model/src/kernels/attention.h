@@ -75,12 +75,12 @@ MODELWHEEL_NOINLINE void attention_of_head(const Attention &a, const T *query, c
   for (std::int64_t done = 0; done < a.queries; done += together) {
     const std::int64_t rows = smaller_of(together, a.queries - done);
     const RowAxis one{1, 0, 0}, asked{rows, a.query.row, step}, answered{rows, step, a.out.row};
-    const Gemm first{{one, one, one, asked},          &all,   1, a.depth, a.query.column,
-                     copied ? step : a.key.column,    a.keys, 1, 1};
+    const Gemm first{{one, one, one, asked},       &all,   1, a.depth, a.query.column,
+                     copied ? step : a.key.column, a.keys, 1, 1};
     gemm<T>(first, query + done * a.query.row, copied ? copy : key, scores, rest, nullptr);
     softmax_of_rows<T>(scores, rows, a.keys, static_cast<T>(a.scale));
-    const Gemm second{{one, one, one, answered}, &all, 1, a.keys, 1, a.value.row, a.features, a.value.column,
-                      a.out.column};
+    const Gemm second{
+        {one, one, one, answered}, &all, 1, a.keys, 1, a.value.row, a.features, a.value.column, a.out.column};
     gemm<T>(second, scores, value, out + done * a.out.row, rest, nullptr);
   }
 }
@@ -118,9 +118,8 @@ void attention_in_parts(const Shared &shared, const Attention &a, const T *query
   const std::int64_t heads = a.outer * a.inner;
   const Division some{Along::kBatch, heads, divide_up(heads, larger_of(shared.parts(), std::int64_t{1}))};
   if (some.count() == 1) return attention<T>(a, query, key, value, out, scratch);
-  shared.run(some.count(), [&](std::int64_t i, void *own) {
-    attention_of_heads<T>(a, some.range(i), query, key, value, out, own);
-  });
+  shared.run(some.count(),
+             [&](std::int64_t i, void *own) { attention_of_heads<T>(a, some.range(i), query, key, value, out, own); });
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

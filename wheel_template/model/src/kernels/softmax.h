@@ -72,8 +72,8 @@ constexpr std::int64_t softmax_rows(std::int64_t rows) {
   return divide_up(rows, kWindows<T>) * kWindows<T>;
 }
 
-/// Replaces rows of `size` elements, softmax_step(size) apart, by the softmax of `scale` times them. There is memory for
-/// softmax_rows(rows) of them, in any state. NaN, or infinity of the sign of `scale`, makes the whole row NaN.
+/// Replaces rows of `size` elements, softmax_step(size) apart, by the softmax of `scale` times them. There is memory
+/// for softmax_rows(rows) of them, in any state. NaN, or infinity of the sign of `scale`, makes the whole row NaN.
 template <class T>
 void softmax_of_rows(T *x, std::int64_t rows, std::int64_t size, T scale) {
   const std::int64_t step = softmax_step<T>(size), all = softmax_rows<T>(rows);
