@@ -1,6 +1,7 @@
 // convolution.cpp - convolutions of all kinds, against XLA's definition.
 #include "kernels/convolution.h"
 
+#include <cmath>
 #include <initializer_list>
 
 #include "check.h"
@@ -217,10 +218,14 @@ void check_packed(Random &random, const Convolution &c, const Buffer<float> &in,
 
 /// Computes a convolution and compares every `every`-th element of the result.
 template <class T>
-void check(Random &random, const Problem &problem, std::int64_t every = 1) {
+void check(Random &random, const Problem &problem, std::int64_t every = 1, bool special = false) {
   const Convolution &c = problem.c;
   Buffer<T> in(problem.in_elements), kernel(problem.kernel_elements), out(problem.out_elements);
   in.fill(random);
+  if constexpr (kHasGemm<T>) {
+    const T values[] = {static_cast<T>(NAN), static_cast<T>(INFINITY), static_cast<T>(-INFINITY)};
+    if (special) in[random.integer(0, in.size() - 1)] = random.pick(values);
+  }
   kernel.fill(random);
   Buffer<char> scratch(static_cast<std::int64_t>(convolution_scratch<T>(c)));
   convolution<T>(c, in.data(), kernel.data(), out.data(), scratch.data());
@@ -229,7 +234,8 @@ void check(Random &random, const Problem &problem, std::int64_t every = 1) {
   check_ranges(random, c, in, kernel, out);
   if constexpr (kHasGemm<T>) {
     check_parts(random, c, in, kernel, out);
-    if (c.out_feature == 1 && problem.out_elements == c.batch * c.out_features * product(c.out_size, c.rank))
+    if (!special && c.out_feature == 1 &&
+        problem.out_elements == c.batch * c.out_features * product(c.out_size, c.rank))
       check_epilogues(random, c, in.data(), kernel.data(), out);
   }
 }
@@ -373,6 +379,31 @@ void test_large() {
   check<float>(random, with_layouts(random, c), 100);
 }
 
+/// Few features and wide windows: adjacent outputs are computed as one.
+void test_adjacent() {
+  Random random(55);
+  const std::int64_t features[] = {2, 4, 8, 16};
+  int adjacent = 0;
+  for (int i = 0; i < 120; ++i) {
+    Convolution c =
+        same_size(random.integer(1, 2), random.integer(1, 9), random.pick(features), random.integer(1, 3), 1, 1, 1, 0);
+    for (std::int64_t axis = 0; axis < c.rank; ++axis) {
+      const bool last = axis == c.rank - 1;
+      c.kernel_size[axis] = last ? random.integer(3, 40) : random.integer(1, 4);
+      c.stride[axis] = random.chance(70) ? 1 : 2;
+      c.pad_low[axis] = random.integer(-1, c.kernel_size[axis]);
+      c.reversed[axis] = random.chance(25);
+      c.out_size[axis] = last ? random.integer(8, 40) * random.integer(1, 8) : random.integer(2, 9);
+      const std::int64_t spanned = (c.out_size[axis] - 1) * c.stride[axis] + c.kernel_size[axis] - c.pad_low[axis];
+      c.in_size[axis] = larger_of(spanned + random.integer(-4, 2), std::int64_t{1});
+    }
+    const Problem problem = with_layouts(random, c, 85);
+    if (prefers_adjacent<float>(problem.c) && !prefers_winograd<float>(problem.c)) ++adjacent;
+    check<float>(random, problem, 3, random.chance(30));
+  }
+  CHECK(adjacent > 30);
+}
+
 /// No output features, images or places: nothing to do, and nothing is touched.
 void test_empty() {
   Random random(43);
@@ -393,6 +424,7 @@ void test_convolution() {
   test_depthwise_tiles<float>(53);
   test_depthwise_tiles<double>(54);
   test_large();
+  test_adjacent();
   test_empty();
   test_random<std::int8_t>(46, 25);
   test_random<std::int32_t>(47, 25);

@@ -59,16 +59,17 @@ struct Places {
 };
 
 /// Runs a product with random epilogues: `run(sums, epilogue, step)` computes it with rows `step` apart, and `in_parts`
-/// the same bits. `plain` has its sums, rows of n without gaps.
+/// the same bits. `plain` has its sums, rows of n without gaps; where `always_dense`, others would have other bits.
 template <class T, class Run, class InParts>
-void check_epilogues(Random &random, const Buffer<T> &plain, std::int64_t n, const Run &run, const InParts &in_parts) {
+void check_epilogues(Random &random, const Buffer<T> &plain, std::int64_t n, const Run &run, const InParts &in_parts,
+                     bool always_dense = false) {
   Buffer<T> bias(n), scale(n), shift(n), addend(plain.size());
   bias.fill(random);
   scale.fill(random);
   shift.fill(random);
   addend.fill(random);
   for (int place = 0; place < 4; ++place) {
-    const bool over_addend = place == 2, is_spaced = place == 3;
+    const bool over_addend = place == 2, is_spaced = place == 3 && !always_dense;
     const bool adds = over_addend || (!is_spaced && random.chance(30));
     const std::int64_t step = is_spaced ? n + random.integer(1, 70) : n, rows = n > 0 ? plain.size() / n : 0;
     Places<T> whole(addend, rows * step), parts(addend, rows * step);
@@ -125,7 +126,8 @@ void check_epilogues(Random &random, const Convolution &c, const T *in, const T 
         const OneThread thread(random,
                                [&apart](std::int64_t most) { return convolution_part_scratch<T>(apart, most); });
         convolution_in_parts<T>(thread.shared(), apart, in, kernel, sums, scratch.data(), &epilogue);
-      });
+      },
+      prefers_adjacent<T>(c));
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

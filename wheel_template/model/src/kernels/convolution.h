@@ -1,6 +1,7 @@
 // src/kernels/convolution.h - XLA's convolution, of any layout and element type.
 #pragma once
 
+#include "convolution_adjacent.h"
 #include "convolution_depthwise.h"
 #include "convolution_gemm.h"
 #include "convolution_generic.h"
@@ -21,8 +22,10 @@ constexpr std::size_t direct_convolution_scratch(const Convolution &c) {
 /// Bytes of scratch memory that `convolution` needs.
 template <class T>
 constexpr std::size_t convolution_scratch(const Convolution &c) {
-  if constexpr (kHasGemm<T>)
+  if constexpr (kHasGemm<T>) {
     if (prefers_winograd<T>(c)) return convolve_winograd_scratch<T>(c);
+    if (prefers_adjacent<T>(c)) return convolve_adjacent_scratch<T>(c);
+  }
   return direct_convolution_scratch<T>(c);
 }
 
@@ -60,6 +63,9 @@ void convolution(const Convolution &c, const T *in, const T *kernel, T *out, [[m
     if (prefers_winograd<T>(c))
       return with_epilogue(c, epilogue,
                            [&](const Epilogue<T> *now) { convolve_winograd(c, in, kernel, out, scratch, now); });
+    if (prefers_adjacent<T>(c))
+      return with_epilogue(c, epilogue,
+                           [&](const Epilogue<T> *now) { convolve_adjacent(c, in, kernel, out, scratch, now); });
   }
   direct_convolution(c, in, kernel, out, scratch, epilogue);
 }

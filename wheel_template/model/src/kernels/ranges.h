@@ -98,6 +98,11 @@ constexpr bool same_order(const Convolution &whole, const Convolution &part) {
   if (prefers_winograd<T>(whole) || prefers_winograd<T>(part))
     return prefers_winograd<T>(whole) && prefers_winograd<T>(part) &&
            (whole.pad_low[0] - part.pad_low[0]) % kTileSide == 0;
+  if (prefers_adjacent<T>(whole) || prefers_adjacent<T>(part)) {
+    const std::int64_t count = adjacent_outputs<T>(whole);
+    return count == adjacent_outputs<T>(part) && whole.out_features == part.out_features &&
+           pieces_of<T>(with_adjacent(whole, count)).padded == pieces_of<T>(with_adjacent(part, count)).padded;
+  }
   const bool wide = part.out_features >= 2 * kLanes<T> && part.in_features / part.groups >= kLanes<T>;
   return (is_dense(whole) || pieces_of<T>(whole).padded == pieces_of<T>(part).padded) &&
          (whole.out_features == part.out_features || wide);
