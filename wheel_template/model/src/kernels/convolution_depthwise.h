@@ -154,14 +154,6 @@ void depthwise_tiles(const DepthwiseRow<T> &row, Range whole) {
   while (x < end) edge();
 }
 
-/// Outputs along an axis whose windows are within the input.
-constexpr Range whole_windows(const Axis &a) {
-  const std::int64_t last = a.in_size - 1 - (a.kernel_size - 1) * a.kernel_dilation + a.pad_low;
-  const std::int64_t begin = larger_of(-divide_down(-a.pad_low, a.stride), std::int64_t{0});
-  const std::int64_t end = smaller_of(divide_down(last, a.stride) + 1, a.out_size);
-  return {smaller_of(begin, a.out_size), larger_of(begin, end)};
-}
-
 /// All outputs of a row, by vectors no wider than the features.
 template <class T>
 void depthwise_outputs(const DepthwiseRow<T> &row, Range whole) {

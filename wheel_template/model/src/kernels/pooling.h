@@ -34,8 +34,8 @@ struct Patch {
 };
 
 /// `Vectors` vectors of `Lanes` features at a time from feature f on, whose sums do not wait for each other; returns
-/// where they end. `Columns` are those of the patch if it is not 0. A factor of 1 changes no bit.
-template <class T, int Lanes, int Vectors, int Columns, Reducer reducer>
+/// where they end. `Columns` are those of the patch if it is not 0. Without `Factors`, nothing is multiplied.
+template <class T, int Lanes, int Vectors, int Columns, Reducer reducer, bool Factors>
 MODELWHEEL_INLINE std::int64_t pool_features(const Pooling &p, const Patch<T> &patch, T *out, std::int64_t f) {
   const Vector<T, Lanes> in_factor = splat<T, Lanes>(static_cast<T>(p.in_factor));
   const Vector<T, Lanes> factor = splat<T, Lanes>(static_cast<T>(p.factor));
@@ -45,54 +45,64 @@ MODELWHEEL_INLINE std::int64_t pool_features(const Pooling &p, const Patch<T> &p
     const T *row = patch.first + f;
     for (std::int64_t y = 0; y < patch.rows; ++y, row += patch.row_step)
       for (std::int64_t x = 0; x < (Columns != 0 ? Columns : patch.columns); ++x)
-        for (int v = 0; v < Vectors; ++v)
-          total[v] = reduced<reducer>(total[v], load<T, Lanes>(row + x * patch.step + v * Lanes) * in_factor);
-    for (int v = 0; v < Vectors; ++v) store<T, Lanes>(out + f + v * Lanes, total[v] * factor);
+        for (int v = 0; v < Vectors; ++v) {
+          const Vector<T, Lanes> value = load<T, Lanes>(row + x * patch.step + v * Lanes);
+          total[v] = reduced<reducer>(total[v], Factors ? value * in_factor : value);
+        }
+    for (int v = 0; v < Vectors; ++v) store<T, Lanes>(out + f + v * Lanes, Factors ? total[v] * factor : total[v]);
   }
   return f;
 }
 
 /// All features of a patch: `Chains` vectors at a time where there are so many, then one.
-template <class T, int Chains, int Columns, Reducer reducer>
+template <class T, int Chains, int Columns, Reducer reducer, bool Factors>
 MODELWHEEL_INLINE void pool_patch(const Pooling &p, const Patch<T> &patch, T *out) {
   std::int64_t f = 0;
-  if constexpr (Chains > 1) f = pool_features<T, kLanes<T>, Chains, Columns, reducer>(p, patch, out, f);
-  f = pool_features<T, kLanes<T>, 1, Columns, reducer>(p, patch, out, f);
-  f = pool_features<T, 16 / static_cast<int>(sizeof(T)), 1, Columns, reducer>(p, patch, out, f);
-  pool_features<T, 1, 1, Columns, reducer>(p, patch, out, f);
+  if constexpr (Chains > 1) f = pool_features<T, kLanes<T>, Chains, Columns, reducer, Factors>(p, patch, out, f);
+  f = pool_features<T, kLanes<T>, 1, Columns, reducer, Factors>(p, patch, out, f);
+  f = pool_features<T, 16 / static_cast<int>(sizeof(T)), 1, Columns, reducer, Factors>(p, patch, out, f);
+  pool_features<T, 1, 1, Columns, reducer, Factors>(p, patch, out, f);
 }
 
 /// All outputs; see pool_patch.
-template <class T, int Chains, Reducer reducer>
+template <class T, int Chains, Reducer reducer, bool Factors>
 MODELWHEEL_INLINE void pool_pixels(const Pooling &p, const T *in, T *out) {
   // With few vectors, a loop over two or three columns takes longer than what is in it.
   constexpr int kTwo = Chains < 4 ? 2 : 0, kThree = Chains < 4 ? 3 : 0;
   const Axis rows = axis_of(p, 0, p.in_size[1] * p.in_step), columns = axis_of(p, 1, p.in_step);
+  // Worth its divisions where several windows follow each other.
+  const Range whole = p.out_size[1] > 1 ? whole_windows(columns) : Range{0, 0};
   for (std::int64_t image = 0; image < p.batch; ++image, in += p.in_size[0] * rows.in_step)
-    for (std::int64_t y = 0; y < p.out_size[0]; ++y)
+    for (std::int64_t y = 0; y < p.out_size[0]; ++y) {
+      const Range inside_y = taps_within(rows, y);
+      const T *const row = in + (window_start(rows, y) + inside_y.begin) * rows.in_step;
       for (std::int64_t x = 0; x < p.out_size[1]; ++x, out += p.features) {
-        const Range inside_y = taps_within(rows, y), inside_x = taps_within(columns, x);
-        const Patch<T> patch{in + (window_start(rows, y) + inside_y.begin) * rows.in_step +
-                                 (window_start(columns, x) + inside_x.begin) * columns.in_step,
-                             length(inside_y), rows.in_step, length(inside_x), columns.in_step};
+        const bool inside = x >= whole.begin && x < whole.end;
+        const Range inside_x = inside ? Range{0, p.window[1]} : taps_within(columns, x);
+        const Patch<T> patch{row + (window_start(columns, x) + inside_x.begin) * columns.in_step, length(inside_y),
+                             rows.in_step, length(inside_x), columns.in_step};
         if (patch.columns == kThree)
-          pool_patch<T, Chains, kThree, reducer>(p, patch, out);
+          pool_patch<T, Chains, kThree, reducer, Factors>(p, patch, out);
         else if (patch.columns == kTwo)
-          pool_patch<T, Chains, kTwo, reducer>(p, patch, out);
+          pool_patch<T, Chains, kTwo, reducer, Factors>(p, patch, out);
         else
-          pool_patch<T, Chains, 0, reducer>(p, patch, out);
+          pool_patch<T, Chains, 0, reducer, Factors>(p, patch, out);
       }
+    }
 }
 
 template <class T, Reducer reducer>
 MODELWHEEL_NOINLINE void pool_images(const Pooling &p, const T *in, T *out) {
   constexpr int kChains = 4;
-  if (p.features >= kChains * kLanes<T>)
-    pool_pixels<T, kChains, reducer>(p, in, out);
+  constexpr bool kFactors = reducer == Reducer::kSum;
+  if (!kFactors && (p.in_factor != 1 || p.factor != 1))
+    pool_pixels<T, 1, reducer, true>(p, in, out);
+  else if (p.features >= kChains * kLanes<T>)
+    pool_pixels<T, kChains, reducer, kFactors>(p, in, out);
   else if (p.features >= 2 * kLanes<T>)
-    pool_pixels<T, 2, reducer>(p, in, out);
+    pool_pixels<T, 2, reducer, kFactors>(p, in, out);
   else
-    pool_pixels<T, 1, reducer>(p, in, out);
+    pool_pixels<T, 1, reducer, kFactors>(p, in, out);
 }
 
 /// Computes a pooling.
