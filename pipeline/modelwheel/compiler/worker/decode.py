@@ -88,7 +88,7 @@ def decode(
     allocations, blob = _decode_allocations(buffers, constants, _constant_shapes(hlo, where))
     results = tuple(_results(hlo, where))
     memory = Memory(allocations, [one.slice for one in results])
-    thunks = _ThunkDecoder(hlo).sequence(result.thunk_sequence, memory)
+    thunks = _ThunkDecoder(hlo, memory).sequence(result.thunk_sequence, memory)
     thunks, allocations = memory.place(write_over_addends(thunks, memory))
     program = p.Program(
         triple=result.target_machine_options.triple,
@@ -280,6 +280,7 @@ def _assigned_slices(assignment: Any) -> _Slices:
 @dataclass(frozen=True)
 class _ThunkDecoder:
     hlo: HloModule
+    memory: Memory
 
     def sequence(self, proto: Any, memory: Memory | None = None) -> tuple[p.Thunk, ...]:
         joined = join_epilogues(self.hlo, self._emitted(proto), memory)
@@ -334,7 +335,7 @@ class _ThunkDecoder:
         if instruction is None:
             return kernel
         return (
-            vector_product(self.hlo, instruction, kernel)
+            vector_product(self.hlo, instruction, kernel, self.memory)
             or convolution_kernel(self.hlo, instruction, kernel)
             or pooling(self.hlo, instruction, kernel)
             or mean_of_images(self.hlo, instruction, kernel)

@@ -13,6 +13,7 @@ from ...dtypes import ElementType
 from .. import program as p
 from ..arrays import Array, Slice, overlap
 from .hlo import HloModule, array_of
+from .memory import Memory
 
 _TYPES = (ElementType.FLOAT32, ElementType.FLOAT64)
 """Those for which the runtime has kernels with vectors of the CPU; for others XLA's kernel stays."""
@@ -35,13 +36,16 @@ def product(dims: Any, lhs: Array, rhs: Array, out: Array) -> p.Dot:
     )
 
 
-def vector_product(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Dot | None:
+def vector_product(
+    hlo: HloModule, instruction: Any, kernel: p.Kernel, memory: Memory
+) -> p.Dot | None:
     """The product of a matrix and a vector that a kernel computes, with what it adds; None if it does anything else.
 
     Args:
         hlo: The module.
         instruction: The `xla.HloInstructionProto` that XLA made the kernel of.
         kernel: Its call.
+        memory: Has room for the product if the sum replaces what is added.
     """
     dot, addend = _parts(hlo, instruction)
     if dot is None or not _is_plain(dot) or len(kernel.results) != 1:
@@ -59,7 +63,7 @@ def vector_product(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Dot 
     found = product(dot.dot_dimension_numbers, lhs, rhs, array_of(dot.shape, kernel.results[0]))
     if addend is None:
         return found
-    return _with_addend(found, kernel, kernel.arguments[addend])
+    return _with_addend(found, kernel, kernel.arguments[addend], memory)
 
 
 def _parts(hlo: HloModule, instruction: Any) -> tuple[Any | None, int | None]:
@@ -90,17 +94,21 @@ def _parameter(hlo: HloModule, operand: Any) -> int | None:
     return int(source.parameter_number) if source.opcode == "parameter" else None
 
 
-def _with_addend(dot: p.Dot, kernel: p.Kernel, addend: Slice) -> p.Dot | None:
-    """A product with an epilogue; None if the vector is not on the left, or the sum replaces what is added."""
+def _with_addend(dot: p.Dot, kernel: p.Kernel, addend: Slice, memory: Memory) -> p.Dot | None:
+    """A product with an epilogue; None if the vector is not on the left, or the sum replaces a part of what is added."""
     out = dot.out
     (contracting,) = dot.lhs_contracting
+    replaces = addend == out.slice
     fitting = (
         out.element_type == ElementType.FLOAT32
         and dot.lhs.elements == dot.lhs.shape[contracting]
         and addend.size == out.slice.size
-        and not overlap(addend, out.slice)
+        and (replaces or not overlap(addend, out.slice))
     )
     if not fitting:
         return None
     epilogue = p.Epilogue(result=out.slice, addend=addend)
-    return dot.model_copy(update={"epilogue": epilogue, "operations": kernel.operations})
+    if replaces:  # as in the steps of a recurrent layer; the sums must not be written over what is added to them
+        out = out.model_copy(update={"slice": memory.reserve(out.slice.size)})
+    update = {"out": out, "epilogue": epilogue, "operations": kernel.operations}
+    return dot.model_copy(update=update)
