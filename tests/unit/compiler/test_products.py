@@ -1,0 +1,102 @@
+"""Kernels of a matrix and a vector that are products for the runtime's kernels, with what they add."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from modelwheel.compiler import program as p
+from modelwheel.compiler.arrays import Allocation, Slice
+from modelwheel.compiler.worker.hlo import HloModule
+from modelwheel.compiler.worker.memory import Memory
+from modelwheel.compiler.worker.products import vector_product
+from modelwheel.dtypes import ElementType
+
+FLOAT, DOUBLE = ElementType.FLOAT32, ElementType.FLOAT64
+DEPTH, WIDTH = 3, 8
+ALLOCATIONS = tuple(Allocation(index=index, size=96, kind="temporary") for index in range(4))
+
+
+def _shape(*dimensions: int, kind: ElementType) -> SimpleNamespace:
+    layout = SimpleNamespace(minor_to_major=tuple(reversed(range(len(dimensions)))))
+    return SimpleNamespace(element_type=kind, dimensions=dimensions, layout=layout)
+
+
+def _part(allocation: int, count: int, kind: ElementType, offset: int = 0) -> Slice:
+    return Slice(allocation=allocation, offset=offset, size=count * kind.item_bytes)
+
+
+def _found(
+    addend: Slice, result: Slice, kind: ElementType = FLOAT, *, dot_first: bool = True
+) -> p.Dot | None:
+    """What a kernel computes that adds `addend` to the product of a vector of 3 and a matrix of 3 x 8."""
+    instructions: list[Any] = []
+
+    def add(opcode: str, shape: Any, *operands: Any, **fields: Any) -> Any:
+        number = len(instructions)
+        ids = [operand.id for operand in operands]
+        rest = {"parameter_number": 0, "called_computation_ids": [], **fields}
+        made = SimpleNamespace(
+            id=number, name=str(number), opcode=opcode, shape=shape, operand_ids=ids, **rest
+        )
+        instructions.append(made)
+        return made
+
+    sums = _shape(WIDTH, kind=kind)
+    parameters = [
+        add("parameter", shape, parameter_number=number)
+        for number, shape in enumerate(
+            (sums, _shape(DEPTH, kind=kind), _shape(DEPTH, WIDTH, kind=kind))
+        )
+    ]
+    numbers = SimpleNamespace(
+        lhs_batch_dimensions=[],
+        rhs_batch_dimensions=[],
+        lhs_contracting_dimensions=[0],
+        rhs_contracting_dimensions=[0],
+    )
+    dot = add("dot", sums, *parameters[1:], dot_dimension_numbers=numbers)
+    add("add", sums, *((dot, parameters[0]) if dot_first else (parameters[0], dot)))
+    fused = SimpleNamespace(id=0, instructions=tuple(instructions), root_id=instructions[-1].id)
+    fusion = add("fusion", sums, *parameters, called_computation_ids=[0])
+    entry = SimpleNamespace(id=1, instructions=[fusion], root_id=fusion.id)
+    hlo = HloModule(SimpleNamespace(computations=[fused, entry], entry_computation_id=1))
+    kernel = p.Kernel(
+        operations=56,
+        symbol="dot_add_fusion",
+        workgroups=(1, 1, 1),
+        arguments=(addend, _part(1, DEPTH, kind), _part(2, DEPTH * WIDTH, kind)),
+        results=(result,),
+    )
+    return vector_product(hlo, fusion, kernel, Memory(ALLOCATIONS))
+
+
+@pytest.mark.parametrize("dot_first", [True, False])
+def test_a_sum_beside_what_it_adds(dot_first: bool) -> None:
+    addend, result = _part(0, WIDTH, FLOAT), _part(3, WIDTH, FLOAT)
+    dot = _found(addend, result, dot_first=dot_first)
+    assert dot is not None
+    assert dot.epilogue == p.Epilogue(result=result, addend=addend)
+    assert dot.out.slice == result
+    assert (dot.lhs.shape, dot.rhs.shape, dot.out.shape) == ((DEPTH,), (DEPTH, WIDTH), (WIDTH,))
+
+
+@pytest.mark.parametrize("dot_first", [True, False])
+def test_a_sum_that_replaces_what_it_adds_has_its_product_elsewhere(dot_first: bool) -> None:
+    place = _part(3, WIDTH, FLOAT)
+    dot = _found(place, place, dot_first=dot_first)
+    assert dot is not None
+    assert dot.epilogue == p.Epilogue(result=place, addend=place)
+    # The kernels may write sums before they read what is added to them.
+    assert dot.out.slice == Slice(allocation=len(ALLOCATIONS), offset=0, size=place.size)
+
+
+@pytest.mark.parametrize("offset", [4, 16, 28])
+def test_a_sum_that_replaces_a_part_of_what_it_adds_stays_a_kernel(offset: int) -> None:
+    assert _found(_part(3, WIDTH, FLOAT), _part(3, WIDTH, FLOAT, offset)) is None
+
+
+def test_only_floats_have_epilogues() -> None:
+    assert _found(_part(0, WIDTH, DOUBLE), _part(3, WIDTH, DOUBLE), DOUBLE) is None
