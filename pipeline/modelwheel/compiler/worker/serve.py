@@ -36,10 +36,14 @@ def _forget_working_directory() -> None:
 
 def _prepare(work: Work) -> Exception | None:
     """Why no job can be run, for each of them to say."""
+    # What is imported stays: looking through it again and again would take a tenth of the time.
+    gc.disable()
     try:
         work.prepare()
     except Exception as error:  # noqa: BLE001 - each job gets it as its answer
         return error
+    finally:
+        gc.enable()
     # Collections in children would copy every page that holds an object of the imports.
     gc.collect()
     gc.freeze()
