@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
@@ -17,6 +17,9 @@ from ..util.process import ProcessError, run
 from .template import SOURCE_DATE_EPOCH
 
 _SAID_LINES = 30
+
+_PROGRAMS = ("cmake", "ninja")
+"""Packages with the programs that the build backend runs."""
 
 # CMAKE_BUILD_PARALLEL_LEVEL only says how many compilers run at once.
 STEERING = re.compile(r"(C|CXX|CPP|LD|ASM)FLAGS|SKBUILD_\w+|CMAKE_(?!BUILD_PARALLEL_LEVEL$)\w+")
@@ -31,7 +34,7 @@ _READ_BY_COMPILERS = (
 
 def build_environment(bindings: str = "extension") -> dict[str, str]:
     """What a wheel depends on in addition to its project: compiler, build tools, and Python if it has an extension."""
-    tools = {name: version(name) for name in ("cmake", "ninja", "scikit-build-core")}
+    tools = {name: version(name) for name in (*_PROGRAMS, "scikit-build-core")}
     if bindings == "extension":
         # An extension is built for one ABI of Python; without one, a wheel serves all.
         tools["python"] = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
@@ -105,7 +108,8 @@ def build_distribution(
     try:
         builder = build.ProjectBuilder(project, python, run_backend)
         # Without isolation, nothing would install what is missing.
-        missing = builder.check_dependencies(kind) if python == sys.executable else set()
+        needed = {*builder.build_system_requires, *(_PROGRAMS if kind == "wheel" else ())}
+        missing = _missing(needed) if python == sys.executable else set()
         if missing:
             names = ", ".join(sorted(" -> ".join(chain) for chain in missing))
             raise WheelError(f"building a {kind} needs {names}; install modelwheel again")
@@ -113,6 +117,16 @@ def build_distribution(
     except (build.BuildException, build.BuildBackendException, ProcessError) as error:
         said = explain(error.exception if hasattr(error, "exception") else error)
         raise WheelError(f"building the {kind} of {project.name} failed: {said}") from error
+
+
+def _missing(requirements: Iterable[str]) -> set[tuple[str, ...]]:
+    """What a build lacks here, each behind what requires it.
+
+    What else the backend would ask for is known, so it is not started to ask: the programs that it runs.
+    """
+    from build import check_dependency
+
+    return {chain for one in requirements for chain in check_dependency(one)}
 
 
 def explain(error: Exception) -> str:
