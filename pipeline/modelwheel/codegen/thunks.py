@@ -230,6 +230,11 @@ class ThunkWriter:
         first, last = strips.layers[0], strips.layers[-1]
         element = cpp_type(last.output)
         self._needs("strips.h", f"strips_scratch<{element}>({table})")
+        call, shared = "strips", ""
+        if (parts := self._parts(strips, element)) > 1:
+            self.headers.add("strip_parts.h")
+            self.part_scratch.append(f"strips_scratch<{element}>({table})")
+            call, shared = "strips_in_parts", f"{{threads, {parts}}}, "
         layers = []
         yield "{"
         for number, layer in enumerate(strips.layers):
@@ -242,7 +247,7 @@ class ThunkWriter:
             layers.append(braces([f"as<const {element}>({pointer(layer.kernel.slice)})", epilogue]))
         yield f"{_INDENT}const StripLayer<{element}> layers[] = {braces(layers)};"
         operands = _operands([first.input, last.output])
-        yield f"{_INDENT}strips({table}, layers, {operands}, scratch);"
+        yield f"{_INDENT}{call}({shared}{table}, layers, {operands}, scratch);"
         yield "}"
 
     def _packed(self, product: Product) -> Weights | None:

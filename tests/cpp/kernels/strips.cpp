@@ -1,9 +1,10 @@
 // strips.cpp - chains of convolutions in strips have the bits of one convolution after the other.
-#include "kernels/strips.h"
+#include "kernels/strip_parts.h"
 
 #include "activations.h"
 #include "check.h"
 #include "random.h"
+#include "ranges.h"
 #include "tests.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
@@ -137,26 +138,39 @@ bool may_replace(const Convolution (&c)[kLayers]) {
          first.in_size[0] == last.out_size[0];
 }
 
+/// Where the last result of a chain is: perhaps in place of the input or, if it has one, of the addend.
+struct Place {
+  bool adds, over_input, over_addend;
+};
+
+/// Computes a chain by `run` and compares with what is expected. `last` is the epilogue of the last layer.
+template <class T, class Run>
+void check_result(const Place &place, const Buffer<T> &expected, Buffer<T> in, Buffer<T> addend, Epilogue<T> &last,
+                  const Run &run) {
+  Buffer<T> out(expected.size());
+  T *const sums = place.over_input ? in.data() : out.data();
+  last.sums = sums;
+  // The sum may also replace the addend.
+  last.result = place.over_addend ? addend.data() : sums;
+  if (place.adds) last.addend = addend.data();
+  run(in.data(), sums);
+  CHECK(differing(expected, static_cast<const T *>(place.over_addend ? last.result : sums)) == 0);
+}
+
 template <class T>
 void check_chain(Random &random, const Convolution (&c)[kLayers]) {
   Operands<T> a(random, c[0]), b(random, c[1]), d(random, c[2]);
   Operands<T> *const operands[] = {&a, &b, &d};
   const Convolution &last = c[kLayers - 1];
-  Buffer<T> in(c[0].batch * c[0].in_batch), out(last.batch * last.out_batch), addend(out.size());
+  Buffer<T> in(c[0].batch * c[0].in_batch), addend(last.batch * last.out_batch);
   in.fill(random);
   addend.fill(random);
   const bool adds = d.follows && random.chance(40);
+  const Place place{adds, may_replace(c), adds && random.chance(50)};
   const Buffer<T> expected = in_turn(c, operands, in, adds ? addend.data() : nullptr);
 
   StripPlan<kLayers> plan = plan_of_rows(c, random.integer(1, last.out_size[0]));
   if (plan.rows == last.out_size[0]) plan.images = random.integer(1, last.batch);
-  const bool replaces = may_replace(c);
-  T *const result = replaces ? in.data() : out.data();
-  d.epilogue.sums = result;
-  // The sum may also replace the addend.
-  const bool over_addend = adds && random.chance(50);
-  d.epilogue.result = over_addend ? addend.data() : result;
-  if (adds) d.epilogue.addend = addend.data();
   StripLayer<T> layers[kLayers];
   for (int i = 0; i < kLayers; ++i)
     layers[i] = {operands[i]->kernel.data(), operands[i]->follows ? &operands[i]->epilogue : nullptr};
@@ -166,9 +180,15 @@ void check_chain(Random &random, const Convolution (&c)[kLayers]) {
   const bool panels = sizeof(T) == sizeof(float) && single && c[0].out_features % kPanel == 0 && random.chance(70);
   const Buffer<T> moved = panels ? in_panels(packed[0], a.kernel) : Buffer<T>(0);
   if (panels) layers[0].kernel = moved.data();
-  Buffer<char> scratch(static_cast<std::int64_t>(strips_scratch<T>(packed, plan)));
-  strips_of_plan(packed, plan, layers, in.data(), result, scratch.data());
-  CHECK(differing(expected, over_addend ? addend.data() : result) == 0);
+  check_result(place, expected, in, addend, d.epilogue, [&](const T *from, T *to) {
+    Buffer<char> scratch(static_cast<std::int64_t>(strips_scratch<T>(packed, plan)));
+    strips_of_plan(packed, plan, layers, from, to, scratch.data());
+  });
+  check_result(place, expected, in, addend, d.epilogue, [&](const T *from, T *to) {
+    Buffer<char> scratch(static_cast<std::int64_t>(strips_scratch<T>(packed, plan)));
+    const OneThread thread(random, [&](std::int64_t) { return strips_scratch<T>(packed, plan); });
+    strips_in_parts(thread.shared(), packed, plan, layers, from, to, scratch.data());
+  });
 }
 
 template <class T>

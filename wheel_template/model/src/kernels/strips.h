@@ -180,10 +180,16 @@ void convolve_strip(const Convolution (&c)[Layers], const StripLayer<T> (&layers
   convolve_rows(c[Layers - 1], layers[Layers - 1], images, source, out, scratch, epilogue);
 }
 
-/// Computes convolutions of each other's results as `plan` says; see below.
+/// Some rows of the last result of some images.
+struct StripRange {
+  Range images, rows;
+};
+
+/// Computes a range of the last result as `plan` says; see below. `in` and `out` are where the whole arrays begin.
 template <class T, int Layers>
-MODELWHEEL_NOINLINE void strips_of_plan(const Convolution (&c)[Layers], const StripPlan<Layers> &plan,
-                                        const StripLayer<T> (&layers)[Layers], const T *in, T *out, void *scratch) {
+MODELWHEEL_NOINLINE void strips_of_range(const Convolution (&c)[Layers], const StripPlan<Layers> &plan,
+                                         const StripLayer<T> (&layers)[Layers], const T *in, T *out,
+                                         const StripRange &range, void *scratch) {
   const Convolution &first = c[0], &last = c[Layers - 1];
   const Epilogue<T> *whole = layers[Layers - 1].epilogue;
   Scratch memory(scratch);
@@ -193,12 +199,12 @@ MODELWHEEL_NOINLINE void strips_of_plan(const Convolution (&c)[Layers], const St
     between[i].data = memory.take<T>(plan.images * between[i].batch);
   }
   void *const rest = memory.take<T>(0);
-  for (std::int64_t image = 0; image < first.batch; image += plan.images) {
-    const std::int64_t images = smaller_of(plan.images, first.batch - image);
+  for (std::int64_t image = range.images.begin; image < range.images.end; image += plan.images) {
+    const std::int64_t images = smaller_of(plan.images, range.images.end - image);
     const StripRows<const T> source{in + image * first.in_batch, {0, first.in_size[0]}, first.in_batch};
     for (int i = 0; i + 1 < Layers; ++i) between[i].rows = {0, 0};
-    for (std::int64_t y = 0; y < last.out_size[0]; y += plan.rows) {
-      const Range rows{y, smaller_of(y + plan.rows, last.out_size[0])};
+    for (std::int64_t y = range.rows.begin; y < range.rows.end; y += plan.rows) {
+      const Range rows{y, smaller_of(y + plan.rows, range.rows.end)};
       const std::int64_t at = image * last.out_batch + y * row_elements(last);
       Epilogue<T> follows{};
       if (whole != nullptr) {
@@ -211,6 +217,13 @@ MODELWHEEL_NOINLINE void strips_of_plan(const Convolution (&c)[Layers], const St
                      whole != nullptr ? &follows : nullptr, rest);
     }
   }
+}
+
+/// Computes convolutions of each other's results as `plan` says; see below.
+template <class T, int Layers>
+void strips_of_plan(const Convolution (&c)[Layers], const StripPlan<Layers> &plan,
+                    const StripLayer<T> (&layers)[Layers], const T *in, T *out, void *scratch) {
+  strips_of_range(c, plan, layers, in, out, {{0, c[0].batch}, {0, c[Layers - 1].out_size[0]}}, scratch);
 }
 
 /// Computes convolutions of each other's results, without the memory between them. The output of each has the sizes of
