@@ -7,7 +7,18 @@ them.
 
 from __future__ import annotations
 
-from ..compiler.program import Program, Thunk, bytes_of_step, bytes_touched, leaves, slices, walk
+from ..compiler.program import (
+    Convolution,
+    Dot,
+    Program,
+    Thunk,
+    bytes_of_step,
+    bytes_touched,
+    leaves,
+    slices,
+    walk,
+)
+from .strides import dot_axes
 
 # A roofline model (Williams, Waterman, Patterson, Roofline, CACM 52(4), 2009) with overheads, for one core
 # of a server.
@@ -40,11 +51,29 @@ def estimate_cost(program: Program) -> float:
 _NANOSECONDS_OF_A_PART = 12_000.0
 
 
+# Products with fewer columns leave lanes of vectors idle.
+_FULL_COLUMNS = 8
+
+
 def count_parts(thunk: Thunk) -> int:
     """The number of threads that a step has work for, at least 1."""
     moved = bytes_of_step(thunk) / _BYTES_PER_NANOSECOND
-    cost = thunk.operations / _OPERATIONS_PER_NANOSECOND + moved
-    return max(int(cost / _NANOSECONDS_OF_A_PART), 1)
+    columns = _columns(thunk)
+    rate = _OPERATIONS_PER_NANOSECOND * min(columns, _FULL_COLUMNS) / _FULL_COLUMNS
+    return max(int((thunk.operations / rate + moved) / _NANOSECONDS_OF_A_PART), 1)
+
+
+def _columns(thunk: Thunk) -> int:
+    """The columns of a product, or features of a convolution: of a single one the factors change places."""
+    match thunk:
+        case Dot():
+            axes = dot_axes(thunk)
+            columns = axes.out[2].size
+            return columns if columns > 1 else axes.out[1].size
+        case Convolution():
+            return thunk.output.shape[thunk.output_axes.feature]
+        case _:
+            return _FULL_COLUMNS
 
 
 def _far_bytes(program: Program) -> float:

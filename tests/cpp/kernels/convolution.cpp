@@ -156,7 +156,7 @@ void check_parts(Random &random, const Convolution &c, const Buffer<T> &in, cons
 template <class T>
 void check_ranges(Random &random, const Convolution &c, const Buffer<T> &in, const Buffer<T> &kernel,
                   const Buffer<T> &out) {
-  const std::int64_t axis = random.integer(0, c.groups == 1 ? 2 : 1);
+  const std::int64_t axis = random.integer(0, has_columns(c) ? 2 : 1);
   Buffer<T> parts(out.size());
   const std::int64_t size = axis == 0 ? c.batch : axis == 1 ? c.out_size[0] : c.out_features;
   const std::int64_t unit = c.panel != 0 && axis == 2 ? kPanel : 1;

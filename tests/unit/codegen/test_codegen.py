@@ -259,6 +259,11 @@ def test_strips_are_tables_and_a_call_without_the_memory_between() -> None:
     assert writer.tables[0].startswith("constexpr Convolution b_convolution_0[] = {{2, 1, 8, 8, 1,")
     assert writer.scratch == ["strips_scratch<float>(b_convolution_0)"]
     assert writer.headers == {"strips.h"}
+    large = strips.model_copy(update={"operations": 1_000_000})
+    text = "\n".join(writer.write([large]))
+    assert "strips_in_parts({threads, 2}, b_convolution_1, layers, as<const float>(a0)," in text
+    assert writer.part_scratch == ["strips_scratch<float>(b_convolution_1)"]
+    assert writer.headers == {"strips.h", "strip_parts.h", "parts.h"}
 
 
 def test_memory_that_is_not_used_after_some_place_is_not_reserved() -> None:
@@ -328,8 +333,8 @@ def test_threads_may_share_a_large_step() -> None:
     assert isinstance(small, p.Dot)
     assert count_parts(small) == 1
     writer = ThunkWriter(prefix="b")
-    # By the roofline of the costs, 27 and 67 us.
-    large = [small.model_copy(update={"operations": n}) for n in (800_000, 2_000_000)]
+    # By the roofline of the costs, 27 and 67 us: products with three columns are slower.
+    large = [small.model_copy(update={"operations": n}) for n in (300_000, 750_000)]
     assert [count_parts(step) for step in large] == [2, 5]
     first, second = writer.write(large)
     assert first.startswith("  dot_in_parts<float>({threads, 2}, b_dot_0, as<const float>(a0),")

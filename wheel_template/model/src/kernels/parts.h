@@ -2,7 +2,8 @@
 //
 // A step is divided where each part has the bits of the whole: into images or products of a batch, into rows, or into
 // columns where there are few rows. Rows come first because the next step is divided alike: a thread then reads what it
-// wrote itself, while weights are read by all of them anyway, and nobody writes them.
+// wrote itself, and nobody writes the weights, which all threads read. With few rows there are more weights than
+// results: of those, each thread reads only its columns.
 #pragma once
 
 #include "ranges.h"
@@ -99,16 +100,17 @@ constexpr Division best_division(const Shape &whole, std::int64_t batch, const D
 
 template <class T>
 constexpr Division division_of(const Dot &d, std::int64_t parts) {
+  constexpr std::int64_t kFewRows = 32;
   // The weights may be on the left, in panels, if there is one column.
   const Division rows = in_units(Along::kRows, d.m, d.n == 1 ? kPanel : 1, parts);
-  return best_division<T>(d, d.batch, rows, in_columns(d.n, parts), d.m < 16 * parts, parts);
+  return best_division<T>(d, d.batch, rows, in_columns(d.n, parts), d.m < kFewRows * parts, parts);
 }
 
 template <class T>
 constexpr Division division_of(const Convolution &c, std::int64_t parts) {
   const bool few_rows = c.rank == 0 || c.out_size[0] < 4 * parts;
   const Division undivided{Along::kColumns, c.out_features, c.out_features};
-  const Division columns = c.groups == 1 ? in_columns(c.out_features, parts) : undivided;
+  const Division columns = has_columns(c) ? in_columns(c.out_features, parts) : undivided;
   const std::int64_t unit = prefers_winograd<T>(c) ? kTileSide : 1;
   const Division rows = in_units(Along::kRows, c.rank == 0 ? 1 : c.out_size[0], unit, parts);
   return best_division<T>(c, c.batch, rows, columns, few_rows, parts);
@@ -191,16 +193,19 @@ MODELWHEEL_NOINLINE void convolution_in_parts(const Shared &shared, const Convol
   if (later) finish_in_parts(shared, *epilogue, out_places(c), c.out_features, c.out_features);
 }
 
+constexpr Division division_of(const Pooling &p, std::int64_t parts) {
+  if (p.batch > 1) return {Along::kBatch, p.batch, divide_up(p.batch, parts)};
+  if (p.out_size[0] * p.out_size[1] == 1) return in_columns(p.features, parts);
+  return {Along::kRows, p.out_size[0], divide_up(p.out_size[0], parts)};
+}
+
 /// The same for `pooling`, which needs no scratch memory.
 template <class T>
 MODELWHEEL_NOINLINE void pooling_in_parts(const Shared &shared, const Pooling &p, const T *in, T *out) {
-  const std::int64_t size = p.batch == 1 ? p.out_size[0] : p.batch;
-  const Division division{p.batch == 1 ? Along::kRows : Along::kBatch, size,
-                          divide_up(size, larger_of(shared.parts(), std::int64_t{1}))};
+  const Division division = division_of(p, larger_of(shared.parts(), std::int64_t{1}));
   if (division.count() == 1) return pooling(p, in, out);
   shared.run(division.count(), [&](std::int64_t i, void *) {
-    const Ranged<Pooling> part =
-        division.along == Along::kRows ? row_range(p, division.range(i)) : batch_range(p, division.range(i));
+    const Ranged<Pooling> part = part_of(p, division, i);
     pooling(part.shape, in + part.left, out + part.out);
   });
 }

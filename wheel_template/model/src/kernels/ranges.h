@@ -65,11 +65,17 @@ constexpr Ranged<Convolution> row_range(const Convolution &c, Range r) {
   return part;
 }
 
-/// Some output features, in whole panels if the kernel has them; the convolution has one group.
+/// Whether output features can be computed without the others: there is one group, or one for each of them.
+constexpr bool has_columns(const Convolution &c) {
+  return c.groups == 1 || (is_depthwise(c) && c.out_features == c.in_features);
+}
+
+/// Some output features, in whole panels if the kernel has them.
 constexpr Ranged<Convolution> column_range(const Convolution &c, Range r) {
   const std::int64_t filters = c.panel == 0 ? r.begin * c.kernel_out : r.begin / kPanel * c.panel;
-  Ranged<Convolution> part{c, 0, filters, r.begin * c.out_feature};
+  Ranged<Convolution> part{c, c.groups == 1 ? 0 : r.begin * c.in_feature, filters, r.begin * c.out_feature};
   part.shape.out_features = length(r);
+  if (c.groups > 1) part.shape.groups = part.shape.in_features = length(r);
   return part;
 }
 
@@ -93,7 +99,7 @@ constexpr bool is_dense(const Convolution &c) {
 template <class T>
 constexpr bool same_order(const Convolution &whole, const Convolution &part) {
   if (!kHasGemm<T>) return part.out_features == whole.out_features;
-  if (is_depthwise(whole)) return true;
+  if (is_depthwise(whole)) return is_depthwise(part);
   // Tiles of the rows begin where tiles of all rows do.
   if (prefers_winograd<T>(whole) || prefers_winograd<T>(part))
     return prefers_winograd<T>(whole) && prefers_winograd<T>(part) &&
@@ -113,6 +119,13 @@ constexpr Ranged<Pooling> batch_range(const Pooling &p, Range r) {
   const std::int64_t in = p.in_size[0] * p.in_size[1] * p.in_step, out = p.out_size[0] * p.out_size[1] * p.features;
   Ranged<Pooling> part{p, r.begin * in, 0, r.begin * out};
   part.shape.batch = length(r);
+  return part;
+}
+
+/// Some features of images of which each has one output.
+constexpr Ranged<Pooling> column_range(const Pooling &p, Range r) {
+  Ranged<Pooling> part{p, r.begin, 0, r.begin};
+  part.shape.features = length(r);
   return part;
 }
 

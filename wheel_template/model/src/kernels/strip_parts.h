@@ -1,7 +1,7 @@
 // src/kernels/strip_parts.h - chains of convolutions in parts, for the threads of the caller.
 //
-// A part is some images, or some rows of the last result of one. Each computes the rows between the convolutions that it
-// needs by itself: those around its ends are computed twice.
+// A part is some images, or some rows of the last result of one. Each computes the rows between the convolutions that
+// it needs by itself: those around its ends are computed twice.
 #pragma once
 
 #include "parts.h"
@@ -43,8 +43,8 @@ MODELWHEEL_NOINLINE void strips_in_parts(const Shared &shared, const Convolution
   const Division division = division_of(c, larger_of(shared.parts(), std::int64_t{1}));
   const std::int64_t read = c[0].batch * c[0].in_batch, written = c[Layers - 1].batch * c[Layers - 1].out_batch;
   const Epilogue<T> *const epilogue = layers[Layers - 1].epilogue;
-  const bool replaces = overlap<T>(in, read, out, written) ||
-                        (epilogue != nullptr && overlap<T>(in, read, epilogue->result, written));
+  const bool replaces =
+      overlap<T>(in, read, out, written) || (epilogue != nullptr && overlap<T>(in, read, epilogue->result, written));
   const bool by_rows = division.along == Along::kRows;
   if (division.count() == 1 || (by_rows && replaces)) return strips_of_plan(c, plan, layers, in, out, scratch);
   shared.run(division.count(), [&](std::int64_t i, void *memory) {
