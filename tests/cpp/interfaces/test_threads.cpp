@@ -124,26 +124,33 @@ void test_parts_give_what_the_whole_gives() {
     }
 }
 
-/// Fails in whichever part this thread does first; it does one at least.
+/// Fails in whichever part this thread does first; on a busy machine others may do all of them.
 void test_a_part_that_fails() {
   Rows rows(64);
   toy_fail_next = true;
-  CHECK(run_parts(rows, 2, nullptr, nullptr) == MODELWHEEL_INTERNAL);
-  CHECK(!toy_fail_next);
+  while (toy_fail_next) {
+    const modelwheel_status status = run_parts(rows, 2, nullptr, nullptr);
+    CHECK(status == (toy_fail_next ? MODELWHEEL_OK : MODELWHEEL_INTERNAL));
+  }
 }
 
 void test_only_the_caller_is_asked_whether_to_end() {
   struct Asked {
     std::thread::id owner = std::this_thread::get_id();
-    bool elsewhere = false;
+    bool here = false, elsewhere = false;
   } asked;
   const auto end = [](void *context) {
     auto *found = static_cast<Asked *>(context);
+    found->here = true;
     found->elsewhere |= std::this_thread::get_id() != found->owner;
     return 1;
   };
   Rows rows(64);
-  CHECK(run_parts(rows, 32, end, &asked) == MODELWHEEL_INTERRUPTED);
+  // Others may do all parts before this thread asks.
+  while (!asked.here) {
+    const modelwheel_status status = run_parts(rows, 32, end, &asked);
+    CHECK(status == (asked.here ? MODELWHEEL_INTERRUPTED : MODELWHEEL_OK));
+  }
   CHECK(!asked.elsewhere);
 }
 

@@ -29,9 +29,9 @@ constexpr StripPlan<Layers> plan_of_part(const Convolution (&c)[Layers], const S
 /// Whether two arrays share memory.
 template <class T>
 bool overlap(const T *a, std::int64_t a_size, const T *b, std::int64_t b_size) {
-  const auto first = reinterpret_cast<std::uintptr_t>(a), second = reinterpret_cast<std::uintptr_t>(b);
-  return first < second + static_cast<std::uintptr_t>(b_size) * sizeof(T) &&
-         second < first + static_cast<std::uintptr_t>(a_size) * sizeof(T);
+  const auto first = reinterpret_cast<std::size_t>(a), second = reinterpret_cast<std::size_t>(b);
+  return first < second + static_cast<std::size_t>(b_size) * sizeof(T) &&
+         second < first + static_cast<std::size_t>(a_size) * sizeof(T);
 }
 
 /// The same as `strips_of_plan`, in parts, each of which needs as much scratch memory. Rows of a result in place of the
