@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bindings/parts.h"
+#include "bindings/recent_calls.h"
 #include "bindings/thread_pool.h"
 #include "check.h"
 #include "toy_model.h"
@@ -64,6 +65,67 @@ void test_who_waits_is_called() {
   CHECK(called);
 }
 
+void test_threads_are_awake_for_a_while() {
+  modelwheel::LazyThreadPool lazy(3);
+  CHECK(lazy.awake() == nullptr);
+  CHECK(!lazy.get().is_awake() && lazy.awake() == nullptr);  // none has started
+  lazy.get().run(2, [](std::size_t) {}, [] {});
+  while (lazy.awake() != nullptr) std::this_thread::yield();
+  CHECK(!lazy.get().is_awake());
+  std::atomic<int> done{0};
+  lazy.get().run(2, [&done](std::size_t) { ++done; }, [] {});
+  CHECK(done == 2);
+}
+
+/// Times of calls of a pretended model.
+class Pretended {
+ public:
+  /// Whether threads would be woken for a call after a pause; then it takes `woken` microseconds, and else `alone`.
+  bool call(double cost, int pause, int alone, int woken) {
+    now_ += std::chrono::microseconds(pause);
+    const bool wakes = calls_.pays(1e3 * cost, now_);
+    const auto began = now_;
+    now_ += std::chrono::microseconds(wakes ? woken : alone);
+    calls_.add(1e3 * cost, began, now_, wakes ? 2 : 1);
+    return wakes;
+  }
+
+ private:
+  modelwheel::RecentCalls calls_;
+  modelwheel::RecentCalls::Time now_{std::chrono::hours(1)};
+};
+
+void test_long_calls_wake_threads() {
+  constexpr int kPause = 1000;
+  Pretended exact, low, high;
+  for (int i = 0; i < 4; ++i) {
+    CHECK(!exact.call(66, kPause, 66, 86));
+    CHECK(exact.call(500, kPause, 500, 300));
+  }
+  // Estimates are right up to a factor, which the first calls show.
+  CHECK(high.call(280, kPause, 66, 86));
+  CHECK(!high.call(280, kPause, 66, 86) && !high.call(280, kPause, 66, 86));
+  CHECK(high.call(2800, kPause, 660, 400) && !high.call(280, kPause, 66, 86));
+  CHECK(!low.call(50, kPause, 300, 180));
+  CHECK(low.call(50, kPause, 300, 180) && low.call(50, kPause, 300, 180) && low.call(40, kPause, 240, 150));
+}
+
+void test_calls_in_a_row_wake_threads() {
+  Pretended calls;
+  CHECK(!calls.call(66, 1000, 66, 86) && calls.call(66, 50, 66, 86) && !calls.call(66, 1000, 66, 86));
+}
+
+/// A call that took long because the machine was busy wakes threads once.
+void test_a_delay_is_forgotten() {
+  Pretended calls;
+  CHECK(!calls.call(66, 1000, 5000, 86) && calls.call(66, 1000, 66, 86) && !calls.call(66, 1000, 66, 86));
+}
+
+void test_calls_of_unknown_cost_wake_threads() {
+  Pretended calls;
+  CHECK(calls.call(0, 1000, 66, 86) && calls.call(0, 1000, 66, 86));
+}
+
 #if !defined(_WIN32) && !defined(__SANITIZE_THREAD__)  // the sanitizer has no threads in the child
 void test_the_child_of_a_fork_has_threads_of_its_own() {
   modelwheel::LazyThreadPool lazy(2);
@@ -72,6 +134,7 @@ void test_the_child_of_a_fork_has_threads_of_its_own() {
   lazy.get().run(2, count, [] {});
   const pid_t child = fork();
   if (child == 0) {
+    if (lazy.awake() != nullptr) _exit(1);
     lazy.get().run(2, count, [] {});
     _exit(done == 4 ? 0 : 1);
   }
@@ -97,30 +160,38 @@ struct Rows {
   }
 };
 
-/// Runs in parts on instances of the toy model; returns the status.
-modelwheel_status run_parts(Rows &rows, std::size_t per_part, modelwheel_interrupt interrupt, void *context) {
-  ThreadPool pool(2);
+/// Runs in parts on instances of the toy model; returns the status. Without a pool, one instance runs all.
+modelwheel_status run_parts_on(ThreadPool *pool, Rows &rows, std::size_t per_part, modelwheel_interrupt interrupt,
+                               void *context) {
   const modelwheel::LengthTable lengths(toy_api());
   const Evaluation all{rows.n.size(), 0, rows.inputs, rows.outputs, interrupt, context};
   modelwheel::PartedEvaluation evaluation(toy_api(), lengths, all, per_part);
   std::vector<modelwheel::Instance> instances;
   std::vector<modelwheel_model *> models;
   for (std::size_t i = 0; i < modelwheel::count_parts(rows.n.size(), per_part); ++i) {
-    instances.push_back(modelwheel::make_instance(toy_api()));
+    if (i == 0 || pool != nullptr) instances.push_back(modelwheel::make_instance(toy_api()));
     models.push_back(instances.back().get());
   }
   return evaluation.run(pool, models).first;
 }
 
+modelwheel_status run_parts(Rows &rows, std::size_t per_part, modelwheel_interrupt interrupt, void *context) {
+  ThreadPool pool(2);
+  return run_parts_on(&pool, rows, per_part, interrupt, context);
+}
+
 void test_parts_give_what_the_whole_gives() {
   for (const std::size_t rows : {2, 5, 64})
     for (const std::size_t per_part : {std::size_t{1}, std::size_t{3}, rows - 1, rows}) {
-      Rows whole(rows), parted(rows);
+      Rows whole(rows), parted(rows), in_order(rows);
       const modelwheel::Instance model = modelwheel::make_instance(toy_api());
       CHECK(toy_api().run(model.get(), rows, whole.inputs, whole.outputs) == MODELWHEEL_OK);
       CHECK(run_parts(parted, per_part, nullptr, nullptr) == MODELWHEEL_OK);
-      CHECK(parted.y == whole.y && parted.pair == whole.pair);
-      for (std::size_t i = 0; i < rows; ++i) CHECK(parted.positive[i] == whole.positive[i]);
+      CHECK(run_parts_on(nullptr, in_order, per_part, nullptr, nullptr) == MODELWHEEL_OK);
+      for (const Rows *other : {&parted, &in_order}) {
+        CHECK(other->y == whole.y && other->pair == whole.pair);
+        for (std::size_t i = 0; i < rows; ++i) CHECK(other->positive[i] == whole.positive[i]);
+      }
     }
 }
 
@@ -132,6 +203,8 @@ void test_a_part_that_fails() {
     const modelwheel_status status = run_parts(rows, 2, nullptr, nullptr);
     CHECK(status == (toy_fail_next ? MODELWHEEL_OK : MODELWHEEL_INTERNAL));
   }
+  toy_fail_next = true;
+  CHECK(run_parts_on(nullptr, rows, 2, nullptr, nullptr) == MODELWHEEL_INTERNAL && !toy_fail_next);
 }
 
 void test_only_the_caller_is_asked_whether_to_end() {
@@ -184,8 +257,9 @@ void test_threads_share_the_steps_of_a_run() {
   Rows alone(64), shared(64);
   CHECK(toy_api().run(instance.get(), 64, alone.inputs, alone.outputs) == MODELWHEEL_OK);
   ThreadPool pool(3);
-  modelwheel::share_steps(toy_api(), instance.get(), 4, pool);
+  modelwheel::share_steps(toy_api(), instance.get(), 4, &pool);
   for (int i = 0; i < 50; ++i) {
+    if (i == 40) modelwheel::share_steps(toy_api(), instance.get(), 4, nullptr);
     CHECK(toy_api().run(instance.get(), 64, shared.inputs, shared.outputs) == MODELWHEEL_OK);
     CHECK(shared.y == alone.y && shared.pair == alone.pair);
   }
@@ -197,7 +271,7 @@ void test_steps_of_an_older_library_are_not_shared() {
   older.struct_size = offsetof(modelwheel_api, set_threads);
   older.set_threads = nullptr;
   ThreadPool pool(1);
-  modelwheel::share_steps(older, nullptr, 2, pool);
+  modelwheel::share_steps(older, nullptr, 2, &pool);
 }
 
 }  // namespace
@@ -206,6 +280,11 @@ int main() {
   test_every_part_is_done_once();
   test_several_callers_share_a_pool();
   test_who_waits_is_called();
+  test_threads_are_awake_for_a_while();
+  test_long_calls_wake_threads();
+  test_calls_in_a_row_wake_threads();
+  test_a_delay_is_forgotten();
+  test_calls_of_unknown_cost_wake_threads();
 #if !defined(_WIN32) && !defined(__SANITIZE_THREAD__)
   test_the_child_of_a_fork_has_threads_of_its_own();
 #endif

@@ -17,6 +17,7 @@
 #include "bindings/numpy.h"
 #include "bindings/outputs.h"
 #include "bindings/parts.h"
+#include "bindings/recent_calls.h"
 #include "bindings/thread_pool.h"
 #include "modelwheel/abi.h"
 #include "modelwheel/instance.hpp"
@@ -286,37 +287,56 @@ class Evaluator {
 
   void evaluate(std::size_t rows, std::size_t length, const void *const *sources, void *const *targets) {
     const InstancePool::Loan model = pool_.lend();
-    const std::size_t part =
-        threads_.threads() == 1 ? rows : api_.rows_per_thread(model.get(), rows, length, threads_.threads());
-    if (part < rows) return evaluate_parts(model, {rows, length, sources, targets, Signals::poll, nullptr}, part);
-    if (rows <= short_rows_ && length == 0)
-      return check(api_, model.get(),
-                   modelwheel::evaluate(api_, model.get(), {rows, length, sources, targets, nullptr, nullptr}));
-    if (threads_.threads() > 1) share_steps(api_, model.get(), threads_.threads(), threads_.get());
+    const Evaluation all{rows, length, sources, targets, Signals::poll, nullptr};
+    if (threads_.threads() == 1) return evaluate_whole(model.get(), all);
+    const std::size_t part = api_.rows_per_thread(model.get(), rows, length, threads_.threads());
+    if (part == rows && is_short(all)) return evaluate_whole(model.get(), all);
+    if (ThreadPool *const awake = threads_.awake()) return evaluate_shared(model.get(), all, part, awake);
+    const double cost = knows_estimates(api_) ? api_.estimate(model.get(), rows, length) : 0.0;
+    const RecentCalls::Time began = RecentCalls::Clock::now();
+    ThreadPool *const woken = recent_.pays(cost, began) ? &threads_.get() : nullptr;
+    evaluate_shared(model.get(), all, part, woken);
+    recent_.add(cost, began, RecentCalls::Clock::now(), woken == nullptr ? 1 : threads_.threads());
+  }
+
+  bool is_short(const Evaluation &all) const { return all.rows <= short_rows_ && all.length == 0; }
+
+  /// Without a pool, one thread does the same parts: they decide which batch sizes compute the rows.
+  void evaluate_shared(modelwheel_model *model, const Evaluation &all, std::size_t rows_per_part, ThreadPool *pool) {
+    if (rows_per_part < all.rows) return evaluate_parts(model, all, rows_per_part, pool);
+    share_steps(api_, model, threads_.threads(), pool);
+    evaluate_whole(model, all);
+  }
+
+  void evaluate_whole(modelwheel_model *model, Evaluation all) {
+    if (is_short(all)) {
+      all.interrupt = nullptr;
+      return check(api_, model, modelwheel::evaluate(api_, model, all));
+    }
     bool raised = false;
     modelwheel_status status;
     {
       WithoutGil others_may_run;
       Signals signals(others_may_run);
-      status = modelwheel::evaluate(api_, model.get(), {rows, length, sources, targets, Signals::poll, &signals});
+      all.context = &signals;
+      status = modelwheel::evaluate(api_, model, all);
       raised = signals.raised();
     }
     if (raised) throw PythonError();
-    check(api_, model.get(), status);
+    check(api_, model, status);
   }
 
-  void evaluate_parts(const InstancePool::Loan &first, Evaluation all, std::size_t rows_per_part) {
-    std::vector<InstancePool::Loan> others;
-    std::vector<modelwheel_model *> models{first.get()};
-    ThreadPool &pool = threads_.get();
-    bool raised = false;
-    std::pair<modelwheel_status, modelwheel_model *> found;
+  void evaluate_parts(modelwheel_model *first, Evaluation all, std::size_t rows_per_part, ThreadPool *pool) {
     const std::size_t parts = count_parts(all.rows, rows_per_part);
-    for (std::size_t i = 1; i < parts; ++i) {
+    std::vector<InstancePool::Loan> others;
+    std::vector<modelwheel_model *> models(parts, first);
+    for (std::size_t i = 1; i < parts && pool != nullptr; ++i) {
       others.push_back(pool_.lend());
-      models.push_back(others.back().get());
+      models[i] = others.back().get();
     }
     for (modelwheel_model *model : models) share_steps(api_, model, threads_.threads() / parts, pool);
+    bool raised = false;
+    std::pair<modelwheel_status, modelwheel_model *> found;
     {
       WithoutGil others_may_run;
       Signals signals(others_may_run);
@@ -362,6 +382,7 @@ class Evaluator {
   const modelwheel_api &api_;
   InstancePool pool_;
   LazyThreadPool threads_;
+  RecentCalls recent_;
   LengthTable lengths_;
   const NumPy numpy_;
   DTypes dtypes_;

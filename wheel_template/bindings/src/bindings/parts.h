@@ -23,13 +23,14 @@ inline bool knows_steps(const modelwheel_api &api) {
   return api.struct_size >= offsetof(modelwheel_api, set_threads) + sizeof api.set_threads;
 }
 
-/// Lets so many threads of a pool share the large steps of the instance's next run, if the library knows how.
-inline void share_steps(const modelwheel_api &api, modelwheel_model *model, std::size_t threads, ThreadPool &pool) {
+/// Lets so many threads of a pool share the large steps of the instance's next run, if the library knows how. Without a
+/// pool, the run is done by one thread.
+inline void share_steps(const modelwheel_api &api, modelwheel_model *model, std::size_t threads, ThreadPool *pool) {
   if (!knows_steps(api)) return;
   const auto run = [](void *context, std::size_t parts, modelwheel_task task, void *argument) {
     static_cast<ThreadPool *>(context)->run(parts, [=](std::size_t part) { task(argument, part); }, [] {});
   };
-  check(api, model, api.set_threads(model, threads, run, &pool));
+  check(api, model, api.set_threads(model, pool == nullptr ? 1 : threads, run, pool));
 }
 
 /// The arguments of modelwheel_api::run_length.
@@ -63,22 +64,24 @@ class PartedEvaluation {
         rows_per_part_(rows_per_part),
         owner_(std::this_thread::get_id()) {}
 
-  /// Runs part i on models[i]; each has its own. Returns the first failure, and whose it is.
-  std::pair<modelwheel_status, modelwheel_model *> run(ThreadPool &pool,
+  /// Runs part i on models[i], on the threads of the pool; without one, in order, where all models may be the same.
+  /// Returns the first failure, and whose it is.
+  std::pair<modelwheel_status, modelwheel_model *> run(ThreadPool *pool,
                                                        const std::vector<modelwheel_model *> &models) {
     std::vector<modelwheel_status> statuses(models.size(), MODELWHEEL_OK);
-    pool.run(
-        models.size(),
-        [&](std::size_t part) {
-          statuses[part] = run_part(part, models[part]);
-          if (statuses[part] != MODELWHEEL_OK) ends_ = true;
-        },
-        [this] { is_interrupted(); });
+    const auto part = [&](std::size_t i) {
+      statuses[i] = run_part(i, models[i]);
+      if (statuses[i] != MODELWHEEL_OK) ends_ = true;
+    };
+    if (pool != nullptr)
+      pool->run(models.size(), part, [this] { is_interrupted(); });
+    else
+      for (std::size_t i = 0; i < models.size() && !ends_; ++i) part(i);
     // A part that ended because of another one says that it was interrupted.
     std::pair<modelwheel_status, modelwheel_model *> found{MODELWHEEL_OK, models.front()};
-    for (std::size_t part = 0; part < models.size(); ++part) {
-      if (statuses[part] == MODELWHEEL_OK) continue;
-      if (found.first == MODELWHEEL_OK || found.first == MODELWHEEL_INTERRUPTED) found = {statuses[part], models[part]};
+    for (std::size_t i = 0; i < models.size(); ++i) {
+      if (statuses[i] == MODELWHEEL_OK) continue;
+      if (found.first == MODELWHEEL_OK || found.first == MODELWHEEL_INTERRUPTED) found = {statuses[i], models[i]};
     }
     return found;
   }

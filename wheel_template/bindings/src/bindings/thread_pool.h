@@ -81,6 +81,9 @@ class ThreadPool {
     task->taken.clear();
   }
 
+  /// Whether all threads have started and look for work.
+  bool is_awake() const { return missing_ == 0 && sleeping_ == 0; }
+
  private:
   static constexpr std::chrono::milliseconds kIdle{50};
   static constexpr std::chrono::microseconds kSpin{100};
@@ -245,6 +248,12 @@ class LazyThreadPool {
     if (pool_ == nullptr) pool_ = std::make_unique<ThreadPool>(threads_ - 1);
     process_ = current_process();
     return *pool_;
+  }
+
+  /// The pool if all of its threads look for work, or nullptr.
+  ThreadPool *awake() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return pool_ != nullptr && process_ == current_process() && pool_->is_awake() ? pool_.get() : nullptr;
   }
 
  private:
