@@ -67,13 +67,13 @@ void test_who_waits_is_called() {
 
 void test_threads_are_awake_for_a_while() {
   modelwheel::LazyThreadPool lazy(3);
-  CHECK(lazy.awake() == nullptr);
-  CHECK(!lazy.get().is_awake() && lazy.awake() == nullptr);  // none has started
-  lazy.get().run(2, [](std::size_t) {}, [] {});
-  while (lazy.awake() != nullptr) std::this_thread::yield();
-  CHECK(!lazy.get().is_awake());
+  CHECK(lazy.find() == nullptr);
+  ThreadPool &pool = lazy.get();
+  CHECK(lazy.find() == &pool && !pool.is_awake());  // no thread has started
+  pool.run(2, [](std::size_t) {}, [] {});
+  while (pool.is_awake()) std::this_thread::yield();
   std::atomic<int> done{0};
-  lazy.get().run(2, [&done](std::size_t) { ++done; }, [] {});
+  pool.run(2, [&done](std::size_t) { ++done; }, [] {});
   CHECK(done == 2);
 }
 
@@ -134,7 +134,7 @@ void test_the_child_of_a_fork_has_threads_of_its_own() {
   lazy.get().run(2, count, [] {});
   const pid_t child = fork();
   if (child == 0) {
-    if (lazy.awake() != nullptr) _exit(1);
+    if (lazy.find() != nullptr) _exit(1);
     lazy.get().run(2, count, [] {});
     _exit(done == 4 ? 0 : 1);
   }

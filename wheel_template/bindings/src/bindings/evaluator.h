@@ -47,14 +47,19 @@ inline bool knows_estimates(const modelwheel_api &api) {
   return api.struct_size >= offsetof(modelwheel_api, estimate) + sizeof api.estimate;
 }
 
-/// The most rows, a power of two, whose call is so short that the GIL is kept: another thread would hardly have begun
-/// before it ends, and releasing and taking it again takes 0.08 us.
-inline std::size_t count_short_rows(const modelwheel_api &api, modelwheel_model *model) {
-  constexpr double kShort = 5000.0;  // nanoseconds; Python itself keeps the GIL a thousand times as long
+/// A call so short, in nanoseconds, that the GIL is kept: another thread would hardly have begun before it ends, and
+/// releasing and taking it again takes 0.08 us. Python itself keeps it a thousand times as long.
+constexpr double kShort = 5000.0;
+
+/// A call that threads never share: its steps are too small, see count_parts in pipeline/modelwheel/codegen/cost.py.
+constexpr double kUnshared = 24000.0;
+
+/// The most rows, a power of two, whose call takes no longer than `nanoseconds` by the estimate.
+inline std::size_t count_rows(const modelwheel_api &api, modelwheel_model *model, double nanoseconds) {
   std::size_t rows = 0;
   for (std::size_t next = 1; next <= 4096; rows = next, next *= 2) {
     const double estimate = api.estimate(model, next, 0);
-    if (estimate == 0.0 || estimate > kShort) break;  // 0: lengths, or only some numbers of rows
+    if (estimate == 0.0 || estimate > nanoseconds) break;  // 0: lengths, or only some numbers of rows
   }
   return rows;
 }
@@ -68,7 +73,10 @@ class Evaluator {
     if (threads > 1) require_splitting();
     for (std::size_t i = 0; i < api_.num_outputs; ++i)
       names_.push_back(Object::taken(PyUnicode_FromString(api_.outputs[i].name)));
-    if (knows_estimates(api_)) short_rows_ = count_short_rows(api_, pool_.lend().get());
+    if (!knows_estimates(api_)) return;
+    const InstancePool::Loan model = pool_.lend();
+    short_rows_ = count_rows(api_, model.get(), kShort);
+    unshared_rows_ = count_rows(api_, model.get(), kUnshared);
   }
 
   const std::string &level() const { return pool_.level(); }
@@ -288,18 +296,16 @@ class Evaluator {
   void evaluate(std::size_t rows, std::size_t length, const void *const *sources, void *const *targets) {
     const InstancePool::Loan model = pool_.lend();
     const Evaluation all{rows, length, sources, targets, Signals::poll, nullptr};
-    if (threads_.threads() == 1) return evaluate_whole(model.get(), all);
+    if (threads_.threads() == 1 || (rows <= unshared_rows_ && length == 0)) return evaluate_whole(model.get(), all);
     const std::size_t part = api_.rows_per_thread(model.get(), rows, length, threads_.threads());
-    if (part == rows && is_short(all)) return evaluate_whole(model.get(), all);
-    if (ThreadPool *const awake = threads_.awake()) return evaluate_shared(model.get(), all, part, awake);
+    ThreadPool *const pool = threads_.find();
+    if (pool != nullptr && pool->is_awake()) return evaluate_shared(model.get(), all, part, pool);
     const double cost = knows_estimates(api_) ? api_.estimate(model.get(), rows, length) : 0.0;
     const RecentCalls::Time began = RecentCalls::Clock::now();
-    ThreadPool *const woken = recent_.pays(cost, began) ? &threads_.get() : nullptr;
+    ThreadPool *const woken = !recent_.pays(cost, began) ? nullptr : pool != nullptr ? pool : &threads_.get();
     evaluate_shared(model.get(), all, part, woken);
     recent_.add(cost, began, RecentCalls::Clock::now(), woken == nullptr ? 1 : threads_.threads());
   }
-
-  bool is_short(const Evaluation &all) const { return all.rows <= short_rows_ && all.length == 0; }
 
   /// Without a pool, one thread does the same parts: they decide which batch sizes compute the rows.
   void evaluate_shared(modelwheel_model *model, const Evaluation &all, std::size_t rows_per_part, ThreadPool *pool) {
@@ -309,7 +315,7 @@ class Evaluator {
   }
 
   void evaluate_whole(modelwheel_model *model, Evaluation all) {
-    if (is_short(all)) {
+    if (all.rows <= short_rows_ && all.length == 0) {
       all.interrupt = nullptr;
       return check(api_, model, modelwheel::evaluate(api_, model, all));
     }
@@ -387,7 +393,7 @@ class Evaluator {
   const NumPy numpy_;
   DTypes dtypes_;
   std::vector<Object> names_;  // of the outputs
-  std::size_t short_rows_ = 0;
+  std::size_t short_rows_ = 0, unshared_rows_ = 0;
 };
 
 }  // namespace modelwheel

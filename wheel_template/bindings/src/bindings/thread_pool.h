@@ -250,10 +250,10 @@ class LazyThreadPool {
     return *pool_;
   }
 
-  /// The pool if all of its threads look for work, or nullptr.
-  ThreadPool *awake() {
+  /// The pool if it has been made, or nullptr.
+  ThreadPool *find() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return pool_ != nullptr && process_ == current_process() && pool_->is_awake() ? pool_.get() : nullptr;
+    return pool_ != nullptr && process_ == current_process() ? pool_.get() : nullptr;
   }
 
  private:
