@@ -201,6 +201,10 @@ void test_packed(Random &random, const Shape &s) {
 /// As many rows as tiles have, and more and fewer; depths around those of blocks.
 void test_panels(std::uint64_t seed) {
   Random random(seed);
+  // Tiles of runs of rows: all as high as possible, some with a row less, and overlapping ones; several runs.
+  for (std::int64_t m = 12; m <= 40; ++m)
+    for (const std::int64_t columns : {32, 80}) test_packed(random, {1, m, columns, random.integer(1, 12)});
+  for (const std::int64_t m : {33, 47, 50}) test_packed(random, {1, m, 1040, random.integer(1, 5)});
   const std::int64_t rows[] = {1, 1, 2, 5, 8, 15, 16, 17, 33, 64, 100};
   for (const std::int64_t columns : {16, 48, 64, 80, 144, 208})
     for (const std::int64_t k : {1, 7, 64, 97, 385, 800}) {

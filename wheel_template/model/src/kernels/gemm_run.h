@@ -35,16 +35,40 @@ constexpr bool fills_strips(std::int64_t n) {
 /// Rows that tiles of `tile` rows compute more than once, if there are `rows`.
 constexpr std::int64_t rows_twice(std::int64_t rows, std::int64_t tile) { return divide_up(rows, tile) * tile - rows; }
 
+/// How many of the tiles have one row less, so that none is computed twice; 0 where there are too few for that.
+constexpr std::int64_t shorter_tiles(std::int64_t rows) {
+  const std::int64_t twice = rows_twice(rows, kRunRows);
+  return twice <= divide_up(rows, kRunRows) ? twice : 0;
+}
+
+/// Rows that are computed before the next: the results of some, but enough of them for the weights to be read.
+template <class T>
+constexpr std::int64_t rows_of_run(const Gemm &g) {
+  const std::int64_t bytes = g.n * static_cast<std::int64_t>(sizeof(T)), weights = g.num_segments * g.depth * bytes;
+  return (larger_of(kRowsBytes, weights / 8) / bytes / kTallRows + 1) * kTallRows;
+}
+
+/// Rows that are left for the last run. No run has fewer rows than a tile.
+template <class T>
+constexpr std::int64_t rows_of_last_run(const Gemm &g) {
+  const std::int64_t rows = g.rows[kRowAxes - 1].count;
+  if (rows < 2 * kTallRows) return rows;
+  const std::int64_t most = rows_of_run<T>(g);
+  return rows - (rows - kTallRows) / most * most;
+}
+
 /// Whether gemm_run computes it: what the last tile of each run computes twice costs less than what is saved for the
 /// others.
 template <class T>
 constexpr bool prefers_run(const Gemm &g) {
   const std::int64_t depth = g.num_segments * g.depth, rows = g.rows[kRowAxes - 1].count;
-  const std::int64_t vectors = smaller_of(divide_up(g.n, kLanes<T>), std::int64_t{kRunVectors<T, kLanes<T>>});
-  const std::int64_t twice = rows_twice(rows, vectors == 1 ? kTallRows : kRunRows);
   if (g.panel == 0 && (depth > kMaxRunDepth || depth * g.n > kMaxRunWeights)) return false;
   if (g.panel != 0 && (!kRunInPanels<T> || (depth > kMaxRunDepth && !fills_strips<T>(g.n)))) return false;
-  return g.out_n == 1 && g.n >= kHalfLanes<T> && rows >= kTallRows && depth > 0 && twice * depth * vectors <= 16 * rows;
+  if (g.out_n != 1 || g.n < kHalfLanes<T> || rows < kTallRows || depth == 0) return false;
+  const std::int64_t vectors = smaller_of(divide_up(g.n, kLanes<T>), std::int64_t{kRunVectors<T, kLanes<T>>});
+  std::int64_t twice = rows_twice(rows, vectors == 1 ? kTallRows : kRunRows);
+  if (vectors > 1 && twice > 0 && shorter_tiles(rows_of_last_run<T>(g)) > 0) twice = 0;
+  return twice * depth * vectors <= 16 * rows;
 }
 
 /// Elements of scratch memory that gemm_run may need.
@@ -71,71 +95,101 @@ struct Run {
   std::int64_t ahead = 0;
 };
 
-/// A strip of a run: `Vectors` vectors of columns. The last tile overlaps the one before. With `Fetches`, one row of
-/// later results after the other is fetched while the inner dimension is walked.
+/// Rows are addressed from every third one: pointers to all of them would not fit the registers.
+inline constexpr int kRowsOfBase = 3;
+
+/// Adds the products of one element of each row, `step` apart, with vectors of one row of rhs.
+template <class T, int Lanes, int Vectors, int Rows, int Bases>
+MODELWHEEL_INLINE void add_run(const T *const (&base)[Bases], std::int64_t step, const T *rhs, std::int64_t panel,
+                               std::int64_t last, Vector<T, Lanes> (&sum)[Rows][Vectors]) {
+  Vector<T, Lanes> right[Vectors];
+  load_rhs<T, Lanes>(rhs, panel, last, right);
+  MODELWHEEL_UNROLL
+  for (int j = 0; j < Vectors; ++j) keep_in_register(right[j]);
+  MODELWHEEL_UNROLL
+  for (int i = 0; i < Rows; ++i) {
+    const Vector<T, Lanes> left = splat<T, Lanes>(base[i / kRowsOfBase][i % kRowsOfBase * step]);
+    MODELWHEEL_UNROLL
+    for (int j = 0; j < Vectors; ++j) sum[i][j] += left * right[j];
+  }
+}
+
+/// Sums of a tile of a run, whose first row is `first`. With `Fetches`, one row of later results, from `ahead` on, is
+/// fetched after the other.
 template <class T, int Lanes, int Vectors, int Rows, bool Fetches>
-MODELWHEEL_NOINLINE void strip_of_run(const Strip<T> &strip, const Run<T> &run) {
-  // Rows are addressed from every fourth one: pointers to all of them would not fit the registers.
-  constexpr int kBases = (Rows + 3) / 4;
+MODELWHEEL_INLINE void sum_run(const Strip<T> &strip, const Segment *end, const Run<T> &run, const T *first,
+                               const T *ahead, Vector<T, Lanes> (&sum)[Rows][Vectors]) {
+  constexpr int kBases = (Rows + kRowsOfBase - 1) / kRowsOfBase;
   const std::int64_t step = run.lhs_step, lhs_step = strip.lhs_step, rhs_step = strip.rhs_step;
-  const std::int64_t panel = strip.panel, rhs_last = strip.rhs_last;
+  const std::int64_t part = Fetches ? divide_up(strip.depth, Rows) : strip.depth;
+  const T *rhs = strip.rhs;
+  for (const Segment *segment = strip.segments; segment != end; ++segment) {
+    const T *base[kBases];
+    MODELWHEEL_UNROLL
+    for (int b = 0; b < kBases; ++b) {
+      base[b] = first + segment->lhs + kRowsOfBase * b * step;
+      keep_apart(base[b]);
+    }
+    if (!strip.packed) rhs = strip.rhs + segment->rhs;
+    for (std::int64_t left = strip.depth; left > 0; left -= part, ahead += run.out_step) {
+      if (Fetches) fetch_results<T, Lanes, Vectors>(strip.epilogue, ahead);
+      for (std::int64_t k = Fetches ? smaller_of(part, left) : part; k > 0; --k) {
+        add_run<T, Lanes, Vectors, Rows>(base, step, rhs, strip.panel, strip.rhs_last, sum);
+        MODELWHEEL_UNROLL
+        for (int b = 0; b < kBases; ++b) {
+          base[b] += lhs_step;
+          keep_apart(base[b]);
+        }
+        rhs += rhs_step;
+      }
+    }
+  }
+}
+
+/// A strip of a run: `Vectors` vectors of columns. The last tile overlaps the one before. With `Fetches`, later results
+/// are fetched while the inner dimension is walked.
+template <class T, int Lanes, int Vectors, int Rows, bool Fetches>
+MODELWHEEL_NOINLINE void strip_of_run(const Strip<T> &given, const Run<T> &all) {
+  // Copies, which are not read again after each store. Tiles follow each other by additions: their first loads wait for
+  // nothing else, so that they begin while the sums of the tile before are finished.
+  const Strip<T> strip = given;
+  const Run<T> run = all;
+  const Segment *const end = strip.segments + strip.num_segments;
+  const std::int64_t step = run.lhs_step, out_step = run.out_step;
+  const T *from = run.lhs;
+  T *out = run.out;
   std::int64_t at[Vectors];
   MODELWHEEL_UNROLL
   for (int j = 0; j < Vectors; ++j) at[j] = j + 1 < Vectors ? j * Lanes : strip.last;
-  const std::int64_t part = Fetches ? divide_up(strip.depth, Rows) : strip.depth;
-  for (std::int64_t done = 0; done < run.rows; done += Rows) {
-    const std::int64_t first = smaller_of(done, run.rows - Rows);
-    const T *const tile = run.lhs + first * step;
+  for (std::int64_t left = run.rows; left > 0; left -= Rows) {
+    // GCC would otherwise make a second loop of the last tile.
+    asm("" : "+r"(left));
+    if (left < Rows) {
+      from -= (Rows - left) * step;
+      out -= (Rows - left) * out_step;
+    }
     Vector<T, Lanes> sum[Rows][Vectors];
     MODELWHEEL_UNROLL
     for (int i = 0; i < Rows; ++i) {
       MODELWHEEL_UNROLL
       for (int j = 0; j < Vectors; ++j) sum[i][j] = Vector<T, Lanes>{};
     }
-    const T *rhs = strip.rhs;
-    for (std::int64_t s = 0; s < strip.num_segments; ++s) {
-      const T *base[kBases];
-      MODELWHEEL_UNROLL
-      for (int b = 0; b < kBases; ++b) {
-        base[b] = tile + strip.segments[s].lhs + 4 * b * step;
-        keep_apart(base[b]);
-      }
-      if (!strip.packed) rhs = strip.rhs + strip.segments[s].rhs;
-      for (std::int64_t left = strip.depth, row = first; left > 0; left -= part, ++row) {
-        if (Fetches) fetch_results<T, Lanes, Vectors>(strip.epilogue, run.out + row * run.out_step + run.ahead);
-        for (std::int64_t k = Fetches ? smaller_of(part, left) : part; k > 0; --k) {
-          Vector<T, Lanes> right[Vectors];
-          load_rhs<T, Lanes>(rhs, panel, rhs_last, right);
-          MODELWHEEL_UNROLL
-          for (int j = 0; j < Vectors; ++j) keep_in_register(right[j]);
-          MODELWHEEL_UNROLL
-          for (int i = 0; i < Rows; ++i) {
-            const Vector<T, Lanes> left_lanes = splat<T, Lanes>(base[i / 4][i % 4 * step]);
-            MODELWHEEL_UNROLL
-            for (int j = 0; j < Vectors; ++j) sum[i][j] += left_lanes * right[j];
-          }
-          MODELWHEEL_UNROLL
-          for (int b = 0; b < kBases; ++b) {
-            base[b] += lhs_step;
-            keep_apart(base[b]);
-          }
-          rhs += rhs_step;
-        }
-      }
-    }
-    T *to = run.out + first * run.out_step;
-    if (strip.epilogue != nullptr) {
+    sum_run<T, Lanes, Vectors, Rows, Fetches>(strip, end, run, from, out + run.ahead, sum);
+    T *to = out;
+    if (given.epilogue != nullptr) {
       const T *place[Rows];
       MODELWHEEL_UNROLL
-      for (int i = 0; i < Rows; ++i) place[i] = to + i * run.out_step;
-      finish_vectors<T, Lanes>(*strip.epilogue, place, strip.column, at, sum);
-      to = strip.epilogue->result + (to - strip.epilogue->sums);
+      for (int i = 0; i < Rows; ++i) place[i] = out + i * out_step;
+      finish_vectors<T, Lanes>(*given.epilogue, place, strip.column, at, sum);
+      to = given.epilogue->result + (out - given.epilogue->sums);
     }
     MODELWHEEL_UNROLL
     for (int i = 0; i < Rows; ++i) {
       MODELWHEEL_UNROLL
-      for (int j = 0; j < Vectors; ++j) store<T, Lanes>(to + i * run.out_step + at[j], sum[i][j]);
+      for (int j = 0; j < Vectors; ++j) store<T, Lanes>(to + i * out_step + at[j], sum[i][j]);
     }
+    from += Rows * step;
+    out += Rows * out_step;
   }
 }
 
@@ -147,7 +201,19 @@ void strip_of_width(int vectors, const Strip<T> &strip, const Run<T> &run) {
   }
   constexpr int kRows = Vectors == 1 ? kTallRows : kRunRows;
   if constexpr (Lanes == kLanes<T>) {
+    // Then there are as many rows as whole tiles have.
     if (run.ahead != 0) return strip_of_run<T, Lanes, Vectors, kRows, true>(strip, run);
+  }
+  if constexpr (Vectors > 1) {
+    if (const std::int64_t shorter = shorter_tiles(run.rows); shorter > 0) {
+      Run<T> part = run;
+      part.rows -= (kRows - 1) * shorter;
+      strip_of_run<T, Lanes, Vectors, kRows, false>(strip, part);
+      part.lhs += part.rows * run.lhs_step;
+      part.out += part.rows * run.out_step;
+      part.rows = run.rows - part.rows;
+      return strip_of_run<T, Lanes, Vectors, kRows - 1, false>(strip, part);
+    }
   }
   strip_of_run<T, Lanes, Vectors, kRows, false>(strip, run);
 }
@@ -197,7 +263,7 @@ MODELWHEEL_INLINE void columns_of_run(const Gemm &g, const Run<T> &run, const T 
                          columns.first};
     Run<T> part = run;
     part.out += columns.first;
-    if (epilogue != nullptr && in_place(*epilogue))
+    if (epilogue != nullptr && in_place(*epilogue) && (columns.vectors == 1 || shorter_tiles(run.rows) == 0))
       part.rows -= part.rows % (columns.vectors == 1 ? kTallRows : kRunRows);
     strip_of_width<T, Lanes>(columns.vectors, strip, part);
     if (part.rows < run.rows) rows_after<T, Lanes>(strip, columns.vectors, part, run.rows);
@@ -228,17 +294,13 @@ MODELWHEEL_NOINLINE void run_lanes(const Gemm &g, const T *lhs, const T *rhs, T 
   if (packed) pack_strips<T, Lanes>(g, rhs, scratch);
   const RowAxis &inner = g.rows[kRowAxes - 1];
   const RowAxis outer[kRowAxes] = {g.rows[0], g.rows[1], g.rows[2], {1, 0, 0}};
-  // The results of some rows, but enough of them for the weights to be read.
-  const std::int64_t weights = g.num_segments * g.depth * g.n * static_cast<std::int64_t>(sizeof(T));
-  const std::int64_t fitting = larger_of(kRowsBytes, weights / 8) / (g.n * static_cast<std::int64_t>(sizeof(T)));
-  const std::int64_t limit = (fitting / kTallRows + 1) * kTallRows;
+  const std::int64_t most = rows_of_run<T>(g);
   RowCursor<T> cursor(outer, lhs, out);
   for (std::int64_t runs = rows / inner.count; runs > 0; --runs) {
     Run<T> run{nullptr, inner.lhs, nullptr, inner.out, 0};
     cursor.next(run.lhs, run.out);
     for (std::int64_t left = inner.count; left > 0; left -= run.rows) {
-      // No part has fewer rows than a tile.
-      run.rows = left < limit + kTallRows ? left : limit;
+      run.rows = left < most + kTallRows ? left : most;
       run.ahead = run.rows < left && g.num_segments == 1 && fetches_results(g) ? run.rows * inner.out : 0;
       columns_of_run<T, Lanes>(g, run, packed ? scratch : rhs, packed, epilogue);
       run.lhs += run.rows * inner.lhs;
