@@ -17,7 +17,7 @@ namespace {
 
 /// The bound that activation.h states.
 double bound(Activation activation, double x) {
-  if (activation == Activation::kTanh) return 7;
+  if (activation == Activation::kTanh) return 6;
   if (activation == Activation::kGelu) return 5;
   if (activation == Activation::kGeluTanh) return x > 0 ? 5 : 5 - 3 * 1.6 * (x + 0.045 * x * x * x);
   return activation == Activation::kSilu ? 4 : 3;
