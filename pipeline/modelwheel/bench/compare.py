@@ -21,7 +21,7 @@ from ..levels import LEVELS, cpu_level, cpu_name
 from ..request import Extent
 from ..sandbox.choose import Sandbox
 from ..util.groups import kill_group
-from ..verify.environment import InstalledWheel, install_wheel
+from ..verify.environment import InstalledWheel, compile_modules, install_wheel
 from ..wheelfile.wheel import open_wheel
 from .cpu import build_lower_cpu
 from .peak import build_peak
@@ -119,6 +119,8 @@ def compare(
         )
     module = manifest.model.module
     installed = install_wheel(contender.wheel, module, directory, sandbox, contender.needed)
+    # The other runtimes are installed, hence compiled. NumPy is imported before anything is measured.
+    compile_modules(installed.python, unless="numpy")
     return [
         _at_level(level, contender, manifest, installed, settings, sandbox, directory / level)
         for level in settings.levels or usable[-1:]

@@ -31,19 +31,29 @@ _FAR_BYTES_PER_NANOSECOND = 10.0
 # Steps with so many bytes find all of them in the cache, and those with more than the larger number none.
 _CACHE_BYTES = 1 << 20
 _FAR_BYTES = 4 << 20
+# A process keeps the working memory of a batch size once it has run it. One that needs more than so many bytes is worth it only
+# where it is quicker than smaller ones by this factor.
+_LARGE_BYTES = 512 << 10
+_PRICE_OF_MEMORY = 1.02
 
 
 def estimate_cost(program: Program) -> float:
     """Estimates the nanoseconds of one run: a fixed part, a part for each thunk, arithmetic and memory."""
     thunks = sum(1 for _ in walk(program.thunks))
-    return round(
+    nanoseconds = (
         _NANOSECONDS_PER_CALL
         + _NANOSECONDS_PER_THUNK * thunks
         + program.operations / _OPERATIONS_PER_NANOSECOND
         + program.bytes_moved / _BYTES_PER_NANOSECOND
-        + _far_bytes(program) / _FAR_BYTES_PER_NANOSECOND,
-        1,
+        + _far_bytes(program) / _FAR_BYTES_PER_NANOSECOND
     )
+    return round(nanoseconds * (_PRICE_OF_MEMORY if _is_large(program) else 1.0), 1)
+
+
+def _is_large(program: Program) -> bool:
+    used = program.used_allocations()
+    temporaries = (a.size for a in program.allocations if a.kind == "temporary" and a.index in used)
+    return sum(temporaries) > _LARGE_BYTES
 
 
 # On the safe side: threads that share a step must not make it slower. Giving a part to another thread and waiting for it

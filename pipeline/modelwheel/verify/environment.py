@@ -137,6 +137,11 @@ def create_environment(directory: Path, interpreter: str = sys.executable) -> Pa
     return directory / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
+def compile_modules(python: Path, unless: str) -> None:
+    """Compiles the Python files of an environment, as pip does by default, except those whose paths match `unless`."""
+    run([python, "-I", "-m", "compileall", "-q", "-x", unless, python.parents[1]])
+
+
 def install(python: Path, requirements: Sequence[str | Path], cwd: Path | None = None) -> None:
     """Installs into an environment with the pip of this one."""
     # pip's --python (22.3) installs into an environment that has no pip of its own.

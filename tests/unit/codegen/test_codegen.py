@@ -142,6 +142,26 @@ def test_rows_cost_more_in_a_batch_that_leaves_the_cache() -> None:
     assert kept < left < far
 
 
+def test_a_batch_that_needs_much_memory_must_be_quicker_than_smaller_ones() -> None:
+    def cost(temporary: int) -> float:
+        program = matmul_program(64)
+        (dot,) = program.thunks
+        assert isinstance(dot, p.Dot)
+        scratch = Slice(allocation=3, offset=0, size=64)
+        kernel = p.Kernel(
+            operations=0, symbol="k", arguments=(), results=(scratch,), workgroups=(1, 1, 1)
+        )
+        allocations = (
+            a.model_copy(update={"size": temporary}) if a.index == 3 else a
+            for a in program.allocations
+        )
+        changed = {"allocations": tuple(allocations), "thunks": (dot, kernel)}
+        return estimate_cost(program.model_copy(update=changed))
+
+    assert cost(512 << 10) == cost(64)
+    assert 1.01 * cost(64) < cost(513 << 10) < 1.03 * cost(64)
+
+
 def _tables(name: str = "digits", **about: object) -> str:
     signature = Signature(
         inputs=(

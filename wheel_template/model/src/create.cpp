@@ -168,15 +168,15 @@ modelwheel_status finish(const Level &level, void *memory, void *owned, modelwhe
 }  // namespace
 
 #ifdef MODELWHEEL_STATIC_ARENA
-void *allocate(size_t) { return nullptr; }
+void *allocate(size_t, size_t) { return nullptr; }
 void release(void *) {}
 #else
-void *allocate(size_t bytes) {
+void *allocate(size_t bytes, size_t used) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   // A core knows where some thousand pages are. Of more memory than these, pages should be large.
   constexpr size_t kLargePage = size_t{2} << 20;
   void *memory = nullptr;
-  if (bytes >= 2 * kLargePage) {
+  if (used >= 2 * kLargePage) {
     if (posix_memalign(&memory, kLargePage, bytes) != 0) return nullptr;
     madvise(memory, bytes, MADV_HUGEPAGE);  // a system that has none leaves the memory as it is
     return memory;
@@ -207,7 +207,9 @@ modelwheel_status create(const char *level_name, modelwheel_model **model, char 
   write_sentence(error.text, error.size, "this library of %s allocates no memory: use create_in", api.name);
   return MODELWHEEL_UNSUPPORTED;
 #endif
-  void *owned = allocate(bytes_for(*level) + MODELWHEEL_ALIGNMENT - 1);
+  // What only larger batches need stays untouched until they come.
+  const size_t smallest = level->variants[0].arena_bytes;
+  void *owned = allocate(bytes_for(*level) + MODELWHEEL_ALIGNMENT - 1, smallest);
   if (owned == nullptr) {
     write_sentence(error.text, error.size, "out of memory");
     return MODELWHEEL_OUT_OF_MEMORY;

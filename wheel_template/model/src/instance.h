@@ -37,7 +37,8 @@ inline const Variant *largest_variants(const Level &level) {
 }
 
 /// Memory of the C library, null where there is none; a library in which MODELWHEEL_STATIC_ARENA is defined uses none.
-void *allocate(std::size_t bytes);
+/// Where all uses need many of the bytes, its pages are large if the system has such.
+void *allocate(std::size_t bytes, std::size_t used);
 void release(void *memory);
 
 }  // namespace modelwheel

@@ -150,7 +150,7 @@ bool make_room(modelwheel_model *model, size_t words) {
   if (words <= model->rules.room()) return true;
   if (model->owned == nullptr) return false;
   const size_t size = 2 * (model->rules.used() + words);
-  auto *memory = static_cast<std::uint32_t *>(allocate(size * sizeof(std::uint32_t)));
+  auto *memory = static_cast<std::uint32_t *>(allocate(size * sizeof(std::uint32_t), 0));
   if (memory == nullptr) return false;
   model->rules.use_memory(memory, size);
   release(model->owned_rules);
@@ -161,7 +161,7 @@ bool make_room(modelwheel_model *model, size_t words) {
 /// Whether there is scratch memory of so many bytes for the parts of steps.
 bool make_scratch(modelwheel_model *model, size_t bytes) {
   if (bytes <= model->scratch_bytes) return true;
-  void *memory = model->owned == nullptr ? nullptr : allocate(bytes + MODELWHEEL_ALIGNMENT - 1);
+  void *memory = model->owned == nullptr ? nullptr : allocate(bytes + MODELWHEEL_ALIGNMENT - 1, bytes);
   if (memory == nullptr) return false;
   release(model->owned_scratch);
   model->owned_scratch = memory;
