@@ -16,6 +16,7 @@ from ..compiler.flags import compiler_flags
 from ..compiler.freeze import FrozenSignature
 from ..compiler.program import Program
 from ..compiler.reference import Reference
+from ..compiler.traffic import bytes_moved
 from ..errors import UnsupportedModelError
 from ..levels import Level
 from ..platforms import Platform
@@ -135,7 +136,7 @@ def _describe_variants(
             length=extent.length,
             object=object_name(platform, level, extent),
             operations=program.operations,
-            bytes_moved=program.bytes_moved,
+            bytes_moved=bytes_moved(program),
             cost=costs[level, extent],
         )
         for (level, extent), program in programs.items()

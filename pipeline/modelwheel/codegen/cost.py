@@ -7,17 +7,8 @@ them.
 
 from __future__ import annotations
 
-from ..compiler.program import (
-    Convolution,
-    Dot,
-    Program,
-    Thunk,
-    bytes_of_step,
-    bytes_touched,
-    leaves,
-    slices,
-    walk,
-)
+from ..compiler.program import Convolution, Dot, Program, Thunk, leaves, slices, walk
+from ..compiler.traffic import bytes_moved, bytes_of_step, bytes_touched
 from .strides import dot_axes
 
 # A roofline model (Williams, Waterman, Patterson, Roofline, CACM 52(4), 2009) with overheads, for one core
@@ -44,7 +35,7 @@ def estimate_cost(program: Program) -> float:
         _NANOSECONDS_PER_CALL
         + _NANOSECONDS_PER_THUNK * thunks
         + program.operations / _OPERATIONS_PER_NANOSECOND
-        + program.bytes_moved / _BYTES_PER_NANOSECOND
+        + bytes_moved(program) / _BYTES_PER_NANOSECOND
         + _far_bytes(program) / _FAR_BYTES_PER_NANOSECOND
     )
     return round(nanoseconds * (_PRICE_OF_MEMORY if _is_large(program) else 1.0), 1)

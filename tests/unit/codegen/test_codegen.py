@@ -23,6 +23,7 @@ from modelwheel.codegen.sources import quote
 from modelwheel.codegen.thunks import ThunkWriter
 from modelwheel.compiler import program as p
 from modelwheel.compiler.arrays import Allocation, Array, Slice
+from modelwheel.compiler.traffic import bytes_moved
 from modelwheel.dtypes import ElementType
 from modelwheel.errors import UnsupportedProgramError
 from modelwheel.levels import LEVELS
@@ -485,7 +486,7 @@ def test_an_embedding_bag_has_the_tables_of_its_lookup_and_its_pooling() -> None
     program = matmul_program().model_copy(update={"thunks": (bag,)})
     assert 9 not in program.used_allocations()
     rows, indices, result = 6 * 20, lookup.indices.size, pool.output.size
-    assert program.bytes_moved == rows + indices + result
+    assert bytes_moved(program) == rows + indices + result
 
 
 # --- lengths and ignored inputs -------------------------------------------------------------------
