@@ -9,7 +9,6 @@ from pathlib import Path
 import lief
 import pytest
 
-from modelwheel.compiler.object_file import read_object
 from modelwheel.compiler.worker import unused_code
 
 _OBJECT = """\
@@ -40,8 +39,7 @@ def _compile(directory: Path, target: str, source: str, *options: str) -> Path:
 def _bodies(path: Path) -> dict[str, bytes]:
     """The code of each function by its name."""
     read = unused_code._coff_code if "windows" in path.parent.name else unused_code._elf_code
-    file = read_object(path)
-    code, content = read(file), file.content
+    code, content = read(path), path.read_bytes()
     assert code is not None
     return {f.name: content[code.first + f.start : code.first + f.end] for f in code.functions}
 

@@ -27,7 +27,6 @@ from ..codegen import (
 from ..codegen import store as store_weights
 from ..compiler.flags import compiler_flags
 from ..compiler.freeze import GRAPH, SIGNATURE, STATE, FrozenSignature
-from ..compiler.object_file import loaded_bytes
 from ..compiler.program import Program
 from ..compiler.reference import ARRAYS, SUMMARY, Reference
 from ..platforms import Platform
@@ -38,6 +37,7 @@ from ..util.files import digest_file
 from ..versions import TENSORFLOW_VERSION
 from . import manifest, sbom
 from .describe import LICENSES, Compiled, VariantKey, describe, platform_directory
+from .objects import loaded_bytes
 
 MANIFEST = "manifest.json"
 """The manifest's name in the directory of each platform."""

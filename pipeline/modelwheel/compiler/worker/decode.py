@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import lief
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from ...dtypes import ELEMENT_TYPES
 from ...errors import UnsupportedProgramError
 from .. import program as p
 from ..arrays import Allocation, AllocationKind, Array, ArrayShape, Slice
-from ..object_file import read_object
 from .convolutions import convolution, convolution_kernel
 from .descriptors import compilation_result_class
 from .epilogues import Emitted
@@ -135,30 +135,39 @@ def _refuse_written_inputs(protos: Iterable[Any], inputs: int) -> None:
 # --- object files ---------------------------------------------------------------------------------
 
 
+def _parse(path: Path) -> Any:
+    binary = lief.parse(str(path))
+    if binary is None:
+        raise UnsupportedProgramError(f"{path.name} is not an object file")
+    return binary
+
+
 def _read_only_section(path: Path) -> bytes:
-    file = read_object(path)
+    binary = _parse(path)  # must outlive its sections and symbols, which LIEF does not copy
     sections = [
         section
-        for section in file.sections
-        if section.size and section.name.startswith(_READ_ONLY_SECTIONS)
+        for section in binary.sections
+        if section.size and str(section.name).startswith(_READ_ONLY_SECTIONS)
     ]
     if len(sections) != 1:
-        names = ", ".join(section.name for section in sections) or "none"
+        names = ", ".join(str(section.name) for section in sections) or "none"
         raise UnsupportedProgramError(
             f"{path.name} should have one read-only section, but has: {names}"
         )
-    return file.content_of(sections[0])
+    return bytes(sections[0].content)
 
 
 def _read_constants(path: Path) -> list[bytes]:
     """The constants in the order of their numbers; an object without constants has no section."""
+    binary = _parse(path)
     # Constants are found by the names of symbols: Arm's ELF files have others too ($d, $x). Sizes
     # come from the head of each, since only ELF symbols have a size.
     offsets: dict[int, int] = {}
-    for symbol in read_object(path).symbols:
-        if symbol.name.endswith(_CONSTANT_SUFFIX):
-            digits = symbol.name.removesuffix(_CONSTANT_SUFFIX).rpartition("_Constant_")[2]
-            offsets[int(digits)] = symbol.value
+    for symbol in binary.symbols:
+        name = str(symbol.name)
+        if name.endswith(_CONSTANT_SUFFIX):
+            digits = name.removesuffix(_CONSTANT_SUFFIX).rpartition("_Constant_")[2]
+            offsets[int(digits)] = int(symbol.value)
     if not offsets:
         return []
     content = _read_only_section(path)

@@ -17,12 +17,11 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from ..object_file import ObjectFile, read_object
+import lief
 
 _X86_TRAP = b"\xcc"  # int3
 _ARM_TRAP = struct.pack("<I", 0xD4200000)  # brk #0
 _X86_CALL = re.compile(rb"[\xe8\xe9]", re.DOTALL)  # call and jmp with 32 bits of distance
-_ELF_ARM = 183  # EM_AARCH64
 _ARM_CALLS = (0b000101, 0b100101)  # b and bl: the upper 6 bits
 _ELF_RELOCATION = struct.Struct("<QIIq")
 """Offset, type, symbol, addend. Type 0 of every architecture is none."""
@@ -75,13 +74,12 @@ def blank_unused_functions(path: Path, used: Collection[str]) -> None:
         path: An object in ELF, COFF or Mach-O; the last stays as it is.
         used: The functions that the program calls. Those that they call stay too.
     """
-    file = read_object(path)
-    if file.format == "macho":
+    if lief.is_macho(str(path)):
         return
-    code = _coff_code(file) if file.format == "coff" else _elf_code(file)
+    code = _coff_code(path) if lief.is_coff(str(path)) else _elf_code(path)
     if code is None:
         return
-    content = bytearray(file.content)
+    content = bytearray(path.read_bytes())
     reached = _reach(code, content, used)
     unused = [function for function in code.functions if function not in reached]
     for function in unused:
@@ -135,45 +133,61 @@ def _targets(code: _Code, content: bytearray, function: _Function) -> Iterator[i
         yield function.start + match.end() + 4 + distance
 
 
-def _elf_code(file: ObjectFile) -> _Code | None:
-    (number,) = [n for n, section in enumerate(file.sections) if section.name == ".text"]
-    section = file.sections[number]
+def _elf_code(path: Path) -> _Code | None:
+    elf = lief.ELF.parse(str(path))
+    assert elf is not None, f"{path} came from the compiler"
+    sections = list(elf.sections)
+    (number,) = [n for n, section in enumerate(sections) if section.name == ".text"]
+    symbols = list(elf.symbols)
     relocations = []
-    for row in range(section.relocation_count):
-        place = section.relocations + row * _ELF_RELOCATION.size
-        offset, _, index, addend = _ELF_RELOCATION.unpack_from(file.content, place)
-        symbol = file.symbols[index]
-        # From the end of the operand: x86 counts from there.
-        target = symbol.value + max(addend + 4, 0) if symbol.section == number else None
-        relocations.append(_Relocation(place, offset, target))
+    for section in sections:
+        if section.type == lief.ELF.Section.TYPE.RELA and section.information == number:
+            content = bytes(section.content)
+            for place in range(0, len(content), _ELF_RELOCATION.size):
+                offset, _, index, addend = _ELF_RELOCATION.unpack_from(content, place)
+                symbol = symbols[index]
+                # From the end of the operand: x86 counts from there.
+                target = symbol.value + max(addend + 4, 0) if symbol.shndx == number else None
+                relocations.append(_Relocation(section.offset + place, offset, target))
     functions = [
-        _Function(symbol.name, symbol.value, symbol.value + symbol.size)
-        for symbol in file.symbols
-        if symbol.is_function and symbol.section == number and symbol.size
+        _Function(str(symbol.name), symbol.value, symbol.value + symbol.size)
+        for symbol in symbols
+        if symbol.type == lief.ELF.Symbol.TYPE.FUNC and symbol.shndx == number and symbol.size
     ]
+    arm = elf.header.machine_type == lief.ELF.ARCH.AARCH64
     functions.sort(key=attrgetter("start"))
     relocations.sort(key=attrgetter("offset"))
-    trap = _ARM_TRAP if file.machine == _ELF_ARM else _X86_TRAP
-    return _Code(section.place, trap, functions, relocations) if functions else None
+    trap = _ARM_TRAP if arm else _X86_TRAP
+    return _Code(sections[number].offset, trap, functions, relocations) if functions else None
 
 
-def _coff_code(file: ObjectFile) -> _Code | None:
-    (number,) = [n for n, section in enumerate(file.sections) if section.name == ".text"]
-    section = file.sections[number]
-    if section.relocation_count == _COFF_OVERFLOW:
+def _coff_code(path: Path) -> _Code | None:
+    coff = lief.COFF.parse(str(path))
+    assert coff is not None, f"{path} came from the compiler"
+    (number,) = [n for n, s in enumerate(coff.sections, start=1) if s.name == ".text"]
+    section = list(coff.sections)[number - 1]
+    if section.numberof_relocations == _COFF_OVERFLOW:
         return None
     # A function begins at a symbol, and ends where the next one does.
-    starts = {s.value: s.name for s in file.symbols if s.section == number and s.is_function}
-    places = [*sorted(starts.items()), (section.size, "")]
+    starts = {
+        s.value: str(s.name) for s in coff.symbols if s.section_idx == number and s.is_function
+    }
+    places = [*sorted(starts.items()), (section.sizeof_raw_data, "")]
     functions = [_Function(name, start, end) for (start, name), (end, _) in pairwise(places)]
-    by_index = {symbol.number: symbol for symbol in file.symbols}
+    by_index = {}
+    index = 0
+    for symbol in coff.symbols:
+        by_index[index] = symbol
+        index += 1 + len(list(symbol.auxiliary_symbols))
+    content = path.read_bytes()
     relocations = []
-    for row in range(section.relocation_count):
-        place = section.relocations + row * _COFF_RELOCATION.size
-        offset, reference, _ = _COFF_RELOCATION.unpack_from(file.content, place)
+    for row in range(section.numberof_relocations):
+        place = section.pointerto_relocation + row * _COFF_RELOCATION.size
+        offset, reference, _ = _COFF_RELOCATION.unpack_from(content, place)
         found = by_index.get(reference)
-        target = found.value if found is not None and found.section == number else None
+        target = found.value if found is not None and found.section_idx == number else None
         relocations.append(_Relocation(place, offset, target))
     relocations.sort(key=attrgetter("offset"))
-    count = _COFF_HEADER + number * _COFF_SECTION + _COFF_COUNT
-    return _Code(section.place, _X86_TRAP, functions, relocations, count) if functions else None
+    count = _COFF_HEADER + (number - 1) * _COFF_SECTION + _COFF_COUNT
+    first = section.pointerto_raw_data
+    return _Code(first, _X86_TRAP, functions, relocations, count) if functions else None
