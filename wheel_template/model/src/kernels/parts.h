@@ -106,13 +106,23 @@ constexpr Division division_of(const Dot &d, std::int64_t parts) {
   return best_division<T>(d, d.batch, rows, in_columns(d.n, parts), d.m < kFewRows * parts, parts);
 }
 
+/// What the largest part costs by Winograd's method, in products of vectors: parts by rows transform all filters, those
+/// by columns all inputs.
+constexpr std::int64_t winograd_cost(const Convolution &c, std::int64_t rows, std::int64_t columns) {
+  const std::int64_t tiles = divide_up(rows, kTileSide) * divide_up(c.out_size[1], kTileSide);
+  return kPatchSize * tiles * c.in_features * columns +
+         kTransformCost * (tiles * c.in_features + c.in_features * columns + tiles * columns);
+}
+
 template <class T>
 constexpr Division division_of(const Convolution &c, std::int64_t parts) {
-  const bool few_rows = c.rank == 0 || c.out_size[0] < 4 * parts;
   const Division undivided{Along::kColumns, c.out_features, c.out_features};
   const Division columns = has_columns(c) ? in_columns(c.out_features, parts) : undivided;
   const std::int64_t unit = prefers_winograd<T>(c) ? kTileSide : 1;
   const Division rows = in_units(Along::kRows, c.rank == 0 ? 1 : c.out_size[0], unit, parts);
+  const bool few_rows = prefers_winograd<T>(c) ? winograd_cost(c, c.out_size[0], columns.step) <
+                                                     winograd_cost(c, rows.step, c.out_features)
+                                               : c.rank == 0 || c.out_size[0] < 4 * parts;
   return best_division<T>(c, c.batch, rows, columns, few_rows, parts);
 }
 
