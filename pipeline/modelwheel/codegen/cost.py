@@ -25,7 +25,7 @@ _FAR_BYTES = 4 << 20
 # A process keeps the working memory of a batch size once it has run it. One that needs more than so many bytes is worth it only
 # where it is quicker than smaller ones by this factor.
 _LARGE_BYTES = 512 << 10
-_PRICE_OF_MEMORY = 1.02
+_PRICE_OF_MEMORY = 1.03
 
 
 def estimate_cost(program: Program) -> float:
