@@ -14,6 +14,8 @@ namespace modelwheel::MODELWHEEL_LEVEL {
 
 /// Fewest outputs of an image, each of some adjacent ones, that are worth the wider filters.
 inline constexpr std::int64_t kFewestAdjacent = 32;
+/// Most bytes of the wider filters: every tile of outputs reads them all.
+inline constexpr std::int64_t kAdjacentBytes = 128 * 1024;
 
 /// How many per cent of the peak products with so many columns reach, about.
 template <class T>
@@ -21,37 +23,6 @@ constexpr std::int64_t rate_of_columns(std::int64_t columns) {
   if (columns >= 2 * kLanes<T>) return 82;
   if (columns >= kLanes<T>) return kVectorRegisters == 32 ? 69 : 54;
   return 40 * columns / kLanes<T> * (kLanes<T> > 8 ? 2 : 1);
-}
-
-/// How many outputs that are adjacent along the last axis are computed as one; 1 where that gains nothing. It depends
-/// on one image alone.
-template <class T>
-constexpr std::int64_t adjacent_outputs(const Convolution &c) {
-  if (c.rank == 0 || c.groups != 1 || c.out_feature != 1 || c.out_features >= 2 * kLanes<T>) return 1;
-  const std::int64_t last = c.rank - 1, size = c.out_size[last], window = c.kernel_size[last];
-  if (c.out_spatial[last] != c.out_features || c.kernel_dilation[last] != 1 || c.base_dilation[last] != 1) return 1;
-  std::int64_t places = 1, best = 1;
-  for (std::int64_t axis = 0; axis < c.rank; ++axis) {
-    places *= c.out_size[axis];
-    if (c.base_dilation[axis] != 1) return 1;
-  }
-  std::int64_t rate = rate_of_columns<T>(c.out_features) * 108 / 100;
-  for (std::int64_t count = 2; count * c.out_features <= 2 * kLanes<T>; ++count) {
-    const std::int64_t columns = count * c.out_features;
-    if (size % count != 0 || columns % kLanes<T> != 0 || places < count * kFewestAdjacent) continue;
-    const std::int64_t own = rate_of_columns<T>(columns) * window / (window + (count - 1) * c.stride[last]);
-    if (own > rate) {
-      rate = own;
-      best = count;
-    }
-  }
-  return best;
-}
-
-/// Whether convolve_adjacent computes it, if convolve_winograd does not.
-template <class T>
-constexpr bool prefers_adjacent(const Convolution &c) {
-  return sizeof(T) == sizeof(float) && adjacent_outputs<T>(c) > 1;
 }
 
 /// The convolution with `count` adjacent outputs as one, its filters dense.
@@ -76,6 +47,39 @@ constexpr Convolution with_adjacent(Convolution c, std::int64_t count) {
 /// Elements of its filters.
 constexpr std::int64_t adjacent_filters(const Convolution &wide) {
   return wide.kernel_size[0] * wide.kernel_spatial[0];
+}
+
+/// How many outputs that are adjacent along the last axis are computed as one; 1 where that gains nothing. It depends
+/// on one image alone.
+template <class T>
+constexpr std::int64_t adjacent_outputs(const Convolution &c) {
+  if (c.rank == 0 || c.groups != 1 || c.out_feature != 1 || c.out_features >= 2 * kLanes<T>) return 1;
+  const std::int64_t last = c.rank - 1, size = c.out_size[last], window = c.kernel_size[last];
+  if (c.out_spatial[last] != c.out_features || c.kernel_dilation[last] != 1 || c.base_dilation[last] != 1) return 1;
+  std::int64_t places = 1, best = 1;
+  for (std::int64_t axis = 0; axis < c.rank; ++axis) {
+    places *= c.out_size[axis];
+    if (c.base_dilation[axis] != 1) return 1;
+  }
+  std::int64_t rate = rate_of_columns<T>(c.out_features) * 108 / 100;
+  for (std::int64_t count = 2; count * c.out_features <= 2 * kLanes<T>; ++count) {
+    const std::int64_t columns = count * c.out_features;
+    if (size % count != 0 || columns % kLanes<T> != 0 || places < count * kFewestAdjacent) continue;
+    const std::int64_t filters = adjacent_filters(with_adjacent(c, count));
+    if (filters * static_cast<std::int64_t>(sizeof(T)) > kAdjacentBytes) continue;
+    const std::int64_t own = rate_of_columns<T>(columns) * window / (window + (count - 1) * c.stride[last]);
+    if (own > rate) {
+      rate = own;
+      best = count;
+    }
+  }
+  return best;
+}
+
+/// Whether convolve_adjacent computes it, if convolve_winograd does not.
+template <class T>
+constexpr bool prefers_adjacent(const Convolution &c) {
+  return sizeof(T) == sizeof(float) && adjacent_outputs<T>(c) > 1;
 }
 
 /// Bytes of scratch memory that convolve_adjacent needs.
