@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from modelwheel.compiler import program as p
 from modelwheel.compiler.arrays import Allocation, Array, Slice
@@ -31,6 +32,15 @@ def array(
 def dense(shape: tuple[int, ...], allocation: int = 0, offset: int = 0) -> Array:
     """A row-major float array."""
     return array(shape, tuple(reversed(range(len(shape)))), allocation, offset)
+
+
+def pooling(source: Slice, target: Slice, **changes: Any) -> p.Pooling:
+    """The maximum of windows of one element of four features at two by two places; `changes` are its other fields."""
+    fields: dict[str, Any] = {
+        "operations": 1, "reducer": "maximum", "initial": None, "batch": 1, "features": 4,
+        "in_size": (2, 2), "out_size": (2, 2), "window": (1, 1), "stride": (1, 1), "pad_low": (0, 0),
+    }  # fmt: skip
+    return p.Pooling(input=source, output=target, **(fields | changes))
 
 
 def matmul_program(batch: int = 2, weights_sha256: str = "ab" * 32) -> p.Program:

@@ -120,7 +120,7 @@ def compare(
     module = manifest.model.module
     installed = install_wheel(contender.wheel, module, directory, sandbox, contender.needed)
     # The other runtimes are installed, hence compiled. NumPy is imported before anything is measured.
-    compile_modules(installed.python, unless="numpy")
+    compile_modules(installed.python, unless=r"site-packages[/\\]numpy[/\\]")
     return [
         _at_level(level, contender, manifest, installed, settings, sandbox, directory / level)
         for level in settings.levels or usable[-1:]

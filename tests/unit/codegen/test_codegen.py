@@ -28,7 +28,7 @@ from modelwheel.dtypes import ElementType
 from modelwheel.errors import UnsupportedProgramError
 from modelwheel.levels import LEVELS
 from modelwheel.signature import Signature, Tensor
-from tests.support.programs import dense, matmul_program
+from tests.support.programs import dense, matmul_program, pooling
 
 V3 = LEVELS["x86-64-v3"]
 
@@ -300,12 +300,9 @@ def test_memory_that_is_not_used_after_some_place_is_not_reserved() -> None:
 
 
 def test_a_pooling_is_a_table_and_a_call() -> None:
-    pool = p.Pooling(
-        operations=1,
-        reducer="maximum",
-        initial=None,
-        input=dense((2, 5, 6, 8), 0).slice,
-        output=dense((2, 2, 3, 8), 1).slice,
+    pool = pooling(
+        dense((2, 5, 6, 8), 0).slice,
+        dense((2, 2, 3, 8), 1).slice,
         batch=2,
         features=8,
         in_size=(5, 6),
@@ -461,19 +458,16 @@ def test_a_lookup_is_a_table_and_a_call() -> None:
 
 def test_an_embedding_bag_has_the_tables_of_its_lookup_and_its_pooling() -> None:
     lookup = _lookup(7).model_copy(update={"output": dense((6, 5), 9).slice})
-    pool = p.Pooling(
-        operations=1,
+    pool = pooling(
+        lookup.output,
+        dense((2, 5), 3).slice,
         reducer="sum",
         initial=0.0,
-        input=lookup.output,
-        output=dense((2, 5), 3).slice,
         batch=2,
         features=5,
         in_size=(3, 1),
         out_size=(1, 1),
         window=(3, 1),
-        stride=(1, 1),
-        pad_low=(0, 0),
     )
     bag = p.EmbeddingBag(operations=1, lookup=lookup, pooling=pool)
     writer = ThunkWriter(prefix="b")

@@ -14,6 +14,7 @@ from modelwheel.compiler.worker.joining import join_epilogues
 from modelwheel.compiler.worker.memory import Memory
 from modelwheel.dtypes import ElementType
 from tests.support.modules import Steps, shape
+from tests.support.programs import pooling
 
 MATRIX, VECTOR, SCALAR = shape(4, 4), shape(4), shape()
 
@@ -187,20 +188,7 @@ def _concatenated(pooled: bool = False, read: str | None = "f") -> Steps:
 
 
 def _pooling(steps: Steps, source: str = "g") -> p.Pooling:
-    return p.Pooling(
-        operations=1,
-        reducer="maximum",
-        initial=None,
-        input=steps.place(source),
-        output=steps.place("pool"),
-        batch=1,
-        features=4,
-        in_size=(2, 2),
-        out_size=(2, 2),
-        window=(1, 1),
-        stride=(1, 1),
-        pad_low=(0, 0),
-    )
+    return pooling(steps.place(source), steps.place("pool"))
 
 
 def test_products_write_pieces_of_a_concatenation() -> None:

@@ -22,7 +22,7 @@ from modelwheel.packaging.template import (
     render,
     template_directory,
 )
-from tests.support.programs import array, matmul_program
+from tests.support.programs import array, matmul_program, pooling
 
 KERNELS = template_directory() / "model" / "src" / "kernels"
 ANY_PROGRAM = shlex.quote(Path(sys.executable).as_posix())
@@ -65,20 +65,16 @@ def kernels_of(*thunks: p.Thunk) -> set[str]:
 def test_every_source_is_listed_for_a_step() -> None:
     (dot,) = matmul_program().thunks
     part = Slice(allocation=0, offset=0, size=64)
-    pair = (1, 1)
-    pooling = p.Pooling(
-        operations=1, reducer="sum", initial=0.0, input=part, output=part, batch=1, features=1,
-        in_size=pair, out_size=pair, window=pair, stride=pair, pad_low=pair,
-    )  # fmt: skip
+    pool = pooling(part, part, reducer="sum", initial=0.0)
     spectrum = array((1, 3), (1, 0), element_type=ElementType.COMPLEX64)
     fft = p.Fft(
         operations=1, fft_type="rfft", lengths=(4,), input=array((1, 4), (1, 0)), output=spectrum
     )
     assert kernels_of(dot) == {"epilogue", "gemm"}
-    assert kernels_of(pooling) == {"pooling"}
+    assert kernels_of(pool) == {"pooling"}
     assert kernels_of(fft) == {"fft"}
     convolved = {path.stem for path in KERNELS.glob("convolution_*.cpp")} | {"epilogue", "gemm"}
-    listed = convolved | kernels_of(dot, pooling, fft)
+    listed = convolved | kernels_of(dot, pool, fft)
     assert listed == {path.stem for path in KERNELS.glob("*.cpp")}
 
 

@@ -33,7 +33,6 @@ class _Operand:
     product: Emitted | None = None
     """The product that it is, which nothing else reads, with its epilogue and memory of its own."""
     finished: p.Product | None = None
-    sources: tuple[Any, ...] = ()
 
 
 def join_attention(steps: Steps, candidate: Emitted, memory: Memory) -> bool:
@@ -113,12 +112,12 @@ class _Attention:
         axes = (*batch, *matrix)
         in_place = _Operand(_heads(array.slice, 0, array.strides, axes))
         source = source_of(self._hlo, node)
-        kernel = self._step(source.kernels[0]) if source.kernels else None
+        kernel = None if source.kernel is None else self._step(source.kernel)
         strides = strides_of(self._hlo, source)
         if kernel is None or strides is None or not isinstance(kernel.thunk, p.Kernel):
             return in_place
         if not self._only_read_by(
-            source.kernels, [self._hlo.instruction(reader.instruction).id]
+            [source.kernel], [self._hlo.instruction(reader.instruction).id]
         ) or kernel.thunk.results != (array.slice,):
             return in_place
         if source.fusion is None:
@@ -157,7 +156,7 @@ class _Attention:
                 between, needed
             ):
                 heads = _heads(place, start, steps, axes)
-                return _Operand(heads, kernel, step, moved, tuple(found.sources))
+                return _Operand(heads, kernel, step, moved)
         return None
 
     # --- the result ------------------------------------------------------------------------------

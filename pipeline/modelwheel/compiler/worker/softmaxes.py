@@ -20,8 +20,6 @@ class Softmax:
     source: Any
     """The instruction outside of fusions whose value it is of."""
     scale: float
-    size: int
-    """Elements of a row."""
     fusions: tuple[Any, ...]
     """Those that compute it."""
 
@@ -67,7 +65,7 @@ class _Finder:
         self._behind(compared)  # its fusion is one of them
         if source.fusion is not None:
             return None
-        return Softmax(source.node, scale, shape.dimensions[-1], tuple(self._fusions.values()))
+        return Softmax(source.node, scale, tuple(self._fusions.values()))
 
     def _behind(self, value: _Value) -> _Value:
         """The same value where it is computed; notes the fusion."""

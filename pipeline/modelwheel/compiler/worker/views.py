@@ -25,15 +25,15 @@ class Source:
     """The fusion whose computation has it; None outside of all."""
     moves: tuple[Any, ...]
     """The instructions that move it, the last one first, with those that read it."""
-    kernels: tuple[Any, ...]
-    """The instructions outside of fusions whose kernels move it, the last one first."""
+    kernel: Any | None
+    """The instruction outside of fusions whose kernel moves it."""
 
 
-def source_of(hlo: HloModule, instruction: Any, most: int = 1) -> Source:
-    """The value that an instruction outside of fusions moves, looking through at most so many kernels."""
+def source_of(hlo: HloModule, instruction: Any) -> Source:
+    """The value that an instruction outside of fusions moves, looking through at most one kernel."""
     node, fusion = instruction, None
     moves: list[Any] = []
-    kernels: list[Any] = []
+    kernel = None
     while True:
         if node.opcode == "bitcast":
             moves.append(node)
@@ -42,9 +42,9 @@ def source_of(hlo: HloModule, instruction: Any, most: int = 1) -> Source:
             node, fusion = hlo.operands(fusion)[node.parameter_number], None
         elif fusion is None and node.opcode in _MOVES | {"fusion"}:
             root = hlo.called_root(node) if node.opcode == "fusion" else node
-            if len(kernels) == most or root.opcode not in _MOVES:
+            if kernel is not None or root.opcode not in _MOVES:
                 break
-            kernels.append(node)
+            kernel = node
             if node.opcode == "fusion":
                 node, fusion = root, node
             else:
@@ -55,7 +55,7 @@ def source_of(hlo: HloModule, instruction: Any, most: int = 1) -> Source:
             (node,) = hlo.operands(node)
         else:
             break
-    return Source(node, fusion, tuple(moves), tuple(kernels))
+    return Source(node, fusion, tuple(moves), kernel)
 
 
 @dataclass(frozen=True)
