@@ -6,7 +6,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -27,6 +27,7 @@ from ..store.store import Store
 from ..util.records import as_json
 from ..wheelfile.reports import Report, parse_report
 from . import scheduler
+from .ahead import Ahead
 from .delivery import deliver, deliver_directory, deliver_report, writing_to
 from .scheduler import Outcome, Task, Tools, run_steps
 from .steps import Goal, steps_of
@@ -116,6 +117,7 @@ def build(
         # It ends in reverse: workers must have ended before the directory they write to is removed.
         store.scratch() as scratch,
         _temporary_files_in(scratch),
+        closing(Ahead(scratch, verifies=options.goal == "wheel")) as ahead,
         WorkerPool(
             scratch,
             options.max_workers,
@@ -123,7 +125,7 @@ def build(
             sandbox=options.sandbox,
         ) as pool,
     ):
-        tools = Tools(store, pool, reporter, options.sandbox, options.keep_work_directory)
+        tools = Tools(store, pool, reporter, options.sandbox, options.keep_work_directory, ahead)
         builds = [_Build(request, store, options, reporter) for request in requests]
         fetched = [one for one in builds if one.fetch()]
         outcomes = run_steps([one.task() for one in fetched], tools)

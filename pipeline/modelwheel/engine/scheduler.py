@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -22,6 +22,7 @@ from ..sandbox.choose import Sandbox
 from ..store.records import Record
 from ..store.store import Store
 from ..util.process import kill_all
+from .ahead import Ahead
 from .delivery import writing_to
 from .steps.base import JobStep, LocalStep, Records, Step, Workspace
 
@@ -66,6 +67,8 @@ class Tools:
     sandbox: Sandbox
     keep: Path | None = None
     """Where the files of every step that runs are kept for inspection."""
+    ahead: Ahead | None = None
+    """Started with the first job."""
 
 
 @dataclass(frozen=True)
@@ -207,6 +210,8 @@ class _Run:
         store = self._tools.store
         started = partial(self._tools.reporter.started, step.name)
         workspace = Workspace(store, self._task.model, records, self._tools.sandbox)
+        if self._tools.ahead is not None:
+            workspace = replace(workspace, take_environment=self._tools.ahead.take_environment)
         # A full disk meets whoever writes: also the step itself, in its scratch directory.
         with store.scratch() as scratch, store.work_errors(scratch):
             out = scratch / "out"
@@ -227,6 +232,8 @@ class _Run:
 
     def _run_job(self, job: Job, started: Callable[[], object], name: str) -> float:
         future = self._tools.pool.submit(job, started, name)
+        if self._tools.ahead is not None:
+            self._tools.ahead.start()
         self._queued.add(future)
         if self._given_up.is_set():  # set while this job was being queued
             future.cancel()

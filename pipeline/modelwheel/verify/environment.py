@@ -108,7 +108,12 @@ def _ending(done: Completed) -> str:
 
 
 def install_wheel(
-    wheel: Path, module: str, directory: Path, sandbox: Sandbox, needed: Sequence[Path] = ()
+    wheel: Path,
+    module: str,
+    directory: Path,
+    sandbox: Sandbox,
+    needed: Sequence[Path] = (),
+    python: Path | None = None,
 ) -> InstalledWheel:
     """Installs a wheel with its dependencies into a new environment.
 
@@ -118,12 +123,13 @@ def install_wheel(
         directory: An existing directory for the environment.
         sandbox: Where the wheel is to run. Installing it runs nothing of it.
         needed: Wheels that it depends on; all other dependencies come from the package index.
+        python: The interpreter of an environment that has nothing but such dependencies; by default one is created.
 
     Raises:
         WheelError: The wheel cannot be installed.
     """
     try:
-        python = create_environment(directory / "environment")
+        python = python or create_environment(directory / "environment")
         install(python, [path.absolute() for path in (wheel, *needed)], directory)
     except ProcessError as error:
         raise WheelError(f"{wheel.name} cannot be installed: {error}") from error

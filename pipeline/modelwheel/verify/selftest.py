@@ -97,6 +97,7 @@ def verify_wheel(
     needed: Sequence[Path] = (),
     *,
     emulate: bool = False,
+    python: Path | None = None,
 ) -> Report:
     """Installs a wheel into a new environment and compares it with TensorFlow's outputs.
 
@@ -106,6 +107,7 @@ def verify_wheel(
         reference: All recorded outputs; without them the sample in the wheel is used.
         needed: Wheels that it depends on, which may not be on an index yet.
         emulate: Whether qemu runs the levels that this CPU lacks.
+        python: The interpreter of an environment made for this, see `install_wheel`.
 
     Raises:
         WheelError: The wheel cannot be installed.
@@ -114,7 +116,7 @@ def verify_wheel(
     """
     with tempfile.TemporaryDirectory(prefix="modelwheel-verify-") as directory:
         module = wheel.manifest.model.module
-        installed = install_wheel(wheel.path, module, Path(directory), sandbox, needed)
+        installed = install_wheel(wheel.path, module, Path(directory), sandbox, needed, python)
         report = installed.selftest(reference)
         report = report.model_copy(update={"weights_storage": wheel.manifest.model.weights_storage})
         return emulate_skipped(installed, report, reference) if emulate else report

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -27,6 +27,8 @@ class Workspace:
     records: Records
     sandbox: Sandbox
     """Where a wheel runs."""
+    take_environment: Callable[[], Path | None] = lambda: None
+    """Returns the Python of an environment with nothing but NumPy, if one was made ahead; each once."""
 
 
 class Step(abc.ABC):

@@ -222,6 +222,7 @@ class VerifyStep(ModelStep, LocalStep):
             workspace.sandbox,
             workspace.store.path(reference, ARRAYS),
             needed,
+            python=workspace.take_environment(),
         )
         require_passed(report, wheel.name, replaced_in(opened.manifest))
         (out / REPORT).write_bytes(dump_report(report))
