@@ -185,6 +185,44 @@ def test_an_addend_may_be_the_result_but_not_a_part_of_it() -> None:
     assert len(_joined(BIAS_RELU, result=dense((BATCH, COLUMNS), OUT, offset=4).slice)) == 2
 
 
+def _vector_product(*, opcode: str = "tanh", used_twice: bool = False) -> tuple[p.Thunk, ...]:
+    """The thunks of `x @ w` and of a fusion that multiplies a function of it by a vector."""
+    module = _Module()
+    module.add("p0", "parameter", MATRIX)
+    module.add("p1", "parameter", VECTOR, parameter_number=1)
+    module.add("values", opcode, MATRIX, "p0")
+    numbers = SimpleNamespace(
+        lhs_batch_dimensions=[],
+        rhs_batch_dimensions=[],
+        lhs_contracting_dimensions=[1],
+        rhs_contracting_dimensions=[0],
+    )
+    module.add("product", "dot", _shape(BATCH), "values", "p1", dot_dimension_numbers=numbers)
+    return _join(
+        module,
+        dense((COLUMNS,), OTHER).slice,
+        used_twice=used_twice,
+        result=dense((BATCH,), RESULT).slice,
+    )
+
+
+def test_what_a_product_with_a_vector_computes_first_becomes_part_of_the_product_before_it() -> (
+    None
+):
+    first, second = _vector_product()
+    assert isinstance(first, p.Dot)
+    assert isinstance(second, p.Dot)
+    assert first.epilogue == p.Epilogue(result=first.out.slice, activation="tanh")
+    assert second.lhs == first.out
+    assert (second.rhs, second.out) == (dense((COLUMNS,), OTHER), dense((BATCH,), RESULT))
+    assert second.epilogue is None
+
+
+def test_a_product_of_other_values_stays_a_kernel() -> None:
+    assert isinstance(_vector_product(opcode="erf")[1], p.Kernel)
+    assert isinstance(_vector_product(used_twice=True)[1], p.Kernel)
+
+
 def _kernel(reads: int, writes: int) -> p.Kernel:
     return p.Kernel(
         operations=0,

@@ -24,6 +24,7 @@ from .hlo import HloModule
 from .memory import Memory, moved_readers
 from .numbering import Numbering
 from .pooling import mean_of_values, scaling
+from .products import product_of_values
 
 # With fewer columns XLA's kernel is faster: its vectors run along all axes.
 _MIN_COLUMNS = 4
@@ -228,8 +229,8 @@ class _Join:
         assert isinstance(kernel, p.Kernel)
         if len(kernel.results) != 1:
             return False
-        root, result, mean = self._values(product, kernel)
-        if mean is not None and overlap(mean.output, result):
+        root, result, rest = self._values(product, kernel)
+        if rest is not None and overlap(kernel.results[0], result):
             return False
         found = read_parts(steps.hlo, product, kernel, self._fusion, number, root, self._elsewhere)
         if found is None or not found.named:
@@ -261,30 +262,39 @@ class _Join:
         total = product.operations + kernel.operations
         # Its operands may have moved.
         one.thunk = one.thunk.model_copy(update={"epilogue": epilogue, "operations": total})
-        steps.leave(self._fusion, found.sources)
+        steps.leave(
+            self._fusion, found.sources if not isinstance(rest, p.Dot) else self._others(number)
+        )
         if place == end:
             steps.all.remove(one)
             steps.all.insert(steps.all.index(self._candidate), one)
-        if mean is not None:
-            self._candidate.thunk = mean
+        if rest is not None:
+            self._candidate.thunk = rest
             return True
         one.fusion = self._candidate.instruction
         one.is_kept = self._candidate.is_kept
         steps.all.remove(self._candidate)
         return True
 
-    def _values(self, product: p.Product, kernel: p.Kernel) -> tuple[Any, Slice, p.Pooling | None]:
-        """The instruction whose values the product may finish, and where; of a mean, what is left of the kernel then."""
+    def _values(
+        self, product: p.Product, kernel: p.Kernel
+    ) -> tuple[Any, Slice, p.Pooling | p.Dot | None]:
+        """The instruction whose values the product may finish, and where; of a mean or a product, what is left of the kernel then."""
+        hlo, place = self._steps.hlo, product.arrays[-1].slice
+        mean = mean_of_values(hlo, self._fusion, kernel)
+        if mean is not None:
+            rest = mean[1].model_copy(update={"input": place, "origin": kernel.origin})
+            return mean[0], place, rest
+        found = product_of_values(hlo, self._fusion, kernel, place)
+        if found is not None:
+            return found[0], place, found[1].model_copy(update={"origin": kernel.origin})
+        return hlo.called_root(self._fusion), kernel.results[0], None
+
+    def _others(self, number: int) -> list[Any]:
+        """The operands of the fusion but one."""
         hlo = self._steps.hlo
-        found = mean_of_values(hlo, self._fusion, kernel)
-        if found is None:
-            return hlo.called_root(self._fusion), kernel.results[0], None
-        place = product.arrays[-1].slice
-        return (
-            found[0],
-            place,
-            found[1].model_copy(update={"input": place, "origin": kernel.origin}),
-        )
+        operands = enumerate(hlo.operands(self._fusion))
+        return [hlo.behind_bitcasts(one) for other, one in operands if other != number]
 
     def _elsewhere(self, node: Any) -> tuple[Slice, Any] | None:
         steps = self._steps

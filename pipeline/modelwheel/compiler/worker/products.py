@@ -66,6 +66,38 @@ def vector_product(
     return _with_addend(found, kernel, kernel.arguments[addend], memory)
 
 
+def product_of_values(
+    hlo: HloModule, instruction: Any, kernel: p.Kernel, values: Slice
+) -> tuple[Any, p.Dot] | None:
+    """A product of a matrix and a vector, one of which the kernel computes first.
+
+    Args:
+        hlo: The module.
+        instruction: The `xla.HloInstructionProto` that XLA made the kernel of.
+        kernel: Its call.
+        values: Where another step may write what the kernel computes first.
+
+    Returns:
+        The instruction of these values, and the product that reads them there; None if the kernel does anything else.
+    """
+    if instruction.opcode != "fusion" or len(kernel.results) != 1:
+        return None
+    dot = hlo.behind_bitcasts(hlo.called_root(instruction))
+    if not _is_plain(dot) or len(kernel.arguments) != len(instruction.operand_ids):
+        return None
+    operands = hlo.operands(dot)
+    numbers = [_parameter(hlo, operand) for operand in operands]
+    if numbers.count(None) != 1:
+        return None
+    lhs, rhs = (
+        array_of(operand.shape, values if number is None else kernel.arguments[number])
+        for operand, number in zip(operands, numbers, strict=True)
+    )
+    out = array_of(dot.shape, kernel.results[0])
+    found = product(dot.dot_dimension_numbers, lhs, rhs, out)
+    return operands[numbers.index(None)], found
+
+
 def _parts(hlo: HloModule, instruction: Any) -> tuple[Any | None, int | None]:
     """The product in a kernel, and the number of the argument that it adds."""
     if instruction.opcode != "fusion":
