@@ -73,6 +73,14 @@ def test_every_step_is_profiled(modelwheel: Modelwheel, built: Built, tmp_path: 
         assert plot.read_bytes().startswith(b"<?xml")
 
 
+def test_steps_are_also_profiled_with_threads(modelwheel: Modelwheel, built: Built) -> None:
+    options = ("--batch-size", "4", "--seconds", "0.1", "--threads", "2", "--json")
+    found = Profile.model_validate(modelwheel("profile", built.spec("mlp"), *options).json)
+    assert (found.threads, len(found.steps)) == (2, len([step.gain for step in found.steps]))
+    assert found.threaded_us is not None and found.threaded_us > 0
+    assert all(step.gain is not None and step.gain > 0 for step in found.steps)
+
+
 def test_a_wheel_has_no_clock(modelwheel: Modelwheel, built: Built) -> None:
     done = modelwheel("profile", built.wheel("mlp"), code=UsageError.exit_code)
     assert "name the spec instead" in done.err

@@ -59,6 +59,8 @@ class Step(JsonRecord):
     runs: float
     """How often it runs: more than once in a loop."""
     us: float
+    threaded_us: float | None = None
+    """With all threads of the profile; None if there is one."""
     operations: int
     """Multiplications and additions of a product or convolution; for other steps, an estimate."""
     bytes: int
@@ -69,6 +71,11 @@ class Step(JsonRecord):
         """Billions of operations in a second, of products and convolutions."""
         counted = self.kind in ("attention", "dot", "convolution") and self.us
         return self.operations / self.us / 1e3 if counted else None
+
+    @property
+    def gain(self) -> float | None:
+        """The time of one thread over that of all."""
+        return self.us / self.threaded_us if self.threaded_us else None
 
     @property
     def intensity(self) -> float:
@@ -91,6 +98,9 @@ class Profile(JsonRecord):
     batch_size: int
     us: float
     """Microseconds of one run, the clock's reading after each step included."""
+    threads: int = 1
+    threaded_us: float | None = None
+    """The same with all threads; None if there is one."""
     peak_gflops: float
     """Of one core, measured before and after."""
     bandwidth: float
@@ -107,12 +117,16 @@ class Measured:
     """For each step: microseconds and how often it ran, in one run."""
 
 
-def parse(text: str) -> Measured:
-    """Reads the answer of the program.
+def parse(text: str) -> list[Measured]:
+    """Reads the answer of the program: of one thread, and then of all if there are several.
 
     Raises:
         ValueError: It is something else.
     """
+    return [_parse_one(block) for block in text.split("\n\n")]
+
+
+def _parse_one(text: str) -> Measured:
     head, *lines = text.splitlines() or [""]
     nanoseconds, ticks, runs = map(float, head.split())
     us_per_tick = nanoseconds / 1e3 / ticks
@@ -139,7 +153,12 @@ def narrow(request: Request) -> Request:
 
 
 def profile(
-    request: Request, store: Store, sandbox: Sandbox, directory: Path, seconds: float = 1.0
+    request: Request,
+    store: Store,
+    sandbox: Sandbox,
+    directory: Path,
+    seconds: float = 1.0,
+    threads: int = 1,
 ) -> Profile:
     """Runs the program of a request whose goal `profile` has been built.
 
@@ -149,6 +168,7 @@ def profile(
         sandbox: Where it runs.
         directory: An empty directory for files.
         seconds: How long it runs.
+        threads: How many share its large steps; one alone runs in turn with them.
 
     Raises:
         VerifyError: It fails.
@@ -169,16 +189,19 @@ def profile(
     write_inputs(reference, signature, batch_size, inputs)
     peak = build_peak(level, directory)
     before = measure_peak(peak)
-    measured = _run(binary, (level.name, str(batch_size), str(seconds), inputs), sandbox, directory)
+    arguments = (level.name, str(batch_size), str(seconds), str(threads), inputs)
+    alone, *together = _run(binary, arguments, sandbox, directory)
     return Profile(
         machine=describe_machine(),
         model=request.spec.model.name,
         level=level.name,
         batch_size=batch_size,
-        us=measured.us,
+        us=alone.us,
+        threads=threads,
+        threaded_us=together[0].us if together else None,
         peak_gflops=max(before, measure_peak(peak)),
         bandwidth=measure_bandwidth(peak),
-        steps=tuple(_steps(compiled, measured, level)),
+        steps=tuple(_steps(compiled, alone, together[0] if together else None, level)),
     )
 
 
@@ -197,7 +220,7 @@ def write_inputs(reference: Path, signature: Signature, rows: int, path: Path) -
 
 def _run(
     binary: Path, arguments: Sequence[str | Path], sandbox: Sandbox, directory: Path
-) -> Measured:
+) -> list[Measured]:
     scratch = directory / "scratch"
     scratch.mkdir()
     inputs = Path(arguments[-1])
@@ -210,11 +233,15 @@ def _run(
     return parse(done.stdout.decode())
 
 
-def _steps(program: Program, measured: Measured, level: Level) -> Iterator[Step]:
+def _steps(
+    program: Program, measured: Measured, threaded: Measured | None, level: Level
+) -> Iterator[Step]:
     found = list(leaves(program.thunks))
     # What no run has reached is not printed after the last step that one has.
     missing = [(0.0, 0.0)] * (len(found) - len(measured.steps))
     timed = [*measured.steps, *missing]
+    shared = [None] * len(found) if threaded is None else [us for us, _ in threaded.steps]
+    shared += [0.0] * (len(found) - len(shared))
     for number, ((thunk, _), (us, runs)) in enumerate(zip(found, timed, strict=True)):
         times = round(runs)
         yield Step(
@@ -224,6 +251,7 @@ def _steps(program: Program, measured: Measured, level: Level) -> Iterator[Step]
             layer=layer_of(thunk.origin),
             runs=runs,
             us=us,
+            threaded_us=shared[number],
             operations=operations_of(thunk) * times,
             bytes=bytes_of_step(thunk) * times,
         )

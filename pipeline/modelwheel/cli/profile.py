@@ -27,6 +27,9 @@ def profile(
         typer.Option(metavar="LEVEL", help="By default the highest one that this CPU has."),
     ] = None,
     seconds: Annotated[float, typer.Option(min=0.01, help="How long the model runs.")] = 1.0,
+    threads: Annotated[
+        int, typer.Option(min=1, max=16, help="Time steps also as shared by so many threads.")
+    ] = 1,
     flames: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a flame graph as SVG to this file.")
     ] = None,
@@ -73,7 +76,7 @@ def profile(
             (result,) = builder.build([request], store, options, display)
         for _, error in result.errors:
             raise error
-        found = measure(request, store, chosen, scratch, seconds)
+        found = measure(request, store, chosen, scratch, seconds, threads)
     if flames is not None:
         from ..bench.profile_plots import write_flames
 

@@ -60,8 +60,8 @@ BUNDLE_OVERLAYS = ("common", "model", "bundle")
 KERNELS_OVERLAYS = ("common", "model", "kernels")
 """The overlays with the kernels that are the same for all models; `kernels_template` has what they are made from."""
 
-PROFILE_OVERLAYS = ("common", "model", "profile")
-"""The overlays of the program that times each step of a model."""
+PROFILE_OVERLAYS = ("common", "bindings", "model", "profile")
+"""The overlays of the program that times each step of a model; of the bindings it has the pool of threads."""
 
 Template: TypeAlias = Mapping[PurePosixPath, Path]
 """The unrendered files of a project, by their places in it."""

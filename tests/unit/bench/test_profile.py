@@ -57,12 +57,18 @@ def test_shipped_code_reads_no_clock() -> None:
 
 def test_ticks_become_microseconds_of_one_run() -> None:
     """Ten runs took 4 ms and 8000 ticks."""
-    found = parse("4000000 8000 10\n2000 10\n4000 30\n")
+    (found,) = parse("4000000 8000 10\n2000 10\n4000 30\n")
     assert found.us == pytest.approx(400)
     assert [us for us, _ in found.steps] == pytest.approx([100, 200])
     assert [runs for _, runs in found.steps] == [1, 3]
     with pytest.raises(ValueError, match="unpack"):
         parse("")
+
+
+def test_after_an_empty_line_comes_what_all_threads_took() -> None:
+    alone, together = parse("4000000 8000 10\n2000 10\n\n3000000 6000 10\n1000 10\n")
+    assert (alone.us, together.us) == pytest.approx((400, 300))
+    assert together.steps == ((pytest.approx(50), 1),)
 
 
 @pytest.mark.parametrize(
@@ -124,6 +130,23 @@ PROFILE = Profile(
         step(3, "copy", "", 0.1),
     ),
 )
+
+
+def test_the_table_has_what_threads_gain() -> None:
+    console = Console(width=160, record=True, file=io.StringIO())
+    taken = (40.0, 30.0, 19.8, 0.1)
+    steps = [
+        one.model_copy(update={"threaded_us": us})
+        for one, us in zip(PROFILE.steps, taken, strict=True)
+    ]
+    print_profile(
+        console,
+        PROFILE.model_copy(update={"threads": 2, "threaded_us": 100.0, "steps": tuple(steps)}),
+    )
+    said = console.export_text()
+    assert "2 threads" in said
+    assert [float(gain) for gain in re.findall(r"x (\d\.\d\d)", said)] == [1.5, 1.0, 0.5, 1.0]
+    assert "100.0 us with 2 threads, 1.10 times as fast" in said
 
 
 def test_the_table_has_the_longest_steps_first_and_sums_up_the_short_ones() -> None:

@@ -1,7 +1,8 @@
-// src/profile.cpp - runs the model again and again: profile LEVEL ROWS SECONDS INPUTS
+// src/profile.cpp - runs the model again and again: profile LEVEL ROWS SECONDS THREADS INPUTS
 //
 // INPUTS is a file with the bytes of all inputs, one after the other. The first line of the answer has nanoseconds,
-// ticks of the counter and runs of the whole measurement; then comes a line with ticks and runs for each step.
+// ticks of the counter and runs of the whole measurement; then comes a line with ticks and runs for each step. With more
+// than one thread, one and all of them take turns, and after an empty line the answer has the same for all of them.
 #include "profile.h"
 
 #include <chrono>
@@ -9,7 +10,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
+#include "bindings/thread_pool.h"
 #include "program.h"
 
 namespace modelwheel {
@@ -46,35 +49,76 @@ void run(modelwheel_model *model, std::size_t rows, const void *const *inputs, v
   if (api.run_batch_size(model, rows, inputs, outputs) != MODELWHEEL_OK) fail(api.error(model));
 }
 
-void measure(modelwheel_model *model, std::size_t rows, double seconds, const void *const *inputs,
-             void *const *outputs) {
-  run(model, rows, inputs, outputs);
-  run(model, rows, inputs, outputs);
+constexpr int rounds = 10;
+
+/// What one side of the measurement took.
+struct Taken {
+  double nanoseconds = 0;
+  std::uint64_t ticks = 0, runs = 0;
+  std::vector<std::uint64_t> step_ticks = std::vector<std::uint64_t>(modelwheel::max_steps);
+  std::vector<std::uint64_t> step_runs = std::vector<std::uint64_t>(modelwheel::max_steps);
+};
+
+void do_parts(void *pool, std::size_t parts, modelwheel_task task, void *argument) {
+  static_cast<modelwheel::ThreadPool *>(pool)->run(parts, [=](std::size_t part) { task(argument, part); }, [] {});
+}
+
+void print(const Taken &taken) {
+  std::printf("%.0f %" PRIu64 " %" PRIu64 "\n", taken.nanoseconds, taken.ticks, taken.runs);
+  std::uint32_t last = modelwheel::max_steps;
+  while (last > 0 && taken.step_runs[last - 1] == 0) --last;
+  for (std::uint32_t step = 0; step < last; ++step)
+    std::printf("%" PRIu64 " %" PRIu64 "\n", taken.step_ticks[step], taken.step_runs[step]);
+}
+
+/// Runs the model for some seconds, after two runs that do not count.
+template <class Run>
+void measure(const Run &run, double seconds, Taken &taken) {
+  run();
+  run();
   std::memset(modelwheel::modelwheel_step_ticks, 0, sizeof modelwheel::modelwheel_step_ticks);
   std::memset(modelwheel::modelwheel_step_runs, 0, sizeof modelwheel::modelwheel_step_runs);
   const auto start = Clock::now();
   const std::uint64_t first = modelwheel::ticks();
-  std::uint64_t runs = 0;
   std::chrono::duration<double, std::nano> elapsed{0};
   while (elapsed.count() < seconds * 1e9) {
-    run(model, rows, inputs, outputs);
-    ++runs;
+    run();
+    ++taken.runs;
     elapsed = Clock::now() - start;
   }
-  std::printf("%.0f %" PRIu64 " %" PRIu64 "\n", elapsed.count(), modelwheel::ticks() - first, runs);
-  std::uint32_t last = modelwheel::max_steps;
-  while (last > 0 && modelwheel::modelwheel_step_runs[last - 1] == 0) --last;
-  for (std::uint32_t step = 0; step < last; ++step)
-    std::printf("%" PRIu64 " %" PRIu64 "\n", modelwheel::modelwheel_step_ticks[step],
-                modelwheel::modelwheel_step_runs[step]);
+  taken.nanoseconds += elapsed.count();
+  taken.ticks += modelwheel::ticks() - first;
+  for (std::uint32_t step = 0; step < modelwheel::max_steps; ++step) {
+    taken.step_ticks[step] += modelwheel::modelwheel_step_ticks[step];
+    taken.step_runs[step] += modelwheel::modelwheel_step_runs[step];
+  }
+}
+
+void measure_all(modelwheel_model *model, std::size_t rows, double seconds, std::size_t threads,
+                 const void *const *inputs, void *const *outputs) {
+  const auto once = [&] { run(model, rows, inputs, outputs); };
+  Taken alone, shared;
+  if (threads < 2) {
+    measure(once, seconds, alone);
+    return print(alone);
+  }
+  modelwheel::ThreadPool pool(threads - 1);
+  for (int round = 0; round < rounds; ++round)
+    for (const bool all : {false, true}) {
+      if (api.set_threads(model, all ? threads : 1, do_parts, &pool) != MODELWHEEL_OK) fail(api.error(model));
+      measure(once, seconds / rounds / 2, all ? shared : alone);
+    }
+  print(alone);
+  std::printf("\n");
+  print(shared);
 }
 
 }  // namespace
 
 int main(int count, char **values) {
-  if (count != 5) fail("usage: profile LEVEL ROWS SECONDS INPUTS");
+  if (count != 6) fail("usage: profile LEVEL ROWS SECONDS THREADS INPUTS");
   const auto rows = static_cast<std::size_t>(std::atoll(values[2]));
-  std::FILE *const file = std::fopen(values[4], "rb");
+  std::FILE *const file = std::fopen(values[5], "rb");
   if (file == nullptr) fail("the inputs cannot be read");
   const void **const inputs = static_cast<const void **>(allocate(api.num_inputs * sizeof(void *)));
   void **const outputs = static_cast<void **>(allocate(api.num_outputs * sizeof(void *)));
@@ -89,7 +133,7 @@ int main(int count, char **values) {
   modelwheel_model *model;
   char problem[256];
   if (api.create(values[1], &model, problem, sizeof problem) != MODELWHEEL_OK) fail(problem);
-  measure(model, rows, std::atof(values[3]), inputs, outputs);
+  measure_all(model, rows, std::atof(values[3]), static_cast<std::size_t>(std::atoll(values[4])), inputs, outputs);
   api.destroy(model);
   return 0;
 }

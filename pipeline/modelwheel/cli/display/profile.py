@@ -23,6 +23,7 @@ def print_profile(console: Console, profile: Profile) -> None:
         Column("layer", overflow="fold"),
         "us",
         "time",
+        *([f"{profile.threads} threads"] if profile.threads > 1 else []),
         "GFLOP/s",
         "of peak",
         "GB/s",
@@ -33,11 +34,12 @@ def print_profile(console: Console, profile: Profile) -> None:
     ordered = sorted(profile.steps, key=lambda step: -step.us)
     shown = [step for step in ordered if step.us / total >= _SHOWN]
     for step in shown:
-        table.add_row(*_cells(step, total, profile.peak_gflops))
+        table.add_row(*_cells(step, total, profile))
     rest = ordered[len(shown) :]
     if rest:
         us = sum(step.us for step in rest)
-        table.add_row("", "", f"{len(rest)} others", "", f"{us:.2f}", f"{us / total:.1%}")
+        gain = _gain(us, sum(step.threaded_us or 0.0 for step in rest), profile)
+        table.add_row("", "", f"{len(rest)} others", "", f"{us:.2f}", f"{us / total:.1%}", *gain)
     console.print(table)
     work = sum(step.operations for step in profile.steps if step.gflops is not None)
     console.print(
@@ -45,9 +47,21 @@ def print_profile(console: Console, profile: Profile) -> None:
         f"{work / 1e6:.2f} MFLOP, {work / profile.us / 1e3:.1f} GFLOP/s = "
         f"{work / profile.us / 1e3 / profile.peak_gflops:.0%} of the peak of one core ({profile.peak_gflops:.0f})"
     )
+    if profile.threaded_us:
+        console.print(
+            f"{profile.threaded_us:.1f} us with {profile.threads} threads, {profile.us / profile.threaded_us:.2f} times as "
+            "fast; their column has the same for each step"
+        )
 
 
-def _cells(step: Step, total: float, peak: float) -> tuple[str, ...]:
+def _gain(us: float, threaded_us: float | None, profile: Profile) -> list[str]:
+    """The cell that is there if there are threads."""
+    if profile.threads == 1:
+        return []
+    return [f"x {us / threaded_us:.2f}" if threaded_us else ""]
+
+
+def _cells(step: Step, total: float, profile: Profile) -> tuple[str, ...]:
     times = f" x {step.runs:.0f}" if step.runs > 1.5 else ""
     gflops = step.gflops
     return (
@@ -57,7 +71,8 @@ def _cells(step: Step, total: float, peak: float) -> tuple[str, ...]:
         plain(step.layer),
         f"{step.us:.2f}",
         f"{step.us / total:.1%}",
+        *_gain(step.us, step.threaded_us, profile),
         "" if gflops is None else f"{gflops:.1f}",
-        "" if gflops is None else f"{gflops / peak:.0%}",
+        "" if gflops is None else f"{gflops / profile.peak_gflops:.0%}",
         f"{step.gigabytes:.1f}",
     )
