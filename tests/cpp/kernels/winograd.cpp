@@ -194,7 +194,8 @@ void test_ranges() {
     const std::int64_t unit = axis == 0 ? 1 : axis == 1 ? 2 : kPanel;
     const bool complete = in_ranges(random, divide_up(size, unit), [&](Range units) {
       const Range r{units.begin * unit, smaller_of(units.end * unit, size)};
-      const Ranged<Convolution> part = axis == 0 ? batch_range(c, r) : axis == 1 ? row_range(c, r) : column_range(c, r);
+      const Ranged<Convolution> part =
+          axis == 0 ? batch_range(c, r) : as_whole(c, axis == 1 ? row_range(c, r) : column_range(c, r));
       if (!same_order<float>(c, part.shape)) return false;
       Buffer<char> scratch(static_cast<std::int64_t>(convolution_scratch<float>(part.shape)));
       convolution<float>(part.shape, both.in.data() + part.left, both.kernel.data() + part.right,
@@ -215,6 +216,13 @@ void test_choice() {
   CHECK(prefers_winograd<float>(large) && !prefers_winograd<double>(large));
   CHECK(same_order<float>(large, row_range(large, {0, 14}).shape));
   CHECK(!same_order<float>(large, row_range(large, {0, 1}).shape));
+  // Unless it is computed as the whole, where there are enough tiles for a product.
+  const Convolution small = with_sides(1, 25, 5, 64, 64, pads, true);
+  CHECK(prefers_winograd<float>(small));
+  CHECK(!same_order<float>(small, column_range(small, {0, kPanel}).shape));
+  CHECK(same_order<float>(small, as_whole(small, column_range(small, {0, kPanel})).shape));
+  CHECK(same_order<float>(small, as_whole(small, row_range(small, {14, 25})).shape));
+  CHECK(!same_order<float>(small, as_whole(small, row_range(small, {24, 25})).shape));
   Convolution other = large;
   other.stride[1] = 2;
   other.out_size[1] = 14;

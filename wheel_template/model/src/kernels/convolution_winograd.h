@@ -67,6 +67,7 @@ constexpr bool prefers_winograd(const Convolution &c) {
   Convolution image = c;
   image.batch = 1;
   if (!fits_winograd<T>(image) || c.in_features > kMaxFeatures) return false;
+  if (c.of_winograd) return true;
   // For each vector of columns and feature of the input.
   const WinogradPlan plan = winograd_plan<T>(image);
   const std::int64_t tiles = plan.tiles;

@@ -60,7 +60,7 @@ template <class Shape>
 constexpr Ranged<Shape> part_of(const Shape &whole, const Division &division, std::int64_t i) {
   const Range range = division.range(i);
   if (division.along == Along::kBatch) return batch_range(whole, range);
-  return division.along == Along::kRows ? row_range(whole, range) : column_range(whole, range);
+  return as_whole(whole, division.along == Along::kRows ? row_range(whole, range) : column_range(whole, range));
 }
 
 /// Whether all parts have the bits of the whole.

@@ -65,6 +65,18 @@ constexpr Ranged<Convolution> row_range(const Convolution &c, Range r) {
   return part;
 }
 
+/// The same part, by the transforms of the whole if that has some: with fewer places or features for each filter, its
+/// shape alone might not be worth them.
+constexpr Ranged<Convolution> as_whole(const Convolution &whole, Ranged<Convolution> part) {
+  part.shape.of_winograd = prefers_winograd<float>(whole);
+  return part;
+}
+
+template <class Shape>
+constexpr Ranged<Shape> as_whole(const Shape &, const Ranged<Shape> &part) {
+  return part;
+}
+
 /// Whether output features can be computed without the others: there is one group, or one for each of them.
 constexpr bool has_columns(const Convolution &c) {
   return c.groups == 1 || (is_depthwise(c) && c.out_features == c.in_features);
