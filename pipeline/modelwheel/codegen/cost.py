@@ -7,7 +7,17 @@ them.
 
 from __future__ import annotations
 
-from ..compiler.program import Convolution, Dot, Program, Thunk, leaves, slices, walk
+from ..compiler.program import (
+    Convolution,
+    Dot,
+    Pooling,
+    Program,
+    Scaling,
+    Thunk,
+    leaves,
+    slices,
+    walk,
+)
 from ..compiler.traffic import bytes_moved, bytes_of_step, bytes_touched
 from .strides import dot_axes
 
@@ -50,6 +60,9 @@ def _is_large(program: Program) -> bool:
 # On the safe side: threads that share a step must not make it slower. Giving a part to another thread and waiting for it
 # takes less than a microsecond, but then half of what the next step reads is in the cache of the other core.
 _NANOSECONDS_OF_A_PART = 12_000.0
+# Steps that read and write, and compute next to nothing: if one thread does them alone after a step that was shared, it
+# waits for half of what it reads, and the threads that share the next step wait for half of what this one has written.
+_NANOSECONDS_OF_A_LIGHT_PART = 3_000.0
 
 
 # Products with fewer columns leave lanes of vectors idle.
@@ -61,7 +74,9 @@ def count_parts(thunk: Thunk) -> int:
     moved = bytes_of_step(thunk) / _BYTES_PER_NANOSECOND
     columns = _columns(thunk)
     rate = _OPERATIONS_PER_NANOSECOND * min(columns, _FULL_COLUMNS) / _FULL_COLUMNS
-    return max(int((thunk.operations / rate + moved) / _NANOSECONDS_OF_A_PART), 1)
+    light = isinstance(thunk, Pooling | Scaling)
+    least = _NANOSECONDS_OF_A_LIGHT_PART if light else _NANOSECONDS_OF_A_PART
+    return max(int((thunk.operations / rate + moved) / least), 1)
 
 
 def _columns(thunk: Thunk) -> int:

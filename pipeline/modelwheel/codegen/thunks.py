@@ -27,6 +27,7 @@ from ..compiler.program import (
     Product,
     RandomState,
     RowReduction,
+    Scaling,
     Sort,
     Strips,
     Thunk,
@@ -89,6 +90,8 @@ class ThunkWriter:
                 yield self._pooling(thunk)
             case RowReduction():
                 yield self._row_reduction(thunk)
+            case Scaling():
+                yield self._scaling(thunk)
             case Attention():
                 yield self._attention(thunk)
             case Lookup():
@@ -291,6 +294,18 @@ class ThunkWriter:
         self.headers.add("row_reduction.h")
         source, target = pointer(r.input), pointer(r.output)
         return f"row_reduction<float>({table}, as<const float>({source}), as<float>({target}));"
+
+    def _scaling(self, s: Scaling) -> str:
+        table = self._table("Scaling", [s.batch, s.rows, s.features])
+        self.headers.add("scaling.h")
+        source, factors, target = pointer(s.input), pointer(s.factors), pointer(s.output)
+        operands = (
+            f"{table}, as<const float>({source}), as<const float>({factors}), as<float>({target})"
+        )
+        if (parts := self._parts(s, "float")) > 1:
+            self.part_scratch.append("0")
+            return f"scaling_in_parts<float>({{threads, {parts}}}, {operands});"
+        return f"scaling<float>({operands});"
 
     def _attention(self, a: Attention) -> str:
         parts = (a.query, a.key, a.value, a.output)

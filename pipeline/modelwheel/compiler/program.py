@@ -186,6 +186,20 @@ class RowReduction(_Step):
     """How many elements before its row the first window begins."""
 
 
+class Scaling(_Step):
+    """The features of images, 32-bit floats, multiplied by factors; each image has its own."""
+
+    kind: Literal["scaling"] = "scaling"
+    input: Slice
+    factors: Slice
+    output: Slice
+    """May be the input."""
+    batch: int
+    rows: int
+    """Places of an image."""
+    features: int
+
+
 class Heads(JsonRecord):
     """Memory as a matrix of 32-bit floats for each head."""
 
@@ -332,6 +346,7 @@ Thunk = Annotated[
     | Strips
     | Pooling
     | RowReduction
+    | Scaling
     | Attention
     | Lookup
     | EmbeddingBag
@@ -461,6 +476,8 @@ def slices(thunk: Thunk) -> tuple[Slice, ...]:
             return (*read, *written(thunk))
         case Pooling() | RowReduction():
             return (thunk.input, thunk.output)
+        case Scaling():
+            return (thunk.input, thunk.factors, thunk.output)
         case Attention():
             parts = (thunk.query, thunk.key, thunk.value, thunk.output)
             return tuple(part.slice for part in parts)
@@ -489,7 +506,7 @@ def written(thunk: Thunk) -> tuple[Slice, ...]:
     match thunk:
         case Kernel():
             return thunk.results
-        case Pooling() | RowReduction() | Lookup():
+        case Pooling() | RowReduction() | Scaling() | Lookup():
             return (thunk.output,)
         case EmbeddingBag():
             return (thunk.pooling.output,)

@@ -9,6 +9,7 @@
 #include "kernels/pooling.h"
 #include "kernels/rng.h"
 #include "kernels/row_reduction.h"
+#include "kernels/scaling.h"
 #include "kernels/sort.h"
 #include "kernels/strips.h"
 #include "kernels/top_k.h"
@@ -50,6 +51,7 @@ void keep_everything() {
   keep(attention_scratch<float>);
   keep(pooling<float>);
   keep(row_reduction<float>);
+  keep(scaling_in_parts<float>);
   keep(copy_rows<float>);
   keep(lookup<std::int32_t>);
   keep(lookup<std::int64_t>);

@@ -22,6 +22,7 @@ int main() {
   test_copy_rows();
   test_pooling();
   test_row_reduction();
+  test_scaling();
   test_lookup();
   test_sort();
   test_strips();

@@ -14,6 +14,7 @@ void test_numeric();
 void test_pooling();
 void test_rng();
 void test_row_reduction();
+void test_scaling();
 void test_sort();
 void test_strips();
 void test_top_k();

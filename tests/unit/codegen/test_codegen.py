@@ -389,6 +389,25 @@ def test_a_reduction_of_rows_is_a_table_and_a_call() -> None:
     assert writer.headers == {"row_reduction.h"}
 
 
+@pytest.mark.parametrize("rows", [10, 4000])
+def test_a_scaling_is_in_parts_if_it_moves_enough(rows: int) -> None:
+    scaling = p.Scaling(
+        operations=1,
+        input=dense((2, rows, 8), 0).slice,
+        factors=dense((2, 8), 1).slice,
+        output=dense((2, rows, 8), 2).slice,
+        batch=2,
+        rows=rows,
+        features=8,
+    )
+    writer = ThunkWriter(prefix="b")
+    (call,) = writer.write([scaling])
+    name, threads = ("scaling", "") if rows == 10 else ("scaling_in_parts", "{threads, 8}, ")
+    operands = "as<const float>(a0), as<const float>(a1), as<float>(a2)"
+    assert call == f"  {name}<float>({threads}b_scaling_0, {operands});"
+    assert writer.tables == [f"constexpr Scaling b_scaling_0 = {{2, {rows}, 8}};"]
+
+
 def _attention(queries: int) -> p.Attention:
     heads = [
         p.Heads(slice=dense((2, rows, 12), place).slice, start=0, steps=(rows * 12, 4, 12, 1))

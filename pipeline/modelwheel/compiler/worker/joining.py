@@ -10,6 +10,7 @@ from .epilogues import Emitted, Steps
 from .hlo import HloModule
 from .lookups import join_bags
 from .memory import Memory
+from .scalings import decode_scalings
 
 
 def join_epilogues(
@@ -33,4 +34,5 @@ def join_epilogues(
             join_concatenation(steps, candidate, memory)
     write_at_once(steps)
     join_bags(steps)
+    decode_scalings(steps)
     return steps.all

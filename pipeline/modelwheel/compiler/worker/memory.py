@@ -49,6 +49,12 @@ def reading_from(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
             return thunk.model_copy(update={**operands, "epilogue": epilogue})
         case p.Pooling() | p.RowReduction():
             return thunk.model_copy(update={"input": moved(thunk.input)})
+        case p.Scaling():
+            # One that updates its operand writes where that was.
+            if overlap(thunk.output, old):
+                return None
+            operands = {name: moved(getattr(thunk, name)) for name in ("input", "factors")}
+            return thunk.model_copy(update=operands)
         case p.Attention():
             heads = {name: moved(getattr(thunk, name)) for name in ("query", "key", "value")}
             return thunk.model_copy(update=heads)
