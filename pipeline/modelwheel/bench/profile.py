@@ -240,8 +240,8 @@ def _steps(
     # What no run has reached is not printed after the last step that one has.
     missing = [(0.0, 0.0)] * (len(found) - len(measured.steps))
     timed = [*measured.steps, *missing]
-    shared = [None] * len(found) if threaded is None else [us for us, _ in threaded.steps]
-    shared += [0.0] * (len(found) - len(shared))
+    shared: list[float | None] = [] if threaded is None else [us for us, _ in threaded.steps]
+    shared += [None if threaded is None else 0.0] * (len(found) - len(shared))
     for number, ((thunk, _), (us, runs)) in enumerate(zip(found, timed, strict=True)):
         times = round(runs)
         yield Step(
