@@ -49,8 +49,7 @@ void check(Random &random, const Scaling &s) {
 
 void test_scaling() {
   Random random(97);
-  for (int i = 0; i < 60; ++i)
-    check(random, {random.integer(1, 3), random.integer(1, 9), random.integer(1, 70)});
+  for (int i = 0; i < 60; ++i) check(random, {random.integer(1, 3), random.integer(1, 9), random.integer(1, 70)});
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

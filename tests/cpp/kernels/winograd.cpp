@@ -219,10 +219,12 @@ void test_choice() {
   // Unless it is computed as the whole, where there are enough tiles for a product.
   const Convolution small = with_sides(1, 25, 5, 64, 64, pads, true);
   CHECK(prefers_winograd<float>(small));
-  CHECK(!same_order<float>(small, column_range(small, {0, kPanel}).shape));
-  CHECK(same_order<float>(small, as_whole(small, column_range(small, {0, kPanel})).shape));
-  CHECK(same_order<float>(small, as_whole(small, row_range(small, {14, 25})).shape));
-  CHECK(!same_order<float>(small, as_whole(small, row_range(small, {24, 25})).shape));
+  for (const Ranged<Convolution> &part :
+       {column_range(small, {0, kPanel}), row_range(small, {14, 25}), row_range(small, {24, 25})}) {
+    CHECK(same_order<float>(small, part.shape) == prefers_winograd<float>(part.shape));
+    CHECK(same_order<float>(small, as_whole(small, part).shape) == fits_winograd<float>(part.shape));
+  }
+  CHECK(fits_winograd<float>(column_range(small, {0, kPanel}).shape));
   Convolution other = large;
   other.stride[1] = 2;
   other.out_size[1] = 14;

@@ -1,8 +1,9 @@
 // src/profile.cpp - runs the model again and again: profile LEVEL ROWS SECONDS THREADS INPUTS
 //
 // INPUTS is a file with the bytes of all inputs, one after the other. The first line of the answer has nanoseconds,
-// ticks of the counter and runs of the whole measurement; then comes a line with ticks and runs for each step. With more
-// than one thread, one and all of them take turns, and after an empty line the answer has the same for all of them.
+// ticks of the counter and runs of the whole measurement; then comes a line with ticks and runs for each step. With
+// more than one thread, one and all of them take turns, and after an empty line the answer has the same for all of
+// them.
 #include "profile.h"
 
 #include <chrono>
