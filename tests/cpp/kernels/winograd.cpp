@@ -219,8 +219,9 @@ void test_choice() {
   // Unless it is computed as the whole, where there are enough tiles for a product.
   const Convolution small = with_sides(1, 25, 5, 64, 64, pads, true);
   CHECK(prefers_winograd<float>(small));
-  for (const Ranged<Convolution> &part :
-       {column_range(small, {0, kPanel}), row_range(small, {14, 25}), row_range(small, {24, 25})}) {
+  const Ranged<Convolution> parts[] = {column_range(small, {0, kPanel}), row_range(small, {14, 25}),
+                                       row_range(small, {24, 25})};
+  for (const Ranged<Convolution> &part : parts) {
     CHECK(same_order<float>(small, part.shape) == prefers_winograd<float>(part.shape));
     CHECK(same_order<float>(small, as_whole(small, part).shape) == fits_winograd<float>(part.shape));
   }
