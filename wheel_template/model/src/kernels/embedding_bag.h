@@ -8,44 +8,41 @@
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// `Vectors` vectors of `Lanes` features at a time, from feature f on, of the rows for a patch of indices; returns
-/// where they end. The same order as pool_features, so that results have the same bits.
-template <class T, int Lanes, int Vectors, Reducer reducer, class Index>
-MODELWHEEL_INLINE std::int64_t reduce_rows(const Lookup &l, const Pooling &p, const char *table,
-                                           const Patch<Index> &patch, T *out, std::int64_t f) {
-  const Vector<T, Lanes> in_factor = splat<T, Lanes>(static_cast<T>(p.in_factor));
-  const Vector<T, Lanes> factor = splat<T, Lanes>(static_cast<T>(p.factor));
-  for (; f + Lanes * Vectors <= p.features; f += Lanes * Vectors) {
-    Vector<T, Lanes> total[Vectors];
-    for (Vector<T, Lanes> &one : total) one = splat<T, Lanes>(static_cast<T>(p.initial));
-    const Index *indices = patch.first;
-    for (std::int64_t y = 0; y < patch.rows; ++y, indices += patch.row_step)
-      for (std::int64_t x = 0; x < patch.columns; ++x) {
-        const T *const row = reinterpret_cast<const T *>(table + place_of(l, indices[x * patch.step])) + f;
-        for (int v = 0; v < Vectors; ++v)
-          total[v] = reduced<reducer>(total[v], load<T, Lanes>(row + v * Lanes) * in_factor);
-      }
-    for (int v = 0; v < Vectors; ++v) store<T, Lanes>(out + f + v * Lanes, total[v] * factor);
+/// Part of an image under a window whose pixels are rows of a table: their indices.
+template <class T, class Index>
+struct TablePatch {
+  using Row = const Index *;
+  Row first;
+  std::int64_t rows, row_step, columns;
+  const Lookup &l;
+  const char *table;
+  MODELWHEEL_INLINE const T *pixel(Row row, std::int64_t x) const {
+    return reinterpret_cast<const T *>(table + place_of(l, row[x]));
   }
-  return f;
+};
+
+/// All features of a patch, many at a time: finding a row takes as long as reading some vectors of it.
+template <class T, Reducer reducer, class Patch>
+MODELWHEEL_INLINE void pool_table_patch(const Pooling &p, const Patch &patch, T *out) {
+  std::int64_t f = pool_features<T, kLanes<T>, 8, 0, reducer, true>(p, patch, out, 0);
+  f = pool_features<T, kLanes<T>, 4, 0, reducer, true>(p, patch, out, f);
+  f = pool_features<T, kLanes<T>, 1, 0, reducer, true>(p, patch, out, f);
+  f = pool_features<T, 16 / static_cast<int>(sizeof(T)), 1, 0, reducer, true>(p, patch, out, f);
+  pool_features<T, 1, 1, 0, reducer, true>(p, patch, out, f);
 }
 
 template <class T, Reducer reducer, class Index>
-MODELWHEEL_NOINLINE void reduce_windows(const Lookup &l, const Pooling &p, const char *table, const Index *indices,
-                                        T *out) {
+MODELWHEEL_NOINLINE void pool_table(const Lookup &l, const Pooling &p, const char *table, const Index *indices,
+                                    T *out) {
   const Axis rows = axis_of(p, 0, p.in_size[1]), columns = axis_of(p, 1, 1);
   for (std::int64_t image = 0; image < p.batch; ++image, indices += p.in_size[0] * p.in_size[1])
     for (std::int64_t y = 0; y < p.out_size[0]; ++y)
       for (std::int64_t x = 0; x < p.out_size[1]; ++x, out += p.features) {
         const Range inside_y = taps_within(rows, y), inside_x = taps_within(columns, x);
-        const Patch<Index> patch{indices + (window_start(rows, y) + inside_y.begin) * p.in_size[1] +
-                                     window_start(columns, x) + inside_x.begin,
-                                 length(inside_y), p.in_size[1], length(inside_x), 1};
-        std::int64_t f = reduce_rows<T, kLanes<T>, 8, reducer>(l, p, table, patch, out, 0);
-        f = reduce_rows<T, kLanes<T>, 4, reducer>(l, p, table, patch, out, f);
-        f = reduce_rows<T, kLanes<T>, 1, reducer>(l, p, table, patch, out, f);
-        f = reduce_rows<T, 16 / static_cast<int>(sizeof(T)), 1, reducer>(l, p, table, patch, out, f);
-        reduce_rows<T, 1, 1, reducer>(l, p, table, patch, out, f);
+        const Index *const first = indices + (window_start(rows, y) + inside_y.begin) * p.in_size[1] +
+                                   window_start(columns, x) + inside_x.begin;
+        pool_table_patch<T, reducer>(
+            p, TablePatch<T, Index>{first, length(inside_y), p.in_size[1], length(inside_x), l, table}, out);
       }
 }
 
@@ -53,9 +50,9 @@ MODELWHEEL_NOINLINE void reduce_windows(const Lookup &l, const Pooling &p, const
 template <class T, class Index>
 void embedding_bag(const Lookup &l, const Pooling &p, const char *table, const Index *indices, T *out) {
   if (p.reducer == Reducer::kMaximum)
-    reduce_windows<T, Reducer::kMaximum>(l, p, table, indices, out);
+    pool_table<T, Reducer::kMaximum>(l, p, table, indices, out);
   else
-    reduce_windows<T, Reducer::kSum>(l, p, table, indices, out);
+    pool_table<T, Reducer::kSum>(l, p, table, indices, out);
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -26,29 +26,33 @@ constexpr Axis axis_of(const Pooling &p, int axis, std::int64_t step) {
   return {p.in_size[axis], p.window[axis], p.out_size[axis], p.stride[axis], p.pad_low[axis], 1, 1, step, 0, 0, 0};
 }
 
-/// Part of an image under a window: rows, and elements of a row.
+/// Part of an image under a window: rows, and pixels of a row.
 template <class T>
 struct Patch {
-  const T *first;
+  using Row = const T *;
+  Row first;
   std::int64_t rows, row_step, columns, step;
+  MODELWHEEL_INLINE const T *pixel(Row row, std::int64_t x) const { return row + x * step; }
 };
 
 /// `Vectors` vectors of `Lanes` features at a time from feature f on, whose sums do not wait for each other; returns
 /// where they end. `Columns` are those of the patch if it is not 0. Without `Factors`, nothing is multiplied.
-template <class T, int Lanes, int Vectors, int Columns, Reducer reducer, bool Factors>
-MODELWHEEL_INLINE std::int64_t pool_features(const Pooling &p, const Patch<T> &patch, T *out, std::int64_t f) {
+template <class T, int Lanes, int Vectors, int Columns, Reducer reducer, bool Factors, class Patch>
+MODELWHEEL_INLINE std::int64_t pool_features(const Pooling &p, const Patch &patch, T *out, std::int64_t f) {
   const Vector<T, Lanes> in_factor = splat<T, Lanes>(static_cast<T>(p.in_factor));
   const Vector<T, Lanes> factor = splat<T, Lanes>(static_cast<T>(p.factor));
   for (; f + Lanes * Vectors <= p.features; f += Lanes * Vectors) {
     Vector<T, Lanes> total[Vectors];
     for (Vector<T, Lanes> &one : total) one = splat<T, Lanes>(static_cast<T>(p.initial));
-    const T *row = patch.first + f;
+    typename Patch::Row row = patch.first;
     for (std::int64_t y = 0; y < patch.rows; ++y, row += patch.row_step)
-      for (std::int64_t x = 0; x < (Columns != 0 ? Columns : patch.columns); ++x)
+      for (std::int64_t x = 0; x < (Columns != 0 ? Columns : patch.columns); ++x) {
+        const T *const pixel = patch.pixel(row, x) + f;
         for (int v = 0; v < Vectors; ++v) {
-          const Vector<T, Lanes> value = load<T, Lanes>(row + x * patch.step + v * Lanes);
+          const Vector<T, Lanes> value = load<T, Lanes>(pixel + v * Lanes);
           total[v] = reduced<reducer>(total[v], Factors ? value * in_factor : value);
         }
+      }
     for (int v = 0; v < Vectors; ++v) store<T, Lanes>(out + f + v * Lanes, Factors ? total[v] * factor : total[v]);
   }
   return f;
