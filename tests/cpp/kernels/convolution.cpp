@@ -404,6 +404,32 @@ void test_adjacent() {
   CHECK(adjacent > 30);
 }
 
+/// One to a few output features: vectors run along the window.
+void test_narrow() {
+  Random random(56);
+  int narrow = 0;
+  for (int i = 0; i < 120; ++i) {
+    Convolution c = same_size(random.integer(1, 2), random.integer(1, 40), random.integer(1, 5), random.integer(1, 3), 1,
+                              1, 1, 0);
+    for (std::int64_t axis = 0; axis < c.rank; ++axis) {
+      const bool last = axis == c.rank - 1;
+      c.kernel_size[axis] = random.integer(1, last ? 12 : 4);
+      c.stride[axis] = random.chance(70) ? 1 : 2;
+      c.kernel_dilation[axis] = last || random.chance(70) ? 1 : 2;
+      c.pad_low[axis] = random.integer(-1, last ? 2 : c.kernel_size[axis]);
+      c.reversed[axis] = random.chance(25);
+      c.out_size[axis] = last ? random.integer(8, 90) : random.integer(1, 9);
+      const std::int64_t window = (c.kernel_size[axis] - 1) * c.kernel_dilation[axis] + 1;
+      const std::int64_t spanned = (c.out_size[axis] - 1) * c.stride[axis] + window - c.pad_low[axis];
+      c.in_size[axis] = larger_of(spanned + random.integer(-3, 2), std::int64_t{1});
+    }
+    const Problem problem = with_layouts(random, c, 85);
+    if (prefers_narrow<float>(problem.c)) ++narrow;
+    check<float>(random, problem, 3, random.chance(30));
+  }
+  CHECK(narrow > 30);
+}
+
 /// No output features, images or places: nothing to do, and nothing is touched.
 void test_empty() {
   Random random(43);
@@ -425,6 +451,7 @@ void test_convolution() {
   test_depthwise_tiles<double>(54);
   test_large();
   test_adjacent();
+  test_narrow();
   test_empty();
   test_random<std::int8_t>(46, 25);
   test_random<std::int32_t>(47, 25);

@@ -5,6 +5,7 @@
 #include "convolution_depthwise.h"
 #include "convolution_gemm.h"
 #include "convolution_generic.h"
+#include "convolution_narrow.h"
 #include "convolution_shape.h"
 #include "convolution_winograd.h"
 
@@ -24,6 +25,7 @@ template <class T>
 constexpr std::size_t convolution_scratch(const Convolution &c) {
   if constexpr (kHasGemm<T>) {
     if (prefers_winograd<T>(c)) return convolve_winograd_scratch<T>(c);
+    if (prefers_narrow<T>(c)) return convolve_narrow_scratch<T>(c);
     if (prefers_adjacent<T>(c)) return convolve_adjacent_scratch<T>(c);
   }
   return direct_convolution_scratch<T>(c);
@@ -63,6 +65,9 @@ void convolution(const Convolution &c, const T *in, const T *kernel, T *out, [[m
     if (prefers_winograd<T>(c))
       return with_epilogue(c, epilogue,
                            [&](const Epilogue<T> *now) { convolve_winograd(c, in, kernel, out, scratch, now); });
+    if (prefers_narrow<T>(c))
+      return with_epilogue(c, epilogue,
+                           [&](const Epilogue<T> *now) { convolve_narrow(c, in, kernel, out, scratch, now); });
     if (prefers_adjacent<T>(c))
       return with_epilogue(c, epilogue,
                            [&](const Epilogue<T> *now) { convolve_adjacent(c, in, kernel, out, scratch, now); });

@@ -17,11 +17,11 @@ inline constexpr std::int64_t kFewestAdjacent = 32;
 /// Most bytes of the wider filters: every tile of outputs reads them all.
 inline constexpr std::int64_t kAdjacentBytes = 128 * 1024;
 
-/// How many per cent of the peak products with so many columns reach, about.
+/// How many per cent of the peak products of so many elements with so many columns reach, about.
 template <class T>
-constexpr std::int64_t rate_of_columns(std::int64_t columns) {
+constexpr std::int64_t rate_of_columns(std::int64_t depth, std::int64_t columns) {
   if (columns >= 2 * kLanes<T>) return 82;
-  if (columns >= kLanes<T>) return kVectorRegisters == 32 ? 69 : 54;
+  if (columns >= kLanes<T>) return kVectorRegisters == 32 ? 69 : depth <= kMaxRunDepth ? 74 : 54;
   return 40 * columns / kLanes<T> * (kLanes<T> > 8 ? 2 : 1);
 }
 
@@ -49,25 +49,33 @@ constexpr std::int64_t adjacent_filters(const Convolution &wide) {
   return wide.kernel_size[0] * wide.kernel_spatial[0];
 }
 
+/// How many per cent of the peak the convolution reaches, about, with `count` adjacent outputs as one.
+template <class T>
+constexpr std::int64_t rate_of_adjacent(const Convolution &c, std::int64_t count) {
+  const Convolution wide = with_adjacent(c, count);
+  const std::int64_t last = c.rank - 1;
+  return rate_of_columns<T>(window_elements(wide), wide.out_features) * c.kernel_size[last] / wide.kernel_size[last];
+}
+
 /// How many outputs that are adjacent along the last axis are computed as one; 1 where that gains nothing. It depends
 /// on one image alone.
 template <class T>
 constexpr std::int64_t adjacent_outputs(const Convolution &c) {
   if (c.rank == 0 || c.groups != 1 || c.out_feature != 1 || c.out_features >= 2 * kLanes<T>) return 1;
-  const std::int64_t last = c.rank - 1, size = c.out_size[last], window = c.kernel_size[last];
+  const std::int64_t last = c.rank - 1, size = c.out_size[last];
   if (c.out_spatial[last] != c.out_features || c.kernel_dilation[last] != 1 || c.base_dilation[last] != 1) return 1;
   std::int64_t places = 1, best = 1;
   for (std::int64_t axis = 0; axis < c.rank; ++axis) {
     places *= c.out_size[axis];
     if (c.base_dilation[axis] != 1) return 1;
   }
-  std::int64_t rate = rate_of_columns<T>(c.out_features) * 108 / 100;
+  std::int64_t rate = rate_of_adjacent<T>(c, 1) * 108 / 100;
   for (std::int64_t count = 2; count * c.out_features <= 2 * kLanes<T>; ++count) {
     const std::int64_t columns = count * c.out_features;
     if (size % count != 0 || columns % kLanes<T> != 0 || places < count * kFewestAdjacent) continue;
     const std::int64_t filters = adjacent_filters(with_adjacent(c, count));
     if (filters * static_cast<std::int64_t>(sizeof(T)) > kAdjacentBytes) continue;
-    const std::int64_t own = rate_of_columns<T>(columns) * window / (window + (count - 1) * c.stride[last]);
+    const std::int64_t own = rate_of_adjacent<T>(c, count);
     if (own > rate) {
       rate = own;
       best = count;
@@ -129,6 +137,15 @@ const T *repeated(const T *values, std::int64_t features, std::int64_t count, T 
   return to;
 }
 
+/// The epilogue of rows that have the features of `count` outputs.
+template <class T>
+Epilogue<T> with_repeated(Epilogue<T> e, std::int64_t features, std::int64_t count, T *const (&to)[3]) {
+  e.bias = repeated(e.bias, features, count, to[0]);
+  e.scale = repeated(e.scale, features, count, to[1]);
+  e.shift = repeated(e.shift, features, count, to[2]);
+  return e;
+}
+
 /// Whether all of some numbers are finite.
 template <class T>
 MODELWHEEL_NOINLINE bool are_finite(const T *from, std::int64_t count) {
@@ -181,12 +198,7 @@ MODELWHEEL_NOINLINE void convolve_adjacent(const Convolution &c, const T *in, co
   void *const rest = scratch.take<T>(0);
   copy_filters(c, count, kernel, filters);
   Epilogue<T> follows{};
-  if (epilogue != nullptr) {
-    follows = *epilogue;
-    follows.bias = repeated(epilogue->bias, c.out_features, count, columns[0]);
-    follows.scale = repeated(epilogue->scale, c.out_features, count, columns[1]);
-    follows.shift = repeated(epilogue->shift, c.out_features, count, columns[2]);
-  }
+  if (epilogue != nullptr) follows = with_repeated(*epilogue, c.out_features, count, columns);
   wide.batch = one.batch = 1;
   for (std::int64_t image = 0; image < c.batch; ++image) {
     const T *const from = in + image * c.in_batch;

@@ -116,6 +116,8 @@ constexpr bool same_order(const Convolution &whole, const Convolution &part) {
   if (prefers_winograd<T>(whole) || prefers_winograd<T>(part))
     return prefers_winograd<T>(whole) && prefers_winograd<T>(part) &&
            (whole.pad_low[0] - part.pad_low[0]) % kTileSide == 0;
+  if (prefers_narrow<T>(whole) || prefers_narrow<T>(part))
+    return prefers_narrow<T>(whole) && prefers_narrow<T>(part) && whole.out_features == part.out_features;
   if (prefers_adjacent<T>(whole) || prefers_adjacent<T>(part)) {
     const std::int64_t count = adjacent_outputs<T>(whole);
     return count == adjacent_outputs<T>(part) && whole.out_features == part.out_features &&
