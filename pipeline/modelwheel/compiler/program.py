@@ -16,7 +16,7 @@ from ..dtypes import ElementType
 from ..util.records import JsonRecord
 from .arrays import Allocation, Array, Slice
 
-PROGRAM_VERSION = 24
+PROGRAM_VERSION = 25
 """Raised when a field below changes its meaning; part of every compile key."""
 
 

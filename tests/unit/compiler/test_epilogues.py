@@ -65,6 +65,7 @@ def _joined(
     between: tuple[p.Thunk, ...] = (),
     result: Slice | None = None,
     addend: Slice | None = None,
+    before: p.Epilogue | None = None,
 ) -> tuple[p.Thunk, ...]:
     """The thunks of `x @ w` and a fusion of it: `steps` are opcodes with `bias`, `addend` or `zero`."""
     module = _Module()
@@ -85,6 +86,7 @@ def _joined(
         used_twice=used_twice,
         between=between,
         result=result,
+        before=before,
     )
 
 
@@ -94,8 +96,9 @@ def _join(
     used_twice: bool = False,
     between: tuple[p.Thunk, ...] = (),
     result: Slice | None = None,
+    before: p.Epilogue | None = None,
 ) -> tuple[p.Thunk, ...]:
-    """The thunks of `x @ w` and a fusion of it and others, whose instructions the module has."""
+    """The thunks of `x @ w`, with the epilogue `before`, and a fusion of it and others, whose instructions the module has."""
     fused = list(module.instructions)
     module.add("dot", "dot", MATRIX)
     module.add("vector", "parameter", VECTOR)
@@ -115,13 +118,14 @@ def _join(
         rhs_batch=(),
         lhs_contracting=(1,),
         rhs_contracting=(0,),
+        epilogue=before,
     )
     target = result or dense((BATCH, COLUMNS), RESULT).slice
     kernel = p.Kernel(
         operations=1,
         symbol="fusion",
         workgroups=(1, 1, 1),
-        arguments=(out.slice, *operands),
+        arguments=(before.result if before else out.slice, *operands),
         results=(target,),
     )
     emitted = [Emitted(dot, "dot"), *(Emitted(t, "other") for t in between)]
@@ -170,6 +174,20 @@ def test_parts_are_known_by_their_order() -> None:
 )
 def test_anything_else_stays_a_kernel(steps: list[tuple[str, str]]) -> None:
     assert len(_joined(steps)) == 2
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_what_a_product_adds_already_is_followed_by_more(apart: bool) -> None:
+    place = dense((BATCH, COLUMNS), OTHER if apart else OUT).slice
+    bias = dense((COLUMNS,), BIAS).slice
+    found = _epilogue(_joined([("maximum", "zero")], before=p.Epilogue(result=place, bias=bias)))
+    assert found == p.Epilogue(result=dense((BATCH, COLUMNS), RESULT).slice, bias=bias, low=0.0)
+
+
+def test_what_is_applied_before_that_stays_a_kernel() -> None:
+    addend = dense((BATCH, COLUMNS), OTHER).slice
+    before = p.Epilogue(result=dense((BATCH, COLUMNS), OUT).slice, addend=addend)
+    assert len(_joined([("add", "bias")], before=before)) == 2
 
 
 def test_a_product_that_something_else_reads_keeps_its_result() -> None:

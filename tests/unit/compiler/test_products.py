@@ -78,7 +78,7 @@ def test_a_sum_beside_what_it_adds(dot_first: bool) -> None:
     addend, result = _part(0, WIDTH, FLOAT), _part(3, WIDTH, FLOAT)
     dot = _found(addend, result, dot_first=dot_first)
     assert dot is not None
-    assert dot.epilogue == p.Epilogue(result=result, addend=addend)
+    assert dot.epilogue == p.Epilogue(result=result, bias=addend)
     assert dot.out.slice == result
     assert (dot.lhs.shape, dot.rhs.shape, dot.out.shape) == ((DEPTH,), (DEPTH, WIDTH), (WIDTH,))
 

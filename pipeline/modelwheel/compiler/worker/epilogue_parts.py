@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 from ...dtypes import ElementType
+from .. import program as p
 from ..arrays import Slice
 from .activations import Activations
 from .hlo import HloModule
@@ -36,6 +37,18 @@ class Parts:
     named: dict[str, Any] = field(default_factory=dict)
     sources: list[Any] = field(default_factory=list)
     """Instructions outside of the fusion."""
+
+
+def followed_by(
+    epilogue: p.Epilogue | None, result: Slice, parts: Mapping[str, Any]
+) -> p.Epilogue | None:
+    """An epilogue with further parts; None if the kernels do not apply them after those that it has."""
+    if epilogue is None:
+        return p.Epilogue(result=result, **parts)
+    there = [_ORDER.index(name) for name in _ORDER if getattr(epilogue, name) is not None]
+    if there and parts and max(there) >= min(map(_ORDER.index, parts)):
+        return None
+    return epilogue.model_copy(update={"result": result, **parts})
 
 
 Elsewhere: TypeAlias = Callable[[Any], "tuple[Slice, Any] | None"]

@@ -19,7 +19,7 @@ from typing import Any
 from ...dtypes import ElementType
 from .. import program as p
 from ..arrays import Array, Slice, overlap
-from .epilogue_parts import Elsewhere, FusionReader, Parts
+from .epilogue_parts import Elsewhere, FusionReader, Parts, followed_by
 from .hlo import HloModule
 from .memory import Memory, moved_readers
 from .numbering import Numbering
@@ -72,7 +72,7 @@ class Steps:
             return False
         # The last product that it reads: what others wrote are operands by then.
         for one in reversed(self.before(candidate)):
-            if isinstance(one.thunk, p.Dot | p.Convolution) and one.thunk.epilogue is None:
+            if isinstance(one.thunk, p.Dot | p.Convolution) and one.fusion is None:
                 number = self.only_use(one, fusion)
                 if number is not None:
                     return _Join(self, one, candidate, fusion).done(number)
@@ -235,8 +235,8 @@ class _Join:
         found = read_parts(steps.hlo, product, kernel, self._fusion, number, root, self._elsewhere)
         if found is None or not found.named:
             return False
-        epilogue = p.Epilogue(result=result, **found.named)
-        if not fits(epilogue, product):
+        epilogue = followed_by(product.epilogue, result, found.named)
+        if epilogue is None or not fits(epilogue, product):
             return False
         start, end = steps.all.index(one), steps.all.index(self._candidate)
         between = [after.thunk for after in steps.all[start + 1 : end]]
@@ -280,7 +280,7 @@ class _Join:
         self, product: p.Product, kernel: p.Kernel
     ) -> tuple[Any, Slice, p.Pooling | p.Dot | None]:
         """The instruction whose values the product may finish, and where; of a mean or a product, what is left of the kernel then."""
-        hlo, place = self._steps.hlo, product.arrays[-1].slice
+        hlo, place = self._steps.hlo, value_of(product)
         mean = mean_of_values(hlo, self._fusion, kernel)
         if mean is not None:
             rest = mean[1].model_copy(update={"input": place, "origin": kernel.origin})
@@ -342,12 +342,12 @@ def read_parts(
     elsewhere: Elsewhere = lambda _: None,
 ) -> Parts | None:
     """The parts of an epilogue from a product, an operand of a fusion, to an instruction of the fusion."""
-    out, columns = columns_of(product)
+    _, columns = columns_of(product)
     plain = (
         {array.element_type for array in product.arrays} == {ElementType.FLOAT32}
         and columns >= _MIN_COLUMNS
         and len(kernel.arguments) == len(fusion.operand_ids)
-        and kernel.arguments[number] == out.slice
+        and kernel.arguments[number] == value_of(product)
     )
     if not plain:
         return None
@@ -368,6 +368,11 @@ def fits(epilogue: p.Epilogue, product: p.Product) -> bool:
         if part is not None and (part.size != size * 4 or not apart):
             return False
     return True
+
+
+def value_of(product: p.Product) -> Slice:
+    """Where the value of a product is."""
+    return product.epilogue.result if product.epilogue else product.arrays[-1].slice
 
 
 def columns_of(product: p.Product) -> tuple[Array, int]:

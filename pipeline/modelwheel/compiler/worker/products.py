@@ -139,8 +139,10 @@ def _with_addend(dot: p.Dot, kernel: p.Kernel, addend: Slice, memory: Memory) ->
     )
     if not fitting:
         return None
-    epilogue = p.Epilogue(result=out.slice, addend=addend)
+    # Of a single row, what is added has a value for each column.
+    epilogue = p.Epilogue(result=out.slice, bias=addend)
     if replaces:  # as in the steps of a recurrent layer; the sums must not be written over what is added to them
+        epilogue = p.Epilogue(result=out.slice, addend=addend)
         out = out.model_copy(update={"slice": memory.reserve(out.slice.size)})
     update = {"out": out, "epilogue": epilogue, "operations": kernel.operations}
     return dot.model_copy(update=update)
