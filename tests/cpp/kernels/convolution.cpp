@@ -409,8 +409,8 @@ void test_narrow() {
   Random random(56);
   int narrow = 0;
   for (int i = 0; i < 120; ++i) {
-    Convolution c = same_size(random.integer(1, 2), random.integer(1, 40), random.integer(1, 5), random.integer(1, 3), 1,
-                              1, 1, 0);
+    Convolution c =
+        same_size(random.integer(1, 2), random.integer(1, 40), random.integer(1, 5), random.integer(1, 3), 1, 1, 1, 0);
     for (std::int64_t axis = 0; axis < c.rank; ++axis) {
       const bool last = axis == c.rank - 1;
       c.kernel_size[axis] = random.integer(1, last ? 12 : 4);

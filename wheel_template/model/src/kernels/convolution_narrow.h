@@ -70,7 +70,8 @@ struct NarrowRows {
 
 /// `Features` sums of each of some neighbours whose windows are within the input.
 template <class T, int Features>
-MODELWHEEL_NOINLINE void narrow_outputs(const NarrowRows<T> &rows, std::int64_t in_step, T *out, std::int64_t out_step) {
+MODELWHEEL_NOINLINE void narrow_outputs(const NarrowRows<T> &rows, std::int64_t in_step, T *out,
+                                        std::int64_t out_step) {
   constexpr int kOutputs = kNarrowSums / Features, kWidth = kLanes<T>;
   const std::int64_t rest = rows.size % kWidth, last = rows.size - kWidth;
   // The last vector of a row begins earlier: what it has of the one before is left out.
@@ -135,8 +136,8 @@ MODELWHEEL_NOINLINE T narrow_output(const NarrowRows<T> &rows) {
   return rest;
 }
 
-/// `Features` features of some outputs of a row, of which no window or kNarrowSums are within the input; `rows` begin at
-/// the first tap of output 0.
+/// `Features` features of some outputs of a row, of which no window or kNarrowSums are within the input; `rows` begin
+/// at the first tap of output 0.
 template <class T, int Features>
 void narrow_row(const Axis &along, const Range &outs, NarrowRows<T> rows, T *out) {
   constexpr std::int64_t kOutputs = kNarrowSums / Features;
@@ -187,11 +188,10 @@ void finish_narrow(const Convolution &c, const Epilogue<T> &e, const T *first, s
 /// Computes some outputs of each row of an image; see convolve_narrow.
 template <class T>
 void narrow_columns(const Convolution &c, const Axes &axes, const Range &outs, const T *in, const T *filters, T *out,
-                   const Epilogue<T> *epilogue) {
+                    const Epilogue<T> *epilogue) {
   const Axis(&axis)[kAxes] = axes.axis;
   const std::int64_t size = axis[2].kernel_size * c.in_features;
-  const std::int64_t in_step[] = {axis[0].kernel_dilation * axis[0].in_step,
-                                  axis[1].kernel_dilation * axis[1].in_step};
+  const std::int64_t in_step[] = {axis[0].kernel_dilation * axis[0].in_step, axis[1].kernel_dilation * axis[1].in_step};
   for (std::int64_t z = 0; z < axis[0].out_size; ++z)
     for (std::int64_t y = 0; y < axis[1].out_size; ++y) {
       const Range taps_z = taps_within(axis[0], z), taps_y = taps_within(axis[1], y);
