@@ -17,11 +17,11 @@ inline constexpr std::int64_t kFewestAdjacent = 32;
 /// Most bytes of the wider filters: every tile of outputs reads them all.
 inline constexpr std::int64_t kAdjacentBytes = 128 * 1024;
 
-/// How many per cent of the peak products of so many elements with so many columns reach, about.
+/// How many per cent of the peak products with so many columns reach, about.
 template <class T>
-constexpr std::int64_t rate_of_columns(std::int64_t depth, std::int64_t columns) {
+constexpr std::int64_t rate_of_columns(std::int64_t columns) {
   if (columns >= 2 * kLanes<T>) return 82;
-  if (columns >= kLanes<T>) return kVectorRegisters == 32 ? 69 : depth <= kMaxRunDepth ? 74 : 54;
+  if (columns >= kLanes<T>) return kVectorRegisters == 32 ? 69 : 72;
   return 40 * columns / kLanes<T> * (kLanes<T> > 8 ? 2 : 1);
 }
 
@@ -54,7 +54,7 @@ template <class T>
 constexpr std::int64_t rate_of_adjacent(const Convolution &c, std::int64_t count) {
   const Convolution wide = with_adjacent(c, count);
   const std::int64_t last = c.rank - 1;
-  return rate_of_columns<T>(window_elements(wide), wide.out_features) * c.kernel_size[last] / wide.kernel_size[last];
+  return rate_of_columns<T>(wide.out_features) * c.kernel_size[last] / wide.kernel_size[last];
 }
 
 /// How many outputs that are adjacent along the last axis are computed as one; 1 where that gains nothing. It depends

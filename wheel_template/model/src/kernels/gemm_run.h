@@ -32,6 +32,13 @@ constexpr bool fills_strips(std::int64_t n) {
   return 6 * vectors >= 5 * kMost * divide_up(vectors, kMost);
 }
 
+/// Whether there is one vector of columns, of which gemm_wide has too few sums in flight; with many registers, it is as
+/// fast unless rows overlap, as the windows of a convolution do.
+template <class T>
+constexpr bool runs_at_any_depth(const Gemm &g) {
+  return g.n == kLanes<T> && g.rhs_n == 1 && (kVectorRegisters == 16 || g.rows[kRowAxes - 1].lhs < g.depth);
+}
+
 /// Rows that tiles of `tile` rows compute more than once, if there are `rows`.
 constexpr std::int64_t rows_twice(std::int64_t rows, std::int64_t tile) { return divide_up(rows, tile) * tile - rows; }
 
@@ -62,8 +69,9 @@ constexpr std::int64_t rows_of_last_run(const Gemm &g) {
 template <class T>
 constexpr bool prefers_run(const Gemm &g) {
   const std::int64_t depth = g.num_segments * g.depth, rows = g.rows[kRowAxes - 1].count;
-  if (g.panel == 0 && (depth > kMaxRunDepth || depth * g.n > kMaxRunWeights)) return false;
-  if (g.panel != 0 && (!kRunInPanels<T> || (depth > kMaxRunDepth && !fills_strips<T>(g.n)))) return false;
+  const bool is_tall = runs_at_any_depth<T>(g);
+  if (g.panel == 0 && !is_tall && (depth > kMaxRunDepth || depth * g.n > kMaxRunWeights)) return false;
+  if (g.panel != 0 && (!kRunInPanels<T> || (depth > kMaxRunDepth && !is_tall && !fills_strips<T>(g.n)))) return false;
   if (g.out_n != 1 || g.n < kHalfLanes<T> || rows < kTallRows || depth == 0) return false;
   const std::int64_t vectors = smaller_of(divide_up(g.n, kLanes<T>), std::int64_t{kRunVectors<T, kLanes<T>>});
   std::int64_t twice = rows_twice(rows, vectors == 1 ? kTallRows : kRunRows);
