@@ -425,8 +425,9 @@ class ThunkWriter:
 
 
 def pointer(part: Slice) -> str:
-    """A C++ expression for the start of a slice; `aN` is the start of allocation N."""
-    return f"a{part.allocation} + {part.offset}" if part.offset else f"a{part.allocation}"
+    """A C++ expression for the start of a slice; `aN` is the start of allocation N, `trip` the turn of a loop."""
+    start = f"a{part.allocation} + {part.offset}" if part.offset else f"a{part.allocation}"
+    return f"{start} + trip * {part.step}" if part.step else start
 
 
 def cpp_type(array: Array) -> str:

@@ -15,6 +15,18 @@ class Slice(JsonRecord):
     allocation: int
     offset: int
     size: int
+    step: int = 0
+    """In a loop: how much further it begins in each turn."""
+    turns: int = 1
+    """The number of turns, where it is not the same part in all of them."""
+
+    @property
+    def whole(self) -> Slice:
+        """What it is a part of in any turn."""
+        way = self.step * (self.turns - 1)
+        return Slice(
+            allocation=self.allocation, offset=self.offset + min(way, 0), size=self.size + abs(way)
+        )
 
 
 class Array(JsonRecord):
@@ -72,7 +84,9 @@ class Allocation(JsonRecord):
 
 
 def overlap(a: Slice, b: Slice) -> bool:
-    """Whether two slices have a byte in common."""
+    """Whether two slices have a byte in common, in whatever turns of a loop."""
+    if a.step or b.step:
+        a, b = a.whole, b.whole
     return (
         a.allocation == b.allocation
         and a.offset < b.offset + b.size

@@ -24,6 +24,7 @@ from ...errors import UnsupportedProgramError
 from .. import program as p
 from ..arrays import Allocation, AllocationKind, Array, ArrayShape, Slice
 from .convolutions import convolution, convolution_kernel
+from .counters import count
 from .descriptors import compilation_result_class
 from .epilogues import Emitted
 from .hlo import HloModule, array_of
@@ -33,6 +34,7 @@ from .lookups import lookup
 from .memory import Memory
 from .pooling import mean_of_images, pooling, row_reduction
 from .products import product, vector_product
+from .stepping import SteppedLoop
 from .strips import join_strips
 
 # In ELF, Mach-O and COFF.
@@ -294,17 +296,23 @@ class _ThunkDecoder:
             if kind == "call_thunk":  # replaced by the thunks that it calls
                 thunks.extend(self._emitted(thunk.call_thunk.called_sequence))
                 continue
+            if kind == "while_thunk":
+                *before, decoded = self._loop(thunk, thunk.while_thunk)
+                thunks.extend(Emitted(one, "") for one in before)
+                thunks.append(self._named(decoded, thunk))
+                continue
             decoder = self._decoders().get(kind)
             if decoder is None:
                 raise UnsupportedProgramError(
                     f"XLA emitted a thunk of kind {thunk.kind!r} for {thunk.info.op_name!r}, "
                     "which the runtime does not support"
                 )
-            decoded = decoder(thunk, getattr(thunk, kind))
-            origin = self.hlo.origin(thunk.info.op_name)
-            decoded = decoded.model_copy(update={"origin": origin})
-            thunks.append(Emitted(decoded, thunk.info.op_name))
+            thunks.append(self._named(decoder(thunk, getattr(thunk, kind)), thunk))
         return thunks
+
+    def _named(self, decoded: p.Thunk, thunk: Any) -> Emitted:
+        origin = self.hlo.origin(thunk.info.op_name)
+        return Emitted(decoded.model_copy(update={"origin": origin}), thunk.info.op_name)
 
     def _decoders(self) -> dict[str, Callable[[Any, Any], p.Thunk]]:
         return {
@@ -312,7 +320,6 @@ class _ThunkDecoder:
             "dot_thunk": self._dot,
             "convolution_thunk": self._convolution,
             "copy_thunk": self._copy,
-            "while_thunk": self._while,
             "conditional_thunk": self._conditional,
             "sort_thunk": self._sort,
             "top_k_thunk": self._top_k,
@@ -362,11 +369,19 @@ class _ThunkDecoder:
             )
         return p.Copy(operations=0, source=source.slice, destination=destination.slice)
 
-    def _while(self, _: Any, w: Any) -> p.Thunk:
+    def _loop(self, thunk: Any, w: Any) -> list[p.Thunk]:
+        """A loop, after what is computed for all its turns at once."""
         trips = w.trip_count.value if w.trip_count.contains_value else None
+        instruction = self.hlo.instruction(thunk.info.op_name)
+        counters = count(self.hlo, instruction) if instruction is not None else None
+        steps = join_epilogues(self.hlo, self._emitted(w.body_sequence))
+        before: list[p.Thunk] = []
+        if counters is not None and trips in (None, counters.turns):
+            trips = counters.turns
+            before = SteppedLoop(self.hlo, instruction, counters, steps, self.memory).apply()
+        body = join_strips(self.hlo, steps)
         condition = self.sequence(w.cond_sequence) if trips is None else ()
-        body = self.sequence(w.body_sequence)
-        return p.While(
+        loop = p.While(
             operations=sum(t.operations for t in condition + body)
             * (1 if trips is None else trips),
             trip_count=trips,
@@ -374,6 +389,7 @@ class _ThunkDecoder:
             condition_value=_slice(w.cond_buffer) if trips is None else None,
             body=body,
         )
+        return [*before, loop]
 
     def _conditional(self, thunk: Any, c: Any) -> p.Thunk:
         index = _slice(c.branch_index_buffer)

@@ -115,6 +115,17 @@ class HloModule:
         (called,) = instruction.called_computation_ids
         return self._instructions[self._computations[called].root_id]
 
+    def called_roots(self, instruction: Any) -> tuple[Any, ...]:
+        """The last instructions of all computations that it calls; of a loop those of the body and of the condition."""
+        return tuple(
+            self._instructions[self._computations[called].root_id]
+            for called in instruction.called_computation_ids
+        )
+
+    def body_instructions(self, loop: Any) -> list[Any]:
+        """The instructions of the body of a `while`, in order."""
+        return list(self._computations[loop.called_computation_ids[0]].instructions)
+
     def called_instructions(self, instruction: Any) -> list[Any]:
         """The instructions of the computation that it calls, in order."""
         (called,) = instruction.called_computation_ids

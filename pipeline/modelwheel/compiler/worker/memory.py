@@ -164,7 +164,7 @@ class Memory:
             if part.allocation not in offsets:
                 return part
             offset = offsets[part.allocation] + part.offset
-            return Slice(allocation=shared.index, offset=offset, size=part.size)
+            return part.model_copy(update={"allocation": shared.index, "offset": offset})
 
         grown = tuple(
             a.model_copy(update={"size": end}) if a is shared else a for a in self.allocations
@@ -192,7 +192,7 @@ class _Lives:
         for thunk in thunks:
             inner = tuple(p.walk((thunk,)))[1:]
             # What a loop or branch writes is not all written, or read before.
-            nested = tuple(part for one in inner for part in p.slices(one))
+            nested = tuple(part.whole for one in inner for part in p.slices(one))
             self._reads.append((*read(thunk), *nested))
             self._writes.append(p.written(thunk) if not inner else ())
         self._reads.append(tuple(results))
