@@ -84,10 +84,12 @@ def level_source(
     """
     functions: list[str] = []
     headers: set[str] = set()
+    types: dict[str, str] = {}
     for variant in variants:
-        text, needed = _variant_function(variant, constants, states, inputs, packed, profiled)
+        text, writer = _variant_function(variant, constants, states, inputs, packed, profiled)
         functions.append(text)
-        headers |= needed
+        headers |= writer.headers
+        types |= writer.types
     # Only the kernels in use are included: the others would cost compile time, and every level compiles its
     # own copies.
     includes = "".join(f'#include "kernels/{header}"\n' for header in sorted(headers))
@@ -108,7 +110,7 @@ def level_source(
         f'{BANNER}{define}#include "steps.h"\n{includes}\n'
         f'extern "C" {{\n{_declarations(variants)}}}\n\n'
         f"namespace modelwheel::{level.identifier} {{\nnamespace {{\n\n"
-        + "\n".join(functions)
+        + "\n".join([*types.values(), *functions])
         + "\n}  // namespace\n\n"
         + f"extern const Variant variants[];\nconstexpr Variant variants[] = {{\n{rows}}};\n\n"
         + _size_note(level.identifier, memory)
@@ -137,7 +139,7 @@ def _variant_function(
     inputs: Sequence[bool] | None,
     packed: frozenset[str],
     profiled: bool,
-) -> tuple[str, set[str]]:
+) -> tuple[str, ThunkWriter]:
     program, suffix = variant.program, variant.name
     memory = plan_memory(program, constants, states, inputs)
     panels = frozenset(a.index for a in program.allocations if a.sha256 in packed)
@@ -169,7 +171,7 @@ def _variant_function(
         for copy in memory.result_copies
     ]
     lines += ["  return true;", "}", ""]
-    return "\n".join(lines), writer.headers
+    return "\n".join(lines), writer
 
 
 def _largest(sizes: Iterable[str], least: str = "0") -> str:

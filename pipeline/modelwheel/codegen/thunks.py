@@ -18,6 +18,7 @@ from ..compiler.program import (
     Copy,
     CopyRows,
     Dot,
+    Elementwise,
     EmbeddingBag,
     Epilogue,
     Fft,
@@ -38,6 +39,7 @@ from ..dtypes import ElementType
 from ..errors import UnsupportedProgramError
 from .constants import ALIGNMENT
 from .cost import count_parts
+from .elementwise import elementwise_type
 from .panels import COLUMNS as PANEL_COLUMNS
 from .panels import Weights, weights_of
 from .strides import dot_axes, in_features, pick, sort_extents
@@ -59,6 +61,8 @@ class ThunkWriter:
     """The same for each part of the steps that threads may share."""
     panels: frozenset[int] = frozenset()
     """The allocations of weights that are packed."""
+    types: dict[str, str] = field(default_factory=dict)
+    """The definitions of types that do not depend on the variant, by name."""
     random_states: int = 0
     """The number of thunks written so far that draw random numbers."""
     profiled: bool = False
@@ -94,6 +98,8 @@ class ThunkWriter:
                 yield self._scaling(thunk)
             case Attention():
                 yield self._attention(thunk)
+            case Elementwise():
+                yield from self._elementwise(thunk)
             case Lookup():
                 yield self._lookup(thunk)
             case EmbeddingBag():
@@ -318,6 +324,24 @@ class ThunkWriter:
             self.part_scratch.append(f"attention_part_scratch<float>({table}, {count})")
             return f"attention_in_parts<float>({{threads, {count}}}, {table}, {operands});"
         return f"attention<float>({table}, {operands});"
+
+    def _elementwise(self, step: Elementwise) -> Iterator[str]:
+        name, self.types[name] = elementwise_type(step)
+        self.headers.add("elementwise.h")
+        yield "{"
+        planes = {
+            "reads": ("const float", step.reads),
+            "masks": ("const char", step.masks),
+            "writes": ("float", step.writes),
+        }
+        for kind, (element, found) in planes.items():
+            rows = [
+                f"{{as<{element}>({pointer(p.slice)}) + {p.start}, {p.row_step}}}" for p in found
+            ]
+            # C++ has no empty arrays.
+            yield f"{_INDENT}const Plane<{element}> {kind}[] = {braces(rows or ['{nullptr, 0}'])};"
+        yield f"{_INDENT}elementwise<{name}>({step.rows}, reads, masks, writes);"
+        yield "}"
 
     def _lookup_operands(self, l: Lookup) -> tuple[str, str]:
         """The table of a look-up, and the memory that it reads."""

@@ -15,6 +15,7 @@ from pydantic import Field
 from ..dtypes import ElementType
 from ..util.records import JsonRecord
 from .arrays import Allocation, Array, Slice
+from .elementwise import Operation, Plane
 
 PROGRAM_VERSION = 25
 """Raised when a field below changes its meaning; part of every compile key."""
@@ -229,6 +230,24 @@ class Attention(_Step):
     output: Heads
 
 
+class Elementwise(_Step):
+    """Straight-line code for each element of a matrix of 32-bit floats.
+
+    What is written is apart from what is read, or has the same place for each element.
+    """
+
+    kind: Literal["elementwise"] = "elementwise"
+    rows: int
+    columns: int
+    reads: tuple[Plane, ...]
+    masks: tuple[Plane, ...]
+    """One byte for each row."""
+    code: tuple[Operation, ...]
+    writes: tuple[Plane, ...]
+    stored: tuple[int, ...]
+    """The number of the value that each of `writes` receives."""
+
+
 class Lookup(_Step):
     """Rows of a table, one for each index; indices are clamped to the table."""
 
@@ -348,6 +367,7 @@ Thunk = Annotated[
     | RowReduction
     | Scaling
     | Attention
+    | Elementwise
     | Lookup
     | EmbeddingBag
     | Copy
@@ -481,6 +501,8 @@ def slices(thunk: Thunk) -> tuple[Slice, ...]:
         case Attention():
             parts = (thunk.query, thunk.key, thunk.value, thunk.output)
             return tuple(part.slice for part in parts)
+        case Elementwise():
+            return tuple(one.slice for one in (*thunk.reads, *thunk.masks, *thunk.writes))
         case Lookup():
             return (thunk.table, thunk.indices, thunk.output)
         case EmbeddingBag():
@@ -512,6 +534,8 @@ def written(thunk: Thunk) -> tuple[Slice, ...]:
             return (thunk.pooling.output,)
         case Attention():
             return (thunk.output.slice,)
+        case Elementwise():
+            return tuple(one.slice for one in thunk.writes)
         case Dot() | Convolution():
             out = thunk.arrays[-1].slice
             return (out, thunk.epilogue.result) if thunk.epilogue else (out,)

@@ -3,6 +3,7 @@
 #include "kernels/convolution.h"
 #include "kernels/copy_rows.h"
 #include "kernels/dot.h"
+#include "kernels/elementwise.h"
 #include "kernels/embedding_bag.h"
 #include "kernels/fft.h"
 #include "kernels/lookup.h"

@@ -20,6 +20,7 @@ int main() {
   test_dot();
   test_convolution();
   test_copy_rows();
+  test_elementwise();
   test_pooling();
   test_row_reduction();
   test_scaling();

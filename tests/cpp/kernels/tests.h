@@ -8,6 +8,7 @@ void test_activation();
 void test_attention();
 void test_convolution();
 void test_copy_rows();
+void test_elementwise();
 void test_fft();
 void test_lookup();
 void test_numeric();

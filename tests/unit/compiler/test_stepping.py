@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,7 +39,7 @@ ALL, ONE, FLAT = (
 
 
 class _Module:
-    """An `xla.HloModuleProto` with a loop, under construction: instructions by computation."""
+    """An `xla.HloModuleProto`: instructions by computation, whose last one is its root."""
 
     def __init__(self) -> None:
         self.instructions: dict[str, SimpleNamespace] = {}
@@ -61,7 +62,7 @@ class _Module:
         self.computations.setdefault(where, []).append(one)
 
     def number(self, where: int, name: str, value: int) -> None:
-        self.add(where, name, "constant", NUMBER, literal=SimpleNamespace(s32s=[value]))
+        self.add(where, name, "constant", _shape(INT), literal=SimpleNamespace(s32s=[value]))
 
     def build(self) -> HloModule:
         computations = [
@@ -248,7 +249,7 @@ def _steps(index: str, more: tuple[p.Thunk, ...]) -> list[Emitted]:
 
 def _stepped(
     *, index: str = "i", more: tuple[p.Thunk, ...] = (), **arguments: Any
-) -> tuple[list[p.Thunk], list[p.Thunk]]:
+) -> tuple[Sequence[p.Thunk], list[p.Thunk]]:
     """The thunks before the loop, and those of its body."""
     hlo = _module(index=index, **arguments)
     loop = hlo.instruction("loop")

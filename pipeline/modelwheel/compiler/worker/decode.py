@@ -375,7 +375,7 @@ class _ThunkDecoder:
         instruction = self.hlo.instruction(thunk.info.op_name)
         counters = count(self.hlo, instruction) if instruction is not None else None
         steps = join_epilogues(self.hlo, self._emitted(w.body_sequence))
-        before: list[p.Thunk] = []
+        before: Sequence[p.Thunk] = ()
         if counters is not None and trips in (None, counters.turns):
             trips = counters.turns
             before = SteppedLoop(self.hlo, instruction, counters, steps, self.memory).apply()

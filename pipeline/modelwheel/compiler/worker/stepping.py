@@ -6,6 +6,7 @@ Such a product, of the input of a recurrent layer, then reads its weights once, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from ...dtypes import ElementType
 from .. import program as p
 from ..arrays import Array, Slice, overlap
 from .counters import Counters
+from .elementwise import join_elementwise
 from .epilogues import Emitted
 from .hlo import HloModule
 from .memory import Memory, moved_readers
@@ -38,7 +40,7 @@ class SteppedLoop:
     """Of the body."""
     memory: Memory
 
-    def apply(self) -> list[p.Thunk]:
+    def apply(self) -> Sequence[p.Thunk]:
         """Changes the steps; gives those that come before the loop."""
         rewritten = set()
         """Instructions whose thunks do not read counters any more."""
@@ -53,6 +55,8 @@ class SteppedLoop:
             elif self._read_in_place(step, instruction, kernel):
                 rewritten.add(instruction.id)
         before = [found for step in list(self.steps) if (found := self._move_out(step))]
+        self._separate_products()
+        rewritten |= join_elementwise(self.hlo, self.counters, self.steps)
         self._leave_out_counters(rewritten)
         return before
 
@@ -65,10 +69,13 @@ class SteppedLoop:
         position = self.counters.position(self.hlo, array)
         if position not in self.counters.invariant or not self._is_kept(window):
             return False
-        return self._replace(step, kernel.results[0], window)
+        found_there = self._redirect(step, kernel.results[0], window)
+        if found_there:
+            self.steps.remove(step)
+        return found_there
 
-    def _replace(self, step: Emitted, old: Slice, new: Slice) -> bool:
-        """Removes a step whose result is elsewhere, if all that read it can read it there."""
+    def _redirect(self, step: Emitted, old: Slice, new: Slice) -> bool:
+        """Lets all that read the result of a step read it elsewhere, if they can."""
         value = self.hlo.instruction(step.value)
         readers = None if value is None else self.hlo.readers(value)
         if readers is None or any(
@@ -83,7 +90,6 @@ class SteppedLoop:
             return False
         for position, thunk in changed.items():
             self.steps[position].thunk = thunk
-        self.steps.remove(step)
         return True
 
     def _is_kept(self, *parts: Slice) -> bool:
@@ -119,8 +125,9 @@ class SteppedLoop:
             step=result.size if window.step > 0 else -result.size,
             turns=turns,
         )
-        if not self._replace(step, result, part):
+        if not self._redirect(step, result, part):
             return None
+        self.steps.remove(step)
         return dot.model_copy(
             update={
                 "operations": dot.operations * turns,
@@ -130,6 +137,23 @@ class SteppedLoop:
                 "epilogue": epilogue and epilogue.model_copy(update={"result": whole}),
             }
         )
+
+    def _separate_products(self) -> None:
+        """Gives products whose memory other steps use too memory of their own: what reads them can then be one step."""
+        for step in self.steps:
+            dot = step.thunk
+            if not isinstance(dot, p.Dot):
+                continue
+            others = [part for one in self.steps if one is not step for part in _written(one)]
+            result = dot.epilogue.result if dot.epilogue else dot.out.slice
+            if result.step or not any(overlap(part, result) for part in others):
+                continue
+            own = self.memory.reserve(result.size)
+            if not self._redirect(step, result, own):
+                continue
+            epilogue = dot.epilogue and dot.epilogue.model_copy(update={"result": own})
+            out = dot.out.model_copy(update={"slice": own}) if epilogue is None else dot.out
+            step.thunk = dot.model_copy(update={"epilogue": epilogue, "out": out})
 
     # --- counters ----------------------------------------------------------------------------------
 
@@ -214,3 +238,7 @@ def _repeated(array: Array, where: Slice, turns: int) -> Array:
     columns = array.shape[-1]
     shape = (array.elements // columns * turns, columns)
     return array.model_copy(update={"slice": where, "shape": shape, "minor_to_major": (1, 0)})
+
+
+def _written(step: Emitted) -> tuple[Slice, ...]:
+    return tuple(part for one in p.walk((step.thunk,)) for part in p.written(one))

@@ -22,15 +22,24 @@ def read_window(
 ) -> tuple[Slice, Any] | None:
     """The part of an array that a kernel only copies, and the instruction that the array is of."""
     found = _moving(hlo, fusion, kernel, "dynamic-slice")
-    if found is None:
+    window = None if found is None else part_of(hlo, counters, fusion, kernel, found)
+    if found is None or window is None or window.size != kernel.results[0].size:
         return None
-    source = hlo.operands(found)[0]
+    source = hlo.behind_bitcasts(hlo.operands(found)[0])
+    return window, hlo.operands(fusion)[source.parameter_number]
+
+
+def part_of(
+    hlo: HloModule, counters: Counters, fusion: Any, kernel: p.Kernel, node: Any
+) -> Slice | None:
+    """The part of an array that an instruction in a fusion is, if it is a `dynamic-slice` of one of the arguments."""
+    if node.opcode != "dynamic-slice":
+        return None
+    source, *indices = hlo.operands(node)
     array = _argument(hlo, fusion, kernel, source)
     if array is None:
         return None
-    indices = hlo.operands(found)[1:]
-    window = _window(hlo, counters, fusion, source.shape, found.shape, indices, array[0])
-    return (window, array[1]) if window and window.size == kernel.results[0].size else None
+    return _window(hlo, counters, fusion, source.shape, node.shape, indices, array[0])
 
 
 def written_window(

@@ -92,23 +92,48 @@ MODELWHEEL_INLINE Floats<Lanes> quartic(const float (&c)[5], Floats<Lanes> x, Fl
   return polynomial<Lanes>(high, x) * square + polynomial<Lanes>(low, x);
 }
 
+/// A number that is still to be divided.
+template <int Lanes>
+struct Quotient {
+  Floats<Lanes> over, under;
+};
+
 /// x P(x^2) / Q(x^2). Both polynomials begin with the same number, so that tiny numbers keep their value to a unit in
 /// the last place. Of the coefficients near those of the least maximum error these, with this limit, were found to have
 /// the least error with all roundings: 4.63 units where products are fused with sums, 5.08 elsewhere.
 template <int Lanes>
-MODELWHEEL_INLINE Floats<Lanes> tanh_of(Floats<Lanes> x) {
+MODELWHEEL_INLINE Quotient<Lanes> tanh_quotient(Floats<Lanes> x) {
   constexpr float kOver[] = {1.23268878F, 0.165529743F, 0.00437860843F, 2.65708532e-05F, 1.81343882e-08F};
   constexpr float kUnder[] = {1.23268878F, 0.57642591F, 0.0321622156F, 0.000416483119F, 1.02574745e-06F};
   constexpr float kLimit = 7.97969961F;
   const Floats<Lanes> y = at_most<Lanes>(at_least<Lanes>(x, -kLimit), kLimit), square = y * y, fourth = square * square;
-  return y * quartic<Lanes>(kOver, square, fourth) / quartic<Lanes>(kUnder, square, fourth);
+  return {y * quartic<Lanes>(kOver, square, fourth), quartic<Lanes>(kUnder, square, fourth)};
+}
+
+template <int Lanes>
+MODELWHEEL_INLINE Floats<Lanes> tanh_of(Floats<Lanes> x) {
+  const Quotient<Lanes> q = tanh_quotient<Lanes>(x);
+  return q.over / q.under;
+}
+
+template <int Lanes>
+MODELWHEEL_INLINE Quotient<Lanes> sigmoid_quotient(Floats<Lanes> x) {
+  const Floats<Lanes> one = splat<float, Lanes>(1);
+  const Exponential<Lanes> e = exponential_of_minus<Lanes>(magnitude<Lanes>(x, 120));
+  return {x < 0 ? e.unlifted() : one, e.plus_one()};
 }
 
 template <int Lanes>
 MODELWHEEL_INLINE Floats<Lanes> sigmoid_of(Floats<Lanes> x) {
-  const Floats<Lanes> one = splat<float, Lanes>(1);
-  const Exponential<Lanes> e = exponential_of_minus<Lanes>(magnitude<Lanes>(x, 120));
-  return (x < 0 ? e.unlifted() : one) / e.plus_one();
+  const Quotient<Lanes> q = sigmoid_quotient<Lanes>(x);
+  return q.over / q.under;
+}
+
+/// sigmoid(x) tanh(y), with one division for both.
+template <int Lanes>
+MODELWHEEL_INLINE Floats<Lanes> gated_tanh_of(Floats<Lanes> x, Floats<Lanes> y) {
+  const Quotient<Lanes> gate = sigmoid_quotient<Lanes>(x), value = tanh_quotient<Lanes>(y);
+  return gate.over * value.over / (gate.under * value.under);
 }
 
 /// x / (1 + exp(-z)) where z has the sign of x, `e` is exp(-|z|), and u is |x| or large enough that the result is 0.
