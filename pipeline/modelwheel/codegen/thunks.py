@@ -131,12 +131,16 @@ class ThunkWriter:
         return f"if (!call({kernel.symbol}, {{{arguments}}}{groups})) return false;"
 
     def _product(self, kernel: str, types: str, table: str, product: Product) -> Iterator[str]:
-        call, parts = f"{kernel}<{types}>", self._parts(product, types)
+        parts = self._parts(product, types)
         self.headers.add(f"{kernel}.h")
         needed = f"{kernel}_scratch<{types}>({table})"
+        # The compiler chooses how a convolution is computed: the library has no other kernels for it.
+        by = isinstance(product, Convolution)
+        suffix = f"_by<{types}, method_of<{types}>({table})>" if by else f"<{types}>"
+        call = f"{kernel}{suffix}"
         if parts > 1:
             self.part_scratch.append(f"{kernel}_part_scratch<{types}>({table}, {parts})")
-            call, table = f"{kernel}_in_parts<{types}>", f"{{threads, {parts}}}, {table}"
+            call, table = f"{kernel}_in_parts{suffix}", f"{{threads, {parts}}}, {table}"
         epilogue = product.epilogue
         operands = _operands(product.arrays)
         if epilogue is None:

@@ -20,13 +20,28 @@ constexpr std::size_t direct_convolution_scratch(const Convolution &c) {
     return is_depthwise(c) ? convolve_depthwise_scratch<T>(c) : convolve_gemm_scratch<T>(c);
 }
 
+/// How a convolution is computed.
+enum class Method { kWindows, kDepthwise, kWinograd, kNarrow, kAdjacent };
+
+/// The quickest method. Generated code decides by this when it is compiled, so that a library has only the kernels of
+/// methods that its model needs. Parts of a convolution (parts.h) have the method of the whole.
+template <class T>
+constexpr Method method_of(const Convolution &c) {
+  if constexpr (kHasGemm<T> && sizeof(T) == sizeof(float)) {
+    if (prefers_winograd<T>(c)) return Method::kWinograd;
+    if (prefers_narrow<T>(c)) return Method::kNarrow;
+    if (prefers_adjacent<T>(c)) return Method::kAdjacent;
+  }
+  return is_depthwise(c) ? Method::kDepthwise : Method::kWindows;
+}
+
 /// Bytes of scratch memory that `convolution` needs.
 template <class T>
 constexpr std::size_t convolution_scratch(const Convolution &c) {
   if constexpr (kHasGemm<T>) {
-    if (prefers_winograd<T>(c)) return convolve_winograd_scratch<T>(c);
-    if (prefers_narrow<T>(c)) return convolve_narrow_scratch<T>(c);
-    if (prefers_adjacent<T>(c)) return convolve_adjacent_scratch<T>(c);
+    if (method_of<T>(c) == Method::kWinograd) return convolve_winograd_scratch<T>(c);
+    if (method_of<T>(c) == Method::kNarrow) return convolve_narrow_scratch<T>(c);
+    if (method_of<T>(c) == Method::kAdjacent) return convolve_adjacent_scratch<T>(c);
   }
   return direct_convolution_scratch<T>(c);
 }
@@ -39,15 +54,23 @@ MODELWHEEL_INLINE void with_epilogue(const Convolution &c, const Epilogue<T> *ep
   if (later) finish_rows(*epilogue, epilogue->sums, out_places(c), c.out_features, 0, c.out_features);
 }
 
-/// Computes a convolution by the sums of its definition; see `convolution`.
-template <class T>
-void direct_convolution(const Convolution &c, const T *in, const T *kernel, T *out, [[maybe_unused]] void *scratch,
-                        [[maybe_unused]] const Epilogue<T> *epilogue = nullptr) {
+/// Computes a convolution of which method_of is `kMethod`. `scratch` has convolution_scratch<T>(c) bytes and is 64-byte
+/// aligned. `epilogue` follows if it is not null: it begins at `out`, its columns are the features, which are
+/// contiguous, and `out` is left in any state. Unless the epilogue need not wait, the result is dense.
+template <class T, Method kMethod>
+void convolution_by(const Convolution &c, const T *in, const T *kernel, T *out, [[maybe_unused]] void *scratch,
+                    [[maybe_unused]] const Epilogue<T> *epilogue = nullptr) {
   if constexpr (!kHasGemm<T>) {
     convolve_generic(c, in, kernel, out);
   } else {
     with_epilogue(c, epilogue, [&](const Epilogue<T> *now) {
-      if (is_depthwise(c))
+      if constexpr (kMethod == Method::kWinograd)
+        convolve_winograd(c, in, kernel, out, scratch, now);
+      else if constexpr (kMethod == Method::kNarrow)
+        convolve_narrow(c, in, kernel, out, scratch, now);
+      else if constexpr (kMethod == Method::kAdjacent)
+        convolve_adjacent(c, in, kernel, out, scratch, now);
+      else if constexpr (kMethod == Method::kDepthwise)
         convolve_depthwise(c, in, kernel, out, scratch, now);
       else
         convolve_gemm(c, in, kernel, out, scratch, now);
@@ -55,22 +78,27 @@ void direct_convolution(const Convolution &c, const T *in, const T *kernel, T *o
   }
 }
 
-/// Computes a convolution. `scratch` has convolution_scratch<T>(c) bytes and is 64-byte aligned. `epilogue` follows if
-/// it is not null: it begins at `out`, its columns are the features, which are contiguous, and `out` is left in any
-/// state. Unless the epilogue need not wait, the result is dense.
+/// Computes a convolution by the sums of its definition; see `convolution_by`.
 template <class T>
-void convolution(const Convolution &c, const T *in, const T *kernel, T *out, [[maybe_unused]] void *scratch,
-                 [[maybe_unused]] const Epilogue<T> *epilogue = nullptr) {
+void direct_convolution(const Convolution &c, const T *in, const T *kernel, T *out, void *scratch,
+                        const Epilogue<T> *epilogue = nullptr) {
+  if (kHasGemm<T> && is_depthwise(c))
+    convolution_by<T, Method::kDepthwise>(c, in, kernel, out, scratch, epilogue);
+  else
+    convolution_by<T, Method::kWindows>(c, in, kernel, out, scratch, epilogue);
+}
+
+/// Computes any convolution; see `convolution_by`.
+template <class T>
+void convolution(const Convolution &c, const T *in, const T *kernel, T *out, void *scratch,
+                 const Epilogue<T> *epilogue = nullptr) {
   if constexpr (kHasGemm<T> && sizeof(T) == sizeof(float)) {
-    if (prefers_winograd<T>(c))
-      return with_epilogue(c, epilogue,
-                           [&](const Epilogue<T> *now) { convolve_winograd(c, in, kernel, out, scratch, now); });
-    if (prefers_narrow<T>(c))
-      return with_epilogue(c, epilogue,
-                           [&](const Epilogue<T> *now) { convolve_narrow(c, in, kernel, out, scratch, now); });
-    if (prefers_adjacent<T>(c))
-      return with_epilogue(c, epilogue,
-                           [&](const Epilogue<T> *now) { convolve_adjacent(c, in, kernel, out, scratch, now); });
+    if (method_of<T>(c) == Method::kWinograd)
+      return convolution_by<T, Method::kWinograd>(c, in, kernel, out, scratch, epilogue);
+    if (method_of<T>(c) == Method::kNarrow)
+      return convolution_by<T, Method::kNarrow>(c, in, kernel, out, scratch, epilogue);
+    if (method_of<T>(c) == Method::kAdjacent)
+      return convolution_by<T, Method::kAdjacent>(c, in, kernel, out, scratch, epilogue);
   }
   direct_convolution(c, in, kernel, out, scratch, epilogue);
 }

@@ -23,6 +23,8 @@
 #else
 #define MODELWHEEL_NOINLINE __attribute__((noinline, noclone))
 #endif
+/// For decisions that no loop waits for: small rather than quick.
+#define MODELWHEEL_COLD __attribute__((cold))
 /// Before a loop with constant bounds that indexes an array of vectors: unrolled, the array stays in registers.
 #define MODELWHEEL_UNROLL _Pragma("GCC unroll 16")
 

@@ -188,19 +188,50 @@ MODELWHEEL_NOINLINE void dot_in_parts(const Shared &shared, const Dot &d, const 
   if (later) finish_in_parts(shared, *epilogue, d.batch * d.m, row_step(d), d.n);
 }
 
-/// The same for `convolution`.
+/// How a convolution is divided: a function of its own, which those below share.
 template <class T>
-MODELWHEEL_NOINLINE void convolution_in_parts(const Shared &shared, const Convolution &c, const T *in, const T *kernel,
-                                              T *out, void *scratch, const Epilogue<T> *epilogue = nullptr) {
-  if (shared.parts() < 2) return convolution<T>(c, in, kernel, out, scratch, epilogue);
-  const Division division = division_of<T>(c, shared.parts());
-  if (division.count() == 1) return convolution<T>(c, in, kernel, out, scratch, epilogue);
+MODELWHEEL_COLD MODELWHEEL_NOINLINE Division division_for(const Shared &shared, const Convolution &c) {
+  return division_of<T>(c, shared.parts());
+}
+
+/// The same for `convolution_by`.
+template <class T, Method kMethod>
+MODELWHEEL_NOINLINE void convolution_in_parts_by(const Shared &shared, const Convolution &c, const T *in,
+                                                 const T *kernel, T *out, void *scratch,
+                                                 const Epilogue<T> *epilogue = nullptr) {
+  if (shared.parts() < 2) return convolution_by<T, kMethod>(c, in, kernel, out, scratch, epilogue);
+  const Division division = division_for<T>(shared, c);
+  if (division.count() == 1) return convolution_by<T, kMethod>(c, in, kernel, out, scratch, epilogue);
   const bool later = epilogue != nullptr && must_wait(*epilogue);
   product_in_parts(shared, c, division, later ? nullptr : epilogue,
                    [&](const Ranged<Convolution> &part, void *memory, const Epilogue<T> *own) {
-                     convolution<T>(part.shape, in + part.left, kernel + part.right, out + part.out, memory, own);
+                     convolution_by<T, kMethod>(part.shape, in + part.left, kernel + part.right, out + part.out, memory,
+                                                own);
                    });
   if (later) finish_in_parts(shared, *epilogue, out_places(c), c.out_features, c.out_features);
+}
+
+/// The same for `convolution`, for tests.
+template <class T>
+void convolution_in_parts(const Shared &shared, const Convolution &c, const T *in, const T *kernel, T *out,
+                          void *scratch, const Epilogue<T> *epilogue = nullptr) {
+  switch (method_of<T>(c)) {
+    case Method::kWindows:
+      return convolution_in_parts_by<T, Method::kWindows>(shared, c, in, kernel, out, scratch, epilogue);
+    case Method::kDepthwise:
+      return convolution_in_parts_by<T, Method::kDepthwise>(shared, c, in, kernel, out, scratch, epilogue);
+    case Method::kWinograd:
+      if constexpr (sizeof(T) == sizeof(float))
+        convolution_in_parts_by<T, Method::kWinograd>(shared, c, in, kernel, out, scratch, epilogue);
+      return;
+    case Method::kNarrow:
+      if constexpr (sizeof(T) == sizeof(float))
+        convolution_in_parts_by<T, Method::kNarrow>(shared, c, in, kernel, out, scratch, epilogue);
+      return;
+    case Method::kAdjacent:
+      if constexpr (sizeof(T) == sizeof(float))
+        convolution_in_parts_by<T, Method::kAdjacent>(shared, c, in, kernel, out, scratch, epilogue);
+  }
 }
 
 constexpr Division division_of(const Pooling &p, std::int64_t parts) {

@@ -41,7 +41,7 @@ constexpr Ranged<Dot> column_range(const Dot &d, Range r) {
 /// Whether each element of a part is the same sum in the same order as in the whole, so that it has the same bits.
 /// gemm_narrow and the kernel of other elements add the products of a column in the order that its neighbours allow.
 template <class T>
-constexpr bool same_order(const Dot &whole, const Dot &part) {
+MODELWHEEL_COLD constexpr bool same_order(const Dot &whole, const Dot &part) {
   if (!kHasGemm<T>) return part.n == whole.n;
   const Dot form = oriented<T>(whole), own = oriented<T>(part);
   const bool narrow = prefers_narrow<T>(gemm_of(form, nullptr));
@@ -109,7 +109,7 @@ constexpr bool is_dense(const Convolution &c) {
 /// The same for a convolution. A part that needs no padding is computed in place; the inner dimension is then walked in
 /// another order if the input has gaps. Of few columns or short filters, gemm_narrow adds the products.
 template <class T>
-constexpr bool same_order(const Convolution &whole, const Convolution &part) {
+MODELWHEEL_COLD constexpr bool same_order(const Convolution &whole, const Convolution &part) {
   if (!kHasGemm<T>) return part.out_features == whole.out_features;
   if (is_depthwise(whole)) return is_depthwise(part);
   // Tiles of the rows begin where tiles of all rows do.
