@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from modelwheel.compiler.program import Program, walk
+from modelwheel.compiler.program import Program
+from modelwheel.compiler.walk import walk
 from modelwheel.engine.build import BuildOptions, BuildResult, build
 from modelwheel.levels import cmake_flags
 from modelwheel.packaging.kernels import CompiledKernel, read_kernels

@@ -18,10 +18,10 @@ from ..compiler.program import (
     Sort,
     Strips,
     Thunk,
-    leaves,
 )
 from ..compiler.reference import ARRAYS
 from ..compiler.traffic import bytes_of_step
+from ..compiler.walk import leaves
 from ..engine.programs import stored_programs, stored_records
 from ..engine.steps.profile import PROGRAM
 from ..errors import UsageError, VerifyError

@@ -14,8 +14,8 @@ from ..compiler.program import (
     Thunk,
     While,
     Window,
-    walk,
 )
+from ..compiler.walk import walk
 
 
 def products(program: Program) -> int:

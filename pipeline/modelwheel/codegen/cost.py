@@ -14,11 +14,9 @@ from ..compiler.program import (
     Program,
     Scaling,
     Thunk,
-    leaves,
-    slices,
-    walk,
 )
 from ..compiler.traffic import bytes_of_step, bytes_touched
+from ..compiler.walk import leaves, slices, used_allocations, walk
 from .strides import dot_axes
 
 # A roofline model (Williams, Waterman, Patterson, Roofline, CACM 52(4), 2009) with overheads, for one core
@@ -54,7 +52,7 @@ def estimate_cost(program: Program) -> float:
 
 
 def _is_large(program: Program) -> bool:
-    used = program.used_allocations()
+    used = used_allocations(program)
     temporaries = (a.size for a in program.allocations if a.kind == "temporary" and a.index in used)
     return sum(temporaries) > _LARGE_BYTES
 
@@ -101,7 +99,7 @@ def _far_bytes(program: Program) -> float:
     them are few.
     """
     constants = {a.index: a.size for a in program.allocations if a.kind == "constant"}
-    used = constants.keys() & program.used_allocations()
+    used = constants.keys() & used_allocations(program)
     far_constants = _far_part(sum(constants[index] for index in used))
     total = 0.0
     for thunk, turns in leaves(program.thunks):

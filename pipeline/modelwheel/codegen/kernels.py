@@ -13,9 +13,9 @@ from ..compiler.program import (
     Program,
     Strips,
     Thunk,
-    walk,
 )
-from .thunks import cpp_type, fft_type
+from ..compiler.walk import walk
+from .expressions import cpp_type, fft_type
 
 _ELEMENTS = ("float", "double")
 """The element types for which headers in `src/kernels/` declare templates `extern`."""

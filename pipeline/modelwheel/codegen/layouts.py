@@ -22,10 +22,8 @@ from ..compiler.program import (
     Strips,
     Thunk,
     While,
-    products,
-    slices,
-    walk,
 )
+from ..compiler.walk import products, slices, used_allocations, walk
 
 _FEW_COLUMNS = 8
 """With fewer, vectors run along the inner dimension (gemm_narrow.h), which is then the fastest varying."""
@@ -75,7 +73,7 @@ def with_shared_layouts(program: Program, content: bytes) -> tuple[Program, dict
     weights = _weights(program)
     contents: dict[str, bytes] = {}
     allocations = list(program.allocations)
-    used = program.used_allocations()
+    used = used_allocations(program)
     for position, allocation in enumerate(program.allocations):
         if allocation.kind != "constant" or not allocation.size or allocation.index not in used:
             continue

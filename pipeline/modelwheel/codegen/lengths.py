@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 
 from ..signature import Signature, Tensor
-from .thunks import braces
+from .expressions import braces
 
 
 def length_tables(signature: Signature) -> str:

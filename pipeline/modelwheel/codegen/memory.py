@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..compiler.arrays import Allocation
-from ..compiler.program import Program, slices, walk
+from ..compiler.program import Program
+from ..compiler.walk import slices, used_allocations, walk
 from ..errors import UnsupportedProgramError
 from .constants import ALIGNMENT
 
@@ -77,7 +78,7 @@ def plan_memory(
     arena = _Arena()
     arena.reserve(random_states * RANDOM_STATE_BYTES)
     direct = _direct_outputs(program)
-    used = program.used_allocations()
+    used = used_allocations(program)
     ends = _ends(program)
     pointers = {}
     for allocation in program.allocations:

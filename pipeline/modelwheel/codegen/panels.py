@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ..compiler.arrays import Slice
-from ..compiler.program import Convolution, Dot, Product, Program, products, slices, walk
+from ..compiler.program import Convolution, Dot, Product, Program
+from ..compiler.walk import products, slices, walk
 from ..dtypes import ElementType
 from .constants import Constants
 from .strides import dot_axes

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ..compiler.arrays import Array, Slice, overlap
+from ..compiler.arrays import overlap
 from ..compiler.program import (
     Attention,
     Conditional,
@@ -20,7 +20,6 @@ from ..compiler.program import (
     Dot,
     Elementwise,
     EmbeddingBag,
-    Epilogue,
     Fft,
     Kernel,
     Lookup,
@@ -35,11 +34,21 @@ from ..compiler.program import (
     TopK,
     While,
 )
-from ..dtypes import ElementType
 from ..errors import UnsupportedProgramError
 from .constants import ALIGNMENT
 from .cost import count_parts
 from .elementwise import elementwise_type
+from .expressions import (
+    braces,
+    cpp_bool,
+    cpp_type,
+    epilogue_members,
+    fft_type,
+    operands_of,
+    pointer,
+    reducer,
+    spatial,
+)
 from .panels import COLUMNS as PANEL_COLUMNS
 from .panels import Weights, weights_of
 from .strides import dot_axes, in_features, pick, sort_extents
@@ -66,7 +75,7 @@ class ThunkWriter:
     random_states: int = 0
     """The number of thunks written so far that draw random numbers."""
     profiled: bool = False
-    """Whether a call after each thunk adds up what it took; see `modelwheel.compiler.program.leaves`."""
+    """Whether a call after each thunk adds up what it took; see `modelwheel.compiler.walk.leaves`."""
     leaves: int = 0
     """The number of thunks written so far that have no others in them."""
 
@@ -142,7 +151,7 @@ class ThunkWriter:
             self.part_scratch.append(f"{kernel}_part_scratch<{types}>({table}, {parts})")
             call, table = f"{kernel}_in_parts{suffix}", f"{{threads, {parts}}}, {table}"
         epilogue = product.epilogue
-        operands = _operands(product.arrays)
+        operands = operands_of(product.arrays)
         if epilogue is None:
             self.scratch.append(needed)
             yield f"{call}({table}, {operands}, scratch);"
@@ -161,7 +170,7 @@ class ThunkWriter:
             operands = ", ".join([f"as<const {cpp_type(lhs)}>(scratch)", *operands.split(", ")[1:]])
         self.scratch.append(needed)
         place = (out.slice, epilogue.result)
-        values = _epilogue(epilogue, cpp_type(out), place, overlaps=overlaps)
+        values = epilogue_members(epilogue, cpp_type(out), place, overlaps=overlaps)
         yield f"{_INDENT}const Epilogue<{cpp_type(out)}> epilogue = {values};"
         yield f"{_INDENT}{call}({table}, {operands}, {scratch}, &epilogue);"
         yield "}"
@@ -217,23 +226,23 @@ class ThunkWriter:
             in_features(c),
             c.output.shape[c.output_axes.feature],
             rank,
-            _spatial(pick(c.input.shape, c.input_axes.spatial)),
-            _spatial(pick(c.kernel.shape, c.kernel_axes.spatial)),
-            _spatial(pick(c.output.shape, c.output_axes.spatial)),
-            _spatial([w.stride for w in windows]),
-            _spatial([w.pad_low for w in windows], 0),
-            _spatial([w.kernel_dilation for w in windows]),
-            _spatial([w.base_dilation for w in windows]),
-            braces([_cpp_bool(w.reversed) for w in windows] + ["false"] * (3 - rank)),
+            spatial(pick(c.input.shape, c.input_axes.spatial)),
+            spatial(pick(c.kernel.shape, c.kernel_axes.spatial)),
+            spatial(pick(c.output.shape, c.output_axes.spatial)),
+            spatial([w.stride for w in windows]),
+            spatial([w.pad_low for w in windows], 0),
+            spatial([w.kernel_dilation for w in windows]),
+            spatial([w.base_dilation for w in windows]),
+            braces([cpp_bool(w.reversed) for w in windows] + ["false"] * (3 - rank)),
             source[c.input_axes.batch],
             source[c.input_axes.feature],
-            _spatial(pick(source, c.input_axes.spatial), 0),
+            spatial(pick(source, c.input_axes.spatial), 0),
             kernel[c.kernel_axes.batch],
             kernel[c.kernel_axes.feature],
-            _spatial(pick(kernel, c.kernel_axes.spatial), 0),
+            spatial(pick(kernel, c.kernel_axes.spatial), 0),
             output[c.output_axes.batch],
             output[c.output_axes.feature],
-            _spatial(pick(output, c.output_axes.spatial), 0),
+            spatial(pick(output, c.output_axes.spatial), 0),
             *([] if weights is None else [PANEL_COLUMNS * weights.depth]),
         ]
 
@@ -254,12 +263,12 @@ class ThunkWriter:
             epilogue = "nullptr"
             if layer.epilogue is not None:
                 place = (layer.output.slice, layer.epilogue.result) if layer is last else None
-                values = _epilogue(layer.epilogue, element, place, overlaps=False)
+                values = epilogue_members(layer.epilogue, element, place, overlaps=False)
                 yield f"{_INDENT}const Epilogue<{element}> epilogue{number} = {values};"
                 epilogue = f"&epilogue{number}"
             layers.append(braces([f"as<const {element}>({pointer(layer.kernel.slice)})", epilogue]))
         yield f"{_INDENT}const StripLayer<{element}> layers[] = {braces(layers)};"
-        operands = _operands([first.input, last.output])
+        operands = operands_of([first.input, last.output])
         yield f"{_INDENT}{call}({shared}{table}, layers, {operands}, scratch);"
         yield "}"
 
@@ -272,7 +281,7 @@ class ThunkWriter:
         return self._table(
             "Pooling",
             [
-                *_reducer(pool),
+                *reducer(pool),
                 pool.batch,
                 pool.features,
                 *map(braces, sides),
@@ -299,7 +308,7 @@ class ThunkWriter:
         return f"copy_rows<float>({table}, as<const float>({source}), as<float>({target}));"
 
     def _row_reduction(self, r: RowReduction) -> str:
-        values = [*_reducer(r), r.rows, r.size, r.windows, r.window, r.pad_low]
+        values = [*reducer(r), r.rows, r.size, r.windows, r.window, r.pad_low]
         table = self._table("RowReduction", values)
         self.headers.add("row_reduction.h")
         source, target = pointer(r.input), pointer(r.output)
@@ -427,7 +436,7 @@ class ThunkWriter:
                 "a Fourier transform over a transposed array is not supported"
             )
         table = self._table(
-            "Fft", [f"FftType::k{fft.fft_type.capitalize()}", batch, rank, _spatial(fft.lengths)]
+            "Fft", [f"FftType::k{fft.fft_type.capitalize()}", batch, rank, spatial(fft.lengths)]
         )
         self._needs("fft.h", f"fft_scratch<{element}>({table})")
         return f"fft<{element}>({table}, {pointer(fft.input.slice)}, {pointer(fft.output.slice)}, scratch);"
@@ -450,65 +459,3 @@ class ThunkWriter:
     def _needs(self, header: str, scratch: str) -> None:
         self.headers.add(header)
         self.scratch.append(scratch)
-
-
-def pointer(part: Slice) -> str:
-    """A C++ expression for the start of a slice; `aN` is the start of allocation N, `trip` the turn of a loop."""
-    start = f"a{part.allocation} + {part.offset}" if part.offset else f"a{part.allocation}"
-    return f"{start} + trip * {part.step}" if part.step else start
-
-
-def cpp_type(array: Array) -> str:
-    """The C++ type that the hand-written kernels use for an element."""
-    return array.element_type.kernel_type
-
-
-def fft_type(fft: Fft) -> str:
-    """The C++ type of the numbers in a Fourier transform, or of their parts."""
-    double = {ElementType.FLOAT64, ElementType.COMPLEX128}
-    return "double" if double & {fft.input.element_type, fft.output.element_type} else "float"
-
-
-def braces(values: Iterable[object]) -> str:
-    """A C++ initialiser: `{1, 2, 3}`."""
-    return "{" + ", ".join(map(str, values)) + "}"
-
-
-def _reducer(thunk: Pooling | RowReduction) -> tuple[str, str]:
-    initial = "-__builtin_inf()" if thunk.initial is None else repr(thunk.initial)
-    return f"Reducer::k{thunk.reducer.capitalize()}", initial
-
-
-def _epilogue(
-    epilogue: Epilogue, element: str, place: tuple[Slice, Slice] | None, *, overlaps: bool
-) -> str:
-    """The members of an `Epilogue` of the kernels; `place` has the sums and the result, if they are known."""
-    sums, result = map(pointer, place) if place else ("nullptr", "nullptr")
-    parts = [epilogue.bias, epilogue.scale, epilogue.shift, epilogue.addend]
-    limits = [epilogue.low, epilogue.high]
-    return braces(
-        [
-            f"as<const {element}>({sums})",
-            f"as<{element}>({result})",
-            _cpp_bool(overlaps),
-            *("nullptr" if p is None else f"as<const {element}>({pointer(p)})" for p in parts),
-            *(_cpp_bool(limit is not None) for limit in limits),
-            *(f"{0.0 if limit is None else limit!r}F" for limit in limits),
-            f"Activation::k{(epilogue.activation or 'none').title().replace('_', '')}",
-        ]
-    )
-
-
-def _operands(arrays: Sequence[Array]) -> str:
-    *read, written = arrays
-    parts = [f"as<const {cpp_type(array)}>({pointer(array.slice)})" for array in read]
-    return ", ".join([*parts, f"as<{cpp_type(written)}>({pointer(written.slice)})"])
-
-
-def _spatial(values: Sequence[int], fill: int = 1) -> str:
-    """An initialiser for three spatial axes; missing ones are `fill`."""
-    return braces([*values, *[fill] * (3 - len(values))])
-
-
-def _cpp_bool(value: bool) -> str:
-    return "true" if value else "false"

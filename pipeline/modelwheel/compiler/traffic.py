@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .arrays import Slice
-from .program import Conditional, EmbeddingBag, Lookup, Program, Thunk, While, slices
+from .program import Conditional, EmbeddingBag, Lookup, Program, Thunk, While
+from .walk import slices
 
 
 def bytes_touched(thunk: Thunk, part: Slice) -> int:

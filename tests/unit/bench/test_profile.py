@@ -16,7 +16,8 @@ from modelwheel.bench.profile_plots import boxes, write_flames, write_roofline
 from modelwheel.cli.display.profile import print_profile
 from modelwheel.codegen.sources import CompiledVariant, level_source
 from modelwheel.compiler.arrays import Allocation, Slice
-from modelwheel.compiler.program import Copy, Thunk, While, leaves
+from modelwheel.compiler.program import Copy, Thunk, While
+from modelwheel.compiler.walk import leaves
 from modelwheel.levels import LEVELS
 from modelwheel.signature import Signature, Tensor
 from tests.unit.bench.test_results import MACHINE, program

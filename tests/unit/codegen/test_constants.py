@@ -11,6 +11,7 @@ from modelwheel.codegen import Constants
 from modelwheel.codegen.strides import dot_axes
 from modelwheel.compiler import program as p
 from modelwheel.compiler.arrays import Allocation, Array, Slice
+from modelwheel.compiler.walk import walk
 from tests.support.programs import array, dense, matmul_program
 
 
@@ -129,7 +130,7 @@ def test_weights_of_loops_and_branches_have_the_new_layout_too() -> None:
     either = p.Conditional(operations=0, index=index, branches=((loop,), (dot,)))
     content, program = _stored(_program(either, size=matrix.nbytes), matrix.T.tobytes())
     assert content == matrix.tobytes()
-    dots = [thunk for thunk in p.walk(program.thunks) if isinstance(thunk, p.Dot)]
+    dots = [thunk for thunk in walk(program.thunks) if isinstance(thunk, p.Dot)]
     assert [d.rhs.minor_to_major for d in dots] == [(1, 0), (1, 0)]
 
 

@@ -9,6 +9,7 @@ import pytest
 from modelwheel.codegen.strides import Axis, dot_axes, merge, sort_extents
 from modelwheel.compiler import program as p
 from modelwheel.compiler.traffic import bytes_moved
+from modelwheel.compiler.walk import walk
 from modelwheel.errors import UnsupportedProgramError
 from tests.support.programs import array, dense, matmul_program
 
@@ -39,7 +40,7 @@ def test_loops_count_by_their_trips() -> None:
     program = matmul_program().model_copy(update={"thunks": (loop,)})
     assert program.operations == 5 * matmul_program().operations
     assert bytes_moved(program) == 5 * bytes_moved(matmul_program())
-    assert list(p.walk(program.thunks)) == [loop, dot]
+    assert list(walk(program.thunks)) == [loop, dot]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from modelwheel.compiler import program as p
 from modelwheel.compiler.arrays import Allocation, AllocationKind, Slice
+from modelwheel.compiler.walk import slices, written
 from modelwheel.compiler.worker.epilogues import Emitted
 from modelwheel.compiler.worker.joining import join_epilogues
 from modelwheel.compiler.worker.memory import Memory
@@ -297,8 +298,8 @@ def test_a_pooling_reads_rows_in_the_table() -> None:
     steps = _words()
     (bag,) = (one.thunk for one in _joined(steps)[0])
     assert isinstance(bag, p.EmbeddingBag)
-    assert p.slices(bag) == tuple(map(steps.place, ("x", "i", "pool")))
-    assert p.written(bag) == (steps.place("pool"),)
+    assert slices(bag) == tuple(map(steps.place, ("x", "i", "pool")))
+    assert written(bag) == (steps.place("pool"),)
 
 
 @pytest.mark.parametrize(
@@ -344,14 +345,14 @@ def test_values_get_memory_where_nothing_else_lives() -> None:
     )
     placed, allocations = memory.place(thunks)
     assert allocations == (TEMPORARY.model_copy(update={"size": 256}), INPUT)
-    assert [p.slices(one) for one in placed[3:5]] == [(C, _part(0, 192)), (_part(0, 192), A)]
+    assert [slices(one) for one in placed[3:5]] == [(C, _part(0, 192)), (_part(0, 192), A)]
     memory = Memory([TEMPORARY, INPUT])
     own = memory.reserve(64)
     placed, allocations = memory.place(
         (*thunks[:3], _kernel(C, own), _kernel(own, C), _kernel(B, C))
     )
     assert allocations == (TEMPORARY, INPUT)
-    assert p.slices(placed[3]) == (C, A)
+    assert slices(placed[3]) == (C, A)
 
 
 def test_what_loops_use_is_in_use_before_and_after() -> None:

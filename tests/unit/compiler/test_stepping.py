@@ -10,6 +10,7 @@ import pytest
 
 from modelwheel.compiler import program as p
 from modelwheel.compiler.arrays import Allocation, Slice, overlap
+from modelwheel.compiler.walk import slices
 from modelwheel.compiler.worker.counters import Linear, count
 from modelwheel.compiler.worker.epilogues import Emitted
 from modelwheel.compiler.worker.hlo import HloModule
@@ -325,7 +326,7 @@ def test_indices_that_are_not_known_to_be_in_the_array_stay_as_they_are(
 ) -> None:
     before, body = _stepped(**arguments)
     assert not before
-    assert not any(part.step for thunk in body for part in p.slices(thunk))
+    assert not any(part.step for thunk in body for part in slices(thunk))
     assert len(body) == 6 + (arguments.get("index", "i") != "i")
 
 

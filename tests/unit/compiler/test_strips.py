@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from modelwheel.compiler import program as p
+from modelwheel.compiler.walk import slices, written
 from modelwheel.compiler.worker.epilogues import Emitted
 from modelwheel.compiler.worker.hlo import HloModule
 from modelwheel.compiler.worker.strips import join_strips
@@ -94,9 +95,9 @@ def test_a_block_is_one_thunk_and_its_products_are_convolutions() -> None:
     assert expand.kernel == dense((1, 1, NARROW, WIDE), W1)
     assert (expand.kernel_axes.batch, expand.kernel_axes.feature) == (2, 3)
     assert project.output == dense((1, SIZE, SIZE, NARROW), Y)
-    used = {part.allocation for part in p.slices(strips)}
+    used = {part.allocation for part in slices(strips)}
     assert used == {X, W1, W2, W3, Y}  # neither A nor B
-    assert {part.allocation for part in p.written(strips)} == {Y}
+    assert {part.allocation for part in written(strips)} == {Y}
 
 
 def test_a_matrix_by_columns_stays_one() -> None:
@@ -114,7 +115,7 @@ def test_epilogues_stay_with_their_convolutions() -> None:
     (strips,) = _join(_changed("expand", epilogue=epilogue))
     assert isinstance(strips, p.Strips)
     assert strips.layers[0].epilogue == epilogue
-    assert SHIFT in {part.allocation for part in p.slices(strips)}
+    assert SHIFT in {part.allocation for part in slices(strips)}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from typing import Any
 from ...dtypes import ElementType
 from .. import program as p
 from ..arrays import Array, Slice, overlap
+from ..walk import walk, written
 from .epilogues import Emitted, Steps, fits, may_exchange, read_parts
 from .memory import Memory
 from .softmaxes import softmax_of
@@ -195,15 +196,15 @@ class _Attention:
         gone = [asked, *inner, *(one.kernel for one in operands if one.kernel is not None)]
         # XLA keeps the operands until its own kernels have read them.
         start, end = min(map(steps.all.index, gone)), steps.all.index(answers)
-        written = [
+        overwritten = [
             part
             for step in steps.all[start:end]
             if not any(step is one for one in gone)
-            for inside in p.walk((step.thunk,))
-            for part in p.written(inside)
+            for inside in walk((step.thunk,))
+            for part in written(inside)
         ]
         in_place = [one.heads.slice for one in operands if one.product is None]
-        if any(overlap(part, place) for part in written for place in in_place):
+        if any(overlap(part, place) for part in overwritten for place in in_place):
             return False
         new = self._memory.reserve(heads.slice.size)
         changed = steps.reading_from(steps.all.index(last), heads.slice, new)

@@ -17,6 +17,7 @@ from ..check import fix_for
 from ..flags import Flags
 from ..jobs import KERNELS, PROGRAM, CompileJob
 from ..program import Program
+from ..walk import symbols
 from .conversions import rename_half_conversions
 from .decode import write_program
 from .graphs import layer_name
@@ -51,7 +52,7 @@ def run(job: CompileJob) -> None:
     write_program(out / _METADATA, out / _CONSTANTS, out, written)
     program = Program.load(out / PROGRAM)
     _refuse_dynamic_results(program, config)
-    blank_unused_functions(out / KERNELS, program.symbols())
+    blank_unused_functions(out / KERNELS, symbols(program))
     if "windows" in job.request.triple:
         rename_half_conversions(out / KERNELS)
     # They hold the weights again, in the program and padded; `constants.bin` has them once.

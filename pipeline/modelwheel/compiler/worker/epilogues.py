@@ -19,6 +19,7 @@ from typing import Any
 from ...dtypes import ElementType
 from .. import program as p
 from ..arrays import Array, Slice, overlap
+from ..walk import slices, walk, written
 from .epilogue_parts import Elsewhere, FusionReader, Parts, followed_by
 from .hlo import HloModule
 from .memory import Memory, moved_readers
@@ -183,8 +184,8 @@ class Steps:
         (place,) = step.thunk.results
         start = self.all.index(step)
         step.is_kept = True
-        written = [part for one in self.all[start + 1 : until] for part in _changed(one.thunk)]
-        if not any(overlap(part, place) for part in [*written, *spoiled]):
+        changed = [part for one in self.all[start + 1 : until] for part in _changed(one.thunk)]
+        if not any(overlap(part, place) for part in [*changed, *spoiled]):
             return place
         return self._move(step, start, place)
 
@@ -208,7 +209,7 @@ class Steps:
 
 def _changed(thunk: p.Thunk) -> list[Slice]:
     """What a thunk, or one inside it, may write."""
-    return [part for one in p.walk((thunk,)) for part in p.written(one)]
+    return [part for one in walk((thunk,)) for part in written(one)]
 
 
 class _Join:
@@ -325,9 +326,9 @@ class Finished:
 
 def may_exchange(between: Sequence[p.Thunk], one: p.Thunk) -> bool:
     """Whether a thunk may run before or after some others alike: neither writes what the other reads or writes."""
-    for thunk in p.walk(tuple(between)):
+    for thunk in walk(tuple(between)):
         for a, b in ((thunk, one), (one, thunk)):
-            if any(overlap(part, other) for part in p.written(a) for other in p.slices(b)):
+            if any(overlap(part, other) for part in written(a) for other in slices(b)):
                 return False
     return True
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from .. import program as p
 from ..arrays import Slice, overlap
+from ..walk import slices, walk, written
 from .epilogues import columns_of
 from .memory import Memory, moved_readers, read
 
@@ -61,11 +62,11 @@ def _with_result(
         return None
     last = max(readers, default=position)
     for number, thunk in enumerate(thunks[position + 1 :], position + 1):
-        nested = len(list(p.walk((thunk,)))) > 1
+        nested = len(list(walk((thunk,)))) > 1
         for part in _used(thunk) if number <= last or nested else read(thunk):
             if overlap(part, place):
                 return None
-        if any(place == part for part in p.written(thunk)):
+        if any(place == part for part in written(thunk)):
             break
     changed = list(thunks)
     for number, thunk in readers.items():
@@ -81,12 +82,12 @@ def _with_moved_addend(
     if memory.is_own(addend):
         return None
     for start in reversed(range(position)):
-        parts = p.written(thunks[start])
+        parts = written(thunks[start])
         if not any(overlap(part, addend) for part in parts):
             continue
         thunk = thunks[start]
-        written = isinstance(thunk, p.Dot | p.Convolution) and thunk.epilogue is not None
-        if not written or parts[-1] != addend:
+        finished = isinstance(thunk, p.Dot | p.Convolution) and thunk.epilogue is not None
+        if not finished or parts[-1] != addend:
             return None
         own = memory.reserve(addend.size)
         readers = moved_readers(thunks, start, addend, own)
@@ -101,7 +102,7 @@ def _with_moved_addend(
 
 
 def _used(thunk: p.Thunk) -> Iterable[Slice]:
-    return (part for one in p.walk((thunk,)) for part in p.slices(one))
+    return (part for one in walk((thunk,)) for part in slices(one))
 
 
 def _writing_to(thunk: p.Thunk, place: Slice) -> p.Thunk:

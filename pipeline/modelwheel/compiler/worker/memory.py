@@ -14,13 +14,14 @@ from typing import Any
 from ...util.records import JsonRecord
 from .. import program as p
 from ..arrays import Allocation, Slice, overlap
+from ..walk import slices, walk, written
 
 _ALIGNMENT = 64
 
 
 def read(thunk: p.Thunk) -> tuple[Slice, ...]:
     """The slices that one thunk itself may read (not those of thunks inside it)."""
-    rest, changed = list(p.slices(thunk)), p.written(thunk)
+    rest, changed = list(slices(thunk)), written(thunk)
     if len(changed) == len(rest):  # it may read all that it writes
         return changed
     for part in changed:
@@ -69,15 +70,15 @@ def moved_readers(
     """The thunks by position that read what the one at `start` wrote, with it elsewhere; None if one cannot."""
     changed: dict[int, p.Thunk] = {}
     for position, thunk in enumerate(thunks[start + 1 :], start + 1):
-        inner = tuple(p.walk((thunk,)))[1:]
-        if any(overlap(part, old) for one in inner for part in p.slices(one)):
+        inner = tuple(walk((thunk,)))[1:]
+        if any(overlap(part, old) for one in inner for part in slices(one)):
             return None
         if any(overlap(part, old) for part in read(thunk)):
             moved = reading_from(thunk, old, new)
             if moved is None:
                 return None
             changed[position] = moved
-        if any(overlap(part, old) for part in p.written(thunk)):
+        if any(overlap(part, old) for part in written(thunk)):
             break
     return changed
 
@@ -190,11 +191,11 @@ class _Lives:
         self._reads: list[tuple[Slice, ...]] = []
         self._writes: list[tuple[Slice, ...]] = []
         for thunk in thunks:
-            inner = tuple(p.walk((thunk,)))[1:]
+            inner = tuple(walk((thunk,)))[1:]
             # What a loop or branch writes is not all written, or read before.
-            nested = tuple(part.whole for one in inner for part in p.slices(one))
+            nested = tuple(part.whole for one in inner for part in slices(one))
             self._reads.append((*read(thunk), *nested))
-            self._writes.append(p.written(thunk) if not inner else ())
+            self._writes.append(written(thunk) if not inner else ())
         self._reads.append(tuple(results))
         self._writes.append(())
 

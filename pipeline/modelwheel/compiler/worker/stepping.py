@@ -13,6 +13,7 @@ from typing import Any
 from ...dtypes import ElementType
 from .. import program as p
 from ..arrays import Array, Slice, overlap
+from ..walk import walk, written
 from .counters import Counters
 from .elementwise import join_elementwise
 from .epilogues import Emitted
@@ -95,8 +96,8 @@ class SteppedLoop:
     def _is_kept(self, *parts: Slice) -> bool:
         """Whether no turn writes to some memory."""
         thunks = tuple(step.thunk for step in self.steps)
-        written = [part for one in p.walk(thunks) for part in p.written(one)]
-        return not any(overlap(a, b) for a in parts for b in written)
+        changed = [part for one in walk(thunks) for part in written(one)]
+        return not any(overlap(a, b) for a in parts for b in changed)
 
     # --- products of all turns -------------------------------------------------------------------
 
@@ -241,4 +242,4 @@ def _repeated(array: Array, where: Slice, turns: int) -> Array:
 
 
 def _written(step: Emitted) -> tuple[Slice, ...]:
-    return tuple(part for one in p.walk((step.thunk,)) for part in p.written(one))
+    return tuple(part for one in walk((step.thunk,)) for part in written(one))

@@ -14,6 +14,7 @@ from itertools import pairwise
 from ...dtypes import ElementType
 from .. import program as p
 from ..arrays import Array, Slice, overlap
+from ..walk import slices, written
 from .epilogues import Emitted
 from .hlo import HloModule
 
@@ -200,9 +201,9 @@ def _is_joint(before: p.Convolution, after: p.Convolution) -> bool:
 def _may_write(layers: Sequence[p.Convolution]) -> bool:
     """Whether writing rows of the result spoils nothing that later rows are computed from."""
     strips = p.Strips(operations=0, layers=tuple(layers))
-    source, *read = p.slices(strips)[: -len(p.written(strips))]
+    source, *read = slices(strips)[: -len(written(strips))]
     last = layers[-1].epilogue
-    for target in p.written(strips):
+    for target in written(strips):
         if overlap(target, source) and not (target == source and _in_place(layers)):
             return False
         for part in read:

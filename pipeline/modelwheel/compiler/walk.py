@@ -1,0 +1,153 @@
+"""Goes through the steps of a program, and finds the memory that each reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .arrays import Slice
+from .program import (
+    Attention,
+    Conditional,
+    Convolution,
+    Copy,
+    CopyRows,
+    Dot,
+    Elementwise,
+    EmbeddingBag,
+    Fft,
+    Kernel,
+    Lookup,
+    Pooling,
+    Product,
+    Program,
+    RandomState,
+    RowReduction,
+    Scaling,
+    Sort,
+    Strips,
+    Thunk,
+    TopK,
+    While,
+)
+
+
+def walk(thunks: tuple[Thunk, ...]) -> Iterator[Thunk]:
+    """Every thunk, those inside loops and branches included, in program order."""
+    for thunk in thunks:
+        yield thunk
+        if isinstance(thunk, While):
+            yield from walk(thunk.condition)
+            yield from walk(thunk.body)
+        elif isinstance(thunk, Conditional):
+            for branch in thunk.branches:
+                yield from walk(branch)
+
+
+def leaves(thunks: tuple[Thunk, ...], turns: int = 1) -> Iterator[tuple[Thunk, int]]:
+    """The thunks without others in them, in program order, each with how often a run reaches it at most.
+
+    A loop of an unknown number of turns counts as one.
+    """
+    for thunk in thunks:
+        if isinstance(thunk, While):
+            yield from leaves(thunk.condition + thunk.body, turns * (thunk.trip_count or 1))
+        elif isinstance(thunk, Conditional):
+            for branch in thunk.branches:
+                yield from leaves(branch, turns)
+        else:
+            yield thunk, turns
+
+
+def products(thunk: Thunk) -> tuple[Product, ...]:
+    """The products and convolutions that one thunk itself computes, in order."""
+    match thunk:
+        case Dot() | Convolution():
+            return (thunk,)
+        case Strips():
+            return thunk.layers
+    return ()
+
+
+def slices(thunk: Thunk) -> tuple[Slice, ...]:
+    """The slices that one thunk itself reads and writes (not those of thunks inside it)."""
+    match thunk:
+        case Kernel():
+            return thunk.arguments + thunk.results
+        case Dot() | Convolution():
+            own = tuple(array.slice for array in thunk.arrays)
+            last = thunk.epilogue
+            return (*own, *last.operands, last.result) if last else own
+        case Strips():
+            first = thunk.layers[0]
+            read = [first.input.slice, *(layer.kernel.slice for layer in thunk.layers)]
+            read += [part for c in thunk.layers if c.epilogue for part in c.epilogue.operands]
+            return (*read, *written(thunk))
+        case Pooling() | RowReduction():
+            return (thunk.input, thunk.output)
+        case Scaling():
+            return (thunk.input, thunk.factors, thunk.output)
+        case Attention():
+            parts = (thunk.query, thunk.key, thunk.value, thunk.output)
+            return tuple(part.slice for part in parts)
+        case Elementwise():
+            return tuple(one.slice for one in (*thunk.reads, *thunk.masks, *thunk.writes))
+        case Lookup():
+            return (thunk.table, thunk.indices, thunk.output)
+        case EmbeddingBag():
+            return (thunk.lookup.table, thunk.lookup.indices, thunk.pooling.output)
+        case Copy() | CopyRows():
+            return (thunk.source, thunk.destination)
+        case While():
+            return (thunk.condition_value,) if thunk.condition_value else ()
+        case Conditional():
+            return (thunk.index,)
+        case Sort():
+            return tuple(operand.slice for operand in thunk.operands)
+        case TopK():
+            return (thunk.values, thunk.output, thunk.indices)
+        case Fft():
+            return (thunk.input.slice, thunk.output.slice)
+        case RandomState():
+            return (thunk.state,)
+
+
+def written(thunk: Thunk) -> tuple[Slice, ...]:
+    """The slices that one thunk itself may write (not those of thunks inside it)."""
+    match thunk:
+        case Kernel():
+            return thunk.results
+        case Pooling() | RowReduction() | Scaling() | Lookup():
+            return (thunk.output,)
+        case EmbeddingBag():
+            return (thunk.pooling.output,)
+        case Attention():
+            return (thunk.output.slice,)
+        case Elementwise():
+            return tuple(one.slice for one in thunk.writes)
+        case Dot() | Convolution():
+            out = thunk.arrays[-1].slice
+            return (out, thunk.epilogue.result) if thunk.epilogue else (out,)
+        case Strips():
+            return written(thunk.layers[-1])
+        case Copy() | CopyRows():
+            return (thunk.destination,)
+    return slices(thunk)
+
+
+def used_allocations(program: Program) -> frozenset[int]:
+    """The indices of all allocations that some thunk or result refers to."""
+    used = {part.allocation for thunk in walk(program.thunks) for part in slices(thunk)}
+    used.update(result.slice.allocation for result in program.outputs)
+    used.update(program.results[update].slice.allocation for _, update in program.moved_updates())
+    return frozenset(used)
+
+
+def symbols(program: Program) -> tuple[str, ...]:
+    """Names of all kernels and comparators that are called, sorted."""
+    names = set()
+    for thunk in walk(program.thunks):
+        if isinstance(thunk, Kernel):
+            names.add(thunk.symbol)
+        elif isinstance(thunk, Sort):
+            names.add(thunk.comparator)
+    return tuple(sorted(names))

@@ -1,0 +1,312 @@
+"""Steps of a program in C++: tables and calls of the kernels."""
+
+from __future__ import annotations
+
+import pytest
+
+from modelwheel.codegen import (
+    estimate_cost,
+)
+from modelwheel.codegen.cost import count_parts
+from modelwheel.codegen.memory import plan_memory
+from modelwheel.codegen.thunks import ThunkWriter
+from modelwheel.compiler import program as p
+from modelwheel.compiler.arrays import Allocation
+from modelwheel.compiler.traffic import bytes_moved
+from modelwheel.compiler.walk import used_allocations
+from modelwheel.dtypes import ElementType
+from tests.support.programs import dense, matmul_program, pooling
+
+
+@pytest.mark.parametrize(
+    ("allocation", "call", "copies"),
+    [
+        (
+            3,
+            "dot<float>(b_dot_0, as<const float>(a0), as<const float>(a1), as<float>(a2), scratch",
+            0,
+        ),
+        # The result is where lhs was, which is the smaller one: a copy of it is read.
+        (
+            0,
+            "dot<float>(b_dot_0, as<const float>(scratch), as<const float>(a1), as<float>(a2), ",
+            1,
+        ),
+    ],
+)
+def test_what_follows_a_product_is_data_of_its_call(
+    allocation: int, call: str, copies: int
+) -> None:
+    product = matmul_program().thunks[0]
+    assert isinstance(product, p.Dot)
+    wide = {"rhs": dense((4, 8), 1), "out": dense((2, 8), 2)}
+    epilogue = p.Epilogue(
+        result=dense((2, 8), allocation).slice,
+        shift=dense((8,), 4).slice,
+        high=6.0,
+        activation="gelu_tanh",
+    )
+    writer = ThunkWriter(prefix="b")
+    lines = writer.write([product.model_copy(update={**wide, "epilogue": epilogue})])
+    text = "\n".join(lines)
+    assert call in text
+    assert text.count("memcpy") == copies
+    shift = f"as<float>(a{allocation}), false, nullptr, nullptr, as<const float>(a4), nullptr"
+    assert f"{shift}, false, true, 0.0F, 6.0F, Activation::kGeluTanh}};" in text
+    assert writer.scratch == [f"{'64 + ' * copies}dot_scratch<float>(b_dot_0)"]
+
+
+def _pointwise(source: int, kernel: int, output: int) -> p.Convolution:
+    image = p.Axes(batch=0, feature=2, spatial=(1,))
+    window = p.Window(
+        size=1, stride=1, pad_low=0, pad_high=0, kernel_dilation=1, base_dilation=1, reversed=False
+    )
+    return p.Convolution(
+        operations=1,
+        input=dense((2, 5, 8), source),
+        kernel=dense((1, 8, 8), kernel),
+        output=dense((2, 5, 8), output),
+        input_axes=image,
+        kernel_axes=p.Axes(batch=1, feature=2, spatial=(0,)),
+        output_axes=image,
+        windows=(window,),
+        feature_groups=1,
+    )
+
+
+def test_strips_are_tables_and_a_call_without_the_memory_between() -> None:
+    between = p.Epilogue(result=dense((2, 5, 8), 2).slice, low=0.0)
+    first = _pointwise(0, 1, 2).model_copy(update={"epilogue": between})
+    writer = ThunkWriter(prefix="b")
+    strips = p.Strips(operations=2, layers=(first, _pointwise(2, 3, 4)))
+    text = "\n".join(writer.write([strips]))
+    assert "epilogue0 = {as<const float>(nullptr), as<float>(nullptr), false, nullptr," in text
+    layers = "{{as<const float>(a1), &epilogue0}, {as<const float>(a3), nullptr}}"
+    assert f"const StripLayer<float> layers[] = {layers};" in text
+    assert "strips(b_convolution_0, layers, as<const float>(a0), as<float>(a4), scratch);" in text
+    assert writer.tables[0].startswith("constexpr Convolution b_convolution_0[] = {{2, 1, 8, 8, 1,")
+    assert writer.scratch == ["strips_scratch<float>(b_convolution_0)"]
+    assert writer.headers == {"strips.h"}
+    large = strips.model_copy(update={"operations": 1_000_000})
+    text = "\n".join(writer.write([large]))
+    assert "strips_in_parts({threads, 2}, b_convolution_1, layers, as<const float>(a0)," in text
+    assert writer.part_scratch == ["strips_scratch<float>(b_convolution_1)"]
+    assert writer.headers == {"strips.h", "strip_parts.h", "parts.h"}
+
+
+def test_memory_that_is_not_used_after_some_place_is_not_reserved() -> None:
+    program = matmul_program()
+    (dot,) = program.thunks
+    assert isinstance(dot, p.Dot)
+    large = Allocation(index=7, size=1 << 20, kind="temporary")
+    reads = dot.model_copy(update={"lhs": dense((2, 4), 7, offset=64)})
+    changes = {"allocations": (*program.allocations, large), "thunks": (reads,)}
+    memory = plan_memory(program.model_copy(update=changes), {"ab" * 32: 0}, random_states=0)
+    assert memory.pointers[7] == "arena + 0"
+    assert memory.input_staging == (128,)  # 64 + 2 x 4 x 4 bytes are used
+
+
+def test_a_pooling_is_a_table_and_a_call() -> None:
+    pool = pooling(
+        dense((2, 5, 6, 8), 0).slice,
+        dense((2, 2, 3, 8), 1).slice,
+        batch=2,
+        features=8,
+        in_size=(5, 6),
+        out_size=(2, 3),
+        window=(3, 2),
+        stride=(2, 2),
+        pad_low=(0, 1),
+    )
+    writer = ThunkWriter(prefix="b")
+    (call,) = writer.write([pool])
+    assert call == "  pooling<float>(b_pooling_0, as<const float>(a0), as<float>(a1));"
+    (table,) = writer.tables
+    assert table.startswith("constexpr Pooling b_pooling_0 = {Reducer::kMaximum, -__builtin_inf(),")
+    assert table.endswith(" 2, 8, {5, 6}, {3, 2}, {2, 3}, {2, 2}, {0, 1}, 8, 1.0, 1.0};")
+
+
+def test_a_copy_of_rows_is_a_table_and_a_call() -> None:
+    whole = dense((5, 12), 1).slice
+    copy = p.CopyRows(
+        operations=0,
+        source=dense((5, 8), 0).slice,
+        destination=whole.model_copy(update={"offset": 16, "size": whole.size - 16}),
+        rows=5,
+        columns=8,
+        step=12,
+    )
+    writer = ThunkWriter(prefix="b")
+    (call,) = writer.write([copy])
+    assert call == "  copy_rows<float>(b_copyrows_0, as<const float>(a0), as<float>(a1 + 16));"
+    assert writer.tables == ["constexpr CopyRows b_copyrows_0 = {5, 8, 12};"]
+    assert writer.headers == {"copy_rows.h"}
+
+
+def test_a_result_may_be_columns_of_wider_rows() -> None:
+    part = dense((2, 3), 2).slice.model_copy(update={"offset": 8})
+    out = dense((2, 3), 2).model_copy(update={"slice": part, "row_step": 7})
+    (dot,) = matmul_program().thunks
+    writer = ThunkWriter(prefix="b")
+    writer.write([dot.model_copy(update={"out": out})])
+    (table,) = writer.tables
+    assert table.endswith(" 7, 1};")
+
+
+def test_threads_may_share_a_large_step() -> None:
+    small = matmul_program().thunks[0]
+    assert isinstance(small, p.Dot)
+    assert count_parts(small) == 1
+    writer = ThunkWriter(prefix="b")
+    # By the roofline of the costs, 27 and 67 us: products with three columns are slower.
+    large = [small.model_copy(update={"operations": n}) for n in (300_000, 750_000)]
+    assert [count_parts(step) for step in large] == [2, 5]
+    first, second = writer.write(large)
+    assert first.startswith("  dot_in_parts<float>({threads, 2}, b_dot_0, as<const float>(a0),")
+    assert second.endswith(" scratch);")
+    assert writer.part_scratch == [
+        "dot_part_scratch<float>(b_dot_0, 2)",
+        "dot_part_scratch<float>(b_dot_1, 5)",
+    ]
+    assert writer.headers == {"dot.h", "parts.h"}
+    half = {"element_type": ElementType.FLOAT16}
+    arrays = {side: getattr(small, side).model_copy(update=half) for side in ("lhs", "rhs", "out")}
+    (call,) = writer.write([large[0].model_copy(update=arrays)])
+    assert call.startswith("  dot<F16>(")
+
+
+def test_a_reduction_of_rows_is_a_table_and_a_call() -> None:
+    reduction = p.RowReduction(
+        operations=1,
+        reducer="sum",
+        initial=0.0,
+        input=dense((3, 100), 0).slice,
+        output=dense((3, 4), 1).slice,
+        rows=3,
+        size=100,
+        windows=4,
+        window=32,
+        pad_low=14,
+    )
+    writer = ThunkWriter(prefix="b")
+    (call,) = writer.write([reduction])
+    assert call == "  row_reduction<float>(b_rowreduction_0, as<const float>(a0), as<float>(a1));"
+    values = "{Reducer::kSum, 0.0, 3, 100, 4, 32, 14}"
+    assert writer.tables == [f"constexpr RowReduction b_rowreduction_0 = {values};"]
+    assert writer.headers == {"row_reduction.h"}
+
+
+@pytest.mark.parametrize("rows", [10, 4000])
+def test_a_scaling_is_in_parts_if_it_moves_enough(rows: int) -> None:
+    scaling = p.Scaling(
+        operations=1,
+        input=dense((2, rows, 8), 0).slice,
+        factors=dense((2, 8), 1).slice,
+        output=dense((2, rows, 8), 2).slice,
+        batch=2,
+        rows=rows,
+        features=8,
+    )
+    writer = ThunkWriter(prefix="b")
+    (call,) = writer.write([scaling])
+    name, threads = ("scaling", "") if rows == 10 else ("scaling_in_parts", "{threads, 8}, ")
+    operands = "as<const float>(a0), as<const float>(a1), as<float>(a2)"
+    assert call == f"  {name}<float>({threads}b_scaling_0, {operands});"
+    assert writer.tables == [f"constexpr Scaling b_scaling_0 = {{2, {rows}, 8}};"]
+
+
+def _attention(queries: int) -> p.Attention:
+    heads = [
+        p.Heads(slice=dense((2, rows, 12), place).slice, start=0, steps=(rows * 12, 4, 12, 1))
+        for place, rows in enumerate((queries, 5, 5, queries))
+    ]
+    query, key, value, output = heads
+    return p.Attention(
+        operations=2 * 6 * queries * 5 * 8,
+        heads=(2, 3),
+        queries=queries,
+        keys=5,
+        depth=4,
+        features=4,
+        scale=0.5,
+        query=query,
+        key=key.model_copy(update={"start": 3}),
+        value=value,
+        output=output,
+    )
+
+
+def test_attention_is_a_table_and_a_call() -> None:
+    writer = ThunkWriter(prefix="b")
+    (call,) = writer.write([_attention(7)])
+    operands = "as<const float>(a0) + 0, as<const float>(a1) + 3, as<const float>(a2) + 0"
+    assert call == f"  attention<float>(b_attention_0, {operands}, as<float>(a3) + 0, scratch);"
+    few, many = "{84, 4, 12, 1}", "{60, 4, 12, 1}"
+    values = f"{{2, 3, 7, 5, 4, 4, 0.5, {few}, {many}, {many}, {few}}}"
+    assert writer.tables == [f"constexpr Attention b_attention_0 = {values};"]
+    assert writer.headers == {"attention.h"}
+    assert writer.scratch == ["attention_scratch<float>(b_attention_0)"]
+    (call,) = writer.write([_attention(7000)])
+    assert call.startswith("  attention_in_parts<float>({threads, ")
+
+
+def test_a_lookup_costs_the_rows_that_it_reads() -> None:
+    program = matmul_program()
+    costs = [
+        estimate_cost(program.model_copy(update={"thunks": (_lookup(rows),)}))
+        for rows in (3, 6, 10**6)
+    ]
+    assert costs[0] < costs[1] == costs[2]
+
+
+def _lookup(table_rows: int) -> p.Lookup:
+    return p.Lookup(
+        operations=0,
+        table=dense((table_rows, 5), 0).slice,
+        indices=dense((6,), 1).slice,
+        output=dense((6, 5), 2).slice,
+        count=6,
+        index_type=ElementType.INT32,
+        wrap=table_rows,
+        rows=table_rows,
+        row_bytes=20,
+    )
+
+
+def test_a_lookup_is_a_table_and_a_call() -> None:
+    lookup = _lookup(7)
+    writer = ThunkWriter(prefix="b")
+    (call,) = writer.write([lookup])
+    assert call == "  lookup(b_lookup_0, a0, as<const std::int32_t>(a1), a2);"
+    assert writer.tables == ["constexpr Lookup b_lookup_0 = {6, 7, 20, 7};"]
+    assert writer.headers == {"lookup.h"}
+
+
+def test_an_embedding_bag_has_the_tables_of_its_lookup_and_its_pooling() -> None:
+    lookup = _lookup(7).model_copy(update={"output": dense((6, 5), 9).slice})
+    pool = pooling(
+        lookup.output,
+        dense((2, 5), 3).slice,
+        reducer="sum",
+        initial=0.0,
+        batch=2,
+        features=5,
+        in_size=(3, 1),
+        out_size=(1, 1),
+        window=(3, 1),
+    )
+    bag = p.EmbeddingBag(operations=1, lookup=lookup, pooling=pool)
+    writer = ThunkWriter(prefix="b")
+    (call,) = writer.write([bag])
+    assert call == (
+        "  embedding_bag<float>(b_lookup_0, b_pooling_1, a0, as<const std::int32_t>(a1), "
+        "as<float>(a3));"
+    )
+    assert writer.headers == {"embedding_bag.h"}
+    program = matmul_program().model_copy(update={"thunks": (bag,)})
+    assert 9 not in used_allocations(program)
+    rows, indices, result = 6 * 20, lookup.indices.size, pool.output.size
+    assert bytes_moved(program) == rows + indices + result
+
+
+# --- lengths and ignored inputs -------------------------------------------------------------------
