@@ -37,12 +37,18 @@ def _scaling(
     *,
     first: bool = False,
     shape: Mapping[str, Any] | None = None,
+    values_swapped: bool = False,
 ) -> tuple[HloModule, Any, p.Kernel]:
     """A fusion that multiplies its first operand by its second one, or the other way round."""
     place = _shape(*images, **(shape or {}))
     source = 1 if first else 0
     fused = [
-        _instruction(0, "parameter", place, parameter_number=source),
+        _instruction(
+            0,
+            "parameter",
+            _shape(*images, swapped=True) if values_swapped else place,
+            parameter_number=source,
+        ),
         _instruction(1, "parameter", _shape(*factors), parameter_number=1 - source),
         _instruction(2, "bitcast", _shape(*factors), operand_ids=[1]),
         _instruction(3, "broadcast", place, operand_ids=[2], dimensions=axes),
@@ -92,6 +98,7 @@ def test_all_images_may_have_the_same() -> None:
         {"images": (3, 8, 8, 24)},
         {"images": (3, 100, 100, 4), "factors": (3, 4)},
         {"shape": {"swapped": True}},
+        {"values_swapped": True},
         {"shape": {"element_type": 12}},
     ],
 )

@@ -48,13 +48,13 @@ def scaling_of(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Scaling 
     one, other = hlo.operands(root)
     for values, repeated in ((one, other), (other, one)):
         sizes = _repeated(hlo, repeated)
-        if sizes is not None and hlo.behind_bitcasts(values).opcode == "parameter":
-            source = hlo.behind_bitcasts(values).parameter_number
+        source = hlo.behind_bitcasts(values)
+        if sizes is not None and source.opcode == "parameter" and is_in_order(values.shape):
             batch, rows, features = sizes
             return p.Scaling(
                 operations=kernel.operations,
-                input=kernel.arguments[source],
-                factors=kernel.arguments[1 - source],
+                input=kernel.arguments[source.parameter_number],
+                factors=kernel.arguments[1 - source.parameter_number],
                 output=kernel.results[0],
                 batch=batch,
                 rows=rows,
