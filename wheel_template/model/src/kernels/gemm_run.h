@@ -32,11 +32,12 @@ constexpr bool fills_strips(std::int64_t n) {
   return 6 * vectors >= 5 * kMost * divide_up(vectors, kMost);
 }
 
-/// Whether there is one vector of columns, of which gemm_wide has too few sums in flight; with many registers, it is as
-/// fast unless rows overlap, as the windows of a convolution do.
+/// Whether there is one vector of columns, of which gemm_wide has too few sums in flight to keep AVX2's multiplications
+/// busy. With more registers it has enough unless rows overlap, as the windows of a convolution do.
 template <class T>
 constexpr bool runs_at_any_depth(const Gemm &g) {
-  return g.n == kLanes<T> && g.rhs_n == 1 && (kVectorRegisters == 16 || g.rows[kRowAxes - 1].lhs < g.depth);
+  const bool gains = kVectorRegisters == 32 ? g.rows[kRowAxes - 1].lhs < g.depth : kVectorBytes == 32;
+  return g.n == kLanes<T> && g.rhs_n == 1 && gains;
 }
 
 /// Rows that tiles of `tile` rows compute more than once, if there are `rows`.
