@@ -430,6 +430,13 @@ void test_narrow() {
     check<float>(random, problem, 3, random.chance(30));
   }
   CHECK(narrow > 30);
+  // No window meets the input.
+  Convolution far = same_size(2, 24, 1, 2, 5, 3, 1, 0);
+  for (int axis = 0; axis < 2; ++axis) {
+    far.pad_low[axis] = 90;
+    far.out_size[axis] = 20;
+  }
+  check<float>(random, with_layouts(random, far, 100), 3);
 }
 
 /// No output features, images or places: nothing to do, and nothing is touched.

@@ -103,9 +103,10 @@ constexpr Range taps_within(const Axis &a, std::int64_t out) {
 /// Outputs along an axis whose windows are within the input, which must not be dilated.
 constexpr Range whole_windows(const Axis &a) {
   const std::int64_t last = a.in_size - 1 - (a.kernel_size - 1) * a.kernel_dilation + a.pad_low;
-  const std::int64_t begin = larger_of(-divide_down(-a.pad_low, a.stride), std::int64_t{0});
+  const std::int64_t inside = larger_of(-divide_down(-a.pad_low, a.stride), std::int64_t{0});
+  const std::int64_t begin = smaller_of(inside, a.out_size);
   const std::int64_t end = smaller_of(divide_down(last, a.stride) + 1, a.out_size);
-  return {smaller_of(begin, a.out_size), larger_of(begin, end)};
+  return {begin, larger_of(begin, end)};
 }
 
 constexpr std::int64_t greatest_common_divisor(std::int64_t a, std::int64_t b) {
