@@ -134,6 +134,11 @@ def written(thunk: Thunk) -> tuple[Slice, ...]:
     return slices(thunk)
 
 
+def all_written(thunk: Thunk) -> tuple[Slice, ...]:
+    """The slices that one thunk, or any inside it, may write."""
+    return tuple(part for one in walk((thunk,)) for part in written(one))
+
+
 def used_allocations(program: Program) -> frozenset[int]:
     """The indices of all allocations that some thunk or result refers to."""
     used = {part.allocation for thunk in walk(program.thunks) for part in slices(thunk)}

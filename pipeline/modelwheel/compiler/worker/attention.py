@@ -15,7 +15,7 @@ from typing import Any
 from ...dtypes import ElementType
 from .. import program as p
 from ..arrays import Array, Slice, overlap
-from ..walk import walk, written
+from ..walk import all_written
 from .epilogues import Emitted, Steps, fits, may_exchange, read_parts
 from .memory import Memory
 from .softmaxes import softmax_of
@@ -200,8 +200,7 @@ class _Attention:
             part
             for step in steps.all[start:end]
             if not any(step is one for one in gone)
-            for inside in walk((step.thunk,))
-            for part in written(inside)
+            for part in all_written(step.thunk)
         ]
         in_place = [one.heads.slice for one in operands if one.product is None]
         if any(overlap(part, place) for part in overwritten for place in in_place):

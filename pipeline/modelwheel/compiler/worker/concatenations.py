@@ -15,7 +15,7 @@ from typing import Any
 from ...dtypes import ElementType
 from .. import program as p
 from ..arrays import Slice, overlap
-from ..walk import walk, written
+from ..walk import all_written
 from .epilogue_parts import Parts
 from .epilogues import Emitted, Steps, columns_of, fits, may_exchange, read_parts
 from .hlo import HloModule
@@ -262,4 +262,4 @@ def _write_at_once(steps: Steps, step: Emitted, copy: p.CopyRows) -> None:
 
 
 def _may_write(thunk: p.Thunk, part: Slice) -> bool:
-    return any(overlap(one, part) for inner in walk((thunk,)) for one in written(inner))
+    return any(overlap(one, part) for one in all_written(thunk))

@@ -19,7 +19,7 @@ from typing import Any
 from ...dtypes import ElementType
 from .. import program as p
 from ..arrays import Array, Slice, overlap
-from ..walk import slices, walk, written
+from ..walk import all_written, slices, walk, written
 from .epilogue_parts import Elsewhere, FusionReader, Parts, followed_by
 from .hlo import HloModule
 from .memory import Memory, moved_readers
@@ -113,7 +113,7 @@ class Steps:
             if self.only_use(candidate, reader) is None or pool.reducer != "sum":
                 continue
             between = [
-                part for one in self.all[start + 1 : position] for part in _changed(one.thunk)
+                part for one in self.all[start + 1 : position] for part in all_written(one.thunk)
             ]
             (source,) = kernel.arguments
             plain = (
@@ -184,8 +184,8 @@ class Steps:
         (place,) = step.thunk.results
         start = self.all.index(step)
         step.is_kept = True
-        changed = [part for one in self.all[start + 1 : until] for part in _changed(one.thunk)]
-        if not any(overlap(part, place) for part in [*changed, *spoiled]):
+        spoils = [part for one in self.all[start + 1 : until] for part in all_written(one.thunk)]
+        if not any(overlap(part, place) for part in [*spoils, *spoiled]):
             return place
         return self._move(step, start, place)
 
@@ -205,11 +205,6 @@ class Steps:
     def reading_from(self, start: int, old: Slice, new: Slice) -> dict[int, p.Thunk] | None:
         """The thunks by position that read what the one at `start` wrote, with it elsewhere; None if one cannot."""
         return moved_readers([one.thunk for one in self.all], start, old, new)
-
-
-def _changed(thunk: p.Thunk) -> list[Slice]:
-    """What a thunk, or one inside it, may write."""
-    return [part for one in walk((thunk,)) for part in written(one)]
 
 
 class _Join:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...dtypes import ElementType
 from .. import program as p
-from .epilogues import Emitted, Steps
+from .epilogues import Steps
 from .hlo import HloModule
 from .pooling import is_in_order
 
@@ -21,15 +21,12 @@ _MIN_FEATURES = 8
 
 def decode_scalings(steps: Steps) -> None:
     """Replaces the kernels that are left when all others are part of the steps before them."""
-    for number, step in enumerate(steps.all):
+    for step in steps.all:
         instruction = steps.hlo.instruction(step.instruction)
         if isinstance(step.thunk, p.Kernel) and instruction is not None:
             found = scaling_of(steps.hlo, instruction, step.thunk)
             if found is not None:
-                origin = step.thunk.origin
-                steps.all[number] = Emitted(
-                    found.model_copy(update={"origin": origin}), step.instruction
-                )
+                step.thunk = found.model_copy(update={"origin": step.thunk.origin})
 
 
 def scaling_of(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Scaling | None:

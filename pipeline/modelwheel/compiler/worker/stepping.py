@@ -13,7 +13,7 @@ from typing import Any
 from ...dtypes import ElementType
 from .. import program as p
 from ..arrays import Array, Slice, overlap
-from ..walk import walk, written
+from ..walk import all_written
 from .counters import Counters
 from .elementwise import join_elementwise
 from .epilogues import Emitted
@@ -95,9 +95,8 @@ class SteppedLoop:
 
     def _is_kept(self, *parts: Slice) -> bool:
         """Whether no turn writes to some memory."""
-        thunks = tuple(step.thunk for step in self.steps)
-        changed = [part for one in walk(thunks) for part in written(one)]
-        return not any(overlap(a, b) for a in parts for b in changed)
+        writes = [part for step in self.steps for part in all_written(step.thunk)]
+        return not any(overlap(a, b) for a in parts for b in writes)
 
     # --- products of all turns -------------------------------------------------------------------
 
@@ -145,7 +144,9 @@ class SteppedLoop:
             dot = step.thunk
             if not isinstance(dot, p.Dot):
                 continue
-            others = [part for one in self.steps if one is not step for part in _written(one)]
+            others = [
+                part for one in self.steps if one is not step for part in all_written(one.thunk)
+            ]
             result = dot.epilogue.result if dot.epilogue else dot.out.slice
             if result.step or not any(overlap(part, result) for part in others):
                 continue
@@ -239,7 +240,3 @@ def _repeated(array: Array, where: Slice, turns: int) -> Array:
     columns = array.shape[-1]
     shape = (array.elements // columns * turns, columns)
     return array.model_copy(update={"slice": where, "shape": shape, "minor_to_major": (1, 0)})
-
-
-def _written(step: Emitted) -> tuple[Slice, ...]:
-    return tuple(part for one in walk((step.thunk,)) for part in written(one))
