@@ -4,7 +4,7 @@
 find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
 
 set(BINDINGS_OPTIONS
-  -Wall -Wextra -Wconversion -Wshadow -Wpedantic -Os
+  -Wall -Wextra -Wconversion -Wshadow -Wpedantic -O2
   "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=."
 )
 set(BINDINGS_OBJECT "module${CMAKE_CXX_OUTPUT_EXTENSION}")

@@ -295,7 +295,7 @@ class Evaluator {
 
   void evaluate(std::size_t rows, std::size_t length, const void *const *sources, void *const *targets) {
     const InstancePool::Loan model = pool_.lend();
-    const Evaluation all{rows, length, sources, targets, Signals::poll, nullptr};
+    const Evaluation all{rows, length, sources, targets, nullptr, nullptr};
     if (threads_.threads() == 1 || (rows <= unshared_rows_ && length == 0)) return evaluate_whole(model.get(), all);
     const std::size_t part = api_.rows_per_thread(model.get(), rows, length, threads_.threads());
     ThreadPool *const pool = threads_.find();
@@ -314,25 +314,25 @@ class Evaluator {
     evaluate_whole(model, all);
   }
 
-  void evaluate_whole(modelwheel_model *model, Evaluation all) {
-    if (all.rows <= short_rows_ && all.length == 0) {
-      all.interrupt = nullptr;
-      return check(api_, model, modelwheel::evaluate(api_, model, all));
-    }
+  void evaluate_whole(modelwheel_model *model, const Evaluation &all) {
+    if (all.rows <= short_rows_ && all.length == 0) return check(api_, model, modelwheel::evaluate(api_, model, all));
     bool raised = false;
     modelwheel_status status;
     {
       WithoutGil others_may_run;
       Signals signals(others_may_run);
-      all.context = &signals;
-      status = modelwheel::evaluate(api_, model, all);
+      status = modelwheel::evaluate(api_, model, interruptible(all, signals));
       raised = signals.raised();
     }
     if (raised) throw PythonError();
     check(api_, model, status);
   }
 
-  void evaluate_parts(modelwheel_model *first, Evaluation all, std::size_t rows_per_part, ThreadPool *pool) {
+  static Evaluation interruptible(const Evaluation &all, Signals &signals) {
+    return {all.rows, all.length, all.inputs, all.outputs, Signals::poll, &signals};
+  }
+
+  void evaluate_parts(modelwheel_model *first, const Evaluation &all, std::size_t rows_per_part, ThreadPool *pool) {
     const std::size_t parts = count_parts(all.rows, rows_per_part);
     std::vector<InstancePool::Loan> others;
     std::vector<modelwheel_model *> models(parts, first);
@@ -346,8 +346,7 @@ class Evaluator {
     {
       WithoutGil others_may_run;
       Signals signals(others_may_run);
-      all.context = &signals;
-      found = PartedEvaluation(api_, lengths_, all, rows_per_part).run(pool, models);
+      found = PartedEvaluation(api_, lengths_, interruptible(all, signals), rows_per_part).run(pool, models);
       raised = signals.raised();
     }
     if (raised) throw PythonError();
