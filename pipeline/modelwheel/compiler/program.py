@@ -17,7 +17,7 @@ from ..util.records import JsonRecord
 from .arrays import Allocation, Array, Slice
 from .elementwise import Operation, Plane
 
-PROGRAM_VERSION = 26
+PROGRAM_VERSION = 27
 """Raised when a field below changes its meaning; part of every compile key."""
 
 

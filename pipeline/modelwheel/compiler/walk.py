@@ -134,6 +134,16 @@ def written(thunk: Thunk) -> tuple[Slice, ...]:
     return slices(thunk)
 
 
+def read(thunk: Thunk) -> tuple[Slice, ...]:
+    """The slices that one thunk itself may read (not those of thunks inside it)."""
+    rest, changed = list(slices(thunk)), written(thunk)
+    if len(changed) == len(rest):  # it may read all that it writes
+        return changed
+    for part in changed:
+        rest.remove(part)
+    return tuple(rest)
+
+
 def all_written(thunk: Thunk) -> tuple[Slice, ...]:
     """The slices that one thunk, or any inside it, may write."""
     return tuple(part for one in walk((thunk,)) for part in written(one))

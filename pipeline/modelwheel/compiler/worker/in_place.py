@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from .. import program as p
 from ..arrays import Slice, overlap
-from ..walk import slices, walk, written
+from ..walk import read, slices, walk, written
 from .epilogues import columns_of
-from .memory import Memory, moved_readers, read
+from .memory import Memory, moved_readers
 
 _COLUMNS = 16
 """Results with a multiple of it have whole vectors at each level, so that each element is finished once."""

@@ -1,32 +1,21 @@
-"""Gives values memory of their own, and moves it into gaps of XLA's at the end.
+"""Gives values memory of their own until all steps are known, and then each its place.
 
 XLA plans memory for the order and the lifetimes of its own kernels. Where a step reads a value later than XLA thought, or
-writes it earlier, the value moves to an allocation of its own. When all steps are known, such allocations are placed
-where nothing else lives in the allocation of XLA's temporaries, or behind them.
+writes it earlier, the value moves to an allocation of its own. In the end all are placed in the allocation of XLA's
+temporaries; see `placing`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from ...util.records import JsonRecord
 from .. import program as p
 from ..arrays import Allocation, Slice, overlap
-from ..walk import slices, walk, written
-
-_ALIGNMENT = 64
-
-
-def read(thunk: p.Thunk) -> tuple[Slice, ...]:
-    """The slices that one thunk itself may read (not those of thunks inside it)."""
-    rest, changed = list(slices(thunk)), written(thunk)
-    if len(changed) == len(rest):  # it may read all that it writes
-        return changed
-    for part in changed:
-        rest.remove(part)
-    return tuple(rest)
+from ..walk import read, slices, walk, written
+from .placing import placed
 
 
 def reading_from(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
@@ -135,102 +124,24 @@ class Memory:
         self, thunks: tuple[p.Thunk, ...]
     ) -> tuple[tuple[p.Thunk, ...], tuple[Allocation, ...]]:
         """The thunks with all memory in allocations of the program, and these."""
-        lives = _Lives(thunks, self.results)
-        sizes = {index: size for index, size in self._sizes.items() if lives.of(index)}
         shared = max(
             (a for a in self.allocations if a.kind == "temporary"),
             key=lambda a: a.size,
             default=None,
         )
-        if not sizes or shared is None:
+        if shared is None:
             added = tuple(
                 Allocation(index=index, size=size, kind="temporary")
                 for index, size in self._sizes.items()
             )
             return thunks, (*self.allocations, *added)
-        taken = lives.in_turn(shared.index)
-        offsets: dict[int, int] = {}
-        # The largest first: small ones find gaps.
-        for index, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
-            times = lives.of(index)
-            offsets[index] = _gap(
-                [part for first, last, part in taken if first <= times[-1] and times[0] <= last],
-                size,
-            )
-            part = Slice(allocation=shared.index, offset=offsets[index], size=size)
-            taken.append((times[0], times[-1], part))
-        end = max(shared.size, *(offsets[index] + size for index, size in sizes.items()))
+        placement = placed(thunks, self.results, shared.index, self._sizes)
 
-        def change(part: Slice) -> Slice:
-            if part.allocation not in offsets:
-                return part
-            offset = offsets[part.allocation] + part.offset
-            return part.model_copy(update={"allocation": shared.index, "offset": offset})
+        def moved(time: int, thunk: p.Thunk) -> p.Thunk:
+            return cast("p.Thunk", _replaced(thunk, lambda part: placement.moved(time, part)))
 
-        grown = tuple(
-            a.model_copy(update={"size": end}) if a is shared else a for a in self.allocations
+        allocations = tuple(
+            a.model_copy(update={"size": placement.size}) if a is shared else a
+            for a in self.allocations
         )
-        return tuple(_replaced(thunk, change) for thunk in thunks), grown
-
-
-def _gap(taken: Iterable[Slice], size: int) -> int:
-    """The first offset with so much room."""
-    offset = 0
-    for part in sorted(taken, key=lambda part: part.offset):
-        if offset + size <= part.offset:
-            break
-        end = part.offset + part.size
-        offset = max(offset, -(-end // _ALIGNMENT) * _ALIGNMENT)
-    return offset
-
-
-class _Lives:
-    """When which memory is in use, by the numbers of thunks."""
-
-    def __init__(self, thunks: Sequence[p.Thunk], results: Sequence[Slice]) -> None:
-        self._reads: list[tuple[Slice, ...]] = []
-        self._writes: list[tuple[Slice, ...]] = []
-        for thunk in thunks:
-            inner = tuple(walk((thunk,)))[1:]
-            # What a loop or branch writes is not all written, or read before.
-            nested = tuple(part.whole for one in inner for part in slices(one))
-            self._reads.append((*read(thunk), *nested))
-            self._writes.append(written(thunk) if not inner else ())
-        self._reads.append(tuple(results))
-        self._writes.append(())
-
-    def of(self, allocation: int) -> list[int]:
-        """The thunks that use an allocation."""
-        return [
-            time
-            for time, parts in enumerate(zip(self._reads, self._writes, strict=True))
-            if any(part.allocation == allocation for part in (*parts[0], *parts[1]))
-        ]
-
-    def in_turn(self, allocation: int) -> list[tuple[int, int, Slice]]:
-        """The slices of an allocation that are in use from one thunk to another."""
-        found: set[tuple[int, int, Slice]] = set()
-        for time, parts in enumerate(self._writes):
-            found.update((time, time, part) for part in parts if part.allocation == allocation)
-        for time, parts in enumerate(self._reads):
-            found.update(
-                (self._written(part, time), time, part)
-                for part in parts
-                if part.allocation == allocation
-            )
-        return sorted(found, key=lambda item: (item[0], item[1], item[2].offset, item[2].size))
-
-    def _written(self, part: Slice, time: int) -> int:
-        """The last thunk before that writes all of a slice."""
-        for before in reversed(range(time)):
-            if any(_covers(other, part) for other in self._writes[before]):
-                return before
-        return 0
-
-
-def _covers(whole: Slice, part: Slice) -> bool:
-    return (
-        whole.allocation == part.allocation
-        and whole.offset <= part.offset
-        and part.offset + part.size <= whole.offset + whole.size
-    )
+        return tuple(moved(time, thunk) for time, thunk in enumerate(thunks)), allocations

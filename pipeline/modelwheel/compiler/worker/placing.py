@@ -1,0 +1,228 @@
+"""Places the values of a program in one piece of memory, so that those that live at different times share it.
+
+XLA does the same (xla/service/buffer_assignment.h), but for all that its own kernels write. What epilogues, strips and
+attention keep in registers or caches needs no place any more, and the room that it had is used by others here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from .. import program as p
+from ..arrays import Slice, overlap
+from ..walk import read, slices, walk, written
+
+_ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class _Use:
+    """A slice that holds something from one thunk to another, by their numbers; the last one reads or writes it."""
+
+    first: int
+    last: int
+    part: Slice
+
+
+@dataclass(frozen=True)
+class _Value:
+    """Slices that overlap while they are in use: they keep their distances."""
+
+    uses: tuple[_Use, ...]
+
+    @property
+    def first(self) -> int:
+        return min(use.first for use in self.uses)
+
+    @property
+    def last(self) -> int:
+        return max(use.last for use in self.uses)
+
+    @property
+    def place(self) -> Slice:
+        """All of it."""
+        start = min(use.part.offset for use in self.uses)
+        end = max(use.part.offset + use.part.size for use in self.uses)
+        return Slice(allocation=self.uses[0].part.allocation, offset=start, size=end - start)
+
+
+@dataclass(frozen=True)
+class _Span:
+    """A value with its lifetime and extent at hand."""
+
+    value: _Value
+    first: int
+    last: int
+    offset: int
+    size: int
+
+
+_Order: TypeAlias = Callable[[_Span], tuple[int, ...]]
+
+_ORDERS: tuple[_Order, ...] = (
+    lambda span: (-span.size, span.first, span.offset),
+    lambda span: (-span.size * (span.last - span.first + 1), span.first, span.offset),
+)
+"""In which values get places: the largest first, so that small ones find gaps. None is best for all programs."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the values of some allocations are: in one."""
+
+    size: int
+    _moves: Mapping[tuple[int, Slice], int]
+    """How far each slice moves, by the thunk that uses it."""
+    _allocation: int
+
+    def moved(self, time: int, part: Slice) -> Slice:
+        """Where a slice is that the thunk with a number, or one inside it, uses."""
+        way = self._moves.get((time, part.whole))
+        if way is None:
+            return part
+        return part.model_copy(update={"allocation": self._allocation, "offset": part.offset + way})
+
+
+def placed(
+    thunks: Sequence[p.Thunk],
+    results: Sequence[Slice],
+    shared: int,
+    others: Collection[int],
+) -> Placement:
+    """Places the values of some allocations in one of them.
+
+    Args:
+        thunks: All thunks.
+        results: What callers read in the end; it stays where it is.
+        shared: The allocation of all in the end. As planned by XLA, with the others in its gaps or behind it, is one way
+            that is tried.
+        others: Allocations of one value each, which move there.
+    """
+    uses = _uses(thunks, results, shared, others)
+    spans = [_span(value) for value in _values(uses, others)]
+    planned = [span for span in spans if span.value.place.allocation == shared]
+    fixed = [
+        span for span in planned if any(overlap(span.value.place, result) for result in results)
+    ]
+    ways = [_offsets(spans, planned, _ORDERS[0]), *(_offsets(spans, fixed, o) for o in _ORDERS)]
+    offsets, size = min(ways, key=lambda way: way[1])
+    moves = {
+        (use.last, use.part): offset - span.offset
+        for span, offset in zip(spans, offsets, strict=True)
+        for use in span.value.uses
+    }
+    return Placement(size, moves, shared)
+
+
+def _span(value: _Value) -> _Span:
+    place = value.place
+    return _Span(value, value.first, value.last, place.offset, place.size)
+
+
+def _offsets(
+    spans: Sequence[_Span], fixed: Sequence[_Span], order: _Order
+) -> tuple[list[int], int]:
+    """An offset for each value, and the bytes that they take together."""
+    taken = [(span, span.offset) for span in fixed]
+    kept = {id(span) for span in fixed}
+    for span in sorted((span for span in spans if id(span) not in kept), key=order):
+        beside = [
+            (offset, other.size)
+            for other, offset in taken
+            if other.first <= span.last and span.first <= other.last
+        ]
+        # What moves keeps its distance from aligned places.
+        odd = span.offset % _ALIGNMENT
+        taken.append((span, _gap(beside, span.size + odd) + odd))
+    found = {id(span): offset for span, offset in taken}
+    size = max((offset + span.size for span, offset in taken), default=0)
+    return [found[id(span)] for span in spans], size
+
+
+def _gap(taken: Iterable[tuple[int, int]], size: int) -> int:
+    """The first aligned offset with so much room between places, which have an offset and a size."""
+    start = 0
+    for offset, length in sorted(taken):
+        if start + size <= offset:
+            break
+        start = max(start, -(-(offset + length) // _ALIGNMENT) * _ALIGNMENT)
+    return start
+
+
+def _values(uses: Sequence[_Use], others: Collection[int]) -> list[_Value]:
+    """Uses that overlap in memory and time, together, and those of each of `others`."""
+
+    def is_same(a: Slice, b: Slice) -> bool:
+        return overlap(a, b) or (a.allocation == b.allocation and a.allocation in others)
+
+    groups: list[int] = list(range(len(uses)))
+
+    def group(number: int) -> int:
+        while groups[number] != number:
+            groups[number] = number = groups[groups[number]]
+        return number
+
+    current: list[int] = []
+    for number, use in enumerate(uses):  # by their first thunks
+        current = [other for other in current if uses[other].last >= use.first]
+        for other in current:
+            if is_same(uses[other].part, use.part):
+                groups[group(other)] = group(number)
+        current.append(number)
+    members: dict[int, list[_Use]] = {}
+    for number, use in enumerate(uses):
+        members.setdefault(group(number), []).append(use)
+    return [_Value(tuple(found)) for found in members.values()]
+
+
+def _uses(
+    thunks: Sequence[p.Thunk], results: Sequence[Slice], shared: int, others: Collection[int]
+) -> list[_Use]:
+    """When which slices of some allocations are in use, in the order of their first thunks."""
+    reads: list[tuple[Slice, ...]] = []
+    writes: list[tuple[Slice, ...]] = []
+    for thunk in thunks:
+        inner = tuple(walk((thunk,)))[1:]
+        # What a loop or branch writes is not all written, or read before.
+        nested = tuple(part.whole for one in inner for part in slices(one))
+        reads.append((*read(thunk), *nested))
+        writes.append(written(thunk) if not inner else ())
+    reads.append(tuple(results))
+    writes.append(())
+    began: dict[int, int] = {}
+    found = set[_Use]()
+    for time, (seen, changed) in enumerate(zip(reads, writes, strict=True)):
+        for part in (*seen, *changed):
+            first = began.setdefault(part.allocation, time)
+            if part.allocation in others:
+                found.add(_Use(first, time, part))
+        found.update(_Use(time, time, part) for part in changed if part.allocation == shared)
+        found.update(
+            _Use(_written(writes, part, time), time, part)
+            for part in seen
+            if part.allocation == shared
+        )
+    return sorted(found, key=_position)
+
+
+def _position(use: _Use) -> tuple[int, ...]:
+    part = use.part
+    return (use.first, use.last, part.allocation, part.offset, part.size, part.step, part.turns)
+
+
+def _written(writes: Sequence[tuple[Slice, ...]], part: Slice, time: int) -> int:
+    """The last thunk before that writes all of a slice."""
+    for before in reversed(range(time)):
+        if any(_covers(other, part) for other in writes[before]):
+            return before
+    return 0
+
+
+def _covers(whole: Slice, part: Slice) -> bool:
+    return (
+        whole.allocation == part.allocation
+        and whole.offset <= part.offset
+        and part.offset + part.size <= whole.offset + whole.size
+    )
