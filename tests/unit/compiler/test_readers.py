@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Allocation, AllocationKind, Slice
+from modelwheel.compiler.arrays import AllocationKind
 from modelwheel.compiler.walk import slices, written
 from modelwheel.compiler.worker.epilogues import Emitted
 from modelwheel.compiler.worker.joining import join_epilogues
@@ -311,72 +311,3 @@ def test_rows_that_more_than_a_pooling_reads_are_written(changes: dict[str, Any]
         changes = {"output": _words().place("x")}
     joined, _ = _joined(_words(**changes))
     assert [one.thunk.kind for one in joined] == ["lookup", "pooling"]
-
-
-# --- memory ---------------------------------------------------------------------------------------
-
-
-def _kernel(reads: Slice, writes: Slice) -> p.Kernel:
-    return p.Kernel(
-        operations=0, symbol="k", workgroups=(1, 1, 1), arguments=(reads,), results=(writes,)
-    )
-
-
-def _part(allocation: int, offset: int, size: int = 64) -> Slice:
-    return Slice(allocation=allocation, offset=offset, size=size)
-
-
-TEMPORARY = Allocation(index=0, size=192, kind="temporary")
-INPUT = Allocation(index=1, size=64, kind="parameter", parameter=0)
-X, A, B, C = _part(1, 0), _part(0, 0), _part(0, 64), _part(0, 128)
-
-
-def test_values_get_memory_where_nothing_else_lives() -> None:
-    memory = Memory([TEMPORARY, INPUT])
-    own = memory.reserve(64)
-    # A is dead when `own` is written; B and C live.
-    thunks = (
-        _kernel(X, A),
-        _kernel(A, B),
-        _kernel(B, C),
-        _kernel(C, own),
-        _kernel(own, A),
-        _kernel(B, C),
-    )
-    placed, allocations = memory.place(thunks)
-    assert allocations == (TEMPORARY.model_copy(update={"size": 256}), INPUT)
-    assert [slices(one) for one in placed[3:5]] == [(C, _part(0, 192)), (_part(0, 192), A)]
-    memory = Memory([TEMPORARY, INPUT])
-    own = memory.reserve(64)
-    placed, allocations = memory.place(
-        (*thunks[:3], _kernel(C, own), _kernel(own, C), _kernel(B, C))
-    )
-    assert allocations == (TEMPORARY, INPUT)
-    assert slices(placed[3]) == (C, A)
-
-
-def test_what_loops_use_is_in_use_before_and_after() -> None:
-    memory = Memory([TEMPORARY, INPUT])
-    own = memory.reserve(64)
-    loop = p.While(
-        operations=0, trip_count=2, condition=(), condition_value=None, body=(_kernel(B, A),)
-    )
-    _, allocations = memory.place((_kernel(X, own), loop, _kernel(own, C)))
-    assert allocations[0].size == 256
-
-
-def test_results_are_in_use_until_the_end() -> None:
-    memory = Memory([TEMPORARY, INPUT], [A, B, C])
-    own = memory.reserve(64)
-    thunks = (_kernel(X, A), _kernel(X, B), _kernel(X, C), _kernel(X, own), _kernel(own, C))
-    _, allocations = memory.place(thunks)
-    assert allocations[0].size == 256
-
-
-def test_a_program_without_temporaries_gets_some() -> None:
-    memory = Memory([Allocation(index=0, size=64, kind="parameter", parameter=0)])
-    own = memory.reserve(64)
-    thunks = (_kernel(_part(0, 0), own),)
-    placed, allocations = memory.place(thunks)
-    assert placed == thunks
-    assert allocations[own.allocation] == Allocation(index=1, size=64, kind="temporary")

@@ -3,7 +3,8 @@
 //
 // The filters are transformed at run time, so that weights are stored once, for a block of columns that stays in the
 // second-level cache; then come blocks of tiles: their inputs are transformed, sixteen matrix products computed, and
-// the results transformed back into sums, with the epilogue.
+// the results transformed back into sums, with the epilogue. Where there is one block of tiles, the filters of a strip
+// of columns are transformed just before they are needed.
 #pragma once
 
 #include "gemm_run.h"
@@ -22,8 +23,7 @@ inline constexpr std::int64_t kGap = 16;
 struct WinogradPlan {
   /// Tiles of outputs along the axes of an image, and of all images.
   std::int64_t tile_rows, tile_columns, tiles;
-  /// Columns whose filters are transformed together, in whole panels, and tiles of a block; the last one may have
-  /// kTallRows more.
+  /// Columns whose filters are transformed together, in whole panels, and most tiles of a block.
   std::int64_t columns, block;
 };
 
@@ -38,7 +38,9 @@ constexpr WinogradPlan winograd_plan(const Convolution &c) {
   // Inputs of all tiles are transformed once for all blocks of columns.
   const std::int64_t bytes = plan.tiles * depth * kSize;
   const std::int64_t limit = plan.columns < c.out_features ? kFiltersBytes : kInputsBytes;
-  plan.block = bytes <= limit ? plan.tiles : (kInputsBytes / (kSize * depth) / kTallRows + 1) * kTallRows;
+  // Two tiles of a product at least, see tiles_from.
+  plan.block =
+      bytes <= limit ? plan.tiles : larger_of(kInputsBytes / (kSize * depth) / kTallRows + 1, std::int64_t{2}) * kTallRows;
   return plan;
 }
 
@@ -79,6 +81,31 @@ constexpr bool prefers_winograd(const Convolution &c) {
   return 10 * direct >= 11 * (products + transforms + filters);
 }
 
+/// The block of tiles from one on. None has fewer than a tile of the products has rows.
+MODELWHEEL_INLINE Range tiles_from(const WinogradPlan &plan, std::int64_t done) {
+  const std::int64_t left = plan.tiles - done;
+  return {done, done + (left <= plan.block ? left : smaller_of(plan.block, left - kTallRows))};
+}
+
+/// Some columns: one strip of products.
+struct WinogradStrip {
+  std::int64_t first, width;
+};
+
+/// The strip of products from a column on, of those that end before `end`.
+template <class T>
+MODELWHEEL_INLINE constexpr WinogradStrip strip_from(std::int64_t column, std::int64_t end) {
+  const Columns columns = run_columns<T, kLanes<T>>(0, end - column);
+  return {column, columns.last + kLanes<T>};
+}
+
+/// Columns of the widest strip: the first of a block of columns, or of the last one.
+template <class T>
+constexpr std::int64_t widest_strip(const Convolution &c, const WinogradPlan &plan) {
+  const std::int64_t rest = c.out_features % plan.columns;
+  return larger_of(strip_from<T>(0, plan.columns).width, rest == 0 ? 0 : strip_from<T>(0, rest).width);
+}
+
 /// Elements from the filters of a product to those of the next.
 constexpr std::int64_t filters_step(std::int64_t depth, std::int64_t width) { return depth * width + kGap; }
 
@@ -94,9 +121,9 @@ struct WinogradMemory {
 template <class T>
 constexpr WinogradMemory winograd_memory(const Convolution &c) {
   const WinogradPlan plan = winograd_plan<T>(c);
-  const std::int64_t tiles = smaller_of(plan.block + kTallRows, plan.tiles), depth = c.in_features;
-  const std::int64_t width = smaller_of(plan.columns, std::int64_t{kRunVectors<T, kLanes<T>> * kLanes<T>});
-  return {kPatchSize * (depth * plan.columns + kGap * plan.columns / kLanes<T>), tiles * tile_step(depth),
+  const std::int64_t tiles = smaller_of(plan.block, plan.tiles), depth = c.in_features;
+  const std::int64_t width = widest_strip<T>(c, plan), columns = plan.tiles <= plan.block ? width : plan.columns;
+  return {kPatchSize * (depth * columns + kGap * columns / kLanes<T>), tiles * tile_step(depth),
           tiles * tile_step(width), depth};
 }
 
@@ -127,18 +154,6 @@ struct Winograd {
   }
   std::int64_t tap_step(int axis) const { return axes_of(c).axis[axis + 1].tap_step; }
 };
-
-/// Some columns: one strip of products.
-struct WinogradStrip {
-  std::int64_t first, width;
-};
-
-/// The strip of products from a column on, of those that end before `end`.
-template <class T>
-MODELWHEEL_INLINE WinogradStrip strip_from(std::int64_t column, std::int64_t end) {
-  const Columns columns = run_columns<T, kLanes<T>>(0, end - column);
-  return {column, columns.last + kLanes<T>};
-}
 
 /// A tile: its image, and where it begins there.
 struct WinogradTile {
@@ -302,7 +317,20 @@ void winograd_strip(const Winograd<T> &w, const WinogradStrip &strip, const T *f
   if (!write_tiles<T, false>(w, strip, tiles)) write_tiles<T, true>(w, strip, tiles);
 }
 
-/// A block of columns.
+/// A block of columns for all tiles, which are in one block: filters of a strip are needed once.
+template <class T>
+void winograd_strips(const Winograd<T> &w, Range columns) {
+  const Range all{0, w.plan.tiles};
+  if (columns.begin == 0) winograd_inputs(w, all);
+  for (std::int64_t j = columns.begin; j < columns.end;) {
+    const WinogradStrip strip = strip_from<T>(j, columns.end);
+    winograd_filters(w, strip, w.filters);
+    winograd_strip(w, strip, w.filters, all);
+    j += strip.width;
+  }
+}
+
+/// A block of columns, for one block of tiles after the other.
 template <class T>
 void winograd_columns(const Winograd<T> &w, Range columns) {
   T *to = w.filters;
@@ -312,12 +340,9 @@ void winograd_columns(const Winograd<T> &w, Range columns) {
     to += kPatchSize * filters_step(w.c.in_features, strip.width);
     j += strip.width;
   }
-  const WinogradPlan &plan = w.plan;
-  for (std::int64_t done = 0; done < plan.tiles;) {
-    const std::int64_t left = plan.tiles - done;
-    // No block has fewer tiles than a tile of the products has rows.
-    const Range tiles{done, done + (left < plan.block + kTallRows ? left : plan.block)};
-    if (columns.begin == 0 || length(tiles) < plan.tiles) winograd_inputs(w, tiles);
+  for (Range tiles{0, 0}; tiles.end < w.plan.tiles;) {
+    tiles = tiles_from(w.plan, tiles.end);
+    winograd_inputs(w, tiles);
     const T *filters = w.filters;
     for (std::int64_t j = columns.begin; j < columns.end;) {
       const WinogradStrip strip = strip_from<T>(j, columns.end);
@@ -325,7 +350,6 @@ void winograd_columns(const Winograd<T> &w, Range columns) {
       filters += kPatchSize * filters_step(w.c.in_features, strip.width);
       j += strip.width;
     }
-    done = tiles.end;
   }
 }
 
@@ -339,8 +363,11 @@ MODELWHEEL_NOINLINE void convolve_winograd(const Convolution &c, const T *in, co
   T *const products = scratch.take<T>(m.products), *const zeros = scratch.take<T>(m.zeros);
   std::memset(zeros, 0, static_cast<std::size_t>(m.zeros) * sizeof(T));
   const Winograd<T> w{c, winograd_plan<T>(c), in, kernel, zeros, out, filters, inputs, products, epilogue};
-  for (std::int64_t j = 0; j < c.out_features; j += w.plan.columns)
-    winograd_columns(w, {j, smaller_of(j + w.plan.columns, c.out_features)});
+  const bool at_once = w.plan.tiles <= w.plan.block;
+  for (std::int64_t j = 0; j < c.out_features; j += w.plan.columns) {
+    const Range columns{j, smaller_of(j + w.plan.columns, c.out_features)};
+    at_once ? winograd_strips(w, columns) : winograd_columns(w, columns);
+  }
 }
 
 extern template void convolve_winograd(const Convolution &, const float *, const float *, float *, void *,

@@ -244,7 +244,7 @@ MODELWHEEL_NOINLINE void rows_after(const Strip<T> &strip, int vectors, const Ru
 
 /// The columns of the next strip.
 template <class T, int Lanes>
-MODELWHEEL_INLINE Columns run_columns(std::int64_t done, std::int64_t n) {
+MODELWHEEL_INLINE constexpr Columns run_columns(std::int64_t done, std::int64_t n) {
   const std::int64_t left = divide_up(n - done, Lanes);
   return columns_from<Lanes>(done, n, divide_up(left, divide_up(left, kRunVectors<T, Lanes>)));
 }

@@ -36,7 +36,7 @@ struct Columns {
 /// So many vectors of columns. A last vector that would reach past the end moves left, over columns that are then
 /// computed twice to the same result.
 template <int Lanes>
-MODELWHEEL_INLINE Columns columns_from(std::int64_t done, std::int64_t n, std::int64_t vectors) {
+MODELWHEEL_INLINE constexpr Columns columns_from(std::int64_t done, std::int64_t n, std::int64_t vectors) {
   const std::int64_t end = larger_of(n - Lanes, std::int64_t{0});
   if (vectors == 1) return {smaller_of(done, end), 1, 0};
   return {done, static_cast<int>(vectors), smaller_of((vectors - 1) * Lanes, end - done)};
