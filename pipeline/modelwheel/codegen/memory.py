@@ -10,10 +10,11 @@ offsets in the arena of an instance:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..compiler.arrays import Allocation
+from ..compiler.arrays import Allocation, Slice
+from ..compiler.placing import gaps
 from ..compiler.program import Program
 from ..compiler.walk import slices, used_allocations, walk
 from ..errors import UnsupportedProgramError
@@ -46,8 +47,10 @@ class Memory:
     """Offsets in the arena for copies of inputs whose buffers are not aligned, or `IGNORED`."""
     output_staging: tuple[int, ...]
     """The same for outputs."""
+    gaps: tuple[Slice | None, ...]
+    """For each thunk, a part of the temporaries that holds nothing while it runs: there its scratch memory may be."""
     scratch: int
-    """The offset of the kernels' scratch memory, the last part of the arena."""
+    """The offset of the kernels' scratch memory that fits no gap, the last part of the arena."""
 
 
 IGNORED = "ignored_input"
@@ -104,8 +107,22 @@ def plan_memory(
         result_copies=_result_copies(program, direct, positions),
         input_staging=_reserve_inputs(arena, program, taken),
         output_staging=tuple(arena.reserve(array.slice.size) for array in program.outputs),
+        gaps=_gaps(program, used & ends.keys()),
         scratch=arena.reserve(0),
     )
+
+
+_SMALLEST_GAP = 4096
+"""Bytes of a gap that is worth naming."""
+
+
+def _gaps(program: Program, used: Collection[int]) -> tuple[Slice | None, ...]:
+    temporaries = [a for a in program.allocations if a.kind == "temporary" and a.index in used]
+    if not temporaries:
+        return (None,) * len(program.thunks)
+    largest = max(temporaries, key=lambda a: a.size)
+    found = gaps(program.thunks, [result.slice for result in program.results], largest.index)
+    return tuple(gap if gap.size >= _SMALLEST_GAP else None for gap in found)
 
 
 def _ends(program: Program) -> dict[int, int]:

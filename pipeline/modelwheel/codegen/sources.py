@@ -146,10 +146,12 @@ def _variant_function(
     memory = plan_memory(program, constants, states, inputs)
     panels = frozenset(a.index for a in program.allocations if a.sha256 in packed)
     writer = ThunkWriter(prefix=suffix, panels=panels, profiled=profiled)
-    calls = writer.write(program.thunks)
-    # Kernels run one after the other, so they share one piece of scratch memory, as large as the largest
-    # need. The sizes are constant expressions that only the C++ compiler can evaluate: they depend on the
-    # vectors of the level.
+    calls: list[str] = []
+    for thunk, writer.gap in zip(program.thunks, memory.gaps, strict=True):
+        calls += writer.write([thunk])
+    # Kernels run one after the other, so those whose needs fit no gap share one piece of scratch memory, as large as
+    # the largest need. The sizes are constant expressions that only the C++ compiler can evaluate: they depend on
+    # the vectors of the level.
     scratch = _largest(writer.scratch)
     # Not 0 where steps are shared: that stands for none.
     part = _largest(writer.part_scratch, str(ALIGNMENT)) if writer.part_scratch else "0"
@@ -164,7 +166,7 @@ def _variant_function(
     ]
     lines += [f"  char *const a{index} = {place};" for index, place in memory.pointers.items()]
     if writer.scratch:
-        lines.append(f"  char *const scratch = arena + {memory.scratch};")
+        lines.append(f"  [[maybe_unused]] char *const scratch = arena + {memory.scratch};")
     if profiled:
         lines.append("  start_of_steps();")
     lines += calls

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ..compiler.arrays import overlap
+from ..compiler.arrays import Slice, overlap
 from ..compiler.program import (
     Attention,
     Conditional,
@@ -66,8 +66,10 @@ class ThunkWriter:
     headers: set[str] = field(default_factory=set)
     scratch: list[str] = field(default_factory=list)
     """C++ constant expressions for the bytes of scratch memory that each kernel needs."""
+    gap: Slice | None = None
+    """Memory that holds nothing while the thunks run that are written next."""
     part_scratch: list[str] = field(default_factory=list)
-    """The same for each part of the steps that threads may share."""
+    """The same as `scratch` for each part of the steps that threads may share."""
     panels: frozenset[int] = frozenset()
     """The allocations of weights that are packed."""
     types: dict[str, str] = field(default_factory=dict)
@@ -153,22 +155,22 @@ class ThunkWriter:
         epilogue = product.epilogue
         operands = operands_of(product.arrays)
         if epilogue is None:
-            self.scratch.append(needed)
-            yield f"{call}({table}, {operands}, scratch);"
+            yield f"{call}({table}, {operands}, {self._scratch(needed)});"
             return
         lhs, rhs, out = product.arrays
         overlaps = overlap(epilogue.result, lhs.slice) or overlap(epilogue.result, rhs.slice)
-        scratch = "scratch"
+        copied = 0
         yield "{"
         # XLA may put the result where lhs was. A copy of the smaller one saves a pass over the larger one.
         if lhs.slice.size < out.slice.size and not overlap(epilogue.result, rhs.slice) and overlaps:
             overlaps = False
             copied = -(-lhs.slice.size // ALIGNMENT) * ALIGNMENT
-            needed = f"{copied} + {needed}"
-            scratch = f"scratch + {copied}"
-            yield f"{_INDENT}std::memcpy(scratch, {pointer(lhs.slice)}, {lhs.slice.size});"
-            operands = ", ".join([f"as<const {cpp_type(lhs)}>(scratch)", *operands.split(", ")[1:]])
-        self.scratch.append(needed)
+            operands = ", ".join([f"as<const {cpp_type(lhs)}>(copy)", *operands.split(", ")[1:]])
+        scratch = self._scratch(f"{copied} + {needed}" if copied else needed)
+        if copied:
+            yield f"{_INDENT}char *const copy = {scratch};"
+            yield f"{_INDENT}std::memcpy(copy, {pointer(lhs.slice)}, {lhs.slice.size});"
+            scratch = f"copy + {copied}"
         place = (out.slice, epilogue.result)
         values = epilogue_members(epilogue, cpp_type(out), place, overlaps=overlaps)
         yield f"{_INDENT}const Epilogue<{cpp_type(out)}> epilogue = {values};"
@@ -251,7 +253,7 @@ class ThunkWriter:
         table = self._table("Convolution", tables, array=True)
         first, last = strips.layers[0], strips.layers[-1]
         element = cpp_type(last.output)
-        self._needs("strips.h", f"strips_scratch<{element}>({table})")
+        scratch = self._needs("strips.h", f"strips_scratch<{element}>({table})")
         call, shared = "strips", ""
         if (parts := self._parts(strips, element)) > 1:
             self.headers.add("strip_parts.h")
@@ -269,7 +271,7 @@ class ThunkWriter:
             layers.append(braces([f"as<const {element}>({pointer(layer.kernel.slice)})", epilogue]))
         yield f"{_INDENT}const StripLayer<{element}> layers[] = {braces(layers)};"
         operands = operands_of([first.input, last.output])
-        yield f"{_INDENT}{call}({shared}{table}, layers, {operands}, scratch);"
+        yield f"{_INDENT}{call}({shared}{table}, layers, {operands}, {scratch});"
         yield "}"
 
     def _packed(self, product: Product) -> Weights | None:
@@ -330,9 +332,9 @@ class ThunkWriter:
         parts = (a.query, a.key, a.value, a.output)
         sizes = [*a.heads, a.queries, a.keys, a.depth, a.features, a.scale]
         table = self._table("Attention", [*sizes, *(braces(part.steps) for part in parts)])
-        self._needs("attention.h", f"attention_scratch<float>({table})")
+        scratch = self._needs("attention.h", f"attention_scratch<float>({table})")
         *read, written = (f"float>({pointer(part.slice)}) + {part.start}" for part in parts)
-        operands = ", ".join([*(f"as<const {one}" for one in read), f"as<{written}", "scratch"])
+        operands = ", ".join([*(f"as<const {one}" for one in read), f"as<{written}", scratch])
         if (count := self._parts(a, "float")) > 1:
             self.part_scratch.append(f"attention_part_scratch<float>({table}, {count})")
             return f"attention_in_parts<float>({{threads, {count}}}, {table}, {operands});"
@@ -408,16 +410,16 @@ class ThunkWriter:
             "Sort",
             [outer, size, inner, len(item_bytes), braces(item_bytes)],
         )
-        self._needs("sort.h", f"sort_scratch({table})")
+        scratch = self._needs("sort.h", f"sort_scratch({table})")
         operands = braces([pointer(operand.slice) for operand in sort.operands])
-        return f"sort({table}, {sort.comparator}, {operands}, scratch);"
+        return f"sort({table}, {sort.comparator}, {operands}, {scratch});"
 
     def _top_k(self, top: TopK) -> str:
         table = self._table("TopK", [top.batch, top.size, top.k])
-        self._needs("top_k.h", f"top_k_scratch({table})")
+        scratch = self._needs("top_k.h", f"top_k_scratch({table})")
         return (
             f"top_k<float>({table}, as<const float>({pointer(top.values)}), "
-            f"as<float>({pointer(top.output)}), as<std::int32_t>({pointer(top.indices)}), scratch);"
+            f"as<float>({pointer(top.output)}), as<std::int32_t>({pointer(top.indices)}), {scratch});"
         )
 
     def _fft(self, fft: Fft) -> str:
@@ -438,8 +440,9 @@ class ThunkWriter:
         table = self._table(
             "Fft", [f"FftType::k{fft.fft_type.capitalize()}", batch, rank, spatial(fft.lengths)]
         )
-        self._needs("fft.h", f"fft_scratch<{element}>({table})")
-        return f"fft<{element}>({table}, {pointer(fft.input.slice)}, {pointer(fft.output.slice)}, scratch);"
+        scratch = self._needs("fft.h", f"fft_scratch<{element}>({table})")
+        operands = f"{pointer(fft.input.slice)}, {pointer(fft.output.slice)}"
+        return f"fft<{element}>({table}, {operands}, {scratch});"
 
     def _random_state(self, draw: RandomState) -> str:
         # Every thunk has a state of its own, as in XLA, where it is a member of the thunk
@@ -456,6 +459,15 @@ class ThunkWriter:
         self.tables.append(f"constexpr {type_name} {name}{extent} = {braces(values)};")
         return name
 
-    def _needs(self, header: str, scratch: str) -> None:
+    def _needs(self, header: str, scratch: str) -> str:
+        """Where a kernel of a header finds its scratch memory."""
         self.headers.add(header)
-        self.scratch.append(scratch)
+        return self._scratch(scratch)
+
+    def _scratch(self, needed: str) -> str:
+        """Where so much scratch memory is: in the gap, if it fits, or behind all else."""
+        if self.gap is None:
+            self.scratch.append(needed)
+            return "scratch"
+        self.scratch.append(f"beyond({self.gap.size}, {needed})")
+        return f"gap_or({self.gap.size}, {needed}, {pointer(self.gap)}, scratch)"

@@ -11,7 +11,7 @@ from modelwheel.codegen.cost import count_parts
 from modelwheel.codegen.memory import plan_memory
 from modelwheel.codegen.thunks import ThunkWriter
 from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Allocation
+from modelwheel.compiler.arrays import Allocation, Slice
 from modelwheel.compiler.traffic import bytes_moved
 from modelwheel.compiler.walk import used_allocations
 from modelwheel.dtypes import ElementType
@@ -29,7 +29,7 @@ from tests.support.programs import dense, matmul_program, pooling
         # The result is where lhs was, which is the smaller one: a copy of it is read.
         (
             0,
-            "dot<float>(b_dot_0, as<const float>(scratch), as<const float>(a1), as<float>(a2), ",
+            "dot<float>(b_dot_0, as<const float>(copy), as<const float>(a1), as<float>(a2), ",
             1,
         ),
     ],
@@ -54,6 +54,14 @@ def test_what_follows_a_product_is_data_of_its_call(
     shift = f"as<float>(a{allocation}), false, nullptr, nullptr, as<const float>(a4), nullptr"
     assert f"{shift}, false, true, 0.0F, 6.0F, Activation::kGeluTanh}};" in text
     assert writer.scratch == [f"{'64 + ' * copies}dot_scratch<float>(b_dot_0)"]
+
+
+def test_scratch_memory_is_in_a_gap_that_is_large_enough() -> None:
+    writer = ThunkWriter(prefix="b")
+    writer.gap = Slice(allocation=7, offset=4096, size=8192)
+    (line,) = writer.write(matmul_program().thunks)
+    assert line.endswith("gap_or(8192, dot_scratch<float>(b_dot_0), a7 + 4096, scratch));")
+    assert writer.scratch == ["beyond(8192, dot_scratch<float>(b_dot_0))"]
 
 
 def _pointwise(source: int, kernel: int, output: int) -> p.Convolution:

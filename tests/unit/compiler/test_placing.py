@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from modelwheel.compiler import program as p
 from modelwheel.compiler.arrays import Allocation, Slice
+from modelwheel.compiler.placing import gaps
 from modelwheel.compiler.walk import read, slices, walk, written
 from modelwheel.compiler.worker.memory import Memory
 
@@ -45,20 +47,32 @@ def _sequence(thunks: Sequence[p.Thunk]) -> Iterator[p.Thunk]:
 
 
 def _seen(
-    thunks: Sequence[p.Thunk], allocations: Sequence[Allocation], results: Sequence[Slice] = ()
+    thunks: Sequence[p.Thunk],
+    allocations: Sequence[Allocation],
+    results: Sequence[Slice] = (),
+    scratch: Sequence[Slice] = (),
 ) -> list[list[int]]:
-    """The bytes that thunks read, and callers in the end: for each the number of the thunk that wrote it, or -1."""
+    """The bytes that thunks read, and callers in the end: for each the number of the thunk that wrote it, or -1.
+
+    With `scratch`, a part for each thunk, it or those inside it write something there before.
+    """
     memory = {a.index: [-1] * a.size for a in allocations}
 
     def content(part: Slice) -> list[int]:
         return memory[part.allocation][part.offset : part.offset + part.size]
 
-    seen = []
-    for number, thunk in enumerate(_sequence(thunks)):
-        seen += [content(part) for part in read(thunk)]
-        for part in written(thunk):
-            end = part.offset + part.size
-            memory[part.allocation][part.offset : end] = [number] * part.size
+    def write(part: Slice, number: int) -> None:
+        memory[part.allocation][part.offset : part.offset + part.size] = [number] * part.size
+
+    seen, numbers = [], itertools.count()
+    for time, outer in enumerate(thunks):
+        for thunk in _sequence([outer]):
+            for part in scratch[time : time + 1]:
+                write(part, -2)
+            seen += [content(part) for part in read(thunk)]
+            number = next(numbers)
+            for part in written(thunk):
+                write(part, number)
     return [*seen, *map(content, results)]
 
 
@@ -174,6 +188,23 @@ def test_every_thunk_reads_what_it_read_before(found: tuple[Memory, tuple[p.Thun
     _, allocations = _placed(memory, thunks)
     # Never more than with allocations of their own behind those of XLA.
     assert allocations[0].size <= memory.allocations[0].size + sum(memory._sizes.values())
+
+
+@given(_programs())
+def test_nobody_reads_what_is_written_to_gaps(found: tuple[Memory, tuple[p.Thunk, ...]]) -> None:
+    memory, thunks = found
+    thunks, allocations = memory.place(thunks)
+    parts = gaps(thunks, memory.results, TEMPORARY.index)
+    assert len(parts) == len(thunks)
+    before = _seen(thunks, allocations, memory.results)
+    assert _seen(thunks, allocations, memory.results, parts) == before
+
+
+def test_a_gap_is_the_largest_one() -> None:
+    far = _part(0, 1024)
+    thunks = (_kernel(X, A), _kernel(X, far), _kernel((A, far), C))
+    found = [(gap.offset, gap.size) for gap in gaps(thunks, (), TEMPORARY.index)]
+    assert found == [(64, 1024), (64, 960), (192, 832)]
 
 
 def test_walk_finds_what_the_test_runs() -> None:

@@ -55,6 +55,16 @@ static T *as(char *memory) {
   return reinterpret_cast<T *>(memory);
 }
 
+/// Bytes of scratch memory that a gap of `size` does not hold.
+[[maybe_unused]] static constexpr std::size_t beyond(std::size_t size, std::size_t needed) {
+  return needed > size ? needed : 0;
+}
+
+/// Scratch memory of `needed` bytes: a gap of `size` between values, if it is large enough.
+[[maybe_unused]] static char *gap_or(std::size_t size, std::size_t needed, char *gap, char *scratch) {
+  return needed > size ? scratch : gap;
+}
+
 /// The larger of two sizes.
 [[maybe_unused]] static constexpr std::size_t larger(std::size_t a, std::size_t b) { return a > b ? a : b; }
 

@@ -14,8 +14,8 @@ from typing import Any, cast
 from ...util.records import JsonRecord
 from .. import program as p
 from ..arrays import Allocation, Slice, overlap
+from ..placing import placed
 from ..walk import read, slices, walk, written
-from .placing import placed
 
 
 def reading_from(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .. import program as p
-from ..arrays import Slice, overlap
-from ..walk import read, slices, walk, written
+from . import program as p
+from .arrays import Slice, overlap
+from .walk import read, slices, walk, written
 
 _ALIGNMENT = 64
 
@@ -116,6 +116,34 @@ def placed(
     return Placement(size, moves, shared)
 
 
+def gaps(thunks: Sequence[p.Thunk], results: Sequence[Slice], allocation: int) -> list[Slice]:
+    """For each thunk, the largest part of an allocation in which nothing lives while it runs.
+
+    Args:
+        thunks: All thunks.
+        results: What callers read in the end.
+        allocation: The allocation, as large as what is used of it.
+    """
+    uses = _uses(thunks, results, allocation, ())
+    end = max((use.part.offset + use.part.size for use in uses), default=0)
+    found = []
+    for time in range(len(thunks)):
+        living = [use.part for use in uses if use.first <= time <= use.last]
+        largest = Slice(allocation=allocation, offset=0, size=0)
+        start = 0
+        behind = Slice(allocation=allocation, offset=end, size=0)
+        for part in sorted([*living, behind], key=lambda part: part.offset):
+            if part.offset - start > largest.size:
+                largest = Slice(allocation=allocation, offset=start, size=part.offset - start)
+            start = max(start, _aligned(part.offset + part.size))
+        found.append(largest)
+    return found
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // _ALIGNMENT) * _ALIGNMENT
+
+
 def _span(value: _Value) -> _Span:
     place = value.place
     return _Span(value, value.first, value.last, place.offset, place.size)
@@ -147,7 +175,7 @@ def _gap(taken: Iterable[tuple[int, int]], size: int) -> int:
     for offset, length in sorted(taken):
         if start + size <= offset:
             break
-        start = max(start, -(-(offset + length) // _ALIGNMENT) * _ALIGNMENT)
+        start = max(start, _aligned(offset + length))
     return start
 
 
