@@ -4,17 +4,19 @@ XLA assigns all values of a program to a set of allocations (xla/service/buffer_
 and outputs are the caller's buffers where possible, constants are in the weights, and all others have fixed
 offsets in the arena of an instance:
 
-    random states | temporaries | staging of inputs | staging of outputs | scratch of kernels
+    random states | staging of inputs | staging of outputs | temporaries, the largest last | scratch of kernels
+
+Scratch memory begins where the values end that live while a kernel runs, or lies in a gap between them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..compiler.arrays import Allocation, Slice
-from ..compiler.placing import gaps
+from ..compiler.placing import rooms
 from ..compiler.program import Program
 from ..compiler.walk import slices, used_allocations, walk
 from ..errors import UnsupportedProgramError
@@ -36,6 +38,16 @@ class ResultCopy:
 
 
 @dataclass(frozen=True)
+class ScratchPlace:
+    """Where the scratch memory of a thunk may be."""
+
+    offset: int = 0
+    """In the arena: from here on there is nothing that lives while the thunk runs."""
+    gap: Slice | None = None
+    """A larger free part between values."""
+
+
+@dataclass(frozen=True)
 class Memory:
     """The memory plan of one variant."""
 
@@ -47,10 +59,10 @@ class Memory:
     """Offsets in the arena for copies of inputs whose buffers are not aligned, or `IGNORED`."""
     output_staging: tuple[int, ...]
     """The same for outputs."""
-    gaps: tuple[Slice | None, ...]
-    """For each thunk, a part of the temporaries that holds nothing while it runs: there its scratch memory may be."""
-    scratch: int
-    """The offset of the kernels' scratch memory that fits no gap, the last part of the arena."""
+    scratch: tuple[ScratchPlace, ...]
+    """For each thunk."""
+    end: int
+    """Bytes of the arena without scratch memory."""
 
 
 IGNORED = "ignored_input"
@@ -83,7 +95,9 @@ def plan_memory(
     direct = _direct_outputs(program)
     used = used_allocations(program)
     ends = _ends(program)
-    pointers = {}
+    input_staging = _reserve_inputs(arena, program, taken)
+    output_staging = tuple(arena.reserve(array.slice.size) for array in program.outputs)
+    pointers, in_arena = {}, []
     for allocation in program.allocations:
         if allocation.index not in used:
             continue
@@ -101,14 +115,18 @@ def plan_memory(
         else:
             # Also tables of tuples and thread-local memory, where a thunk names them. No two
             # allocations share memory: XLA has already merged those that may.
-            pointers[allocation.index] = f"arena + {arena.reserve(ends[allocation.index])}"
+            in_arena.append(allocation.index)
+    offsets = {
+        index: arena.reserve(ends[index]) for index in sorted(in_arena, key=ends.__getitem__)
+    }
+    pointers |= {index: f"arena + {offset}" for index, offset in offsets.items()}
     return Memory(
-        pointers=pointers,
+        pointers=dict(sorted(pointers.items())),
         result_copies=_result_copies(program, direct, positions),
-        input_staging=_reserve_inputs(arena, program, taken),
-        output_staging=tuple(arena.reserve(array.slice.size) for array in program.outputs),
-        gaps=_gaps(program, used & ends.keys()),
-        scratch=arena.reserve(0),
+        input_staging=input_staging,
+        output_staging=output_staging,
+        scratch=_scratch(program, offsets, arena.reserve(0)),
+        end=arena.reserve(0),
     )
 
 
@@ -116,13 +134,19 @@ _SMALLEST_GAP = 4096
 """Bytes of a gap that is worth naming."""
 
 
-def _gaps(program: Program, used: Collection[int]) -> tuple[Slice | None, ...]:
-    temporaries = [a for a in program.allocations if a.kind == "temporary" and a.index in used]
-    if not temporaries:
-        return (None,) * len(program.thunks)
-    largest = max(temporaries, key=lambda a: a.size)
-    found = gaps(program.thunks, [result.slice for result in program.results], largest.index)
-    return tuple(gap if gap.size >= _SMALLEST_GAP else None for gap in found)
+def _scratch(program: Program, offsets: Mapping[int, int], end: int) -> tuple[ScratchPlace, ...]:
+    """For each thunk, of a program whose last allocation in the arena is the last of `offsets`."""
+    if not offsets:
+        return (ScratchPlace(end),) * len(program.thunks)
+    *_, (last, start) = offsets.items()
+    results = [result.slice for result in program.results]
+    return tuple(
+        ScratchPlace(
+            start + room.behind,
+            room.gap if room.gap.size >= max(_SMALLEST_GAP, end - start - room.behind) else None,
+        )
+        for room in rooms(program.thunks, results, last)
+    )
 
 
 def _ends(program: Program) -> dict[int, int]:

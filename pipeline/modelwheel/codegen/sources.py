@@ -147,17 +147,16 @@ def _variant_function(
     panels = frozenset(a.index for a in program.allocations if a.sha256 in packed)
     writer = ThunkWriter(prefix=suffix, panels=panels, profiled=profiled)
     calls: list[str] = []
-    for thunk, writer.gap in zip(program.thunks, memory.gaps, strict=True):
+    for thunk, writer.place in zip(program.thunks, memory.scratch, strict=True):
         calls += writer.write([thunk])
-    # Kernels run one after the other, so those whose needs fit no gap share one piece of scratch memory, as large as
-    # the largest need. The sizes are constant expressions that only the C++ compiler can evaluate: they depend on
-    # the vectors of the level.
-    scratch = _largest(writer.scratch)
+    # Kernels run one after the other, so they share scratch memory. The sizes are constant expressions that only the
+    # C++ compiler can evaluate: they depend on the vectors of the level.
+    end = _largest(writer.scratch_ends, str(memory.end))
     # Not 0 where steps are shared: that stands for none.
     part = _largest(writer.part_scratch, str(ALIGNMENT)) if writer.part_scratch else "0"
     lines = [
         *writer.tables,
-        f"constexpr std::size_t arena_bytes_{suffix} = {memory.scratch} + {scratch};",
+        f"constexpr std::size_t arena_bytes_{suffix} = {end};",
         f"constexpr std::size_t part_bytes_{suffix} = {part};",
         _size_table(f"input_staging_{suffix}", memory.input_staging),
         _size_table(f"output_staging_{suffix}", memory.output_staging),
@@ -165,8 +164,6 @@ def _variant_function(
         _FUNCTION_HEAD.format(suffix=suffix),
     ]
     lines += [f"  char *const a{index} = {place};" for index, place in memory.pointers.items()]
-    if writer.scratch:
-        lines.append(f"  [[maybe_unused]] char *const scratch = arena + {memory.scratch};")
     if profiled:
         lines.append("  start_of_steps();")
     lines += calls

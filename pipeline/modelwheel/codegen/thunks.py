@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ..compiler.arrays import Slice, overlap
+from ..compiler.arrays import overlap
 from ..compiler.program import (
     Attention,
     Conditional,
@@ -49,6 +49,7 @@ from .expressions import (
     reducer,
     spatial,
 )
+from .memory import ScratchPlace
 from .panels import COLUMNS as PANEL_COLUMNS
 from .panels import Weights, weights_of
 from .strides import dot_axes, in_features, pick, sort_extents
@@ -64,12 +65,12 @@ class ThunkWriter:
     """The prefix of the tables' names, different for every variant in a file."""
     tables: list[str] = field(default_factory=list)
     headers: set[str] = field(default_factory=set)
-    scratch: list[str] = field(default_factory=list)
-    """C++ constant expressions for the bytes of scratch memory that each kernel needs."""
-    gap: Slice | None = None
-    """Memory that holds nothing while the thunks run that are written next."""
+    place: ScratchPlace = field(default_factory=ScratchPlace)
+    """Where the scratch memory of the thunks is that are written next."""
+    scratch_ends: list[str] = field(default_factory=list)
+    """C++ constant expressions for where, in the arena, the scratch memory of each kernel ends."""
     part_scratch: list[str] = field(default_factory=list)
-    """The same as `scratch` for each part of the steps that threads may share."""
+    """The same for the bytes that each part needs of the steps that threads may share."""
     panels: frozenset[int] = frozenset()
     """The allocations of weights that are packed."""
     types: dict[str, str] = field(default_factory=dict)
@@ -465,9 +466,10 @@ class ThunkWriter:
         return self._scratch(scratch)
 
     def _scratch(self, needed: str) -> str:
-        """Where so much scratch memory is: in the gap, if it fits, or behind all else."""
-        if self.gap is None:
-            self.scratch.append(needed)
-            return "scratch"
-        self.scratch.append(f"beyond({self.gap.size}, {needed})")
-        return f"gap_or({self.gap.size}, {needed}, {pointer(self.gap)}, scratch)"
+        """Where so much scratch memory is."""
+        offset, gap = self.place.offset, self.place.gap
+        if gap is None:
+            self.scratch_ends.append(f"{offset} + {needed}")
+            return f"arena + {offset}"
+        self.scratch_ends.append(f"{offset} + beyond({gap.size}, {needed})")
+        return f"gap_or({gap.size}, {needed}, {pointer(gap)}, arena + {offset})"

@@ -116,27 +116,35 @@ def placed(
     return Placement(size, moves, shared)
 
 
-def gaps(thunks: Sequence[p.Thunk], results: Sequence[Slice], allocation: int) -> list[Slice]:
-    """For each thunk, the largest part of an allocation in which nothing lives while it runs.
+@dataclass(frozen=True)
+class Room:
+    """What is free of an allocation."""
+
+    gap: Slice
+    """The largest part between values; its size may be 0."""
+    behind: int
+    """The aligned offset behind all values."""
+
+
+def rooms(thunks: Sequence[p.Thunk], results: Sequence[Slice], allocation: int) -> list[Room]:
+    """What is free of an allocation while each thunk runs.
 
     Args:
         thunks: All thunks.
         results: What callers read in the end.
-        allocation: The allocation, as large as what is used of it.
+        allocation: The allocation.
     """
     uses = _uses(thunks, results, allocation, ())
-    end = max((use.part.offset + use.part.size for use in uses), default=0)
     found = []
     for time in range(len(thunks)):
         living = [use.part for use in uses if use.first <= time <= use.last]
         largest = Slice(allocation=allocation, offset=0, size=0)
-        start = 0
-        behind = Slice(allocation=allocation, offset=end, size=0)
-        for part in sorted([*living, behind], key=lambda part: part.offset):
-            if part.offset - start > largest.size:
-                largest = Slice(allocation=allocation, offset=start, size=part.offset - start)
-            start = max(start, _aligned(part.offset + part.size))
-        found.append(largest)
+        behind = 0
+        for part in sorted(living, key=lambda part: part.offset):
+            if part.offset - behind > largest.size:
+                largest = Slice(allocation=allocation, offset=behind, size=part.offset - behind)
+            behind = max(behind, _aligned(part.offset + part.size))
+        found.append(Room(largest, behind))
     return found
 
 

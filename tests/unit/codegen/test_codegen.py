@@ -17,7 +17,7 @@ from modelwheel.codegen import (
     tables_source,
 )
 from modelwheel.codegen.lengths import length_tables, pad_bytes
-from modelwheel.codegen.memory import plan_memory
+from modelwheel.codegen.memory import ScratchPlace, plan_memory
 from modelwheel.codegen.sources import quote
 from modelwheel.codegen.thunks import ThunkWriter
 from modelwheel.compiler import program as p
@@ -35,7 +35,8 @@ def test_a_result_that_fills_its_allocation_is_written_in_place() -> None:
     memory = plan_memory(matmul_program(), {"ab" * 32: 128}, random_states=0)
     assert memory.pointers == {0: "input(in[0])", 1: "constant(128)", 2: "output(out[0])"}
     assert memory.result_copies == ()
-    assert (memory.input_staging, memory.output_staging, memory.scratch) == ((0,), (64,), 128)
+    assert (memory.input_staging, memory.output_staging) == ((0,), (64,))
+    assert (memory.scratch, memory.end) == ((ScratchPlace(128),), 128)
 
 
 @pytest.mark.parametrize("case", ["shared allocation", "duplicate result", "parameter", "offset"])

@@ -8,7 +8,7 @@ from modelwheel.codegen import (
     estimate_cost,
 )
 from modelwheel.codegen.cost import count_parts
-from modelwheel.codegen.memory import plan_memory
+from modelwheel.codegen.memory import ScratchPlace, plan_memory
 from modelwheel.codegen.thunks import ThunkWriter
 from modelwheel.compiler import program as p
 from modelwheel.compiler.arrays import Allocation, Slice
@@ -23,7 +23,7 @@ from tests.support.programs import dense, matmul_program, pooling
     [
         (
             3,
-            "dot<float>(b_dot_0, as<const float>(a0), as<const float>(a1), as<float>(a2), scratch",
+            "dot<float>(b_dot_0, as<const float>(a0), as<const float>(a1), as<float>(a2), arena + 0",
             0,
         ),
         # The result is where lhs was, which is the smaller one: a copy of it is read.
@@ -53,15 +53,16 @@ def test_what_follows_a_product_is_data_of_its_call(
     assert text.count("memcpy") == copies
     shift = f"as<float>(a{allocation}), false, nullptr, nullptr, as<const float>(a4), nullptr"
     assert f"{shift}, false, true, 0.0F, 6.0F, Activation::kGeluTanh}};" in text
-    assert writer.scratch == [f"{'64 + ' * copies}dot_scratch<float>(b_dot_0)"]
+    assert writer.scratch_ends == [f"0 + {'64 + ' * copies}dot_scratch<float>(b_dot_0)"]
 
 
 def test_scratch_memory_is_in_a_gap_that_is_large_enough() -> None:
     writer = ThunkWriter(prefix="b")
-    writer.gap = Slice(allocation=7, offset=4096, size=8192)
+    writer.place = ScratchPlace(512, Slice(allocation=7, offset=4096, size=8192))
     (line,) = writer.write(matmul_program().thunks)
-    assert line.endswith("gap_or(8192, dot_scratch<float>(b_dot_0), a7 + 4096, scratch));")
-    assert writer.scratch == ["beyond(8192, dot_scratch<float>(b_dot_0))"]
+    needed = "8192, dot_scratch<float>(b_dot_0)"
+    assert line.endswith(f"gap_or({needed}, a7 + 4096, arena + 512));")
+    assert writer.scratch_ends == [f"512 + beyond({needed})"]
 
 
 def _pointwise(source: int, kernel: int, output: int) -> p.Convolution:
@@ -91,9 +92,9 @@ def test_strips_are_tables_and_a_call_without_the_memory_between() -> None:
     assert "epilogue0 = {as<const float>(nullptr), as<float>(nullptr), false, nullptr," in text
     layers = "{{as<const float>(a1), &epilogue0}, {as<const float>(a3), nullptr}}"
     assert f"const StripLayer<float> layers[] = {layers};" in text
-    assert "strips(b_convolution_0, layers, as<const float>(a0), as<float>(a4), scratch);" in text
+    assert "strips(b_convolution_0, layers, as<const float>(a0), as<float>(a4), arena + 0);" in text
     assert writer.tables[0].startswith("constexpr Convolution b_convolution_0[] = {{2, 1, 8, 8, 1,")
-    assert writer.scratch == ["strips_scratch<float>(b_convolution_0)"]
+    assert writer.scratch_ends == ["0 + strips_scratch<float>(b_convolution_0)"]
     assert writer.headers == {"strips.h"}
     large = strips.model_copy(update={"operations": 1_000_000})
     text = "\n".join(writer.write([large]))
@@ -110,8 +111,10 @@ def test_memory_that_is_not_used_after_some_place_is_not_reserved() -> None:
     reads = dot.model_copy(update={"lhs": dense((2, 4), 7, offset=64)})
     changes = {"allocations": (*program.allocations, large), "thunks": (reads,)}
     memory = plan_memory(program.model_copy(update=changes), {"ab" * 32: 0}, random_states=0)
-    assert memory.pointers[7] == "arena + 0"
-    assert memory.input_staging == (128,)  # 64 + 2 x 4 x 4 bytes are used
+    assert memory.pointers[7] == "arena + 128"
+    assert memory.end == 256  # 64 + 2 x 4 x 4 bytes are used
+    # They are the input of the only step.
+    assert memory.scratch == (ScratchPlace(256),)
 
 
 def test_a_pooling_is_a_table_and_a_call() -> None:
@@ -171,7 +174,7 @@ def test_threads_may_share_a_large_step() -> None:
     assert [count_parts(step) for step in large] == [2, 5]
     first, second = writer.write(large)
     assert first.startswith("  dot_in_parts<float>({threads, 2}, b_dot_0, as<const float>(a0),")
-    assert second.endswith(" scratch);")
+    assert second.endswith(" arena + 0);")
     assert writer.part_scratch == [
         "dot_part_scratch<float>(b_dot_0, 2)",
         "dot_part_scratch<float>(b_dot_1, 5)",
@@ -248,12 +251,12 @@ def test_attention_is_a_table_and_a_call() -> None:
     writer = ThunkWriter(prefix="b")
     (call,) = writer.write([_attention(7)])
     operands = "as<const float>(a0) + 0, as<const float>(a1) + 3, as<const float>(a2) + 0"
-    assert call == f"  attention<float>(b_attention_0, {operands}, as<float>(a3) + 0, scratch);"
+    assert call == f"  attention<float>(b_attention_0, {operands}, as<float>(a3) + 0, arena + 0);"
     few, many = "{84, 4, 12, 1}", "{60, 4, 12, 1}"
     values = f"{{2, 3, 7, 5, 4, 4, 0.5, {few}, {many}, {many}, {few}}}"
     assert writer.tables == [f"constexpr Attention b_attention_0 = {values};"]
     assert writer.headers == {"attention.h"}
-    assert writer.scratch == ["attention_scratch<float>(b_attention_0)"]
+    assert writer.scratch_ends == ["0 + attention_scratch<float>(b_attention_0)"]
     (call,) = writer.write([_attention(7000)])
     assert call.startswith("  attention_in_parts<float>({threads, ")
 

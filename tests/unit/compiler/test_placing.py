@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from modelwheel.compiler import program as p
 from modelwheel.compiler.arrays import Allocation, Slice
-from modelwheel.compiler.placing import gaps
+from modelwheel.compiler.placing import rooms
 from modelwheel.compiler.walk import read, slices, walk, written
 from modelwheel.compiler.worker.memory import Memory
 
@@ -194,17 +194,21 @@ def test_every_thunk_reads_what_it_read_before(found: tuple[Memory, tuple[p.Thun
 def test_nobody_reads_what_is_written_to_gaps(found: tuple[Memory, tuple[p.Thunk, ...]]) -> None:
     memory, thunks = found
     thunks, allocations = memory.place(thunks)
-    parts = gaps(thunks, memory.results, TEMPORARY.index)
-    assert len(parts) == len(thunks)
+    free = rooms(thunks, memory.results, TEMPORARY.index)
+    assert len(free) == len(thunks)
+    end = allocations[0].size
+    behind = [_part(0, room.behind, max(end - room.behind, 0)) for room in free]
     before = _seen(thunks, allocations, memory.results)
-    assert _seen(thunks, allocations, memory.results, parts) == before
+    for parts in ([room.gap for room in free], behind):
+        assert _seen(thunks, allocations, memory.results, parts) == before
 
 
 def test_a_gap_is_the_largest_one() -> None:
     far = _part(0, 1024)
     thunks = (_kernel(X, A), _kernel(X, far), _kernel((A, far), C))
-    found = [(gap.offset, gap.size) for gap in gaps(thunks, (), TEMPORARY.index)]
-    assert found == [(64, 1024), (64, 960), (192, 832)]
+    free = rooms(thunks, (), TEMPORARY.index)
+    assert [(room.gap.offset, room.gap.size) for room in free] == [(0, 0), (64, 960), (192, 832)]
+    assert [room.behind for room in free] == [64, 1088, 1088]
 
 
 def test_walk_finds_what_the_test_runs() -> None:
