@@ -39,8 +39,8 @@ constexpr WinogradPlan winograd_plan(const Convolution &c) {
   const std::int64_t bytes = plan.tiles * depth * kSize;
   const std::int64_t limit = plan.columns < c.out_features ? kFiltersBytes : kInputsBytes;
   // Two tiles of a product at least, see tiles_from.
-  plan.block = bytes <= limit ? plan.tiles
-                              : larger_of(kInputsBytes / (kSize * depth) / kTallRows + 1, std::int64_t{2}) * kTallRows;
+  const std::int64_t together = larger_of(kInputsBytes / (kSize * depth) / kTallRows, std::int64_t{2}) * kTallRows;
+  plan.block = bytes <= limit ? plan.tiles : together;
   return plan;
 }
 
