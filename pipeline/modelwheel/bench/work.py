@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from ..compiler.program import (
     Attention,
+    Branches,
     Conditional,
     Convolution,
     Dot,
@@ -37,6 +38,8 @@ def _of_thunk(thunk: Thunk) -> int:
         case While():
             turns = 1 if thunk.trip_count is None else thunk.trip_count
             return turns * _products(thunk.condition + thunk.body)
+        case Branches():
+            return sum(map(_products, thunk.branches))
         case Conditional():
             return max(map(_products, thunk.branches), default=0)
         case _:

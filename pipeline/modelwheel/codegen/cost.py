@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 from ..compiler.program import (
+    Branches,
     Convolution,
     Dot,
     Pooling,
@@ -71,12 +72,36 @@ _FULL_COLUMNS = 8
 
 def count_parts(thunk: Thunk) -> int:
     """The number of threads that a step has work for, at least 1."""
+    light = isinstance(thunk, Pooling | Scaling)
+    least = _NANOSECONDS_OF_A_LIGHT_PART if light else _NANOSECONDS_OF_A_PART
+    return max(int(_work(thunk) / least), 1)
+
+
+# What the others take off one thread when branches run beside each other: these fetch what they read from the cache of its
+# core, and it waits for what they write.
+_NANOSECONDS_OF_BRANCHES = 20_000.0
+
+
+def count_branches(step: Branches) -> int:
+    """The number of threads that branches have work for, at least 1."""
+    inside = [list(leaves(branch)) for branch in step.branches]
+    costs = [sum(turns * _alone(thunk) for thunk, turns in found) for found in inside]
+    # More threads share steps that are large enough.
+    parts = max(count_parts(thunk) for found in inside for thunk, turns in found if turns > 1)
+    worth = sum(costs) - max(costs) >= _NANOSECONDS_OF_BRANCHES and parts <= len(costs)
+    return len(costs) if worth else 1
+
+
+def _alone(thunk: Thunk) -> float:
+    """What a step takes one thread."""
+    return _NANOSECONDS_PER_THUNK + _work(thunk)
+
+
+def _work(thunk: Thunk) -> float:
     moved = bytes_of_step(thunk) / _BYTES_PER_NANOSECOND
     columns = _columns(thunk)
     rate = _OPERATIONS_PER_NANOSECOND * min(columns, _FULL_COLUMNS) / _FULL_COLUMNS
-    light = isinstance(thunk, Pooling | Scaling)
-    least = _NANOSECONDS_OF_A_LIGHT_PART if light else _NANOSECONDS_OF_A_PART
-    return max(int((thunk.operations / rate + moved) / least), 1)
+    return thunk.operations / rate + moved
 
 
 def _columns(thunk: Thunk) -> int:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ..compiler.arrays import Array, ArrayShape
 from ..compiler.program import (
+    Branches,
     Conditional,
     Convolution,
     Dot,
@@ -161,7 +162,7 @@ def _rewrite_one(thunk: Thunk, weights: Mapping[int, Weight]) -> Thunk:
         case While():
             condition, body = (_rewrite(part, weights) for part in (thunk.condition, thunk.body))
             return thunk.model_copy(update={"condition": condition, "body": body})
-        case Conditional():
+        case Conditional() | Branches():
             branches = tuple(_rewrite(branch, weights) for branch in thunk.branches)
             return thunk.model_copy(update={"branches": branches})
     return thunk

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ..compiler.arrays import overlap
 from ..compiler.program import (
     Attention,
+    Branches,
     Conditional,
     Convolution,
     Copy,
@@ -36,7 +37,7 @@ from ..compiler.program import (
 )
 from ..errors import UnsupportedProgramError
 from .constants import ALIGNMENT
-from .cost import count_parts
+from .cost import count_branches, count_parts
 from .elementwise import elementwise_type
 from .expressions import (
     braces,
@@ -55,6 +56,16 @@ from .panels import Weights, weights_of
 from .strides import dot_axes, in_features, pick, sort_extents
 
 _INDENT = "  "
+
+
+@dataclass(frozen=True)
+class BranchFunction:
+    """A function that runs one of several branches, by its number, in the same memory as the function that calls it."""
+
+    name: str
+    step: Branches
+    lines: tuple[str, ...]
+    """Between its head, with the addresses of allocations, and its end."""
 
 
 @dataclass
@@ -81,13 +92,17 @@ class ThunkWriter:
     """Whether a call after each thunk adds up what it took; see `modelwheel.compiler.walk.leaves`."""
     leaves: int = 0
     """The number of thunks written so far that have no others in them."""
+    functions: list[BranchFunction] = field(default_factory=list)
+    """What the calls need beside tables."""
+    in_branch: bool = False
+    """Whether a thread has a branch to itself: its steps are not divided."""
 
     def write(self, thunks: Iterable[Thunk], depth: int = 1) -> list[str]:
         """Returns the lines for some thunks, in order."""
         lines: list[str] = []
         for thunk in thunks:
             lines.extend(_INDENT * depth + line for line in self._thunk(thunk))
-            if self.profiled and not isinstance(thunk, While | Conditional):
+            if self.profiled and not isinstance(thunk, While | Conditional | Branches):
                 lines.append(f"{_INDENT * depth}end_of_step({self.leaves});")
                 self.leaves += 1
         return lines
@@ -125,6 +140,8 @@ class ThunkWriter:
                 yield from self._while(thunk)
             case Conditional():
                 yield from self._conditional(thunk)
+            case Branches():
+                yield from self._branches(thunk)
             case Sort():
                 yield self._sort(thunk)
             case TopK():
@@ -180,7 +197,7 @@ class ThunkWriter:
 
     def _parts(self, thunk: Thunk, types: str) -> int:
         """The most parts in which threads may share a step: 1 where its kernel cannot be divided."""
-        parts = count_parts(thunk) if types in ("float", "double") else 1
+        parts = count_parts(thunk) if types in ("float", "double") and not self.in_branch else 1
         if parts > 1:
             self.headers.add("parts.h")
         return parts
@@ -401,6 +418,30 @@ class ThunkWriter:
         yield f"{_INDENT}default:"
         yield f"{_INDENT * 2}return false;"
         yield "}"
+
+    def _branches(self, step: Branches) -> Iterator[str]:
+        if (count := count_branches(step)) == 1:
+            for branch in step.branches:
+                yield from self.write(branch, depth=0)
+            return
+        self.headers.add("branches.h")
+        name = f"branches_{self.prefix}_{len(self.functions)}"
+        outside, self.scratch, self.in_branch = self.scratch, [], True
+        lines = [f"{_INDENT}switch (number) {{"]
+        for number, branch in enumerate(step.branches):
+            last = number == count - 1
+            lines.append(f"{_INDENT * 2}{'default' if last else f'case {number}'}:")
+            if self.profiled:
+                lines.append(f"{_INDENT * 3}start_of_steps();")
+            lines += self.write(branch, depth=3)
+            lines.append(f"{_INDENT * 3}return true;")
+        lines.append(f"{_INDENT}}}")
+        self.functions.append(BranchFunction(name, step, tuple(lines)))
+        self.part_scratch += self.scratch
+        self.scratch, self.in_branch = [*outside, *self.scratch, "0"], False
+        call = f"{name}(number, in, out, arena, memory)"
+        one = f"[&](std::int64_t number, char *memory) {{ return {call}; }}"
+        yield f"if (!run_branches({{threads, {count}}}, {one}, scratch)) return false;"
 
     def _sort(self, sort: Sort) -> str:
         # The comparator is machine code of the model and knows the element types; moving elements needs

@@ -251,12 +251,13 @@ def _position(use: _Use) -> tuple[int, ...]:
 def _written(writes: Sequence[tuple[Slice, ...]], part: Slice, time: int) -> int:
     """The last thunk before that writes all of a slice."""
     for before in reversed(range(time)):
-        if any(_covers(other, part) for other in writes[before]):
+        if any(covers(other, part) for other in writes[before]):
             return before
     return 0
 
 
-def _covers(whole: Slice, part: Slice) -> bool:
+def covers(whole: Slice, part: Slice) -> bool:
+    """Whether a slice has all of another."""
     return (
         whole.allocation == part.allocation
         and whole.offset <= part.offset

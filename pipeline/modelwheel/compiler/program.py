@@ -17,7 +17,7 @@ from ..util.records import JsonRecord
 from .arrays import Allocation, Array, Slice
 from .elementwise import Operation, Plane
 
-PROGRAM_VERSION = 27
+PROGRAM_VERSION = 28
 """Raised when a field below changes its meaning; part of every compile key."""
 
 
@@ -316,6 +316,13 @@ class Conditional(_Step):
     branches: tuple[tuple[Thunk, ...], ...]
 
 
+class Branches(_Step):
+    """Sequences that may run at the same time, or one after the other: none uses memory that another writes."""
+
+    kind: Literal["branches"] = "branches"
+    branches: tuple[tuple[Thunk, ...], ...]
+
+
 class Sort(_Step):
     """A sort of one or several arrays along one axis by a compiled comparator.
 
@@ -374,6 +381,7 @@ Thunk = Annotated[
     | CopyRows
     | While
     | Conditional
+    | Branches
     | Sort
     | TopK
     | Fft

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .arrays import Slice
-from .program import Conditional, EmbeddingBag, Lookup, Program, Thunk, While
+from .program import Branches, Conditional, EmbeddingBag, Lookup, Program, Thunk, While
 from .walk import slices
 
 
@@ -30,6 +30,8 @@ def _bytes_moved(thunk: Thunk) -> int:
     if isinstance(thunk, While):
         inner = sum(map(_bytes_moved, thunk.condition + thunk.body))
         return own + inner * (1 if thunk.trip_count is None else thunk.trip_count)
+    if isinstance(thunk, Branches):
+        return sum(_bytes_moved(one) for branch in thunk.branches for one in branch)
     if isinstance(thunk, Conditional):
         # The most that can happen: which branch runs is not known before.
         return own + max((sum(map(_bytes_moved, branch)) for branch in thunk.branches), default=0)

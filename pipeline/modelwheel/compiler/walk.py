@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from .arrays import Slice
 from .program import (
     Attention,
+    Branches,
     Conditional,
     Convolution,
     Copy,
@@ -38,7 +39,7 @@ def walk(thunks: tuple[Thunk, ...]) -> Iterator[Thunk]:
         if isinstance(thunk, While):
             yield from walk(thunk.condition)
             yield from walk(thunk.body)
-        elif isinstance(thunk, Conditional):
+        elif isinstance(thunk, Conditional | Branches):
             for branch in thunk.branches:
                 yield from walk(branch)
 
@@ -51,7 +52,7 @@ def leaves(thunks: tuple[Thunk, ...], turns: int = 1) -> Iterator[tuple[Thunk, i
     for thunk in thunks:
         if isinstance(thunk, While):
             yield from leaves(thunk.condition + thunk.body, turns * (thunk.trip_count or 1))
-        elif isinstance(thunk, Conditional):
+        elif isinstance(thunk, Conditional | Branches):
             for branch in thunk.branches:
                 yield from leaves(branch, turns)
         else:
@@ -101,6 +102,8 @@ def slices(thunk: Thunk) -> tuple[Slice, ...]:
             return (thunk.condition_value,) if thunk.condition_value else ()
         case Conditional():
             return (thunk.index,)
+        case Branches():
+            return ()
         case Sort():
             return tuple(operand.slice for operand in thunk.operands)
         case TopK():

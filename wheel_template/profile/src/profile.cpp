@@ -20,7 +20,6 @@ namespace modelwheel {
 extern "C" {
 std::uint64_t modelwheel_step_ticks[max_steps];
 std::uint64_t modelwheel_step_runs[max_steps];
-std::uint64_t modelwheel_step_start;
 }
 }  // namespace modelwheel
 

@@ -16,8 +16,8 @@ inline constexpr std::uint32_t max_steps = 1 << 16;
 
 extern "C" std::uint64_t modelwheel_step_ticks[max_steps];
 extern "C" std::uint64_t modelwheel_step_runs[max_steps];
-/// The clock at the end of the step before.
-extern "C" std::uint64_t modelwheel_step_start;
+/// The clock at the end of the step before, on this thread.
+[[maybe_unused]] static thread_local std::uint64_t step_start;
 
 /// A counter of the CPU that runs at a constant rate; it costs some nanoseconds.
 [[maybe_unused]] static std::uint64_t ticks() {
@@ -32,14 +32,14 @@ extern "C" std::uint64_t modelwheel_step_start;
 #endif
 }
 
-[[maybe_unused]] static void start_of_steps() { modelwheel_step_start = ticks(); }
+[[maybe_unused]] static void start_of_steps() { step_start = ticks(); }
 
 [[maybe_unused]] static void end_of_step(std::uint32_t number) {
   const std::uint64_t now = ticks();
   number = number < max_steps ? number : max_steps - 1;
-  modelwheel_step_ticks[number] += now - modelwheel_step_start;
+  modelwheel_step_ticks[number] += now - step_start;
   modelwheel_step_runs[number] += 1;
-  modelwheel_step_start = now;
+  step_start = now;
 }
 
 }  // namespace modelwheel

@@ -23,6 +23,7 @@ from ...dtypes import ELEMENT_TYPES
 from ...errors import UnsupportedProgramError
 from .. import program as p
 from ..arrays import Allocation, AllocationKind, Array, ArrayShape, Slice
+from .branches import join_branches
 from .convolutions import convolution, convolution_kernel
 from .counters import count
 from .descriptors import compilation_result_class
@@ -91,7 +92,8 @@ def decode(
     results = tuple(_results(hlo, where))
     memory = Memory(allocations, [one.slice for one in results])
     thunks = _ThunkDecoder(hlo, memory).sequence(result.thunk_sequence, memory)
-    thunks, allocations = memory.place(write_over_addends(thunks, memory))
+    thunks = join_branches(write_over_addends(thunks, memory), memory)
+    thunks, allocations = memory.place(thunks)
     program = p.Program(
         triple=result.target_machine_options.triple,
         cpu=result.target_machine_options.cpu,

@@ -22,7 +22,7 @@ def reading_from(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
     """The same thunk for an operand that is elsewhere; None if it reads only a part of it or may rely on its place."""
 
     def moved(record: Any) -> Any:
-        return _replaced(record, lambda part: new if part == old else part)
+        return replaced(record, lambda part: new if part == old else part)
 
     if any(part != old for part in read(thunk) if overlap(part, old)):
         return None
@@ -79,16 +79,16 @@ def _moved_operands(epilogue: p.Epilogue | None, moved: Callable[[Any], Any]) ->
     return epilogue.model_copy(update={name: moved(getattr(epilogue, name)) for name in parts})
 
 
-def _replaced(record: Any, change: Callable[[Slice], Slice]) -> Any:
+def replaced(record: Any, change: Callable[[Slice], Slice]) -> Any:
     """The same record with other slices."""
     if isinstance(record, Slice):
         return change(record)
     if isinstance(record, tuple):
-        return tuple(_replaced(part, change) for part in record)
+        return tuple(replaced(part, change) for part in record)
     if isinstance(record, JsonRecord):
         fields = type(record).model_fields
         before = {name: getattr(record, name) for name in fields}
-        after = {name: _replaced(value, change) for name, value in before.items()}
+        after = {name: replaced(value, change) for name, value in before.items()}
         update = {name: value for name, value in after.items() if value is not before[name]}
         return record.model_copy(update=update) if update else record
     return record
@@ -138,7 +138,7 @@ class Memory:
         placement = placed(thunks, self.results, shared.index, self._sizes)
 
         def moved(time: int, thunk: p.Thunk) -> p.Thunk:
-            return cast("p.Thunk", _replaced(thunk, lambda part: placement.moved(time, part)))
+            return cast("p.Thunk", replaced(thunk, lambda part: placement.moved(time, part)))
 
         allocations = tuple(
             a.model_copy(update={"size": placement.size}) if a is shared else a
