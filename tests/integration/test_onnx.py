@@ -149,6 +149,16 @@ def test_a_long_recurrent_layer(packages: dict[str, Any], tmp_path: Path) -> Non
     assert about["sizes"]["machine_code"] < 200_000  # the code of one step, not of 500
 
 
+def test_both_directions_run_beside_each_other(packages: dict[str, Any]) -> None:
+    from tests.support.onnx_models import random
+
+    Model = packages["long_lstm"].Model  # noqa: N806
+    alone, shared = Model(), Model(threads=2)
+    for seed in range(20):
+        values = random(500, 1, 8, seed=seed)
+        assert alone(values).tobytes() == shared(values).tobytes()
+
+
 def test_a_detector_with_its_state_as_input_and_output(packages: dict[str, Any]) -> None:
     """Six calls in a row; the condition on the sampling rate is decided by a constant."""
     model, values = packages["silero_vad"].Model(), recorded("silero_vad")

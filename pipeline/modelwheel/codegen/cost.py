@@ -87,9 +87,10 @@ def count_branches(step: Branches) -> int:
     inside = [list(leaves(branch)) for branch in step.branches]
     costs = [sum(turns * _alone(thunk) for thunk, turns in found) for found in inside]
     # More threads share steps that are large enough.
-    parts = max(count_parts(thunk) for found in inside for thunk, turns in found if turns > 1)
-    worth = sum(costs) - max(costs) >= _NANOSECONDS_OF_BRANCHES and parts <= len(costs)
-    return len(costs) if worth else 1
+    repeated = [count_parts(thunk) for found in inside for thunk, turns in found if turns > 1]
+    if max(repeated, default=1) > len(costs):
+        return 1
+    return len(costs) if sum(costs) - max(costs) >= _NANOSECONDS_OF_BRANCHES else 1
 
 
 def _alone(thunk: Thunk) -> float:

@@ -1,4 +1,6 @@
 // Threads that share the rows of one evaluation. Runs under the thread sanitizer too.
+#define MODELWHEEL_LEVEL any_level
+
 #ifndef _WIN32
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -14,6 +17,7 @@
 #include "bindings/recent_calls.h"
 #include "bindings/thread_pool.h"
 #include "check.h"
+#include "kernels/branches.h"
 #include "toy_model.h"
 
 namespace {
@@ -274,6 +278,33 @@ void test_steps_of_an_older_library_are_not_shared() {
   modelwheel::share_steps(older, nullptr, 2, &pool);
 }
 
+void do_parts(void *pool, std::size_t parts, void (*task)(void *, std::size_t), void *argument) {
+  static_cast<ThreadPool *>(pool)->run(parts, [=](std::size_t part) { task(argument, part); }, [] {});
+}
+
+/// Each branch fills scratch memory, which no other has at the same time.
+void test_branches_run_once_with_memory_of_their_own() {
+  namespace level = modelwheel::MODELWHEEL_LEVEL;
+  constexpr std::size_t kBytes = 4096;
+  ThreadPool pool(2);
+  std::vector<char> scratch(3 * kBytes), alone(kBytes);
+  for (const std::size_t count : {1, 2, 3})
+    for (const std::int64_t branches : {2, 3, 5}) {
+      const modelwheel::Threads threads{count, do_parts, &pool, scratch.data(), kBytes};
+      for (const std::int64_t fails : {-1, 0, 1}) {
+        std::vector<int> done(static_cast<std::size_t>(branches));
+        const auto branch = [&](std::int64_t i, char *memory) {
+          std::memset(memory, static_cast<int>(i), kBytes);
+          for (std::size_t byte = 0; byte < kBytes; ++byte) CHECK(memory[byte] == static_cast<char>(i));
+          ++done[static_cast<std::size_t>(i)];
+          return i != fails;
+        };
+        CHECK(level::run_branches({threads, branches}, branch, alone.data()) == (fails < 0));
+        for (const int times : done) CHECK(times == 1 || (times == 0 && fails >= 0));
+      }
+    }
+}
+
 }  // namespace
 
 int main() {
@@ -295,5 +326,6 @@ int main() {
   test_calls_are_estimated();
   test_threads_share_the_steps_of_a_run();
   test_steps_of_an_older_library_are_not_shared();
+  test_branches_run_once_with_memory_of_their_own();
   return check_report();
 }

@@ -17,6 +17,7 @@ from modelwheel.cli.display.bench import print_compared, print_machine, print_me
 from modelwheel.compiler.arrays import Array, Slice
 from modelwheel.compiler.program import (
     Axes,
+    Branches,
     Conditional,
     Convolution,
     Dot,
@@ -188,6 +189,8 @@ def test_loops_count_by_their_turns_and_branches_by_the_largest() -> None:
         operations=0, trip_count=10, condition=(), condition_value=None, body=(dot(7), choice)
     )
     assert products(program(dot(1), loop)) == 1 + 10 * (7 + 5)
+    both = Branches(operations=0, branches=((loop,), (dot(2), dot(3))))
+    assert products(program(both)) == 10 * (7 + 5) + 2 + 3
 
 
 def test_a_row_needs_what_most_batch_sizes_say() -> None:

@@ -9,6 +9,8 @@ from modelwheel.codegen import (
 )
 from modelwheel.codegen.cost import count_parts
 from modelwheel.codegen.memory import ScratchPlace, plan_memory
+from modelwheel.codegen.cost import count_branches, count_parts
+from modelwheel.codegen.memory import plan_memory
 from modelwheel.codegen.thunks import ThunkWriter
 from modelwheel.compiler import program as p
 from modelwheel.compiler.arrays import Allocation, Slice
@@ -184,6 +186,78 @@ def test_threads_may_share_a_large_step() -> None:
     arrays = {side: getattr(small, side).model_copy(update=half) for side in ("lhs", "rhs", "out")}
     (call,) = writer.write([large[0].model_copy(update=arrays)])
     assert call.startswith("  dot<F16>(")
+
+
+def _branches(operations: int, turns: int = 10, branches: int = 2) -> p.Branches:
+    """Loops of one product each."""
+    dot = matmul_program().thunks[0].model_copy(update={"operations": operations})
+    loop = p.While(
+        operations=turns * operations,
+        trip_count=turns,
+        condition=(),
+        condition_value=None,
+        body=(dot,),
+    )
+    return p.Branches(operations=1, branches=((loop,),) * branches)
+
+
+def test_threads_run_branches_beside_each_other() -> None:
+    writer = ThunkWriter(prefix="b")
+    (call,) = writer.write([_branches(40_000)])
+    assert call == (
+        "  if (!run_branches({threads, 2}, [&](std::int64_t number, char *memory) "
+        "{ return branches_b_0(number, in, out, arena, memory); }, scratch)) return false;"
+    )
+    assert "branches.h" in writer.headers
+    # Each has scratch memory of its own, and the first thread all of it if it is alone.
+    assert writer.part_scratch == [f"dot_scratch<float>(b_dot_{number})" for number in (0, 1)]
+    assert set(writer.part_scratch) < set(writer.scratch)
+    (function,) = writer.functions
+    lines = [line.strip() for line in function.lines]
+    assert [line for line in lines if line.endswith(":")] == ["case 0:", "default:"]
+    assert lines.count("return true;") == 2
+
+
+def test_steps_of_a_branch_are_not_divided() -> None:
+    """Those before and after it are, and those of loops that are better shared step by step."""
+    large = matmul_program().thunks[0].model_copy(update={"operations": 300_000})
+    loop = _branches(40_000).branches[0][0]
+    step = p.Branches(operations=1, branches=((large, loop), (large, loop)))
+    writer = ThunkWriter(prefix="b")
+    before, _, after = writer.write([large, step, large])
+    assert "_in_parts" in before
+    assert "_in_parts" in after
+    assert "_in_parts" not in "".join(writer.functions[0].lines)
+    assert count_parts(large) == 2
+    shared = ThunkWriter(prefix="b").write([_branches(750_000)])
+    assert sum("dot_in_parts" in line for line in shared) == 2
+
+
+@pytest.mark.parametrize(
+    ("step", "count"),
+    [
+        (_branches(40_000), 2),
+        (_branches(40_000, branches=5), 5),
+        (_branches(10_000), 1),
+        (_branches(10_000, turns=100), 2),
+        (_branches(750_000), 1),
+        (_branches(750_000, turns=1), 2),
+        (p.Branches(operations=1, branches=(_branches(40_000).branches[0], ())), 1),
+    ],
+)
+def test_branches_are_worth_a_thread_if_others_take_much_off_one(
+    step: p.Branches, count: int
+) -> None:
+    assert count_branches(step) == count
+
+
+def test_branches_that_are_not_worth_it_follow_each_other() -> None:
+    writer = ThunkWriter(prefix="b")
+    lines = writer.write([_branches(100)])
+    assert [line for line in lines if "for (" in line] == [
+        "  for (std::int64_t trip = 0; trip < 10; ++trip) {"
+    ] * 2
+    assert (writer.functions, writer.part_scratch) == ([], [])
 
 
 def test_a_reduction_of_rows_is_a_table_and_a_call() -> None:
