@@ -169,7 +169,10 @@ def test_what_is_around_a_temporary_moves_with_it() -> None:
 
     memory = _memory()
     (step,) = _branches(join_branches((direction(FIRST), direction(SECOND)), memory))
-    ((_, second),) = [branch[0].body for branch in step.branches[1:]]  # type: ignore[union-attr]
+    loop = step.branches[1][0]
+    assert isinstance(loop, p.While)
+    second = loop.body[1]
+    assert isinstance(second, p.Kernel)
     (argument,) = second.arguments
     assert (argument.offset, argument.size) == (64, 64)
     assert memory.is_own(argument)
