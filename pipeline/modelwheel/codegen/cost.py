@@ -84,12 +84,9 @@ _NANOSECONDS_OF_BRANCHES = 20_000.0
 
 def count_branches(step: Branches) -> int:
     """The number of threads that branches have work for, at least 1."""
-    inside = [list(leaves(branch)) for branch in step.branches]
-    costs = [sum(turns * _alone(thunk) for thunk, turns in found) for found in inside]
-    # More threads share steps that are large enough.
-    repeated = [count_parts(thunk) for found in inside for thunk, turns in found if turns > 1]
-    if max(repeated, default=1) > len(costs):
-        return 1
+    costs = [
+        sum(turns * _alone(thunk) for thunk, turns in leaves(branch)) for branch in step.branches
+    ]
     return len(costs) if sum(costs) - max(costs) >= _NANOSECONDS_OF_BRANCHES else 1
 
 

@@ -35,6 +35,7 @@ from ..compiler.program import (
     TopK,
     While,
 )
+from ..compiler.walk import leaves
 from ..errors import UnsupportedProgramError
 from .constants import ALIGNMENT
 from .cost import count_branches, count_parts
@@ -94,8 +95,6 @@ class ThunkWriter:
     """The number of thunks written so far that have no others in them."""
     functions: list[BranchFunction] = field(default_factory=list)
     """What the calls need beside tables."""
-    in_branch: bool = False
-    """Whether a thread has a branch to itself: its steps are not divided."""
 
     def write(self, thunks: Iterable[Thunk], depth: int = 1) -> list[str]:
         """Returns the lines for some thunks, in order."""
@@ -197,7 +196,7 @@ class ThunkWriter:
 
     def _parts(self, thunk: Thunk, types: str) -> int:
         """The most parts in which threads may share a step: 1 where its kernel cannot be divided."""
-        parts = count_parts(thunk) if types in ("float", "double") and not self.in_branch else 1
+        parts = count_parts(thunk) if types in ("float", "double") else 1
         if parts > 1:
             self.headers.add("parts.h")
         return parts
@@ -426,7 +425,7 @@ class ThunkWriter:
             return
         self.headers.add("branches.h")
         name = f"branches_{self.prefix}_{len(self.functions)}"
-        outside, self.scratch, self.in_branch = self.scratch, [], True
+        outside, self.scratch = self.scratch, []
         lines = [f"{_INDENT}switch (number) {{"]
         for number, branch in enumerate(step.branches):
             last = number == count - 1
@@ -438,10 +437,11 @@ class ThunkWriter:
         lines.append(f"{_INDENT}}}")
         self.functions.append(BranchFunction(name, step, tuple(lines)))
         self.part_scratch += self.scratch
-        self.scratch, self.in_branch = [*outside, *self.scratch, "0"], False
-        call = f"{name}(number, in, out, arena, memory)"
-        one = f"[&](std::int64_t number, char *memory) {{ return {call}; }}"
-        yield f"if (!run_branches({{threads, {count}}}, {one}, scratch)) return false;"
+        self.scratch = [*outside, *self.scratch, "0"]
+        parts = max(count_parts(thunk) for branch in step.branches for thunk, _ in leaves(branch))
+        call = f"{name}(number, in, out, arena, own, memory)"
+        one = f"[&](std::int64_t number, const Threads &own, char *memory) {{ return {call}; }}"
+        yield f"if (!run_branches({{threads, {count}}}, {parts}, {one}, scratch)) return false;"
 
     def _sort(self, sort: Sort) -> str:
         # The comparator is machine code of the model and knows the element types; moving elements needs

@@ -293,15 +293,33 @@ void test_branches_run_once_with_memory_of_their_own() {
       const modelwheel::Threads threads{count, do_parts, &pool, scratch.data(), kBytes};
       for (const std::int64_t fails : {-1, 0, 1}) {
         std::vector<int> done(static_cast<std::size_t>(branches));
-        const auto branch = [&](std::int64_t i, char *memory) {
+        const auto branch = [&](std::int64_t i, const modelwheel::Threads &own, char *memory) {
+          CHECK(own.count == 1);
           std::memset(memory, static_cast<int>(i), kBytes);
           for (std::size_t byte = 0; byte < kBytes; ++byte) CHECK(memory[byte] == static_cast<char>(i));
           ++done[static_cast<std::size_t>(i)];
           return i != fails;
         };
-        CHECK(level::run_branches({threads, branches}, branch, alone.data()) == (fails < 0));
+        CHECK(level::run_branches({threads, branches}, 1, branch, alone.data()) == (fails < 0));
         for (const int times : done) CHECK(times == 1 || (times == 0 && fails >= 0));
       }
+    }
+}
+
+void test_more_threads_than_branches_share_their_steps() {
+  namespace level = modelwheel::MODELWHEEL_LEVEL;
+  ThreadPool pool(3);
+  char scratch[4] = {}, whole = 0;
+  for (const std::size_t count : {2, 3, 4})
+    for (const std::int64_t parts : {1, 2, 3}) {
+      const modelwheel::Threads threads{count, do_parts, &pool, scratch, 1};
+      const bool by_steps = count > 2 && parts > 2;
+      std::atomic<int> done{0};
+      const auto branch = [&](std::int64_t, const modelwheel::Threads &own, char *memory) {
+        CHECK(own.count == (by_steps ? count : 1) && (memory == &whole) == by_steps);
+        return ++done > 0;
+      };
+      CHECK(level::run_branches({threads, 2}, parts, branch, &whole) && done == 2);
     }
 }
 
@@ -327,5 +345,6 @@ int main() {
   test_threads_share_the_steps_of_a_run();
   test_steps_of_an_older_library_are_not_shared();
   test_branches_run_once_with_memory_of_their_own();
+  test_more_threads_than_branches_share_their_steps();
   return check_report();
 }

@@ -205,8 +205,8 @@ def test_threads_run_branches_beside_each_other() -> None:
     writer = ThunkWriter(prefix="b")
     (call,) = writer.write([_branches(40_000)])
     assert call == (
-        "  if (!run_branches({threads, 2}, [&](std::int64_t number, char *memory) "
-        "{ return branches_b_0(number, in, out, arena, memory); }, scratch)) return false;"
+        "  if (!run_branches({threads, 2}, 1, [&](std::int64_t number, const Threads &own, char *memory) "
+        "{ return branches_b_0(number, in, out, arena, own, memory); }, scratch)) return false;"
     )
     assert "branches.h" in writer.headers
     # Each has scratch memory of its own, and the first thread all of it if it is alone.
@@ -218,19 +218,18 @@ def test_threads_run_branches_beside_each_other() -> None:
     assert lines.count("return true;") == 2
 
 
-def test_steps_of_a_branch_are_not_divided() -> None:
-    """Those before and after it are, and those of loops that are better shared step by step."""
-    large = matmul_program().thunks[0].model_copy(update={"operations": 300_000})
-    loop = _branches(40_000).branches[0][0]
-    step = p.Branches(operations=1, branches=((large, loop), (large, loop)))
+def test_steps_of_branches_have_parts_for_more_threads() -> None:
+    step = _branches(750_000)
+    dot = matmul_program().thunks[0].model_copy(update={"operations": 750_000})
+    assert count_parts(dot) == 5
     writer = ThunkWriter(prefix="b")
-    before, _, after = writer.write([large, step, large])
-    assert "_in_parts" in before
-    assert "_in_parts" in after
-    assert "_in_parts" not in "".join(writer.functions[0].lines)
-    assert count_parts(large) == 2
-    shared = ThunkWriter(prefix="b").write([_branches(750_000)])
-    assert sum("dot_in_parts" in line for line in shared) == 2
+    (call,) = writer.write([step])
+    assert "run_branches({threads, 2}, 5, " in call
+    assert sum("dot_in_parts" in line for line in writer.functions[0].lines) == 2
+    # As scratch memory of a part, and of a branch that has a thread to itself.
+    assert {"dot_part_scratch<float>(b_dot_0, 5)", "dot_scratch<float>(b_dot_0)"} < set(
+        writer.part_scratch
+    )
 
 
 @pytest.mark.parametrize(
@@ -240,7 +239,6 @@ def test_steps_of_a_branch_are_not_divided() -> None:
         (_branches(40_000, branches=5), 5),
         (_branches(10_000), 1),
         (_branches(10_000, turns=100), 2),
-        (_branches(750_000), 1),
         (_branches(750_000, turns=1), 2),
         (p.Branches(operations=1, branches=(_branches(40_000).branches[0], ())), 1),
     ],

@@ -22,15 +22,18 @@ _MOST_BRANCHES = 16
 """As many as the runtime divides a step into (`kMostParts`)."""
 _MOST_BETWEEN = 64
 """Steps between two loops: where the search ends."""
-_MOST_BYTES = 128 * 1024
-"""For temporaries that move, in one program."""
+_FEW_BYTES = 128 * 1024
+"""A program may have as much for temporaries that move, most of which find gaps between others."""
+_MOST_OF_OTHERS = 4
+"""So may one that has so many times as much for temporaries."""
 _ALIGNMENT = 64
 
 
 def join_branches(thunks: Sequence[p.Thunk], memory: Memory) -> _Branch:
     """The outer thunks of a program, in which independent loops that follow each other are one thunk."""
     found = list(thunks)
-    space = _Space(memory)
+    temporary = sum(a.size for a in memory.allocations if a.kind == "temporary")
+    space = _Space(memory, max(temporary // _MOST_OF_OTHERS, _FEW_BYTES))
     position = 0
     while position < len(found):
         if _is_loop(found[position]):
@@ -117,7 +120,8 @@ class _Space:
     """Memory for temporaries that move."""
 
     memory: Memory
-    left: int = _MOST_BYTES
+    left: int
+    """Bytes."""
 
     def apart(self, branches: Sequence[_Branch], after: Sequence[p.Thunk]) -> list[_Branch] | None:
         """Branches that share no memory that one of them writes, the last of them with all of the others."""

@@ -5,21 +5,26 @@
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// Calls branch(i, scratch memory) for each i < shared.most, in order or on the threads: some of them on each. Whether
-/// all have succeeded. The scratch memory is for the case that they run in order.
+/// Calls branch(i, its threads, its scratch memory) for each i < shared.most. Whether all have succeeded.
+///
+/// Each thread has some of the branches. Where there are more threads than that, and steps with parts for more of
+/// them, all threads share the steps of one branch after the other; `scratch` is for this case and for a single thread.
 template <class Branch>
-MODELWHEEL_NOINLINE bool run_branches(const Shared &shared, const Branch &branch, char *scratch) {
-  const auto some = [&](std::int64_t first, std::int64_t step, char *memory) {
+MODELWHEEL_NOINLINE bool run_branches(const Shared &shared, std::int64_t parts_of_steps, const Branch &branch,
+                                      char *scratch) {
+  const auto some = [&](std::int64_t first, std::int64_t step, const Threads &threads, char *memory) {
     bool done = true;
-    for (std::int64_t i = first; done && i < shared.most; i += step) done = branch(i, memory);
+    for (std::int64_t i = first; done && i < shared.most; i += step) done = branch(i, threads, memory);
     return done;
   };
-  const std::int64_t parts = shared.parts();
-  if (parts < 2) return some(0, 1, scratch);
-  bool done[kMostParts];
-  shared.run(parts, [&](std::int64_t i, void *memory) { done[i] = some(i, parts, static_cast<char *>(memory)); });
+  const Threads alone{1, nullptr, nullptr, nullptr, 0};
+  const std::int64_t count = shared.parts();
+  const bool by_steps = static_cast<std::int64_t>(shared.threads.count) > shared.most && parts_of_steps > shared.most;
+  if (count < 2 || by_steps) return some(0, 1, shared.threads, scratch);
+  bool done[kMostParts] = {};
+  shared.run(count, [&](std::int64_t i, void *memory) { done[i] = some(i, count, alone, static_cast<char *>(memory)); });
   bool all = true;
-  for (std::int64_t i = 0; i < parts; ++i) all = all && done[i];
+  for (std::int64_t i = 0; i < count; ++i) all = all && done[i];
   return all;
 }
 
