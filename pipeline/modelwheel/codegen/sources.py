@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from ..compiler.program import Kernel, Program, Sort
+from ..compiler.program import Kernel, Program, Sort, Thunk
 from ..compiler.walk import slices, walk
 from ..levels import Level
 from ..signature import Signature, Tensor
@@ -168,6 +169,12 @@ def _variant_function(
         _FUNCTION_HEAD.format(suffix=suffix),
     ]
     lines += [f"  char *const a{index} = {place};" for index, place in memory.pointers.items()]
+    steps = [one.step for one in writer.functions]
+    own = _used(thunk for thunk in program.thunks if thunk not in steps)
+    own |= {copy.allocation for copy in memory.result_copies}
+    lines += _addresses(memory, memory.pointers.keys() - (_used(steps) - own))
+    if writer.scratch:
+        lines.append(f"  char *const scratch = arena + {memory.scratch};")
     if profiled:
         lines.append("  start_of_steps();")
     lines += calls
@@ -180,14 +187,21 @@ def _variant_function(
 
 
 def _branch_function(function: BranchFunction, memory: Memory) -> Iterator[str]:
-    used = {part.allocation for one in walk((function.step,)) for part in slices(one)}
     yield _BRANCHES_HEAD.format(name=function.name)
-    for index, place in memory.pointers.items():
-        if index in used:
-            yield f"  char *const a{index} = {place};"
+    yield from _addresses(memory, _used([function.step]))
     yield from function.lines
     yield "}"
     yield ""
+
+
+def _addresses(memory: Memory, allocations: AbstractSet[int]) -> Iterator[str]:
+    for index, place in memory.pointers.items():
+        if index in allocations:
+            yield f"  char *const a{index} = {place};"
+
+
+def _used(thunks: Iterable[Thunk]) -> set[int]:
+    return {part.allocation for one in walk(tuple(thunks)) for part in slices(one)}
 
 
 def _largest(sizes: Iterable[str], least: str = "0") -> str:
