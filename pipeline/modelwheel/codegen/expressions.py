@@ -26,6 +26,14 @@ def fft_type(fft: Fft) -> str:
     return "double" if double & {fft.input.element_type, fft.output.element_type} else "float"
 
 
+def largest(sizes: Iterable[str], least: str = "0") -> str:
+    """The largest of some constant expressions."""
+    found = least
+    for size in dict.fromkeys(sizes):
+        found = f"larger({found}, {size})"
+    return found
+
+
 def braces(values: Iterable[object]) -> str:
     """A C++ initialiser: `{1, 2, 3}`."""
     return "{" + ", ".join(map(str, values)) + "}"

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from ..compiler.program import Kernel, Program, Sort, Thunk
-from ..compiler.walk import slices, walk
+from ..compiler.program import Kernel, Program, Sort
+from ..compiler.walk import walk
 from ..levels import Level
 from ..signature import Signature, Tensor
 from .constants import ALIGNMENT
-from .expressions import braces
+from .expressions import braces, largest
 from .lengths import length_tables
 from .memory import Memory, plan_memory
 from .storage import StoredWeights, table_rows
@@ -155,9 +155,9 @@ def _variant_function(
         calls += writer.write([thunk])
     # Kernels run one after the other, so they share scratch memory. The sizes are constant expressions that only the
     # C++ compiler can evaluate: they depend on the vectors of the level.
-    end = _largest(writer.scratch_ends, str(memory.end))
+    end = largest(writer.scratch_ends, str(memory.end))
     # Not 0 where steps are shared: that stands for none.
-    part = _largest(writer.part_scratch, str(ALIGNMENT)) if writer.part_scratch else "0"
+    part = largest(writer.part_scratch, str(ALIGNMENT)) if writer.part_scratch else "0"
     lines = [
         *writer.tables,
         f"constexpr std::size_t arena_bytes_{suffix} = {end};",
@@ -168,47 +168,32 @@ def _variant_function(
         *(line for one in writer.functions for line in _branch_function(one, memory)),
         _FUNCTION_HEAD.format(suffix=suffix),
     ]
-    lines += [f"  char *const a{index} = {place};" for index, place in memory.pointers.items()]
-    steps = [one.step for one in writer.functions]
-    own = _used(thunk for thunk in program.thunks if thunk not in steps)
-    own |= {copy.allocation for copy in memory.result_copies}
-    lines += _addresses(memory, memory.pointers.keys() - (_used(steps) - own))
-    if writer.scratch:
-        lines.append(f"  char *const scratch = arena + {memory.scratch};")
-    if profiled:
-        lines.append("  start_of_steps();")
-    lines += calls
-    lines += [
+    calls += [
         f"  std::memcpy({copy.target}, a{copy.allocation} + {copy.offset}, {copy.size});"
         for copy in memory.result_copies
     ]
+    lines += _addresses(memory, calls if writer.functions else None)
+    if profiled:
+        lines.append("  start_of_steps();")
+    lines += calls
     lines += ["  return true;", "}", ""]
     return "\n".join(lines), writer
 
 
 def _branch_function(function: BranchFunction, memory: Memory) -> Iterator[str]:
     yield _BRANCHES_HEAD.format(name=function.name)
-    yield from _addresses(memory, _used([function.step]))
+    yield from _addresses(memory, function.lines)
     yield from function.lines
     yield "}"
     yield ""
 
 
-def _addresses(memory: Memory, allocations: AbstractSet[int]) -> Iterator[str]:
+def _addresses(memory: Memory, lines: Sequence[str] | None) -> Iterator[str]:
+    """The addresses of the allocations that some lines use, or of all."""
+    used = None if lines is None else set(re.findall(r"\ba(\d+)\b", "\n".join(lines)))
     for index, place in memory.pointers.items():
-        if index in allocations:
+        if used is None or str(index) in used:
             yield f"  char *const a{index} = {place};"
-
-
-def _used(thunks: Iterable[Thunk]) -> set[int]:
-    return {part.allocation for one in walk(tuple(thunks)) for part in slices(one)}
-
-
-def _largest(sizes: Iterable[str], least: str = "0") -> str:
-    largest = least
-    for size in dict.fromkeys(sizes):
-        largest = f"larger({largest}, {size})"
-    return largest
 
 
 def _size_note(name: str, size: str) -> str:

@@ -46,6 +46,7 @@ from .expressions import (
     cpp_type,
     epilogue_members,
     fft_type,
+    largest,
     operands_of,
     pointer,
     reducer,
@@ -64,7 +65,6 @@ class BranchFunction:
     """A function that runs one of several branches, by its number, in the same memory as the function that calls it."""
 
     name: str
-    step: Branches
     lines: tuple[str, ...]
     """Between its head, with the addresses of allocations, and its end."""
 
@@ -93,6 +93,8 @@ class ThunkWriter:
     """Whether a call after each thunk adds up what it took; see `modelwheel.compiler.walk.leaves`."""
     leaves: int = 0
     """The number of thunks written so far that have no others in them."""
+    branch_scratch: list[str] | None = None
+    """The same that each thunk needs of the branches that are written."""
     functions: list[BranchFunction] = field(default_factory=list)
     """What the calls need beside tables."""
 
@@ -425,7 +427,7 @@ class ThunkWriter:
             return
         self.headers.add("branches.h")
         name = f"branches_{self.prefix}_{len(self.functions)}"
-        outside, self.scratch = self.scratch, []
+        self.branch_scratch = []
         lines = [f"{_INDENT}switch (number) {{"]
         for number, branch in enumerate(step.branches):
             last = number == count - 1
@@ -435,13 +437,14 @@ class ThunkWriter:
             lines += self.write(branch, depth=3)
             lines.append(f"{_INDENT * 3}return true;")
         lines.append(f"{_INDENT}}}")
-        self.functions.append(BranchFunction(name, step, tuple(lines)))
-        self.part_scratch += self.scratch
-        self.scratch = [*outside, *self.scratch, "0"]
+        self.functions.append(BranchFunction(name, tuple(lines)))
+        sizes, self.branch_scratch = self.branch_scratch, None
+        self.part_scratch += sizes
         parts = max(count_parts(thunk) for branch in step.branches for thunk, _ in leaves(branch))
         call = f"{name}(number, in, out, arena, own, memory)"
         one = f"[&](std::int64_t number, const Threads &own, char *memory) {{ return {call}; }}"
-        yield f"if (!run_branches({{threads, {count}}}, {parts}, {one}, scratch)) return false;"
+        scratch = self._scratch(largest(sizes))
+        yield f"if (!run_branches({{threads, {count}}}, {parts}, {one}, {scratch})) return false;"
 
     def _sort(self, sort: Sort) -> str:
         # The comparator is machine code of the model and knows the element types; moving elements needs
@@ -508,6 +511,9 @@ class ThunkWriter:
 
     def _scratch(self, needed: str) -> str:
         """Where so much scratch memory is."""
+        if self.branch_scratch is not None:
+            self.branch_scratch.append(needed)
+            return "scratch"
         offset, gap = self.place.offset, self.place.gap
         if gap is None:
             self.scratch_ends.append(f"{offset} + {needed}")
