@@ -79,7 +79,7 @@ def count_parts(thunk: Thunk) -> int:
 
 # What the others take off one thread when branches run beside each other: these fetch what they read from the cache of its
 # core, and it waits for what they write.
-_NANOSECONDS_OF_BRANCHES = 20_000.0
+_NANOSECONDS_OF_BRANCHES = 30_000.0
 
 
 def count_branches(step: Branches) -> int:
