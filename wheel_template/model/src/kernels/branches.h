@@ -7,8 +7,9 @@ namespace modelwheel::MODELWHEEL_LEVEL {
 
 /// Calls branch(i, its threads, its scratch memory) for each i < shared.most. Whether all have succeeded.
 ///
-/// Each thread takes the next branch when it has done one. Where there are more threads than that, and steps with parts for more of
-/// them, all threads share the steps of one branch after the other; `scratch` is for this and for a single thread.
+/// Each thread takes the next branch when it has done one. Where there are more threads than branches, and steps with
+/// parts for more of them, all threads share the steps of one branch after the other; `scratch` is for this and for a
+/// single thread.
 template <class Branch>
 MODELWHEEL_NOINLINE bool run_branches(const Shared &shared, std::int64_t parts_of_steps, const Branch &branch,
                                       char *scratch) {
