@@ -2,6 +2,7 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "bindings/instance_pool.h"
@@ -49,6 +50,16 @@ void test_loans_come_back() {
   CHECK(kept.get() == first && pool.lend().get() != first);
 }
 
+void test_instances_keep_their_parts() {
+  InstancePool pool(toy_api(), nullptr);
+  const auto both = [&pool] {
+    const InstancePool::Loan one = pool.lend(), another = pool.lend();
+    return std::pair(one.get(), another.get());
+  };
+  const auto before = both();
+  CHECK(before.first != before.second && both() == before && both() == before);
+}
+
 void test_rules_reach_all_instances() {
   InstancePool pool(toy_api(), nullptr);
   const auto rule = [](const InstancePool::Loan &loan, std::size_t rows) {
@@ -69,6 +80,7 @@ void test_rules_reach_all_instances() {
 int main() {
   test_many_threads();
   test_loans_come_back();
+  test_instances_keep_their_parts();
   test_rules_reach_all_instances();
   return check_report();
 }

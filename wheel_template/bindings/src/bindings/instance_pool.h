@@ -110,8 +110,9 @@ class InstancePool {
 
   /// Without memory for the list the instance is destroyed: the next thread makes another.
   void take_back(std::unique_ptr<Member> member) noexcept {
-    Member *nobody = nullptr;
-    if (last_.compare_exchange_strong(nobody, member.get())) return static_cast<void>(member.release());
+    // The one before goes to the list: of the instances of a call in parts, each keeps its thread, whose cache has it.
+    member.reset(last_.exchange(member.release()));
+    if (member == nullptr) return;
     const std::lock_guard<std::mutex> lock(mutex_);
     try {
       free_.push_back(std::move(member));
