@@ -57,6 +57,9 @@ from .panels import COLUMNS as PANEL_COLUMNS
 from .panels import Weights, weights_of
 from .strides import dot_axes, in_features, pick, sort_extents
 
+EVERY_USE = "every_use()"
+"""In C++, the use of all kernels of matrix products."""
+
 _INDENT = "  "
 
 
@@ -83,6 +86,8 @@ class ThunkWriter:
     """C++ constant expressions for where, in the arena, the scratch memory of each kernel ends."""
     part_scratch: list[str] = field(default_factory=list)
     """The same for the bytes that each part needs of the steps that threads may share."""
+    uses: dict[str, list[str]] = field(default_factory=dict)
+    """C++ constant expressions for the kernels of matrix products that each step calls, by element type."""
     panels: frozenset[int] = frozenset()
     """The allocations of weights that are packed."""
     types: dict[str, str] = field(default_factory=dict)
@@ -166,6 +171,7 @@ class ThunkWriter:
         needed = f"{kernel}_scratch<{types}>({table})"
         # The compiler chooses how a convolution is computed: the library has no other kernels for it.
         by = isinstance(product, Convolution)
+        self._add_uses(product, types, table, parts)
         suffix = f"_by<{types}, method_of<{types}>({table})>" if by else f"<{types}>"
         call = f"{kernel}{suffix}"
         if parts > 1:
@@ -195,6 +201,23 @@ class ThunkWriter:
         yield f"{_INDENT}const Epilogue<{cpp_type(out)}> epilogue = {values};"
         yield f"{_INDENT}{call}({table}, {operands}, {scratch}, &epilogue);"
         yield "}"
+
+    def _add_uses(self, product: Product, types: str, table: str, parts: int) -> None:
+        if types not in ("float", "double"):
+            return
+        if isinstance(product, Convolution):
+            self._use_all(types)
+            return
+        # A result may replace what is added to it.
+        added = cpp_bool(product.epilogue is not None and product.epilogue.addend is not None)
+        use = f"dot_uses<{types}>({table}, {added})"
+        if parts > 1:
+            use = f"dot_part_uses<{types}>({table}, {parts}, {added})"
+        self.uses.setdefault(types, []).append(use)
+
+    def _use_all(self, element: str) -> None:
+        """For a step whose products are known only when it runs."""
+        self.uses.setdefault(element, []).append(EVERY_USE)
 
     def _parts(self, thunk: Thunk, types: str) -> int:
         """The most parts in which threads may share a step: 1 where its kernel cannot be divided."""
@@ -273,6 +296,7 @@ class ThunkWriter:
         first, last = strips.layers[0], strips.layers[-1]
         element = cpp_type(last.output)
         scratch = self._needs("strips.h", f"strips_scratch<{element}>({table})")
+        self._use_all(element)
         call, shared = "strips", ""
         if (parts := self._parts(strips, element)) > 1:
             self.headers.add("strip_parts.h")
@@ -352,6 +376,7 @@ class ThunkWriter:
         sizes = [*a.heads, a.queries, a.keys, a.depth, a.features, a.scale]
         table = self._table("Attention", [*sizes, *(braces(part.steps) for part in parts)])
         scratch = self._needs("attention.h", f"attention_scratch<float>({table})")
+        self._use_all("float")
         *read, written = (f"float>({pointer(part.slice)}) + {part.start}" for part in parts)
         operands = ", ".join([*(f"as<const {one}" for one in read), f"as<{written}", scratch])
         if (count := self._parts(a, "float")) > 1:

@@ -8,6 +8,7 @@
 #include "epilogues.h"
 #include "random.h"
 #include "ranges.h"
+#include "recorded.h"
 #include "reference.h"
 #include "tests.h"
 
@@ -69,13 +70,27 @@ void check_dot(const Dot &d, const Buffer<In> &lhs, const Buffer<In> &rhs, const
   CHECK(wrong == 0);
 }
 
+/// Computes a product, and checks what it calls.
+template <class In, class Out>
+void compute(const Dot &d, const Buffer<In> &lhs, const Buffer<In> &rhs, Buffer<Out> &out) {
+  Buffer<char> scratch(static_cast<std::int64_t>(dot_scratch<In, Out>(d)));
+  const auto product = [&] { dot<In, Out>(d, lhs.data(), rhs.data(), out.data(), scratch.data()); };
+  if constexpr (kHasGemm<In>)
+    CHECK(calls_only(dot_uses<In>(d, false), d.batch > 0 && d.m > 0 && d.n > 0, product));
+  else
+    product();
+}
+
 /// Parts of a product have its bits.
 template <class T>
 void check_parts(Random &random, const Dot &d, const Buffer<T> &lhs, const Buffer<T> &rhs, const Buffer<T> &out) {
   Buffer<T> parts(out.size());
   Buffer<char> scratch(static_cast<std::int64_t>(dot_scratch<T>(d)));
   const OneThread thread(random, [&d](std::int64_t most) { return dot_part_scratch<T>(d, most); });
-  dot_in_parts<T>(thread.shared(), d, lhs.data(), rhs.data(), parts.data(), scratch.data());
+  const auto product = [&] {
+    dot_in_parts<T>(thread.shared(), d, lhs.data(), rhs.data(), parts.data(), scratch.data());
+  };
+  CHECK(calls_only(dot_part_uses<T>(d, thread.shared().most, false), false, product));
   check_same_bits(out, parts);
 }
 
@@ -109,12 +124,15 @@ void check_epilogues(Random &random, const Dot &d, const T *lhs, const T *rhs, c
   check_epilogues(
       random, plain, d.n,
       [&](T *sums, const Epilogue<T> &epilogue, std::int64_t step) {
-        dot<T, T>(spaced(step), lhs, rhs, sums, scratch.data(), &epilogue);
+        const Dot apart = spaced(step);
+        CHECK(calls_only(dot_uses<T>(apart, epilogue.addend != nullptr), false,
+                         [&] { dot<T, T>(apart, lhs, rhs, sums, scratch.data(), &epilogue); }));
       },
       [&](T *sums, const Epilogue<T> &epilogue, std::int64_t step) {
         const Dot apart = spaced(step);
         const OneThread thread(random, [&apart](std::int64_t most) { return dot_part_scratch<T>(apart, most); });
-        dot_in_parts<T>(thread.shared(), apart, lhs, rhs, sums, scratch.data(), &epilogue);
+        CHECK(calls_only(dot_part_uses<T>(apart, thread.shared().most, epilogue.addend != nullptr), false,
+                         [&] { dot_in_parts<T>(thread.shared(), apart, lhs, rhs, sums, scratch.data(), &epilogue); }));
       });
 }
 
@@ -139,8 +157,7 @@ void test_shape(Random &random, const Shape &s, bool special = false) {
         rhs[random.integer(0, s.n - 1) * d.rhs_n + k * d.rhs_k] = random.pick(specials);
       }
   }
-  Buffer<char> scratch(static_cast<std::int64_t>(dot_scratch<In, Out>(d)));
-  dot<In, Out>(d, lhs.data(), rhs.data(), out.data(), scratch.data());
+  compute(d, lhs, rhs, out);
   check_dot(d, lhs, rhs, out);
   if (!special) check_ranges(random, d, lhs, rhs, out);
   if constexpr (kHasGemm<In>) {
@@ -190,8 +207,7 @@ void test_packed(Random &random, const Shape &s) {
       panels[j / kPanel * packed.panel + k * kPanel + j % kPanel] = weights[k * columns + j];
     }
   const float *const lhs = on_left ? panels.data() : other.data(), *const rhs = on_left ? other.data() : panels.data();
-  Buffer<char> scratch(static_cast<std::int64_t>(dot_scratch<float>(packed)));
-  dot<float, float>(packed, lhs, rhs, out.data(), scratch.data());
+  compute(packed, on_left ? panels : other, on_left ? other : panels, out);
   check_dot(plain, on_left ? weights : other, on_left ? other : weights, out);
   check_ranges(random, packed, on_left ? panels : other, on_left ? other : panels, out);
   check_parts(random, packed, on_left ? panels : other, on_left ? other : panels, out);

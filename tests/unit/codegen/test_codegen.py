@@ -109,6 +109,11 @@ def test_the_level_file_names_every_variant() -> None:
         in text
     )
     assert text == level_source(V3, variants, {"ab" * 32: 0}, states=0)
+    assert '#include "kernels/gemm_uses.h"' in text
+    assert "constexpr GemmUses float_uses_1 = dot_uses<float>(b4_dot_0, false);" in text
+    assert "constexpr GemmUses float_each[] = {float_uses_0, float_uses_1};" in text
+    assert "MODELWHEEL_GEMM_CALLS(float, LinkedCalls<float, float_uses>)" in text
+    assert "GEMM_CALLS(double" not in text
 
 
 def test_loops_and_branches_are_written_as_such() -> None:

@@ -180,6 +180,12 @@ def test_threads_may_share_a_large_step() -> None:
         "dot_part_scratch<float>(b_dot_1, 5)",
     ]
     assert writer.headers == {"dot.h", "parts.h"}
+    assert writer.uses == {
+        "float": [
+            "dot_part_uses<float>(b_dot_0, 2, false)",
+            "dot_part_uses<float>(b_dot_1, 5, false)",
+        ]
+    }
     half = {"element_type": ElementType.FLOAT16}
     arrays = {side: getattr(small, side).model_copy(update=half) for side in ("lhs", "rhs", "out")}
     (call,) = writer.write([large[0].model_copy(update=arrays)])
@@ -327,6 +333,7 @@ def test_attention_is_a_table_and_a_call() -> None:
     values = f"{{2, 3, 7, 5, 4, 4, 0.5, {few}, {many}, {many}, {few}}}"
     assert writer.tables == [f"constexpr Attention b_attention_0 = {values};"]
     assert writer.headers == {"attention.h"}
+    assert writer.uses == {"float": ["every_use()"]}
     assert writer.scratch_ends == ["0 + attention_scratch<float>(b_attention_0)"]
     (call,) = writer.write([_attention(7000)])
     assert call.startswith("  attention_in_parts<float>({threads, ")

@@ -300,11 +300,27 @@ MODELWHEEL_NOINLINE bool write_tiles(const Winograd<T> &w, const WinogradStrip &
   return total - total == 0;
 }
 
+/// The kernels of the products: none fetches results.
+constexpr GemmUses winograd_uses() {
+  GemmUses uses{};
+  for (bool (&strip)[kRunTiles] : uses.strip[0]) strip[kWholeTiles] = strip[kShorterTiles] = true;
+  return uses;
+}
+inline constexpr GemmUses kWinogradUses = winograd_uses();
+
+template <class T>
+struct WinogradCalls {
+  static MODELWHEEL_INLINE void strip(int, int vectors, int tiles, const Strip<T> &strip, const Run<T> &run) {
+    call_strip<T, kLanes<T>, kWinogradUses>(vectors, tiles, strip, run);
+  }
+};
+
 /// A strip of some tiles.
 template <class T>
 void winograd_strip(const Winograd<T> &w, const WinogradStrip &strip, const T *filters, Range tiles) {
   const std::int64_t depth = w.c.in_features;
   const std::int64_t last = strip.width - kLanes<T>;
+  const int vectors = static_cast<int>(strip.width / kLanes<T>);
   const Segment all{0, 0};
   for (int p = 0; p < kPatchSize; ++p) {
     const Strip<T> right{&all,        1,       depth, 1,    filters + p * filters_step(depth, strip.width),
@@ -312,7 +328,7 @@ void winograd_strip(const Winograd<T> &w, const WinogradStrip &strip, const T *f
                          last,        nullptr, 0};
     const Run<T> run{w.inputs + p * kind_step(depth), tile_step(depth), w.products + p * kind_step(strip.width),
                      tile_step(strip.width), length(tiles)};
-    strip_of_width<T, kLanes<T>>(static_cast<int>(strip.width / kLanes<T>), right, run);
+    strip_of_width<T, kLanes<T>, WinogradCalls<T>>(vectors, right, run);
   }
   if (!write_tiles<T, false>(w, strip, tiles)) write_tiles<T, true>(w, strip, tiles);
 }

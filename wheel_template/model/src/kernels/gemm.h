@@ -24,22 +24,22 @@ constexpr bool finishes_once(const Gemm &g) {
   return g.out_n == 1 && g.n % kLanes<T> == 0 && !prefers_narrow<T>(g);
 }
 
+/// How a product is computed.
+template <class T>
+constexpr GemmForm form_of(const Gemm &g) {
+  if (kHasPanels<T> && prefers_large<T>(g)) return kLargeForm;
+  if (prefers_narrow<T>(g)) return kNarrowForm;
+  if (prefers_vector<T>(g)) return kVectorForm;
+  if (prefers_run<T>(g)) return has_half_vectors<T>(g) ? kHalfRunForm : kRunForm;
+  return has_half_vectors<T>(g) ? kHalfWideForm : kWideForm;
+}
+
 /// Computes a product; see Gemm. `scratch` has gemm_scratch<T>(num_rows(g), num_segments * depth, n, panel) elements.
 /// With an epilogue, which must not wait, g.out_n is 1, the result is where the epilogue says, and `out` is left in any
 /// state.
 template <class T>
 void gemm(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch, const Epilogue<T> *epilogue = nullptr) {
-  if constexpr (kHasPanels<T>) {
-    if (prefers_large<T>(g)) return gemm_large(g, lhs, rhs, out, scratch, epilogue);
-  }
-  if (prefers_narrow<T>(g))
-    gemm_narrow(g, lhs, rhs, out, scratch, epilogue);
-  else if (prefers_vector<T>(g))
-    gemm_vector(g, lhs, rhs, out, epilogue);
-  else if (prefers_run<T>(g))
-    gemm_run(g, lhs, rhs, out, scratch, epilogue);
-  else
-    gemm_wide(g, lhs, rhs, out, scratch, epilogue);
+  GemmCalls<T>::form(form_of<T>(g), g, lhs, rhs, out, scratch, epilogue);
 }
 
 extern template void gemm(const Gemm &, const float *, const float *, float *, float *, const Epilogue<float> *);

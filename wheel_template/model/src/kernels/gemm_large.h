@@ -6,16 +6,15 @@
 // de Geijn, ACM TOMS 34(3), 2008).
 #pragma once
 
+#include "gemm_kernels.h"
 #include "gemm_tile.h"
 #include "shuffle.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// Most rows of a tile, and its vectors: two rows of rhs vectors need few loads, and there are registers for the sums.
-inline constexpr int kLargeRows = kVectorRegisters == 32 ? 13 : 6;
+/// Vectors of a tile of up to kLargeRows rows: two rows of rhs vectors need few loads, and there are registers for the
+/// sums.
 inline constexpr int kLargeVectors = 2;
-/// Fewest rows of a tile, if all have as many as possible.
-inline constexpr int kLeastLargeRows = (kLargeRows + 1) / 2;
 template <class T>
 inline constexpr std::int64_t kLargeWidth = kLargeVectors * kLanes<T>;
 
@@ -93,6 +92,7 @@ MODELWHEEL_INLINE void add_large(const T *lhs, const T *rhs, std::int64_t second
   }
 }
 
+#ifdef MODELWHEEL_ELEMENT
 template <class T, int Rows>
 MODELWHEEL_NOINLINE void large_tile(const LargeTile<T> &t) {
   constexpr int kWidth = kLanes<T>;
@@ -124,15 +124,7 @@ MODELWHEEL_NOINLINE void large_tile(const LargeTile<T> &t) {
   if (k > 0) add_large<T, Rows>(lhs, rhs, second, sum);
   store_sums<T, kWidth>(t.epilogue, t.out, t.column, kWidth, sum);
 }
-
-/// Runs the tile of the given number of rows, kLeastLargeRows <= rows <= Rows.
-template <class T, int Rows = kLargeRows>
-MODELWHEEL_INLINE void large_tile_of(std::int64_t rows, const LargeTile<T> &t) {
-  if constexpr (Rows > kLeastLargeRows) {
-    if (rows < Rows) return large_tile_of<T, Rows - 1>(rows, t);
-  }
-  large_tile<T, Rows>(t);
-}
+#endif
 
 /// One of several parts of some rows, as far as possible equally many.
 struct LargeRows {
@@ -211,8 +203,8 @@ MODELWHEEL_INLINE void large_strip(const Gemm &g, const LargeBlock<T> &block, st
       out[i] += column;
     }
     const bool fetches = ahead != nullptr && tile < fetching * kPanels;
-    large_tile_of<T>(
-        rows.count,
+    GemmCalls<T>::large_tile(
+        static_cast<int>(rows.count),
         {block.packed + rows.first * block.depth, rhs, g.panel, block.depth,
          fetches ? ahead + tile / fetching * g.panel + tile % fetching * step * block.depth : rhs, fetches ? step : 0,
          block.accumulate, block.epilogue, column, out, block.epilogue != nullptr && fetches_results(g)});
@@ -239,6 +231,7 @@ MODELWHEEL_INLINE RowCursor<T> large_block(const Gemm &g, const LargeBlock<T> &b
   return cursor;
 }
 
+#ifdef MODELWHEEL_ELEMENT
 /// Computes a product for which prefers_large holds; see `gemm`. `scratch` has gemm_large_scratch elements.
 template <class T>
 MODELWHEEL_NOINLINE void gemm_large(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch,
@@ -262,5 +255,6 @@ MODELWHEEL_NOINLINE void gemm_large(const Gemm &g, const T *lhs, const T *rhs, T
     cursor = next;
   }
 }
+#endif
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -124,6 +124,7 @@ MODELWHEEL_NOINLINE void narrow_run(const Gemm &g, const NarrowRun<T> &run) {
   }
 }
 
+#ifdef MODELWHEEL_ELEMENT
 /// Computes a product for which prefers_narrow holds; see `gemm`. `scratch` has gemm_narrow_scratch elements.
 template <class T>
 MODELWHEEL_NOINLINE void gemm_narrow(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch,
@@ -164,5 +165,6 @@ MODELWHEEL_NOINLINE void gemm_narrow(const Gemm &g, const T *lhs, const T *rhs, 
     }
   }
 }
+#endif
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

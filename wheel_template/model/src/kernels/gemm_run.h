@@ -12,7 +12,7 @@ namespace modelwheel::MODELWHEEL_LEVEL {
 /// Rows and most vectors of a tile: its sums and one row of rhs vectors fit the registers.
 inline constexpr int kRunRows = kVectorRegisters == 32 ? 8 : 6;
 template <class T, int Lanes>
-inline constexpr int kRunVectors = kVectorRegisters == 32 && Lanes == kLanes<T> ? 3 : 2;
+inline constexpr int kRunVectors = Lanes == kLanes<T> ? kMostRunVectors : 2;
 /// Rows of a tile with one vector of columns: enough sums are in flight.
 inline constexpr int kTallRows = 2 * kRunRows;
 /// Longest inner dimension: with a longer one, a tile takes much longer than finding its rows.
@@ -155,6 +155,7 @@ MODELWHEEL_INLINE void sum_run(const Strip<T> &strip, const Segment *end, const 
   }
 }
 
+#ifdef MODELWHEEL_ELEMENT
 /// A strip of a run: `Vectors` vectors of columns. The last tile overlaps the one before. With `Fetches`, later results
 /// are fetched while the inner dimension is walked.
 template <class T, int Lanes, int Vectors, int Rows, bool Fetches>
@@ -201,30 +202,45 @@ MODELWHEEL_NOINLINE void strip_of_run(const Strip<T> &given, const Run<T> &all) 
     out += Rows * out_step;
   }
 }
+#endif
 
-/// Runs the strip of the given width, 1 <= vectors <= Vectors.
-template <class T, int Lanes, int Vectors = kRunVectors<T, Lanes>>
-void strip_of_width(int vectors, const Strip<T> &strip, const Run<T> &run) {
-  if constexpr (Vectors > 1) {
-    if (vectors < Vectors) return strip_of_width<T, Lanes, Vectors - 1>(vectors, strip, run);
+/// The kernel of a strip of so many vectors.
+template <class T, int Lanes, int Vectors, int Tiles>
+MODELWHEEL_INLINE void strip_of(const Strip<T> &strip, const Run<T> &run) {
+  constexpr int kMost = Vectors == 1 ? kTallRows : kRunRows;
+  strip_of_run<T, Lanes, Vectors, Tiles == kShorterTiles ? kMost - 1 : kMost, Tiles == kFetchingTiles>(strip, run);
+}
+
+/// Calls one of the kernels that are used, of at most so many vectors.
+template <class T, int Lanes, const GemmUses &kUses, int Vectors = kRunVectors<T, Lanes>>
+MODELWHEEL_INLINE void call_strip(int vectors, int tiles, const Strip<T> &strip, const Run<T> &run) {
+  constexpr const bool (&kUsed)[kRunTiles] = kUses.strip[kWidthOf<T, Lanes>][Vectors - 1];
+  if (vectors == Vectors) {
+    if constexpr (kUsed[kWholeTiles])
+      if (tiles == kWholeTiles) return strip_of<T, Lanes, Vectors, kWholeTiles>(strip, run);
+    if constexpr (kUsed[kFetchingTiles] && Lanes == kLanes<T>)
+      if (tiles == kFetchingTiles) return strip_of<T, Lanes, Vectors, kFetchingTiles>(strip, run);
+    if constexpr (kUsed[kShorterTiles] && Vectors > 1)
+      if (tiles == kShorterTiles) return strip_of<T, Lanes, Vectors, kShorterTiles>(strip, run);
   }
-  constexpr int kRows = Vectors == 1 ? kTallRows : kRunRows;
-  if constexpr (Lanes == kLanes<T>) {
-    // Then there are as many rows as whole tiles have.
-    if (run.ahead != 0) return strip_of_run<T, Lanes, Vectors, kRows, true>(strip, run);
-  }
-  if constexpr (Vectors > 1) {
-    if (const std::int64_t shorter = shorter_tiles(run.rows); shorter > 0) {
-      Run<T> part = run;
-      part.rows -= (kRows - 1) * shorter;
-      strip_of_run<T, Lanes, Vectors, kRows, false>(strip, part);
-      part.lhs += part.rows * run.lhs_step;
-      part.out += part.rows * run.out_step;
-      part.rows = run.rows - part.rows;
-      return strip_of_run<T, Lanes, Vectors, kRows - 1, false>(strip, part);
-    }
-  }
-  strip_of_run<T, Lanes, Vectors, kRows, false>(strip, run);
+  if constexpr (Vectors > 1) call_strip<T, Lanes, kUses, Vectors - 1>(vectors, tiles, strip, run);
+}
+
+/// Runs the strip of so many vectors by Calls::strip.
+template <class T, int Lanes, class Calls>
+MODELWHEEL_INLINE void strip_of_width(int vectors, const Strip<T> &strip, const Run<T> &run) {
+  constexpr int kWidth = kWidthOf<T, Lanes>;
+  // Then there are as many rows as whole tiles have.
+  if (run.ahead != 0) return Calls::strip(kWidth, vectors, kFetchingTiles, strip, run);
+  const std::int64_t shorter = vectors > 1 ? shorter_tiles(run.rows) : 0;
+  if (shorter == 0) return Calls::strip(kWidth, vectors, kWholeTiles, strip, run);
+  Run<T> part = run;
+  part.rows -= (kRunRows - 1) * shorter;
+  if (part.rows > 0) Calls::strip(kWidth, vectors, kWholeTiles, strip, part);
+  part.lhs += part.rows * run.lhs_step;
+  part.out += part.rows * run.out_step;
+  part.rows = run.rows - part.rows;
+  Calls::strip(kWidth, vectors, kShorterTiles, strip, part);
 }
 
 /// A strip of the rows that follow a run, which must not be computed twice, up to so many of both.
@@ -274,7 +290,7 @@ MODELWHEEL_INLINE void columns_of_run(const Gemm &g, const Run<T> &run, const T 
     part.out += columns.first;
     if (epilogue != nullptr && in_place(*epilogue) && (columns.vectors == 1 || shorter_tiles(run.rows) == 0))
       part.rows -= part.rows % (columns.vectors == 1 ? kTallRows : kRunRows);
-    strip_of_width<T, Lanes>(columns.vectors, strip, part);
+    strip_of_width<T, Lanes, GemmCalls<T>>(columns.vectors, strip, part);
     if (part.rows < run.rows) rows_after<T, Lanes>(strip, columns.vectors, part, run.rows);
     next += g.num_segments * g.depth * width;
     done = columns.first + width;
@@ -295,6 +311,13 @@ MODELWHEEL_INLINE void pack_strips(const Gemm &g, const T *rhs, T *to) {
   }
 }
 
+/// Whether the results of the next run are fetched during a run.
+template <class T, int Lanes>
+constexpr bool run_fetches(const Gemm &g) {
+  return Lanes == kLanes<T> && g.num_segments == 1 && fetches_results(g);
+}
+
+#ifdef MODELWHEEL_ELEMENT
 template <class T, int Lanes>
 MODELWHEEL_NOINLINE void run_lanes(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch,
                                    const Epilogue<T> *epilogue) {
@@ -310,21 +333,13 @@ MODELWHEEL_NOINLINE void run_lanes(const Gemm &g, const T *lhs, const T *rhs, T 
     cursor.next(run.lhs, run.out);
     for (std::int64_t left = inner.count; left > 0; left -= run.rows) {
       run.rows = left < most + kTallRows ? left : most;
-      run.ahead = run.rows < left && g.num_segments == 1 && fetches_results(g) ? run.rows * inner.out : 0;
+      run.ahead = run.rows < left && run_fetches<T, Lanes>(g) ? run.rows * inner.out : 0;
       columns_of_run<T, Lanes>(g, run, packed ? scratch : rhs, packed, epilogue);
       run.lhs += run.rows * inner.lhs;
       run.out += run.rows * inner.out;
     }
   }
 }
-
-/// Computes a product for which prefers_run holds; see `gemm`. `scratch` has gemm_run_scratch elements.
-template <class T>
-void gemm_run(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch, const Epilogue<T> *epilogue) {
-  if (g.n < kLanes<T>)
-    run_lanes<T, kHalfLanes<T>>(g, lhs, rhs, out, scratch, epilogue);
-  else
-    run_lanes<T, kLanes<T>>(g, lhs, rhs, out, scratch, epilogue);
-}
+#endif
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

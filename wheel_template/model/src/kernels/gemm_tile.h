@@ -7,17 +7,13 @@
 #pragma once
 
 #include "epilogue.h"
+#include "gemm_kernels.h"
 #include "gemm_shape.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// Largest tile: accumulators, one row of rhs vectors and a broadcast fit the registers.
-inline constexpr int kTileRows = kVectorRegisters == 32 ? 8 : 6;
-inline constexpr int kTileVectors = kVectorRegisters == 32 ? 4 : 2;
 /// Most rows of a tile with so many vectors: the widest has fewer.
 constexpr int tile_rows(int vectors) { return vectors == 4 ? 6 : kTileRows; }
-/// A single row takes more vectors, to have enough independent sums in flight.
-inline constexpr int kRowVectors = 8;
 
 /// Most vectors of a tile whose vectors have `Lanes` elements. Narrow ones are for fewer columns than two of them have.
 template <class T, int Lanes>
@@ -96,6 +92,7 @@ MODELWHEEL_INLINE void store_sums(const Epilogue<T> *epilogue, T *const *out, st
   }
 }
 
+#ifdef MODELWHEEL_ELEMENT
 /// out[i][j] = sum of lhs[i][...] * rhs[...][j] for `Rows` rows and `Vectors` vectors of columns.
 template <class T, int Lanes, int Rows, int Vectors>
 MODELWHEEL_NOINLINE void tile(const Strip<T> &strip, const T *const *lhs, T *const *out) {
@@ -125,23 +122,13 @@ MODELWHEEL_NOINLINE void tile(const Strip<T> &strip, const T *const *lhs, T *con
   }
   store_sums<T, Lanes>(strip.epilogue, out, strip.column, last, sum);
 }
+#endif
 
-/// Runs the tile of `Vectors` vectors and the given number of rows, 1 <= rows <= Rows.
-template <class T, int Lanes, int Vectors, int Rows = tile_rows(Vectors)>
-MODELWHEEL_INLINE void tile_of_rows(int rows, const Strip<T> &strip, const T *const *lhs, T *const *out) {
-  if constexpr (Rows > 1) {
-    if (rows < Rows) return tile_of_rows<T, Lanes, Vectors, Rows - 1>(rows, strip, lhs, out);
-  }
-  tile<T, Lanes, Rows, Vectors>(strip, lhs, out);
-}
-
-/// Runs the tile of the given size, 1 <= vectors <= Vectors and 1 <= rows <= tile_rows(vectors).
-template <class T, int Lanes, int Vectors = kMaxVectors<T, Lanes>>
+/// Runs the tile of the given size, 1 <= vectors <= kMaxVectors and 1 <= rows <= tile_rows(vectors), or one row of
+/// kRowVectors.
+template <class T, int Lanes>
 MODELWHEEL_INLINE void tile_of(int rows, int vectors, const Strip<T> &strip, const T *const *lhs, T *const *out) {
-  if constexpr (Vectors > 1) {
-    if (vectors < Vectors) return tile_of<T, Lanes, Vectors - 1>(rows, vectors, strip, lhs, out);
-  }
-  tile_of_rows<T, Lanes, Vectors>(rows, strip, lhs, out);
+  GemmCalls<T>::tile(kWidthOf<T, Lanes>, vectors, rows, strip, lhs, out);
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -5,16 +5,13 @@
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// Most panels that are read together: as many as have enough independent sums in flight.
-template <class T>
-inline constexpr int kVectorPanels = larger_of(kRowVectors * kLanes<T> / static_cast<int>(kPanel), 1);
-
 /// Whether gemm_vector computes it.
 template <class T>
 constexpr bool prefers_vector(const Gemm &g) {
   return g.panel != 0 && g.out_n == 1 && g.num_segments == 1 && num_rows(g) == 1;
 }
 
+#ifdef MODELWHEEL_ELEMENT
 /// The columns of some panels from a column on.
 template <class T, int Panels>
 MODELWHEEL_NOINLINE void columns_of_row(const Gemm &g, const T *lhs, const T *rhs, T *out, std::int64_t column,
@@ -29,26 +26,25 @@ MODELWHEEL_NOINLINE void columns_of_row(const Gemm &g, const T *lhs, const T *rh
   T *const to[1] = {out + column};
   store_sums<T, kLanesHere>(epilogue, to, column, (kVectors - 1) * kLanesHere, sum);
 }
+#endif
 
-/// Runs columns_of_row for so many panels, at most `Panels`.
-template <class T, int Panels = kVectorPanels<T>>
-MODELWHEEL_INLINE void columns_of_panels(std::int64_t panels, const Gemm &g, const T *lhs, const T *rhs, T *out,
-                                         std::int64_t column, const Epilogue<T> *epilogue) {
-  if constexpr (Panels > 1) {
-    if (panels < Panels) return columns_of_panels<T, Panels - 1>(panels, g, lhs, rhs, out, column, epilogue);
-  }
-  columns_of_row<T, Panels>(g, lhs, rhs, out, column, epilogue);
+/// Panels that are read together, from a column on: equally many, as far as possible.
+constexpr std::int64_t panels_from(std::int64_t column, std::int64_t n) {
+  const std::int64_t left = (n - column) / kPanel;
+  return divide_up(left, divide_up(left, kMostPanels));
 }
 
+#ifdef MODELWHEEL_ELEMENT
 /// Computes a product for which prefers_vector holds; see `gemm`.
 template <class T>
-void gemm_vector(const Gemm &g, const T *lhs, const T *rhs, T *out, const Epilogue<T> *epilogue) {
+MODELWHEEL_NOINLINE void gemm_vector(const Gemm &g, const T *lhs, const T *rhs, T *out, T *,
+                                     const Epilogue<T> *epilogue) {
   for (std::int64_t column = 0; column < g.n;) {
-    const std::int64_t left = (g.n - column) / kPanel;
-    const std::int64_t panels = divide_up(left, divide_up(left, kVectorPanels<T>));
-    columns_of_panels<T>(panels, g, lhs, rhs, out, column, epilogue);
+    const std::int64_t panels = panels_from(column, g.n);
+    GemmCalls<T>::panels(static_cast<int>(panels), g, lhs, rhs, out, column, epilogue);
     column += panels * kPanel;
   }
 }
+#endif
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

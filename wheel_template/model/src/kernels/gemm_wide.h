@@ -52,7 +52,7 @@ constexpr std::int64_t last_offset(const Gemm &g, const Columns &columns) {
 
 /// The columns of the next strip. Strips are equally wide, as far as possible.
 template <class T, int Lanes>
-MODELWHEEL_INLINE Columns next_columns(std::int64_t done, std::int64_t n, int max_vectors) {
+constexpr Columns next_columns(std::int64_t done, std::int64_t n, int max_vectors) {
   const std::int64_t left = divide_up(n - done, Lanes);
   if (max_vectors == kRowVectors && left >= kRowVectors) return columns_from<Lanes>(done, n, kRowVectors);
   return columns_from<Lanes>(done, n, divide_up(left, divide_up(left, kMaxVectors<T, Lanes>)));
@@ -96,6 +96,11 @@ MODELWHEEL_NOINLINE void pack(const Gemm &g, const Strip<T> &strip, const T *rhs
   }
 }
 
+/// The tiles, equally high as far as possible, of so many rows of a strip with so many vectors.
+constexpr std::int64_t tiles_of_rows(int vectors, std::int64_t rows) {
+  return divide_up(rows, tile_rows(smaller_of(vectors, kTileVectors)));
+}
+
 /// Computes some rows of a strip, from the cursor's on; returns the cursor of the next row. `k` and `column` are
 /// offsets in rows of lhs and out. Rows that cannot be written vector by vector go through a buffer.
 template <class T, int Lanes>
@@ -109,7 +114,7 @@ MODELWHEEL_NOINLINE RowCursor<T> strip_rows(const Gemm &g, Strip<T> strip, int v
     std::memset(buffer, 0, sizeof buffer);
     strip.epilogue = nullptr;
   }
-  for (std::int64_t tiles = divide_up(rows, tile_rows(smaller_of(vectors, kTileVectors))); tiles > 0; --tiles) {
+  for (std::int64_t tiles = tiles_of_rows(vectors, rows); tiles > 0; --tiles) {
     const int count = static_cast<int>(divide_up(rows, tiles));
     rows -= count;
     const T *from[kTileRows];
@@ -123,10 +128,7 @@ MODELWHEEL_NOINLINE RowCursor<T> strip_rows(const Gemm &g, Strip<T> strip, int v
     if (!direct && strip.accumulate)
       for (int i = 0; i < count; ++i)
         for (std::int64_t j = 0; j < n; ++j) buffer[i][j] = destination[i][j * g.out_n];
-    if (Lanes == kLanes<T> && vectors == kRowVectors)
-      tile<T, Lanes, 1, kRowVectors>(strip, from, to);
-    else
-      tile_of<T, Lanes>(count, vectors, strip, from, to);
+    tile_of<T, Lanes>(count, vectors, strip, from, to);
     if (!direct)
       for (int i = 0; i < count; ++i)
         for (std::int64_t j = 0; j < n; ++j) destination[i][j * g.out_n] = buffer[i][j];
@@ -138,7 +140,7 @@ MODELWHEEL_NOINLINE RowCursor<T> strip_rows(const Gemm &g, Strip<T> strip, int v
 
 /// Whether a strip of rhs is worth copying together: many rows use it, and in place it would crowd a few cache sets.
 template <class T, int Lanes>
-MODELWHEEL_INLINE bool worth_packing(const Gemm &g, std::int64_t rows) {
+constexpr bool worth_packing(const Gemm &g, std::int64_t rows) {
   if (g.panel != 0) return false;
   if (g.rhs_n != 1 || g.n < Lanes) return true;
   const std::int64_t stride = g.rhs_k * static_cast<std::int64_t>(sizeof(T));
@@ -159,11 +161,16 @@ constexpr Blocks blocks_of(const Gemm &g, std::int64_t rows, bool packed) {
   return {step < g.depth || g.num_segments == 0 ? 1 : divide_up(g.num_segments, batches), step};
 }
 
+/// Most vectors of a strip of some rows.
+constexpr int widest_strip(const Gemm &g, std::int64_t rows, bool packed) {
+  return rows == 1 && !packed && g.out_n == 1 ? kRowVectors : kTileVectors;
+}
+
 /// Computes all columns of some rows; returns the cursor of the next row.
 template <class T, int Lanes>
 MODELWHEEL_INLINE RowCursor<T> wide_rows(const Gemm &g, RowCursor<T> cursor, std::int64_t rows, const T *rhs,
                                          T *scratch, bool packed, const Blocks &blocks, const Epilogue<T> *epilogue) {
-  const int max_vectors = rows == 1 && !packed && g.out_n == 1 ? kRowVectors : kTileVectors;
+  const int max_vectors = widest_strip(g, rows, packed);
   RowCursor<T> next = cursor;
   for (std::int64_t done = 0; done < g.n;) {
     const Columns columns = next_columns<T, Lanes>(done, g.n, max_vectors);
@@ -203,6 +210,15 @@ MODELWHEEL_INLINE RowCursor<T> wide_rows(const Gemm &g, RowCursor<T> cursor, std
 /// Bytes of results that are computed before the next rows: strips are narrow, and memory is written fastest in order.
 inline constexpr std::int64_t kRowsBytes = 64 * 1024;
 
+/// How many of the rows are computed before the next.
+template <class T>
+constexpr std::int64_t rows_together(const Gemm &g, std::int64_t rows, bool packed) {
+  const std::int64_t fitting = kRowsBytes / larger_of(g.n * static_cast<std::int64_t>(sizeof(T)), std::int64_t{1});
+  // A packed strip is used for all rows.
+  return packed ? larger_of(rows, std::int64_t{1}) : (fitting / kTileRows + 1) * kTileRows;
+}
+
+#ifdef MODELWHEEL_ELEMENT
 /// Computes the result by vectors of `Lanes` elements. If these are not the widest, n < 2 * Lanes.
 template <class T, int Lanes>
 MODELWHEEL_NOINLINE void gemm_lanes(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch,
@@ -210,22 +226,17 @@ MODELWHEEL_NOINLINE void gemm_lanes(const Gemm &g, const T *lhs, const T *rhs, T
   const std::int64_t rows = num_rows(g);
   const bool packed = worth_packing<T, Lanes>(g, rows);
   const Blocks blocks = blocks_of(g, rows, packed);
-  const std::int64_t fitting = kRowsBytes / larger_of(g.n * static_cast<std::int64_t>(sizeof(T)), std::int64_t{1});
-  // A packed strip is used for all rows.
-  const std::int64_t limit = packed ? larger_of(rows, std::int64_t{1}) : (fitting / kTileRows + 1) * kTileRows;
+  const std::int64_t limit = rows_together<T>(g, rows, packed);
   RowCursor<T> cursor(g.rows, lhs, out);
   for (std::int64_t done = 0; done < rows; done += limit)
     cursor = wide_rows<T, Lanes>(g, cursor, smaller_of(limit, rows - done), rhs, scratch, packed, blocks, epilogue);
 }
+#endif
 
-/// Computes the result; see Gemm and `gemm`. `scratch` has gemm_wide_scratch(num_segments * depth, n) elements. With
-/// few columns, vectors are half as wide, so that they are written as a whole.
+/// Whether vectors are half as wide, so that few columns are written as a whole.
 template <class T>
-void gemm_wide(const Gemm &g, const T *lhs, const T *rhs, T *out, T *scratch, const Epilogue<T> *epilogue) {
-  if (g.n < kLanes<T> && g.n >= kHalfLanes<T>)
-    gemm_lanes<T, kHalfLanes<T>>(g, lhs, rhs, out, scratch, epilogue);
-  else
-    gemm_lanes<T, kLanes<T>>(g, lhs, rhs, out, scratch, epilogue);
+constexpr bool has_half_vectors(const Gemm &g) {
+  return g.n < kLanes<T> && g.n >= kHalfLanes<T>;
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

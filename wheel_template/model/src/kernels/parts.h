@@ -6,6 +6,7 @@
 // results: of those, each thread reads only its columns.
 #pragma once
 
+#include "gemm_uses.h"
 #include "ranges.h"
 #include "threads.h"
 
@@ -142,6 +143,19 @@ constexpr std::size_t largest_part(const Shape &whole, std::int64_t most, const 
 template <class T>
 constexpr std::size_t dot_part_scratch(const Dot &d, std::int64_t most) {
   return largest_part<T>(d, most, [](const Dot &part) { return dot_scratch<T>(part); });
+}
+
+/// What `dot_in_parts` calls, with at most so many parts; see dot_uses. All parts but the last are alike.
+template <class T>
+constexpr GemmUses dot_part_uses(const Dot &d, std::int64_t most, bool in_place) {
+  GemmUses uses = dot_uses<T>(d, in_place);
+  for (std::int64_t parts = 2; parts <= smaller_of(most, kMostParts); ++parts) {
+    const Division division = division_of<T>(d, parts);
+    if (division.count() == 1) continue;
+    add_dot<T>(part_of(d, division, 0).shape, in_place, uses);
+    add_dot<T>(part_of(d, division, division.count() - 1).shape, in_place, uses);
+  }
+  return uses;
 }
 
 /// The same for a convolution.
