@@ -22,8 +22,10 @@ from ..compiler.program import (
     Elementwise,
     EmbeddingBag,
     Fft,
+    Heads,
     Kernel,
     Lookup,
+    Mask,
     Pooling,
     Product,
     RandomState,
@@ -52,6 +54,7 @@ from .expressions import (
     reducer,
     spatial,
 )
+from .masks import mask_type
 from .memory import ScratchPlace
 from .panels import COLUMNS as PANEL_COLUMNS
 from .panels import Weights, weights_of
@@ -129,6 +132,8 @@ class ThunkWriter:
                 yield self._row_reduction(thunk)
             case Scaling():
                 yield self._scaling(thunk)
+            case Mask():
+                yield from self._mask(thunk)
             case Attention():
                 yield self._attention(thunk)
             case Elementwise():
@@ -374,15 +379,34 @@ class ThunkWriter:
     def _attention(self, a: Attention) -> str:
         parts = (a.query, a.key, a.value, a.output)
         sizes = [*a.heads, a.queries, a.keys, a.depth, a.features, a.scale]
-        table = self._table("Attention", [*sizes, *(braces(part.steps) for part in parts)])
+        strides = [braces(part.steps) for part in parts]
+        if a.masks:
+            none = "{0, 0, 0, 0}"
+            strides += [none if m is None else braces(m.steps) for m in (a.added, a.kept)]
+            other = "-__builtin_inf()" if a.replacement is None else repr(a.replacement)
+            strides.append(other)
+        table = self._table("Attention", [*sizes, *strides])
         scratch = self._needs("attention.h", f"attention_scratch<float>({table})")
         self._use_all("float")
         *read, written = (f"float>({pointer(part.slice)}) + {part.start}" for part in parts)
         operands = ", ".join([*(f"as<const {one}" for one in read), f"as<{written}", scratch])
+        if a.masks:
+            masks = ((a.added, "float"), (a.kept, "std::int32_t"))
+            operands += f", {braces(_heads_of(*mask) for mask in masks)}"
         if (count := self._parts(a, "float")) > 1:
             self.part_scratch.append(f"attention_part_scratch<float>({table}, {count})")
             return f"attention_in_parts<float>({{threads, {count}}}, {table}, {operands});"
         return f"attention<float>({table}, {operands});"
+
+    def _mask(self, m: Mask) -> Iterator[str]:
+        name, self.types[name] = mask_type(m.code)
+        self.headers.add("mask.h")
+        reads = [pointer(read.slice) for read in m.code.reads]
+        # C++ has no empty arrays.
+        yield f"{{ const void *const in[] = {braces(reads or ['nullptr'])};"
+        result = "std::int32_t" if m.code.is_condition else "float"
+        table = self._table("MaskShape", [*m.extents, m.step])
+        yield f"{_INDENT}compute_mask<{name}>({table}, in, as<{result}>({pointer(m.output)})); }}"
 
     def _elementwise(self, step: Elementwise) -> Iterator[str]:
         name, self.types[name] = elementwise_type(step)
@@ -545,3 +569,10 @@ class ThunkWriter:
             return f"arena + {offset}"
         self.scratch_ends.append(f"{offset} + beyond({gap.size}, {needed})")
         return f"gap_or({gap.size}, {needed}, {pointer(gap)}, arena + {offset})"
+
+
+def _heads_of(heads: Heads | None, element: str) -> str:
+    """The first element of a mask."""
+    if heads is None:
+        return "nullptr"
+    return f"as<const {element}>({pointer(heads.slice)}) + {heads.start}"

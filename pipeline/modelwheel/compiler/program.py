@@ -16,6 +16,7 @@ from ..dtypes import ElementType
 from ..util.records import JsonRecord
 from .arrays import Allocation, Array, Slice
 from .elementwise import Operation, Plane
+from .masks import MaskCode
 
 PROGRAM_VERSION = 28
 """Raised when a field below changes its meaning; part of every compile key."""
@@ -211,8 +212,25 @@ class Heads(JsonRecord):
     """How far apart neighbours are, in elements: along both axes of heads, in rows and in columns."""
 
 
+class Mask(_Step):
+    """A value for each score of attention, computed once for all that have the same ones.
+
+    Rows of keys follow each other, `step` elements apart; what is behind a row changes no score. A condition is -1 or 0 in 32 bits.
+    """
+
+    kind: Literal["mask"] = "mask"
+    extents: tuple[int, int, int, int]
+    """Both axes of heads, queries and keys: 1 where all have the same."""
+    step: int
+    code: MaskCode
+    output: Slice
+
+
 class Attention(_Step):
-    """softmax(scale * query key^T) value of each head, row by row."""
+    """softmax(scores) value of each head, row by row: the scores are scale * query key^T, after a mask.
+
+    `added` is added to them; then `replacement` takes the place of those for which `kept` is false.
+    """
 
     kind: Literal["attention"] = "attention"
     heads: tuple[int, int]
@@ -228,6 +246,17 @@ class Attention(_Step):
     key: Heads
     value: Heads
     output: Heads
+    added: Heads | None = None
+    """Rows may be read up to the next multiple of 16 keys."""
+    kept: Heads | None = None
+    """The same, of -1 and 0 in 32 bits."""
+    replacement: float | None = None
+    """None is minus infinity, which JSON does not have."""
+
+    @property
+    def masks(self) -> tuple[Heads, ...]:
+        """Those that it has."""
+        return tuple(part for part in (self.added, self.kept) if part is not None)
 
 
 class Elementwise(_Step):
@@ -373,6 +402,7 @@ Thunk = Annotated[
     | Pooling
     | RowReduction
     | Scaling
+    | Mask
     | Attention
     | Elementwise
     | Lookup

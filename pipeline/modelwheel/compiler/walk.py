@@ -18,6 +18,7 @@ from .program import (
     Fft,
     Kernel,
     Lookup,
+    Mask,
     Pooling,
     Product,
     Program,
@@ -88,8 +89,10 @@ def slices(thunk: Thunk) -> tuple[Slice, ...]:
         case Scaling():
             return (thunk.input, thunk.factors, thunk.output)
         case Attention():
-            parts = (thunk.query, thunk.key, thunk.value, thunk.output)
+            parts = (thunk.query, thunk.key, thunk.value, *thunk.masks, thunk.output)
             return tuple(part.slice for part in parts)
+        case Mask():
+            return (*(one.slice for one in thunk.code.reads), thunk.output)
         case Elementwise():
             return tuple(one.slice for one in (*thunk.reads, *thunk.masks, *thunk.writes))
         case Lookup():
@@ -119,7 +122,7 @@ def written(thunk: Thunk) -> tuple[Slice, ...]:
     match thunk:
         case Kernel():
             return thunk.results
-        case Pooling() | RowReduction() | Scaling() | Lookup():
+        case Pooling() | RowReduction() | Scaling() | Mask() | Lookup():
             return (thunk.output,)
         case EmbeddingBag():
             return (thunk.pooling.output,)

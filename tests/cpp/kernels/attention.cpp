@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "check.h"
+#include "kernels/mask.h"
 #include "random.h"
 #include "ranges.h"
 #include "tests.h"
@@ -86,9 +87,16 @@ struct Row {
   std::vector<double> out, tolerance;
 };
 
-Row expected_row(const Attention &a, const float *query, const float *key, const float *value) {
+/// Masks of a query.
+struct MaskRow {
+  const float *added;
+  const std::int32_t *kept;
+};
+
+Row expected_row(const Attention &a, const float *query, const float *key, const float *value, const MaskRow &masks) {
   std::vector<double> scores;
-  double error = 0;
+  std::vector<double> errors;
+  double error = 0, largest = -INFINITY;
   for (std::int64_t n = 0; n < a.keys; ++n) {
     double sum = 0, magnitude = 0;
     for (std::int64_t k = 0; k < a.depth; ++k) {
@@ -97,9 +105,23 @@ Row expected_row(const Attention &a, const float *query, const float *key, const
       sum += product;
       magnitude += std::fabs(product);
     }
-    scores.push_back(a.scale * sum);
-    error = std::fmax(error, std::fabs(a.scale) * magnitude * (static_cast<double>(a.depth) + 4) * kEpsilon);
+    double score = a.scale * sum, units = (static_cast<double>(a.depth) + 4) * std::fabs(a.scale) * magnitude;
+    if (masks.added) {
+      score += static_cast<double>(masks.added[n]);
+      // The sum of both is rounded.
+      if (std::isfinite(score)) units += std::fabs(score);
+    }
+    if (masks.kept && !masks.kept[n]) {
+      score = static_cast<double>(static_cast<float>(a.replacement));
+      units = 0;
+    }
+    scores.push_back(score);
+    largest = std::fmax(largest, score);
+    errors.push_back(units * kEpsilon);
   }
+  // Those that are far below the largest have no share, however large their errors are.
+  for (std::size_t n = 0; n < scores.size(); ++n)
+    if (!(scores[n] + errors[n] < largest - 200)) error = std::fmax(error, errors[n]);
   soften(scores);
   Row row;
   for (std::int64_t j = 0; j < a.features; ++j) {
@@ -117,6 +139,16 @@ Row expected_row(const Attention &a, const float *query, const float *key, const
   return row;
 }
 
+/// A mask of each kind, or of none; `step` elements from one row to the next.
+template <class T>
+Buffer<T> make_mask(Random &random, const Attention &a, Heads &heads) {
+  const std::int64_t step = divide_up(a.keys, kLanes<float>) * kLanes<float> + random.integer(0, 3);
+  const std::int64_t queries = random.chance(50) ? a.queries : 1, inner = random.chance(50) ? a.inner : 1;
+  const std::int64_t outer = random.chance(50) ? a.outer : 1;
+  heads = {outer > 1 ? step * queries * inner : 0, inner > 1 ? step * queries : 0, queries > 1 ? step : 0, 1};
+  return Buffer<T>(step * queries * inner * outer);
+}
+
 void check_attention(Random &random, Attention &a) {
   Buffer<float> query(lay_out(random, a, a.queries, a.depth, a.query));
   Buffer<float> key(lay_out(random, a, a.keys, a.depth, a.key));
@@ -124,13 +156,24 @@ void check_attention(Random &random, Attention &a) {
   Buffer<float> out(lay_out(random, a, a.queries, a.features, a.out)), parts(out.size());
   for (Buffer<float> *buffer : {&query, &key, &value}) buffer->fill(random);
   if (random.chance(20)) query[random.integer(0, query.size() - 1)] = NAN;
+  Buffer<float> added(make_mask<float>(random, a, a.added));
+  Buffer<std::int32_t> kept(make_mask<std::int32_t>(random, a, a.kept));
+  const float terms[] = {-1e9F, -INFINITY, 1.5F}, replacements[] = {-2.4e38F, -INFINITY, -1.0F};
+  const float term = random.pick(terms);
+  const int often = random.chance(20) ? 100 : 40;
+  for (std::int64_t i = 0; i < added.size(); ++i) added[i] = random.chance(often) ? term : 0;
+  for (std::int64_t i = 0; i < kept.size(); ++i) kept[i] = random.chance(often) ? 0 : -1;
+  a.replacement = static_cast<double>(random.pick(replacements));
+  const Masks<float> masks{random.chance(50) ? added.data() : nullptr, random.chance(50) ? kept.data() : nullptr};
   Buffer<char> scratch(static_cast<std::int64_t>(attention_scratch<float>(a)));
-  attention(a, query.data(), key.data(), value.data(), out.data(), scratch.data());
+  attention(a, query.data(), key.data(), value.data(), out.data(), scratch.data(), masks);
   std::int64_t wrong = 0;
   for (std::int64_t h = 0; h < a.outer * a.inner; ++h)
     for (std::int64_t m = 0; m < a.queries; ++m) {
       const Row row = expected_row(a, query.data() + head_offset(a, a.query, h) + m * a.query.row,
-                                   key.data() + head_offset(a, a.key, h), value.data() + head_offset(a, a.value, h));
+                                   key.data() + head_offset(a, a.key, h), value.data() + head_offset(a, a.value, h),
+                                   {masks.added ? masks.added + head_offset(a, a.added, h) + m * a.added.row : nullptr,
+                                    masks.kept ? masks.kept + head_offset(a, a.kept, h) + m * a.kept.row : nullptr});
       for (std::int64_t j = 0; j < a.features; ++j) {
         const float found = out[head_offset(a, a.out, h) + m * a.out.row + j * a.out.column];
         const std::size_t at = static_cast<std::size_t>(j);
@@ -144,19 +187,52 @@ void check_attention(Random &random, Attention &a) {
                 static_cast<long long>(wrong));
   CHECK(wrong == 0);
   const OneThread thread(random, [&a](std::int64_t most) { return attention_part_scratch<float>(a, most); });
-  attention_in_parts(thread.shared(), a, query.data(), key.data(), value.data(), parts.data(), scratch.data());
+  attention_in_parts(thread.shared(), a, query.data(), key.data(), value.data(), parts.data(), scratch.data(), masks);
   check_same_bits(out, parts);
+}
+
+/// As generated code is: whether a token is not 0, and its key not behind the query.
+struct Visible {
+  using Result = std::int32_t;
+  static constexpr Result kNothing = -1;
+  static Result at(const void *const *in, const Place &p) {
+    const std::int32_t v0 = static_cast<const std::int32_t *>(in[0])[place_of({1, 7, 0, 0, 2}, p)];
+    const std::int32_t v1 = static_cast<std::int32_t>(place_of({0, 0, 0, 1, 0}, p));
+    const std::int32_t v2 = static_cast<std::int32_t>(place_of({0, 0, 0, 0, 1}, p));
+    return v0 != 0 && subtract_wrapped(v1, v2) >= 0 ? -1 : 0;
+  }
+};
+
+void check_mask(Random &random) {
+  const MaskShape s{2, 1, random.integer(1, 5), random.integer(1, 4), 16};
+  Buffer<std::int32_t> tokens(15), out(s.outer * s.queries * s.step);
+  for (std::int32_t &token : tokens) token = static_cast<std::int32_t>(random.integer(0, 1));
+  const void *const in[] = {tokens.data()};
+  compute_mask<Visible>(s, in, out.data());
+  std::int64_t wrong = 0;
+  for (std::int64_t i = 0; i < s.outer; ++i)
+    for (std::int64_t m = 0; m < s.queries; ++m)
+      for (std::int64_t n = 0; n < s.step; ++n) {
+        const bool kept = n >= s.keys || (tokens[1 + i * 7 + n * 2] != 0 && n <= m);
+        if (out[(i * s.queries + m) * s.step + n] != (kept ? -1 : 0)) ++wrong;
+      }
+  CHECK(wrong == 0);
+  CHECK(add_wrapped(std::int32_t{2147483647}, std::int32_t{1}) == -2147483647 - 1);
+  CHECK(multiply_wrapped(std::int32_t{65536}, std::int32_t{65537}) == 65536);
+  CHECK(negated(std::int64_t{5}) == -5);
+  CHECK(add_wrapped(0.5F, 1.0F) == 1.5F);
 }
 
 }  // namespace
 
 void test_attention() {
   Random random(80);
+  for (int i = 0; i < 20; ++i) check_mask(random);
   for (int i = 0; i < 400; ++i) {
     const float scale = random.chance(50) ? 1 : random.chance(50) ? 0.125F : -2.5F;
     check_softmax(random, random.integer(1, 9), random.integer(1, 90), scale, random.chance(30));
   }
-  for (int i = 0; i < 150; ++i) {
+  for (int i = 0; i < 300; ++i) {
     Attention a{random.integer(1, 3),
                 random.integer(1, 4),
                 random.integer(1, 40),

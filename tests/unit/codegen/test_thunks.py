@@ -12,6 +12,7 @@ from modelwheel.codegen.memory import ScratchPlace, plan_memory
 from modelwheel.codegen.thunks import ThunkWriter
 from modelwheel.compiler import program as p
 from modelwheel.compiler.arrays import Allocation, Slice
+from modelwheel.compiler.masks import MaskCode, MaskOperation, MaskRead
 from modelwheel.compiler.traffic import bytes_moved
 from modelwheel.compiler.walk import used_allocations
 from modelwheel.dtypes import ElementType
@@ -337,6 +338,43 @@ def test_attention_is_a_table_and_a_call() -> None:
     assert writer.scratch_ends == ["0 + attention_scratch<float>(b_attention_0)"]
     (call,) = writer.write([_attention(7000)])
     assert call.startswith("  attention_in_parts<float>({threads, ")
+
+
+def test_masks_of_attention_are_operands() -> None:
+    heads = p.Heads(slice=dense((4, 16), 4).slice, start=2, steps=(16, 0, 0, 1))
+    masked = _attention(7).model_copy(update={"kept": heads})
+    writer = ThunkWriter(prefix="b")
+    (call,) = writer.write([masked])
+    assert call.endswith(", {nullptr, as<const std::int32_t>(a4) + 2});")
+    assert writer.tables[0].endswith("{0, 0, 0, 0}, {16, 0, 0, 1}, -__builtin_inf()};")
+    writer.write([masked.model_copy(update={"added": heads, "replacement": -2.5})])
+    assert writer.tables[1].endswith("{16, 0, 0, 1}, {16, 0, 0, 1}, -2.5};")
+
+
+def test_a_mask_is_a_type_and_a_call() -> None:
+    tokens = MaskRead(slice=dense((4, 5), 0).slice, element_type=ElementType.INT32)
+    whole, condition = ElementType.INT32, ElementType.BOOL
+    operations = (
+        MaskOperation(opcode="read", element_type=whole, start=3, steps=(5, 0, 0, 1)),
+        MaskOperation(opcode="constant", element_type=whole, value=0),
+        MaskOperation(opcode="ne", element_type=condition, operands=(0, 1)),
+    )
+    mask = p.Mask(
+        operations=20,
+        extents=(4, 1, 1, 5),
+        step=16,
+        code=MaskCode(reads=(tokens,), operations=operations),
+        output=dense((4, 16), 1).slice,
+    )
+    writer = ThunkWriter(prefix="b")
+    operands, call = writer.write([mask])
+    ((name, text),) = writer.types.items()
+    assert operands == "  { const void *const in[] = {a0};"
+    assert call == f"    compute_mask<{name}>(b_maskshape_0, in, as<std::int32_t>(a1)); }}"
+    assert writer.tables == ["constexpr MaskShape b_maskshape_0 = {4, 1, 1, 5, 16};"]
+    assert writer.headers == {"mask.h"}
+    assert "v0 = static_cast<const std::int32_t *>(in[0])[place_of({3, 5, 0, 0, 1}, p)];" in text
+    assert "const bool v2 = v0 != v1;\n    return v2 ? -1 : 0;" in text
 
 
 def test_a_lookup_costs_the_rows_that_it_reads() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from modelwheel.compiler.worker.epilogues import Emitted
 from modelwheel.compiler.worker.hlo import HloModule
 from modelwheel.compiler.worker.joining import join_epilogues
 from modelwheel.compiler.worker.memory import Memory
+from modelwheel.dtypes import ElementType
 from tests.support.programs import dense
 
 OUTER, INNER, QUERIES, KEYS, DEPTH, FEATURES = 2, 3, 4, 64, 6, 7
@@ -24,9 +26,13 @@ PLACES = OUTER * QUERIES
 WIDTH, RESULT = INNER * DEPTH, (PLACES, INNER * FEATURES)
 
 
-def _shape(*dimensions: int, order: tuple[int, ...] | None = None) -> SimpleNamespace:
-    layout = SimpleNamespace(minor_to_major=order or tuple(reversed(range(len(dimensions)))))
-    return SimpleNamespace(element_type=11, dimensions=dimensions, layout=layout)
+def _shape(*dimensions: int, element: ElementType = ElementType.FLOAT32) -> SimpleNamespace:
+    layout = SimpleNamespace(minor_to_major=tuple(reversed(range(len(dimensions)))))
+    return SimpleNamespace(element_type=element, dimensions=dimensions, layout=layout)
+
+
+def _like(value: Any, element: ElementType) -> SimpleNamespace:
+    return _shape(*value.shape.dimensions, element=element)
 
 
 class _Module:
@@ -81,12 +87,16 @@ class _Module:
             self.emitted.append(Emitted(thunk(array), value.name))
         return value
 
-    def input(self, *shape: int) -> Any:
-        return self.memory(self.add("parameter", _shape(*shape)))
+    def input(self, *shape: int, element: ElementType = ElementType.FLOAT32) -> Any:
+        return self.memory(self.add("parameter", _shape(*shape, element=element)))
 
-    def number(self, value: float, into: int = 0) -> Any:
-        literal = SimpleNamespace(f32s=[value])
-        found = self.add("constant", _shape(), into=into, literal=literal)
+    def number(
+        self, value: float, into: int = 0, element: ElementType = ElementType.FLOAT32
+    ) -> Any:
+        values = {"f32s": [value], "s32s": [value]}
+        kind = "f32s" if element == ElementType.FLOAT32 else "s32s"
+        literal = SimpleNamespace(**{name: values[name] if name == kind else [] for name in values})
+        found = self.add("constant", _shape(element=element), into=into, literal=literal)
         return self.memory(found) if into == 0 else found
 
     def dot(self, shape: Any, lhs: Any, rhs: Any, batch: int = 0, rhs_axis: int = 0) -> Any:
@@ -133,10 +143,41 @@ class _Fusion:
         return self.module.add(opcode, shape, *operands, into=self.number, **fields)
 
     def scaled(self, value: Any, factor: float) -> Any:
-        constant = self.module.number(factor, self.number)
-        return self.add(
-            "multiply", value.shape, value, self.add("broadcast", value.shape, constant)
-        )
+        return self.add("multiply", value.shape, value, self.repeated(factor, value.shape))
+
+    def repeated(self, number: float, shape: Any) -> Any:
+        constant = self.module.number(number, self.number, shape.element_type)
+        return self.add("broadcast", shape, constant)
+
+    def compared(self, one: Any, other: Any, direction: str) -> Any:
+        kinds = {"comparison_direction": direction, "comparison_type": "SIGNED"}
+        return self.add("compare", _like(one, ElementType.BOOL), one, other, **kinds)
+
+    def here(self, tokens: Any) -> Any:
+        """Which tokens are not 0, for all scores."""
+        condition = self.compared(tokens, self.repeated(0, tokens.shape), "NE")
+        return self._for_scores(condition, [0, 3])
+
+    def causal(self) -> Any:
+        """Whether a key is not behind the query, for all scores."""
+        square = _shape(QUERIES, KEYS, element=ElementType.INT32)
+        query, key = (self.add("iota", square, dimensions=[axis]) for axis in (0, 1))
+        return self._for_scores(self.compared(query, key, "GE"), [2, 3])
+
+    def _for_scores(self, value: Any, axes: list[int]) -> Any:
+        shape = _shape(*SCORES, element=value.shape.element_type)
+        return self.add("broadcast", shape, value, dimensions=axes)
+
+    def chosen(self, condition: Any, scores: Any, number: float, *, negated: bool = False) -> Any:
+        """The scores where a condition is true or, if it is negated, false."""
+        other = self.repeated(number, scores.shape)
+        values = (other, scores) if negated else (scores, other)
+        return self.add("select", scores.shape, condition, *values)
+
+    def lowered(self, condition: Any, scores: Any) -> Any:
+        """The scores, less a large number where a condition is true."""
+        factor = self.add("convert", scores.shape, condition)
+        return self.add("add", scores.shape, scores, self.scaled(factor, -1e9))
 
     def done(self) -> Any:
         root = self.module.computations[self.number][-1]
@@ -203,8 +244,11 @@ def _attention(
     total: str = "powers",
     read_twice: bool = False,
     moved: bool = True,
+    masked: Callable[[_Fusion, Any, Any], Any] = lambda _, scores, __: scores,
+    other_masked: Callable[[_Fusion, Any, Any], Any] | None = None,
 ) -> tuple[p.Thunk, ...]:
     module = _Module()
+    tokens = module.input(OUTER, KEYS, element=ElementType.INT32)
     if moved:
         queries = _heads(module, DEPTH, ASKED, (0, 2, 1, 3))
         keys = _heads(module, DEPTH, TOLD, (0, 2, 3, 1))
@@ -212,12 +256,13 @@ def _attention(
     else:
         queries, keys, values = (module.input(*shape) for shape in (ASKED, TOLD, VALUES))
     scores = module.dot(SCORES, queries, keys, 2)
-    fusion = module.fusion(scores)
-    fusion.scaled(fusion.parameters[0], scale)
+    fusion = module.fusion(scores, tokens)
+    masked(fusion, fusion.scaled(fusion.parameters[0], scale), fusion.parameters[1])
     scaled = fusion.done()
     largest = _reduced(module, scaled, reducer, -math.inf)
-    fusion = module.fusion(largest, scores)
+    fusion = module.fusion(largest, scores, tokens)
     again = fusion.scaled(fusion.parameters[1], other_scale)
+    again = (other_masked or masked)(fusion, again, fusion.parameters[2])
     rows = fusion.add("broadcast", again.shape, fusion.parameters[0], dimensions=[0, 1, 2])
     fusion.add("exponential", again.shape, fusion.add("subtract", again.shape, again, rows))
     powers = fusion.done()
@@ -284,3 +329,72 @@ def test_heads_are_read_where_they_are() -> None:
 )
 def test_anything_else_is_not(changes: dict[str, Any]) -> None:
     assert not any(isinstance(thunk, p.Attention) for thunk in _attention(**changes))
+
+
+# --- masks ----------------------------------------------------------------------------------------
+
+
+def _masked(masked: Callable[[_Fusion, Any, Any], Any]) -> tuple[p.Mask, p.Attention]:
+    found = _attention(masked=masked)
+    mask, attention = (one for one in found if isinstance(one, p.Mask | p.Attention))
+    assert isinstance(mask, p.Mask)
+    assert isinstance(attention, p.Attention)
+    return mask, attention
+
+
+def test_a_condition_chooses_scores() -> None:
+    mask, attention = _masked(lambda f, scores, tokens: f.chosen(f.here(tokens), scores, -2e38))
+    assert (mask.extents, mask.step) == ((OUTER, 1, 1, KEYS), KEYS)
+    assert [one.opcode for one in mask.code.operations] == ["read", "constant", "ne"]
+    assert mask.code.operations[0].steps == (KEYS, 0, 0, 1)
+    assert attention.added is None
+    assert attention.replacement == -2e38
+    assert attention.kept == p.Heads(slice=mask.output, start=0, steps=(KEYS, 0, 0, 1))
+
+
+def test_a_condition_may_be_the_opposite() -> None:
+    mask, attention = _masked(
+        lambda f, scores, tokens: f.chosen(f.here(tokens), scores, -math.inf, negated=True)
+    )
+    assert [one.opcode for one in mask.code.operations] == ["read", "constant", "ne", "not"]
+    assert attention.replacement is None
+
+
+def test_indices_are_compared() -> None:
+    mask, attention = _masked(lambda f, scores, _: f.chosen(f.causal(), scores, -1.0))
+    assert mask.extents == (1, 1, QUERIES, KEYS)
+    assert [one.steps for one in mask.code.operations[:2]] == [(0, 0, 1, 0), (0, 0, 0, 1)]
+    assert mask.code.operations[-1].opcode == "ge"
+    assert attention.kept is not None
+    assert attention.kept.steps == (0, 0, KEYS, 1)
+
+
+def test_a_computed_value_is_added() -> None:
+    mask, attention = _masked(lambda f, scores, tokens: f.lowered(f.here(tokens), scores))
+    opcodes = [one.opcode for one in mask.code.operations]
+    assert opcodes == ["read", "constant", "ne", "convert", "constant", "multiply"]
+    assert not mask.code.is_condition
+    assert attention.kept is None
+    assert attention.added == p.Heads(slice=mask.output, start=0, steps=(KEYS, 0, 0, 1))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda f, scores, _: f.chosen(f.causal(), scores, -2e38),
+        lambda f, scores, tokens: f.chosen(f.here(tokens), scores, -1e38),
+        lambda f, scores, tokens: f.chosen(f.here(tokens), scores, -2e38, negated=True),
+        lambda f, scores, tokens: f.lowered(f.here(tokens), scores),
+        lambda _, scores, __: scores,
+    ],
+)
+def test_the_largest_must_be_that_of_the_same_scores(other: Any) -> None:
+    masked = lambda f, scores, tokens: f.chosen(f.here(tokens), scores, -2e38)
+    found = _attention(masked=masked, other_masked=other)
+    assert not any(isinstance(thunk, p.Attention) for thunk in found)
+
+
+@pytest.mark.parametrize("number", [math.inf, math.nan])
+def test_a_replacement_is_no_upper_limit(number: float) -> None:
+    found = _attention(masked=lambda f, scores, t: f.chosen(f.here(t), scores, number))
+    assert not any(isinstance(thunk, p.Attention) for thunk in found)

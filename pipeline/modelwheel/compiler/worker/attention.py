@@ -16,6 +16,7 @@ from ...dtypes import ElementType
 from .. import program as p
 from ..arrays import Array, Slice, overlap
 from ..walk import all_written
+from .attention_masks import Masks
 from .epilogues import Emitted, Steps, fits, may_exchange, read_parts
 from .memory import Memory
 from .softmaxes import softmax_of
@@ -34,6 +35,8 @@ class _Operand:
     product: Emitted | None = None
     """The product that it is, which nothing else reads, with its epilogue and memory of its own."""
     finished: p.Product | None = None
+    sources: Sequence[Any] = ()
+    """What is read for it."""
 
 
 def join_attention(steps: Steps, candidate: Emitted, memory: Memory) -> bool:
@@ -55,7 +58,7 @@ class _Attention:
         if not isinstance(second, p.Dot) or instruction is None or not _is_plain(second):
             return False
         shares, values = self._hlo.operands(instruction)
-        softmax = softmax_of(self._hlo, self._steps.numbering, shares)
+        softmax = softmax_of(self._hlo, lambda: self._steps.numbering, shares)
         if softmax is None or softmax.source.opcode != "dot":
             return False
         asked = self._step(softmax.source)
@@ -71,9 +74,10 @@ class _Attention:
             return False
         operands = self._operands(asked, answers, first, second, values)
         output = self._output(answers, second)
-        if operands is None or output is None:
+        masks = Masks.of(self._steps, self._memory, softmax, first.out.shape)
+        if operands is None or output is None or masks is None:
             return False
-        return self._replace(softmax.scale, asked, answers, inner, operands, output)
+        return self._replace(softmax.scale, asked, answers, inner, operands, output, masks)
 
     def _step(self, instruction: Any) -> Emitted | None:
         """The step whose value an instruction outside of fusions is."""
@@ -157,7 +161,7 @@ class _Attention:
                 between, needed
             ):
                 heads = _heads(place, start, steps, axes)
-                return _Operand(heads, kernel, step, moved)
+                return _Operand(heads, kernel, step, moved, found.sources)
         return None
 
     # --- the result ------------------------------------------------------------------------------
@@ -189,9 +193,11 @@ class _Attention:
         inner: Sequence[Emitted],
         operands: Sequence[_Operand],
         output: tuple[p.Heads, Emitted],
+        masks: Masks,
     ) -> bool:
         steps, (heads, last) = self._steps, output
-        if not self._memory.may_move(heads.slice):
+        after = [step.thunk for step in steps.all[steps.all.index(last) + 1 :]]
+        if not self._memory.may_move(heads.slice, after):
             return False
         gone = [asked, *inner, *(one.kernel for one in operands if one.kernel is not None)]
         # XLA keeps the operands until its own kernels have read them.
@@ -203,6 +209,7 @@ class _Attention:
             for part in all_written(step.thunk)
         ]
         in_place = [one.heads.slice for one in operands if one.product is None]
+        in_place += masks.in_place
         if any(overlap(part, place) for part in overwritten for place in in_place):
             return False
         new = self._memory.reserve(heads.slice.size)
@@ -216,6 +223,8 @@ class _Attention:
                 assert one.kernel is not None
                 one.product.thunk = one.finished
                 one.product.fusion = one.kernel.instruction
+                steps.leave(self._hlo.instruction(one.kernel.instruction), one.sources)
+        masks.apply()
         first, second = asked.thunk, answers.thunk
         assert isinstance(first, p.Dot)
         assert isinstance(second, p.Dot)
@@ -225,7 +234,7 @@ class _Attention:
             last.thunk,
             [one.heads for one in operands],
             heads.model_copy(update={"slice": new}),
-        )
+        ).model_copy(update=masks.named)
         answers.fusion = last.instruction if last is not answers else answers.fusion
         steps.all[:] = [
             step

@@ -55,7 +55,7 @@ class Steps:
         self.all = steps
         self.hlo = hlo
         self._memory = memory
-        self._numbering = Numbering(hlo) if memory is not None else None
+        self._numbering: Numbering | None = None
         self._left: dict[int, frozenset[int]] = {}
         """What is still read for a fusion that became an epilogue: numbers of instructions by that of the fusion."""
 
@@ -134,20 +134,20 @@ class Steps:
 
     def find(self, node: Any, fusion: Any, before: Emitted) -> Emitted | None:
         """The step, before another one, that writes the value of an instruction in a fusion."""
-        if self._numbering is None:
+        if self._memory is None:
             return None
-        number = self._numbering.inside(node, fusion)
+        number = self.numbering.inside(node, fusion)
         for step in self.before(before):
             if isinstance(step.thunk, p.Kernel) and len(step.thunk.results) == 1:
                 value = self.hlo.instruction(step.instruction)
-                if value is not None and self._numbering.of(value) == number:
+                if value is not None and self.numbering.of(value) == number:
                     return step
         return None
 
     def finish(self, node: Any, fusion: Any, candidate: Emitted, other: Emitted) -> Finished | None:
         """The product, not `other`, of which an instruction in a fusion is the epilogue, if nothing else uses either."""
         assert isinstance(candidate.thunk, p.Kernel)
-        if self._numbering is None:
+        if self._memory is None:
             return None
         end = self.all.index(candidate)
         for start, step in enumerate(self.all[:end]):

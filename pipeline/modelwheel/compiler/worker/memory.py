@@ -14,7 +14,7 @@ from typing import Any, cast
 from ...util.records import JsonRecord
 from .. import program as p
 from ..arrays import Allocation, Slice, overlap
-from ..placing import placed
+from ..placing import covers, placed
 from ..walk import read, slices, walk, written
 
 
@@ -46,8 +46,11 @@ def reading_from(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
             operands = {name: moved(getattr(thunk, name)) for name in ("input", "factors")}
             return thunk.model_copy(update=operands)
         case p.Attention():
-            heads = {name: moved(getattr(thunk, name)) for name in ("query", "key", "value")}
+            parts = ("query", "key", "value", "added", "kept")
+            heads = {name: moved(getattr(thunk, name)) for name in parts}
             return thunk.model_copy(update=heads)
+        case p.Mask():
+            return thunk.model_copy(update={"code": moved(thunk.code)})
         case p.CopyRows() | p.Copy():
             return thunk.model_copy(update={"source": moved(thunk.source)})
     return None
@@ -113,8 +116,15 @@ class Memory:
         """Whether a slice is in an allocation that `reserve` has made."""
         return part.allocation in self._sizes
 
-    def may_move(self, part: Slice) -> bool:
-        """Whether what is in a slice is of no use after the last thunk."""
+    def may_move(self, part: Slice, after: Sequence[p.Thunk] = ()) -> bool:
+        """Whether what is in a slice is of no use after the last thunk.
+
+        Args:
+            part: The slice.
+            after: Thunks that run later; XLA uses the memory of a result for other values before.
+        """
+        if any(covers(other, part) for thunk in after for other in written(thunk)):
+            return True
         return self.is_own(part) or (
             self.allocations[part.allocation].kind == "temporary"
             and not any(overlap(part, result) for result in self.results)

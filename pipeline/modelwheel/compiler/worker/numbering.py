@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Any, TypeAlias
 
+from ...dtypes import ElementType
 from .hlo import HloModule
 
 _Number: TypeAlias = int
@@ -19,6 +20,8 @@ _ELEMENTWISE = frozenset(
     }
 )
 """Operations on 32-bit floats that have no attributes."""
+_CONDITIONS = frozenset({"and", "or", "not", "select", "compare", "convert"})
+"""Operations on elements of several types."""
 
 
 class Numbering:
@@ -60,11 +63,23 @@ class Numbering:
             return self._fusion(node)
         if node.opcode == "constant" and len(node.literal.f32s) == 1 and not node.shape.dimensions:
             return self._number("constant", struct.pack("<f", node.literal.f32s[0]))
+        if node.opcode == "constant" and not node.shape.dimensions:
+            whole = integer_of(node)
+            if whole is not None:
+                return self._number("constant", node.shape.element_type, whole)
         form = _form(node.shape)
         forms = [_form(o.shape) for o in operands if o.shape.dimensions or node.opcode != "clamp"]
         if node.opcode in _ELEMENTWISE and all(other == form for other in forms):
             numbers = (self._of(operand, arguments) for operand in operands)
             return self._number(node.opcode, node.shape.element_type, *numbers)
+        if node.opcode in _CONDITIONS and all(
+            _axes(o.shape) == _axes(node.shape) for o in operands
+        ):
+            numbers = (self._of(operand, arguments) for operand in operands)
+            types = (node.shape.element_type, *(o.shape.element_type for o in operands))
+            return self._number(node.opcode, types, *_comparison(node), *numbers)
+        if node.opcode == "iota":
+            return self._number("iota", form, tuple(node.dimensions))
         if node.opcode == "broadcast":
             (operand,) = operands
             number = self._of(operand, arguments)
@@ -82,6 +97,24 @@ class Numbering:
 
     def _number(self, *key: Any) -> _Number:
         return self._keys.setdefault(key, len(self._keys))
+
+
+def integer_of(node: Any) -> int | None:
+    """The number that a constant of one integer or condition is; None for all others."""
+    names = {ElementType.BOOL: "preds", ElementType.INT32: "s32s", ElementType.INT64: "s64s"}
+    name = names.get(node.shape.element_type)
+    values = list(getattr(node.literal, name)) if name else []
+    return int(values[0]) if len(values) == 1 else None
+
+
+def _comparison(node: Any) -> tuple[str, ...]:
+    if node.opcode != "compare":
+        return ()
+    return (node.comparison_direction, node.comparison_type)
+
+
+def _axes(shape: Any) -> list[Any]:
+    return [*shape.dimensions, *shape.layout.minor_to_major]
 
 
 def _form(shape: Any) -> tuple[Any, ...]:

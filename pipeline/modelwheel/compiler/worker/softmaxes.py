@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,30 +21,53 @@ class Softmax:
     source: Any
     """The instruction outside of fusions whose value it is of."""
     scale: float
+    added: Value | None
+    """What is added to these products."""
+    kept: Kept | None
+    """Which of them count."""
     fusions: tuple[Any, ...]
     """Those that compute it."""
 
 
 @dataclass(frozen=True)
-class _Value:
+class Value:
+    """An instruction, perhaps in a fusion."""
+
     node: Any
     fusion: Any | None
     """The fusion whose computation it is in."""
 
 
-def softmax_of(hlo: HloModule, numbering: Numbering, instruction: Any) -> Softmax | None:
-    """The softmax whose value an instruction outside of fusions has; None if it is anything else."""
+@dataclass(frozen=True)
+class Kept:
+    """The others are replaced by one number."""
+
+    condition: Value
+    is_negated: bool
+    replacement: float
+
+
+def softmax_of(
+    hlo: HloModule, numbering: Callable[[], Numbering], instruction: Any
+) -> Softmax | None:
+    """The softmax whose value an instruction outside of fusions has; None if it is anything else.
+
+    Args:
+        hlo: The module.
+        numbering: The numbers of its values, which are asked for late: to find them takes long.
+        instruction: The instruction.
+    """
     return _Finder(hlo, numbering).found(instruction)
 
 
 class _Finder:
-    def __init__(self, hlo: HloModule, numbering: Numbering) -> None:
+    def __init__(self, hlo: HloModule, numbering: Callable[[], Numbering]) -> None:
         self._hlo = hlo
         self._numbering = numbering
         self._fusions: dict[int, Any] = {}
 
     def found(self, instruction: Any) -> Softmax | None:
-        share = self._behind(_Value(instruction, None))
+        share = self._behind(Value(instruction, None))
         shape = share.node.shape
         if share.node.opcode != "divide" or not _is_float(shape) or not is_in_order(shape):
             return None
@@ -61,13 +85,16 @@ class _Finder:
         compared = self._reduced(self._of_row(largest), "maximum")
         if compared is None or self._number(compared) != self._number(scaled):
             return None
-        source, scale = self._unscaled(scaled)
+        scores, kept = self._kept(scaled)
+        scores, added = self._added(scores)
+        source, scale = self._unscaled(scores)
         self._behind(compared)  # its fusion is one of them
         if source.fusion is not None:
             return None
-        return Softmax(source.node, scale, tuple(self._fusions.values()))
+        fusions = tuple(self._fusions.values())
+        return Softmax(source.node, scale, added, kept, fusions)
 
-    def _behind(self, value: _Value) -> _Value:
+    def _behind(self, value: Value) -> Value:
         """The same value where it is computed; notes the fusion."""
         node, fusion = value.node, value.fusion
         while True:
@@ -79,17 +106,17 @@ class _Finder:
                 self._fusions[node.id] = node
                 node, fusion = self._hlo.called_root(node), node
             else:
-                return _Value(node, fusion)
+                return Value(node, fusion)
 
-    def _operands(self, value: _Value) -> list[_Value]:
-        return [_Value(operand, value.fusion) for operand in self._hlo.operands(value.node)]
+    def _operands(self, value: Value) -> list[Value]:
+        return [Value(operand, value.fusion) for operand in self._hlo.operands(value.node)]
 
-    def _number(self, value: _Value) -> int:
+    def _number(self, value: Value) -> int:
         if value.fusion is None:
-            return self._numbering.of(value.node)
-        return self._numbering.inside(value.node, value.fusion)
+            return self._numbering().of(value.node)
+        return self._numbering().inside(value.node, value.fusion)
 
-    def _of_row(self, value: _Value) -> _Value | None:
+    def _of_row(self, value: Value) -> Value | None:
         """What is repeated along each row."""
         node = value.node
         if node.opcode != "broadcast" or not is_in_order(node.shape):
@@ -102,7 +129,7 @@ class _Finder:
         (operand,) = self._operands(value)
         return operand if is_in_order(operand.node.shape) else None
 
-    def _reduced(self, value: _Value | None, reducer: p.Reducer) -> _Value | None:
+    def _reduced(self, value: Value | None, reducer: p.Reducer) -> Value | None:
         """What is reduced along rows to a value, perhaps in windows first."""
         if value is None:
             return None
@@ -133,7 +160,7 @@ class _Finder:
             return None
         return self._operands(behind)[0]
 
-    def _starts_with_nothing(self, value: _Value, reducer: p.Reducer) -> bool:
+    def _starts_with_nothing(self, value: Value, reducer: p.Reducer) -> bool:
         """Whether a reduction is by `reducer`, of one array, from its neutral element on."""
         operands = self._operands(value)
         if len(operands) != 2 or reducer_of(self._hlo, value.node) != reducer:
@@ -141,7 +168,7 @@ class _Finder:
         start = self._constant(operands[1])
         return start == (0.0 if reducer == "sum" else -math.inf)
 
-    def _constant(self, value: _Value) -> float | None:
+    def _constant(self, value: Value) -> float | None:
         node = self._behind(value).node
         if node.opcode == "broadcast" and not node.dimensions:
             (node,) = self._hlo.operands(node)
@@ -149,7 +176,31 @@ class _Finder:
             return None
         return float(node.literal.f32s[0])
 
-    def _unscaled(self, value: _Value) -> tuple[_Value, float]:
+    def _kept(self, value: Value) -> tuple[Value, Kept | None]:
+        """What a value is where it is not one number, by a condition."""
+        found = self._behind(value)
+        if found.node.opcode == "select":
+            condition, one, other = self._operands(found)
+            for scores, rest in ((one, other), (other, one)):
+                number = self._constant(rest)
+                if number is not None and number < math.inf:  # nor NaN
+                    return scores, Kept(condition, scores is other, number)
+        return value, None
+
+    def _added(self, value: Value) -> tuple[Value, Value | None]:
+        """The product that a value is the sum of, perhaps scaled, with something else."""
+        found = self._behind(value)
+        if found.node.opcode == "add":
+            one, other = self._operands(found)
+            for scores, added in ((one, other), (other, one)):
+                before = dict(self._fusions)
+                source, _ = self._unscaled(scores)
+                if source.fusion is None and source.node.opcode == "dot":
+                    return scores, added
+                self._fusions = before
+        return value, None
+
+    def _unscaled(self, value: Value) -> tuple[Value, float]:
         """What a value is the product of, with a number."""
         found = self._behind(value)
         if found.node.opcode == "multiply":

@@ -6,6 +6,8 @@ where they were before.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +81,32 @@ def strides_in_result(hlo: HloModule, source: Source) -> Strides | None:
     return _applied(source.moves[0].shape, moves)
 
 
+def strides_through(
+    hlo: HloModule, shape: Any, moves: Sequence[Any], result: Sequence[int], axis: int | None = None
+) -> Strides | None:
+    """The elements of what instructions move and repeat; those that are the same along an axis have the distance 0 there.
+
+    Args:
+        hlo: The module.
+        shape: What is in memory.
+        moves: The instructions, the last one first.
+        result: The extents of what they make of it.
+        axis: If it is given, the only one that is in memory: all others repeat it.
+    """
+    kept = range(len(shape.dimensions)) if axis is None else (axis,)
+    memory = np.empty(math.prod(shape.dimensions[one] for one in kept), np.uint8)
+    if not memory.size:
+        return None
+    array = _from_memory(memory, shape) if axis is None else _along(memory, (axis,), shape)
+    for move in reversed(moves):
+        array = _moved(array, _before(hlo, move), move)
+    array = array.reshape(result)
+    if not np.may_share_memory(array, memory):
+        return None
+    steps = (step if extent != 1 else 0 for step, extent in zip(array.strides, result, strict=True))
+    return Strides(_start(array, memory), tuple(steps))
+
+
 def _before(hlo: HloModule, move: Any) -> Any:
     (operand,) = hlo.operands(move)
     return operand
@@ -94,8 +122,11 @@ def _applied(shape: Any, moves: list[tuple[Any, Any]]) -> Strides | None:
         array = _moved(array, before, after)
         if not np.may_share_memory(array, memory):
             return None
-    start = array.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
-    return Strides(start, tuple(array.strides))
+    return Strides(_start(array, memory), tuple(array.strides))
+
+
+def _start(array: Any, memory: Any) -> int:
+    return int(array.__array_interface__["data"][0] - memory.__array_interface__["data"][0])
 
 
 def _moved(array: Any, before: Any, after: Any) -> Any:
@@ -106,6 +137,8 @@ def _moved(array: Any, before: Any, after: Any) -> Any:
         case "transpose":
             axes = tuple(move.dimensions)
             return array.transpose(axes if is_forward else np.argsort(axes))
+        case "broadcast" if is_forward:
+            return _along(array, move.dimensions, move.shape)
         case "reshape":
             return array.reshape(tuple(after.shape.dimensions))
         case "slice":
@@ -115,6 +148,12 @@ def _moved(array: Any, before: Any, after: Any) -> Any:
             order = tuple(reversed(before.shape.layout.minor_to_major))
             return _from_memory(array.transpose(order), after.shape)
     return array
+
+
+def _along(array: Any, axes: Sequence[int], shape: Any) -> Any:
+    """An array whose axes become these of a shape; along all others it is repeated."""
+    index = tuple(slice(None) if axis in axes else None for axis in range(len(shape.dimensions)))
+    return np.broadcast_to(array.transpose(np.argsort(axes))[index], tuple(shape.dimensions))
 
 
 def _from_memory(array: Any, shape: Any) -> Any:

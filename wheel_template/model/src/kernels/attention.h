@@ -1,4 +1,4 @@
-// src/kernels/attention.h - attention: softmax(scale * query key^T) value of each head.
+// src/kernels/attention.h - attention: softmax(scale * query key^T) value of each head, perhaps with masks.
 //
 // The scores of some queries are computed, made shares of 1 and multiplied by the values while they are in the first
 // cache. Heads are read and written where they are, in rows of all heads.
@@ -15,7 +15,8 @@ struct Heads {
   std::int64_t outer, inner, row, column;
 };
 
-/// out[h, m, j] = sum over n of softmax(scale * sum over k of query[h, m, k] * key[h, n, k])[n] * value[h, n, j].
+/// out[h, m, j] = sum over n of softmax(scores[h, m])[n] * value[h, n, j]. The scores are
+/// scale * (sum over k of query[h, m, k] * key[h, n, k]) + added[h, m, n], or `replacement` where not kept[h, m, n].
 struct Attention {
   /// Heads have two axes.
   std::int64_t outer, inner;
@@ -24,6 +25,34 @@ struct Attention {
   std::int64_t depth, features;
   double scale;
   Heads query, key, value, out;
+  /// Those of masks; keys follow each other.
+  Heads added{}, kept{};
+  double replacement = 0;
+};
+
+template <class T>
+struct BitsOf;
+
+template <>
+struct BitsOf<float> {
+  using type = std::int32_t;
+};
+
+template <>
+struct BitsOf<double> {
+  using type = std::int64_t;
+};
+
+/// An integer with the size of T.
+template <class T>
+using Bits = typename BitsOf<T>::type;
+
+/// What changes scores; null for nothing. Rows are read to the end of the last vector.
+template <class T>
+struct Masks {
+  const T *added = nullptr;
+  /// -1 or 0.
+  const Bits<T> *kept = nullptr;
 };
 
 /// Bytes of scores that are in the cache with a head of keys and values.
@@ -61,10 +90,36 @@ MODELWHEEL_NOINLINE void keys_as_columns(const Attention &a, const T *key, T *co
     for (std::int64_t n = 0; n < a.keys; ++n) columns[k * step + n] = key[n * a.key.row + k * a.key.column];
 }
 
+/// Replaces some scores of a head, from a query on and `step` apart, by those after masks.
+template <class T>
+MODELWHEEL_NOINLINE void mask_scores(const Attention &a, T *scores, std::int64_t first, std::int64_t rows,
+                                     std::int64_t step, const Masks<T> &masks) {
+  constexpr int kWidth = kLanes<T>;
+  const Vector<T> factor = splat<T>(static_cast<T>(a.scale)), other = splat<T>(static_cast<T>(a.replacement));
+  for (std::int64_t m = 0; m < rows; ++m, scores += step) {
+    const T *const added = masks.added ? masks.added + (first + m) * a.added.row : nullptr;
+    const Bits<T> *const kept = masks.kept ? masks.kept + (first + m) * a.kept.row : nullptr;
+    for (std::int64_t n = 0; n < step; n += kWidth) {
+      // Rounded before something is added, as by the definition.
+      Vector<T> score = load<T>(scores + n) * factor;
+      keep_in_register(score);
+      if (added) score += load<T>(added + n);
+      if (kept) score = load<Bits<T>>(kept + n) != 0 ? score : other;
+      store<T>(scores + n, score);
+    }
+  }
+}
+
+/// Some heads begin at these places of the masks.
+template <class T>
+MODELWHEEL_INLINE Masks<T> masks_of(const Masks<T> &masks, std::int64_t added, std::int64_t kept) {
+  return {masks.added ? masks.added + added : nullptr, masks.kept ? masks.kept + kept : nullptr};
+}
+
 /// One head.
 template <class T>
 MODELWHEEL_NOINLINE void attention_of_head(const Attention &a, const T *query, const T *key, const T *value, T *out,
-                                           void *scratch) {
+                                           void *scratch, const Masks<T> &masks) {
   const std::int64_t together = queries_together<T>(a), step = softmax_step<T>(a.keys);
   Scratch memory(scratch);
   T *const scores = memory.take<T>(softmax_rows<T>(together) * step), *const copy = memory.take<T>(a.depth * step);
@@ -78,7 +133,9 @@ MODELWHEEL_NOINLINE void attention_of_head(const Attention &a, const T *query, c
     const Gemm first{{one, one, one, asked},       &all,   1, a.depth, a.query.column,
                      copied ? step : a.key.column, a.keys, 1, 1};
     gemm<T>(first, query + done * a.query.row, copied ? copy : key, scores, rest, nullptr);
-    softmax_of_rows<T>(scores, rows, a.keys, static_cast<T>(a.scale));
+    const bool masked = masks.added || masks.kept;
+    if (masked) mask_scores<T>(a, scores, done, rows, step, masks);
+    softmax_of_rows<T>(scores, rows, a.keys, static_cast<T>(masked ? 1 : a.scale));
     const Gemm second{
         {one, one, one, answered}, &all, 1, a.keys, 1, a.value.row, a.features, a.value.column, a.out.column};
     gemm<T>(second, scores, value, out + done * a.out.row, rest, nullptr);
@@ -93,16 +150,18 @@ constexpr std::int64_t head_offset(const Attention &a, const Heads &heads, std::
 /// Some heads.
 template <class T>
 void attention_of_heads(const Attention &a, Range heads, const T *query, const T *key, const T *value, T *out,
-                        void *scratch) {
+                        void *scratch, const Masks<T> &masks) {
   for (std::int64_t h = heads.begin; h < heads.end; ++h)
     attention_of_head<T>(a, query + head_offset(a, a.query, h), key + head_offset(a, a.key, h),
-                         value + head_offset(a, a.value, h), out + head_offset(a, a.out, h), scratch);
+                         value + head_offset(a, a.value, h), out + head_offset(a, a.out, h), scratch,
+                         masks_of(masks, head_offset(a, a.added, h), head_offset(a, a.kept, h)));
 }
 
 /// Computes attention. `scratch` has attention_scratch<T>(a) bytes and is 64-byte aligned; `out` overlaps no operand.
 template <class T>
-void attention(const Attention &a, const T *query, const T *key, const T *value, T *out, void *scratch) {
-  attention_of_heads<T>(a, {0, a.outer * a.inner}, query, key, value, out, scratch);
+void attention(const Attention &a, const T *query, const T *key, const T *value, T *out, void *scratch,
+               const Masks<T> &masks = {}) {
+  attention_of_heads<T>(a, {0, a.outer * a.inner}, query, key, value, out, scratch, masks);
 }
 
 /// Bytes of scratch memory of each part.
@@ -114,12 +173,13 @@ constexpr std::size_t attention_part_scratch(const Attention &a, std::int64_t) {
 /// `attention` in parts, each of some heads; the scratch memory is for the case that there is one part.
 template <class T>
 void attention_in_parts(const Shared &shared, const Attention &a, const T *query, const T *key, const T *value, T *out,
-                        void *scratch) {
+                        void *scratch, const Masks<T> &masks = {}) {
   const std::int64_t heads = a.outer * a.inner;
   const Division some{Along::kBatch, heads, divide_up(heads, larger_of(shared.parts(), std::int64_t{1}))};
-  if (some.count() == 1) return attention<T>(a, query, key, value, out, scratch);
-  shared.run(some.count(),
-             [&](std::int64_t i, void *own) { attention_of_heads<T>(a, some.range(i), query, key, value, out, own); });
+  if (some.count() == 1) return attention<T>(a, query, key, value, out, scratch, masks);
+  shared.run(some.count(), [&](std::int64_t i, void *own) {
+    attention_of_heads<T>(a, some.range(i), query, key, value, out, own, masks);
+  });
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL
