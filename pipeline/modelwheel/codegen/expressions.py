@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..compiler.arrays import Array, Slice
-from ..compiler.program import Epilogue, Fft, Pooling, RowReduction
+from ..compiler.program import Epilogue, Fft, Heads, Pooling, RowReduction
 from ..dtypes import ElementType
 
 
@@ -80,3 +80,10 @@ def spatial(values: Sequence[int], fill: int = 1) -> str:
 def cpp_bool(value: bool) -> str:
     """`true` or `false`."""
     return "true" if value else "false"
+
+
+def heads_of(heads: Heads | None, element: str) -> str:
+    """The first element of a mask."""
+    if heads is None:
+        return "nullptr"
+    return f"as<const {element}>({pointer(heads.slice)}) + {heads.start}"

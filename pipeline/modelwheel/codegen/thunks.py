@@ -22,7 +22,6 @@ from ..compiler.program import (
     Elementwise,
     EmbeddingBag,
     Fft,
-    Heads,
     Kernel,
     Lookup,
     Mask,
@@ -49,6 +48,7 @@ from .expressions import (
     epilogue_members,
     fft_type,
     largest,
+    heads_of,
     operands_of,
     pointer,
     reducer,
@@ -392,7 +392,7 @@ class ThunkWriter:
         operands = ", ".join([*(f"as<const {one}" for one in read), f"as<{written}", scratch])
         if a.masks:
             masks = ((a.added, "float"), (a.kept, "std::int32_t"))
-            operands += f", {braces(_heads_of(*mask) for mask in masks)}"
+            operands += f", {braces(heads_of(*mask) for mask in masks)}"
         if (count := self._parts(a, "float")) > 1:
             self.part_scratch.append(f"attention_part_scratch<float>({table}, {count})")
             return f"attention_in_parts<float>({{threads, {count}}}, {table}, {operands});"
@@ -569,10 +569,3 @@ class ThunkWriter:
             return f"arena + {offset}"
         self.scratch_ends.append(f"{offset} + beyond({gap.size}, {needed})")
         return f"gap_or({gap.size}, {needed}, {pointer(gap)}, arena + {offset})"
-
-
-def _heads_of(heads: Heads | None, element: str) -> str:
-    """The first element of a mask."""
-    if heads is None:
-        return "nullptr"
-    return f"as<const {element}>({pointer(heads.slice)}) + {heads.start}"
