@@ -47,18 +47,17 @@ from .expressions import (
     cpp_type,
     epilogue_members,
     fft_type,
-    largest,
     heads_of,
+    largest,
     operands_of,
     pointer,
     reducer,
-    spatial,
 )
 from .masks import mask_type
 from .memory import ScratchPlace
-from .panels import COLUMNS as PANEL_COLUMNS
 from .panels import Weights, weights_of
-from .strides import dot_axes, in_features, pick, sort_extents
+from .strides import sort_extents
+from .tables import convolution_values, dot_values, fft_values, pooling_values
 
 EVERY_USE = "every_use()"
 """In C++, the use of all kernels of matrix products."""
@@ -232,71 +231,21 @@ class ThunkWriter:
         return parts
 
     def _dot(self, dot: Dot) -> Iterator[str]:
-        axes = dot_axes(dot)
-        (batch, m, k), (_, _, n) = axes.lhs, axes.rhs
-        values = [axis.size for axis in (batch, m, n, k)]
-        values += [axis.stride for axis in axes.lhs + axes.rhs + axes.out]
-        weights = self._packed(dot)
-        if weights is not None:
-            # The stride of k, of lhs or of rhs.
-            values[6 if weights.on_left else 8] = PANEL_COLUMNS
-            values.append(PANEL_COLUMNS * weights.depth)
         lhs, rhs, out = (cpp_type(array) for array in (dot.lhs, dot.rhs, dot.out))
         # The result may have another type than the factors (float for bfloat16), but the kernels have one
         # type for both.
         if lhs != rhs:
             raise UnsupportedProgramError(f"a matrix product of {lhs} by {rhs} is not supported")
         types = lhs if lhs == out else f"{lhs}, {out}"
-        table = self._table("Dot", values)
+        table = self._table("Dot", dot_values(dot, self._packed(dot)))
         return self._product("dot", types, table, dot)
 
     def _convolution(self, c: Convolution) -> Iterator[str]:
-        table = self._table("Convolution", self._convolution_values(c))
+        table = self._table("Convolution", convolution_values(c, self._packed(c)))
         return self._product("convolution", cpp_type(c.output), table, c)
 
-    def _convolution_values(self, c: Convolution) -> list[object]:
-        """The members of a `Convolution` of the kernels."""
-        rank = len(c.windows)
-        types = {cpp_type(array) for array in (c.input, c.kernel, c.output)}
-        if rank > 3 or len(types) != 1:
-            raise UnsupportedProgramError(
-                f"a convolution with {rank} spatial axes over {', '.join(sorted(types))} "
-                "is not supported"
-            )
-        windows = c.windows
-        source, kernel, output = c.input.strides, c.kernel.strides, c.output.strides
-        weights = self._packed(c)
-        if weights is not None:
-            # Rows are as far apart as a panel is wide; the features of one are neighbours.
-            kernel = tuple(stride * PANEL_COLUMNS // weights.columns or 1 for stride in kernel)
-        return [
-            c.input.shape[c.input_axes.batch],
-            c.feature_groups,
-            in_features(c),
-            c.output.shape[c.output_axes.feature],
-            rank,
-            spatial(pick(c.input.shape, c.input_axes.spatial)),
-            spatial(pick(c.kernel.shape, c.kernel_axes.spatial)),
-            spatial(pick(c.output.shape, c.output_axes.spatial)),
-            spatial([w.stride for w in windows]),
-            spatial([w.pad_low for w in windows], 0),
-            spatial([w.kernel_dilation for w in windows]),
-            spatial([w.base_dilation for w in windows]),
-            braces([cpp_bool(w.reversed) for w in windows] + ["false"] * (3 - rank)),
-            source[c.input_axes.batch],
-            source[c.input_axes.feature],
-            spatial(pick(source, c.input_axes.spatial), 0),
-            kernel[c.kernel_axes.batch],
-            kernel[c.kernel_axes.feature],
-            spatial(pick(kernel, c.kernel_axes.spatial), 0),
-            output[c.output_axes.batch],
-            output[c.output_axes.feature],
-            spatial(pick(output, c.output_axes.spatial), 0),
-            *([] if weights is None else [PANEL_COLUMNS * weights.depth]),
-        ]
-
     def _strips(self, strips: Strips) -> Iterator[str]:
-        tables = [braces(self._convolution_values(layer)) for layer in strips.layers]
+        tables = [braces(convolution_values(layer, self._packed(layer))) for layer in strips.layers]
         table = self._table("Convolution", tables, array=True)
         first, last = strips.layers[0], strips.layers[-1]
         element = cpp_type(last.output)
@@ -326,23 +275,8 @@ class ThunkWriter:
         weights = weights_of(product)
         return weights if weights and weights.slice.allocation in self.panels else None
 
-    def _pooling_table(self, pool: Pooling) -> str:
-        sides = (pool.in_size, pool.window, pool.out_size, pool.stride, pool.pad_low)
-        return self._table(
-            "Pooling",
-            [
-                *reducer(pool),
-                pool.batch,
-                pool.features,
-                *map(braces, sides),
-                pool.in_step or pool.features,
-                pool.in_factor,
-                pool.factor,
-            ],
-        )
-
     def _pooling(self, pool: Pooling) -> str:
-        table = self._pooling_table(pool)
+        table = self._table("Pooling", pooling_values(pool))
         self.headers.add("pooling.h")
         source, target = pointer(pool.input), pointer(pool.output)
         operands = f"{table}, as<const float>({source}), as<float>({target})"
@@ -439,7 +373,7 @@ class ThunkWriter:
 
     def _embedding_bag(self, bag: EmbeddingBag) -> str:
         table, operands = self._lookup_operands(bag.lookup)
-        pooling = self._pooling_table(bag.pooling)
+        pooling = self._table("Pooling", pooling_values(bag.pooling))
         self.headers.add("embedding_bag.h")
         target = f"as<float>({pointer(bag.pooling.output)})"
         return f"embedding_bag<float>({table}, {pooling}, {operands}, {target});"
@@ -517,23 +451,8 @@ class ThunkWriter:
         )
 
     def _fft(self, fft: Fft) -> str:
-        # `lengths` are those of the real side: the last axis of the complex side has only n / 2 + 1 elements.
-        real = fft.input if fft.fft_type == "rfft" else fft.output
-        rank = len(fft.lengths)
-        batch = real.elements
-        for extent in real.shape[len(real.shape) - rank :]:
-            batch //= max(extent, 1)
         element = fft_type(fft)
-        if any(
-            a.minor_to_major != tuple(reversed(range(len(a.shape))))
-            for a in (fft.input, fft.output)
-        ):
-            raise UnsupportedProgramError(
-                "a Fourier transform over a transposed array is not supported"
-            )
-        table = self._table(
-            "Fft", [f"FftType::k{fft.fft_type.capitalize()}", batch, rank, spatial(fft.lengths)]
-        )
+        table = self._table("Fft", fft_values(fft))
         scratch = self._needs("fft.h", f"fft_scratch<{element}>({table})")
         operands = f"{pointer(fft.input.slice)}, {pointer(fft.output.slice)}"
         return f"fft<{element}>({table}, {operands}, {scratch});"

@@ -69,6 +69,9 @@ struct GemmCalls {
                      const Epilogue<T> *);
 };
 
+/// A kernel that was not found to be used: to end is better than to compute nothing.
+[[noreturn]] MODELWHEEL_INLINE void call_missing() { __builtin_trap(); }
+
 // Sources that are compiled by themselves (MODELWHEEL_ELEMENT) have the definitions of these, gemm.cpp all that
 // may be called. Elsewhere they are declared only, so that the generated code is compiled quickly.
 

@@ -223,7 +223,10 @@ MODELWHEEL_INLINE void call_strip(int vectors, int tiles, const Strip<T> &strip,
     if constexpr (kUsed[kShorterTiles] && Vectors > 1)
       if (tiles == kShorterTiles) return strip_of<T, Lanes, Vectors, kShorterTiles>(strip, run);
   }
-  if constexpr (Vectors > 1) call_strip<T, Lanes, kUses, Vectors - 1>(vectors, tiles, strip, run);
+  if constexpr (Vectors > 1)
+    call_strip<T, Lanes, kUses, Vectors - 1>(vectors, tiles, strip, run);
+  else
+    call_missing();
 }
 
 /// Runs the strip of so many vectors by Calls::strip.

@@ -157,13 +157,18 @@ MODELWHEEL_INLINE void call_tile(int vectors, int rows, const Strip<T> &strip, c
     call_tile<T, Lanes, kUses, Vectors, Rows - 1>(vectors, rows, strip, lhs, out);
   else if constexpr (Vectors > 1)
     call_tile<T, Lanes, kUses, Vectors - 1>(vectors, rows, strip, lhs, out);
+  else
+    call_missing();
 }
 
 template <class T, const GemmUses &kUses, int Rows = kLargeRows>
 MODELWHEEL_INLINE void call_large_tile(int rows, const LargeTile<T> &t) {
   if constexpr (kHasPanels<T> && kUses.large_tile[Rows - kLeastLargeRows])
     if (rows == Rows) return large_tile<T, Rows>(t);
-  if constexpr (Rows > kLeastLargeRows) call_large_tile<T, kUses, Rows - 1>(rows, t);
+  if constexpr (Rows > kLeastLargeRows)
+    call_large_tile<T, kUses, Rows - 1>(rows, t);
+  else
+    call_missing();
 }
 
 template <class T, const GemmUses &kUses, int Panels = kMostPanels>
@@ -171,7 +176,10 @@ MODELWHEEL_INLINE void call_panels(int panels, const Gemm &g, const T *lhs, cons
                                    const Epilogue<T> *epilogue) {
   if constexpr (kHasPanels<T> && kUses.panels[Panels - 1])
     if (panels == Panels) return columns_of_row<T, Panels>(g, lhs, rhs, out, column, epilogue);
-  if constexpr (Panels > 1) call_panels<T, kUses, Panels - 1>(panels, g, lhs, rhs, out, column, epilogue);
+  if constexpr (Panels > 1)
+    call_panels<T, kUses, Panels - 1>(panels, g, lhs, rhs, out, column, epilogue);
+  else
+    call_missing();
 }
 
 /// GemmCalls that call the kernels that are used, and no others.
@@ -194,6 +202,7 @@ struct LinkedCalls {
       if (form == kWideForm) return gemm_lanes<T, kLanes<T>>(g, lhs, rhs, out, scratch, epilogue);
     if constexpr (kUsed[kHalfWideForm])
       if (form == kHalfWideForm) return gemm_lanes<T, kHalfLanes<T>>(g, lhs, rhs, out, scratch, epilogue);
+    call_missing();
   }
 
   static MODELWHEEL_INLINE void tile(int width, int vectors, int rows, const Strip<T> &strip, const T *const *lhs,
