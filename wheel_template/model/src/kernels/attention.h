@@ -1,7 +1,6 @@
 // src/kernels/attention.h - attention: softmax(scale * query key^T) value of each head, perhaps with masks.
 //
-// The scores of some queries are computed, made shares of 1 and multiplied by the values while they are in the first
-// cache. Heads are read and written where they are, in rows of all heads.
+// The scores of some queries are computed, made shares of 1 and multiplied by the values while they are in the cache. Heads are read and written where they are, in rows of all heads.
 #pragma once
 
 #include "gemm.h"
@@ -55,8 +54,8 @@ struct Masks {
   const Bits<T> *kept = nullptr;
 };
 
-/// Bytes of scores that are in the cache with a head of keys and values.
-inline constexpr std::int64_t kScoreBytes = 32 * 1024;
+/// Bytes of scores that are in the second-level cache with a head of keys and values.
+inline constexpr std::int64_t kScoreBytes = 128 * 1024;
 /// Fewest queries together: keys and values are read once for them.
 inline constexpr std::int64_t kFewestQueries = 16;
 
