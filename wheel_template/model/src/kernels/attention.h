@@ -1,6 +1,7 @@
 // src/kernels/attention.h - attention: softmax(scale * query key^T) value of each head, perhaps with masks.
 //
-// The scores of some queries are computed, made shares of 1 and multiplied by the values while they are in the cache. Heads are read and written where they are, in rows of all heads.
+// The scores of some queries are computed, made shares of 1 and multiplied by the values while they are in the cache.
+// Heads are read and written where they are, in rows of all heads.
 #pragma once
 
 #include "gemm.h"
