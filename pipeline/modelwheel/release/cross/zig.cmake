@@ -17,6 +17,10 @@ foreach(language C CXX)
   set(CMAKE_${language}_ARCHIVE_FINISH "\"$ENV{MODELWHEEL_ZIG}\" ar sD <TARGET>")
 endforeach()
 
+# Without this, zig writes debug information; that for Windows names the directory of the object file.
+set(CMAKE_C_FLAGS_INIT -g0)
+set(CMAKE_CXX_FLAGS_INIT -g0)
+
 # The linker strips: `strip` may not know the format, and would invalidate the code signature that macOS requires.
 set(CMAKE_STRIP "" CACHE FILEPATH "")
 set(CMAKE_SHARED_LINKER_FLAGS_INIT -s)
