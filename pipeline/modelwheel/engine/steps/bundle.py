@@ -22,6 +22,7 @@ from ...packaging.template import bundle_template, template_digest
 from ...platforms import WHEEL_PLATFORMS, Platform, host_platform
 from ...store.keys import action_key
 from ...store.store import Store
+from ...util.files import digest_file
 from ...verify.program import require_passing
 from .base import LocalStep, Records, Workspace
 from .model import ModelStep
@@ -50,7 +51,7 @@ class BundleStep(ModelStep, LocalStep):
             template=template_digest(bundle_template(interfaces)),
             environment=build_environment("shared") if here in self.request.platforms else None,
             static_arena=self.static_arena,
-            zig=version("ziglang") if crossed else None,
+            zig=_cross_compiler() if crossed else None,
         )
 
     def run(self, workspace: Workspace, out: Path) -> None:
@@ -74,6 +75,13 @@ class BundleStep(ModelStep, LocalStep):
             require_passing(program, reference_file, workspace.sandbox, self.request.name, manifest)
         # After everything else, because it lists every file.
         write_checksums(out)
+
+
+def _cross_compiler() -> tuple[str, str]:
+    """What libraries for other systems depend on: the version of zig, and how it is called."""
+    from ...release.cross.build import TOOLCHAIN  # of the extra `cross`
+
+    return version("ziglang"), digest_file(TOOLCHAIN).sha256
 
 
 def _environment(platform: Platform) -> Mapping[str, str]:
