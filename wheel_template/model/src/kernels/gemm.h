@@ -24,10 +24,16 @@ constexpr bool finishes_once(const Gemm &g) {
   return g.out_n == 1 && g.n % kLanes<T> == 0 && !prefers_narrow<T>(g);
 }
 
+/// Whether gemm_large would pack elements several times, because rows overlap as the windows of a convolution do, for
+/// weights that stay in the second-level cache without being fetched.
+constexpr bool packs_rows_in_vain(const Gemm &g) {
+  return g.rows[kRowAxes - 1].lhs < g.depth && g.num_segments * g.depth * g.n <= kLargeLhs;
+}
+
 /// How a product is computed.
 template <class T>
 constexpr GemmForm form_of(const Gemm &g) {
-  if (kHasPanels<T> && prefers_large<T>(g)) return kLargeForm;
+  if (kHasPanels<T> && prefers_large<T>(g) && !(packs_rows_in_vain(g) && prefers_run<T>(g))) return kLargeForm;
   if (prefers_narrow<T>(g)) return kNarrowForm;
   if (prefers_vector<T>(g)) return kVectorForm;
   if (prefers_run<T>(g)) return has_half_vectors<T>(g) ? kHalfRunForm : kRunForm;
