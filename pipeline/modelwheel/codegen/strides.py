@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
 
 from ..compiler.arrays import Array
 from ..compiler.program import Convolution, Dot, Sort
 from ..errors import UnsupportedProgramError
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ def _free_axes(array: Array, *taken: Sequence[int]) -> list[int]:
     return [axis for axis in range(len(array.shape)) if axis not in used]
 
 
-def pick(values: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
+def pick(values: Sequence[_Value], axes: Sequence[int]) -> tuple[_Value, ...]:
     """The values of some axes."""
     return tuple(values[axis] for axis in axes)
 

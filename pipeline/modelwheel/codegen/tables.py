@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..compiler.program import Convolution, Dot, Fft, Pooling
 from ..errors import UnsupportedProgramError
 from .expressions import braces, cpp_bool, cpp_type, reducer, spatial
@@ -23,16 +25,22 @@ def dot_values(dot: Dot, weights: Weights | None) -> list[object]:
     return [*values]
 
 
-def convolution_values(c: Convolution, weights: Weights | None) -> list[object]:
-    """The members of a `Convolution` of the kernels, whose weights may be packed."""
+def convolution_values(
+    c: Convolution, axes: Sequence[int], weights: Weights | None
+) -> list[object]:
+    """The members of a `Convolution` of the kernels, over some of its spatial axes.
+
+    Args:
+        weights: The kernel, if it is in panels.
+    """
     rank = len(c.windows)
     types = {cpp_type(array) for array in (c.input, c.kernel, c.output)}
     if rank > 3 or len(types) != 1:
         raise UnsupportedProgramError(
-            f"a convolution with {rank} spatial axes over {', '.join(sorted(types))} "
-            "is not supported"
+            f"a convolution with {rank} spatial axes over {', '.join(sorted(types))} is not supported"
         )
-    windows = c.windows
+    windows = pick(c.windows, axes)
+    places = [pick(side.spatial, axes) for side in (c.input_axes, c.kernel_axes, c.output_axes)]
     source, kernel, output = c.input.strides, c.kernel.strides, c.output.strides
     if weights is not None:
         # Rows are as far apart as a panel is wide; the features of one are neighbours.
@@ -42,24 +50,24 @@ def convolution_values(c: Convolution, weights: Weights | None) -> list[object]:
         c.feature_groups,
         in_features(c),
         c.output.shape[c.output_axes.feature],
-        rank,
-        spatial(pick(c.input.shape, c.input_axes.spatial)),
-        spatial(pick(c.kernel.shape, c.kernel_axes.spatial)),
-        spatial(pick(c.output.shape, c.output_axes.spatial)),
+        len(axes),
+        spatial(pick(c.input.shape, places[0])),
+        spatial(pick(c.kernel.shape, places[1])),
+        spatial(pick(c.output.shape, places[2])),
         spatial([w.stride for w in windows]),
         spatial([w.pad_low for w in windows], 0),
         spatial([w.kernel_dilation for w in windows]),
         spatial([w.base_dilation for w in windows]),
-        braces([cpp_bool(w.reversed) for w in windows] + ["false"] * (3 - rank)),
+        braces([cpp_bool(w.reversed) for w in windows] + ["false"] * (3 - len(axes))),
         source[c.input_axes.batch],
         source[c.input_axes.feature],
-        spatial(pick(source, c.input_axes.spatial), 0),
+        spatial(pick(source, places[0]), 0),
         kernel[c.kernel_axes.batch],
         kernel[c.kernel_axes.feature],
-        spatial(pick(kernel, c.kernel_axes.spatial), 0),
+        spatial(pick(kernel, places[1]), 0),
         output[c.output_axes.batch],
         output[c.output_axes.feature],
-        spatial(pick(output, c.output_axes.spatial), 0),
+        spatial(pick(output, places[2]), 0),
         *([] if weights is None else [PANEL_COLUMNS * weights.depth]),
     ]
 

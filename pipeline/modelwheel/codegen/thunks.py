@@ -36,6 +36,7 @@ from ..compiler.program import (
     TopK,
     While,
 )
+from ..compiler.spatial_axes import axes_in_use
 from ..compiler.walk import leaves
 from ..errors import UnsupportedProgramError
 from .constants import ALIGNMENT
@@ -241,11 +242,15 @@ class ThunkWriter:
         return self._product("dot", types, table, dot)
 
     def _convolution(self, c: Convolution) -> Iterator[str]:
-        table = self._table("Convolution", convolution_values(c, self._packed(c)))
+        values = convolution_values(c, axes_in_use([c]), self._packed(c))
+        table = self._table("Convolution", values)
         return self._product("convolution", cpp_type(c.output), table, c)
 
     def _strips(self, strips: Strips) -> Iterator[str]:
-        tables = [braces(convolution_values(layer, self._packed(layer))) for layer in strips.layers]
+        axes = axes_in_use(strips.layers)
+        tables = [
+            braces(convolution_values(layer, axes, self._packed(layer))) for layer in strips.layers
+        ]
         table = self._table("Convolution", tables, array=True)
         first, last = strips.layers[0], strips.layers[-1]
         element = cpp_type(last.output)

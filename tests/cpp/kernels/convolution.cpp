@@ -406,6 +406,50 @@ void test_adjacent() {
   CHECK(adjacent > 30);
 }
 
+/// The same convolution with axes of one place: `before` the only one, or one after it.
+Convolution with_single_axes(const Convolution &line, int before, int after) {
+  Convolution c = line;
+  c.rank = 1 + before + after;
+  for (int axis = 0; axis < 3; ++axis) {
+    const int from = axis == before ? 0 : 1;
+    c.in_size[axis] = line.in_size[from];
+    c.kernel_size[axis] = line.kernel_size[from];
+    c.out_size[axis] = line.out_size[from];
+    c.stride[axis] = line.stride[from];
+    c.pad_low[axis] = line.pad_low[from];
+    c.kernel_dilation[axis] = line.kernel_dilation[from];
+    c.reversed[axis] = line.reversed[from];
+  }
+  return c;
+}
+
+/// Convolutions along one axis are divided along it, by every method; with more axes, they are right.
+void test_lines() {
+  Random random(58);
+  const std::int64_t half = kLanes<float> / 2, features[] = {1, half, kLanes<float>, 3 * kLanes<float>};
+  int divided[5] = {};
+  for (int i = 0; i < 160; ++i) {
+    Convolution c = same_size(1, random.integer(1, random.chance(50) ? 3 : 40), random.pick(features), 1, 1, 1, 1, 0);
+    if (random.chance(25)) c = depthwise(c);
+    c.kernel_size[0] = random.integer(3, 20);
+    c.stride[0] = random.chance(70) ? 1 : 2;
+    c.kernel_dilation[0] = random.chance(80) ? 1 : 2;
+    c.reversed[0] = random.chance(25);
+    c.pad_low[0] = random.chance(30) ? 0 : random.integer(-1, 9);
+    c.out_size[0] = 8 * random.integer(40, 60);
+    const std::int64_t window = (c.kernel_size[0] - 1) * c.kernel_dilation[0] + 1;
+    const std::int64_t spanned = (c.out_size[0] - 1) * c.stride[0] + window - c.pad_low[0];
+    c.in_size[0] = spanned - random.integer(0, 9);
+    const Problem problem = with_layouts(random, c, 85);
+    const Division division = division_of<float>(problem.c, 2);
+    divided[static_cast<int>(method_of<float>(problem.c))] += division.count() == 2 && division.along == Along::kRows;
+    check<float>(random, problem, 7, random.chance(20));
+    check<float>(random, with_layouts(random, with_single_axes(c, i % 3, i % 3 == 0), 85), 7);
+  }
+  for (const Method method : {Method::kWindows, Method::kDepthwise, Method::kNarrow, Method::kAdjacent})
+    CHECK(divided[static_cast<int>(method)] > 3);
+}
+
 /// One to a few output features: vectors run along the window.
 void test_narrow() {
   Random random(56);
@@ -461,6 +505,7 @@ void test_convolution() {
   test_large();
   test_adjacent();
   test_narrow();
+  test_lines();
   test_empty();
   test_random<std::int8_t>(46, 25);
   test_random<std::int32_t>(47, 25);

@@ -143,6 +143,29 @@ def test_the_result_may_replace_the_input_row_by_row() -> None:
     assert _lengths(_join(late)) == [2, 1]
 
 
+def test_a_line_is_replaced_place_by_place() -> None:
+    """The kernels see images of one row as rows of one place."""
+    shape = (1, 1, SIZE * SIZE, WIDE)
+    place = dense((SIZE * SIZE, NARROW), X)
+    image = _depthwise()
+
+    def line(pad: int) -> dict[str, p.Thunk]:
+        along = image.windows[0].model_copy(update={"pad_low": pad})
+        across = along.model_copy(update={"size": 1, "pad_low": 0, "pad_high": 0})
+        layer = image.model_copy(
+            update={
+                "input": dense(shape, A),
+                "kernel": dense((1, 3, 1, WIDE), W2),
+                "output": dense(shape, B),
+                "windows": (across, along),
+            }
+        )
+        return {**_changed("project", out=place), "depthwise": layer}
+
+    assert _lengths(_join(line(1))) == [3]
+    assert _lengths(_join(line(3))) == [2, 1]
+
+
 def test_an_addend_may_be_replaced_and_other_operands_may_not() -> None:
     result = dense((SIZE * SIZE, NARROW), OTHER).slice
     residual = p.Epilogue(result=result, addend=result)

@@ -14,6 +14,7 @@ from itertools import pairwise
 from ...dtypes import ElementType
 from .. import program as p
 from ..arrays import Array, Slice, overlap
+from ..spatial_axes import axes_in_use
 from ..walk import slices, written
 from .epilogues import Emitted
 from .hlo import HloModule
@@ -216,10 +217,11 @@ def _may_write(layers: Sequence[p.Convolution]) -> bool:
 def _in_place(layers: Sequence[p.Convolution]) -> bool:
     """Whether no row of the input is read after the row of the result that has its place is written."""
     first, last = layers[0], layers[-1]
-    rows = first.input.shape[first.input_axes.spatial[0]]
-    windows = [layer.windows[0] for layer in layers]
+    axis = axes_in_use(layers)[0]
+    rows = first.input.shape[first.input_axes.spatial[axis]]
+    windows = [layer.windows[axis] for layer in layers]
     return (
-        rows == last.output.shape[last.output_axes.spatial[0]]
+        rows == last.output.shape[last.output_axes.spatial[axis]]
         and (windows[0].size, windows[0].pad_low) == (1, 0)
         and all(w.stride == 1 and w.pad_low <= (w.size - 1) * w.kernel_dilation for w in windows)
     )

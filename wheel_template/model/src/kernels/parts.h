@@ -119,11 +119,13 @@ template <class T>
 constexpr Division division_of(const Convolution &c, std::int64_t parts) {
   const Division undivided{Along::kColumns, c.out_features, c.out_features};
   const Division columns = has_columns(c) ? in_columns(c.out_features, parts) : undivided;
-  const std::int64_t unit = prefers_winograd<T>(c) ? kTileSide : 1;
+  // Along a line, a row is one place. Adjacent outputs are along the last axis.
+  const std::int64_t few = c.rank == 1 ? 16 : 4;
+  const std::int64_t unit = prefers_winograd<T>(c) ? kTileSide : c.rank == 1 ? adjacent_outputs<T>(c) : 1;
   const Division rows = in_units(Along::kRows, c.rank == 0 ? 1 : c.out_size[0], unit, parts);
   const bool few_rows = prefers_winograd<T>(c) ? winograd_cost(c, c.out_size[0], columns.step) <
                                                      winograd_cost(c, rows.step, c.out_features)
-                                               : c.rank == 0 || c.out_size[0] < 4 * parts;
+                                               : c.rank == 0 || c.out_size[0] < few * parts;
   return best_division<T>(c, c.batch, rows, columns, few_rows, parts);
 }
 
