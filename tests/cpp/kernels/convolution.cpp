@@ -446,8 +446,10 @@ void test_lines() {
     check<float>(random, problem, 7, random.chance(20));
     check<float>(random, with_layouts(random, with_single_axes(c, i % 3, i % 3 == 0), 85), 7);
   }
-  for (const Method method : {Method::kWindows, Method::kDepthwise, Method::kNarrow, Method::kAdjacent})
-    CHECK(divided[static_cast<int>(method)] > 3);
+  const auto count = [&divided](Method method) { return divided[static_cast<int>(method)]; };
+  CHECK(count(Method::kWindows) > 3 && count(Method::kDepthwise) > 3);
+  // Which of these is quicker depends on the level.
+  CHECK(count(Method::kNarrow) + count(Method::kAdjacent) > 3);
 }
 
 /// One to a few output features: vectors run along the window.
