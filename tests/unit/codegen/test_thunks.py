@@ -208,7 +208,7 @@ def _branches(operations: int, turns: int = 10, branches: int = 2) -> p.Branches
 
 def test_threads_run_branches_beside_each_other() -> None:
     writer = ThunkWriter(prefix="b")
-    (call,) = writer.write([_branches(40_000)])
+    (call,) = writer.write([_branches(120_000)])
     assert call == (
         "  if (!run_branches({threads, 2}, 1, [&](std::int64_t number, const Threads &own, char *memory) "
         "{ return branches_b_0(number, in, out, arena, own, memory); }, arena + 0)) return false;"
@@ -241,12 +241,12 @@ def test_steps_of_branches_have_parts_for_more_threads() -> None:
 @pytest.mark.parametrize(
     ("step", "count"),
     [
-        (_branches(40_000), 2),
+        (_branches(120_000), 2),
         (_branches(40_000, branches=5), 5),
         (_branches(10_000), 1),
-        (_branches(10_000, turns=100), 2),
-        (_branches(750_000, turns=1), 2),
-        (p.Branches(operations=1, branches=(_branches(40_000).branches[0], ())), 1),
+        (_branches(10_000, turns=120), 2),
+        (_branches(1_500_000, turns=1), 2),
+        (p.Branches(operations=1, branches=(_branches(120_000).branches[0], ())), 1),
     ],
 )
 def test_branches_are_worth_a_thread_if_others_take_much_off_one(
