@@ -17,9 +17,10 @@ foreach(language C CXX)
   set(CMAKE_${language}_ARCHIVE_FINISH "\"$ENV{MODELWHEEL_ZIG}\" ar sD <TARGET>")
 endforeach()
 
-# Without this, zig writes debug information; that for Windows names the directory of the object file.
-set(CMAKE_C_FLAGS_INIT -g0)
-set(CMAKE_CXX_FLAGS_INIT -g0)
+# Without this, zig writes debug information. `-g0` would leave the name of the object file, with its directory, in
+# objects for Windows.
+set(CMAKE_C_FLAGS_INIT -s)
+set(CMAKE_CXX_FLAGS_INIT -s)
 
 # The linker strips: `strip` may not know the format, and would invalidate the code signature that macOS requires.
 set(CMAKE_STRIP "" CACHE FILEPATH "")
