@@ -72,8 +72,10 @@ elseif(UNIX)
     -Wl,-z,noexecstack -Wl,-z,relro -Wl,-z,now -static-libgcc
   )
 elseif(WIN32)
-  # Exports are marked by dllexport. File names do not depend on the C library.
-  set_target_properties(${MODEL_MODULE} PROPERTIES PREFIX "" IMPORT_PREFIX "" IMPORT_SUFFIX .lib)
+  # Exports are marked by dllexport. File names of DLLs do not depend on the C library.
+  if(NOT MODEL_LINKAGE STREQUAL "STATIC")
+    set_target_properties(${MODEL_MODULE} PROPERTIES PREFIX "" IMPORT_PREFIX "" IMPORT_SUFFIX .lib)
+  endif()
   target_sources(${MODEL_MODULE} PRIVATE src/half.c)
   if(MINGW)
     target_sources(${MODEL_MODULE} PRIVATE src/mingw.c)
