@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
 from ..compiler.elementwise import Operation
 from ..compiler.program import Elementwise
+from .expressions import struct_of
 
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 
@@ -28,8 +28,7 @@ def elementwise_type(step: Elementwise) -> tuple[str, str]:
         "[[maybe_unused]] const std::int32_t *mask, float *const *out, std::int64_t j) {\n"
         f"{body}  }}\n"
     )
-    name = f"Elementwise_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    return name, f"struct {name} {{\n{text}}};\n"
+    return struct_of("Elementwise", text)
 
 
 def _lines(step: Elementwise) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 
 from ..compiler.arrays import Array, Slice
@@ -32,6 +33,12 @@ def largest(sizes: Iterable[str], least: str = "0") -> str:
     for size in dict.fromkeys(sizes):
         found = f"larger({found}, {size})"
     return found
+
+
+def struct_of(kind: str, members: str) -> tuple[str, str]:
+    """The name of a structure, the same for the same members, and its definition."""
+    name = f"{kind}_{hashlib.sha256(members.encode()).hexdigest()[:16]}"
+    return name, f"struct {name} {{\n{members}}};\n"
 
 
 def braces(values: Iterable[object]) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
 from ..compiler.masks import MaskCode, MaskOperation
 from ..dtypes import ElementType
-from .expressions import braces
+from .expressions import braces, struct_of
 
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
@@ -22,8 +21,7 @@ def mask_type(code: MaskCode) -> tuple[str, str]:
         "  static Result at([[maybe_unused]] const void *const *in, [[maybe_unused]] const Place &p) {\n"
         f"{body}  }}\n"
     )
-    name = f"Mask_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    return name, f"struct {name} {{\n{text}}};\n"
+    return struct_of("Mask", text)
 
 
 def _lines(code: MaskCode) -> Iterator[str]:

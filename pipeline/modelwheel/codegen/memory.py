@@ -6,7 +6,7 @@ offsets in the arena of an instance:
 
     random states | staging of inputs | staging of outputs | temporaries, the largest last | scratch of kernels
 
-Scratch memory begins where the values end that live while a kernel runs, or lies in a gap between them.
+Scratch memory begins where the values end that live while a kernel runs, or is in a gap between them.
 """
 
 from __future__ import annotations

@@ -92,3 +92,12 @@ def overlap(a: Slice, b: Slice) -> bool:
         and a.offset < b.offset + b.size
         and b.offset < a.offset + a.size
     )
+
+
+def covers(whole: Slice, part: Slice) -> bool:
+    """Whether a slice has all of another."""
+    return (
+        whole.allocation == part.allocation
+        and whole.offset <= part.offset
+        and part.offset + part.size <= whole.offset + whole.size
+    )

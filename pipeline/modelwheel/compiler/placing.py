@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from . import program as p
-from .arrays import Slice, overlap
+from .arrays import Slice, covers, overlap
 from .walk import read, slices, walk, written
 
-_ALIGNMENT = 64
+ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
@@ -30,40 +30,27 @@ class _Use:
 class _Value:
     """Slices that overlap while they are in use: they keep their distances."""
 
-    uses: tuple[_Use, ...]
-
-    @property
-    def first(self) -> int:
-        return min(use.first for use in self.uses)
-
-    @property
-    def last(self) -> int:
-        return max(use.last for use in self.uses)
-
-    @property
-    def place(self) -> Slice:
-        """All of it."""
-        start = min(use.part.offset for use in self.uses)
-        end = max(use.part.offset + use.part.size for use in self.uses)
-        return Slice(allocation=self.uses[0].part.allocation, offset=start, size=end - start)
-
-
-@dataclass(frozen=True)
-class _Span:
-    """A value with its lifetime and extent at hand."""
-
-    value: _Value
+    uses: Sequence[_Use]
     first: int
     last: int
-    offset: int
-    size: int
+    place: Slice
+    """All of it."""
+
+    @classmethod
+    def of(cls, uses: Sequence[_Use]) -> _Value:
+        """The value that has these uses."""
+        parts = [use.part for use in uses]
+        start = min(part.offset for part in parts)
+        size = max(part.offset + part.size for part in parts) - start
+        place = Slice(allocation=parts[0].allocation, offset=start, size=size)
+        return cls(uses, min(use.first for use in uses), max(use.last for use in uses), place)
 
 
-_Order: TypeAlias = Callable[[_Span], tuple[int, ...]]
+_Order: TypeAlias = Callable[[_Value], tuple[int, ...]]
 
 _ORDERS: tuple[_Order, ...] = (
-    lambda span: (-span.size, span.first, span.offset),
-    lambda span: (-span.size * (span.last - span.first + 1), span.first, span.offset),
+    lambda v: (-v.place.size, v.first, v.place.offset),
+    lambda v: (-v.place.size * (v.last - v.first + 1), v.first, v.place.offset),
 )
 """In which values get places: the largest first, so that small ones find gaps. None is best for all programs."""
 
@@ -101,17 +88,15 @@ def placed(
         others: Allocations of one value each, which move there.
     """
     uses = _uses(thunks, results, shared, others)
-    spans = [_span(value) for value in _values(uses, others)]
-    planned = [span for span in spans if span.value.place.allocation == shared]
-    fixed = [
-        span for span in planned if any(overlap(span.value.place, result) for result in results)
-    ]
-    ways = [_offsets(spans, planned, _ORDERS[0]), *(_offsets(spans, fixed, o) for o in _ORDERS)]
+    values = _values(uses, others)
+    planned = [value for value in values if value.place.allocation == shared]
+    fixed = [value for value in planned if any(overlap(value.place, result) for result in results)]
+    ways = [_offsets(values, planned, _ORDERS[0]), *(_offsets(values, fixed, o) for o in _ORDERS)]
     offsets, size = min(ways, key=lambda way: way[1])
     moves = {
-        (use.last, use.part): offset - span.offset
-        for span, offset in zip(spans, offsets, strict=True)
-        for use in span.value.uses
+        (use.last, use.part): offset - value.place.offset
+        for value, offset in zip(values, offsets, strict=True)
+        for use in value.uses
     }
     return Placement(size, moves, shared)
 
@@ -149,32 +134,27 @@ def rooms(thunks: Sequence[p.Thunk], results: Sequence[Slice], allocation: int) 
 
 
 def _aligned(offset: int) -> int:
-    return -(-offset // _ALIGNMENT) * _ALIGNMENT
-
-
-def _span(value: _Value) -> _Span:
-    place = value.place
-    return _Span(value, value.first, value.last, place.offset, place.size)
+    return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
 def _offsets(
-    spans: Sequence[_Span], fixed: Sequence[_Span], order: _Order
+    values: Sequence[_Value], fixed: Sequence[_Value], order: _Order
 ) -> tuple[list[int], int]:
     """An offset for each value, and the bytes that they take together."""
-    taken = [(span, span.offset) for span in fixed]
-    kept = {id(span) for span in fixed}
-    for span in sorted((span for span in spans if id(span) not in kept), key=order):
+    taken = [(value, value.place.offset) for value in fixed]
+    kept = {id(value) for value in fixed}
+    for value in sorted((value for value in values if id(value) not in kept), key=order):
         beside = [
-            (offset, other.size)
+            (offset, other.place.size)
             for other, offset in taken
-            if other.first <= span.last and span.first <= other.last
+            if other.first <= value.last and value.first <= other.last
         ]
         # What moves keeps its distance from aligned places.
-        odd = span.offset % _ALIGNMENT
-        taken.append((span, _gap(beside, span.size + odd) + odd))
-    found = {id(span): offset for span, offset in taken}
-    size = max((offset + span.size for span, offset in taken), default=0)
-    return [found[id(span)] for span in spans], size
+        odd = value.place.offset % ALIGNMENT
+        taken.append((value, _gap(beside, value.place.size + odd) + odd))
+    found = {id(value): offset for value, offset in taken}
+    size = max((offset + value.place.size for value, offset in taken), default=0)
+    return [found[id(value)] for value in values], size
 
 
 def _gap(taken: Iterable[tuple[int, int]], size: int) -> int:
@@ -210,7 +190,7 @@ def _values(uses: Sequence[_Use], others: Collection[int]) -> list[_Value]:
     members: dict[int, list[_Use]] = {}
     for number, use in enumerate(uses):
         members.setdefault(group(number), []).append(use)
-    return [_Value(tuple(found)) for found in members.values()]
+    return [_Value.of(found) for found in members.values()]
 
 
 def _uses(
@@ -254,12 +234,3 @@ def _written(writes: Sequence[tuple[Slice, ...]], part: Slice, time: int) -> int
         if any(covers(other, part) for other in writes[before]):
             return before
     return 0
-
-
-def covers(whole: Slice, part: Slice) -> bool:
-    """Whether a slice has all of another."""
-    return (
-        whole.allocation == part.allocation
-        and whole.offset <= part.offset
-        and part.offset + part.size <= whole.offset + whole.size
-    )

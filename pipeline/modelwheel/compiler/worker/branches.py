@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from .. import program as p
-from ..arrays import Slice, overlap
-from ..placing import covers
+from ..arrays import Slice, covers, overlap
+from ..placing import ALIGNMENT
 from ..walk import read, slices, walk, written
 from .memory import Memory, replaced
 
@@ -26,7 +26,6 @@ _FEW_BYTES = 128 * 1024
 """A program may have as much for temporaries that move, most of which find gaps between others."""
 _MOST_OF_OTHERS = 4
 """So may one that has so many times as much for temporaries."""
-_ALIGNMENT = 64
 
 
 def join_branches(thunks: Sequence[p.Thunk], memory: Memory) -> _Branch:
@@ -147,7 +146,7 @@ class _Space:
             if self.memory.is_own(region)
             else self.memory.allocations[region.allocation].kind
         )
-        if kind not in ("temporary", "output") or region.offset % _ALIGNMENT:
+        if kind not in ("temporary", "output") or region.offset % ALIGNMENT:
             return None
         if region.size > self.left or _needs(branch, region):
             return None

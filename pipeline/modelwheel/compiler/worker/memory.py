@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from ...util.records import JsonRecord
 from .. import program as p
-from ..arrays import Allocation, Slice, overlap
-from ..placing import covers, placed
+from ..arrays import Allocation, Slice, covers, overlap
+from ..placing import placed
 from ..walk import read, slices, walk, written
 
 

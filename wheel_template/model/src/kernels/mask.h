@@ -5,7 +5,7 @@
 // computed once for all heads and layers that have the same one.
 #pragma once
 
-#include "level.h"
+#include "numeric.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
@@ -23,43 +23,29 @@ MODELWHEEL_INLINE std::int64_t place_of(const Linear &a, const Place &p) {
   return a.first + a.outer * p.outer + a.inner * p.inner + a.query * p.query + a.key * p.key;
 }
 
-/// The type to compute with: integers wrap, as the definition says.
-template <class T>
-struct Wrapping {
-  using type = T;
-};
-
-template <>
-struct Wrapping<std::int32_t> {
-  using type = std::uint32_t;
-};
-
-template <>
-struct Wrapping<std::int64_t> {
-  using type = std::uint64_t;
-};
+// Integers wrap, as the definition says.
 
 template <class T>
 MODELWHEEL_INLINE T add_wrapped(T a, T b) {
-  using U = typename Wrapping<T>::type;
+  using U = typename Sum<T>::type;
   return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
 }
 
 template <class T>
 MODELWHEEL_INLINE T subtract_wrapped(T a, T b) {
-  using U = typename Wrapping<T>::type;
+  using U = typename Sum<T>::type;
   return static_cast<T>(static_cast<U>(a) - static_cast<U>(b));
 }
 
 template <class T>
 MODELWHEEL_INLINE T multiply_wrapped(T a, T b) {
-  using U = typename Wrapping<T>::type;
+  using U = typename Sum<T>::type;
   return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
 }
 
 template <class T>
 MODELWHEEL_INLINE T negated(T a) {
-  using U = typename Wrapping<T>::type;
+  using U = typename Sum<T>::type;
   return static_cast<T>(-static_cast<U>(a));
 }
 
