@@ -21,14 +21,21 @@ constexpr std::size_t direct_convolution_scratch(const Convolution &c) {
 }
 
 /// How a convolution is computed.
-enum class Method { kWindows, kDepthwise, kWinograd, kNarrow, kAdjacent };
+enum class Method { kWindows, kDepthwise, kWinograd3x3, kWinograd3, kWinograd5, kNarrow, kAdjacent };
+
+/// Winograd's method for the windows of a convolution, which must have one.
+constexpr Method winograd_method(const Convolution &c) {
+  const WinogradAxes axes = winograd_axes(c);
+  if (axes.axis[0].kernel_size == 3) return Method::kWinograd3x3;
+  return axes.axis[1].kernel_size == 3 ? Method::kWinograd3 : Method::kWinograd5;
+}
 
 /// The quickest method. Generated code decides by this when it is compiled, so that a library has only the kernels of
 /// methods that its model needs. Parts of a convolution (parts.h) have the method of the whole.
 template <class T>
 constexpr Method method_of(const Convolution &c) {
   if constexpr (kHasGemm<T> && sizeof(T) == sizeof(float)) {
-    if (prefers_winograd<T>(c)) return Method::kWinograd;
+    if (prefers_winograd<T>(c)) return winograd_method(c);
     if (prefers_narrow<T>(c)) return Method::kNarrow;
     if (prefers_adjacent<T>(c)) return Method::kAdjacent;
   }
@@ -39,7 +46,7 @@ constexpr Method method_of(const Convolution &c) {
 template <class T>
 constexpr std::size_t convolution_scratch(const Convolution &c) {
   if constexpr (kHasGemm<T>) {
-    if (method_of<T>(c) == Method::kWinograd) return convolve_winograd_scratch<T>(c);
+    if (prefers_winograd<T>(c)) return convolve_winograd_scratch<T>(c);
     if (method_of<T>(c) == Method::kNarrow) return convolve_narrow_scratch<T>(c);
     if (method_of<T>(c) == Method::kAdjacent) return convolve_adjacent_scratch<T>(c);
   }
@@ -64,8 +71,12 @@ void convolution_by(const Convolution &c, const T *in, const T *kernel, T *out, 
     convolve_generic(c, in, kernel, out);
   } else {
     with_epilogue(c, epilogue, [&](const Epilogue<T> *now) {
-      if constexpr (kMethod == Method::kWinograd)
-        convolve_winograd(c, in, kernel, out, scratch, now);
+      if constexpr (kMethod == Method::kWinograd3x3)
+        convolve_winograd<T, Tiling<3, 3>>(c, in, kernel, out, scratch, now);
+      else if constexpr (kMethod == Method::kWinograd3)
+        convolve_winograd<T, Tiling<1, 3>>(c, in, kernel, out, scratch, now);
+      else if constexpr (kMethod == Method::kWinograd5)
+        convolve_winograd<T, Tiling<1, 5>>(c, in, kernel, out, scratch, now);
       else if constexpr (kMethod == Method::kNarrow)
         convolve_narrow(c, in, kernel, out, scratch, now);
       else if constexpr (kMethod == Method::kAdjacent)
@@ -93,8 +104,12 @@ template <class T>
 void convolution(const Convolution &c, const T *in, const T *kernel, T *out, void *scratch,
                  const Epilogue<T> *epilogue = nullptr) {
   if constexpr (kHasGemm<T> && sizeof(T) == sizeof(float)) {
-    if (method_of<T>(c) == Method::kWinograd)
-      return convolution_by<T, Method::kWinograd>(c, in, kernel, out, scratch, epilogue);
+    if (method_of<T>(c) == Method::kWinograd3x3)
+      return convolution_by<T, Method::kWinograd3x3>(c, in, kernel, out, scratch, epilogue);
+    if (method_of<T>(c) == Method::kWinograd3)
+      return convolution_by<T, Method::kWinograd3>(c, in, kernel, out, scratch, epilogue);
+    if (method_of<T>(c) == Method::kWinograd5)
+      return convolution_by<T, Method::kWinograd5>(c, in, kernel, out, scratch, epilogue);
     if (method_of<T>(c) == Method::kNarrow)
       return convolution_by<T, Method::kNarrow>(c, in, kernel, out, scratch, epilogue);
     if (method_of<T>(c) == Method::kAdjacent)

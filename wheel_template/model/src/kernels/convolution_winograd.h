@@ -1,10 +1,10 @@
-// src/kernels/convolution_winograd.h - convolutions of windows of 3 x 3 by Winograd's F(2x2, 3x3); see
+// src/kernels/convolution_winograd.h - convolutions of windows of 3 x 3, 3 and 5 places by Winograd's method; see
 // winograd_transforms.h.
 //
 // The filters are transformed at run time, so that weights are stored once, for a block of columns that stays in the
-// second-level cache; then come blocks of tiles: their inputs are transformed, sixteen matrix products computed, and
-// the results transformed back into sums, with the epilogue. Where there is one block of tiles, the filters of a strip
-// of columns are transformed just before they are needed.
+// second-level cache; then come blocks of tiles: their inputs are transformed, matrix products of each kind computed,
+// sixteen for 3 x 3, and the results transformed back into sums, with the epilogue. Where there is one block of tiles,
+// the filters of a strip of columns are transformed just before they are needed.
 #pragma once
 
 #include "gemm_run.h"
@@ -16,11 +16,28 @@ namespace modelwheel::MODELWHEEL_LEVEL {
 /// Most bytes of transformed filters, and of transformed inputs, unless these are fewer than a tile of a product needs.
 inline constexpr std::int64_t kFiltersBytes = 1024 * 1024;
 inline constexpr std::int64_t kInputsBytes = 128 * 1024;
+/// Most features of the input: with more, what is transformed at a time leaves the second-level cache.
+inline constexpr std::int64_t kMaxFeatures = 1024;
 /// Elements between what is written together: at steps of powers of two, it would be in one set of the cache.
 inline constexpr std::int64_t kGap = 16;
 
+/// The two axes of the windows, the first of which a convolution along a line lacks.
+struct WinogradAxes {
+  Axis axis[2];
+};
+
+constexpr WinogradAxes winograd_axes(const Convolution &c) {
+  const Axes axes = axes_of(c);
+  return {{axes.axis[kAxes - 2], axes.axis[kAxes - 1]}};
+}
+
+/// Most products that are added in order where sums are short, see Tiling.
+inline constexpr std::int64_t kMostSummed = 32;
+
 /// How a convolution is cut.
 struct WinogradPlan {
+  /// Products of each tile, feature of the input and feature of the output.
+  std::int64_t kinds;
   /// Tiles of outputs along the axes of an image, and of all images.
   std::int64_t tile_rows, tile_columns, tiles;
   /// Columns whose filters are transformed together, in whole panels, and most tiles of a block.
@@ -29,38 +46,50 @@ struct WinogradPlan {
 
 template <class T>
 constexpr WinogradPlan winograd_plan(const Convolution &c) {
-  constexpr std::int64_t kSize = kPatchSize * static_cast<std::int64_t>(sizeof(T));
-  WinogradPlan plan{divide_up(c.out_size[0], kTileSide), divide_up(c.out_size[1], kTileSide), 0, 0, 0};
+  const WinogradAxes axes = winograd_axes(c);
+  const Axis &row = axes.axis[0], &column = axes.axis[1];
+  WinogradPlan plan{};
+  plan.kinds = patch_side(row.kernel_size) * patch_side(column.kernel_size);
+  plan.tile_rows = divide_up(row.out_size, tile_side(row.kernel_size));
+  plan.tile_columns = divide_up(column.out_size, tile_side(column.kernel_size));
   plan.tiles = c.batch * plan.tile_rows * plan.tile_columns;
-  const std::int64_t depth = c.in_features, panels = divide_up(c.out_features, kPanel);
-  const std::int64_t fitting = larger_of(kFiltersBytes / (kSize * depth * kPanel), std::int64_t{1});
+  const std::int64_t size = plan.kinds * static_cast<std::int64_t>(sizeof(T)), depth = c.in_features;
+  const std::int64_t panels = divide_up(c.out_features, kPanel);
+  const std::int64_t fitting = larger_of(kFiltersBytes / (size * depth * kPanel), std::int64_t{1});
   plan.columns = divide_up(panels, divide_up(panels, fitting)) * kPanel;
   // Inputs of all tiles are transformed once for all blocks of columns.
-  const std::int64_t bytes = plan.tiles * depth * kSize;
+  const std::int64_t bytes = plan.tiles * depth * size;
   const std::int64_t limit = plan.columns < c.out_features ? kFiltersBytes : kInputsBytes;
   // Two tiles of a product at least, see tiles_from.
-  const std::int64_t together = larger_of(kInputsBytes / (kSize * depth) / kTallRows, std::int64_t{2}) * kTallRows;
+  const std::int64_t together = larger_of(kInputsBytes / (size * depth) / kTallRows, std::int64_t{2}) * kTallRows;
   plan.block = bytes <= limit ? plan.tiles : together;
   return plan;
+}
+
+/// Whether there are transforms for windows of so many taps along both axes. For five, sums must be long enough to be
+/// made shorter.
+constexpr bool has_transforms(std::int64_t rows, std::int64_t columns, std::int64_t features) {
+  return columns == 3 ? rows == 1 || rows == 3 : columns == 5 && rows == 1 && features >= 2 * kMostSummed;
 }
 
 /// Whether convolve_winograd can compute it.
 template <class T>
 constexpr bool fits_winograd(const Convolution &c) {
-  bool fits = kHasGemm<T> && sizeof(T) == sizeof(float) && c.rank == 2 && c.groups == 1 && c.in_feature == 1 &&
-              c.kernel_out == 1 && c.out_feature == 1 && c.in_features >= kLanes<T> && c.out_features > 0 &&
-              c.out_features % kPanel == 0;
-  for (int axis = 0; axis < 2; ++axis)
-    fits = fits && c.kernel_size[axis] == kFilterSide && c.stride[axis] == 1 && c.kernel_dilation[axis] == 1 &&
-           c.base_dilation[axis] == 1;
-  return fits && winograd_plan<T>(c).tiles >= kTallRows;
+  const bool is_dense = c.groups == 1 && c.in_feature == 1 && c.kernel_out == 1 && c.out_feature == 1;
+  if (!kHasGemm<T> || sizeof(T) != sizeof(float) || !is_dense || (c.rank != 1 && c.rank != 2)) return false;
+  if (c.in_features < kLanes<T> || c.out_features == 0 || c.out_features % kPanel != 0) return false;
+  const WinogradAxes axes = winograd_axes(c);
+  for (const Axis &axis : axes.axis)
+    if (axis.stride != 1 || axis.kernel_dilation != 1 || axis.base_dilation != 1) return false;
+  return has_transforms(axes.axis[0].kernel_size, axes.axis[1].kernel_size, c.in_features) &&
+         winograd_plan<T>(c).tiles >= kTallRows;
 }
 
-/// Most features of the input: with more, what is transformed at a time leaves the second-level cache.
-inline constexpr std::int64_t kMaxFeatures = 1024;
-/// Products of vectors that take as long as transforming a vector of filters, of inputs, or of products, which wait for
-/// the second-level cache.
+/// Products of vectors that take as long as transforming a vector of filters, of inputs, or of products of 4 x 4
+/// kinds, which wait for the second-level cache.
 inline constexpr std::int64_t kTransformCost = 5 * kVectorBytes / 2;
+
+constexpr std::int64_t transform_cost(const WinogradPlan &plan) { return kTransformCost * plan.kinds / 16; }
 
 /// Whether convolve_winograd computes it: that is measurably faster. The number of images does not matter, so that each
 /// has the same bits in any batch.
@@ -72,13 +101,15 @@ constexpr bool prefers_winograd(const Convolution &c) {
   if (c.of_winograd) return true;
   // For each vector of columns and feature of the input.
   const WinogradPlan plan = winograd_plan<T>(image);
-  const std::int64_t tiles = plan.tiles;
+  const std::int64_t tiles = plan.tiles, cost = transform_cost(plan);
   // Many weights come from further away.
-  const std::int64_t filters = plan.columns < c.out_features ? 2 * kTransformCost : kTransformCost;
-  const std::int64_t transforms = tiles * kTransformCost / c.out_features + tiles * kTransformCost / c.in_features;
-  const std::int64_t products = divide_up(tiles, kRunRows) * kRunRows * kPatchSize;
-  const std::int64_t direct = c.out_size[0] * c.out_size[1] * kFilterSide * kFilterSide;
-  return 10 * direct >= 11 * (products + transforms + filters);
+  const std::int64_t filters = plan.columns < c.out_features ? 2 * cost : cost;
+  const std::int64_t transforms = tiles * cost / c.out_features + tiles * cost / c.in_features;
+  const std::int64_t products = divide_up(tiles, kRunRows) * kRunRows * plan.kinds;
+  std::int64_t direct = 1;
+  const WinogradAxes axes = winograd_axes(c);
+  for (const Axis &axis : axes.axis) direct *= axis.out_size * axis.kernel_size;
+  return 50 * direct >= 51 * (products + transforms + filters);
 }
 
 /// The block of tiles from one on. None has fewer than a tile of the products has rows.
@@ -111,7 +142,7 @@ constexpr std::int64_t filters_step(std::int64_t depth, std::int64_t width) { re
 
 /// Elements of the inputs or products of a tile, and of those of one kind.
 constexpr std::int64_t kind_step(std::int64_t count) { return count + kGap; }
-constexpr std::int64_t tile_step(std::int64_t count) { return kPatchSize * kind_step(count); }
+constexpr std::int64_t tile_step(std::int64_t kinds, std::int64_t count) { return kinds * kind_step(count); }
 
 /// Memory of convolve_winograd, in elements.
 struct WinogradMemory {
@@ -123,8 +154,8 @@ constexpr WinogradMemory winograd_memory(const Convolution &c) {
   const WinogradPlan plan = winograd_plan<T>(c);
   const std::int64_t tiles = smaller_of(plan.block, plan.tiles), depth = c.in_features;
   const std::int64_t width = widest_strip<T>(c, plan), columns = plan.tiles <= plan.block ? width : plan.columns;
-  return {kPatchSize * (depth * columns + kGap * columns / kLanes<T>), tiles * tile_step(depth),
-          tiles * tile_step(width), depth};
+  return {plan.kinds * (depth * columns + kGap * columns / kLanes<T>), tiles * tile_step(plan.kinds, depth),
+          tiles * tile_step(plan.kinds, width), depth};
 }
 
 /// Bytes of scratch memory that convolve_winograd needs.
@@ -135,10 +166,11 @@ constexpr std::size_t convolve_winograd_scratch(const Convolution &c) {
          scratch_bytes<T>(m.zeros);
 }
 
-/// What all parts of a convolution need.
-template <class T>
+/// What all parts of a convolution need; W is its Tiling.
+template <class T, class W>
 struct Winograd {
   const Convolution &c;
+  WinogradAxes axes;
   WinogradPlan plan;
   const T *in, *kernel;
   /// A place outside the input, all features.
@@ -146,13 +178,11 @@ struct Winograd {
   T *out, *filters, *inputs, *products;
   const Epilogue<T> *epilogue;
 
-  /// Element (0, 0) of the filters of a column, and how far apart its rows and columns are.
+  /// Element (0, 0) of the filters of a column.
   const T *filter(std::int64_t column) const {
     const std::int64_t to_column = c.panel == 0 ? column : column / kPanel * c.panel + column % kPanel;
-    const Axes axes = axes_of(c);
-    return kernel + to_column + axes.axis[1].first_tap + axes.axis[2].first_tap;
+    return kernel + to_column + axes.axis[0].first_tap + axes.axis[1].first_tap;
   }
-  std::int64_t tap_step(int axis) const { return axes_of(c).axis[axis + 1].tap_step; }
 };
 
 /// A tile: its image, and where it begins there.
@@ -161,139 +191,159 @@ struct WinogradTile {
 };
 
 /// The tile with a number.
+template <class W>
 MODELWHEEL_INLINE WinogradTile tile_at(const WinogradPlan &plan, std::int64_t number) {
   const std::int64_t row = number / plan.tile_columns;
-  return {row / plan.tile_rows, row % plan.tile_rows * kTileSide, number % plan.tile_columns * kTileSide};
+  return {row / plan.tile_rows, row % plan.tile_rows * W::kTile[0], number % plan.tile_columns * W::kTile[1]};
+}
+
+/// The tile after another, without divisions, which would take as long as a vector of its sums.
+template <class W>
+MODELWHEEL_INLINE WinogradTile tile_after(const WinogradPlan &plan, WinogradTile tile) {
+  tile.x += W::kTile[1];
+  if (tile.x < plan.tile_columns * W::kTile[1]) return tile;
+  tile.x = 0;
+  tile.y += W::kTile[0];
+  if (tile.y < plan.tile_rows * W::kTile[0]) return tile;
+  return {tile.image + 1, 0, 0};
 }
 
 /// The inputs of a tile; places outside the image are zeros.
-template <class T>
+template <class T, class W>
 struct WinogradPatch {
-  const T *at[kPatchSide][kPatchSide];
+  const T *at[W::kPatch[0]][W::kPatch[1]];
 };
 
 /// Where the inputs of a tile begin.
-template <class T>
-MODELWHEEL_INLINE const T *patch_start(const Winograd<T> &w, const WinogradTile &tile) {
-  const Convolution &c = w.c;
-  return w.in + tile.image * c.in_batch + (tile.y - c.pad_low[0]) * c.in_spatial[0] +
-         (tile.x - c.pad_low[1]) * c.in_spatial[1];
+template <class T, class W>
+MODELWHEEL_INLINE const T *patch_start(const Winograd<T, W> &w, const WinogradTile &tile) {
+  const Axis *axis = w.axes.axis;
+  return w.in + tile.image * w.c.in_batch + (tile.y - axis[0].pad_low) * axis[0].in_step +
+         (tile.x - axis[1].pad_low) * axis[1].in_step;
 }
 
 /// Whether a tile needs no padding.
-MODELWHEEL_INLINE bool is_inside(const Convolution &c, const WinogradTile &tile) {
-  const std::int64_t y = tile.y - c.pad_low[0], x = tile.x - c.pad_low[1];
-  return y >= 0 && x >= 0 && y + kPatchSide <= c.in_size[0] && x + kPatchSide <= c.in_size[1];
+template <class T, class W>
+MODELWHEEL_INLINE bool is_inside(const Winograd<T, W> &w, const WinogradTile &tile) {
+  const Axis *axis = w.axes.axis;
+  const std::int64_t y = tile.y - axis[0].pad_low, x = tile.x - axis[1].pad_low;
+  return y >= 0 && x >= 0 && y + W::kPatch[0] <= axis[0].in_size && x + W::kPatch[1] <= axis[1].in_size;
 }
 
-template <class T>
-MODELWHEEL_NOINLINE WinogradPatch<T> patch_of(const Winograd<T> &w, const WinogradTile &tile) {
-  const Convolution &c = w.c;
+template <class T, class W>
+MODELWHEEL_NOINLINE WinogradPatch<T, W> patch_of(const Winograd<T, W> &w, const WinogradTile &tile) {
+  const Axis *axis = w.axes.axis;
   const T *from = patch_start(w, tile);
-  WinogradPatch<T> patch;
-  for (int i = 0; i < kPatchSide; ++i)
-    for (int j = 0; j < kPatchSide; ++j) {
-      const std::int64_t y = tile.y - c.pad_low[0] + i, x = tile.x - c.pad_low[1] + j;
-      const bool inside = y >= 0 && y < c.in_size[0] && x >= 0 && x < c.in_size[1];
-      patch.at[i][j] = inside ? from + i * c.in_spatial[0] + j * c.in_spatial[1] : w.zeros;
+  WinogradPatch<T, W> patch;
+  for (int i = 0; i < W::kPatch[0]; ++i)
+    for (int j = 0; j < W::kPatch[1]; ++j) {
+      const std::int64_t y = tile.y - axis[0].pad_low + i, x = tile.x - axis[1].pad_low + j;
+      const bool inside = y >= 0 && y < axis[0].in_size && x >= 0 && x < axis[1].in_size;
+      patch.at[i][j] = inside ? from + i * axis[0].in_step + j * axis[1].in_step : w.zeros;
     }
   return patch;
 }
 
 /// Transforms the filters of a strip.
-template <class T>
-MODELWHEEL_NOINLINE void winograd_filters(const Winograd<T> &w, const WinogradStrip &strip, T *to) {
+template <class T, class W>
+MODELWHEEL_NOINLINE void winograd_filters(const Winograd<T, W> &w, const WinogradStrip &strip, T *to) {
   const std::int64_t depth = w.c.in_features, plane = filters_step(depth, strip.width);
-  const std::int64_t step[2] = {w.tap_step(0), w.tap_step(1)};
+  const std::int64_t step[2] = {w.axes.axis[0].tap_step, w.axes.axis[1].tap_step};
   // Whole lines of the cache at a time.
   for (std::int64_t first = 0; first < strip.width; first += kPanel)
     for (std::int64_t k = 0; k < depth; ++k)
       for (std::int64_t j = first; j < smaller_of(first + kPanel, strip.width); j += kLanes<T>)
-        transform_filters(w.filter(strip.first + j) + k * w.c.kernel_in, step, to + k * strip.width + j, plane);
+        transform_filters<T, W>(w.filter(strip.first + j) + k * w.c.kernel_in, step, to + k * strip.width + j, plane);
 }
 
 /// Transforms the inputs of a tile, whose element (i, j) begins at `at(i, j)`.
-template <class T, class At>
+template <class T, class W, class At>
 MODELWHEEL_INLINE void transform_patch(std::int64_t depth, const At &at, T *to) {
   for (std::int64_t first = 0; first < depth; first += kLanes<T>) {
     // The last vector overlaps the one before.
     const std::int64_t f = smaller_of(first, depth - kLanes<T>);
-    transform_features([&](int i, int j) { return at(i, j) + f; }, to + f, kind_step(depth));
+    transform_features<T, W>([&](int i, int j) { return at(i, j) + f; }, to + f, kind_step(depth));
   }
 }
 
 /// Transforms the inputs of some tiles.
-template <class T>
-MODELWHEEL_NOINLINE void winograd_inputs(const Winograd<T> &w, Range tiles) {
-  const std::int64_t depth = w.c.in_features, row = w.c.in_spatial[0], column = w.c.in_spatial[1];
+template <class T, class W>
+MODELWHEEL_NOINLINE void winograd_inputs(const Winograd<T, W> &w, Range tiles) {
+  const std::int64_t depth = w.c.in_features, row = w.axes.axis[0].in_step, column = w.axes.axis[1].in_step;
   T *to = w.inputs;
-  for (std::int64_t number = tiles.begin; number < tiles.end; ++number, to += tile_step(depth)) {
-    const WinogradTile tile = tile_at(w.plan, number);
-    if (is_inside(w.c, tile)) {
+  WinogradTile tile = tile_at<W>(w.plan, tiles.begin);
+  for (std::int64_t left = length(tiles); left > 0; --left, tile = tile_after<W>(w.plan, tile)) {
+    if (is_inside(w, tile)) {
       const T *from = patch_start(w, tile);
-      transform_patch(depth, [&](int i, int j) { return from + i * row + j * column; }, to);
+      transform_patch<T, W>(depth, [&](int i, int j) { return from + i * row + j * column; }, to);
     } else {
-      const WinogradPatch<T> patch = patch_of(w, tile);
-      transform_patch(depth, [&](int i, int j) { return patch.at[i][j]; }, to);
+      const WinogradPatch<T, W> patch = patch_of(w, tile);
+      transform_patch<T, W>(depth, [&](int i, int j) { return patch.at[i][j]; }, to);
     }
+    to += tile_step(W::kPatchSize, depth);
   }
 }
 
 /// The sums of a vector of columns of a tile without transforms.
-template <class T>
-MODELWHEEL_NOINLINE void direct_sums(const Winograd<T> &w, const WinogradPatch<T> &patch, std::int64_t column,
-                                     Vector<T> (&sum)[kTileSide * kTileSide][1]) {
-  for (int p = 0; p < kTileSide * kTileSide; ++p) sum[p][0] = Vector<T>{};
-  for (int i = 0; i < kFilterSide; ++i)
-    for (int j = 0; j < kFilterSide; ++j) {
-      const T *filter = w.filter(column) + i * w.tap_step(0) + j * w.tap_step(1);
+template <class T, class W>
+MODELWHEEL_NOINLINE void direct_sums(const Winograd<T, W> &w, const WinogradPatch<T, W> &patch, std::int64_t column,
+                                     Vector<T> (&sum)[W::kTileSize][1]) {
+  for (int p = 0; p < W::kTileSize; ++p) sum[p][0] = Vector<T>{};
+  for (int i = 0; i < W::kTaps[0]; ++i)
+    for (int j = 0; j < W::kTaps[1]; ++j) {
+      const T *filter = w.filter(column) + i * w.axes.axis[0].tap_step + j * w.axes.axis[1].tap_step;
       for (std::int64_t k = 0; k < w.c.in_features; ++k) {
         const Vector<T> right = load(filter + k * w.c.kernel_in);
-        for (int p = 0; p < kTileSide * kTileSide; ++p)
-          sum[p][0] += splat(patch.at[p / kTileSide + i][p % kTileSide + j][k]) * right;
+        for (int p = 0; p < W::kTileSize; ++p)
+          sum[p][0] += splat(patch.at[p / W::kTile[1] + i][p % W::kTile[1] + j][k]) * right;
       }
     }
 }
 
+/// Puts the neighbour in place of outputs past the end.
+template <class T, class W>
+MODELWHEEL_INLINE void repeat_inner(bool below, bool right, Vector<T> (&sum)[W::kTileSize][1]) {
+  constexpr int kColumns = W::kTile[1];
+  for (int i = 0; i < W::kTile[0]; ++i)
+    if (kColumns == 2 && !right) sum[i * kColumns + kColumns - 1][0] = sum[i * kColumns][0];
+  for (int j = 0; j < kColumns; ++j)
+    if (W::kTile[0] == 2 && !below) sum[(W::kTile[0] - 1) * kColumns + j][0] = sum[j][0];
+}
+
 /// Writes the results of a strip of some tiles. Returns whether all sums are finite; with `Careful`, those that are not
 /// are computed again without transforms, in which infinities cancel each other and large numbers overflow.
-template <class T, bool Careful>
-MODELWHEEL_NOINLINE bool write_tiles(const Winograd<T> &w, const WinogradStrip &strip, Range tiles) {
-  const Convolution &c = w.c;
+template <class T, class W, bool Careful>
+MODELWHEEL_NOINLINE bool write_tiles(const Winograd<T, W> &w, const WinogradStrip &strip, Range tiles) {
+  const Axis *axis = w.axes.axis;
   const std::int64_t plane = kind_step(strip.width);
   const T *from = w.products;
   Vector<T> zero{};  // NaN after a sum that is not finite
-  for (std::int64_t number = tiles.begin; number < tiles.end; ++number, from += tile_step(strip.width)) {
-    const WinogradTile tile = tile_at(w.plan, number);
-    // Of outputs past the end, the neighbour is written again.
-    const bool below = tile.y + 1 < c.out_size[0], right = tile.x + 1 < c.out_size[1];
-    T *const start = w.out + tile.image * c.out_batch + tile.y * c.out_spatial[0] + tile.x * c.out_spatial[1];
-    const std::int64_t row = below ? c.out_spatial[0] : 0, column = right ? c.out_spatial[1] : 0;
+  WinogradTile tile = tile_at<W>(w.plan, tiles.begin);
+  for (std::int64_t left = length(tiles); left > 0; --left, tile = tile_after<W>(w.plan, tile)) {
+    const bool below = tile.y + 1 < axis[0].out_size, right = tile.x + 1 < axis[1].out_size;
+    T *const start = w.out + tile.image * w.c.out_batch + tile.y * axis[0].out_step + tile.x * axis[1].out_step;
+    const std::int64_t row = below ? axis[0].out_step : 0, column = right ? axis[1].out_step : 0;
     for (std::int64_t j = 0; j < strip.width; j += kLanes<T>) {
-      Vector<T> sum[kTileSide * kTileSide][1];
-      transform_products(from + j, plane, sum);
+      Vector<T> sum[W::kTileSize][1];
+      transform_products<T, W>(from + j, plane, sum);
       if constexpr (Careful) {
-        Vector<T> direct[kTileSide * kTileSide][1];
+        Vector<T> direct[W::kTileSize][1];
         direct_sums(w, patch_of(w, tile), strip.first + j, direct);
-        for (int p = 0; p < kTileSide * kTileSide; ++p)
+        for (int p = 0; p < W::kTileSize; ++p)
           sum[p][0] = sum[p][0] - sum[p][0] == Vector<T>{} ? sum[p][0] : direct[p][0];
       }
-      if (!right) {
-        sum[1][0] = sum[0][0];
-        sum[3][0] = sum[2][0];
-      }
-      if (!below) {
-        sum[2][0] = sum[0][0];
-        sum[3][0] = sum[1][0];
-      }
+      repeat_inner<T, W>(below, right, sum);
       if constexpr (!Careful) {
         MODELWHEEL_UNROLL
-        for (int p = 0; p < kTileSide * kTileSide; ++p) zero += sum[p][0] - sum[p][0];
+        for (int p = 0; p < W::kTileSize; ++p) zero += sum[p][0] - sum[p][0];
       }
       T *const at = start + strip.first + j;
-      T *const to[kTileSide * kTileSide] = {at, at + column, at + row, at + row + column};
+      T *to[W::kTileSize];
+      MODELWHEEL_UNROLL
+      for (int p = 0; p < W::kTileSize; ++p) to[p] = at + p / W::kTile[1] * row + p % W::kTile[1] * column;
       store_sums<T, kLanes<T>>(w.epilogue, to, strip.first + j, 0, sum);
     }
+    from += tile_step(W::kPatchSize, strip.width);
   }
   T total = 0;
   for (int lane = 0; lane < kLanes<T>; ++lane) total += zero[lane];
@@ -315,27 +365,74 @@ struct WinogradCalls {
   }
 };
 
+/// The products of a strip of one kind, by tiles of so many rows, the last of which overlaps the one before. Sums of up to
+/// kMostSummed products are added to each other.
+template <class T, int Vectors, int Rows>
+MODELWHEEL_NOINLINE void strip_of_short_sums(const Strip<T> &given, const Run<T> &all) {
+  constexpr int kBases = (Rows + kRowsOfBase - 1) / kRowsOfBase;
+  const Strip<T> strip = given;
+  const Run<T> run = all;
+  for (std::int64_t done = 0; done < run.rows; done += Rows) {
+    const std::int64_t first = smaller_of(done, run.rows - Rows);
+    const T *base[kBases], *rhs = strip.rhs;
+    MODELWHEEL_UNROLL
+    for (int b = 0; b < kBases; ++b) base[b] = run.lhs + (first + kRowsOfBase * b) * run.lhs_step;
+    T *const out = run.out + first * run.out_step;
+    for (std::int64_t left = strip.depth; left > 0; left -= kMostSummed) {
+      Vector<T> sum[Rows][Vectors] = {};
+      for (std::int64_t k = smaller_of(left, kMostSummed); k > 0; --k, rhs += strip.rhs_step) {
+        add_run<T, kLanes<T>, Vectors, Rows>(base, run.lhs_step, rhs, strip.panel, strip.rhs_last, sum);
+        MODELWHEEL_UNROLL
+        for (int b = 0; b < kBases; ++b) {
+          ++base[b];
+          keep_apart(base[b]);
+        }
+      }
+      MODELWHEEL_UNROLL
+      for (int i = 0; i < Rows; ++i) {
+        MODELWHEEL_UNROLL
+        for (int j = 0; j < Vectors; ++j) {
+          T *const to = out + i * run.out_step + j * kLanes<T>;
+          store(to, left == strip.depth ? sum[i][j] : load(to) + sum[i][j]);
+        }
+      }
+    }
+  }
+}
+
+/// Calls it for so many vectors, with one row less where that saves rows.
+template <class T, int Vectors = kRunVectors<T, kLanes<T>>>
+MODELWHEEL_INLINE void short_sums(int vectors, const Strip<T> &strip, const Run<T> &run) {
+  constexpr int kRows = Vectors == 1 ? kTallRows : kRunRows;
+  if constexpr (Vectors > 1)
+    if (vectors != Vectors) return short_sums<T, Vectors - 1>(vectors, strip, run);
+  strip_of_short_sums<T, Vectors, kRows>(strip, run);
+}
+
 /// A strip of some tiles.
-template <class T>
-void winograd_strip(const Winograd<T> &w, const WinogradStrip &strip, const T *filters, Range tiles) {
+template <class T, class W>
+void winograd_strip(const Winograd<T, W> &w, const WinogradStrip &strip, const T *filters, Range tiles) {
   const std::int64_t depth = w.c.in_features;
   const std::int64_t last = strip.width - kLanes<T>;
   const int vectors = static_cast<int>(strip.width / kLanes<T>);
   const Segment all{0, 0};
-  for (int p = 0; p < kPatchSize; ++p) {
+  for (int p = 0; p < W::kPatchSize; ++p) {
     const Strip<T> right{&all,        1,       depth, 1,    filters + p * filters_step(depth, strip.width),
                          strip.width, true,    false, last, kPanel,
                          last,        nullptr, 0};
-    const Run<T> run{w.inputs + p * kind_step(depth), tile_step(depth), w.products + p * kind_step(strip.width),
-                     tile_step(strip.width), length(tiles)};
-    strip_of_width<T, kLanes<T>, WinogradCalls<T>>(vectors, right, run);
+    const Run<T> run{w.inputs + p * kind_step(depth), tile_step(W::kPatchSize, depth),
+                     w.products + p * kind_step(strip.width), tile_step(W::kPatchSize, strip.width), length(tiles)};
+    if constexpr (W::kShortSums)
+      short_sums(vectors, right, run);
+    else
+      strip_of_width<T, kLanes<T>, WinogradCalls<T>>(vectors, right, run);
   }
-  if (!write_tiles<T, false>(w, strip, tiles)) write_tiles<T, true>(w, strip, tiles);
+  if (!write_tiles<T, W, false>(w, strip, tiles)) write_tiles<T, W, true>(w, strip, tiles);
 }
 
 /// A block of columns for all tiles, which are in one block: filters of a strip are needed once.
-template <class T>
-void winograd_strips(const Winograd<T> &w, Range columns) {
+template <class T, class W>
+void winograd_strips(const Winograd<T, W> &w, Range columns) {
   const Range all{0, w.plan.tiles};
   if (columns.begin == 0) winograd_inputs(w, all);
   for (std::int64_t j = columns.begin; j < columns.end;) {
@@ -347,13 +444,13 @@ void winograd_strips(const Winograd<T> &w, Range columns) {
 }
 
 /// A block of columns, for one block of tiles after the other.
-template <class T>
-void winograd_columns(const Winograd<T> &w, Range columns) {
+template <class T, class W>
+void winograd_columns(const Winograd<T, W> &w, Range columns) {
   T *to = w.filters;
   for (std::int64_t j = columns.begin; j < columns.end;) {
     const WinogradStrip strip = strip_from<T>(j, columns.end);
     winograd_filters(w, strip, to);
-    to += kPatchSize * filters_step(w.c.in_features, strip.width);
+    to += W::kPatchSize * filters_step(w.c.in_features, strip.width);
     j += strip.width;
   }
   for (Range tiles{0, 0}; tiles.end < w.plan.tiles;) {
@@ -363,14 +460,14 @@ void winograd_columns(const Winograd<T> &w, Range columns) {
     for (std::int64_t j = columns.begin; j < columns.end;) {
       const WinogradStrip strip = strip_from<T>(j, columns.end);
       winograd_strip(w, strip, filters, tiles);
-      filters += kPatchSize * filters_step(w.c.in_features, strip.width);
+      filters += W::kPatchSize * filters_step(w.c.in_features, strip.width);
       j += strip.width;
     }
   }
 }
 
-/// Computes a convolution for which prefers_winograd holds; see `convolution`.
-template <class T>
+/// Computes a convolution with the windows of a Tiling for which prefers_winograd holds; see `convolution`.
+template <class T, class W>
 MODELWHEEL_NOINLINE void convolve_winograd(const Convolution &c, const T *in, const T *kernel, T *out, void *memory,
                                            const Epilogue<T> *epilogue) {
   const WinogradMemory m = winograd_memory<T>(c);
@@ -378,15 +475,20 @@ MODELWHEEL_NOINLINE void convolve_winograd(const Convolution &c, const T *in, co
   T *const filters = scratch.take<T>(m.filters), *const inputs = scratch.take<T>(m.inputs);
   T *const products = scratch.take<T>(m.products), *const zeros = scratch.take<T>(m.zeros);
   std::memset(zeros, 0, static_cast<std::size_t>(m.zeros) * sizeof(T));
-  const Winograd<T> w{c, winograd_plan<T>(c), in, kernel, zeros, out, filters, inputs, products, epilogue};
-  const bool at_once = w.plan.tiles <= w.plan.block;
-  for (std::int64_t j = 0; j < c.out_features; j += w.plan.columns) {
-    const Range columns{j, smaller_of(j + w.plan.columns, c.out_features)};
+  const WinogradPlan plan = winograd_plan<T>(c);
+  const Winograd<T, W> w{c, winograd_axes(c), plan, in, kernel, zeros, out, filters, inputs, products, epilogue};
+  const bool at_once = plan.tiles <= plan.block;
+  for (std::int64_t j = 0; j < c.out_features; j += plan.columns) {
+    const Range columns{j, smaller_of(j + plan.columns, c.out_features)};
     at_once ? winograd_strips(w, columns) : winograd_columns(w, columns);
   }
 }
 
-extern template void convolve_winograd(const Convolution &, const float *, const float *, float *, void *,
-                                       const Epilogue<float> *);
+extern template void convolve_winograd<float, Tiling<3, 3>>(const Convolution &, const float *, const float *, float *,
+                                                            void *, const Epilogue<float> *);
+extern template void convolve_winograd<float, Tiling<1, 3>>(const Convolution &, const float *, const float *, float *,
+                                                            void *, const Epilogue<float> *);
+extern template void convolve_winograd<float, Tiling<1, 5>>(const Convolution &, const float *, const float *, float *,
+                                                            void *, const Epilogue<float> *);
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

@@ -109,10 +109,13 @@ constexpr Division division_of(const Dot &d, std::int64_t parts) {
 
 /// What the largest part costs by Winograd's method, in products of vectors: parts by rows transform all filters, those
 /// by columns all inputs.
+template <class T>
 constexpr std::int64_t winograd_cost(const Convolution &c, std::int64_t rows, std::int64_t columns) {
-  const std::int64_t tiles = divide_up(rows, kTileSide) * divide_up(c.out_size[1], kTileSide);
-  return kPatchSize * tiles * c.in_features * columns +
-         kTransformCost * (tiles * c.in_features + c.in_features * columns + tiles * columns);
+  Convolution part = c;
+  part.out_size[0] = rows;
+  const WinogradPlan plan = winograd_plan<T>(part);
+  return plan.kinds * plan.tiles * c.in_features * columns +
+         transform_cost(plan) * (plan.tiles * c.in_features + c.in_features * columns + plan.tiles * columns);
 }
 
 template <class T>
@@ -121,10 +124,10 @@ constexpr Division division_of(const Convolution &c, std::int64_t parts) {
   const Division columns = has_columns(c) ? in_columns(c.out_features, parts) : undivided;
   // Along a line, a row is one place. Adjacent outputs are along the last axis.
   const std::int64_t few = c.rank == 1 ? 16 : 4;
-  const std::int64_t unit = prefers_winograd<T>(c) ? kTileSide : c.rank == 1 ? adjacent_outputs<T>(c) : 1;
+  const std::int64_t unit = prefers_winograd<T>(c) ? tile_side(c.kernel_size[0]) : c.rank == 1 ? adjacent_outputs<T>(c) : 1;
   const Division rows = in_units(Along::kRows, c.rank == 0 ? 1 : c.out_size[0], unit, parts);
-  const bool few_rows = prefers_winograd<T>(c) ? winograd_cost(c, c.out_size[0], columns.step) <
-                                                     winograd_cost(c, rows.step, c.out_features)
+  const bool few_rows = prefers_winograd<T>(c) ? winograd_cost<T>(c, c.out_size[0], columns.step) <
+                                                     winograd_cost<T>(c, rows.step, c.out_features)
                                                : c.rank == 0 || c.out_size[0] < few * parts;
   return best_division<T>(c, c.batch, rows, columns, few_rows, parts);
 }
@@ -236,9 +239,17 @@ void convolution_in_parts(const Shared &shared, const Convolution &c, const T *i
       return convolution_in_parts_by<T, Method::kWindows>(shared, c, in, kernel, out, scratch, epilogue);
     case Method::kDepthwise:
       return convolution_in_parts_by<T, Method::kDepthwise>(shared, c, in, kernel, out, scratch, epilogue);
-    case Method::kWinograd:
+    case Method::kWinograd3x3:
       if constexpr (sizeof(T) == sizeof(float))
-        convolution_in_parts_by<T, Method::kWinograd>(shared, c, in, kernel, out, scratch, epilogue);
+        convolution_in_parts_by<T, Method::kWinograd3x3>(shared, c, in, kernel, out, scratch, epilogue);
+      return;
+    case Method::kWinograd3:
+      if constexpr (sizeof(T) == sizeof(float))
+        convolution_in_parts_by<T, Method::kWinograd3>(shared, c, in, kernel, out, scratch, epilogue);
+      return;
+    case Method::kWinograd5:
+      if constexpr (sizeof(T) == sizeof(float))
+        convolution_in_parts_by<T, Method::kWinograd5>(shared, c, in, kernel, out, scratch, epilogue);
       return;
     case Method::kNarrow:
       if constexpr (sizeof(T) == sizeof(float))

@@ -115,7 +115,7 @@ MODELWHEEL_COLD constexpr bool same_order(const Convolution &whole, const Convol
   // Tiles of the rows begin where tiles of all rows do.
   if (prefers_winograd<T>(whole) || prefers_winograd<T>(part))
     return prefers_winograd<T>(whole) && prefers_winograd<T>(part) &&
-           (whole.pad_low[0] - part.pad_low[0]) % kTileSide == 0;
+           (whole.pad_low[0] - part.pad_low[0]) % tile_side(whole.kernel_size[0]) == 0;
   if (prefers_narrow<T>(whole) || prefers_narrow<T>(part))
     return prefers_narrow<T>(whole) && prefers_narrow<T>(part) && whole.out_features == part.out_features;
   if (prefers_adjacent<T>(whole) || prefers_adjacent<T>(part)) {
