@@ -427,7 +427,7 @@ Convolution with_single_axes(const Convolution &line, int before, int after) {
 void test_lines() {
   Random random(58);
   const std::int64_t half = kLanes<float> / 2, features[] = {1, half, kLanes<float>, 3 * kLanes<float>};
-  int divided[5] = {};
+  int divided[static_cast<int>(Method::kAdjacent) + 1] = {};
   for (int i = 0; i < 160; ++i) {
     Convolution c = same_size(1, random.integer(1, random.chance(50) ? 3 : 40), random.pick(features), 1, 1, 1, 1, 0);
     if (random.chance(25)) c = depthwise(c);

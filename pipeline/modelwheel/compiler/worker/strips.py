@@ -25,8 +25,8 @@ _MAX_WEIGHT_BYTES = 256 * 1024
 """More weights would not stay in the cache beside the results, and every strip reads them again."""
 _MIN_FEATURES = 8
 """With fewer, products take other kernels, which need many rows."""
-_FEWEST_TRANSFORMED = 16
-"""Of the features of a convolution that is computed by transforms."""
+_TRANSFORMED = {(3, 3): 16, (3,): 64, (1, 3): 64, (5,): 64, (1, 5): 64}
+"""Windows of convolutions that are computed by transforms, with the fewest features of their inputs."""
 _ROW = p.Window(
     size=1, stride=1, pad_low=0, pad_high=0, kernel_dilation=1, base_dilation=1, reversed=False
 )
@@ -159,13 +159,14 @@ def _is_plain(c: p.Convolution) -> bool:
 
 def _is_transformed(c: p.Convolution) -> bool:
     """Whether the kernels have a faster way for whole images, in tiles (`src/kernels/convolution_winograd.h`)."""
-    features = (c.input.shape[c.input_axes.feature], c.output.shape[c.output_axes.feature])
-    windows = [(w.size, w.stride, w.kernel_dilation) for w in c.windows]
+    features = c.input.shape[c.input_axes.feature]
+    fewest = _TRANSFORMED.get(tuple(w.size for w in c.windows))
     return (
-        windows == [(3, 1, 1)] * 2
+        fewest is not None
+        and features >= fewest
+        and all(w.stride == w.kernel_dilation == 1 for w in c.windows)
         and c.feature_groups == 1
-        and min(features) >= _FEWEST_TRANSFORMED
-        and features[1] % 16 == 0
+        and c.output.shape[c.output_axes.feature] % 16 == 0
     )
 
 

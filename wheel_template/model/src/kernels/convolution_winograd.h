@@ -32,7 +32,7 @@ constexpr WinogradAxes winograd_axes(const Convolution &c) {
 }
 
 /// Most products that are added in order where sums are short, see Tiling.
-inline constexpr std::int64_t kMostSummed = 32;
+inline constexpr std::int64_t kMostSummed = 24;
 
 /// How a convolution is cut.
 struct WinogradPlan {
@@ -66,10 +66,11 @@ constexpr WinogradPlan winograd_plan(const Convolution &c) {
   return plan;
 }
 
-/// Whether there are transforms for windows of so many taps along both axes. For five, sums must be long enough to be
-/// made shorter.
+/// Whether there are transforms for windows of so many taps along both axes, and errors are no larger than those of the
+/// definition's sums in order: these must be long enough along one axis.
 constexpr bool has_transforms(std::int64_t rows, std::int64_t columns, std::int64_t features) {
-  return columns == 3 ? rows == 1 || rows == 3 : columns == 5 && rows == 1 && features >= 2 * kMostSummed;
+  constexpr std::int64_t kFewestAlongLine = 64;
+  return rows == 3 ? columns == 3 : rows == 1 && (columns == 3 || columns == 5) && features >= kFewestAlongLine;
 }
 
 /// Whether convolve_winograd can compute it.
@@ -365,8 +366,8 @@ struct WinogradCalls {
   }
 };
 
-/// The products of a strip of one kind, by tiles of so many rows, the last of which overlaps the one before. Sums of up to
-/// kMostSummed products are added to each other.
+/// The products of a strip of one kind, by tiles of so many rows, the last of which overlaps the one before. Sums of up
+/// to kMostSummed products are added to each other.
 template <class T, int Vectors, int Rows>
 MODELWHEEL_NOINLINE void strip_of_short_sums(const Strip<T> &given, const Run<T> &all) {
   constexpr int kBases = (Rows + kRowsOfBase - 1) / kRowsOfBase;

@@ -67,8 +67,8 @@ struct Transform<3> {
   }
 };
 
-/// The points 0, a, -a, b, -b and infinity. With a and b near 1, but not too near to each other, errors are least; these
-/// and their products have few digits, so that they are exact.
+/// The points 0, a, -a, b, -b and infinity. With a and b near 1, but not too near to each other, errors are least;
+/// these and their products have few digits, so that they are exact.
 template <>
 struct Transform<5> {
   static constexpr float a = 11.0F / 16, b = 23.0F / 16;
