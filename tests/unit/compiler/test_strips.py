@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from modelwheel.compiler import program as p
+from modelwheel.compiler.arrays import Allocation
 from modelwheel.compiler.walk import slices, written
 from modelwheel.compiler.worker.epilogues import Emitted
 from modelwheel.compiler.worker.hlo import HloModule
+from modelwheel.compiler.worker.memory import Memory
 from modelwheel.compiler.worker.strips import join_strips
 from tests.support.programs import dense
 
@@ -59,7 +61,9 @@ def _thunks() -> dict[str, p.Thunk]:
     }
 
 
-def _join(thunks: dict[str, Any], also_read: str | None = None) -> tuple[p.Thunk, ...]:
+def _join(
+    thunks: dict[str, Any], also_read: str | None = None, memory: Memory | None = None
+) -> tuple[p.Thunk, ...]:
     """The thunks after strips were made; each reads the one before it in the module, and a last one `also_read`."""
     instructions = [SimpleNamespace(id=0, name="x", opcode="parameter", operand_ids=[])]
     for name in thunks:
@@ -72,7 +76,7 @@ def _join(thunks: dict[str, Any], also_read: str | None = None) -> tuple[p.Thunk
     computation = SimpleNamespace(id=0, instructions=[*instructions, root], root_id=root.id)
     module = SimpleNamespace(computations=[computation], entry_computation_id=0)
     emitted = [Emitted(thunk, name) for name, thunk in thunks.items()]
-    return join_strips(HloModule(module), emitted)
+    return join_strips(HloModule(module), emitted, memory)
 
 
 def _changed(name: str, **changes: Any) -> dict[str, p.Thunk]:
@@ -141,6 +145,26 @@ def test_the_result_may_replace_the_input_row_by_row() -> None:
     assert _lengths(_join(_changed("project", out=shifted))) == [2, 1]
     late = {**_changed("project", out=place), "depthwise": _depthwise(pad=3)}
     assert _lengths(_join(late)) == [2, 1]
+
+
+def test_a_result_that_would_replace_the_input_too_early_gets_memory_of_its_own() -> None:
+    shifted = dense((SIZE * SIZE, NARROW), X, offset=SIZE * NARROW * 4)
+    copy = p.Copy(operations=0, source=shifted.slice, destination=dense((4,), OTHER).slice)
+    thunks = {**_changed("project", out=shifted), "copy": copy}
+    size = 2 * shifted.slice.size
+    temporary = Memory([Allocation(index=X, size=size, kind="temporary")])
+    strips, reader = _join(thunks, memory=temporary)
+    assert isinstance(strips, p.Strips)
+    assert isinstance(reader, p.Copy)
+    (result,) = written(strips)
+    assert temporary.is_own(result)
+    assert reader.source == result
+    # What callers read in the end stays where it is, and so does what is read in parts.
+    kept = Memory([Allocation(index=X, size=size, kind="temporary")], [shifted.slice])
+    assert _lengths(_join(thunks, memory=kept)) == [2, 1, 1]
+    part = shifted.slice.model_copy(update={"size": 64})
+    in_parts = {**thunks, "copy": copy.model_copy(update={"source": part})}
+    assert _lengths(_join(in_parts, memory=temporary)) == [2, 1, 1]
 
 
 def test_a_line_is_replaced_place_by_place() -> None:

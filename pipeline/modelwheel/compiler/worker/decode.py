@@ -288,7 +288,7 @@ class _ThunkDecoder:
 
     def sequence(self, proto: Any, memory: Memory | None = None) -> tuple[p.Thunk, ...]:
         joined = join_epilogues(self.hlo, self._emitted(proto), memory)
-        return join_strips(self.hlo, joined)
+        return join_strips(self.hlo, joined, memory)
 
     def _emitted(self, proto: Any) -> list[Emitted]:
         thunks: list[Emitted] = []

@@ -18,6 +18,7 @@ from ..spatial_axes import axes_in_use
 from ..walk import slices, written
 from .epilogues import Emitted
 from .hlo import HloModule
+from .memory import Memory, moved_readers
 
 _MIN_BETWEEN_BYTES = 1024 * 1024
 """Smaller results stay in the second-level cache by themselves."""
@@ -32,15 +33,24 @@ _ROW = p.Window(
 )
 
 
-def join_strips(hlo: HloModule, emitted: Sequence[Emitted]) -> tuple[p.Thunk, ...]:
-    """The thunks of a sequence, in which chains of convolutions are one thunk each."""
-    return tuple(_joined(hlo, emitted))
+def join_strips(
+    hlo: HloModule, emitted: Sequence[Emitted], memory: Memory | None = None
+) -> tuple[p.Thunk, ...]:
+    """The thunks of a sequence, in which chains of convolutions are one thunk each.
+
+    Args:
+        hlo: The module.
+        emitted: The sequence; steps may read the result of a chain elsewhere afterwards.
+        memory: Where a result may move to that would replace what later rows are computed from.
+    """
+    return tuple(_joined(hlo, emitted, memory))
 
 
-def _joined(hlo: HloModule, emitted: Sequence[Emitted]) -> Iterator[p.Thunk]:
+def _joined(hlo: HloModule, emitted: Sequence[Emitted], memory: Memory | None) -> Iterator[p.Thunk]:
     position = 0
     while position < len(emitted):
-        layers = _longest_chain(_convolutions(_linked(hlo, emitted[position:])))
+        found = _convolutions(_linked(hlo, emitted[position:]))
+        layers = _longest_chain(found, emitted[position:], memory)
         if layers:
             yield p.Strips(
                 operations=sum(layer.operations for layer in layers),
@@ -176,13 +186,40 @@ def _is_dense(array: Array, axes: p.Axes) -> bool:
     return array.minor_to_major == order and array.row_step is None
 
 
-def _longest_chain(layers: Sequence[p.Convolution]) -> tuple[p.Convolution, ...]:
+def _longest_chain(
+    layers: Sequence[p.Convolution], emitted: Sequence[Emitted], memory: Memory | None
+) -> tuple[p.Convolution, ...]:
     """The first layers that can be computed together; empty if no two can."""
     for count in range(len(layers), 1, -1):
         chain = tuple(layers[:count])
-        if all(_is_joint(*two) for two in pairwise(chain)) and _may_write(chain):
+        if not all(_is_joint(*two) for two in pairwise(chain)):
+            continue
+        if _may_write(chain):
             return chain
+        moved = _with_own_result(chain, emitted[count:], memory)
+        if moved:
+            return moved
     return ()
+
+
+def _with_own_result(
+    chain: tuple[p.Convolution, ...], later: Sequence[Emitted], memory: Memory | None
+) -> tuple[p.Convolution, ...]:
+    """The chain with its result in memory of its own, where those that run later read it; empty if it cannot move."""
+    *before, last = chain
+    place = _result(last)
+    addend = last.epilogue and last.epilogue.addend
+    if memory is None or not memory.may_move(place) or (addend and overlap(addend, place)):
+        return ()
+    own = memory.reserve(place.size)
+    readers = moved_readers([one.thunk for one in later], -1, place, own)
+    if readers is None:
+        return ()
+    for position, thunk in readers.items():
+        later[position].thunk = thunk
+    output = last.output.model_copy(update={"slice": own})
+    epilogue = last.epilogue and last.epilogue.model_copy(update={"result": own})
+    return (*before, last.model_copy(update={"output": output, "epilogue": epilogue}))
 
 
 def _is_joint(before: p.Convolution, after: p.Convolution) -> bool:
@@ -203,12 +240,12 @@ def _is_joint(before: p.Convolution, after: p.Convolution) -> bool:
 def _may_write(layers: Sequence[p.Convolution]) -> bool:
     """Whether writing rows of the result spoils nothing that later rows are computed from."""
     strips = p.Strips(operations=0, layers=tuple(layers))
-    source, *read = slices(strips)[: -len(written(strips))]
+    source, *others = slices(strips)[: -len(written(strips))]
     last = layers[-1].epilogue
     for target in written(strips):
         if overlap(target, source) and not (target == source and _in_place(layers)):
             return False
-        for part in read:
+        for part in others:
             replaced = last is not None and part == last.addend == target
             if overlap(target, part) and not replaced:
                 return False
