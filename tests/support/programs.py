@@ -43,6 +43,25 @@ def pooling(source: Slice, target: Slice, **changes: Any) -> p.Pooling:
     return p.Pooling(input=source, output=target, **(fields | changes))
 
 
+def pointwise(source: int, kernel: int, output: int) -> p.Convolution:
+    """A product of the features of each place with a matrix; the arguments are allocations."""
+    image = p.Axes(batch=0, feature=2, spatial=(1,))
+    window = p.Window(
+        size=1, stride=1, pad_low=0, pad_high=0, kernel_dilation=1, base_dilation=1, reversed=False
+    )
+    return p.Convolution(
+        operations=1,
+        input=dense((2, 5, 8), source),
+        kernel=dense((1, 8, 8), kernel),
+        output=dense((2, 5, 8), output),
+        input_axes=image,
+        kernel_axes=p.Axes(batch=1, feature=2, spatial=(0,)),
+        output_axes=image,
+        windows=(window,),
+        feature_groups=1,
+    )
+
+
 def matmul_program(batch: int = 2, weights_sha256: str = "ab" * 32) -> p.Program:
     """y[batch, 3] = x[batch, 4] @ w[4, 3], with one unused constant and one unused temporary."""
     x, w, y = dense((batch, 4), 0), dense((4, 3), 1), dense((batch, 3), 2)

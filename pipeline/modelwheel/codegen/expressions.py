@@ -53,10 +53,10 @@ def reducer(thunk: Pooling | RowReduction) -> tuple[str, str]:
 
 
 def epilogue_members(
-    epilogue: Epilogue, element: str, place: tuple[Slice, Slice] | None, *, overlaps: bool
+    epilogue: Epilogue, element: str, place: tuple[str, str], *, overlaps: bool
 ) -> str:
-    """The members of an `Epilogue` of the kernels; `place` has the sums and the result, if they are known."""
-    sums, result = map(pointer, place) if place else ("nullptr", "nullptr")
+    """The members of an `Epilogue` of the kernels; `place` has the addresses of the sums and the result."""
+    sums, result = place
     parts = [epilogue.bias, epilogue.scale, epilogue.shift, epilogue.addend]
     limits = [epilogue.low, epilogue.high]
     return braces(

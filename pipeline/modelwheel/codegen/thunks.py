@@ -178,7 +178,7 @@ class ThunkWriter:
         by = isinstance(product, Convolution)
         self._add_uses(product, types, table, parts)
         suffix = f"_by<{types}, method_of<{types}>({table})>" if by else f"<{types}>"
-        call = f"{kernel}{suffix}"
+        call, kept = f"{kernel}{suffix}", f"{kernel}_sums<{types}>({table})"
         if parts > 1:
             self.part_scratch.append(f"{kernel}_part_scratch<{types}>({table}, {parts})")
             call, table = f"{kernel}_in_parts{suffix}", f"{{threads, {parts}}}, {table}"
@@ -196,13 +196,20 @@ class ThunkWriter:
             overlaps = False
             copied = -(-lhs.slice.size // ALIGNMENT) * ALIGNMENT
             operands = ", ".join([f"as<const {cpp_type(lhs)}>(copy)", *operands.split(", ")[1:]])
-        scratch = self._scratch(f"{copied} + {needed}" if copied else needed)
+        sums, result = pointer(out.slice), pointer(epilogue.result)
         if copied:
-            yield f"{_INDENT}char *const copy = {scratch};"
+            yield f"{_INDENT}char *const copy = {self._scratch(f'{copied} + {needed}')};"
             yield f"{_INDENT}std::memcpy(copy, {pointer(lhs.slice)}, {lhs.slice.size});"
             scratch = f"copy + {copied}"
-        place = (out.slice, epilogue.result)
-        values = epilogue_members(epilogue, cpp_type(out), place, overlaps=overlaps)
+        elif epilogue.addend == out.slice:
+            # Sums would replace what is added to them. Most kernels finish them without storing them before.
+            yield f"{_INDENT}char *const kept = {self._scratch(f'{kept} + {needed}')};"
+            yield f"{_INDENT}char *const sums = {kept} != 0 ? kept : {result};"
+            scratch, sums = f"kept + {kept}", "sums"
+            operands = ", ".join([*operands.split(", ")[:-1], f"as<{cpp_type(out)}>(sums)"])
+        else:
+            scratch = self._scratch(needed)
+        values = epilogue_members(epilogue, cpp_type(out), (sums, result), overlaps=overlaps)
         yield f"{_INDENT}const Epilogue<{cpp_type(out)}> epilogue = {values};"
         yield f"{_INDENT}{call}({table}, {operands}, {scratch}, &epilogue);"
         yield "}"
@@ -266,7 +273,9 @@ class ThunkWriter:
         for number, layer in enumerate(strips.layers):
             epilogue = "nullptr"
             if layer.epilogue is not None:
-                place = (layer.output.slice, layer.epilogue.result) if layer is last else None
+                place = ("nullptr", "nullptr")
+                if layer is last:
+                    place = (pointer(layer.output.slice), pointer(layer.epilogue.result))
                 values = epilogue_members(layer.epilogue, element, place, overlaps=False)
                 yield f"{_INDENT}const Epilogue<{element}> epilogue{number} = {values};"
                 epilogue = f"&epilogue{number}"

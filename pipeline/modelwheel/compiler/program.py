@@ -18,7 +18,7 @@ from .arrays import Allocation, Array, Slice
 from .elementwise import Operation, Plane
 from .masks import MaskCode
 
-PROGRAM_VERSION = 32
+PROGRAM_VERSION = 33
 """Raised when a field below changes its meaning; part of every compile key."""
 
 
@@ -47,7 +47,7 @@ class Epilogue(JsonRecord):
     """What follows a product of 32-bit floats, element by element.
 
     result = activation(min(max((product + bias) * scale + shift + addend, low), high)), in this order; parts may be missing.
-    The result has the layout of the product's, whose own memory is left in any state. Columns (of a dot
+    The result has the layout of the product's, whose own memory is left in any state; it may be the same. Columns (of a dot
     those of `rhs`, of a convolution the features) vary fastest.
     """
 

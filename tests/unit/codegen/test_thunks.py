@@ -16,7 +16,7 @@ from modelwheel.compiler.masks import MaskCode, MaskOperation, MaskRead
 from modelwheel.compiler.traffic import bytes_moved
 from modelwheel.compiler.walk import used_allocations
 from modelwheel.dtypes import ElementType
-from tests.support.programs import dense, matmul_program, pooling
+from tests.support.programs import dense, matmul_program, pointwise, pooling
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,23 @@ def test_what_follows_a_product_is_data_of_its_call(
     assert writer.scratch_ends == [f"0 + {'64 + ' * copies}dot_scratch<float>(b_dot_0)"]
 
 
+def test_what_replaces_its_addend_has_sums_elsewhere_only_if_the_kernel_stores_some() -> None:
+    product = matmul_program().thunks[0]
+    assert isinstance(product, p.Dot)
+    place = dense((2, 8), 2)
+    wide = {"rhs": dense((4, 8), 1), "out": place}
+    epilogue = p.Epilogue(result=place.slice, addend=place.slice)
+    writer = ThunkWriter(prefix="b")
+    lines = writer.write([product.model_copy(update={**wide, "epilogue": epilogue})])
+    text = "\n".join(lines)
+    assert "char *const kept = arena + 0;" in text
+    assert "char *const sums = dot_sums<float>(b_dot_0) != 0 ? kept : a2;" in text
+    assert "as<float>(sums), kept + dot_sums<float>(b_dot_0), &epilogue);" in text
+    assert "epilogue = {as<const float>(sums), as<float>(a2), false," in text
+    needed = "dot_sums<float>(b_dot_0) + dot_scratch<float>(b_dot_0)"
+    assert writer.scratch_ends == [f"0 + {needed}"]
+
+
 def test_scratch_memory_is_in_a_gap_that_is_large_enough() -> None:
     writer = ThunkWriter(prefix="b")
     writer.place = ScratchPlace(512, Slice(allocation=7, offset=4096, size=8192))
@@ -66,29 +83,11 @@ def test_scratch_memory_is_in_a_gap_that_is_large_enough() -> None:
     assert writer.scratch_ends == [f"512 + beyond({needed})"]
 
 
-def _pointwise(source: int, kernel: int, output: int) -> p.Convolution:
-    image = p.Axes(batch=0, feature=2, spatial=(1,))
-    window = p.Window(
-        size=1, stride=1, pad_low=0, pad_high=0, kernel_dilation=1, base_dilation=1, reversed=False
-    )
-    return p.Convolution(
-        operations=1,
-        input=dense((2, 5, 8), source),
-        kernel=dense((1, 8, 8), kernel),
-        output=dense((2, 5, 8), output),
-        input_axes=image,
-        kernel_axes=p.Axes(batch=1, feature=2, spatial=(0,)),
-        output_axes=image,
-        windows=(window,),
-        feature_groups=1,
-    )
-
-
 def test_strips_are_tables_and_a_call_without_the_memory_between() -> None:
     between = p.Epilogue(result=dense((2, 5, 8), 2).slice, low=0.0)
-    first = _pointwise(0, 1, 2).model_copy(update={"epilogue": between})
+    first = pointwise(0, 1, 2).model_copy(update={"epilogue": between})
     writer = ThunkWriter(prefix="b")
-    strips = p.Strips(operations=2, layers=(first, _pointwise(2, 3, 4)))
+    strips = p.Strips(operations=2, layers=(first, pointwise(2, 3, 4)))
     text = "\n".join(writer.write([strips]))
     assert "epilogue0 = {as<const float>(nullptr), as<float>(nullptr), false, nullptr," in text
     layers = "{{as<const float>(a1), &epilogue0}, {as<const float>(a3), nullptr}}"

@@ -8,9 +8,9 @@ import pytest
 
 from modelwheel.compiler import program as p
 from modelwheel.compiler.arrays import Allocation, AllocationKind, Slice
-from modelwheel.compiler.worker.in_place import write_over_addends
+from modelwheel.compiler.worker.in_place import sum_in_results, write_over_addends
 from modelwheel.compiler.worker.memory import Memory
-from tests.support.programs import dense
+from tests.support.programs import dense, pointwise
 
 _ROWS, _COLUMNS = 64, 256
 _SIZE = _ROWS * _COLUMNS * 4
@@ -153,3 +153,51 @@ def test_parts_of_vectors_and_small_results_stay(rows: int, columns: int) -> Non
     second = _dot(SECOND, FIRST, rows=rows, columns=columns)
     thunks = (_dot(FIRST, rows=rows, columns=columns), second)
     assert write_over_addends(thunks, _memory({})) == thunks
+
+
+def test_sums_are_where_the_result_is() -> None:
+    apart, added = _dot(FIRST), _dot(FIRST, SECOND)
+    over = _dot(FIRST, FIRST)
+    for thunk, summed in zip(
+        (apart, added, over), sum_in_results((apart, added, over)), strict=True
+    ):
+        assert isinstance(summed, p.Dot)
+        assert summed.out.slice == _place(FIRST)
+        assert summed.model_copy(update={"out": thunk.out}) == thunk
+
+
+def test_sums_of_strips_are_where_the_last_result_is() -> None:
+    first, last = pointwise(X, WEIGHTS, FIRST), pointwise(FIRST, WEIGHTS, SUMS)
+    place = last.output.slice.model_copy(update={"allocation": SECOND})
+    last = last.model_copy(update={"epilogue": p.Epilogue(result=place)})
+    strips = p.Strips(operations=1, layers=(first, last))
+    (summed,) = sum_in_results((strips,))
+    assert isinstance(summed, p.Strips)
+    assert summed.layers[0] == first
+    assert summed.layers[1].output.slice == place
+    over_input = last.model_copy(update={"epilogue": p.Epilogue(result=first.input.slice)})
+    strips = p.Strips(operations=1, layers=(first, over_input))
+    assert sum_in_results((strips,)) == (strips,)
+
+
+@pytest.mark.parametrize(
+    "thunk",
+    [
+        _dot(X),
+        _dot(FIRST, lhs=FIRST),
+        _dot(FIRST, FIRST, lhs=FIRST),
+        _dot(SUMS),
+        _dot(FIRST).model_copy(update={"epilogue": None}),
+        _kernel(X),
+    ],
+    ids=[
+        "over an operand",
+        "over another one",
+        "over an operand that is added too",
+        "the same already",
+        "nothing follows",
+        "no product",
+    ],
+)
+def test_sums_stay_where_they_are(thunk: p.Thunk) -> None:
+    assert sum_in_results((thunk,)) == (thunk,)

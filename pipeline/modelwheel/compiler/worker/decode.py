@@ -29,7 +29,7 @@ from .counters import count
 from .descriptors import compilation_result_class
 from .epilogues import Emitted
 from .hlo import HloModule, array_of
-from .in_place import write_over_addends
+from .in_place import sum_in_results, write_over_addends
 from .joining import join_epilogues
 from .lookups import lookup
 from .memory import Memory
@@ -92,7 +92,8 @@ def decode(
     results = tuple(_results(hlo, where))
     memory = Memory(allocations, [one.slice for one in results])
     thunks = _ThunkDecoder(hlo, memory).sequence(result.thunk_sequence, memory)
-    thunks = join_branches(write_over_addends(thunks, memory), memory)
+    thunks = sum_in_results(write_over_addends(thunks, memory))
+    thunks = join_branches(thunks, memory)
     thunks, allocations = memory.place(thunks)
     program = p.Program(
         triple=result.target_machine_options.triple,

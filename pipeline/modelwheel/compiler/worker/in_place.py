@@ -1,7 +1,8 @@
 """Writes results over the residuals that are added to them, where nobody reads these any more.
 
 A large result is then read and written once where it would be read, fetched elsewhere and written. XLA does not do
-so: what the next steps read it has planned as another value.
+so: what the next steps read it has planned as another value. The sums that a product collects before that need no memory
+of their own either.
 """
 
 from __future__ import annotations
@@ -36,6 +37,31 @@ def write_over_addends(thunks: Sequence[p.Thunk], memory: Memory) -> tuple[p.Thu
             moved = _with_moved_addend(changed, position, addend, result, memory)
         changed = moved or changed
     return tuple(changed)
+
+
+def sum_in_results(thunks: Sequence[p.Thunk]) -> tuple[p.Thunk, ...]:
+    """The outer thunks of a program, whose products have their sums where their results will be.
+
+    What is added to the result of a dot may be there too: where the kernel stores sums at all, it takes scratch memory.
+    """
+    return tuple(map(_with_sums, thunks))
+
+
+def _with_sums(thunk: p.Thunk) -> p.Thunk:
+    product = thunk.layers[-1] if isinstance(thunk, p.Strips) else thunk
+    if not isinstance(product, p.Dot | p.Convolution) or product.epilogue is None:
+        return thunk
+    result, others = product.epilogue.result, list(read(thunk))
+    if isinstance(thunk, p.Dot) and product.epilogue.addend == result:
+        others.remove(result)
+    if any(overlap(part, result) for part in others):
+        return thunk
+    name = "out" if isinstance(product, p.Dot) else "output"
+    sums = product.arrays[-1].model_copy(update={"slice": result})
+    product = product.model_copy(update={name: sums})
+    if isinstance(thunk, p.Strips):
+        return thunk.model_copy(update={"layers": (*thunk.layers[:-1], product)})
+    return product
 
 
 def _suits(dot: p.Dot, addend: Slice, memory: Memory) -> bool:

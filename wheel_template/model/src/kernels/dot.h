@@ -119,6 +119,15 @@ constexpr std::size_t dot_scratch(const Dot &d) {
   return scratch_bytes<In>(larger_of(gemm_scratch<In>(form.m, form.k, whole, form.panel), last));
 }
 
+/// Bytes for the sums of a product, whole or in parts, whose result is written over what is added to it, but over no
+/// operand: none where each sum is finished in registers, however many rows and columns are computed together.
+template <class T>
+constexpr std::size_t dot_sums(const Dot &d) {
+  const bool at_once = d.k <= kMaxDepth && whole_columns(d) == d.n;
+  const bool once = !better_transposed<T>(d) && finishes_once<T>(gemm_of(d, nullptr));
+  return at_once && once ? 0 : scratch_bytes<T>(d.batch * d.m * d.n);
+}
+
 /// Elements from one row of the result to the next; a single row may have any stride.
 constexpr std::int64_t row_step(const Dot &d) { return d.m > 1 ? d.out_m : d.batch > 1 ? d.out_batch : d.n; }
 
