@@ -83,6 +83,7 @@ def pooling_values(pool: Pooling) -> list[object]:
         pool.in_step or pool.features,
         pool.in_factor,
         pool.factor,
+        *([] if pool.padding is None else ["true", pool.padding]),
     ]
 
 

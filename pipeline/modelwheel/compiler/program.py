@@ -18,7 +18,7 @@ from .arrays import Allocation, Array, Slice
 from .elementwise import Operation, Plane
 from .masks import MaskCode
 
-PROGRAM_VERSION = 33
+PROGRAM_VERSION = 34
 """Raised when a field below changes its meaning; part of every compile key."""
 
 
@@ -161,6 +161,8 @@ class Pooling(_Step):
     window: tuple[int, int]
     stride: tuple[int, int]
     pad_low: tuple[int, int]
+    padding: float | None = None
+    """What pixels outside of the input are, before they are multiplied; if it is None, they are left out. Of maxima only."""
     in_step: int | None = None
     """How far apart the pixels of the input are, in elements, if it is part of the rows of a larger array."""
     in_factor: float = 1.0

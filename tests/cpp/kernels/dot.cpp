@@ -111,8 +111,8 @@ void check_ranges(Random &random, const Dot &d, const Buffer<In> &lhs, const Buf
   if (complete) check_same_bits(out, parts);
 }
 
-/// The epilogue as the generated code has it: where the result replaces what is added to it and no sums are stored, with
-/// the result in place of the sums.
+/// The epilogue as the generated code has it: where the result replaces what is added to it and no sums are stored,
+/// with the result in place of the sums.
 template <class T>
 Epilogue<T> without_sums(const Dot &d, Epilogue<T> e) {
   if (in_place(e) && !e.overlaps && dot_sums<T>(d) == 0) e.sums = e.result;

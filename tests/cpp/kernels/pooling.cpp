@@ -17,9 +17,10 @@ T expected(const Pooling &p, const Buffer<T> &in, std::int64_t image, const std:
   for (std::int64_t y = 0; y < p.window[0]; ++y)
     for (std::int64_t x = 0; x < p.window[1]; ++x) {
       const std::int64_t row = at[0] * p.stride[0] + y - p.pad_low[0], column = at[1] * p.stride[1] + x - p.pad_low[1];
-      if (row < 0 || row >= p.in_size[0] || column < 0 || column >= p.in_size[1]) continue;
-      const T value =
-          in[((image * p.in_size[0] + row) * p.in_size[1] + column) * p.in_step + f] * static_cast<T>(p.in_factor);
+      const bool inside = row >= 0 && row < p.in_size[0] && column >= 0 && column < p.in_size[1];
+      if (!inside && !p.is_padded) continue;
+      const std::int64_t pixel = (image * p.in_size[0] + row) * p.in_size[1] + column;
+      const T value = (inside ? in[pixel * p.in_step + f] : static_cast<T>(p.padding)) * static_cast<T>(p.in_factor);
       total = p.reducer == Reducer::kSum ? total + value : value > total ? value : total;
     }
   return total * static_cast<T>(p.factor);
@@ -73,6 +74,11 @@ void test_random(std::uint64_t seed, int count) {
   for (int i = 0; i < count; ++i) {
     Pooling p = random_pooling(random, 13, 13);
     if (random.chance(30)) p.in_step += random.integer(1, 40);
+    if (p.reducer == Reducer::kMaximum && random.chance(40)) {
+      const double numbers[] = {0, -0.0, 0.5, -2, NAN, INFINITY};
+      p.is_padded = true;
+      p.padding = random.pick(numbers);
+    }
     check<T>(random, p);
   }
 }

@@ -135,6 +135,8 @@ def test_a_pooling_is_a_table_and_a_call() -> None:
     (table,) = writer.tables
     assert table.startswith("constexpr Pooling b_pooling_0 = {Reducer::kMaximum, -__builtin_inf(),")
     assert table.endswith(" 2, 8, {5, 6}, {3, 2}, {2, 3}, {2, 2}, {0, 1}, 8, 1.0, 1.0};")
+    writer.write([pool.model_copy(update={"padding": 0.0})])
+    assert writer.tables[-1].endswith(" {0, 1}, 8, 1.0, 1.0, true, 0.0};")
 
 
 def test_a_copy_of_rows_is_a_table_and_a_call() -> None:

@@ -24,6 +24,7 @@ from .epilogue_parts import Elsewhere, FusionReader, Parts, followed_by
 from .hlo import HloModule
 from .memory import Memory, moved_readers
 from .numbering import Numbering
+from .paddings import Padding, padding_of
 from .pooling import mean_of_values, scaling
 from .products import product_of_values
 
@@ -189,8 +190,28 @@ class Steps:
             return place
         return self._move(step, start, place)
 
+    def pooled(self, step: Emitted) -> tuple[Emitted, Padding] | None:
+        """The pooling behind a kernel that alone reads its value, which has padding around something else."""
+        following = self.all[self.all.index(step) + 1 :]
+        reader = self.hlo.instruction(following[0].instruction) if following else None
+        if reader is None or step.is_kept or self.only_use(step, reader) is None:
+            return None
+        pool = following[0].thunk
+        if not isinstance(pool, p.Pooling) or pool.input not in written(step.thunk):
+            return None
+        padding = padding_of(self.hlo, self.hlo.instruction(step.instruction), pool)
+        return None if padding is None else (following[0], padding)
+
+    def move_from(self, step: Emitted, place: Slice) -> bool:
+        """Moves the value of a pooling if it would be written over what is at a place; returns whether it is not."""
+        assert isinstance(step.thunk, p.Pooling)
+        output = step.thunk.output
+        if not overlap(output, place):
+            return True
+        return self._move(step, self.all.index(step), output) is not None
+
     def _move(self, step: Emitted, start: int, place: Slice) -> Slice | None:
-        """Gives the value of a kernel memory of its own."""
+        """Gives the value of a kernel or pooling memory of its own."""
         memory = self._memory
         if memory is None or not memory.may_move(place):
             return None
@@ -199,7 +220,8 @@ class Steps:
             return None
         for position, thunk in changed.items():
             self.all[position].thunk = thunk
-        step.thunk = step.thunk.model_copy(update={"results": (new,)})
+        written_to = {"output": new} if isinstance(step.thunk, p.Pooling) else {"results": (new,)}
+        step.thunk = step.thunk.model_copy(update=written_to)
         return new
 
     def reading_from(self, start: int, old: Slice, new: Slice) -> dict[int, p.Thunk] | None:
@@ -217,6 +239,8 @@ class _Join:
         self._fusion = fusion
         self._kept: list[Emitted] = []
         self._finished: list[Finished] = []
+        self._padded: tuple[Emitted, Padding] | None = None
+        """The pooling that is left of the fusion if the product computes all but the padding."""
 
     def done(self, number: int) -> bool:
         """Joins the two, if that is possible; the product is this operand of the fusion."""
@@ -247,6 +271,8 @@ class _Join:
             place = end
         else:
             return False
+        if self._padded is not None and not steps.move_from(self._padded[0], result):
+            return False
         spoiled = [product.arrays[-1].slice, epilogue.result]
         for step in self._kept:
             where = steps.keep(step, place, spoiled)
@@ -264,13 +290,22 @@ class _Join:
         if place == end:
             steps.all.remove(one)
             steps.all.insert(steps.all.index(self._candidate), one)
+        self._leave_out(rest, result)
+        return True
+
+    def _leave_out(self, rest: p.Pooling | p.Dot | None, result: Slice) -> None:
+        """Leaves out the kernel, but for what is left of it."""
         if rest is not None:
             self._candidate.thunk = rest
-            return True
-        one.fusion = self._candidate.instruction
-        one.is_kept = self._candidate.is_kept
-        steps.all.remove(self._candidate)
-        return True
+            return
+        if self._padded is not None:
+            reader, padding = self._padded
+            assert isinstance(reader.thunk, p.Pooling)
+            reader.thunk = padding.without(reader.thunk, result)
+        else:
+            self._one.fusion = self._candidate.instruction
+            self._one.is_kept = self._candidate.is_kept
+        self._steps.all.remove(self._candidate)
 
     def _values(
         self, product: p.Product, kernel: p.Kernel
@@ -281,6 +316,9 @@ class _Join:
         if mean is not None:
             rest = mean[1].model_copy(update={"input": place, "origin": kernel.origin})
             return mean[0], place, rest
+        self._padded = self._steps.pooled(self._candidate)
+        if self._padded is not None:
+            return self._padded[1].values, place, None
         found = product_of_values(hlo, self._fusion, kernel, place)
         if found is not None:
             return found[0], place, found[1].model_copy(update={"origin": kernel.origin})

@@ -75,6 +75,7 @@ def _bag(steps: Steps, found: Emitted, reader: Emitted) -> p.EmbeddingBag | None
         not found.is_kept
         and pool.input == rows.output
         and pool.in_step is None
+        and pool.padding is None
         and pool.features * ElementType.FLOAT32.item_bytes == rows.row_bytes
         and pool.batch * math.prod(pool.in_size) == rows.count
         and not any(overlap(pool.output, part) for part in (rows.table, rows.indices))

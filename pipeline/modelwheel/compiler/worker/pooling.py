@@ -60,11 +60,11 @@ def pooling(hlo: HloModule, instruction: Any, kernel: p.Kernel) -> p.Pooling | N
         output=kernel.results[0],
         batch=source.dimensions[0],
         features=source.dimensions[last],
-        in_size=_sides([source.dimensions[axis] for axis in pooled], 1),
-        out_size=_sides([root.shape.dimensions[axis] for axis in pooled], 1),
-        window=_sides([window.size for window in windows], 1),
-        stride=_sides([window.stride or 1 for window in windows], 1),
-        pad_low=_sides([window.padding_low for window in windows], 0),
+        in_size=sides([source.dimensions[axis] for axis in pooled], 1),
+        out_size=sides([root.shape.dimensions[axis] for axis in pooled], 1),
+        window=sides([window.size for window in windows], 1),
+        stride=sides([window.stride or 1 for window in windows], 1),
+        pad_low=sides([window.padding_low for window in windows], 0),
     )
 
 
@@ -103,7 +103,7 @@ def mean_of_values(
         and all(s.element_type == ElementType.FLOAT32 for s in (shape, root.shape))
         and shape.dimensions[last] >= _MIN_FEATURES
         and reducer_of(hlo, root) == "sum"
-        and _scalar(initial) == 0.0
+        and scalar(initial) == 0.0
     )
     if not plain:
         return None
@@ -132,13 +132,13 @@ def _scaled(hlo: HloModule, node: Any) -> tuple[Any, float]:
     one, other = hlo.operands(node)
     for value, repeated in ((one, other), (other, one)):
         if repeated.opcode == "broadcast":
-            (number,) = map(_scalar, hlo.operands(repeated))
+            (number,) = map(scalar, hlo.operands(repeated))
             if number is not None:
                 return value, number
     return node, 1.0
 
 
-def _scalar(node: Any) -> float | None:
+def scalar(node: Any) -> float | None:
     """The finite number that a constant is."""
     if node.opcode != "constant" or node.shape.dimensions or len(node.literal.f32s) != 1:
         return None
@@ -261,7 +261,7 @@ def is_in_order(shape: Any) -> bool:
     return list(shape.layout.minor_to_major) == list(reversed(range(len(shape.dimensions))))
 
 
-def _sides(values: Sequence[int], neutral: int) -> tuple[int, int]:
+def sides(values: Sequence[int], neutral: int) -> tuple[int, int]:
     """One number for rows and one for columns; a sequence is an image with one column."""
     return (values[0], values[1] if len(values) > 1 else neutral)
 

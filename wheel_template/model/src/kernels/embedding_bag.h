@@ -16,8 +16,8 @@ struct TablePatch {
   std::int64_t rows, row_step, columns;
   const Lookup &l;
   const char *table;
-  MODELWHEEL_INLINE const T *pixel(Row row, std::int64_t x) const {
-    return reinterpret_cast<const T *>(table + place_of(l, row[x]));
+  MODELWHEEL_INLINE const T *features(Row row, std::int64_t x, std::int64_t f) const {
+    return reinterpret_cast<const T *>(table + place_of(l, row[x])) + f;
   }
 };
 

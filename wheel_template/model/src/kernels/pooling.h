@@ -9,7 +9,7 @@
 namespace modelwheel::MODELWHEEL_LEVEL {
 
 /// XLA's reduce-window over the two spatial axes of [batch, rows, columns, features], without gaps and dilation.
-/// What is outside the input is left out; a window of nothing gives `initial`.
+/// What is outside the input is left out, or, of maxima, may be `padding`; a window of nothing gives `initial`.
 struct Pooling {
   Reducer reducer;
   double initial;
@@ -19,6 +19,9 @@ struct Pooling {
   std::int64_t in_step;
   /// What every element of the input, and then the result, is multiplied by.
   double in_factor, factor;
+  /// Whether windows have pixels outside the input, and what each of their elements is.
+  bool is_padded = false;
+  double padding = 0;
 };
 
 /// One axis of a pooling as that of a convolution, whose steps are in elements.
@@ -32,7 +35,25 @@ struct Patch {
   using Row = const T *;
   Row first;
   std::int64_t rows, row_step, columns, step;
-  MODELWHEEL_INLINE const T *pixel(Row row, std::int64_t x) const { return row + x * step; }
+  MODELWHEEL_INLINE const T *features(Row row, std::int64_t x, std::int64_t f) const { return row + x * step + f; }
+};
+
+/// A whole window, of which some pixels are outside the image. Rows are numbers.
+template <class T>
+struct PaddedPatch {
+  using Row = std::int64_t;
+  Row first;
+  std::int64_t rows, row_step, columns;
+  const T *image;
+  const Axis &y, &x;
+  std::int64_t first_column;
+  /// As many elements as are read together.
+  const T *padding;
+  MODELWHEEL_INLINE const T *features(Row row, std::int64_t column, std::int64_t f) const {
+    const std::int64_t at = first_column + column;
+    const bool inside = row >= 0 && row < y.in_size && at >= 0 && at < x.in_size;
+    return inside ? image + row * y.in_step + at * x.in_step + f : padding;
+  }
 };
 
 /// `Vectors` vectors of `Lanes` features at a time from feature f on, whose sums do not wait for each other; returns
@@ -47,7 +68,7 @@ MODELWHEEL_INLINE std::int64_t pool_features(const Pooling &p, const Patch &patc
     typename Patch::Row row = patch.first;
     for (std::int64_t y = 0; y < patch.rows; ++y, row += patch.row_step)
       for (std::int64_t x = 0; x < (Columns != 0 ? Columns : patch.columns); ++x) {
-        const T *const pixel = patch.pixel(row, x) + f;
+        const T *const pixel = patch.features(row, x, f);
         for (int v = 0; v < Vectors; ++v) {
           const Vector<T, Lanes> value = load<T, Lanes>(pixel + v * Lanes);
           total[v] = reduced<reducer>(total[v], Factors ? value * in_factor : value);
@@ -109,6 +130,25 @@ MODELWHEEL_NOINLINE void pool_images(const Pooling &p, const T *in, T *out) {
     pool_pixels<T, 1, reducer, kFactors>(p, in, out);
 }
 
+/// The largest elements of windows that are not within the image. There are few of them: vectors are short.
+template <class T>
+MODELWHEEL_NOINLINE void pool_padded(const Pooling &p, const T *in, T *out) {
+  const Axis rows = axis_of(p, 0, p.in_size[1] * p.in_step), columns = axis_of(p, 1, p.in_step);
+  const Range whole_y = whole_windows(rows), whole_x = whole_windows(columns);
+  constexpr int kSize = 16 / static_cast<int>(sizeof(T));
+  T padding[kSize];
+  for (T &one : padding) one = static_cast<T>(p.padding);
+  for (std::int64_t image = 0; image < p.batch; ++image, in += p.in_size[0] * rows.in_step)
+    for (std::int64_t y = 0; y < p.out_size[0]; ++y)
+      for (std::int64_t x = 0; x < p.out_size[1]; ++x, out += p.features) {
+        if (y >= whole_y.begin && y < whole_y.end && x >= whole_x.begin && x < whole_x.end) continue;
+        const PaddedPatch<T> patch{window_start(rows, y),    p.window[0], 1, p.window[1], in, rows, columns,
+                                   window_start(columns, x), padding};
+        const std::int64_t f = pool_features<T, kSize, 1, 0, Reducer::kMaximum, true>(p, patch, out, 0);
+        pool_features<T, 1, 1, 0, Reducer::kMaximum, true>(p, patch, out, f);
+      }
+}
+
 /// Computes a pooling.
 template <class T>
 void pooling(const Pooling &p, const T *in, T *out) {
@@ -116,6 +156,7 @@ void pooling(const Pooling &p, const T *in, T *out) {
     pool_images<T, Reducer::kMaximum>(p, in, out);
   else
     pool_images<T, Reducer::kSum>(p, in, out);
+  if (p.is_padded) pool_padded(p, in, out);
 }
 
 extern template void pool_images<float, Reducer::kMaximum>(const Pooling &, const float *, float *);
