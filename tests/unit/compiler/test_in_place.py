@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from modelwheel.compiler import program as p
 from modelwheel.compiler.arrays import Allocation, AllocationKind, Slice
+from modelwheel.compiler.walk import read, written
 from modelwheel.compiler.worker.in_place import sum_in_results, write_over_addends
 from modelwheel.compiler.worker.memory import Memory
 from tests.support.programs import dense, pointwise
@@ -101,6 +104,29 @@ def test_an_addend_moves_if_its_memory_is_used_again() -> None:
     for kernel in (reader, last):
         assert isinstance(kernel, p.Kernel)
         assert kernel.arguments == (own,)
+
+
+def test_what_an_addend_has_replaced_moves_with_it() -> None:
+    # `again` writes where the first is while the third is read: all three move.
+    again = _kernel(X, result=FIRST)
+    thunks = (_dot(FIRST), _dot(SECOND, FIRST), _dot(LAST, SECOND), again, _kernel(LAST, result=X))
+    memory = _memory({})
+    first, second, third, between, last = write_over_addends(thunks, memory)
+    own = _places(first)[1]
+    assert memory.is_own(own)
+    assert _places(second) == _places(third) == (own, own)
+    assert between == again
+    assert isinstance(last, p.Kernel)
+    assert last.arguments == (own,)
+
+
+def test_what_an_addend_has_replaced_stays_with_it_if_no_product_has_written_it() -> None:
+    again = _kernel(X, result=FIRST)
+    before = (_kernel(X, result=FIRST), _dot(SECOND, FIRST))
+    thunks = (*before, _dot(LAST, SECOND), again, _kernel(LAST, result=X))
+    _, second, third, *_ = write_over_addends(thunks, _memory({}))
+    assert _places(second) == (_place(FIRST), _place(FIRST))
+    assert _places(third) == (_place(FIRST), _place(LAST))
 
 
 def test_what_is_written_when_nobody_reads_the_result_any_more_spoils_nothing() -> None:
@@ -201,3 +227,51 @@ def test_sums_of_strips_are_where_the_last_result_is() -> None:
 )
 def test_sums_stay_where_they_are(thunk: p.Thunk) -> None:
     assert sum_in_results((thunk,)) == (thunk,)
+
+
+# --- any program ----------------------------------------------------------------------------------
+
+
+@st.composite
+def _programs(draw: st.DrawFn) -> tuple[p.Thunk, ...]:
+    """Products, with and without something that is added, and kernels; nothing is read before it is written."""
+    full, thunks = {X}, list[p.Thunk]()
+    places = [FIRST, SECOND, SUMS, LAST, LAST + 1]
+    for _ in range(draw(st.integers(2, 9))):
+        lhs, result = draw(st.sampled_from(sorted(full))), draw(st.sampled_from(places))
+        addend = draw(st.none() | st.sampled_from(sorted(full)))
+        sums = draw(st.sampled_from([place for place in places if place not in (lhs, addend)]))
+        if draw(st.integers(0, 3)) == 0:
+            thunks.append(_kernel(lhs, result=result))
+        else:
+            dot = _dot(result, addend, lhs=lhs)
+            thunks.append(dot.model_copy(update={"out": dense((_ROWS, _COLUMNS), sums)}))
+            full.discard(sums)
+        full.add(result)
+    return (*thunks, _kernel(*sorted(full), result=LAST + 1))
+
+
+def _seen(thunks: Sequence[p.Thunk], results: Sequence[Slice]) -> list[list[int]]:
+    """What each thunk reads, and callers in the end: the numbers of the thunks that wrote it."""
+    content: dict[Slice, int] = {}
+    seen = []
+    for number, thunk in enumerate(thunks):
+        sums = thunk.out.slice if isinstance(thunk, p.Dot) else None
+        # In any order: `read` has none.
+        seen.append(sorted(content.get(part, -1) for part in read(thunk)))
+        for part in written(thunk):
+            content[part] = -2 if part == sums else number
+        content[written(thunk)[-1]] = number
+    return [*seen, [content.get(part, -1) for part in results]]
+
+
+@given(_programs())
+def test_every_thunk_reads_what_it_read_before(thunks: tuple[p.Thunk, ...]) -> None:
+    allocations = [
+        Allocation(index=index, size=_SIZE, kind="parameter" if index == X else "temporary")
+        for index in range(LAST + 2)
+    ]
+    results = [_place(LAST + 1)]
+    memory = Memory(allocations, results)
+    changed = sum_in_results(write_over_addends(thunks, memory))
+    assert _seen(changed, results) == _seen(thunks, results)

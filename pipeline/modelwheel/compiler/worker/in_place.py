@@ -104,26 +104,25 @@ def _with_result(
 def _with_moved_addend(
     thunks: Sequence[p.Thunk], position: int, addend: Slice, result: Slice, memory: Memory
 ) -> list[p.Thunk] | None:
-    """The same with the addend in memory of its own, where a product has written it."""
+    """The same with the addend in memory of its own, where products have written it."""
     if memory.is_own(addend):
         return None
+    own = memory.reserve(addend.size)
+    changed = list(thunks)
     for start in reversed(range(position)):
-        parts = written(thunks[start])
-        if not any(overlap(part, addend) for part in parts):
+        thunk = changed[start]
+        if not any(overlap(part, addend) for part in written(thunk)):
             continue
-        thunk = thunks[start]
+        readers = moved_readers(changed, start, addend, own)
         finished = isinstance(thunk, p.Dot | p.Convolution) and thunk.epilogue is not None
-        if not finished or parts[-1] != addend:
+        if readers is None or not finished or written(thunk)[-1] != addend:
             return None
-        own = memory.reserve(addend.size)
-        readers = moved_readers(thunks, start, addend, own)
-        if readers is None or position not in readers:
-            return None
-        changed = list(thunks)
         for number, reader in readers.items():
             changed[number] = reader
         changed[start] = _writing_to(thunk, own)
-        return _with_result(changed, position, result, own)
+        # What it has replaced itself moves with it.
+        if addend not in read(thunk):
+            return _with_result(changed, position, result, own)
     return None
 
 
