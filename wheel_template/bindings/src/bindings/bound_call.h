@@ -1,8 +1,6 @@
 // src/bindings/bound_call.h - the class BoundCall: what Evaluator.bind returns.
 #pragma once
 
-#include <structmember.h>
-
 #include <cstddef>
 #include <memory>
 
@@ -10,6 +8,10 @@
 #include "bindings/bound.h"
 #include "bindings/evaluator.h"
 #include "bindings/python.h"
+
+#if PY_VERSION_HEX < 0x030C0000
+#include <structmember.h>  // since 3.12, Python.h has what it has, by other names
+#endif
 
 namespace modelwheel {
 
@@ -77,8 +79,14 @@ struct BoundCall {
   }
 };
 
+#if PY_VERSION_HEX < 0x030C0000
+inline constexpr int kSizeMember = T_PYSSIZET, kReadOnly = READONLY;
+#else
+inline constexpr int kSizeMember = Py_T_PYSSIZET, kReadOnly = Py_READONLY;
+#endif
+
 inline PyMemberDef bound_call_members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(BoundCall, function), READONLY, nullptr},
+    {"__vectorcalloffset__", kSizeMember, offsetof(BoundCall, function), kReadOnly, nullptr},
     {nullptr, 0, 0, 0, nullptr},
 };
 

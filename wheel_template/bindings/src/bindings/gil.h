@@ -8,7 +8,7 @@
 
 namespace modelwheel {
 
-[[noreturn]] inline void sleep_for_ever() {
+[[noreturn]] inline void sleep_forever() {
   for (;;) std::this_thread::sleep_for(std::chrono::hours(24));
 }
 
@@ -23,7 +23,7 @@ auto call_with_gil(const Call &call) -> decltype(call()) {
   try {
     return call();
   } catch (...) {
-    sleep_for_ever();
+    sleep_forever();
   }
 }
 
