@@ -47,14 +47,14 @@ constexpr bool prefers_narrow(const Convolution &c) {
 
 /// Elements of the bias of a row of outputs that is seen as rows of whole vectors.
 template <class T>
-constexpr std::int64_t narrow_columns(const Convolution &c) {
+constexpr std::int64_t repeated_features(const Convolution &c) {
   return kLanes<T> * c.out_features;
 }
 
 /// Bytes of scratch memory that convolve_narrow needs.
 template <class T>
 constexpr std::size_t convolve_narrow_scratch(const Convolution &c) {
-  return scratch_bytes<T>(window_elements(c) * c.out_features) + 3 * scratch_bytes<T>(narrow_columns<T>(c));
+  return scratch_bytes<T>(window_elements(c) * c.out_features) + 3 * scratch_bytes<T>(repeated_features<T>(c));
 }
 
 /// The taps of a row of outputs that meet the input.
@@ -180,14 +180,14 @@ MODELWHEEL_NOINLINE void copy_narrow_filters(const Convolution &c, const Axes &a
 /// Finishes outputs that follow each other as rows of whole vectors, for which `e` has its columns repeated.
 template <class T>
 void finish_narrow(const Convolution &c, const Epilogue<T> &e, const T *first, std::int64_t outs) {
-  const std::int64_t columns = narrow_columns<T>(c), size = outs * c.out_features, whole = size / columns;
+  const std::int64_t columns = repeated_features<T>(c), size = outs * c.out_features, whole = size / columns;
   finish_rows(e, first, whole, columns, 0, columns);
   finish_rows(e, first + whole * columns, 1, columns, 0, size - whole * columns);
 }
 
 /// Computes some outputs of each row of an image; see convolve_narrow.
 template <class T>
-void narrow_columns(const Convolution &c, const Axes &axes, const Range &outs, const T *in, const T *filters, T *out,
+void narrow_outputs(const Convolution &c, const Axes &axes, const Range &outs, const T *in, const T *filters, T *out,
                     const Epilogue<T> *epilogue) {
   const Axis(&axis)[kAxes] = axes.axis;
   const std::int64_t size = axis[2].kernel_size * c.in_features;
@@ -231,7 +231,7 @@ MODELWHEEL_NOINLINE void convolve_narrow(const Convolution &c, const T *in, cons
   const Axes axes = axes_of(c);
   Scratch scratch(memory);
   T *const filters = scratch.take<T>(window_elements(c) * c.out_features);
-  const std::int64_t columns = narrow_columns<T>(c), size = c.out_size[c.rank - 1];
+  const std::int64_t columns = repeated_features<T>(c), size = c.out_size[c.rank - 1];
   T *const repeats[] = {scratch.take<T>(columns), scratch.take<T>(columns), scratch.take<T>(columns)};
   copy_narrow_filters(c, axes, kernel, filters);
   Epilogue<T> follows{};
@@ -239,7 +239,7 @@ MODELWHEEL_NOINLINE void convolve_narrow(const Convolution &c, const T *in, cons
   for (std::int64_t image = 0; image < c.batch; ++image)
     for (Range outs{0, 0}; outs.begin < size; outs.begin = outs.end) {
       outs.end = end_of_block<T>(c, axes.axis[kAxes - 1], outs.begin);
-      narrow_columns(c, axes, outs, in + image * c.in_batch, filters, out + image * c.out_batch,
+      narrow_outputs(c, axes, outs, in + image * c.in_batch, filters, out + image * c.out_batch,
                      epilogue != nullptr ? &follows : nullptr);
     }
 }
