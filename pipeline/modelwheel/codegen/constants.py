@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..compiler.arrays import ArrayShape
+from ..compiler.arrays import ALIGNMENT, ArrayShape
 from ..compiler.program import Program
 from .layouts import with_shared_layouts
-
-ALIGNMENT = 64
-"""Bytes. XLA's kernels may assume that buffers have up to this alignment (xla/backends/cpu/alignment.h)."""
 
 
 @dataclass

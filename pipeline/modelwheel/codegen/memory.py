@@ -15,12 +15,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..compiler.arrays import Allocation, Slice
+from ..compiler.arrays import ALIGNMENT, Allocation, Slice
 from ..compiler.placing import rooms
 from ..compiler.program import Program
 from ..compiler.walk import slices, used_allocations, walk
 from ..errors import UnsupportedProgramError
-from .constants import ALIGNMENT
 
 RANDOM_STATE_BYTES = 16
 """The state of XLA's generator has 128 bits (xla/backends/cpu/runtime/rng_state_lib.h)."""

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..compiler.arrays import ALIGNMENT
 from ..compiler.program import Kernel, Program, Sort
 from ..compiler.walk import walk
 from ..levels import Level
 from ..signature import Signature, Tensor
-from .constants import ALIGNMENT
 from .expressions import braces, largest
 from .lengths import length_tables
 from .memory import Memory, plan_memory

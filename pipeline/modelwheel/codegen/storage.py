@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..compiler.arrays import ArrayShape
+from ..compiler.arrays import ALIGNMENT, ArrayShape
 from ..dtypes import ElementType
-from .constants import ALIGNMENT, Constants
+from .constants import Constants
 
 if TYPE_CHECKING:
     import numpy as np

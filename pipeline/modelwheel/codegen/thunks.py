@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ..compiler.arrays import overlap
+from ..compiler.arrays import ALIGNMENT, overlap
 from ..compiler.program import (
     Attention,
     Branches,
@@ -39,7 +39,6 @@ from ..compiler.program import (
 from ..compiler.spatial_axes import axes_in_use
 from ..compiler.walk import leaves
 from ..errors import UnsupportedProgramError
-from .constants import ALIGNMENT
 from .cost import count_branches, count_parts
 from .elementwise import elementwise_type
 from .expressions import (

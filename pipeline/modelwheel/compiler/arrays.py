@@ -8,6 +8,9 @@ from typing import Literal
 from ..dtypes import ElementType
 from ..util.records import JsonRecord
 
+ALIGNMENT = 64
+"""Bytes. XLA's kernels may assume that buffers have up to this alignment (xla/backends/cpu/alignment.h)."""
+
 
 class Slice(JsonRecord):
     """Part of an allocation, in bytes."""

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from . import program as p
-from .arrays import Slice, covers, overlap
+from .arrays import ALIGNMENT, Slice, covers, overlap
 from .walk import read, slices, walk, written
-
-ALIGNMENT = 64
 
 
 @dataclass(frozen=True)

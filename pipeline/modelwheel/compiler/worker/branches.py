@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from .. import program as p
-from ..arrays import Slice, covers, overlap
-from ..placing import ALIGNMENT
+from ..arrays import ALIGNMENT, Slice, covers, overlap
 from ..walk import read, slices, walk, written
 from .memory import Memory, replaced
 

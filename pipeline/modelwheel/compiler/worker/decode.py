@@ -22,7 +22,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from ...dtypes import ELEMENT_TYPES
 from ...errors import UnsupportedProgramError
 from .. import program as p
-from ..arrays import Allocation, AllocationKind, Array, ArrayShape, Slice
+from ..arrays import ALIGNMENT, Allocation, AllocationKind, Array, ArrayShape, Slice
 from .branches import join_branches
 from .convolutions import convolution, convolution_kernel
 from .counters import count
@@ -44,9 +44,6 @@ _CONSTANT_SUFFIX = "_constant_buffer_contents"
 _CONSTANT_HEAD_BYTES = 64
 _Slices: TypeAlias = dict[tuple[int, tuple[int, ...]], Slice]
 """Where values are, by the number of an instruction and the position in its tuple."""
-
-CONSTANT_ALIGNMENT = 64
-"""Constants begin at multiples of this many bytes in `constants.bin`: XLA's kernels rely on it."""
 
 _OBJECT_FILES_ARE_KERNELS = 2  # ObjFileKind.KERNELS of xla.cpu.CompilationResultProto
 _FFT_TYPES: tuple[Literal["fft", "ifft", "rfft", "irfft"], ...] = ("fft", "ifft", "rfft", "irfft")
@@ -204,7 +201,7 @@ def _decode_allocations(
                     f"constant allocation {proto.index} has {proto.size} bytes, "
                     f"but the constants object holds {len(content)}"
                 )
-            blob.extend(bytes(-len(blob) % CONSTANT_ALIGNMENT))
+            blob.extend(bytes(-len(blob) % ALIGNMENT))
             offset, digest = len(blob), hashlib.sha256(content).hexdigest()
             blob.extend(content)
         allocations.append(
