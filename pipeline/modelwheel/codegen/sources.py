@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -195,7 +194,7 @@ def _variant_function(
         f"  std::memcpy({copy.target}, a{copy.allocation} + {copy.offset}, {copy.size});"
         for copy in memory.result_copies
     ]
-    lines += _addresses(memory, calls if writer.functions else None)
+    lines += _addresses(memory, some=bool(writer.functions))
     if profiled:
         lines.append("  start_of_steps();")
     lines += calls
@@ -205,18 +204,17 @@ def _variant_function(
 
 def _branch_function(function: BranchFunction, memory: Memory) -> Iterator[str]:
     yield _BRANCHES_HEAD.format(name=function.name)
-    yield from _addresses(memory, function.lines)
+    yield from _addresses(memory, some=True)
     yield from function.lines
     yield "}"
     yield ""
 
 
-def _addresses(memory: Memory, lines: Sequence[str] | None) -> Iterator[str]:
-    """The addresses of the allocations that some lines use, or of all."""
-    used = None if lines is None else set(re.findall(r"\ba(\d+)\b", "\n".join(lines)))
+def _addresses(memory: Memory, *, some: bool) -> Iterator[str]:
+    """The addresses of all allocations, for a function that uses all or only some of them."""
+    attribute = "[[maybe_unused]] " if some else ""
     for index, place in memory.pointers.items():
-        if used is None or str(index) in used:
-            yield f"  char *const a{index} = {place};"
+        yield f"  {attribute}char *const a{index} = {place};"
 
 
 def _size_note(name: str, size: str) -> str:
