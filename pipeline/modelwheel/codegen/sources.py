@@ -177,11 +177,14 @@ def _variant_function(
         calls += writer.write([thunk])
     # Kernels run one after the other, so they share scratch memory. The sizes are constant expressions that only the
     # C++ compiler can evaluate: they depend on the vectors of the level.
-    end = largest(writer.scratch_ends, str(memory.end))
+    ends, end = _largest(f"end_{suffix}", writer.scratch_ends, memory.end)
     # Not 0 where steps are shared: that stands for none.
-    part = largest(writer.part_scratch, str(ALIGNMENT)) if writer.part_scratch else "0"
+    least = ALIGNMENT if writer.part_scratch else 0
+    parts, part = _largest(f"part_{suffix}", writer.part_scratch, least)
     lines = [
         *writer.tables,
+        *ends,
+        *parts,
         f"constexpr std::size_t arena_bytes_{suffix} = {end};",
         f"constexpr std::size_t part_bytes_{suffix} = {part};",
         _size_table(f"input_staging_{suffix}", memory.input_staging),
@@ -226,6 +229,16 @@ def _size_note(name: str, size: str) -> str:
         f"constexpr {note} size_note({quote(name)}, {size});\n"
         "#endif\n\n"
     )
+
+
+def _largest(name: str, sizes: Iterable[str], least: int) -> tuple[list[str], str]:
+    """Lines that define each of some sizes, and the largest of them.
+
+    A compiler gives up on a constant that takes too many operations, but not on some constants of which each takes fewer.
+    """
+    defined = {f"{name}_{number}": size for number, size in enumerate(dict.fromkeys(sizes))}
+    lines = [f"constexpr std::size_t {one} = {size};" for one, size in defined.items()]
+    return lines, largest(defined, str(least))
 
 
 def _size_table(name: str, sizes: Sequence[int | str]) -> str:
