@@ -50,7 +50,10 @@ def _end_with(work: Callable[[], object], memory_bytes: int) -> None:
         # What a crash leaves is no use to anybody: neither a core file nor a traceback.
         faulthandler.disable()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+        # A lower limit that there is cannot be raised.
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        limit = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
         work()
         code = 0
     finally:

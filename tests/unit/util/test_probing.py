@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 
 import pytest
 
 from modelwheel.util.probing import survives
+from modelwheel.util.process import run
 from tests.support.portability import behave_like_windows
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
@@ -16,6 +18,17 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can
 
 def test_work_that_ends_survives() -> None:
     assert survives(lambda: None, 10, 1 << 30)
+
+
+def test_a_lower_limit_of_the_process_is_no_failure() -> None:
+    script = (
+        "import resource\n"
+        "from modelwheel.util.probing import survives\n"
+        "resource.setrlimit(resource.RLIMIT_DATA, (1 << 29, 1 << 29))\n"
+        "assert survives(lambda: None, 10, 1 << 30)\n"
+        "assert not survives(lambda: len(bytearray(3 << 28)), 10, 1 << 30)\n"
+    )
+    run([sys.executable, "-c", script])
 
 
 def test_work_that_crashes_or_fails_does_not() -> None:
