@@ -39,6 +39,9 @@ from tests.support.sources import (
     write,
 )
 
+_SECONDS = 120
+"""After this long, what should end at once does not end at all."""
+
 
 @pytest.fixture(autouse=True)
 def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -459,11 +462,11 @@ def test_a_small_repository_with_billions_of_files(
     started = time.monotonic()
     message = refusal(git_source(str(repository.directory), commit, "model"), store)
     assert f"is refused: it has more than {reason}" in message
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < _SECONDS
     # The suggestion of another directory reads as little.
     message = refusal(git_source(str(repository.directory), commit, "other"), store)
     assert "has no file or directory 'other'" in message
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < _SECONDS
 
 
 def test_a_chain_of_directories(repository: Repository, store: Store) -> None:
