@@ -10,17 +10,16 @@ from modelwheel.compiler import program as p
 from modelwheel.compiler.arrays import Allocation, Array, Slice
 from modelwheel.compiler.worker.epilogues import Emitted
 from modelwheel.compiler.worker.hlo import HloModule
+from modelwheel.dtypes import ElementType
 from tests.support.programs import array, dense
 
-_FLOAT = 11
 ENTRY = "entry"
 
 
-def shape(*dimensions: int) -> SimpleNamespace:
-    """A row-major shape of floats."""
-    order = list(reversed(range(len(dimensions))))
-    layout = SimpleNamespace(minor_to_major=order)
-    return SimpleNamespace(element_type=_FLOAT, dimensions=dimensions, layout=layout)
+def shape(*dimensions: int, element: ElementType = ElementType.FLOAT32) -> SimpleNamespace:
+    """A row-major shape."""
+    layout = SimpleNamespace(minor_to_major=tuple(reversed(range(len(dimensions)))))
+    return SimpleNamespace(element_type=element, dimensions=dimensions, layout=layout)
 
 
 class Steps:

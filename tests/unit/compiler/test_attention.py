@@ -16,6 +16,7 @@ from modelwheel.compiler.worker.hlo import HloModule
 from modelwheel.compiler.worker.joining import join_epilogues
 from modelwheel.compiler.worker.memory import Memory
 from modelwheel.dtypes import ElementType
+from tests.support.modules import shape as make_shape
 from tests.support.programs import dense
 
 OUTER, INNER, QUERIES, KEYS, DEPTH, FEATURES = 2, 3, 4, 64, 6, 7
@@ -26,13 +27,8 @@ PLACES = OUTER * QUERIES
 WIDTH, RESULT = INNER * DEPTH, (PLACES, INNER * FEATURES)
 
 
-def _shape(*dimensions: int, element: ElementType = ElementType.FLOAT32) -> SimpleNamespace:
-    layout = SimpleNamespace(minor_to_major=tuple(reversed(range(len(dimensions)))))
-    return SimpleNamespace(element_type=element, dimensions=dimensions, layout=layout)
-
-
 def _like(value: Any, element: ElementType) -> SimpleNamespace:
-    return _shape(*value.shape.dimensions, element=element)
+    return make_shape(*value.shape.dimensions, element=element)
 
 
 class _Module:
@@ -70,9 +66,9 @@ class _Module:
     def _reducer(self, opcode: str) -> int:
         number = self._computation()
         operands = [
-            self.add("parameter", _shape(), into=number, parameter_number=n) for n in (0, 1)
+            self.add("parameter", make_shape(), into=number, parameter_number=n) for n in (0, 1)
         ]
-        self.add(opcode, _shape(), *operands, into=number)
+        self.add(opcode, make_shape(), *operands, into=number)
         return number
 
     def _computation(self) -> int:
@@ -88,7 +84,7 @@ class _Module:
         return value
 
     def input(self, *shape: int, element: ElementType = ElementType.FLOAT32) -> Any:
-        return self.memory(self.add("parameter", _shape(*shape, element=element)))
+        return self.memory(self.add("parameter", make_shape(*shape, element=element)))
 
     def number(
         self, value: float, into: int = 0, element: ElementType = ElementType.FLOAT32
@@ -96,11 +92,11 @@ class _Module:
         values = {"f32s": [value], "s32s": [value]}
         kind = "f32s" if element == ElementType.FLOAT32 else "s32s"
         literal = SimpleNamespace(**{name: values[name] if name == kind else [] for name in values})
-        found = self.add("constant", _shape(element=element), into=into, literal=literal)
+        found = self.add("constant", make_shape(element=element), into=into, literal=literal)
         return self.memory(found) if into == 0 else found
 
     def dot(self, shape: Any, lhs: Any, rhs: Any, batch: int = 0, rhs_axis: int = 0) -> Any:
-        value, axes = self.add("dot", _shape(*shape), lhs, rhs), tuple(range(batch))
+        value, axes = self.add("dot", make_shape(*shape), lhs, rhs), tuple(range(batch))
 
         def thunk(out: Array) -> p.Dot:
             return p.Dot(
@@ -160,12 +156,12 @@ class _Fusion:
 
     def causal(self) -> Any:
         """Whether a key is not behind the query, for all scores."""
-        square = _shape(QUERIES, KEYS, element=ElementType.INT32)
+        square = make_shape(QUERIES, KEYS, element=ElementType.INT32)
         query, key = (self.add("iota", square, dimensions=[axis]) for axis in (0, 1))
         return self._for_scores(self.compared(query, key, "GE"), [2, 3])
 
     def _for_scores(self, value: Any, axes: list[int]) -> Any:
-        shape = _shape(*SCORES, element=value.shape.element_type)
+        shape = make_shape(*SCORES, element=value.shape.element_type)
         return self.add("broadcast", shape, value, dimensions=axes)
 
     def chosen(self, condition: Any, scores: Any, number: float, *, negated: bool = False) -> Any:
@@ -204,12 +200,12 @@ def _heads(module: _Module, width: int, to: tuple[int, ...], axes: tuple[int, ..
     product = module.dot((rows, INNER * width), x, weights)
     bias = module.input(INNER, width)
     fusion = module.fusion(product, bias)
-    split = _shape(OUTER, rows // OUTER, INNER, width)
+    split = make_shape(OUTER, rows // OUTER, INNER, width)
     value = fusion.add("bitcast", split, fusion.parameters[0])
     added = fusion.add("broadcast", split, fusion.parameters[1], dimensions=[2, 3])
     value = fusion.add("add", split, value, added)
-    moved = fusion.add("transpose", _shape(*to), value, dimensions=list(axes))
-    fusion.add("copy", _shape(*to), moved)
+    moved = fusion.add("transpose", make_shape(*to), value, dimensions=list(axes))
+    fusion.add("copy", make_shape(*to), moved)
     return fusion.done()
 
 
@@ -225,14 +221,14 @@ def _reduced(module: _Module, value: Any, reducer: str, start: float) -> Any:
     called = {"called_computation_ids": [module.reducers[reducer]]}
     fusion.add(
         "reduce-window",
-        _shape(*ROWS, KEYS // 32),
+        make_shape(*ROWS, KEYS // 32),
         *fusion.parameters,
         window=SimpleNamespace(dimensions=windows),
         **called,
     )
     first = fusion.done()
     fusion = module.fusion(first, constant)
-    fusion.add("reduce", _shape(*ROWS), *fusion.parameters, dimensions=[3], **called)
+    fusion.add("reduce", make_shape(*ROWS), *fusion.parameters, dimensions=[3], **called)
     return fusion.done()
 
 
@@ -272,12 +268,12 @@ def _attention(
     fusion.add("divide", again.shape, fusion.parameters[0], rows)
     answers = module.dot(ANSWERS, fusion.done(), values, 2)
     fusion = module.fusion(answers)
-    whole = _shape(OUTER, QUERIES, INNER, FEATURES)
+    whole = make_shape(OUTER, QUERIES, INNER, FEATURES)
     value = fusion.add("transpose", whole, fusion.parameters[0], dimensions=[0, 2, 1, 3])
-    fusion.add("bitcast", _shape(*RESULT), fusion.add("copy", whole, value))
+    fusion.add("bitcast", make_shape(*RESULT), fusion.add("copy", whole, value))
     result = fusion.done()
     last = module.dot((PLACES, 8), result, module.input(INNER * FEATURES, 8))
-    module.add("tuple", _shape(), last, *([powers] if read_twice else []))
+    module.add("tuple", make_shape(), last, *([powers] if read_twice else []))
     allocations = [
         Allocation(index=number, size=place.slice.size, kind="temporary")
         for number, place in enumerate(module.places.values())

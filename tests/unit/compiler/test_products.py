@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from modelwheel.compiler import program as p
 from modelwheel.compiler.arrays import Allocation, Slice
-from modelwheel.compiler.worker.hlo import HloModule
 from modelwheel.compiler.worker.memory import Memory
 from modelwheel.compiler.worker.products import vector_product
 from modelwheel.dtypes import ElementType
+from tests.support.modules import Steps, shape
 
 FLOAT, DOUBLE = ElementType.FLOAT32, ElementType.FLOAT64
 DEPTH, WIDTH = 3, 8
 ALLOCATIONS = tuple(Allocation(index=index, size=96, kind="temporary") for index in range(4))
-
-
-def _shape(*dimensions: int, kind: ElementType) -> SimpleNamespace:
-    layout = SimpleNamespace(minor_to_major=tuple(reversed(range(len(dimensions)))))
-    return SimpleNamespace(element_type=kind, dimensions=dimensions, layout=layout)
 
 
 def _part(allocation: int, count: int, kind: ElementType, offset: int = 0) -> Slice:
@@ -32,37 +26,24 @@ def _found(
     addend: Slice, result: Slice, kind: ElementType = FLOAT, *, dot_first: bool = True
 ) -> p.Dot | None:
     """What a kernel computes that adds `addend` to the product of a vector of 3 and a matrix of 3 x 8."""
-    instructions: list[Any] = []
-
-    def add(opcode: str, shape: Any, *operands: Any, **fields: Any) -> Any:
-        number = len(instructions)
-        ids = [operand.id for operand in operands]
-        rest = {"parameter_number": 0, "called_computation_ids": [], **fields}
-        made = SimpleNamespace(
-            id=number, name=str(number), opcode=opcode, shape=shape, operand_ids=ids, **rest
-        )
-        instructions.append(made)
-        return made
-
-    sums = _shape(WIDTH, kind=kind)
-    parameters = [
-        add("parameter", shape, parameter_number=number)
-        for number, shape in enumerate(
-            (sums, _shape(DEPTH, kind=kind), _shape(DEPTH, WIDTH, kind=kind))
-        )
-    ]
-    numbers = SimpleNamespace(
+    steps = Steps()
+    sums = shape(WIDTH, element=kind)
+    matrix, vector = shape(DEPTH, WIDTH, element=kind), shape(DEPTH, element=kind)
+    operands = {"addend": sums, "vector": vector, "matrix": matrix}
+    for number, (name, of) in enumerate(operands.items()):
+        steps.add(name, "parameter", of)
+        steps.add(name, "parameter", of, within="f", parameter_number=number)
+    axes = SimpleNamespace(
         lhs_batch_dimensions=[],
         rhs_batch_dimensions=[],
         lhs_contracting_dimensions=[0],
         rhs_contracting_dimensions=[0],
     )
-    dot = add("dot", sums, *parameters[1:], dot_dimension_numbers=numbers)
-    add("add", sums, *((dot, parameters[0]) if dot_first else (parameters[0], dot)))
-    fused = SimpleNamespace(id=0, instructions=tuple(instructions), root_id=instructions[-1].id)
-    fusion = add("fusion", sums, *parameters, called_computation_ids=[0])
-    entry = SimpleNamespace(id=1, instructions=[fusion], root_id=fusion.id)
-    hlo = HloModule(SimpleNamespace(computations=[fused, entry], entry_computation_id=1))
+    steps.add("dot", "dot", sums, "vector", "matrix", within="f", dot_dimension_numbers=axes)
+    both = ("dot", "addend") if dot_first else ("addend", "dot")
+    steps.add("sum", "add", sums, *both, within="f")
+    steps.add("f", "fusion", sums, *operands, calls="f")
+    hlo = steps.build()
     kernel = p.Kernel(
         operations=56,
         symbol="dot_add_fusion",
@@ -70,7 +51,7 @@ def _found(
         arguments=(addend, _part(1, DEPTH, kind), _part(2, DEPTH * WIDTH, kind)),
         results=(result,),
     )
-    return vector_product(hlo, fusion, kernel, Memory(ALLOCATIONS))
+    return vector_product(hlo, hlo.instruction("f"), kernel, Memory(ALLOCATIONS))
 
 
 @pytest.mark.parametrize("dot_first", [True, False])
