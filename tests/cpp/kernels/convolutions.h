@@ -9,6 +9,7 @@
 #include "check.h"
 #include "epilogues.h"
 #include "kernels/convolution.h"
+#include "methods.h"
 #include "random.h"
 #include "ranges.h"
 #include "reference.h"

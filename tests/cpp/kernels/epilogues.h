@@ -9,6 +9,7 @@
 #include "activations.h"
 #include "check.h"
 #include "kernels/epilogue.h"
+#include "methods.h"
 #include "random.h"
 #include "ranges.h"
 

@@ -14,6 +14,7 @@
 #include "kernels/sort.h"
 #include "kernels/strips.h"
 #include "kernels/top_k.h"
+#include "methods.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 

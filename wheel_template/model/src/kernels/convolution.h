@@ -42,7 +42,7 @@ constexpr Method method_of(const Convolution &c) {
   return is_depthwise(c) ? Method::kDepthwise : Method::kWindows;
 }
 
-/// Bytes of scratch memory that `convolution` needs.
+/// Bytes of scratch memory that `convolution_by` needs.
 template <class T>
 constexpr std::size_t convolution_scratch(const Convolution &c) {
   if constexpr (kHasGemm<T>) {
@@ -97,25 +97,6 @@ void direct_convolution(const Convolution &c, const T *in, const T *kernel, T *o
     convolution_by<T, Method::kDepthwise>(c, in, kernel, out, scratch, epilogue);
   else
     convolution_by<T, Method::kWindows>(c, in, kernel, out, scratch, epilogue);
-}
-
-/// Computes any convolution; see `convolution_by`.
-template <class T>
-void convolution(const Convolution &c, const T *in, const T *kernel, T *out, void *scratch,
-                 const Epilogue<T> *epilogue = nullptr) {
-  if constexpr (kHasGemm<T> && sizeof(T) == sizeof(float)) {
-    if (method_of<T>(c) == Method::kWinograd3x3)
-      return convolution_by<T, Method::kWinograd3x3>(c, in, kernel, out, scratch, epilogue);
-    if (method_of<T>(c) == Method::kWinograd3)
-      return convolution_by<T, Method::kWinograd3>(c, in, kernel, out, scratch, epilogue);
-    if (method_of<T>(c) == Method::kWinograd5)
-      return convolution_by<T, Method::kWinograd5>(c, in, kernel, out, scratch, epilogue);
-    if (method_of<T>(c) == Method::kNarrow)
-      return convolution_by<T, Method::kNarrow>(c, in, kernel, out, scratch, epilogue);
-    if (method_of<T>(c) == Method::kAdjacent)
-      return convolution_by<T, Method::kAdjacent>(c, in, kernel, out, scratch, epilogue);
-  }
-  direct_convolution(c, in, kernel, out, scratch, epilogue);
 }
 
 }  // namespace modelwheel::MODELWHEEL_LEVEL

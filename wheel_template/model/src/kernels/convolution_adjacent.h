@@ -185,7 +185,7 @@ void correct_rows(const Convolution &c, std::int64_t count, const T *in, const T
   }
 }
 
-/// Computes a convolution of which adjacent_outputs is not 1; see `convolution`. The epilogue must not wait.
+/// Computes a convolution of which adjacent_outputs is not 1; see `convolution_by`. The epilogue must not wait.
 template <class T>
 MODELWHEEL_NOINLINE void convolve_adjacent(const Convolution &c, const T *in, const T *kernel, T *out, void *memory,
                                            const Epilogue<T> *epilogue) {

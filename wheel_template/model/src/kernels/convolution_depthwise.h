@@ -279,7 +279,7 @@ constexpr std::size_t convolve_depthwise_scratch(const Convolution &c) {
   return scratch_bytes<TapRow>(max_tap_rows(c)) + scratch_bytes<T>(repeated_elements(c));
 }
 
-/// Computes a convolution for which is_depthwise holds; see `convolution`.
+/// Computes a convolution for which is_depthwise holds; see `convolution_by`.
 template <class T>
 MODELWHEEL_NOINLINE void convolve_depthwise(const Convolution &c, const T *in, const T *kernel, T *out, void *memory,
                                             const Epilogue<T> *epilogue) {

@@ -255,7 +255,7 @@ constexpr std::size_t convolve_gemm_scratch(const Convolution &c) {
          scratch_bytes<T>(gemm_scratch<T>(out_places(c), window_elements(c), c.out_features / c.groups, c.panel));
 }
 
-/// Computes a convolution of any layout; see `convolution`.
+/// Computes a convolution of any layout; see `convolution_by`.
 template <class T>
 MODELWHEEL_NOINLINE void convolve_gemm(const Convolution &c, const T *in, const T *kernel, T *out, void *memory,
                                        const Epilogue<T> *epilogue) {

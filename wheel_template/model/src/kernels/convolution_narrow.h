@@ -224,7 +224,7 @@ std::int64_t end_of_block(const Convolution &c, const Axis &along, std::int64_t 
   return end + kNarrowSums <= whole.end ? end : along.out_size;
 }
 
-/// Computes a convolution for which prefers_narrow holds; see `convolution`. The epilogue must not wait.
+/// Computes a convolution for which prefers_narrow holds; see `convolution_by`. The epilogue must not wait.
 template <class T>
 MODELWHEEL_NOINLINE void convolve_narrow(const Convolution &c, const T *in, const T *kernel, T *out, void *memory,
                                          const Epilogue<T> *epilogue) {

@@ -467,7 +467,7 @@ void winograd_columns(const Winograd<T, W> &w, Range columns) {
   }
 }
 
-/// Computes a convolution with the windows of a Tiling for which prefers_winograd holds; see `convolution`.
+/// Computes a convolution with the windows of a Tiling for which prefers_winograd holds; see `convolution_by`.
 template <class T, class W>
 MODELWHEEL_NOINLINE void convolve_winograd(const Convolution &c, const T *in, const T *kernel, T *out, void *memory,
                                            const Epilogue<T> *epilogue) {

@@ -232,37 +232,6 @@ MODELWHEEL_NOINLINE void convolution_in_parts_by(const Shared &shared, const Con
   if (later) finish_in_parts(shared, *epilogue, out_places(c), c.out_features, c.out_features);
 }
 
-/// The same for `convolution`, for tests.
-template <class T>
-void convolution_in_parts(const Shared &shared, const Convolution &c, const T *in, const T *kernel, T *out,
-                          void *scratch, const Epilogue<T> *epilogue = nullptr) {
-  switch (method_of<T>(c)) {
-    case Method::kWindows:
-      return convolution_in_parts_by<T, Method::kWindows>(shared, c, in, kernel, out, scratch, epilogue);
-    case Method::kDepthwise:
-      return convolution_in_parts_by<T, Method::kDepthwise>(shared, c, in, kernel, out, scratch, epilogue);
-    case Method::kWinograd3x3:
-      if constexpr (sizeof(T) == sizeof(float))
-        convolution_in_parts_by<T, Method::kWinograd3x3>(shared, c, in, kernel, out, scratch, epilogue);
-      return;
-    case Method::kWinograd3:
-      if constexpr (sizeof(T) == sizeof(float))
-        convolution_in_parts_by<T, Method::kWinograd3>(shared, c, in, kernel, out, scratch, epilogue);
-      return;
-    case Method::kWinograd5:
-      if constexpr (sizeof(T) == sizeof(float))
-        convolution_in_parts_by<T, Method::kWinograd5>(shared, c, in, kernel, out, scratch, epilogue);
-      return;
-    case Method::kNarrow:
-      if constexpr (sizeof(T) == sizeof(float))
-        convolution_in_parts_by<T, Method::kNarrow>(shared, c, in, kernel, out, scratch, epilogue);
-      return;
-    case Method::kAdjacent:
-      if constexpr (sizeof(T) == sizeof(float))
-        convolution_in_parts_by<T, Method::kAdjacent>(shared, c, in, kernel, out, scratch, epilogue);
-  }
-}
-
 constexpr Division division_of(const Pooling &p, std::int64_t parts) {
   if (p.batch > 1) return {Along::kBatch, p.batch, divide_up(p.batch, parts)};
   if (p.out_size[0] * p.out_size[1] == 1) return in_columns(p.features, parts);
