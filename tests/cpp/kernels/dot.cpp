@@ -195,6 +195,9 @@ void test_fast(std::uint64_t seed) {
       test_shape<T, T>(random, {1, m, random.integer(40, 150), k}, true);
     }
   test_shape<T, T>(random, {2, 130, 200, 130});
+  // Strips of runs of rows: equal ones and a narrower one, a last vector that overlaps another.
+  for (const std::int64_t n : {21, 24, 40, 41, 56, 100, 193})
+    for (const std::int64_t m : {12, 16, 23, 64, 130}) test_shape<T, T>(random, {1, m, n, random.integer(1, 96)});
   for (const Shape &empty : {Shape{1, 5, 7, 0}, Shape{0, 3, 3, 3}, Shape{2, 0, 5, 4}, Shape{2, 5, 0, 4}})
     test_shape<T, T>(random, empty);
 }
@@ -231,7 +234,7 @@ void test_panels(std::uint64_t seed) {
   Random random(seed);
   // Tiles of runs of rows: all as high as possible, some with a row less, and overlapping ones; several runs.
   for (std::int64_t m = 12; m <= 40; ++m)
-    for (const std::int64_t columns : {32, 80}) test_packed(random, {1, m, columns, random.integer(1, 12)});
+    for (const std::int64_t columns : {32, 80, 112, 160}) test_packed(random, {1, m, columns, random.integer(1, 12)});
   for (const std::int64_t m : {33, 47, 50}) test_packed(random, {1, m, 1040, random.integer(1, 5)});
   const std::int64_t rows[] = {1, 1, 2, 5, 8, 15, 16, 17, 33, 64, 100};
   for (const std::int64_t columns : {16, 48, 64, 80, 144, 208})

@@ -26,8 +26,8 @@ inline constexpr int kRowVectors = 8;
 
 /// Most vectors of a tile of a run of rows.
 inline constexpr int kMostRunVectors = kVectorRegisters == 32 ? 3 : 2;
-/// How a strip of a run is computed: in tiles as high as possible, the same while later results are fetched, or in
-/// tiles with one row less.
+/// How a strip of a run is computed: in tiles as high as possible, the same while later results are fetched, or
+/// with last tiles that have one row less.
 enum RunTiles { kWholeTiles, kFetchingTiles, kShorterTiles, kRunTiles };
 
 /// Most rows of a tile of gemm_large, and fewest if all have as many as possible.
@@ -77,8 +77,8 @@ struct GemmCalls {
 
 template <class T, int Lanes, int Rows, int Vectors>
 void tile(const Strip<T> &strip, const T *const *lhs, T *const *out);
-template <class T, int Lanes, int Vectors, int Rows, bool Fetches>
-void strip_of_run(const Strip<T> &given, const Run<T> &all);
+template <class T, int Lanes, int Vectors, int Tiles>
+void strips_of_run(const Strip<T> &given, const Run<T> &all);
 template <class T, int Rows>
 void large_tile(const LargeTile<T> &t);
 template <class T, int Panels>

@@ -89,11 +89,11 @@ constexpr std::int64_t gemm_run_scratch(std::int64_t depth, std::int64_t n) {
 
 /// Makes the compiler keep a pointer of its own, rather than compute it from others.
 template <class T>
-MODELWHEEL_INLINE void keep_apart(const T *&pointer) {
+MODELWHEEL_INLINE void keep_apart(T *&pointer) {
   asm("" : "+r"(pointer));
 }
 
-/// Evenly spaced rows, at least as many as a tile has.
+/// Evenly spaced rows, at least as many as a tile has, and strips of columns beside each other.
 template <class T>
 struct Run {
   const T *lhs;
@@ -102,6 +102,8 @@ struct Run {
   std::int64_t out_step, rows;
   /// Where the results of the same columns are that are written next, in elements from here; 0 if there are none.
   std::int64_t ahead = 0;
+  /// How many strips there are, as wide as the first, and how far apart they are in rhs.
+  std::int64_t strips = 1, next_strip = 0;
 };
 
 /// Rows are addressed from every third one: pointers to all of them would not fit the registers.
@@ -126,12 +128,12 @@ MODELWHEEL_INLINE void add_run(const T *const (&base)[Bases], std::int64_t step,
 /// Sums of a tile of a run, whose first row is `first`. With `Fetches`, one row of later results, from `ahead` on, is
 /// fetched after the other.
 template <class T, int Lanes, int Vectors, int Rows, bool Fetches>
-MODELWHEEL_INLINE void sum_run(const Strip<T> &strip, const Segment *end, const Run<T> &run, const T *first,
-                               const T *ahead, Vector<T, Lanes> (&sum)[Rows][Vectors]) {
+MODELWHEEL_INLINE void sum_run(const Strip<T> &strip, const T *rhs, const Segment *end, const Run<T> &run,
+                               const T *first, const T *ahead, Vector<T, Lanes> (&sum)[Rows][Vectors]) {
   constexpr int kBases = (Rows + kRowsOfBase - 1) / kRowsOfBase;
   const std::int64_t step = run.lhs_step, lhs_step = strip.lhs_step, rhs_step = strip.rhs_step;
   const std::int64_t part = Fetches ? divide_up(strip.depth, Rows) : strip.depth;
-  const T *rhs = strip.rhs;
+  const T *const all = rhs;
   for (const Segment *segment = strip.segments; segment != end; ++segment) {
     const T *base[kBases];
     MODELWHEEL_UNROLL
@@ -139,7 +141,7 @@ MODELWHEEL_INLINE void sum_run(const Strip<T> &strip, const Segment *end, const 
       base[b] = first + segment->lhs + kRowsOfBase * b * step;
       keep_apart(base[b]);
     }
-    if (!strip.packed) rhs = strip.rhs + segment->rhs;
+    if (!strip.packed) rhs = all + segment->rhs;
     for (std::int64_t left = strip.depth; left > 0; left -= part, ahead += run.out_step) {
       if (Fetches) fetch_results<T, Lanes, Vectors>(strip.epilogue, ahead);
       for (std::int64_t k = Fetches ? smaller_of(part, left) : part; k > 0; --k) {
@@ -155,23 +157,14 @@ MODELWHEEL_INLINE void sum_run(const Strip<T> &strip, const Segment *end, const 
   }
 }
 
-#ifdef MODELWHEEL_ELEMENT
-/// A strip of a run: `Vectors` vectors of columns. The last tile overlaps the one before. With `Fetches`, later results
-/// are fetched while the inner dimension is walked.
+/// Some rows of a strip, in tiles of `Rows`. The last tile overlaps the one before, so that there may be fewer rows
+/// in it. Afterwards `from` and `out` are the rows that follow.
 template <class T, int Lanes, int Vectors, int Rows, bool Fetches>
-MODELWHEEL_NOINLINE void strip_of_run(const Strip<T> &given, const Run<T> &all) {
-  // Copies, which are not read again after each store. Tiles follow each other by additions: their first loads wait for
-  // nothing else, so that they begin while the sums of the tile before are finished.
-  const Strip<T> strip = given;
-  const Run<T> run = all;
-  const Segment *const end = strip.segments + strip.num_segments;
+MODELWHEEL_INLINE void tiles_of_run(const Strip<T> &strip, const Epilogue<T> *const &epilogue, const T *rhs,
+                                    const Segment *end, const Run<T> &run, std::int64_t column,
+                                    const std::int64_t (&at)[Vectors], std::int64_t rows, const T *&from, T *&out) {
   const std::int64_t step = run.lhs_step, out_step = run.out_step;
-  const T *from = run.lhs;
-  T *out = run.out;
-  std::int64_t at[Vectors];
-  MODELWHEEL_UNROLL
-  for (int j = 0; j < Vectors; ++j) at[j] = j + 1 < Vectors ? j * Lanes : strip.last;
-  for (std::int64_t left = run.rows; left > 0; left -= Rows) {
+  for (std::int64_t left = rows; left > 0; left -= Rows) {
     // GCC would otherwise make a second loop of the last tile.
     asm("" : "+r"(left));
     if (left < Rows) {
@@ -184,32 +177,58 @@ MODELWHEEL_NOINLINE void strip_of_run(const Strip<T> &given, const Run<T> &all) 
       MODELWHEEL_UNROLL
       for (int j = 0; j < Vectors; ++j) sum[i][j] = Vector<T, Lanes>{};
     }
-    sum_run<T, Lanes, Vectors, Rows, Fetches>(strip, end, run, from, out + run.ahead, sum);
+    sum_run<T, Lanes, Vectors, Rows, Fetches>(strip, rhs, end, run, from, out + run.ahead, sum);
     T *to = out;
-    if (given.epilogue != nullptr) {
+    if (epilogue != nullptr) {
       const T *place[Rows];
       MODELWHEEL_UNROLL
       for (int i = 0; i < Rows; ++i) place[i] = out + i * out_step;
-      finish_vectors<T, Lanes>(*given.epilogue, place, strip.column, at, sum);
-      to = given.epilogue->result + (out - given.epilogue->sums);
+      finish_vectors<T, Lanes>(*epilogue, place, column, at, sum);
+      to = epilogue->result + (out - epilogue->sums);
     }
     MODELWHEEL_UNROLL
     for (int i = 0; i < Rows; ++i) {
       MODELWHEEL_UNROLL
-      for (int j = 0; j < Vectors; ++j) store<T, Lanes>(to + i * out_step + at[j], sum[i][j]);
+      for (int j = 0; j < Vectors; ++j) store<T, Lanes>(to + at[j], sum[i][j]);
+      to += out_step;
+      keep_apart(to);
     }
     from += Rows * step;
     out += Rows * out_step;
   }
 }
-#endif
 
-/// The kernel of a strip of so many vectors.
+#ifdef MODELWHEEL_ELEMENT
+/// Strips of a run: `Vectors` vectors of columns each, in tiles as `Tiles` says.
 template <class T, int Lanes, int Vectors, int Tiles>
-MODELWHEEL_INLINE void strip_of(const Strip<T> &strip, const Run<T> &run) {
-  constexpr int kMost = Vectors == 1 ? kTallRows : kRunRows;
-  strip_of_run<T, Lanes, Vectors, Tiles == kShorterTiles ? kMost - 1 : kMost, Tiles == kFetchingTiles>(strip, run);
+MODELWHEEL_NOINLINE void strips_of_run(const Strip<T> &given, const Run<T> &all) {
+  constexpr int kRows = Vectors == 1 ? kTallRows : kRunRows;
+  // Copies, which are not read again after each store. Tiles follow each other by additions: their first loads wait for
+  // nothing else, so that they begin while the sums of the tile before are finished.
+  const Strip<T> strip = given;
+  const Run<T> run = all;
+  const Segment *const end = strip.segments + strip.num_segments;
+  const std::int64_t shorter = Tiles == kShorterTiles ? (kRows - 1) * shorter_tiles(run.rows) : 0;
+  const std::int64_t width = strip.last + Lanes;
+  std::int64_t at[Vectors], column = strip.column;
+  MODELWHEEL_UNROLL
+  for (int j = 0; j < Vectors; ++j) at[j] = j + 1 < Vectors ? j * Lanes : strip.last;
+  const T *rhs = strip.rhs;
+  T *out = run.out;
+  for (std::int64_t left = run.strips; left > 0; --left) {
+    const T *from = run.lhs;
+    T *to = out;
+    tiles_of_run<T, Lanes, Vectors, kRows, Tiles == kFetchingTiles>(strip, given.epilogue, rhs, end, run, column, at,
+                                                                    run.rows - shorter, from, to);
+    if constexpr (Tiles == kShorterTiles)
+      tiles_of_run<T, Lanes, Vectors, kRows - 1, false>(strip, given.epilogue, rhs, end, run, column, at, shorter, from,
+                                                        to);
+    rhs += run.next_strip;
+    out += width;
+    column += width;
+  }
 }
+#endif
 
 /// Calls one of the kernels that are used, of at most so many vectors.
 template <class T, int Lanes, const GemmUses &kUses, int Vectors = kRunVectors<T, Lanes>>
@@ -217,11 +236,11 @@ MODELWHEEL_INLINE void call_strip(int vectors, int tiles, const Strip<T> &strip,
   constexpr const bool (&kUsed)[kRunTiles] = kUses.strip[kWidthOf<T, Lanes>][Vectors - 1];
   if (vectors == Vectors) {
     if constexpr (kUsed[kWholeTiles])
-      if (tiles == kWholeTiles) return strip_of<T, Lanes, Vectors, kWholeTiles>(strip, run);
+      if (tiles == kWholeTiles) return strips_of_run<T, Lanes, Vectors, kWholeTiles>(strip, run);
     if constexpr (kUsed[kFetchingTiles] && Lanes == kLanes<T>)
-      if (tiles == kFetchingTiles) return strip_of<T, Lanes, Vectors, kFetchingTiles>(strip, run);
+      if (tiles == kFetchingTiles) return strips_of_run<T, Lanes, Vectors, kFetchingTiles>(strip, run);
     if constexpr (kUsed[kShorterTiles] && Vectors > 1)
-      if (tiles == kShorterTiles) return strip_of<T, Lanes, Vectors, kShorterTiles>(strip, run);
+      if (tiles == kShorterTiles) return strips_of_run<T, Lanes, Vectors, kShorterTiles>(strip, run);
   }
   if constexpr (Vectors > 1)
     call_strip<T, Lanes, kUses, Vectors - 1>(vectors, tiles, strip, run);
@@ -229,21 +248,13 @@ MODELWHEEL_INLINE void call_strip(int vectors, int tiles, const Strip<T> &strip,
     call_missing();
 }
 
-/// Runs the strip of so many vectors by Calls::strip.
+/// Runs strips of so many vectors by Calls::strip.
 template <class T, int Lanes, class Calls>
 MODELWHEEL_INLINE void strip_of_width(int vectors, const Strip<T> &strip, const Run<T> &run) {
-  constexpr int kWidth = kWidthOf<T, Lanes>;
-  // Then there are as many rows as whole tiles have.
-  if (run.ahead != 0) return Calls::strip(kWidth, vectors, kFetchingTiles, strip, run);
-  const std::int64_t shorter = vectors > 1 ? shorter_tiles(run.rows) : 0;
-  if (shorter == 0) return Calls::strip(kWidth, vectors, kWholeTiles, strip, run);
-  Run<T> part = run;
-  part.rows -= (kRunRows - 1) * shorter;
-  if (part.rows > 0) Calls::strip(kWidth, vectors, kWholeTiles, strip, part);
-  part.lhs += part.rows * run.lhs_step;
-  part.out += part.rows * run.out_step;
-  part.rows = run.rows - part.rows;
-  Calls::strip(kWidth, vectors, kShorterTiles, strip, part);
+  // If results are fetched, there are as many rows as whole tiles have.
+  const bool shorter = vectors > 1 && run.ahead == 0 && shorter_tiles(run.rows) > 0;
+  const RunTiles tiles = run.ahead != 0 ? kFetchingTiles : shorter ? kShorterTiles : kWholeTiles;
+  Calls::strip(kWidthOf<T, Lanes>, vectors, tiles, strip, run);
 }
 
 /// A strip of the rows that follow a run, which must not be computed twice, up to so many of both.
@@ -268,6 +279,16 @@ MODELWHEEL_INLINE constexpr Columns run_columns(std::int64_t done, std::int64_t 
   return columns_from<Lanes>(done, n, divide_up(left, divide_up(left, kRunVectors<T, Lanes>)));
 }
 
+/// How many strips, from that of such columns on, are as wide and evenly spaced in rhs: the widest come first.
+template <class T, int Lanes>
+MODELWHEEL_INLINE constexpr std::int64_t equal_strips(const Gemm &g, const Columns &columns) {
+  if (g.panel != 0 && columns.vectors * Lanes % kPanel != 0) return 1;
+  const std::int64_t left = divide_up(g.n - columns.first, Lanes), all = divide_up(left, kRunVectors<T, Lanes>);
+  const std::int64_t equal = left - (columns.vectors - 1) * all;
+  // The last vector of all may overlap the one before.
+  return equal == all && g.n % Lanes != 0 ? larger_of(equal - 1, std::int64_t{1}) : equal;
+}
+
 /// All columns of a run. Strips of packed columns follow each other.
 template <class T, int Lanes>
 MODELWHEEL_INLINE void columns_of_run(const Gemm &g, const Run<T> &run, const T *rhs, bool packed,
@@ -275,7 +296,7 @@ MODELWHEEL_INLINE void columns_of_run(const Gemm &g, const Run<T> &run, const T 
   const T *next = rhs;
   for (std::int64_t done = 0; done < g.n;) {
     const Columns columns = run_columns<T, Lanes>(done, g.n);
-    const std::int64_t width = columns.last + Lanes;
+    const std::int64_t width = columns.last + Lanes, packed_size = g.num_segments * g.depth * width;
     const Strip<T> strip{g.segments,
                          g.num_segments,
                          g.depth,
@@ -289,14 +310,22 @@ MODELWHEEL_INLINE void columns_of_run(const Gemm &g, const Run<T> &run, const T 
                          last_offset(g, columns),
                          epilogue,
                          columns.first};
-    Run<T> part = run;
-    part.out += columns.first;
+    std::int64_t after = 0;
     if (epilogue != nullptr && in_place(*epilogue) && (columns.vectors == 1 || shorter_tiles(run.rows) == 0))
-      part.rows -= part.rows % (columns.vectors == 1 ? kTallRows : kRunRows);
+      after = run.rows % (columns.vectors == 1 ? kTallRows : kRunRows);
+    const std::int64_t strips = after == 0 ? equal_strips<T, Lanes>(g, columns) : 1;
+    const Run<T> part{run.lhs,
+                      run.lhs_step,
+                      run.out + columns.first,
+                      run.out_step,
+                      run.rows - after,
+                      run.ahead,
+                      strips,
+                      packed ? packed_size : column_offset(g, width)};
     strip_of_width<T, Lanes, GemmCalls<T>>(columns.vectors, strip, part);
-    if (part.rows < run.rows) rows_after<T, Lanes>(strip, columns.vectors, part, run.rows);
-    next += g.num_segments * g.depth * width;
-    done = columns.first + width;
+    if (after > 0) rows_after<T, Lanes>(strip, columns.vectors, part, run.rows);
+    next += strips * packed_size;
+    done = columns.first + strips * width;
   }
 }
 

@@ -67,10 +67,8 @@ constexpr void add_wide(const Gemm &g, GemmUses &uses) {
 
 /// Strips of so many vectors and rows of gemm_run.
 constexpr void add_strip(int width, int vectors, std::int64_t rows, bool fetches, GemmUses &uses) {
-  bool (&kernels)[kRunTiles] = uses.strip[width][vectors - 1];
-  const std::int64_t shorter = fetches || vectors == 1 ? 0 : shorter_tiles(rows);
-  if (shorter > 0) kernels[kShorterTiles] = true;
-  if (rows > shorter * (kRunRows - 1)) kernels[fetches ? kFetchingTiles : kWholeTiles] = true;
+  const bool shorter = vectors > 1 && !fetches && shorter_tiles(rows) > 0;
+  uses.strip[width][vectors - 1][fetches ? kFetchingTiles : shorter ? kShorterTiles : kWholeTiles] = true;
 }
 
 /// With `in_place`, rows after the tiles of a run are computed by themselves.
