@@ -1,8 +1,9 @@
 // src/kernels/activation.h - tanh, sigmoid, SiLU, GELU and hard SiLU of vectors of floats.
 //
-// Tanh is a quotient of polynomials. The others come from one exponential of a number that is not positive, so that
-// nothing overflows, and no sum cancels; its reduction follows Cody & Waite, "Software Manual for the Elementary
-// Functions" (1980), and the coefficients, found by reweighted least squares, nearly have the least maximum error.
+// Tanh is a quotient of polynomials. The others come from one exponential, so that no sum cancels. Nothing overflows:
+// it is of a number that is not positive, or scaled. Its reduction follows Cody & Waite, "Software Manual for the
+// Elementary Functions" (1980), and the coefficients, found by reweighted least squares, nearly have the least maximum
+// error.
 //
 // Errors in units in the last place, which tests/cpp/kernels/activation.cpp measures: at most 6 for tanh, 3 for
 // sigmoid and hard SiLU, 4 for SiLU, 5 for GELU; for GELU by tanh 5, and where x < 0 3 more for each unit of its
@@ -71,18 +72,31 @@ struct Exponential {
   }
 };
 
-/// exp(-u - low) for 0 <= u <= 150, where `low` is what u lacks; or NaN.
+/// An exponential as a product: a number near 1 and a power of two.
 template <int Lanes>
-MODELWHEEL_INLINE Exponential<Lanes> exponential_of_minus(Floats<Lanes> u, Floats<Lanes> low = -Floats<Lanes>{}) {
+struct Factors {
+  Floats<Lanes> near_one, power;
+};
+
+/// exp(-u - low) times 2^Lift, where `low` is what u lacks; or NaN. The power of two must be a normal number.
+template <int Lanes, int Lift>
+MODELWHEEL_INLINE Factors<Lanes> factors_of_minus(Floats<Lanes> u, Floats<Lanes> low = -Floats<Lanes>{}) {
   constexpr float kLog2E = 1.44269504F, kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;
   constexpr float kTerms[] = {1, -1, 0.49999994F, -0.16666521F, 0.041668389F, -0.00836871F, 0.0013814608F};
-  // 1.5 * 2^23: adding it rounds to an integer. The rest makes the lowest bits the exponent of 2^(n + 100).
-  constexpr float kRaise = 12582912.0F + 100 + 127;
+  // 1.5 * 2^23: adding it rounds to an integer. The rest makes the lowest bits the exponent of 2^(n + Lift).
+  constexpr float kRaise = 12582912.0F + Lift + 127;
   const Floats<Lanes> raised = splat<float, Lanes>(kRaise) - u * splat<float, Lanes>(kLog2E);
   const Floats<Lanes> n = raised - splat<float, Lanes>(kRaise);
   const Floats<Lanes> r = low + (n * splat<float, Lanes>(kLn2Low) + (n * splat<float, Lanes>(kLn2High) + u));
   const Integers<Lanes> power = reinterpret_cast<Integers<Lanes>>(raised) << 23;
-  return {polynomial<Lanes>(kTerms, r) * reinterpret_cast<Floats<Lanes>>(power)};
+  return {polynomial<Lanes>(kTerms, r), reinterpret_cast<Floats<Lanes>>(power)};
+}
+
+/// exp(-u - low) for 0 <= u <= 150, where `low` is what u lacks; or NaN.
+template <int Lanes>
+MODELWHEEL_INLINE Exponential<Lanes> exponential_of_minus(Floats<Lanes> u, Floats<Lanes> low = -Floats<Lanes>{}) {
+  const Factors<Lanes> e = factors_of_minus<Lanes, 100>(u, low);
+  return {e.near_one * e.power};
 }
 
 /// c[0] + c[1] x + ... + c[4] x^4 in two halves: most roundings are then of a part of the sum.
@@ -116,24 +130,29 @@ MODELWHEEL_INLINE Floats<Lanes> tanh_of(Floats<Lanes> x) {
   return q.over / q.under;
 }
 
+/// A power of two that makes what a sigmoid is divided by small enough: also where the sigmoid is no normal number, and
+/// that is multiplied by what a tanh is divided by, it is finite.
+inline constexpr int kSigmoidLift = -33;
+inline constexpr float kSigmoidScale = 0x1p-33F;
+
+/// (1 + exp(-x)) times kSigmoidScale. Beyond the limits a sigmoid is 0 or 1.
 template <int Lanes>
-MODELWHEEL_INLINE Quotient<Lanes> sigmoid_quotient(Floats<Lanes> x) {
-  const Floats<Lanes> one = splat<float, Lanes>(1);
-  const Exponential<Lanes> e = exponential_of_minus<Lanes>(magnitude<Lanes>(x, 120));
-  return {x < 0 ? e.unlifted() : one, e.plus_one()};
+MODELWHEEL_INLINE Floats<Lanes> sigmoid_divisor(Floats<Lanes> x) {
+  const Floats<Lanes> u = at_most<Lanes>(at_least<Lanes>(x, -104.5F), 60);
+  const Factors<Lanes> e = factors_of_minus<Lanes, kSigmoidLift>(u);
+  return e.near_one * e.power + splat<float, Lanes>(kSigmoidScale);
 }
 
 template <int Lanes>
 MODELWHEEL_INLINE Floats<Lanes> sigmoid_of(Floats<Lanes> x) {
-  const Quotient<Lanes> q = sigmoid_quotient<Lanes>(x);
-  return q.over / q.under;
+  return splat<float, Lanes>(kSigmoidScale) / sigmoid_divisor<Lanes>(x);
 }
 
-/// sigmoid(x) tanh(y), with one division for both.
+/// sigmoid(x) tanh(y), with one division for both. The scale comes last: tiny numbers stay normal before.
 template <int Lanes>
 MODELWHEEL_INLINE Floats<Lanes> gated_tanh_of(Floats<Lanes> x, Floats<Lanes> y) {
-  const Quotient<Lanes> gate = sigmoid_quotient<Lanes>(x), value = tanh_quotient<Lanes>(y);
-  return gate.over * value.over / (gate.under * value.under);
+  const Quotient<Lanes> value = tanh_quotient<Lanes>(y);
+  return value.over / (sigmoid_divisor<Lanes>(x) * value.under) * splat<float, Lanes>(kSigmoidScale);
 }
 
 /// x / (1 + exp(-z)) where z has the sign of x, `e` is exp(-|z|), and u is |x| or large enough that the result is 0.
