@@ -108,6 +108,9 @@ def test_the_level_file_names_every_variant() -> None:
         "{4, arena_bytes_b4, input_staging_b4, output_staging_b4, 30.5, run_b4, part_bytes_b4}};"
         in text
     )
+    # Each size is a constant of its own: compilers limit what one may take to compute.
+    assert "constexpr std::size_t end_b4_0 = 128 + dot_scratch<float>(b4_dot_0);" in text
+    assert "constexpr std::size_t arena_bytes_b4 = larger(128, end_b4_0);" in text
     assert text == level_source(V3, variants, {"ab" * 32: 0}, states=0)
     assert '#include "kernels/gemm_uses.h"' in text
     assert "constexpr GemmUses float_uses_1 = dot_uses<float>(b4_dot_0, false);" in text
