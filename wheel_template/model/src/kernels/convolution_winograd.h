@@ -66,8 +66,8 @@ constexpr WinogradPlan winograd_plan(const Convolution &c) {
   return plan;
 }
 
-/// Whether there are transforms for windows of so many taps along both axes, and errors are no larger than those of the
-/// definition's sums in order: these must be long enough along one axis.
+/// Whether there are transforms for windows of so many taps along both axes whose errors are no larger than those of
+/// the definition's sums in order. Along one axis, these sums must be long enough.
 constexpr bool has_transforms(std::int64_t rows, std::int64_t columns, std::int64_t features) {
   constexpr std::int64_t kFewestAlongLine = 64;
   return rows == 3 ? columns == 3 : rows == 1 && (columns == 3 || columns == 5) && features >= kFewestAlongLine;
@@ -401,7 +401,7 @@ MODELWHEEL_NOINLINE void strip_of_short_sums(const Strip<T> &given, const Run<T>
   }
 }
 
-/// Calls it for so many vectors, with one row less where that saves rows.
+/// Calls it for so many vectors.
 template <class T, int Vectors = kRunVectors<T, kLanes<T>>>
 MODELWHEEL_INLINE void short_sums(int vectors, const Strip<T> &strip, const Run<T> &run) {
   constexpr int kRows = Vectors == 1 ? kTallRows : kRunRows;
