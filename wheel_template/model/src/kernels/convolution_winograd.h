@@ -66,7 +66,7 @@ constexpr WinogradPlan winograd_plan(const Convolution &c) {
   return plan;
 }
 
-/// Whether there are transforms for windows of so many taps along both axes whose errors are no larger than those of
+/// Whether there are transforms for windows of so many taps along both axes whose errors are about as large as those of
 /// the definition's sums in order. Along one axis, these sums must be long enough.
 constexpr bool has_transforms(std::int64_t rows, std::int64_t columns, std::int64_t features) {
   constexpr std::int64_t kFewestAlongLine = 64;
