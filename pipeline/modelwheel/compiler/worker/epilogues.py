@@ -22,7 +22,7 @@ from ..arrays import Array, Slice, overlap
 from ..walk import all_written, slices, walk, written
 from .epilogue_parts import Elsewhere, FusionReader, Parts, followed_by
 from .hlo import HloModule
-from .memory import Memory, moved_readers
+from .memory import Memory, moved_readers, writing_to
 from .numbering import Numbering
 from .paddings import Padding, padding_of
 from .pooling import mean_of_values, scaling
@@ -220,8 +220,7 @@ class Steps:
             return None
         for position, thunk in changed.items():
             self.all[position].thunk = thunk
-        written_to = {"output": new} if isinstance(step.thunk, p.Pooling) else {"results": (new,)}
-        step.thunk = step.thunk.model_copy(update=written_to)
+        step.thunk = writing_to(step.thunk, new)
         return new
 
     def reading_from(self, start: int, old: Slice, new: Slice) -> dict[int, p.Thunk] | None:

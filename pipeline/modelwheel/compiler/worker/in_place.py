@@ -13,7 +13,7 @@ from .. import program as p
 from ..arrays import Slice, overlap
 from ..walk import read, slices, walk, written
 from .epilogues import columns_of
-from .memory import Memory, moved_readers
+from .memory import Memory, moved_readers, writing_to
 
 _COLUMNS = 16
 """Results with a multiple of it have whole vectors at each level, so that each element is finished once."""
@@ -97,7 +97,7 @@ def _with_result(
     changed = list(thunks)
     for number, thunk in readers.items():
         changed[number] = thunk
-    changed[position] = _writing_to(thunks[position], place)
+    changed[position] = writing_to(thunks[position], place)
     return changed
 
 
@@ -119,7 +119,7 @@ def _with_moved_addend(
             return None
         for number, reader in readers.items():
             changed[number] = reader
-        changed[start] = _writing_to(thunk, own)
+        changed[start] = writing_to(thunk, own)
         # What it has replaced itself moves with it.
         if addend not in read(thunk):
             return _with_result(changed, position, result, own)
@@ -128,10 +128,3 @@ def _with_moved_addend(
 
 def _used(thunk: p.Thunk) -> Iterable[Slice]:
     return (part for one in walk((thunk,)) for part in slices(one))
-
-
-def _writing_to(thunk: p.Thunk, place: Slice) -> p.Thunk:
-    assert isinstance(thunk, p.Dot | p.Convolution)
-    assert thunk.epilogue is not None
-    epilogue = thunk.epilogue.model_copy(update={"result": place})
-    return thunk.model_copy(update={"epilogue": epilogue})

@@ -56,6 +56,23 @@ def reading_from(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
     return None
 
 
+def writing_to(thunk: p.Thunk, new: Slice) -> p.Thunk:
+    """The same kernel with one result, pooling or product with its result elsewhere."""
+    match thunk:
+        case p.Kernel():
+            return thunk.model_copy(update={"results": (new,)})
+        case p.Pooling():
+            return thunk.model_copy(update={"output": new})
+        case p.Dot() | p.Convolution():
+            if thunk.epilogue is not None:
+                epilogue = thunk.epilogue.model_copy(update={"result": new})
+                return thunk.model_copy(update={"epilogue": epilogue})
+            name = "out" if isinstance(thunk, p.Dot) else "output"
+            array = thunk.arrays[-1].model_copy(update={"slice": new})
+            return thunk.model_copy(update={name: array})
+    raise TypeError(f"the result of a {type(thunk).__name__} cannot move")
+
+
 def moved_readers(
     thunks: Sequence[p.Thunk], start: int, old: Slice, new: Slice
 ) -> dict[int, p.Thunk] | None:

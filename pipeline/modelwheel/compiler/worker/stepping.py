@@ -18,7 +18,7 @@ from .counters import Counters
 from .elementwise import join_elementwise
 from .epilogues import Emitted
 from .hlo import HloModule
-from .memory import Memory, moved_readers
+from .memory import Memory, moved_readers, writing_to
 from .windows import read_window, written_window
 
 _MOST_BYTES = 128 << 10
@@ -153,9 +153,7 @@ class SteppedLoop:
             own = self.memory.reserve(result.size)
             if not self._redirect(step, result, own):
                 continue
-            epilogue = dot.epilogue and dot.epilogue.model_copy(update={"result": own})
-            out = dot.out.model_copy(update={"slice": own}) if epilogue is None else dot.out
-            step.thunk = dot.model_copy(update={"epilogue": epilogue, "out": out})
+            step.thunk = writing_to(dot, own)
 
     # --- counters ----------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from ..spatial_axes import axes_in_use
 from ..walk import slices, written
 from .epilogues import Emitted
 from .hlo import HloModule
-from .memory import Memory, moved_readers
+from .memory import Memory, moved_readers, writing_to
 
 _MIN_BETWEEN_BYTES = 1024 * 1024
 """Smaller results stay in the second-level cache by themselves."""
@@ -217,9 +217,11 @@ def _with_own_result(
         return ()
     for position, thunk in readers.items():
         later[position].thunk = thunk
-    output = last.output.model_copy(update={"slice": own})
-    epilogue = last.epilogue and last.epilogue.model_copy(update={"result": own})
-    return (*before, last.model_copy(update={"output": output, "epilogue": epilogue}))
+    # Its sums too: they would be where rows are still read.
+    sums = last.output.model_copy(update={"slice": own})
+    moved = writing_to(last.model_copy(update={"output": sums}), own)
+    assert isinstance(moved, p.Convolution)
+    return (*before, moved)
 
 
 def _is_joint(before: p.Convolution, after: p.Convolution) -> bool:
