@@ -8,10 +8,9 @@
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 
-/// Calls by(method) with the method of a convolution as a constant.
+/// Calls by(method) with a method as a constant.
 template <class T, class By>
-void with_method(const Convolution &c, const By &by) {
-  const Method method = method_of<T>(c);
+void with_method(Method method, const By &by) {
   if constexpr (kHasGemm<T> && sizeof(T) == sizeof(float)) {
     if (method == Method::kWinograd3x3) return by(std::integral_constant<Method, Method::kWinograd3x3>());
     if (method == Method::kWinograd3) return by(std::integral_constant<Method, Method::kWinograd3>());
@@ -27,15 +26,16 @@ void with_method(const Convolution &c, const By &by) {
 template <class T>
 void convolution(const Convolution &c, const T *in, const T *kernel, T *out, void *scratch,
                  const Epilogue<T> *epilogue = nullptr) {
-  with_method<T>(
-      c, [&](auto method) { convolution_by<T, decltype(method)::value>(c, in, kernel, out, scratch, epilogue); });
+  with_method<T>(method_of<T>(c), [&](auto method) {
+    convolution_by<T, decltype(method)::value>(c, in, kernel, out, scratch, epilogue);
+  });
 }
 
 /// The same in parts.
 template <class T>
 void convolution_in_parts(const Shared &shared, const Convolution &c, const T *in, const T *kernel, T *out,
                           void *scratch, const Epilogue<T> *epilogue = nullptr) {
-  with_method<T>(c, [&](auto method) {
+  with_method<T>(method_of<T>(c), [&](auto method) {
     convolution_in_parts_by<T, decltype(method)::value>(shared, c, in, kernel, out, scratch, epilogue);
   });
 }

@@ -65,11 +65,8 @@ Convolution as_line(Convolution c) {
 std::int64_t num_taps(const Convolution &c) { return window_elements(c) / c.in_features; }
 
 void by_winograd(const Convolution &c, const float *in, const float *kernel, float *out, void *scratch) {
-  switch (winograd_method(c)) {
-    case Method::kWinograd3: return convolve_winograd<float, Tiling<1, 3>>(c, in, kernel, out, scratch, nullptr);
-    case Method::kWinograd5: return convolve_winograd<float, Tiling<1, 5>>(c, in, kernel, out, scratch, nullptr);
-    default: return convolve_winograd<float, Tiling<3, 3>>(c, in, kernel, out, scratch, nullptr);
-  }
+  with_method<float>(winograd_method(c),
+                     [&](auto method) { convolution_by<float, decltype(method)::value>(c, in, kernel, out, scratch); });
 }
 
 /// An image and weights, and results of both kernels.

@@ -46,9 +46,15 @@ constexpr Method method_of(const Convolution &c) {
 template <class T>
 constexpr std::size_t convolution_scratch(const Convolution &c) {
   if constexpr (kHasGemm<T>) {
-    if (prefers_winograd<T>(c)) return convolve_winograd_scratch<T>(c);
-    if (method_of<T>(c) == Method::kNarrow) return convolve_narrow_scratch<T>(c);
-    if (method_of<T>(c) == Method::kAdjacent) return convolve_adjacent_scratch<T>(c);
+    switch (method_of<T>(c)) {
+      case Method::kWinograd3x3:
+      case Method::kWinograd3:
+      case Method::kWinograd5: return convolve_winograd_scratch<T>(c);
+      case Method::kNarrow: return convolve_narrow_scratch<T>(c);
+      case Method::kAdjacent: return convolve_adjacent_scratch<T>(c);
+      case Method::kWindows:
+      case Method::kDepthwise: break;
+    }
   }
   return direct_convolution_scratch<T>(c);
 }
