@@ -4,19 +4,20 @@ XLA assigns all values of a program to a set of allocations (xla/service/buffer_
 and outputs are the caller's buffers where possible, constants are in the weights, and all others have fixed
 offsets in the arena of an instance:
 
-    random states | staging of inputs | staging of outputs | temporaries, the largest last | scratch of kernels
+    random states | temporaries, the largest last, with staging of inputs and outputs | scratch of kernels
 
-Scratch memory begins where the values end that live while a kernel runs, or is in a gap between them.
+Staging is where nothing lives while an input is read or an output written. Scratch memory begins where the values end
+that live while a kernel runs, or is in a gap between them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..compiler.arrays import ALIGNMENT, Allocation, Slice
-from ..compiler.placing import rooms
+from ..compiler.arrays import ALIGNMENT, Allocation
+from ..compiler.placing import Lifetimes
 from ..compiler.program import Program
 from ..compiler.walk import slices, used_allocations, walk
 from ..errors import UnsupportedProgramError
@@ -42,8 +43,8 @@ class ScratchPlace:
 
     offset: int = 0
     """In the arena: from here on there is nothing that lives while the thunk runs."""
-    gap: Slice | None = None
-    """A larger free part between values."""
+    gap: range | None = None
+    """A larger free part of the arena, between values."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +93,44 @@ def plan_memory(
     arena = _Arena()
     arena.reserve(random_states * RANDOM_STATE_BYTES)
     direct = _direct_outputs(program)
-    used = used_allocations(program)
     ends = _ends(program)
-    input_staging = _reserve_inputs(arena, program, taken)
-    output_staging = tuple(arena.reserve(array.slice.size) for array in program.outputs)
-    pointers, in_arena = {}, []
+    pointers = _pointers(program, constants, positions, direct)
+    # Also tables of tuples and thread-local memory, where a thunk names them. No two allocations share memory: XLA has
+    # already merged those that may.
+    in_arena = used_allocations(program) - pointers.keys()
+    offsets = {
+        index: arena.reserve(ends[index])
+        for index in sorted(in_arena, key=lambda index: (ends[index], index))
+    }
+    pointers |= {index: f"arena + {offset}" for index, offset in offsets.items()}
+    *_, (last, start) = ((_NONE, arena.reserve(0)), *offsets.items())
+    results = [result.slice for result in program.results]
+    lifetimes = Lifetimes(program.thunks, results, last)
+    input_staging = _stage_inputs(program, taken, lifetimes, start)
+    output_staging = _stage_outputs(program, direct, lifetimes, start)
+    end = start + lifetimes.size
+    return Memory(
+        pointers=dict(sorted(pointers.items())),
+        result_copies=_result_copies(program, direct, positions),
+        input_staging=input_staging,
+        output_staging=output_staging,
+        scratch=tuple(_scratch(lifetimes, start)),
+        end=-(-end // ALIGNMENT) * ALIGNMENT,
+    )
+
+
+_NONE = -1
+"""The number of no allocation."""
+
+
+def _pointers(
+    program: Program,
+    constants: Mapping[str, int],
+    positions: Sequence[int],
+    direct: Mapping[int, int],
+) -> dict[int, str]:
+    """C++ expressions for the allocations in use that are not in the arena."""
+    pointers, used = {}, used_allocations(program)
     for allocation in program.allocations:
         if allocation.index not in used:
             continue
@@ -111,41 +145,58 @@ def plan_memory(
         elif allocation.index in direct:
             # XLA also uses it as scratch memory: the result is complete only at the end.
             pointers[allocation.index] = f"output(out[{direct[allocation.index]}])"
-        else:
-            # Also tables of tuples and thread-local memory, where a thunk names them. No two
-            # allocations share memory: XLA has already merged those that may.
-            in_arena.append(allocation.index)
-    offsets = {
-        index: arena.reserve(ends[index]) for index in sorted(in_arena, key=ends.__getitem__)
-    }
-    pointers |= {index: f"arena + {offset}" for index, offset in offsets.items()}
-    return Memory(
-        pointers=dict(sorted(pointers.items())),
-        result_copies=_result_copies(program, direct, positions),
-        input_staging=input_staging,
-        output_staging=output_staging,
-        scratch=_scratch(program, offsets, arena.reserve(0)),
-        end=arena.reserve(0),
-    )
+    return pointers
+
+
+def _times(program: Program) -> dict[int, list[int]]:
+    """When each allocation is used: the numbers of the thunks, and of one after all others for results."""
+    times: dict[int, list[int]] = defaultdict(list)
+    for time, thunk in enumerate(program.thunks):
+        for part in (part for inner in walk((thunk,)) for part in slices(inner)):
+            times[part.allocation].append(time)
+    for result in program.results:
+        times[result.slice.allocation].append(len(program.thunks))
+    return times
+
+
+def _stage_inputs(
+    program: Program, taken: Sequence[bool], lifetimes: Lifetimes, start: int
+) -> tuple[int | str, ...]:
+    """Places for inputs, from the first thunk to the last that reads them."""
+    times, inputs = _times(program), iter(program.inputs)
+    staging: list[int | str] = [IGNORED] * len(taken)
+    for number, is_taken in enumerate(taken):
+        if is_taken:
+            part = next(inputs).slice
+            last = max(times[part.allocation], default=0)
+            staging[number] = start + lifetimes.reserve(0, last, part.size)
+    return tuple(staging)
+
+
+def _stage_outputs(
+    program: Program, direct: Mapping[int, int], lifetimes: Lifetimes, start: int
+) -> tuple[int, ...]:
+    """Places for outputs, from the first thunk that writes them to the end; those that are copied need it only then."""
+    times, staging = _times(program), []
+    for number, array in enumerate(program.outputs):
+        part = array.slice
+        is_direct = direct.get(part.allocation) == number
+        first = min(times[part.allocation]) if is_direct else lifetimes.end
+        staging.append(start + lifetimes.reserve(first, lifetimes.end, part.size))
+    return tuple(staging)
 
 
 _SMALLEST_GAP = 4096
 """Bytes of a gap that is worth naming."""
 
 
-def _scratch(program: Program, offsets: Mapping[int, int], end: int) -> tuple[ScratchPlace, ...]:
-    """For each thunk, of a program whose last allocation in the arena is the last of `offsets`."""
-    if not offsets:
-        return (ScratchPlace(end),) * len(program.thunks)
-    *_, (last, start) = offsets.items()
-    results = [result.slice for result in program.results]
-    return tuple(
-        ScratchPlace(
-            start + room.behind,
-            room.gap if room.gap.size >= max(_SMALLEST_GAP, end - start - room.behind) else None,
-        )
-        for room in rooms(program.thunks, results, last)
-    )
+def _scratch(lifetimes: Lifetimes, start: int) -> Iterator[ScratchPlace]:
+    """For each thunk. The values whose lifetimes these are begin at `start`, and nothing else is behind them."""
+    size = lifetimes.size
+    for room in lifetimes.rooms():
+        gap = range(start + room.gap.start, start + room.gap.stop)
+        worth = len(gap) >= max(_SMALLEST_GAP, size - room.behind)
+        yield ScratchPlace(start + room.behind, gap if worth else None)
 
 
 def _ends(program: Program) -> dict[int, int]:
@@ -160,13 +211,6 @@ def _ends(program: Program) -> dict[int, int]:
 def _number(allocation: Allocation) -> int:
     assert allocation.parameter is not None
     return allocation.parameter
-
-
-def _reserve_inputs(
-    arena: _Arena, program: Program, taken: Sequence[bool]
-) -> tuple[int | str, ...]:
-    sizes = iter(array.slice.size for array in program.inputs)
-    return tuple(arena.reserve(next(sizes)) if is_taken else IGNORED for is_taken in taken)
 
 
 class _Arena:

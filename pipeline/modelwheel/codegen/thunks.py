@@ -499,5 +499,5 @@ class ThunkWriter:
         if gap is None:
             self.scratch_ends.append(f"{offset} + {needed}")
             return f"arena + {offset}"
-        self.scratch_ends.append(f"{offset} + beyond({gap.size}, {needed})")
-        return f"gap_or({gap.size}, {needed}, {pointer(gap)}, arena + {offset})"
+        self.scratch_ends.append(f"{offset} + beyond({len(gap)}, {needed})")
+        return f"gap_or({len(gap)}, {needed}, arena + {gap.start}, arena + {offset})"

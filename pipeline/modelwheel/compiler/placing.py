@@ -101,34 +101,61 @@ def placed(
 
 @dataclass(frozen=True)
 class Room:
-    """What is free of an allocation."""
+    """What is free of an allocation. Offsets are aligned."""
 
-    gap: Slice
-    """The largest part between values; its size may be 0."""
+    gap: range
+    """The largest part between values; it may be empty."""
     behind: int
-    """The aligned offset behind all values."""
+    """Where all values have ended."""
 
 
-def rooms(thunks: Sequence[p.Thunk], results: Sequence[Slice], allocation: int) -> list[Room]:
-    """What is free of an allocation while each thunk runs.
+class Lifetimes:
+    """What of an allocation is in use, and when."""
 
-    Args:
-        thunks: All thunks.
-        results: What callers read in the end.
-        allocation: The allocation.
-    """
-    uses = _uses(thunks, results, allocation, ())
-    found = []
-    for time in range(len(thunks)):
-        living = [use.part for use in uses if use.first <= time <= use.last]
-        largest = Slice(allocation=allocation, offset=0, size=0)
-        behind = 0
-        for part in sorted(living, key=lambda part: part.offset):
-            if part.offset - behind > largest.size:
-                largest = Slice(allocation=allocation, offset=behind, size=part.offset - behind)
-            behind = max(behind, _aligned(part.offset + part.size))
-        found.append(Room(largest, behind))
-    return found
+    def __init__(
+        self, thunks: Sequence[p.Thunk], results: Sequence[Slice], allocation: int
+    ) -> None:
+        """Finds it.
+
+        Args:
+            thunks: All thunks.
+            results: What callers read in the end.
+            allocation: The allocation.
+        """
+        self.end = len(thunks)
+        """When callers read: the number that a thunk after all others would have."""
+        self._living: list[list[tuple[int, int]]] = [[] for _ in range(self.end + 1)]
+        for use in _uses(thunks, results, allocation, ()):
+            self._add(use.first, use.last, (use.part.offset, use.part.size))
+
+    def _add(self, first: int, last: int, place: tuple[int, int]) -> None:
+        for time in range(first, last + 1):
+            self._living[time].append(place)
+
+    def reserve(self, first: int, last: int, size: int) -> int:
+        """The offset of so many more bytes, in use from one thunk to another: the first where nothing else is then."""
+        living = self._living[first : last + 1]
+        offset = _gap({place for places in living for place in places}, size)
+        self._add(first, last, (offset, size))
+        return offset
+
+    @property
+    def size(self) -> int:
+        """Where everything has ended, at any time."""
+        return max((offset + size for places in self._living for offset, size in places), default=0)
+
+    def rooms(self) -> list[Room]:
+        """What is free while each thunk runs."""
+        return [_room(places) for places in self._living[: self.end]]
+
+
+def _room(places: Iterable[tuple[int, int]]) -> Room:
+    gap, behind = range(0), 0
+    for offset, size in sorted(places):
+        if offset - behind > len(gap):
+            gap = range(behind, offset)
+        behind = max(behind, _aligned(offset + size))
+    return Room(gap, behind)
 
 
 def _aligned(offset: int) -> int:

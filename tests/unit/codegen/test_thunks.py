@@ -11,7 +11,7 @@ from modelwheel.codegen.cost import count_branches, count_parts
 from modelwheel.codegen.memory import ScratchPlace, plan_memory
 from modelwheel.codegen.thunks import ThunkWriter
 from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Allocation, Slice
+from modelwheel.compiler.arrays import Allocation
 from modelwheel.compiler.masks import MaskCode, MaskOperation, MaskRead
 from modelwheel.compiler.traffic import bytes_moved
 from modelwheel.compiler.walk import used_allocations
@@ -76,10 +76,10 @@ def test_what_replaces_its_addend_has_sums_elsewhere_only_if_the_kernel_stores_s
 
 def test_scratch_memory_is_in_a_gap_that_is_large_enough() -> None:
     writer = ThunkWriter(prefix="b")
-    writer.place = ScratchPlace(512, Slice(allocation=7, offset=4096, size=8192))
+    writer.place = ScratchPlace(512, range(4096, 12288))
     (line,) = writer.write(matmul_program().thunks)
     needed = "8192, dot_scratch<float>(b_dot_0)"
-    assert line.endswith(f"gap_or({needed}, a7 + 4096, arena + 512));")
+    assert line.endswith(f"gap_or({needed}, arena + 4096, arena + 512));")
     assert writer.scratch_ends == [f"512 + beyond({needed})"]
 
 
@@ -111,10 +111,12 @@ def test_memory_that_is_not_used_after_some_place_is_not_reserved() -> None:
     reads = dot.model_copy(update={"lhs": dense((2, 4), 7, offset=64)})
     changes = {"allocations": (*program.allocations, large), "thunks": (reads,)}
     memory = plan_memory(program.model_copy(update=changes), {"ab" * 32: 0}, random_states=0)
-    assert memory.pointers[7] == "arena + 128"
-    assert memory.end == 256  # 64 + 2 x 4 x 4 bytes are used
-    # They are the input of the only step.
-    assert memory.scratch == (ScratchPlace(256),)
+    assert memory.pointers[7] == "arena + 0"
+    # 64 + 2 x 4 x 4 bytes are used, as the input of the only step. Staging is beside them: of the input before, of the
+    # output behind.
+    assert (memory.input_staging, memory.output_staging) == ((0,), (128,))
+    assert memory.end == 192
+    assert memory.scratch == (ScratchPlace(192),)
 
 
 def test_a_pooling_is_a_table_and_a_call() -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from modelwheel.compiler import program as p
 from modelwheel.compiler.arrays import Allocation, Slice
-from modelwheel.compiler.placing import rooms
+from modelwheel.compiler.placing import Lifetimes
 from modelwheel.compiler.walk import read, slices, walk, written
 from modelwheel.compiler.worker.memory import Memory
 
@@ -194,20 +194,71 @@ def test_every_thunk_reads_what_it_read_before(found: tuple[Memory, tuple[p.Thun
 def test_nobody_reads_what_is_written_to_gaps(found: tuple[Memory, tuple[p.Thunk, ...]]) -> None:
     memory, thunks = found
     thunks, allocations = memory.place(thunks)
-    free = rooms(thunks, memory.results, TEMPORARY.index)
+    lifetimes = Lifetimes(thunks, memory.results, TEMPORARY.index)
+    _require_free(lifetimes, thunks, allocations, memory.results)
+
+
+def _require_free(
+    lifetimes: Lifetimes,
+    thunks: Sequence[p.Thunk],
+    allocations: Sequence[Allocation],
+    results: Sequence[Slice],
+) -> None:
+    """Whoever writes to the rooms changes nothing."""
+    free = lifetimes.rooms()
     assert len(free) == len(thunks)
     end = allocations[0].size
     behind = [_part(0, room.behind, max(end - room.behind, 0)) for room in free]
-    before = _seen(thunks, allocations, memory.results)
-    for parts in ([room.gap for room in free], behind):
-        assert _seen(thunks, allocations, memory.results, parts) == before
+    gaps = [_part(0, room.gap.start, len(room.gap)) for room in free]
+    before = _seen(thunks, allocations, results)
+    for parts in (gaps, behind):
+        assert _seen(thunks, allocations, results, parts) == before
+
+
+def _moved(thunk: p.Thunk, places: Mapping[Slice, Slice]) -> p.Thunk:
+    """The thunk with other slices."""
+    if isinstance(thunk, p.While):
+        return thunk.model_copy(update={"body": tuple(_moved(one, places) for one in thunk.body)})
+    assert isinstance(thunk, p.Kernel)
+    both = {name: getattr(thunk, name) for name in ("arguments", "results")}
+    moved = {name: tuple(places.get(part, part) for part in parts) for name, parts in both.items()}
+    return thunk.model_copy(update=moved)
+
+
+@given(_programs(), st.data())
+def test_what_is_reserved_is_beside_all_that_lives(
+    found: tuple[Memory, tuple[p.Thunk, ...]], data: st.DataObject
+) -> None:
+    memory, thunks = found
+    thunks, allocations = memory.place(thunks)
+    # An output: from some thunk to the end it has memory of its own, or that of temporaries.
+    output = Allocation(index=len(allocations), size=128, kind="output")
+    own = _part(output.index, 0, output.size)
+    first = data.draw(st.integers(0, len(thunks)))
+    thunks = (*thunks[:first], _kernel(X, own), *thunks[first:])
+    allocations, results = (*allocations, output), [*memory.results, own]
+    lifetimes = Lifetimes(thunks, results, TEMPORARY.index)
+    inputs = [
+        time for time, one in enumerate(thunks) if X in {s for t in walk((one,)) for s in slices(t)}
+    ]
+    places = {
+        X: _part(0, lifetimes.reserve(0, max(inputs), X.size), X.size),
+        own: _part(0, lifetimes.reserve(first, lifetimes.end, own.size), own.size),
+    }
+    before = _seen(thunks, allocations, results)
+    size = max(allocations[0].size, lifetimes.size)
+    allocations = (allocations[0].model_copy(update={"size": size}), *allocations[1:])
+    thunks = tuple(_moved(one, places) for one in thunks)
+    results = [places.get(result, result) for result in results]
+    assert _seen(thunks, allocations, results) == before
+    _require_free(lifetimes, thunks, allocations, results)
 
 
 def test_a_gap_is_the_largest_one() -> None:
     far = _part(0, 1024)
     thunks = (_kernel(X, A), _kernel(X, far), _kernel((A, far), C))
-    free = rooms(thunks, (), TEMPORARY.index)
-    assert [(room.gap.offset, room.gap.size) for room in free] == [(0, 0), (64, 960), (192, 832)]
+    free = Lifetimes(thunks, (), TEMPORARY.index).rooms()
+    assert [room.gap for room in free] == [range(0), range(64, 1024), range(192, 1024)]
     assert [room.behind for room in free] == [64, 1088, 1088]
 
 
