@@ -11,7 +11,7 @@ import pytest
 from modelwheel.compiler import program as p
 from modelwheel.compiler.worker.epilogues import Emitted, Steps
 from modelwheel.compiler.worker.hlo import HloModule
-from modelwheel.compiler.worker.memory import reading_from
+from modelwheel.compiler.worker.memory import moved_readers, reading_from
 from modelwheel.compiler.worker.scalings import decode_scalings, scaling_of
 from tests.support.programs import dense
 
@@ -123,3 +123,24 @@ def test_operands_move_unless_the_result_is_written_over_them() -> None:
     assert isinstance(moved, p.Scaling)
     assert (moved.input, moved.factors) == (scaling.input, elsewhere)
     assert reading_from(scaling, scaling.input, dense(IMAGES, 5).slice) is None
+
+
+def test_a_value_with_a_place_of_its_own_is_updated_there() -> None:
+    scaling = scaling_of(*_scaling())
+    assert scaling is not None
+    old, new = scaling.input, dense(IMAGES, 5).slice
+    other = dense(IMAGES, 6).slice
+    reader = p.Copy(operations=0, source=old, destination=other)
+    writer = p.Copy(operations=0, source=other, destination=old)
+    thunks = [reader, scaling, reader, writer, reader]
+    assert moved_readers(thunks, -1, old, new) is None
+    readers = moved_readers(thunks, -1, old, new, updates=True)
+    assert readers is not None
+    assert list(readers) == [0, 1, 2]
+    moved = readers[1]
+    assert isinstance(moved, p.Scaling)
+    assert (moved.input, moved.output, moved.factors) == (new, new, scaling.factors)
+    # Factors in the memory of the value are not its own.
+    within = old.model_copy(update={"size": scaling.factors.size})
+    mixed = scaling.model_copy(update={"factors": within})
+    assert moved_readers([mixed], -1, old, new, updates=True) is None

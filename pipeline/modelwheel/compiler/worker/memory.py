@@ -56,6 +56,15 @@ def reading_from(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
     return None
 
 
+def _updating(thunk: p.Thunk, old: Slice, new: Slice) -> p.Thunk | None:
+    """The same thunk for a value that it changes, which is elsewhere; None if it is none of these."""
+    if not isinstance(thunk, p.Scaling) or not thunk.input == thunk.output == old:
+        return None
+    if overlap(thunk.factors, old):
+        return None
+    return thunk.model_copy(update={"input": new, "output": new})
+
+
 def writing_to(thunk: p.Thunk, new: Slice) -> p.Thunk:
     """The same kernel with one result, pooling or product with its result elsewhere."""
     match thunk:
@@ -74,20 +83,24 @@ def writing_to(thunk: p.Thunk, new: Slice) -> p.Thunk:
 
 
 def moved_readers(
-    thunks: Sequence[p.Thunk], start: int, old: Slice, new: Slice
+    thunks: Sequence[p.Thunk], start: int, old: Slice, new: Slice, *, updates: bool = False
 ) -> dict[int, p.Thunk] | None:
-    """The thunks by position that read what the one at `start` wrote, with it elsewhere; None if one cannot."""
+    """The thunks by position that read what the one at `start` wrote, with it elsewhere; None if one cannot.
+
+    With `updates`, for a place where nothing else will be, also those that update it, and all that read it later.
+    """
     changed: dict[int, p.Thunk] = {}
     for position, thunk in enumerate(thunks[start + 1 :], start + 1):
         inner = tuple(walk((thunk,)))[1:]
         if any(overlap(part, old) for one in inner for part in slices(one)):
             return None
         if any(overlap(part, old) for part in read(thunk)):
-            moved = reading_from(thunk, old, new)
+            moved = _updating(thunk, old, new) if updates else None
+            moved = moved or reading_from(thunk, old, new)
             if moved is None:
                 return None
             changed[position] = moved
-        if any(overlap(part, old) for part in written(thunk)):
+        if any(overlap(part, old) for part in written(changed.get(position, thunk))):
             break
     return changed
 

@@ -212,7 +212,7 @@ def _with_own_result(
     if memory is None or not memory.may_move(place) or (addend and overlap(addend, place)):
         return ()
     own = memory.reserve(place.size)
-    readers = moved_readers([one.thunk for one in later], -1, place, own)
+    readers = moved_readers([one.thunk for one in later], -1, place, own, updates=True)
     if readers is None:
         return ()
     for position, thunk in readers.items():
