@@ -132,7 +132,7 @@ def test_a_value_with_a_place_of_its_own_is_updated_there() -> None:
     other = dense(IMAGES, 6).slice
     reader = p.Copy(operations=0, source=old, destination=other)
     writer = p.Copy(operations=0, source=other, destination=old)
-    thunks = [reader, scaling, reader, writer, reader]
+    thunks: list[p.Thunk] = [reader, scaling, reader, writer, reader]
     assert moved_readers(thunks, -1, old, new) is None
     readers = moved_readers(thunks, -1, old, new, updates=True)
     assert readers is not None
