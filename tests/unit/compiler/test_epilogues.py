@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from modelwheel.compiler import program as p
-from modelwheel.compiler.arrays import Slice
-from modelwheel.compiler.worker.epilogues import Emitted
+from modelwheel.compiler.arrays import Allocation, Slice
+from modelwheel.compiler.worker.epilogues import Emitted, Steps
 from modelwheel.compiler.worker.hlo import HloModule
 from modelwheel.compiler.worker.joining import join_epilogues
+from modelwheel.compiler.worker.memory import Memory
 from tests.support.programs import dense
 
 FLOAT = 11
@@ -66,6 +67,8 @@ def _joined(
     result: Slice | None = None,
     addend: Slice | None = None,
     before: p.Epilogue | None = None,
+    first: tuple[p.Thunk, ...] = (),
+    memory: Memory | None = None,
 ) -> tuple[p.Thunk, ...]:
     """The thunks of `x @ w` and a fusion of it: `steps` are opcodes with `bias`, `addend` or `zero`."""
     module = _Module()
@@ -87,6 +90,8 @@ def _joined(
         between=between,
         result=result,
         before=before,
+        first=first,
+        memory=memory,
     )
 
 
@@ -97,8 +102,13 @@ def _join(
     between: tuple[p.Thunk, ...] = (),
     result: Slice | None = None,
     before: p.Epilogue | None = None,
+    first: tuple[p.Thunk, ...] = (),
+    memory: Memory | None = None,
 ) -> tuple[p.Thunk, ...]:
-    """The thunks of `x @ w`, with the epilogue `before`, and a fusion of it and others, whose instructions the module has."""
+    """The thunks of `x @ w`, with the epilogue `before`, and a fusion of it and others, whose instructions the module has.
+
+    Others run `first`, or `between` the two.
+    """
     fused = list(module.instructions)
     module.add("dot", "dot", MATRIX)
     module.add("vector", "parameter", VECTOR)
@@ -128,8 +138,13 @@ def _join(
         arguments=(before.result if before else out.slice, *operands),
         results=(target,),
     )
-    emitted = [Emitted(dot, "dot"), *(Emitted(t, "other") for t in between)]
-    joined = join_epilogues(module.build(fused), [*emitted, Emitted(kernel, "fusion")])
+    others = [[Emitted(thunk, "other") for thunk in thunks] for thunks in (first, between)]
+    emitted = [*others[0], Emitted(dot, "dot"), *others[1], Emitted(kernel, "fusion")]
+    if memory is not None:
+        steps = Steps(module.build(fused), emitted, memory)
+        steps.join(emitted[-1])
+        return tuple(one.thunk for one in steps.all)
+    joined = join_epilogues(module.build(fused), emitted)
     return tuple(one.thunk for one in joined)
 
 
@@ -265,6 +280,29 @@ def test_kernels_in_between_keep_their_place(reads: int, writes: int, position: 
     joined = [n for n, t in enumerate(thunks) if isinstance(t, p.Dot) and t.epilogue is not None]
     assert joined == ([] if position is None else [position])
     assert len(thunks) == (3 if position is None else 2)
+
+
+def test_a_product_may_wait_if_its_operands_can_move() -> None:
+    x = dense((BATCH, 4), X).slice
+    makes_x = _kernel(6, 7).model_copy(update={"results": (x,)})
+    spoils_both = _kernel(RESULT, X)
+
+    def joined(**options: Any) -> tuple[tuple[p.Thunk, ...], Memory]:
+        allocations = [Allocation(index=i, size=64, kind="temporary") for i in range(8)]
+        memory = Memory(allocations, options.pop("results", ()))
+        return _joined(BIAS_RELU, between=(spoils_both,), memory=memory, **options), memory
+
+    (first, between, dot), memory = joined(first=(makes_x,))
+    assert isinstance(first, p.Kernel)
+    assert isinstance(dot, p.Dot)
+    assert dot.epilogue is not None
+    assert between == spoils_both
+    assert first.results == (dot.lhs.slice,)
+    assert memory.is_own(dot.lhs.slice)
+    # What comes from elsewhere, was written in parts, or is read in the end stays where it is.
+    in_parts = makes_x.model_copy(update={"results": (x.model_copy(update={"size": 16}),)})
+    for options in ({}, {"first": (in_parts,)}, {"first": (makes_x,), "results": [x]}):
+        assert all(getattr(thunk, "epilogue", None) is None for thunk in joined(**options)[0])
 
 
 def _activated(define: Callable[[_Module], None]) -> p.Activation | None:

@@ -19,7 +19,7 @@ from typing import Any
 from ...dtypes import ElementType
 from .. import program as p
 from ..arrays import Array, Slice, overlap
-from ..walk import all_written, slices, walk, written
+from ..walk import all_written, read, slices, walk, written
 from .epilogue_parts import Elsewhere, FusionReader, Parts, followed_by
 from .hlo import HloModule
 from .memory import Memory, moved_readers, writing_to
@@ -188,7 +188,7 @@ class Steps:
         spoils = [part for one in self.all[start + 1 : until] for part in all_written(one.thunk)]
         if not any(overlap(part, place) for part in [*spoils, *spoiled]):
             return place
-        return self._move(step, start, place)
+        return self.move(step, place)
 
     def pooled(self, step: Emitted) -> tuple[Emitted, Padding] | None:
         """The pooling behind a kernel that alone reads its value, which has padding around something else."""
@@ -208,14 +208,25 @@ class Steps:
         output = step.thunk.output
         if not overlap(output, place):
             return True
-        return self._move(step, self.all.index(step), output) is not None
+        return self.move(step, output) is not None
 
-    def _move(self, step: Emitted, start: int, place: Slice) -> Slice | None:
-        """Gives the value of a kernel or pooling memory of its own."""
+    def writer(self, place: Slice, before: int) -> Emitted | None:
+        """The kernel with one result, pooling or product that has written all of a place, as it is at a position."""
+        for step in reversed(self.all[:before]):
+            thunk = step.thunk
+            if any(overlap(part, place) for part in all_written(thunk)):
+                movable = isinstance(thunk, p.Pooling | p.Dot | p.Convolution)
+                movable = movable or (isinstance(thunk, p.Kernel) and len(thunk.results) == 1)
+                return step if movable and written(thunk)[-1] == place else None
+        return None
+
+    def move(self, step: Emitted, place: Slice) -> Slice | None:
+        """Gives the value of such a step, which is at a place, memory of its own."""
         memory = self._memory
         if memory is None or not memory.may_move(place):
             return None
-        changed = self.reading_from(start, place, new := memory.reserve(place.size))
+        new = memory.reserve(place.size)
+        changed = self.reading_from(self.all.index(step), place, new)
         if changed is None:
             return None
         for position, thunk in changed.items():
@@ -269,7 +280,7 @@ class _Join:
         elif may_exchange(between, product):
             place = end
         else:
-            return False
+            return self._may_wait(start, end) and self._again().done(number)
         if self._padded is not None and not steps.move_from(self._padded[0], result):
             return False
         spoiled = [product.arrays[-1].slice, epilogue.result]
@@ -291,6 +302,20 @@ class _Join:
             steps.all.insert(steps.all.index(self._candidate), one)
         self._leave_out(rest, result)
         return True
+
+    def _may_wait(self, start: int, end: int) -> bool:
+        """Whether the product may run just before the kernel, with operands in memory that nobody overwrites until then."""
+        steps = self._steps
+        between = [after.thunk for after in steps.all[start + 1 : end]]
+        for part in read(self._one.thunk):
+            if any(overlap(part, other) for thunk in between for other in all_written(thunk)):
+                writer = steps.writer(part, start)
+                if writer is None or steps.move(writer, part) is None:
+                    return False
+        return may_exchange(between, self._one.thunk)
+
+    def _again(self) -> _Join:
+        return _Join(self._steps, self._one, self._candidate, self._fusion)
 
     def _leave_out(self, rest: p.Pooling | p.Dot | None, result: Slice) -> None:
         """Leaves out the kernel, but for what is left of it."""
