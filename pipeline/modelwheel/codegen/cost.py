@@ -7,17 +7,24 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..compiler.program import (
+    Attention,
     Branches,
+    Conditional,
     Convolution,
     Dot,
     Pooling,
     Program,
     Scaling,
+    Strips,
     Thunk,
+    While,
 )
 from ..compiler.traffic import bytes_of_step, bytes_touched
 from ..compiler.walk import leaves, slices, used_allocations, walk
+from ..dtypes import ElementType
 from .strides import dot_axes
 
 # A roofline model (Williams, Waterman, Patterson, Roofline, CACM 52(4), 2009) with overheads, for one core
@@ -72,9 +79,24 @@ _FULL_COLUMNS = 8
 
 def count_parts(thunk: Thunk) -> int:
     """The number of threads that a step has work for, at least 1."""
+    return max(int(_work(thunk) / _least_part(thunk)), 1) if _is_divisible(thunk) else 1
+
+
+def _least_part(thunk: Thunk) -> float:
     light = isinstance(thunk, Pooling | Scaling)
-    least = _NANOSECONDS_OF_A_LIGHT_PART if light else _NANOSECONDS_OF_A_PART
-    return max(int(_work(thunk) / least), 1)
+    return _NANOSECONDS_OF_A_LIGHT_PART if light else _NANOSECONDS_OF_A_PART
+
+
+def _is_divisible(thunk: Thunk) -> bool:
+    """Whether the kernel of a step can compute a part of it."""
+    match thunk:
+        case Dot() | Convolution():
+            types = {array.element_type for array in thunk.arrays}
+            return types in ({ElementType.FLOAT32}, {ElementType.FLOAT64})
+        case Strips():
+            return all(map(_is_divisible, thunk.layers))
+        case _:
+            return isinstance(thunk, Pooling | Scaling | Attention)
 
 
 # What the others take off one thread when branches run beside each other: these fetch what they read from the cache of its
@@ -85,15 +107,43 @@ _NANOSECONDS_OF_BRANCHES = 100_000.0
 
 def count_branches(step: Branches) -> int:
     """The number of threads that branches have work for, at least 1."""
-    costs = [
-        sum(turns * _alone(thunk) for thunk, turns in leaves(branch)) for branch in step.branches
-    ]
-    return len(costs) if sum(costs) - max(costs) >= _NANOSECONDS_OF_BRANCHES else 1
+    return len(step.branches) if _beside_each_other(step) >= _NANOSECONDS_OF_BRANCHES else 1
 
 
-def _alone(thunk: Thunk) -> float:
-    """What a step takes one thread."""
-    return _NANOSECONDS_PER_THUNK + _work(thunk)
+def _beside_each_other(step: Branches) -> float:
+    """What all branches but the longest take."""
+    costs = [_alone(branch) for branch in step.branches]
+    return sum(costs) - max(costs)
+
+
+def shared_part(program: Program) -> float:
+    """The part of its time that threads can share, from 0 to 1, less what sharing takes.
+
+    Two threads take `_least_part` longer for a step than half of its time. Of branches, what runs beside the longest counts:
+    however many threads there are, they do not end before it does.
+    """
+    alone = _alone(program.thunks)
+    return round(_shared(program.thunks) / alone, 3) if alone else 0.0
+
+
+def _shared(thunks: Iterable[Thunk]) -> float:
+    total = 0.0
+    for thunk in thunks:
+        match thunk:
+            case While():
+                total += (thunk.trip_count or 1) * _shared(thunk.condition + thunk.body)
+            case Branches() if count_branches(thunk) > 1:
+                total += _beside_each_other(thunk)
+            case Branches() | Conditional():
+                total += sum(map(_shared, thunk.branches))
+            case _ if count_parts(thunk) > 1:
+                total += _work(thunk) - 2 * _least_part(thunk)
+    return total
+
+
+def _alone(thunks: tuple[Thunk, ...]) -> float:
+    """What some steps take one thread."""
+    return sum(turns * (_NANOSECONDS_PER_THUNK + _work(thunk)) for thunk, turns in leaves(thunks))
 
 
 def _work(thunk: Thunk) -> float:

@@ -11,6 +11,7 @@ from ..compiler.program import Kernel, Program, Sort
 from ..compiler.walk import walk
 from ..levels import Level
 from ..signature import Signature, Tensor
+from .cost import shared_part
 from .expressions import braces, largest
 from .lengths import length_tables
 from .memory import Memory, plan_memory
@@ -107,7 +108,8 @@ def level_source(
         includes += '#include "profile.h"\n'
     rows = ",\n".join(
         f"    {{{v.batch_size}, arena_bytes_{v.name}, input_staging_{v.name}, "
-        f"output_staging_{v.name}, {v.cost!r}, run_{v.name}, part_bytes_{v.name}}}"
+        f"output_staging_{v.name}, {v.cost!r}, run_{v.name}, part_bytes_{v.name}, "
+        f"{shared_part(v.program)}}}"
         for v in variants
     )
     # Everything is in the level's namespace or internal: the linker would merge symbols with equal

@@ -170,7 +170,7 @@ class ThunkWriter:
         return f"if (!call({kernel.symbol}, {{{arguments}}}{groups})) return false;"
 
     def _product(self, kernel: str, types: str, table: str, product: Product) -> Iterator[str]:
-        parts = self._parts(product, types)
+        parts = self._parts(product)
         self.headers.add(f"{kernel}.h")
         needed = f"{kernel}_scratch<{types}>({table})"
         # The compiler chooses how a convolution is computed: the library has no other kernels for it.
@@ -230,9 +230,9 @@ class ThunkWriter:
         """For a step whose products are known only when it runs."""
         self.uses.setdefault(element, []).append(EVERY_USE)
 
-    def _parts(self, thunk: Thunk, types: str) -> int:
-        """The most parts in which threads may share a step: 1 where its kernel cannot be divided."""
-        parts = count_parts(thunk) if types in ("float", "double") else 1
+    def _parts(self, thunk: Thunk) -> int:
+        """The most parts in which threads may share a step."""
+        parts = count_parts(thunk)
         if parts > 1:
             self.headers.add("parts.h")
         return parts
@@ -263,7 +263,7 @@ class ThunkWriter:
         scratch = self._needs("strips.h", f"strips_scratch<{element}>({table})")
         self._use_all(element)
         call, shared = "strips", ""
-        if (parts := self._parts(strips, element)) > 1:
+        if (parts := self._parts(strips)) > 1:
             self.headers.add("strip_parts.h")
             self.part_scratch.append(f"strips_scratch<{element}>({table})")
             call, shared = "strips_in_parts", f"{{threads, {parts}}}, "
@@ -293,7 +293,7 @@ class ThunkWriter:
         self.headers.add("pooling.h")
         source, target = pointer(pool.input), pointer(pool.output)
         operands = f"{table}, as<const float>({source}), as<float>({target})"
-        if (parts := self._parts(pool, "float")) > 1:
+        if (parts := self._parts(pool)) > 1:
             self.part_scratch.append("0")
             return f"pooling_in_parts<float>({{threads, {parts}}}, {operands});"
         return f"pooling<float>({operands});"
@@ -318,7 +318,7 @@ class ThunkWriter:
         operands = (
             f"{table}, as<const float>({source}), as<const float>({factors}), as<float>({target})"
         )
-        if (parts := self._parts(s, "float")) > 1:
+        if (parts := self._parts(s)) > 1:
             self.part_scratch.append("0")
             return f"scaling_in_parts<float>({{threads, {parts}}}, {operands});"
         return f"scaling<float>({operands});"
@@ -340,7 +340,7 @@ class ThunkWriter:
         if a.masks:
             masks = ((a.added, "float"), (a.kept, "std::int32_t"))
             operands += f", {braces(heads_of(*mask) for mask in masks)}"
-        if (count := self._parts(a, "float")) > 1:
+        if (count := self._parts(a)) > 1:
             self.part_scratch.append(f"attention_part_scratch<float>({table}, {count})")
             return f"attention_in_parts<float>({{threads, {count}}}, {table}, {operands});"
         return f"attention<float>({table}, {operands});"

@@ -239,9 +239,9 @@ void test_rows_are_split_where_it_pays() {
   };
   CHECK(split(0, 4) == 0 && split(1, 4) == 1);
   CHECK(split(16, 1) == 16 && split(16, 0) == 16 && split(16, 2) == 8 && split(16, 4) == 4);
-  CHECK(split(4, 2) == 2 && split(4, 4) == 1);
-  CHECK(split(3, 2) == 2);  // 1.5 and the cost of another thread instead of 2 for four rows
-  CHECK(split(5, 2) == 3);  // as many as four rows cost
+  CHECK(split(2, 2) == 1);  // 1 and the cost of another thread instead of 1.5 for two rows
+  CHECK(split(4, 2) == 4 && split(4, 4) == 4 && split(3, 2) == 3);  // four rows share their step
+  CHECK(split(5, 2) == 3);                                          // as many as four rows cost
   CHECK(toy_api().set_batch_rule(model, "16:4,4,4,4") == MODELWHEEL_OK && split(16, 2) == 8);
   CHECK(toy_api().rows_per_thread(model, 16, 7, 2) == 16);  // no such length
   CHECK(toy_api().rows_per_thread(nullptr, 16, 0, 2) == 16);
@@ -250,10 +250,26 @@ void test_rows_are_split_where_it_pays() {
 void test_calls_are_estimated() {
   const modelwheel::Instance instance = modelwheel::make_instance(toy_api());
   modelwheel_model *model = instance.get();
-  const double one = toy_api().estimate(model, 1, 0);
-  CHECK(one > 0.0 && toy_api().estimate(model, 0, 0) == 0.0 && toy_api().estimate(model, 16, 0) > one);
-  CHECK(toy_api().estimate(model, 1, 7) == 0.0);  // no such length
-  CHECK(toy_api().estimate(nullptr, 1, 0) == 0.0);
+  const double one = toy_api().estimate(model, 1, 0, 1);
+  CHECK(one > 0.0 && toy_api().estimate(model, 0, 0, 1) == 0.0 && toy_api().estimate(model, 16, 0, 1) > one);
+  CHECK(toy_api().estimate(model, 1, 7, 1) == 0.0);  // no such length
+  CHECK(toy_api().estimate(nullptr, 1, 0, 1) == 0.0);
+}
+
+void test_threads_are_estimated_to_gain_what_they_share() {
+  const modelwheel::Instance instance = modelwheel::make_instance(toy_api());
+  const auto estimate = [&](std::size_t rows, std::size_t threads) {
+    return toy_api().estimate(instance.get(), rows, 0, threads);
+  };
+  for (const std::size_t threads : {0, 1, 2, 4}) {
+    CHECK(estimate(0, threads) == 0.0);
+    CHECK(estimate(1, threads) == estimate(1, 1));  // has no step to share
+  }
+  const double one = estimate(4, 1), two = estimate(4, 2), four = estimate(4, 4);
+  CHECK(two > 0.6 * one && two < 0.75 * one);  // 0.8 of it is shared
+  CHECK(four > 0.4 * one && four < two);
+  CHECK(estimate(16, 2) < 2 * one + two);  // two rows of four for each thread
+  CHECK(estimate(16, 4) < estimate(16, 2));
 }
 
 void test_threads_share_the_steps_of_a_run() {
@@ -342,6 +358,7 @@ int main() {
   test_only_the_caller_is_asked_whether_to_end();
   test_rows_are_split_where_it_pays();
   test_calls_are_estimated();
+  test_threads_are_estimated_to_gain_what_they_share();
   test_threads_share_the_steps_of_a_run();
   test_steps_of_an_older_library_are_not_shared();
   test_branches_run_once_with_memory_of_their_own();

@@ -44,8 +44,8 @@ constexpr modelwheel_tensor outputs[] = {{"y", "y", MODELWHEEL_FLOAT32, 4, 2, ro
                                          {"sums", "sums", MODELWHEEL_FLOAT32, 4, 1, pair_shape, 2, 2, 8}};
 constexpr std::size_t batch_sizes[] = {1, 4};
 constexpr std::size_t input_staging[] = {64, 128}, output_staging[] = {192, 256};
-const Variant variants[] = {{1, 320, input_staging, output_staging, 1.0, run_rows<1>, 0},
-                            {4, 320, input_staging, output_staging, 2.0, run_rows<4>, 128}};
+const Variant variants[] = {{1, 320, input_staging, output_staging, 1.0, run_rows<1>, 0, 0.0},
+                            {4, 320, input_staging, output_staging, 2.0, run_rows<4>, 128, 0.5}};
 const char *const level_names[] = {BASELINE, "no-such-cpu"};
 const Level levels[] = {{BASELINE, variants}, {"no-such-cpu", variants}};
 

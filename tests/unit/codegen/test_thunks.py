@@ -7,7 +7,7 @@ import pytest
 from modelwheel.codegen import (
     estimate_cost,
 )
-from modelwheel.codegen.cost import count_branches, count_parts
+from modelwheel.codegen.cost import count_branches, count_parts, shared_part
 from modelwheel.codegen.memory import ScratchPlace, plan_memory
 from modelwheel.codegen.thunks import ThunkWriter
 from modelwheel.compiler import program as p
@@ -256,6 +256,25 @@ def test_branches_are_worth_a_thread_if_others_take_much_off_one(
     step: p.Branches, count: int
 ) -> None:
     assert count_branches(step) == count
+
+
+@pytest.mark.parametrize(
+    ("steps", "part"),
+    [
+        (matmul_program().thunks, 0.0),
+        # A step of 27 us, however often it runs, saves next to nothing; of 900 us, two threads save nearly a half.
+        (_branches(300_000).branches[0], 0.1),
+        (_branches(10_000_000).branches[0], 0.97),
+        # All but one of the branches run beside that.
+        ((_branches(120_000),), 0.5),
+        ((_branches(120_000, branches=4),), 0.75),
+        ((_branches(100),), 0.0),
+        ((), 0.0),
+    ],
+)
+def test_threads_share_large_steps_and_branches(steps: tuple[p.Thunk, ...], part: float) -> None:
+    program = matmul_program().model_copy(update={"thunks": steps})
+    assert shared_part(program) == pytest.approx(part, abs=0.01)
 
 
 def test_branches_that_are_not_worth_it_follow_each_other() -> None:

@@ -81,8 +81,8 @@ EXPORT(modelwheel_status, set_threads)(modelwheel_model *model, size_t threads, 
                                        void *context) {
   return api.set_threads(model, threads, parallel_for, context);
 }
-EXPORT(double, estimate)(modelwheel_model *model, size_t rows, size_t length) {
-  return api.estimate(model, rows, length);
+EXPORT(double, estimate)(modelwheel_model *model, size_t rows, size_t length, size_t threads) {
+  return api.estimate(model, rows, length, threads);
 }
 EXPORT(modelwheel_status, reset)(modelwheel_model *model) { return api.reset(model); }
 EXPORT(modelwheel_status, get_state)(modelwheel_model *model, void *const *buffers) {

@@ -130,12 +130,14 @@ modelwheel_status check_buffers(modelwheel_model *model, const void *const *inpu
   return MODELWHEEL_OK;
 }
 
-/// The summed cost of the batch sizes that a number of rows is composed of.
-double cost_of(const modelwheel_model *model, size_t rows) {
+/// The summed cost of the batch sizes that a number of rows is composed of, each run by so many threads.
+double cost_of(const modelwheel_model *model, size_t rows, size_t threads) {
   double cost = 0.0;
   for (Composition composition(model, rows); !composition.done();) {
     const Repeated next = composition.next_repeated();
-    cost += static_cast<double>(next.times) * model->variants[next.index].cost;
+    const Variant &variant = model->variants[next.index];
+    const double saved = variant.shared * (1.0 - 1.0 / static_cast<double>(threads));
+    cost += static_cast<double>(next.times) * variant.cost * (1.0 - saved);
   }
   return cost;
 }
@@ -143,6 +145,26 @@ double cost_of(const modelwheel_model *model, size_t rows) {
 /// What it costs to give work to another thread and to wait for it, in the unit of the costs, nanoseconds. An
 /// assumption on the safe side: what is split should not get slower.
 constexpr double kCostOfThreads = 20000.0;
+
+/// How threads best do a call: the rows of each part, which is all of them where threads share the steps of one run,
+/// and the cost of the longest part. Threads that are left over share the steps of each part.
+struct Split {
+  size_t rows;
+  double cost;
+};
+
+/// With one thread alone if more gain nothing.
+Split best_split(const modelwheel_model *model, size_t rows, size_t threads) {
+  Split best{rows, cost_of(model, rows, 1)};
+  if (threads < 2 || rows == 0) return best;
+  const bool splits = api.batched && api.no_emulation_reason == nullptr;
+  for (size_t most = splits ? threads : 1; most > 0; most /= 2) {
+    const size_t part = (rows - 1) / most + 1, parts = (rows - 1) / part + 1;
+    const double cost = cost_of(model, part, threads / parts) + kCostOfThreads;
+    if (cost <= best.cost) best = {part, cost};
+  }
+  return best;
+}
 
 /// Whether there is memory for so many more words of batch rules. In the caller's memory there is no more than at
 /// first.
@@ -248,26 +270,17 @@ modelwheel_status run_length(modelwheel_model *model, size_t rows, size_t length
 }
 
 size_t rows_per_thread(modelwheel_model *model, size_t rows, size_t length, size_t threads) {
-  if (model == nullptr || !api.batched || api.no_emulation_reason != nullptr) return rows;
-  if (rows < 2 || check_length(model, length) != MODELWHEEL_OK) return rows;
+  if (model == nullptr || check_rows(model, rows) != MODELWHEEL_OK || check_length(model, length) != MODELWHEEL_OK)
+    return rows;
   choose_length(model, length);
-  size_t best = rows;
-  double lowest = cost_of(model, rows) - kCostOfThreads;
-  for (; threads > 1; threads /= 2) {
-    const size_t part = (rows - 1) / threads + 1;
-    const double cost = cost_of(model, part);
-    if (cost > lowest) continue;
-    best = part;
-    lowest = cost;
-  }
-  return best;
+  return best_split(model, rows, threads).rows;
 }
 
-double estimate(modelwheel_model *model, size_t rows, size_t length) {
+double estimate(modelwheel_model *model, size_t rows, size_t length, size_t threads) {
   if (model == nullptr || check_rows(model, rows) != MODELWHEEL_OK || check_length(model, length) != MODELWHEEL_OK)
     return 0.0;
   choose_length(model, length);
-  return cost_of(model, rows);
+  return best_split(model, rows, threads).cost;
 }
 
 modelwheel_status set_threads(modelwheel_model *model, size_t threads, modelwheel_parallel_for parallel_for,

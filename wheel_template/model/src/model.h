@@ -24,7 +24,7 @@ modelwheel_status run_length(modelwheel_model *model, size_t rows, size_t length
 size_t rows_per_thread(modelwheel_model *model, size_t rows, size_t length, size_t threads);
 modelwheel_status set_threads(modelwheel_model *model, size_t threads, modelwheel_parallel_for parallel_for,
                               void *context);
-double estimate(modelwheel_model *model, size_t rows, size_t length);
+double estimate(modelwheel_model *model, size_t rows, size_t length, size_t threads);
 modelwheel_status reset(modelwheel_model *model);
 modelwheel_status get_state(modelwheel_model *model, void *const *buffers);
 modelwheel_status set_state(modelwheel_model *model, const void *const *buffers);

@@ -31,6 +31,8 @@ struct Variant {
   bool (*run)(const void *const *inputs, void *const *outputs, char *arena, const Threads &threads);
   /// Bytes of scratch memory that each part of a step needs, for threads; 0 if no step is worth dividing.
   std::size_t part_bytes;
+  /// The part of the cost that threads can share, from 0 to 1.
+  double shared;
 };
 
 /// One CPU level; `variants` has one element for each batch size, ascending, and this for each length, ascending.
@@ -45,7 +47,7 @@ static_assert(offsetof(Level, name) == 0, "see audit/machine_code/levels.py");
 static_assert(offsetof(Level, variants) == 8, "see audit/machine_code/levels.py");
 static_assert(offsetof(Variant, batch_size) == 0, "see audit/machine_code/levels.py");
 static_assert(offsetof(Variant, run) == 40, "see audit/machine_code/levels.py");
-static_assert(sizeof(Variant) == 56, "see audit/machine_code/levels.py");
+static_assert(sizeof(Variant) == 64, "see audit/machine_code/levels.py");
 
 /// How a constant is stored in the library.
 enum class StoredAs { kPlain, kFloat16, kInt8 };

@@ -94,9 +94,10 @@ static modelwheel_status set_threads(modelwheel_model *model, size_t threads, mo
   return MODELWHEEL_OK;
 }
 
-static double estimate(modelwheel_model *model, size_t rows, size_t length) {
+static double estimate(modelwheel_model *model, size_t rows, size_t length, size_t threads) {
   (void)model;
   (void)length;
+  (void)threads;
   return 1e6 * (double)rows; /* long enough to release the GIL */
 }
 

@@ -72,8 +72,8 @@ class ThreadPool {
       return;
     }
     task->publish([](const void *context, std::size_t i) { (*static_cast<const Part *>(context))(i); }, &part, parts);
-    ++published_;
     if (sleeping_ != 0) wake_workers(parts - 1);
+    do_part(*task, 0);
     while (do_next(*task)) {
     }
     const auto is_done = [task, parts] { return task->finished == parts; };
@@ -92,19 +92,24 @@ class ThreadPool {
 
   /// Work that is under way. The next part to claim and the task's number are one word, so that who read it before this
   /// task ended claims nothing of the next one.
-  struct Task {
+  struct alignas(64) Task {
     using Call = void (*)(const void *, std::size_t);
     static constexpr std::uint64_t kNumber = std::uint64_t{1} << 32, kClosed = kNumber - 1;
 
+    /// The first part is the caller's: of steps that follow each other, it finds in its cache what it wrote before.
     void publish(Call function, const void *argument, std::size_t count) {
       const std::uint64_t number = (claims / kNumber + 1) * kNumber;
-      claims = number | kClosed;  // before there are other parts, see claim()
-      parts = count;
+      // Closed before there are other parts, see claim(). Only the last store waits for those who read meanwhile.
+      claims.store(number | kClosed, std::memory_order_relaxed);
+      parts.store(count, std::memory_order_release);
       call = function;
       context = argument;
-      finished = 0;
-      claims = number;
+      finished.store(0, std::memory_order_relaxed);
+      claims = number + 1;
     }
+
+    /// Whether some part waits for a thread.
+    bool has_parts() const { return claims % kNumber < parts; }
 
     /// Claims the next part, if there is one.
     bool claim(std::size_t &part) {
@@ -194,16 +199,20 @@ class ThreadPool {
 
   void work() {
     for (;;) {
-      const std::uint64_t seen = published_;
+      const auto is_needed = [this] {
+        for (const Task &task : tasks_)
+          if (task.has_parts()) return true;
+        return ends_.load();
+      };
       bool worked = false;
       for (Task &task : tasks_) worked = do_next(task) || worked;
-      if (worked || spin([this, seen] { return published_ != seen || ends_; })) {
+      if (worked || spin(is_needed)) {
         if (ends_) return;
         continue;
       }
       std::unique_lock<std::mutex> lock(mutex_);
       ++sleeping_;
-      wake_.wait(lock, [this, seen] { return published_ != seen || ends_; });
+      wake_.wait(lock, is_needed);
       --sleeping_;
     }
   }
@@ -212,17 +221,20 @@ class ThreadPool {
   bool do_next(Task &task) {
     std::size_t part;
     if (!task.claim(part)) return false;
+    do_part(task, part);
+    return true;
+  }
+
+  void do_part(Task &task, std::size_t part) {
     const std::size_t parts = task.parts;
     task.call(task.context, part);
     if (++task.finished == parts && task.waits) {
       const std::lock_guard<std::mutex> lock(mutex_);
       task.done.notify_one();
     }
-    return true;
   }
 
   std::array<Task, kTasks> tasks_;
-  std::atomic<std::uint64_t> published_{0};         // tasks so far
   std::atomic<std::size_t> sleeping_{0}, missing_;  // workers that wait to be woken up, and that have not started
   std::atomic<bool> ends_{false};
   std::mutex mutex_;  // guards the threads, and who falls asleep

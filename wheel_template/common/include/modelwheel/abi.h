@@ -192,8 +192,9 @@ typedef struct modelwheel_api {
                                  size_t error_size);
 
   /* How many rows each of up to `threads` threads best takes, the last one the rest; `rows` if one thread alone is as
-   * fast, or if the rows cannot be split. Each part is then a run of its own on an instance of its own, composed by
-   * that instance's rules. Depends on the costs of the batch sizes, not on the machine. `length` as for run_length. */
+   * fast, if threads better share the steps of one run, or if the rows cannot be split. Each part is then a run of its
+   * own on an instance of its own, composed by that instance's rules. Depends on the costs of the batch sizes, not on
+   * the machine. `length` as for run_length. */
   size_t (*rows_per_thread)(modelwheel_model *model, size_t rows, size_t length, size_t threads);
 
   /* Lets up to `threads` threads of the caller share the large steps of each run of this instance, where that pays by
@@ -204,9 +205,10 @@ typedef struct modelwheel_api {
   modelwheel_status (*set_threads)(modelwheel_model *model, size_t threads, modelwheel_parallel_for parallel_for,
                                    void *context);
 
-  /* An estimate of what a call with so many rows takes on one thread of a server's CPU, in nanoseconds; `length` as for
-   * run_length. 0 if the model cannot run them. */
-  double (*estimate)(modelwheel_model *model, size_t rows, size_t length);
+  /* An estimate of what a call with so many rows takes on up to `threads` threads of a server's CPU, in nanoseconds, if
+   * they split its rows or share its steps, whichever is faster; that of one thread if more gain nothing. `length` as
+   * for run_length. 0 if the model cannot run them. */
+  double (*estimate)(modelwheel_model *model, size_t rows, size_t length, size_t threads);
 } modelwheel_api;
 
 #ifdef __cplusplus
