@@ -12,11 +12,13 @@
 
 namespace {
 
-using modelwheel::InstancePool;
+using modelwheel::AtomicSlot;
+using modelwheel::InstancePoolOf;
+using modelwheel::PlainSlot;
 
 /// Evaluates one row and says whether the result is right.
-bool run_one(InstancePool &pool, std::int32_t value) {
-  const InstancePool::Loan model = pool.lend();
+bool run_one(InstancePoolOf<AtomicSlot> &pool, std::int32_t value) {
+  const InstancePoolOf<AtomicSlot>::Loan model = pool.lend();
   const float x[] = {1, 2};
   float y[2] = {};
   bool positive = false;
@@ -28,7 +30,7 @@ bool run_one(InstancePool &pool, std::int32_t value) {
 }
 
 void test_many_threads() {
-  InstancePool pool(toy_api(), nullptr);
+  InstancePoolOf<AtomicSlot> pool(toy_api(), nullptr);
   std::atomic<int> right{0};
   std::vector<std::thread> threads;
   for (std::int32_t thread = 0; thread < 4; ++thread)
@@ -42,27 +44,30 @@ void test_many_threads() {
   CHECK(right == 800);
 }
 
+template <class InstancePool>
 void test_loans_come_back() {
   InstancePool pool(toy_api(), nullptr);
   const modelwheel_model *first = pool.lend().get();
   CHECK(pool.lend().get() == first);
-  const InstancePool::Loan kept = pool.lend();
+  const typename InstancePool::Loan kept = pool.lend();
   CHECK(kept.get() == first && pool.lend().get() != first);
 }
 
+template <class InstancePool>
 void test_instances_keep_their_parts() {
   InstancePool pool(toy_api(), nullptr);
   const auto both = [&pool] {
-    const InstancePool::Loan one = pool.lend(), another = pool.lend();
+    const typename InstancePool::Loan one = pool.lend(), another = pool.lend();
     return std::pair(one.get(), another.get());
   };
   const auto before = both();
   CHECK(before.first != before.second && both() == before && both() == before);
 }
 
+template <class InstancePool>
 void test_rules_reach_all_instances() {
   InstancePool pool(toy_api(), nullptr);
-  const auto rule = [](const InstancePool::Loan &loan, std::size_t rows) {
+  const auto rule = [](const typename InstancePool::Loan &loan, std::size_t rows) {
     return modelwheel::batch_rule(toy_api(), loan.get(), rows);
   };
   pool.set_batch_rule("3:1,2");
@@ -70,17 +75,23 @@ void test_rules_reach_all_instances() {
   pool.set_batch_strategy("smallest");
   CHECK(throws("9:9", [&] { pool.set_batch_rule("9:9"); }));
   CHECK(throws("dearest", [&] { pool.set_batch_strategy("dearest"); }));
-  const InstancePool::Loan one = pool.lend(), another = pool.lend();
+  const typename InstancePool::Loan one = pool.lend(), another = pool.lend();
   CHECK(rule(one, 3) == "3:2,1" && rule(another, 3) == "3:2,1");
   CHECK(rule(one, 5) == "5:1,1,1,1,1" && rule(another, 5) == "5:1,1,1,1,1");
+}
+
+template <class InstancePool>
+void test_each_slot() {
+  test_loans_come_back<InstancePool>();
+  test_instances_keep_their_parts<InstancePool>();
+  test_rules_reach_all_instances<InstancePool>();
 }
 
 }  // namespace
 
 int main() {
   test_many_threads();
-  test_loans_come_back();
-  test_instances_keep_their_parts();
-  test_rules_reach_all_instances();
+  test_each_slot<InstancePoolOf<AtomicSlot>>();
+  test_each_slot<InstancePoolOf<PlainSlot>>();
   return check_report();
 }

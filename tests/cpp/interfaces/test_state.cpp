@@ -71,6 +71,7 @@ const modelwheel_api api = {sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION, "sum
 namespace {
 
 using modelwheel::api;
+using InstancePool = modelwheel::InstancePoolOf<modelwheel::AtomicSlot>;
 
 struct State {
   std::int32_t count = -1;
@@ -181,13 +182,13 @@ void functions_have_variables_of_their_own() {
 }
 
 void one_instance_serves_one_call_at_a_time() {
-  modelwheel::InstancePool pool(api, nullptr);
+  InstancePool pool(api, nullptr);
   std::atomic<int> ran{0};
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread)
     threads.emplace_back([&pool, &ran] {
       for (int i = 0; i < 200; ++i) try {
-          const modelwheel::InstancePool::Loan model = pool.lend();
+          const InstancePool::Loan model = pool.lend();
           const float x[] = {1, 2};
           float y[2];
           const void *in[] = {x};
@@ -197,7 +198,7 @@ void one_instance_serves_one_call_at_a_time() {
         }
     });
   for (std::thread &thread : threads) thread.join();
-  const modelwheel::InstancePool::Loan model = pool.lend();
+  const InstancePool::Loan model = pool.lend();
   std::int32_t count = 0;
   void *buffers[] = {&count, nullptr};
   CHECK(api.get_state(model.get(), buffers) == MODELWHEEL_OK && ran > 0 && count == 3 + ran);

@@ -77,6 +77,12 @@ inline Plan make_plan(const modelwheel_api &api, modelwheel_model *model, std::s
   return {rows, length, part, api.estimate(model, rows, length, threads) < alone, alone};
 }
 
+#ifdef Py_GIL_DISABLED
+using InstancePool = InstancePoolOf<AtomicSlot>;
+#else
+using InstancePool = InstancePoolOf<PlainSlot>;
+#endif
+
 /// The pool is only used with the GIL: os.fork() holds it too, so the child of a fork never finds the pool locked by a
 /// thread that it does not have.
 class Evaluator {
