@@ -175,14 +175,12 @@ def _variant_function(
     panels = frozenset(a.index for a in program.allocations if a.sha256 in packed)
     writer = ThunkWriter(prefix=suffix, panels=panels, profiled=profiled)
     calls: list[str] = []
-    for thunk, writer.place in zip(program.thunks, memory.scratch, strict=True):
+    for thunk, writer.scratch.place in zip(program.thunks, memory.scratch, strict=True):
         calls += writer.write([thunk])
-    # Kernels run one after the other, so they share scratch memory. The sizes are constant expressions that only the
-    # C++ compiler can evaluate: they depend on the vectors of the level.
-    ends, end = _largest(f"end_{suffix}", writer.scratch_ends, memory.end)
+    ends, end = _largest(f"end_{suffix}", writer.scratch.ends, memory.end)
     # Not 0 where steps are shared: that stands for none.
-    least = ALIGNMENT if writer.part_scratch else 0
-    parts, part = _largest(f"part_{suffix}", writer.part_scratch, least)
+    least = ALIGNMENT if writer.scratch.parts else 0
+    parts, part = _largest(f"part_{suffix}", writer.scratch.parts, least)
     lines = [
         *writer.tables,
         *ends,

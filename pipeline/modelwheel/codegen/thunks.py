@@ -54,8 +54,8 @@ from .expressions import (
     reducer,
 )
 from .masks import mask_type
-from .memory import ScratchPlace
 from .panels import Weights, weights_of
+from .scratch import Scratch
 from .strides import sort_extents
 from .tables import convolution_values, dot_values, fft_values, pooling_values
 
@@ -82,12 +82,7 @@ class ThunkWriter:
     """The prefix of the tables' names, different for every variant in a file."""
     tables: list[str] = field(default_factory=list)
     headers: set[str] = field(default_factory=set)
-    place: ScratchPlace = field(default_factory=ScratchPlace)
-    """Where the scratch memory of the thunks is that are written next."""
-    scratch_ends: list[str] = field(default_factory=list)
-    """C++ constant expressions for where, in the arena, the scratch memory of each kernel ends."""
-    part_scratch: list[str] = field(default_factory=list)
-    """The same for the bytes that each part needs of the steps that threads may share."""
+    scratch: Scratch = field(default_factory=Scratch)
     uses: dict[str, list[str]] = field(default_factory=dict)
     """C++ constant expressions for the kernels of matrix products that each step calls, by element type."""
     panels: frozenset[int] = frozenset()
@@ -100,8 +95,6 @@ class ThunkWriter:
     """Whether a call after each thunk adds up what it took; see `modelwheel.compiler.walk.leaves`."""
     leaves: int = 0
     """The number of thunks written so far that have no others in them."""
-    branch_scratch: list[str] | None = None
-    """The same that each thunk needs of the branches that are written."""
     functions: list[BranchFunction] = field(default_factory=list)
     """What the calls need beside tables."""
 
@@ -179,12 +172,12 @@ class ThunkWriter:
         suffix = f"_by<{types}, method_of<{types}>({table})>" if by else f"<{types}>"
         call, kept = f"{kernel}{suffix}", f"{kernel}_sums<{types}>({table})"
         if parts > 1:
-            self.part_scratch.append(f"{kernel}_part_scratch<{types}>({table}, {parts})")
+            self.scratch.parts.append(f"{kernel}_part_scratch<{types}>({table}, {parts})")
             call, table = f"{kernel}_in_parts{suffix}", f"{{threads, {parts}}}, {table}"
         epilogue = product.epilogue
         operands = operands_of(product.arrays)
         if epilogue is None:
-            yield f"{call}({table}, {operands}, {self._scratch(needed)});"
+            yield f"{call}({table}, {operands}, {self.scratch.take(needed)});"
             return
         lhs, rhs, out = product.arrays
         overlaps = overlap(epilogue.result, lhs.slice) or overlap(epilogue.result, rhs.slice)
@@ -197,17 +190,17 @@ class ThunkWriter:
             operands = ", ".join([f"as<const {cpp_type(lhs)}>(copy)", *operands.split(", ")[1:]])
         sums, result = pointer(out.slice), pointer(epilogue.result)
         if copied:
-            yield f"{_INDENT}char *const copy = {self._scratch(f'{copied} + {needed}')};"
+            yield f"{_INDENT}char *const copy = {self.scratch.take(f'{copied} + {needed}')};"
             yield f"{_INDENT}std::memcpy(copy, {pointer(lhs.slice)}, {lhs.slice.size});"
             scratch = f"copy + {copied}"
         elif epilogue.addend == out.slice:
             # Sums would replace what is added to them. Most kernels finish them without storing them before.
-            yield f"{_INDENT}char *const kept = {self._scratch(f'{kept} + {needed}')};"
+            yield f"{_INDENT}char *const kept = {self.scratch.take(f'{kept} + {needed}')};"
             yield f"{_INDENT}char *const sums = {kept} != 0 ? kept : {result};"
             scratch, sums = f"kept + {kept}", "sums"
             operands = ", ".join([*operands.split(", ")[:-1], f"as<{cpp_type(out)}>(sums)"])
         else:
-            scratch = self._scratch(needed)
+            scratch = self.scratch.take(needed)
         values = epilogue_members(epilogue, cpp_type(out), (sums, result), overlaps=overlaps)
         yield f"{_INDENT}const Epilogue<{cpp_type(out)}> epilogue = {values};"
         yield f"{_INDENT}{call}({table}, {operands}, {scratch}, &epilogue);"
@@ -265,7 +258,7 @@ class ThunkWriter:
         call, shared = "strips", ""
         if (parts := self._parts(strips)) > 1:
             self.headers.add("strip_parts.h")
-            self.part_scratch.append(f"strips_scratch<{element}>({table})")
+            self.scratch.parts.append(f"strips_scratch<{element}>({table})")
             call, shared = "strips_in_parts", f"{{threads, {parts}}}, "
         layers = []
         yield "{"
@@ -294,7 +287,7 @@ class ThunkWriter:
         source, target = pointer(pool.input), pointer(pool.output)
         operands = f"{table}, as<const float>({source}), as<float>({target})"
         if (parts := self._parts(pool)) > 1:
-            self.part_scratch.append("0")
+            self.scratch.parts.append("0")
             return f"pooling_in_parts<float>({{threads, {parts}}}, {operands});"
         return f"pooling<float>({operands});"
 
@@ -319,7 +312,7 @@ class ThunkWriter:
             f"{table}, as<const float>({source}), as<const float>({factors}), as<float>({target})"
         )
         if (parts := self._parts(s)) > 1:
-            self.part_scratch.append("0")
+            self.scratch.parts.append("0")
             return f"scaling_in_parts<float>({{threads, {parts}}}, {operands});"
         return f"scaling<float>({operands});"
 
@@ -341,7 +334,7 @@ class ThunkWriter:
             masks = ((a.added, "float"), (a.kept, "std::int32_t"))
             operands += f", {braces(heads_of(*mask) for mask in masks)}"
         if (count := self._parts(a)) > 1:
-            self.part_scratch.append(f"attention_part_scratch<float>({table}, {count})")
+            self.scratch.parts.append(f"attention_part_scratch<float>({table}, {count})")
             return f"attention_in_parts<float>({{threads, {count}}}, {table}, {operands});"
         return f"attention<float>({table}, {operands});"
 
@@ -423,23 +416,21 @@ class ThunkWriter:
             return
         self.headers.add("branches.h")
         name = f"branches_{self.prefix}_{len(self.functions)}"
-        self.branch_scratch = []
         lines = [f"{_INDENT}switch (number) {{"]
-        for number, branch in enumerate(step.branches):
-            last = number == count - 1
-            lines.append(f"{_INDENT * 2}{'default' if last else f'case {number}'}:")
-            if self.profiled:
-                lines.append(f"{_INDENT * 3}start_of_steps();")
-            lines += self.write(branch, depth=3)
-            lines.append(f"{_INDENT * 3}return true;")
+        with self.scratch.of_branches() as sizes:
+            for number, branch in enumerate(step.branches):
+                last = number == count - 1
+                lines.append(f"{_INDENT * 2}{'default' if last else f'case {number}'}:")
+                if self.profiled:
+                    lines.append(f"{_INDENT * 3}start_of_steps();")
+                lines += self.write(branch, depth=3)
+                lines.append(f"{_INDENT * 3}return true;")
         lines.append(f"{_INDENT}}}")
         self.functions.append(BranchFunction(name, tuple(lines)))
-        sizes, self.branch_scratch = self.branch_scratch, None
-        self.part_scratch += sizes
         parts = max(count_parts(thunk) for branch in step.branches for thunk, _ in leaves(branch))
         call = f"{name}(number, in, out, arena, own, memory)"
         one = f"[&](std::int64_t number, const Threads &own, char *memory) {{ return {call}; }}"
-        scratch = self._scratch(largest(sizes))
+        scratch = self.scratch.take(largest(sizes))
         yield f"if (!run_branches({{threads, {count}}}, {parts}, {one}, {scratch})) return false;"
 
     def _sort(self, sort: Sort) -> str:
@@ -488,16 +479,4 @@ class ThunkWriter:
     def _needs(self, header: str, scratch: str) -> str:
         """Where a kernel of a header finds its scratch memory."""
         self.headers.add(header)
-        return self._scratch(scratch)
-
-    def _scratch(self, needed: str) -> str:
-        """Where so much scratch memory is."""
-        if self.branch_scratch is not None:
-            self.branch_scratch.append(needed)
-            return "scratch"
-        offset, gap = self.place.offset, self.place.gap
-        if gap is None:
-            self.scratch_ends.append(f"{offset} + {needed}")
-            return f"arena + {offset}"
-        self.scratch_ends.append(f"{offset} + beyond({len(gap)}, {needed})")
-        return f"gap_or({len(gap)}, {needed}, arena + {gap.start}, arena + {offset})"
+        return self.scratch.take(scratch)

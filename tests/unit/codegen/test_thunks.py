@@ -54,7 +54,7 @@ def test_what_follows_a_product_is_data_of_its_call(
     assert text.count("memcpy") == copies
     shift = f"as<float>(a{allocation}), false, nullptr, nullptr, as<const float>(a4), nullptr"
     assert f"{shift}, false, true, 0.0F, 6.0F, Activation::kGeluTanh}};" in text
-    assert writer.scratch_ends == [f"0 + {'64 + ' * copies}dot_scratch<float>(b_dot_0)"]
+    assert writer.scratch.ends == [f"0 + {'64 + ' * copies}dot_scratch<float>(b_dot_0)"]
 
 
 def test_what_replaces_its_addend_has_sums_elsewhere_only_if_the_kernel_stores_some() -> None:
@@ -71,16 +71,16 @@ def test_what_replaces_its_addend_has_sums_elsewhere_only_if_the_kernel_stores_s
     assert "as<float>(sums), kept + dot_sums<float>(b_dot_0), &epilogue);" in text
     assert "epilogue = {as<const float>(sums), as<float>(a2), false," in text
     needed = "dot_sums<float>(b_dot_0) + dot_scratch<float>(b_dot_0)"
-    assert writer.scratch_ends == [f"0 + {needed}"]
+    assert writer.scratch.ends == [f"0 + {needed}"]
 
 
 def test_scratch_memory_is_in_a_gap_that_is_large_enough() -> None:
     writer = ThunkWriter(prefix="b")
-    writer.place = ScratchPlace(512, range(4096, 12288))
+    writer.scratch.place = ScratchPlace(512, range(4096, 12288))
     (line,) = writer.write(matmul_program().thunks)
     needed = "8192, dot_scratch<float>(b_dot_0)"
     assert line.endswith(f"gap_or({needed}, arena + 4096, arena + 512));")
-    assert writer.scratch_ends == [f"512 + beyond({needed})"]
+    assert writer.scratch.ends == [f"512 + beyond({needed})"]
 
 
 def test_strips_are_tables_and_a_call_without_the_memory_between() -> None:
@@ -94,12 +94,12 @@ def test_strips_are_tables_and_a_call_without_the_memory_between() -> None:
     assert f"const StripLayer<float> layers[] = {layers};" in text
     assert "strips(b_convolution_0, layers, as<const float>(a0), as<float>(a4), arena + 0);" in text
     assert writer.tables[0].startswith("constexpr Convolution b_convolution_0[] = {{2, 1, 8, 8, 1,")
-    assert writer.scratch_ends == ["0 + strips_scratch<float>(b_convolution_0)"]
+    assert writer.scratch.ends == ["0 + strips_scratch<float>(b_convolution_0)"]
     assert writer.headers == {"strips.h"}
     large = strips.model_copy(update={"operations": 1_000_000})
     text = "\n".join(writer.write([large]))
     assert "strips_in_parts({threads, 2}, b_convolution_1, layers, as<const float>(a0)," in text
-    assert writer.part_scratch == ["strips_scratch<float>(b_convolution_1)"]
+    assert writer.scratch.parts == ["strips_scratch<float>(b_convolution_1)"]
     assert writer.headers == {"strips.h", "strip_parts.h", "parts.h"}
 
 
@@ -179,7 +179,7 @@ def test_threads_may_share_a_large_step() -> None:
     first, second = writer.write(large)
     assert first.startswith("  dot_in_parts<float>({threads, 2}, b_dot_0, as<const float>(a0),")
     assert second.endswith(" arena + 0);")
-    assert writer.part_scratch == [
+    assert writer.scratch.parts == [
         "dot_part_scratch<float>(b_dot_0, 2)",
         "dot_part_scratch<float>(b_dot_1, 5)",
     ]
@@ -218,8 +218,8 @@ def test_threads_run_branches_beside_each_other() -> None:
     )
     assert "branches.h" in writer.headers
     # Each has scratch memory of its own, and the first thread all of it if it is alone.
-    assert writer.part_scratch == [f"dot_scratch<float>(b_dot_{number})" for number in (0, 1)]
-    (end,) = writer.scratch_ends
+    assert writer.scratch.parts == [f"dot_scratch<float>(b_dot_{number})" for number in (0, 1)]
+    (end,) = writer.scratch.ends
     assert end.count("dot_scratch<float>(b_dot_") == 2
     (function,) = writer.functions
     lines = [line.strip() for line in function.lines]
@@ -237,7 +237,7 @@ def test_steps_of_branches_have_parts_for_more_threads() -> None:
     assert sum("dot_in_parts" in line for line in writer.functions[0].lines) == 2
     # As scratch memory of a part, and of a branch that has a thread to itself.
     assert {"dot_part_scratch<float>(b_dot_0, 5)", "dot_scratch<float>(b_dot_0)"} < set(
-        writer.part_scratch
+        writer.scratch.parts
     )
 
 
@@ -283,7 +283,7 @@ def test_branches_that_are_not_worth_it_follow_each_other() -> None:
     assert [line for line in lines if "for (" in line] == [
         "  for (std::int64_t trip = 0; trip < 10; ++trip) {"
     ] * 2
-    assert (writer.functions, writer.part_scratch) == ([], [])
+    assert (writer.functions, writer.scratch.parts) == ([], [])
 
 
 def test_a_reduction_of_rows_is_a_table_and_a_call() -> None:
@@ -357,7 +357,7 @@ def test_attention_is_a_table_and_a_call() -> None:
     assert writer.tables == [f"constexpr Attention b_attention_0 = {values};"]
     assert writer.headers == {"attention.h"}
     assert writer.uses == {"float": ["every_use()"]}
-    assert writer.scratch_ends == ["0 + attention_scratch<float>(b_attention_0)"]
+    assert writer.scratch.ends == ["0 + attention_scratch<float>(b_attention_0)"]
     (call,) = writer.write([_attention(7000)])
     assert call.startswith("  attention_in_parts<float>({threads, ")
 
