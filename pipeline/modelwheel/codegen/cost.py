@@ -71,20 +71,32 @@ _NANOSECONDS_OF_A_PART = 12_000.0
 # Steps that read and write, and compute next to nothing: if one thread does them alone after a step that was shared, it
 # waits for half of what it reads, and the threads that share the next step wait for half of what this one has written.
 _NANOSECONDS_OF_A_LIGHT_PART = 3_000.0
+# Products of one row read weights, which no other core writes.
+_NANOSECONDS_OF_A_PART_OF_A_ROW = 6_000.0
+# In a loop, one thread alone computes what the next turn needs from a product: each turn, half of it comes from another
+# core, and what the product reads goes back.
+_NANOSECONDS_OF_A_PART_OF_A_TURN = 50_000.0
 
 
 # Products with fewer columns leave lanes of vectors idle.
 _FULL_COLUMNS = 8
 
 
-def count_parts(thunk: Thunk) -> int:
+def count_parts(thunk: Thunk, *, in_loop: bool = False) -> int:
     """The number of threads that a step has work for, at least 1."""
-    return max(int(_work(thunk) / _least_part(thunk)), 1) if _is_divisible(thunk) else 1
+    if not _is_divisible(thunk):
+        return 1
+    return max(int(_work(thunk) / _least_part(thunk, in_loop=in_loop)), 1)
 
 
-def _least_part(thunk: Thunk) -> float:
-    light = isinstance(thunk, Pooling | Scaling)
-    return _NANOSECONDS_OF_A_LIGHT_PART if light else _NANOSECONDS_OF_A_PART
+def _least_part(thunk: Thunk, *, in_loop: bool) -> float:
+    if in_loop:
+        return _NANOSECONDS_OF_A_PART_OF_A_TURN
+    if isinstance(thunk, Pooling | Scaling):
+        return _NANOSECONDS_OF_A_LIGHT_PART
+    if isinstance(thunk, Dot) and dot_axes(thunk).out[1].size == 1:
+        return _NANOSECONDS_OF_A_PART_OF_A_ROW
+    return _NANOSECONDS_OF_A_PART
 
 
 def _is_divisible(thunk: Thunk) -> bool:
@@ -110,6 +122,12 @@ def count_branches(step: Branches) -> int:
     return len(step.branches) if _beside_each_other(step) >= _NANOSECONDS_OF_BRANCHES else 1
 
 
+def count_parts_of_steps(step: Branches) -> int:
+    """The number of threads that the largest step of its branches has work for, at least 1."""
+    found = (one for branch in step.branches for one in leaves(branch))
+    return max((count_parts(thunk, in_loop=turns > 1) for thunk, turns in found), default=1)
+
+
 def _beside_each_other(step: Branches) -> float:
     """What all branches but the longest take."""
     costs = [_alone(branch) for branch in step.branches]
@@ -126,18 +144,20 @@ def shared_part(program: Program) -> float:
     return round(_shared(program.thunks) / alone, 3) if alone else 0.0
 
 
-def _shared(thunks: Iterable[Thunk]) -> float:
+def _shared(thunks: Iterable[Thunk], *, in_loop: bool = False) -> float:
     total = 0.0
     for thunk in thunks:
         match thunk:
             case While():
-                total += (thunk.trip_count or 1) * _shared(thunk.condition + thunk.body)
+                total += (thunk.trip_count or 1) * _shared(
+                    thunk.condition + thunk.body, in_loop=True
+                )
             case Branches() if count_branches(thunk) > 1:
                 total += _beside_each_other(thunk)
             case Branches() | Conditional():
-                total += sum(map(_shared, thunk.branches))
-            case _ if count_parts(thunk) > 1:
-                total += _work(thunk) - 2 * _least_part(thunk)
+                total += sum(_shared(branch, in_loop=in_loop) for branch in thunk.branches)
+            case _ if count_parts(thunk, in_loop=in_loop) > 1:
+                total += _work(thunk) - 2 * _least_part(thunk, in_loop=in_loop)
     return total
 
 

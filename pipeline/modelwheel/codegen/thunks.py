@@ -37,9 +37,8 @@ from ..compiler.program import (
     While,
 )
 from ..compiler.spatial_axes import axes_in_use
-from ..compiler.walk import leaves
 from ..errors import UnsupportedProgramError
-from .cost import count_branches, count_parts
+from .cost import count_branches, count_parts, count_parts_of_steps
 from .elementwise import elementwise_type
 from .expressions import (
     braces,
@@ -93,6 +92,8 @@ class ThunkWriter:
     """The number of thunks written so far that draw random numbers."""
     profiled: bool = False
     """Whether a call after each thunk adds up what it took; see `modelwheel.compiler.walk.leaves`."""
+    loops: int = 0
+    """The number of loops around the thunks that are written."""
     leaves: int = 0
     """The number of thunks written so far that have no others in them."""
     functions: list[BranchFunction] = field(default_factory=list)
@@ -225,7 +226,7 @@ class ThunkWriter:
 
     def _parts(self, thunk: Thunk) -> int:
         """The most parts in which threads may share a step."""
-        parts = count_parts(thunk)
+        parts = count_parts(thunk, in_loop=self.loops > 0)
         if parts > 1:
             self.headers.add("parts.h")
         return parts
@@ -385,18 +386,17 @@ class ThunkWriter:
         return f"embedding_bag<float>({table}, {pooling}, {operands}, {target});"
 
     def _while(self, loop: While) -> Iterator[str]:
-        if (
-            loop.condition_value is None
-        ):  # a known trip count: XLA does not evaluate the condition either
+        self.loops += 1
+        if loop.condition_value is None:
+            # A known trip count: XLA does not evaluate the condition either.
             yield f"for (std::int64_t trip = 0; trip < {loop.trip_count}; ++trip) {{"
-            yield from self.write(loop.body)
-            yield "}"
-            return
-        yield "for (;;) {"
-        yield from self.write(loop.condition)
-        yield f"{_INDENT}if (*({pointer(loop.condition_value)}) == 0) break;"
+        else:
+            yield "for (;;) {"
+            yield from self.write(loop.condition)
+            yield f"{_INDENT}if (*({pointer(loop.condition_value)}) == 0) break;"
         yield from self.write(loop.body)
         yield "}"
+        self.loops -= 1
 
     def _conditional(self, choice: Conditional) -> Iterator[str]:
         index, count = choice.index, len(choice.branches)
@@ -427,7 +427,7 @@ class ThunkWriter:
                 lines.append(f"{_INDENT * 3}return true;")
         lines.append(f"{_INDENT}}}")
         self.functions.append(BranchFunction(name, tuple(lines)))
-        parts = max(count_parts(thunk) for branch in step.branches for thunk, _ in leaves(branch))
+        parts = count_parts_of_steps(step)
         call = f"{name}(number, in, out, arena, own, memory)"
         one = f"[&](std::int64_t number, const Threads &own, char *memory) {{ return {call}; }}"
         scratch = self.scratch.take(largest(sizes))

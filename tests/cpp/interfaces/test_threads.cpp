@@ -176,7 +176,7 @@ modelwheel_status run_parts_on(ThreadPool *pool, Rows &rows, std::size_t per_par
     if (i == 0 || pool != nullptr) instances.push_back(modelwheel::make_instance(toy_api()));
     models.push_back(instances.back().get());
   }
-  return evaluation.run(pool, models).first;
+  return evaluation.run(pool, models, 1).first;
 }
 
 modelwheel_status run_parts(Rows &rows, std::size_t per_part, modelwheel_interrupt interrupt, void *context) {

@@ -196,15 +196,24 @@ def test_threads_may_share_a_large_step() -> None:
     assert call.startswith("  dot<F16>(")
 
 
+@pytest.mark.parametrize(("rows", "parts"), [(1, 2), (2, 1)])
+def test_products_of_one_row_are_shared_where_they_take_half_as_long(rows: int, parts: int) -> None:
+    (dot,) = matmul_program(rows).thunks
+    assert count_parts(dot.model_copy(update={"operations": 150_000})) == parts
+
+
+def _dot(operations: int) -> p.Thunk:
+    return matmul_program().thunks[0].model_copy(update={"operations": operations})
+
+
 def _branches(operations: int, turns: int = 10, branches: int = 2) -> p.Branches:
     """Loops of one product each."""
-    dot = matmul_program().thunks[0].model_copy(update={"operations": operations})
     loop = p.While(
         operations=turns * operations,
         trip_count=turns,
         condition=(),
         condition_value=None,
-        body=(dot,),
+        body=(_dot(operations),),
     )
     return p.Branches(operations=1, branches=((loop,),) * branches)
 
@@ -228,9 +237,8 @@ def test_threads_run_branches_beside_each_other() -> None:
 
 
 def test_steps_of_branches_have_parts_for_more_threads() -> None:
-    step = _branches(750_000)
-    dot = matmul_program().thunks[0].model_copy(update={"operations": 750_000})
-    assert count_parts(dot) == 5
+    step = _branches(3_000_000)
+    assert count_parts(_dot(3_000_000), in_loop=True) == 5
     writer = ThunkWriter(prefix="b")
     (call,) = writer.write([step])
     assert "run_branches({threads, 2}, 5, " in call
@@ -262,9 +270,11 @@ def test_branches_are_worth_a_thread_if_others_take_much_off_one(
     ("steps", "part"),
     [
         (matmul_program().thunks, 0.0),
-        # A step of 27 us, however often it runs, saves next to nothing; of 900 us, two threads save nearly a half.
-        (_branches(300_000).branches[0], 0.1),
-        (_branches(10_000_000).branches[0], 0.97),
+        # A step of 27 us saves next to nothing, and in each turn of a loop nothing; of 900 us, two threads save nearly a half.
+        ((_dot(300_000),), 0.1),
+        (_branches(300_000).branches[0], 0.0),
+        ((_dot(10_000_000),), 0.97),
+        (_branches(10_000_000).branches[0], 0.89),
         # All but one of the branches run beside that.
         ((_branches(120_000),), 0.5),
         ((_branches(120_000, branches=4),), 0.75),

@@ -153,15 +153,18 @@ struct Split {
   double cost;
 };
 
-/// With one thread alone if more gain nothing.
+/// With one thread alone if more save less than a tenth, which estimates do not know.
 Split best_split(const modelwheel_model *model, size_t rows, size_t threads) {
   Split best{rows, cost_of(model, rows, 1)};
   if (threads < 2 || rows == 0) return best;
+  double lowest = 0.9 * best.cost;
   const bool splits = api.batched && api.no_emulation_reason == nullptr;
   for (size_t most = splits ? threads : 1; most > 0; most /= 2) {
     const size_t part = (rows - 1) / most + 1, parts = (rows - 1) / part + 1;
     const double cost = cost_of(model, part, threads / parts) + kCostOfThreads;
-    if (cost <= best.cost) best = {part, cost};
+    if (cost > lowest) continue;
+    lowest = cost;
+    best = {part, cost};
   }
   return best;
 }

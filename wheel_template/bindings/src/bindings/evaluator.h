@@ -337,7 +337,7 @@ class Evaluator {
   /// Without a pool, one thread does the same parts: they decide which batch sizes compute the rows.
   void evaluate_shared(modelwheel_model *model, const Evaluation &all, std::size_t rows_per_part, ThreadPool *pool) {
     if (rows_per_part < all.rows) return evaluate_parts(model, all, rows_per_part, pool);
-    share_steps(api_, model, threads_.threads(), pool);
+    check(api_, model, share_steps(api_, model, threads_.threads(), pool));
     evaluate_whole(model, all);
   }
 
@@ -367,13 +367,13 @@ class Evaluator {
       others.push_back(pool_.lend());
       models[i] = others.back().get();
     }
-    for (modelwheel_model *model : models) share_steps(api_, model, threads_.threads() / parts, pool);
     bool raised = false;
     std::pair<modelwheel_status, modelwheel_model *> found;
     {
       WithoutGil others_may_run;
       Signals signals(others_may_run);
-      found = PartedEvaluation(api_, lengths_, interruptible(all, signals), rows_per_part).run(pool, models);
+      found = PartedEvaluation(api_, lengths_, interruptible(all, signals), rows_per_part)
+                  .run(pool, models, threads_.threads() / parts);
       raised = signals.raised();
     }
     if (raised) throw PythonError();

@@ -25,12 +25,13 @@ inline bool knows_steps(const modelwheel_api &api) {
 
 /// Lets so many threads of a pool share the large steps of the instance's next run, if the library knows how. Without a
 /// pool, the run is done by one thread.
-inline void share_steps(const modelwheel_api &api, modelwheel_model *model, std::size_t threads, ThreadPool *pool) {
-  if (!knows_steps(api)) return;
+inline modelwheel_status share_steps(const modelwheel_api &api, modelwheel_model *model, std::size_t threads,
+                                     ThreadPool *pool) {
+  if (!knows_steps(api)) return MODELWHEEL_OK;
   const auto run = [](void *context, std::size_t parts, modelwheel_task task, void *argument) {
     static_cast<ThreadPool *>(context)->run(parts, [=](std::size_t part) { task(argument, part); }, [] {});
   };
-  check(api, model, api.set_threads(model, pool == nullptr ? 1 : threads, run, pool));
+  return api.set_threads(model, pool == nullptr ? 1 : threads, run, pool);
 }
 
 /// The arguments of modelwheel_api::run_length.
@@ -64,13 +65,15 @@ class PartedEvaluation {
         rows_per_part_(rows_per_part),
         owner_(std::this_thread::get_id()) {}
 
-  /// Runs part i on models[i], on the threads of the pool; without one, in order, where all models may be the same.
-  /// Returns the first failure, and whose it is.
-  std::pair<modelwheel_status, modelwheel_model *> run(ThreadPool *pool,
-                                                       const std::vector<modelwheel_model *> &models) {
+  /// Runs part i on models[i], whose steps so many threads share, on the threads of the pool; without one, in order,
+  /// where all models may be the same. Returns the first failure, and whose it is.
+  std::pair<modelwheel_status, modelwheel_model *> run(ThreadPool *pool, const std::vector<modelwheel_model *> &models,
+                                                       std::size_t threads) {
     std::vector<modelwheel_status> statuses(models.size(), MODELWHEEL_OK);
     const auto part = [&](std::size_t i) {
-      statuses[i] = run_part(i, models[i]);
+      // On the thread that runs the part, whose cache has the instance.
+      statuses[i] = share_steps(api_, models[i], threads, pool);
+      if (statuses[i] == MODELWHEEL_OK) statuses[i] = run_part(i, models[i]);
       if (statuses[i] != MODELWHEEL_OK) ends_ = true;
     };
     if (pool != nullptr)
