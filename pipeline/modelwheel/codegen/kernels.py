@@ -19,6 +19,8 @@ from .expressions import cpp_type, fft_type
 
 _ELEMENTS = ("float", "double")
 """The element types for which headers in `src/kernels/` declare templates `extern`."""
+_TRANSFORMS = ("convolution_decomposed", "convolution_winograd")
+"""The kernels of convolutions by transforms, which are for floats alone."""
 
 
 def compiled_kernels(programs: Iterable[Program]) -> tuple[str, ...]:
@@ -43,7 +45,7 @@ def _sources(thunk: Thunk) -> tuple[tuple[str, ...], str]:
             sources = ("convolution_depthwise", "convolution_gemm", "epilogue", "gemm")
             element = cpp_type(thunk.input)
             # Only floats: doubles are summed as the definition says.
-            return (*sources, *(["convolution_winograd"] if element == "float" else [])), element
+            return (*sources, *(_TRANSFORMS if element == "float" else ())), element
         case Strips():
             return _sources(thunk.layers[0])
         case Attention():

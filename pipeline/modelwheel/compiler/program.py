@@ -18,7 +18,7 @@ from .arrays import Allocation, Array, Slice
 from .elementwise import Operation, Plane
 from .masks import MaskCode
 
-PROGRAM_VERSION = 37
+PROGRAM_VERSION = 38
 """Raised when a field below changes its meaning; part of every compile key."""
 
 

@@ -19,6 +19,7 @@ int main() {
   test_attention();
   test_dot();
   test_convolution();
+  test_convolution_decomposed();
   test_convolution_lines();
   test_copy_rows();
   test_elementwise();

@@ -15,6 +15,7 @@ void with_method(Method method, const By &by) {
     if (method == Method::kWinograd3x3) return by(std::integral_constant<Method, Method::kWinograd3x3>());
     if (method == Method::kWinograd3) return by(std::integral_constant<Method, Method::kWinograd3>());
     if (method == Method::kWinograd5) return by(std::integral_constant<Method, Method::kWinograd5>());
+    if (method == Method::kDecomposed) return by(std::integral_constant<Method, Method::kDecomposed>());
     if (method == Method::kNarrow) return by(std::integral_constant<Method, Method::kNarrow>());
     if (method == Method::kAdjacent) return by(std::integral_constant<Method, Method::kAdjacent>());
   }

@@ -7,6 +7,7 @@ void test_dot();
 void test_activation();
 void test_attention();
 void test_convolution();
+void test_convolution_decomposed();
 void test_convolution_lines();
 void test_copy_rows();
 void test_elementwise();

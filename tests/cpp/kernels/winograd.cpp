@@ -1,15 +1,9 @@
 // winograd.cpp - Winograd's convolutions against the definition, and beside the kernel that follows it.
-#include <cmath>
 #include <initializer_list>
-#include <limits>
 
-#include "check.h"
 #include "epilogues.h"
-#include "kernels/convolution.h"
-#include "methods.h"
-#include "random.h"
-#include "ranges.h"
 #include "tests.h"
+#include "transforms.h"
 
 namespace modelwheel::MODELWHEEL_LEVEL {
 namespace {
@@ -62,89 +56,6 @@ Convolution as_line(Convolution c) {
   return c;
 }
 
-std::int64_t num_taps(const Convolution &c) { return window_elements(c) / c.in_features; }
-
-void by_winograd(const Convolution &c, const float *in, const float *kernel, float *out, void *scratch) {
-  with_method<float>(winograd_method(c),
-                     [&](auto method) { convolution_by<float, decltype(method)::value>(c, in, kernel, out, scratch); });
-}
-
-/// An image and weights, and results of both kernels.
-struct Both {
-  const Convolution &c;
-  Buffer<float> in, kernel, direct, winograd;
-
-  explicit Both(const Convolution &of)
-      : c(of),
-        in(of.batch * of.in_batch),
-        kernel(num_taps(of) * of.in_features * of.out_features),
-        direct(of.batch * of.out_batch),
-        winograd(of.batch * of.out_batch) {}
-
-  void fill(Random &random) {
-    in.fill(random);
-    kernel.fill(random);
-  }
-
-  void run() {
-    Buffer<char> a(static_cast<std::int64_t>(convolve_gemm_scratch<float>(c)));
-    convolve_gemm<float>(c, in.data(), kernel.data(), direct.data(), a.data(), nullptr);
-    Buffer<char> b(static_cast<std::int64_t>(convolve_winograd_scratch<float>(c)));
-    by_winograd(c, in.data(), kernel.data(), winograd.data(), b.data());
-  }
-
-  /// A result by the definition, and the largest of its inputs.
-  struct Exact {
-    double sum, largest;
-  };
-
-  Exact exact(std::int64_t number) const {
-    const Axes axes = axes_of(c);
-    const Axis &row = axes.axis[1], &column = axes.axis[2];
-    const std::int64_t j = number % c.out_features, x = number / c.out_features % column.out_size;
-    const std::int64_t line = number / c.out_features / column.out_size, y = line % row.out_size;
-    const float *image = in.data() + line / row.out_size * c.in_batch;
-    const float *filter = kernel.data() + (c.panel == 0 ? j : j / kPanel * c.panel + j % kPanel);
-    Exact exact{0, 0};
-    for (std::int64_t tap = 0; tap < num_taps(c); ++tap) {
-      const std::int64_t ky = tap / column.kernel_size, kx = tap % column.kernel_size;
-      const std::int64_t iy = y - row.pad_low + ky, ix = x - column.pad_low + kx;
-      if (iy < 0 || iy >= row.in_size || ix < 0 || ix >= column.in_size) continue;
-      const float *left = image + iy * row.in_step + ix * column.in_step;
-      const float *right = filter + ky * row.tap_step + kx * column.tap_step;
-      for (std::int64_t f = 0; f < c.in_features; ++f) {
-        const double product = static_cast<double>(left[f]) * static_cast<double>(right[f * c.kernel_in]);
-        exact.sum += product;
-        exact.largest = std::fmax(exact.largest, std::fabs(static_cast<double>(left[f])));
-      }
-    }
-    return exact;
-  }
-};
-
-/// The errors of some sums.
-struct Errors {
-  double squares = 0, largest = 0;
-
-  void add(double error) {
-    squares += error * error;
-    largest = std::fmax(largest, std::fabs(error));
-  }
-};
-
-/// Winograd's sums are shorter; that outweighs the roundings of the transforms.
-void check_errors(const Both &both) {
-  Errors direct, winograd;
-  const std::int64_t every = both.direct.size() / 4000 + 1;
-  for (std::int64_t i = 0; i < both.direct.size(); i += every) {
-    const double expected = both.exact(i).sum;
-    direct.add(static_cast<double>(both.direct[i]) - expected);
-    winograd.add(static_cast<double>(both.winograd[i]) - expected);
-  }
-  CHECK(winograd.squares <= 1.2 * direct.squares);
-  CHECK(winograd.largest <= 1.5 * direct.largest);
-}
-
 const std::int64_t kFeatures[] = {16, 17, 19, 24, 32, 45, 64, 100, 128, 256};
 const std::int64_t kColumns[] = {16, 32, 48, 64, 80, 112};
 
@@ -177,7 +88,7 @@ void test_errors() {
     const Convolution c = draw_convolution(random, 24);
     // Sums of windows of which most is padding are shorter.
     if (!prefers_winograd<float>(c) || !is_mostly_inside(c)) continue;
-    Both both(c);
+    Both both(c, winograd_method(c));
     both.fill(random);
     const bool positive = random.chance(50);
     for (float &value : both.in) value = positive && value < 0 ? 0 : value;
@@ -188,38 +99,15 @@ void test_errors() {
   CHECK(compared[0] > 10 && compared[1] > 10);
 }
 
-/// What is not finite stays so, in the same places: transforms subtract infinities, and overflow before sums do.
 void test_not_finite() {
   Random random(91);
-  const float infinite = std::numeric_limits<float>::infinity();
-  const float infinities[] = {infinite, -infinite, std::numeric_limits<float>::quiet_NaN()};
-  const float values[] = {infinite, -infinite, std::numeric_limits<float>::quiet_NaN(), 2e38F, -3e38F};
-  std::int64_t infinite_results = 0, large = 0;
+  NotFinite checked;
   for (int i = 0; i < 60; ++i) {
     const Convolution c = draw_convolution(random, 16);
-    Both both(c);
-    both.fill(random);
-    for (std::int64_t left = random.integer(1, 4); left > 0; --left)
-      both.in[random.integer(0, both.in.size() - 1)] = random.pick(values);
-    if (random.chance(30)) both.kernel[random.integer(0, both.kernel.size() - 1)] = random.pick(infinities);
-    both.run();
-    std::int64_t wrong = 0;
-    for (std::int64_t j = 0; j < both.direct.size(); ++j) {
-      const float a = both.direct[j], b = both.winograd[j];
-      if (std::isfinite(a)) {
-        // Weights are no larger than 1.
-        const double difference = std::fabs(static_cast<double>(a) - static_cast<double>(b));
-        const double small = 5e-6 * std::sqrt(window_elements(c));
-        wrong += difference > small && difference > small * both.exact(j).largest;
-        large += std::fabs(a) > 1e30F;
-      } else {
-        wrong += std::isnan(a) ? !std::isnan(b) : a < b || a > b || !std::isinf(b);
-        infinite_results += std::isinf(a);
-      }
-    }
-    CHECK(wrong == 0);
+    Both both(c, winograd_method(c));
+    checked.check(random, both);
   }
-  CHECK(infinite_results > 1000 && large > 1000);
+  CHECK(checked.infinite > 1000 && checked.large > 1000);
 }
 
 /// Images, rows from an even one on, and panels of columns have the bits of the whole.
@@ -229,26 +117,12 @@ void test_ranges() {
   for (int i = 0; i < 60; ++i) {
     const Convolution c = draw_convolution(random, 30);
     if (!prefers_winograd<float>(c)) continue;
-    Both both(c);
+    Both both(c, winograd_method(c));
     both.fill(random);
     both.run();
-    Buffer<float> parts(both.winograd.size());
     const int axis = i % 3;
     const int side = tile_side(c.kernel_size[0]);
-    const std::int64_t size = axis == 0 ? c.batch : axis == 1 ? c.out_size[0] : c.out_features;
-    const std::int64_t unit = axis == 0 ? 1 : axis == 1 ? side : kPanel;
-    const bool complete = in_ranges(random, divide_up(size, unit), [&](Range units) {
-      const Range r{units.begin * unit, smaller_of(units.end * unit, size)};
-      const Ranged<Convolution> part =
-          axis == 0 ? batch_range(c, r) : as_whole(c, axis == 1 ? row_range(c, r) : column_range(c, r));
-      if (!same_order<float>(c, part.shape)) return false;
-      Buffer<char> scratch(static_cast<std::int64_t>(convolution_scratch<float>(part.shape)));
-      convolution<float>(part.shape, both.in.data() + part.left, both.kernel.data() + part.right,
-                         parts.data() + part.out, scratch.data());
-      return true;
-    });
-    if (complete) check_same_bits(both.winograd, parts);
-    compared += complete;
+    compared += check_whole_ranges(random, both, axis, axis == 0 ? 1 : axis == 1 ? side : kPanel);
     if (side > 1 && c.out_size[0] > 1) CHECK(!same_order<float>(c, row_range(c, {1, c.out_size[0]}).shape));
   }
   CHECK(compared > 10);
@@ -292,7 +166,7 @@ void test_epilogues() {
   for (int i = 0; i < 18; ++i) {
     const Convolution c = draw_convolution(random, 30);
     if (!prefers_winograd<float>(c)) continue;
-    Both both(c);
+    Both both(c, winograd_method(c));
     both.fill(random);
     both.run();
     check_epilogues(random, c, both.in.data(), both.kernel.data(), both.winograd);

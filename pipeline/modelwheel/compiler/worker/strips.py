@@ -28,6 +28,9 @@ _MIN_FEATURES = 8
 """With fewer, products take other kernels, which need many rows."""
 _TRANSFORMED = {(3, 3): 16, (3,): 64, (1, 3): 64, (5,): 64, (1, 5): 64}
 """Windows of convolutions that are computed by transforms, with the fewest features of their inputs."""
+_MIN_LONG_TAPS = 6
+_MIN_LONG_SUMS = 97
+"""Windows of so many taps, for each place of a stride, are decomposed if sums of a quarter of them are long enough."""
 _ROW = p.Window(
     size=1, stride=1, pad_low=0, pad_high=0, kernel_dilation=1, base_dilation=1, reversed=False
 )
@@ -168,15 +171,23 @@ def _is_plain(c: p.Convolution) -> bool:
 
 
 def _is_transformed(c: p.Convolution) -> bool:
-    """Whether the kernels have a faster way for whole images, in tiles (`src/kernels/convolution_winograd.h`)."""
+    """Whether the kernels have a faster way for whole images (`src/kernels/convolution_winograd.h`, `decomposed_plan.h`)."""
     features = c.input.shape[c.input_axes.feature]
+    columns = c.output.shape[c.output_axes.feature]
+    if c.feature_groups != 1 or any(w.kernel_dilation != 1 for w in c.windows):
+        return False
     fewest = _TRANSFORMED.get(tuple(w.size for w in c.windows))
+    if fewest is not None and features >= fewest and columns % 16 == 0:
+        return all(w.stride == 1 for w in c.windows)
+    *rows, line = c.windows
+    taps, rest = divmod(line.size, line.stride)
+    sums = math.prod(w.size for w in rows) * features * line.stride * (taps // 4)
     return (
-        fewest is not None
-        and features >= fewest
-        and all(w.stride == w.kernel_dilation == 1 for w in c.windows)
-        and c.feature_groups == 1
-        and c.output.shape[c.output_axes.feature] % 16 == 0
+        rest == 0
+        and taps >= _MIN_LONG_TAPS
+        and sums >= _MIN_LONG_SUMS
+        and columns % 8 == 0
+        and len(rows) < 2
     )
 
 

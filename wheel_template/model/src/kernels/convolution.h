@@ -2,6 +2,7 @@
 #pragma once
 
 #include "convolution_adjacent.h"
+#include "convolution_decomposed.h"
 #include "convolution_depthwise.h"
 #include "convolution_gemm.h"
 #include "convolution_generic.h"
@@ -21,7 +22,7 @@ constexpr std::size_t direct_convolution_scratch(const Convolution &c) {
 }
 
 /// How a convolution is computed.
-enum class Method { kWindows, kDepthwise, kWinograd3x3, kWinograd3, kWinograd5, kNarrow, kAdjacent };
+enum class Method { kWindows, kDepthwise, kWinograd3x3, kWinograd3, kWinograd5, kDecomposed, kNarrow, kAdjacent };
 
 /// Winograd's method for the windows of a convolution, which must have one.
 constexpr Method winograd_method(const Convolution &c) {
@@ -36,6 +37,7 @@ template <class T>
 constexpr Method method_of(const Convolution &c) {
   if constexpr (kHasGemm<T> && sizeof(T) == sizeof(float)) {
     if (prefers_winograd<T>(c)) return winograd_method(c);
+    if (prefers_decomposed<T>(c)) return Method::kDecomposed;
     if (prefers_narrow<T>(c)) return Method::kNarrow;
     if (prefers_adjacent<T>(c)) return Method::kAdjacent;
   }
@@ -50,6 +52,7 @@ constexpr std::size_t convolution_scratch(const Convolution &c) {
       case Method::kWinograd3x3:
       case Method::kWinograd3:
       case Method::kWinograd5: return convolve_winograd_scratch<T>(c);
+      case Method::kDecomposed: return convolve_decomposed_scratch<T>(c);
       case Method::kNarrow: return convolve_narrow_scratch<T>(c);
       case Method::kAdjacent: return convolve_adjacent_scratch<T>(c);
       case Method::kWindows:
@@ -83,6 +86,8 @@ void convolution_by(const Convolution &c, const T *in, const T *kernel, T *out, 
         convolve_winograd<T, Tiling<1, 3>>(c, in, kernel, out, scratch, now);
       else if constexpr (kMethod == Method::kWinograd5)
         convolve_winograd<T, Tiling<1, 5>>(c, in, kernel, out, scratch, now);
+      else if constexpr (kMethod == Method::kDecomposed)
+        convolve_decomposed(c, in, kernel, out, scratch, now);
       else if constexpr (kMethod == Method::kNarrow)
         convolve_narrow(c, in, kernel, out, scratch, now);
       else if constexpr (kMethod == Method::kAdjacent)

@@ -84,7 +84,7 @@ constexpr std::int64_t adjacent_outputs(const Convolution &c) {
   return best;
 }
 
-/// Whether convolve_adjacent computes it, if convolve_winograd does not.
+/// Whether convolve_adjacent computes it, if no transforms do.
 template <class T>
 constexpr bool prefers_adjacent(const Convolution &c) {
   return sizeof(T) == sizeof(float) && adjacent_outputs<T>(c) > 1;

@@ -27,7 +27,7 @@ constexpr std::int64_t narrow_rate(const Convolution &c) {
   return best * rows * size / (kLanes<T> * (rows * divide_up(size, kLanes<T>) + 10));
 }
 
-/// Whether convolve_narrow is the fastest, if convolve_winograd does not compute it.
+/// Whether convolve_narrow is the fastest, if no transforms compute it.
 template <class T>
 constexpr bool prefers_narrow(const Convolution &c) {
   if (sizeof(T) != sizeof(float) || c.rank == 0 || c.groups != 1) return false;

@@ -23,7 +23,8 @@ struct Convolution {
   std::int64_t out_batch, out_feature, out_spatial[3];
   /// If not 0, the kernel is in panels of kPanel output features, so many elements apart, and has one group; see Gemm.
   std::int64_t panel = 0;
-  /// It is a part of one that convolve_winograd computes, which computes it too where it can: to the same bits.
+  /// It is a part of one that convolve_winograd or convolve_decomposed computes, which computes it too where it can: to
+  /// the same bits.
   bool of_winograd = false;
 };
 

@@ -68,7 +68,7 @@ constexpr Ranged<Convolution> row_range(const Convolution &c, Range r) {
 /// The same part, by the transforms of the whole if that has some: with fewer places or features for each filter, its
 /// shape alone might not be worth them.
 constexpr Ranged<Convolution> as_whole(const Convolution &whole, Ranged<Convolution> part) {
-  part.shape.of_winograd = prefers_winograd<float>(whole);
+  part.shape.of_winograd = prefers_winograd<float>(whole) || prefers_decomposed<float>(whole);
   return part;
 }
 
@@ -116,6 +116,9 @@ MODELWHEEL_COLD constexpr bool same_order(const Convolution &whole, const Convol
   if (prefers_winograd<T>(whole) || prefers_winograd<T>(part))
     return prefers_winograd<T>(whole) && prefers_winograd<T>(part) &&
            (whole.pad_low[0] - part.pad_low[0]) % tile_side(whole.kernel_size[0]) == 0;
+  if (prefers_decomposed<T>(whole) || prefers_decomposed<T>(part))
+    return prefers_decomposed<T>(whole) && prefers_decomposed<T>(part) &&
+           (whole.rank == 2 || (whole.pad_low[0] - part.pad_low[0]) % (2 * whole.stride[0]) == 0);
   if (prefers_narrow<T>(whole) || prefers_narrow<T>(part))
     return prefers_narrow<T>(whole) && prefers_narrow<T>(part) && whole.out_features == part.out_features;
   if (prefers_adjacent<T>(whole) || prefers_adjacent<T>(part)) {
