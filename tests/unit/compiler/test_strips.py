@@ -190,6 +190,27 @@ def test_a_line_is_replaced_place_by_place() -> None:
     assert _lengths(_join(line(3))) == [2, 1]
 
 
+@pytest.mark.parametrize(
+    ("size", "dilation", "lengths"),
+    [(9, 1, [1, 1, 1]), (9, 2, [3]), (4, 1, [3]), (3, 1, [1, 1, 1])],
+)
+def test_windows_with_transforms_are_computed_by_them(
+    size: int, dilation: int, lengths: list[int]
+) -> None:
+    image = _depthwise()
+    pads = {"pad_low": dilation * (size - 1) // 2, "pad_high": dilation * size // 2}
+    along = image.windows[0].model_copy(update={"size": size, "kernel_dilation": dilation, **pads})
+    across = image.windows[0].model_copy(update={"size": 1, "pad_low": 0, "pad_high": 0})
+    layer = image.model_copy(
+        update={
+            "kernel": dense((1, size, WIDE, WIDE), W2),
+            "windows": (across, along),
+            "feature_groups": 1,
+        }
+    )
+    assert _lengths(_join({**_thunks(), "depthwise": layer})) == lengths
+
+
 def test_an_addend_may_be_replaced_and_other_operands_may_not() -> None:
     result = dense((SIZE * SIZE, NARROW), OTHER).slice
     residual = p.Epilogue(result=result, addend=result)
