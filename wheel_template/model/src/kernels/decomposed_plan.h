@@ -21,8 +21,8 @@ constexpr int line_filters(int vectors) { return kVectorRegisters == 32 || vecto
 inline constexpr std::int64_t kLineSummed = 96;
 /// Elements between what is written together: at steps of powers of two, it would be in one set of the cache.
 inline constexpr std::int64_t kLineGap = 16;
-/// Most bytes of transformed filters that are kept for further rows or images.
-inline constexpr std::int64_t kLineFilterBytes = 2 * 1024 * 1024;
+/// Most bytes of transformed filters that are kept for further rows or images, and of transformed inputs.
+inline constexpr std::int64_t kLineBytes = 2 * 1024 * 1024;
 
 /// How a convolution is decomposed.
 struct DecomposedPlan {
@@ -95,8 +95,8 @@ constexpr DecomposedPlan decomposed_plan(const Convolution &c) {
   p.patches = (p.vectors + divide_up(2 * p.subs, std::int64_t{kLanes<T>})) * kLanes<T>;
   // Transforms read two places more, in whole vectors.
   p.places = p.patches + larger_of(kLanes<T>, 4);
-  p.keeps = c.batch * p.rows.out_size > 1 &&
-            line_filter_elements(c, p) <= kLineFilterBytes / static_cast<std::int64_t>(sizeof(T));
+  p.keeps =
+      c.batch * p.rows.out_size > 1 && line_filter_elements(c, p) <= kLineBytes / static_cast<std::int64_t>(sizeof(T));
   return p;
 }
 
@@ -118,6 +118,12 @@ constexpr bool fits_decomposed(const Convolution &c) {
   return rows.kernel_size * features * (line.kernel_size / line.stride / kSubTaps) > kLineSummed;
 }
 
+/// Elements of the transformed inputs of one row, and of them those of whole sub-filters.
+constexpr std::int64_t whole_patches(const DecomposedPlan &p) { return kSubKinds * p.features * p.patches; }
+constexpr std::int64_t row_patches(const DecomposedPlan &p) {
+  return whole_patches(p) + (p.rest > 0 ? (p.rest + 1) * p.features * p.patches : 0);
+}
+
 /// Products of vectors that take as long as transforming a vector of filters, of inputs or of sums, which wait for the
 /// second-level cache, and as beginning and ending a tile.
 inline constexpr std::int64_t kLineTransformCost = 20 + 5 * kVectorBytes / 8, kLineTileCost = 80;
@@ -134,6 +140,7 @@ constexpr std::int64_t decomposed_cost(const Convolution &c) {
     filters += piece.count() * columns;
   });
   const std::int64_t rows = smaller_of(p.rows.in_size, p.rows.out_size * p.rows.kernel_size);
+  if (!p.keeps) filters *= p.rows.out_size;
   const std::int64_t inputs = rows * p.features * p.patches, sums = p.rows.out_size * p.line.out_size * columns;
   // Tiles of one vector have too few sums in flight.
   if (p.vectors == 1) products += products / 4;
@@ -148,6 +155,8 @@ constexpr bool prefers_decomposed(const Convolution &c) {
   image.batch = 1;
   if (!fits_decomposed<T>(image)) return false;
   if (c.of_winograd) return true;
+  const DecomposedPlan p = decomposed_plan<T>(image);
+  if (p.rows.kernel_size * row_patches(p) * static_cast<std::int64_t>(sizeof(T)) > kLineBytes) return false;
   // Products of convolve_gemm with many columns reach so many per cent of the peak.
   const std::int64_t rate = rate_of_columns<T>(2 * kLanes<T>);
   std::int64_t direct = c.in_features * c.out_features;
@@ -155,12 +164,6 @@ constexpr bool prefers_decomposed(const Convolution &c) {
   direct =
       direct / kLanes<T> * rate / larger_of(rate_of_adjacent<T>(image, adjacent_outputs<T>(image)), std::int64_t{1});
   return 100 * direct >= 105 * decomposed_cost<T>(image);
-}
-
-/// Elements of the transformed inputs of one row, and of them those of whole sub-filters.
-constexpr std::int64_t whole_patches(const DecomposedPlan &p) { return kSubKinds * p.features * p.patches; }
-constexpr std::int64_t row_patches(const DecomposedPlan &p) {
-  return whole_patches(p) + (p.rest > 0 ? (p.rest + 1) * p.features * p.patches : 0);
 }
 
 /// Memory of convolve_decomposed, in elements.

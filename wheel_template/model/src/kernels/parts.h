@@ -124,10 +124,10 @@ constexpr Division division_of(const Convolution &c, std::int64_t parts) {
   const Division columns = has_columns(c) ? in_columns(c.out_features, parts) : undivided;
   // Along a line, a row is one place. Adjacent outputs are along the last axis.
   const std::int64_t few = c.rank == 1 ? 16 : 4;
-  const std::int64_t unit = prefers_winograd<T>(c)                    ? tile_side(c.kernel_size[0])
-                            : c.rank != 1                             ? 1
-                            : c.rank == 1 && prefers_decomposed<T>(c) ? 2 * kLanes<T>
-                                                                      : adjacent_outputs<T>(c);
+  const std::int64_t unit = prefers_winograd<T>(c)     ? tile_side(c.kernel_size[0])
+                            : c.rank != 1              ? 1
+                            : prefers_decomposed<T>(c) ? 2 * kLanes<T>
+                                                       : adjacent_outputs<T>(c);
   const Division rows = in_units(Along::kRows, c.rank == 0 ? 1 : c.out_size[0], unit, parts);
   const bool few_rows = prefers_winograd<T>(c) ? winograd_cost<T>(c, c.out_size[0], columns.step) <
                                                      winograd_cost<T>(c, rows.step, c.out_features)
