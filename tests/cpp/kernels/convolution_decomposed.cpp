@@ -79,7 +79,7 @@ bool is_mostly_inside(const Convolution &c) {
 void test_errors() {
   Random random(95);
   int compared = 0;
-  for (int i = 0; i < 150; ++i) {
+  for (int i = 0; i < 100; ++i) {
     const Convolution c = draw_long(random, 200);
     if (!is_mostly_inside(c) || c.out_size[c.rank - 1] < 20) continue;
     Both both(c, Method::kDecomposed);
@@ -87,10 +87,11 @@ void test_errors() {
     const bool positive = random.chance(50);
     for (float &value : both.in) value = positive && value < 0 ? 0 : value;
     both.run();
-    check_errors(both);
+    // Few of the long sums.
+    check_errors(both, 500);
     ++compared;
   }
-  CHECK(compared > 8);
+  CHECK(compared > 5);
 }
 
 void test_not_finite() {

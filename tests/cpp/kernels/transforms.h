@@ -87,9 +87,9 @@ struct Errors {
 };
 
 /// Sums of transforms are shorter; that outweighs the roundings of the transforms.
-inline void check_errors(const Both &both) {
+inline void check_errors(const Both &both, std::int64_t samples) {
   Errors in_order, winograd;
-  const std::int64_t every = both.direct.size() / 4000 + 1;
+  const std::int64_t every = both.direct.size() / samples + 1;
   for (std::int64_t i = 0; i < both.direct.size(); i += every) {
     const Both::Exact expected = both.exact(i);
     in_order.add(static_cast<double>(expected.in_order) - expected.sum);

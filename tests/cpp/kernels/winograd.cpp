@@ -93,7 +93,7 @@ void test_errors() {
     const bool positive = random.chance(50);
     for (float &value : both.in) value = positive && value < 0 ? 0 : value;
     both.run();
-    check_errors(both);
+    check_errors(both, 4000);
     ++compared[winograd_method(c) != Method::kWinograd3x3];
   }
   CHECK(compared[0] > 10 && compared[1] > 10);
