@@ -26,6 +26,7 @@ from ..arrays import ALIGNMENT, Allocation, AllocationKind, Array, ArrayShape, S
 from .branches import join_branches
 from .convolutions import convolution, convolution_kernel
 from .counters import count
+from .dead_stores import without_dead_stores
 from .descriptors import compilation_result_class
 from .epilogues import Emitted
 from .hlo import HloModule, array_of
@@ -89,6 +90,7 @@ def decode(
     results = tuple(_results(hlo, where))
     memory = Memory(allocations, [one.slice for one in results])
     thunks = _ThunkDecoder(hlo, memory).sequence(result.thunk_sequence, memory)
+    thunks = without_dead_stores(thunks, memory.results)
     thunks = sum_in_results(write_over_addends(thunks, memory))
     thunks = join_branches(thunks, memory)
     thunks, allocations = memory.place(thunks)
