@@ -81,10 +81,23 @@ void test_rules_reach_all_instances() {
 }
 
 template <class InstancePool>
+void test_plans_are_those_of_the_rules() {
+  InstancePool pool(toy_api(), nullptr);
+  const auto alone = [&pool](std::size_t rows) {
+    typename InstancePool::Loan model = pool.lend();
+    return model.plans().find(toy_api(), model.get(), rows, 0, 2).alone;
+  };
+  CHECK(alone(3) == 2e5 && alone(67) == 17 * 2e5 && alone(3) == 2e5);
+  pool.set_batch_rule("3:1,2");
+  CHECK(alone(3) == 1e5 + 1.5e5);
+}
+
+template <class InstancePool>
 void test_each_slot() {
   test_loans_come_back<InstancePool>();
   test_instances_keep_their_parts<InstancePool>();
   test_rules_reach_all_instances<InstancePool>();
+  test_plans_are_those_of_the_rules<InstancePool>();
 }
 
 }  // namespace

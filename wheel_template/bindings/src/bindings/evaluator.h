@@ -1,7 +1,6 @@
 // src/bindings/evaluator.h - evaluates a model with NumPy arrays, from any number of Python's threads.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -43,11 +42,6 @@ struct DTypes {
   }
 };
 
-/// Whether a library estimates the time of a call: older ones lack the function.
-inline bool knows_estimates(const modelwheel_api &api) {
-  return api.struct_size >= offsetof(modelwheel_api, estimate) + sizeof api.estimate;
-}
-
 /// A call so short, in nanoseconds, that the GIL is kept: another thread would hardly have begun before it ends, and
 /// releasing and taking it again takes 0.08 us. Python itself keeps it a thousand times as long.
 constexpr double kShort = 5000.0;
@@ -60,21 +54,6 @@ inline std::size_t count_rows(const modelwheel_api &api, modelwheel_model *model
     if (estimate == 0.0 || estimate > nanoseconds) break;  // 0: lengths, or only some numbers of rows
   }
   return rows;
-}
-
-/// How threads do a call with so many rows and this length.
-struct Plan {
-  std::size_t rows, length, rows_per_thread;
-  bool gains;    // whether they are quicker than one thread
-  double alone;  // what one thread takes, in nanoseconds; 0 if it is unknown
-};
-
-inline Plan make_plan(const modelwheel_api &api, modelwheel_model *model, std::size_t rows, std::size_t length,
-                      std::size_t threads) {
-  const std::size_t part = api.rows_per_thread(model, rows, length, threads);
-  if (!knows_estimates(api)) return {rows, length, part, true, 0.0};
-  const double alone = api.estimate(model, rows, length, 1);
-  return {rows, length, part, api.estimate(model, rows, length, threads) < alone, alone};
 }
 
 #ifdef Py_GIL_DISABLED
@@ -170,12 +149,10 @@ class Evaluator {
 
   void set_batch_rule(PyObject *rule) {
     pool_.set_batch_rule(to_utf8(rule, subject("the batch rule"), "a str such as '5:4,1'"));
-    plans_ = {};
   }
 
   void set_batch_strategy(PyObject *strategy) {
     pool_.set_batch_strategy(to_utf8(strategy, subject("the batch strategy"), "the str 'cheapest' or 'smallest'"));
-    plans_ = {};
   }
 
   /// Puts the state back to what it is in a new evaluator.
@@ -314,10 +291,10 @@ class Evaluator {
   std::string subject(const char *what) const { return std::string(api_.name) + ": " + what; }
 
   void evaluate(std::size_t rows, std::size_t length, const void *const *sources, void *const *targets) {
-    const InstancePool::Loan model = pool_.lend();
+    InstancePool::Loan model = pool_.lend();
     const Evaluation all{rows, length, sources, targets, nullptr, nullptr};
     if (threads_.threads() == 1) return evaluate_whole(model.get(), all);
-    const Plan plan = plan_of(model.get(), rows, length);
+    const Plan &plan = model.plans().find(api_, model.get(), rows, length, threads_.threads());
     if (!plan.gains) return evaluate_shared(model.get(), all, rows, nullptr);
     ThreadPool *const pool = threads_.find();
     if (pool != nullptr && pool->is_awake()) return evaluate_shared(model.get(), all, plan.rows_per_thread, pool);
@@ -325,13 +302,6 @@ class Evaluator {
     ThreadPool *const woken = !recent_.pays(plan.alone, began) ? nullptr : pool != nullptr ? pool : &threads_.get();
     evaluate_shared(model.get(), all, plan.rows_per_thread, woken);
     recent_.add(plan.alone, began, RecentCalls::Clock::now(), woken == nullptr ? 1 : threads_.threads());
-  }
-
-  /// Asks the library only once: a call of some microseconds would be slower for it.
-  const Plan &plan_of(modelwheel_model *model, std::size_t rows, std::size_t length) {
-    Plan &plan = plans_[rows % plans_.size()];
-    if (plan.rows != rows || plan.length != length) plan = make_plan(api_, model, rows, length, threads_.threads());
-    return plan;
   }
 
   /// Without a pool, one thread does the same parts: they decide which batch sizes compute the rows.
@@ -418,8 +388,7 @@ class Evaluator {
   LengthTable lengths_;
   const NumPy numpy_;
   DTypes dtypes_;
-  std::vector<Object> names_;     // of the outputs
-  std::array<Plan, 64> plans_{};  // of calls so far, each at its rows, modulo the size
+  std::vector<Object> names_;  // of the outputs
   std::size_t short_rows_ = 0;
 };
 

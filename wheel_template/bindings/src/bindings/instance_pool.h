@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/plans.h"
 #include "modelwheel/abi.h"
 #include "modelwheel/instance.hpp"
 
@@ -48,6 +49,7 @@ class InstancePoolOf {
   struct Member {
     Instance instance;
     std::uint64_t settings;  // the generation of settings that it has
+    Plans plans{};           // with these settings
   };
 
  public:
@@ -63,6 +65,7 @@ class InstancePoolOf {
     Loan &operator=(const Loan &) = delete;
 
     modelwheel_model *get() const { return member_->instance.get(); }
+    Plans &plans() { return member_->plans; }
 
    private:
     InstancePoolOf &pool_;
@@ -150,6 +153,7 @@ class InstancePoolOf {
     if (!strategy_.empty()) check(api_, model, api_.set_batch_strategy(model, strategy_.c_str()));
     for (const auto &[rows, rule] : rules_) check(api_, model, api_.set_batch_rule(model, rule.c_str()));
     member.settings = settings_;
+    member.plans = {};
   }
 
   const modelwheel_api &api_;
