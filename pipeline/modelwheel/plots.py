@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,9 @@ from .util.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_COORDINATES = re.compile(rb'\s(?:d|x|y|transform|points|width|height)="[^"]*"')
+_DECIMALS = re.compile(rb"(\.\d\d)\d+")
 
 _SETTINGS: Any = {
     "svg.hashsalt": "modelwheel",  # identifiers of elements are random without
@@ -34,6 +38,26 @@ def svg_plot(path: Path, title: str, *, width: float = 8, height: float = 4.5) -
     Raises:
         EnvironmentProblemError: Matplotlib is not installed.
     """
+    with svg_panels(path, title, (1,), width=width, height=height) as (axes,):
+        yield axes
+
+
+@contextmanager
+def svg_panels(
+    path: Path, title: str, heights: Sequence[float], *, width: float = 8, height: float = 4.5
+) -> Iterator[list[Axes]]:
+    """Axes above each other that share the horizontal axis; otherwise as `svg_plot`.
+
+    Args:
+        path: The SVG file.
+        title: Text above the first plot.
+        heights: How high the plots are, relative to each other.
+        width: Inches.
+        height: Inches.
+
+    Raises:
+        EnvironmentProblemError: Matplotlib is not installed.
+    """
     extras.require("plot", "plotting")
     import io
 
@@ -43,9 +67,18 @@ def svg_plot(path: Path, title: str, *, width: float = 8, height: float = 4.5) -
     # A figure of its own: pyplot has state that all of a process shares, and looks for a window.
     with rc_context(_SETTINGS):
         figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.subplots()
-        axes.set_title(title)
-        yield axes
+        panels = figure.subplots(
+            len(heights), sharex=True, squeeze=False, height_ratios=list(heights)
+        )
+        found = list(panels[:, 0])
+        found[0].set_title(title)
+        yield found
         content = io.BytesIO()
         figure.savefig(content, format="svg", metadata={"Date": None, "Creator": None})
-    write_atomically(path, content.getvalue())
+    write_atomically(path, _shorten(content.getvalue()))
+
+
+def _shorten(svg: bytes) -> bytes:
+    """The same picture in fewer bytes: no indentation, coordinates to a hundredth of a point."""
+    lines = re.sub(rb"^ +", b"", svg, flags=re.MULTILINE)
+    return _COORDINATES.sub(lambda found: _DECIMALS.sub(rb"\1", found[0]), lines)

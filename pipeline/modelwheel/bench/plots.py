@@ -1,67 +1,106 @@
-"""Plots of a comparison and of proposed batch sizes: time against rows; all cells under the machine's roofline."""
+"""Plots of a comparison and of proposed batch sizes: time against rows, with how rows are split; parts of the peak."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..plots import svg_plot
+from ..plots import svg_panels, svg_plot
 from .results import OURS, TITLES, Benchmark, Compared, Kind
 from .splits import lowest_times
 from .tune import Proposal
 from .workload import Workload
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 def write_plots(benchmark: Benchmark, directory: Path) -> list[Path]:
     """Writes the plots of every model, and one of them all; gives the files."""
     directory.mkdir(parents=True, exist_ok=True)
-    files = [_latency(model, directory) for model in benchmark.models]
+    files = []
+    for model in benchmark.models:
+        path = directory / f"{model.model}-{model.level}-{model.threads}.svg"
+        write_latency(model, path)
+        files.append(path)
     if any(case.share is not None for model in benchmark.models for case in model.cases):
-        files.append(_shares(benchmark, directory))
+        files.append(directory / "peak.svg")
+        write_shares(benchmark.models, files[-1])
     return files
 
 
-def _latency(model: Compared, directory: Path) -> Path:
-    """Microseconds for a row against the number of rows. The wheel's is a staircase: how rows are split changes in steps."""
-    path = directory / f"{model.model}-{model.level}-{model.threads}.svg"
+def write_latency(model: Compared, path: Path, title: str | None = None) -> None:
+    """Microseconds of a call against the number of rows; below, the batch sizes that the wheel splits the rows into.
+
+    The wheel's time is a staircase: fewer rows never take longer than more rows, which could be padded.
+    """
     threads = "one thread" if model.threads == 1 else f"{model.threads} threads"
-    with svg_plot(path, f"{model.model}, {model.level}, {threads}") as axes:
-        for kind, title in TITLES.items():
+    heading = f"{title or model.model}, {model.level}, {threads}"
+    with svg_panels(path, heading, (3, 1), height=6) as (times, split):
+        for kind, name in TITLES.items():
             points = _points(model, kind)
             if points:
-                rows, times = zip(*points, strict=True)
-                style: dict[str, Any] = (
-                    {"drawstyle": "steps-post", "linewidth": 2.5} if kind == OURS else {}
-                )
-                axes.plot(rows, times, marker="o", label=title, **style)
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        axes.set_xlabel("rows")
-        axes.set_ylabel("microseconds for a row")
-        axes.legend()
-    return path
+                style: dict[str, Any] = {}
+                if kind == OURS:
+                    style = {"linewidth": 2.5, "zorder": 3, "drawstyle": "steps-pre"}
+                times.plot(*zip(*points, strict=True), marker="o", ms=3, label=name, **style)
+        times.set_xscale("log", base=2)
+        times.set_yscale("log")
+        times.set_ylabel("microseconds of a call")
+        times.legend(fontsize="small")
+        _draw_split(model, split)
+        split.set_xlabel("rows")
 
 
 def _points(model: Compared, kind: Kind) -> list[tuple[int, float]]:
     cells = [(case.rows, case.cell(kind)) for case in model.cases]
-    return [(rows, cell.us.median / max(rows, 1)) for rows, cell in cells if cell and cell.us]
+    return sorted((rows, cell.us.median) for rows, cell in cells if cell and cell.us)
 
 
-def _shares(benchmark: Benchmark, directory: Path) -> Path:
-    """The wheel's part of the peak against the arithmetic of a call."""
-    path = directory / "peak.svg"
+def _draw_split(model: Compared, axes: Axes) -> None:
+    """A bar for each number of rows: the part of the rows that runs of each batch size compute, above 1 with padding."""
+    split = {case.rows: runs(case.rule) for case in model.cases if case.rows > 0}
+    rows = sorted(split)
+    tops = [0.0] * len(rows)
+    for size in sorted({size for found in split.values() for size in found}, reverse=True):
+        parts = [size * split[number].get(size, 0) / number for number in rows]
+        axes.bar(
+            rows,
+            parts,
+            width=[0.05 * number for number in rows],
+            bottom=tops,
+            label=f"batch size {size}",
+        )
+        tops = [top + part for top, part in zip(tops, parts, strict=True)]
+    axes.axhline(1.0, color="black", linewidth=0.8)
+    axes.set_ylabel("computed rows\n/ rows")
+    axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+def runs(rule: str) -> dict[int, int]:
+    """How often each batch size runs: {4: 1, 1: 3} for the rule `7:4,1,1,1`."""
+    return Counter(int(size) for size in rule.partition(":")[2].split(",") if size)
+
+
+def write_shares(models: Sequence[Compared], path: Path) -> None:
+    """The wheels' part of the peak against the arithmetic of a call."""
     with svg_plot(path, "Products and convolutions against the peak of one core") as axes:
-        for model in benchmark.models:
+        drawn = 0
+        for model in models:
             points = [(c.work, c.share) for c in model.cases if c.share is not None]
             if points:
                 works, shares = zip(*points, strict=True)
-                axes.plot(works, shares, marker="o", label=f"{model.model} ({model.level})")
+                marker = "os^"[drawn // 10 % 3]  # there are ten colours
+                label = f"{model.model} ({model.level})"
+                axes.plot(works, shares, marker=marker, label=label)
+                drawn += 1
         axes.axhline(1.0, color="black", linestyle="--")
         axes.set_xscale("log")
         axes.set_xlabel("multiplications and additions of a call")
         axes.set_ylabel("part of the peak")
         axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1, 0.5))
-    return path
 
 
 def write_splits(proposal: Proposal, workload: Workload, path: Path) -> None:
