@@ -22,7 +22,8 @@ release-demo: $(VENV)/complete
 hostile-demo: $(VENV)/complete
 	@$(BIN)/python -m tests.demo.hostile
 
-# The reference set against other runtimes, which are installed for it. BENCH="--help" lists what can be chosen.
+# The reference set against other runtimes, which are installed for it. BENCH="--help" lists what can be chosen;
+# BENCH="--page" writes docs/benchmarks.md, its plots and README's table.
 bench: $(VENV)/complete
 	@$(BIN)/python -m pip install --quiet --editable ".[all,bench]" --group dev
 	@$(BIN)/python -m tests.bench $(BENCH)

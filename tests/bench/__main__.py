@@ -48,6 +48,8 @@ package: {{bindings: shared}}
 class Reference:
     """One model of the set."""
 
+    title: str
+    """Its name in tables."""
     rows: tuple[int, ...] = (1, 16, 64)
     """The compiled batch sizes, which are also what is timed; empty if the model has one shape."""
     shared: str | None = None
@@ -66,27 +68,27 @@ class Reference:
 _IMAGES = (1, 8)
 
 SET = {
-    "mlp": Reference(),
-    "conv2d_small": Reference(),
-    "conv2d_pair": Reference(),
-    "conv1d": Reference(),
-    "audio": Reference(),
-    "bilstm": Reference(),
-    "lstm_masked": Reference(),
-    "gru": Reference(),
-    "transformer": Reference(),
-    "embedding": Reference(),
-    "xception": Reference(),
-    "unet": Reference(),
-    "mobilenet_v2": Reference(_IMAGES),
-    "efficientnet_b0": Reference(_IMAGES),
-    "resnet50": Reference(_IMAGES),
-    "half_plus_two": Reference((), "half_plus_two/saved_model"),
-    "mhcnuggets": Reference(shared="mhcnuggets_a0201/saved_model"),
-    "fer_emotion": Reference(shared="fer_emotion/saved_model"),
-    "basic_pitch": Reference(_IMAGES, "basic_pitch/saved_model"),
+    "mlp": Reference("MLP 4-128x5-2"),
+    "conv2d_small": Reference("conv2d on 50x10x3"),
+    "conv2d_pair": Reference("conv2d on 11x11x64 and 21x21x64"),
+    "conv1d": Reference("conv1d on 60x6"),
+    "audio": Reference("audio filters, 1024 samples"),
+    "bilstm": Reference("BiLSTM, 50 steps"),
+    "lstm_masked": Reference("masked LSTM, 15 steps"),
+    "gru": Reference("GRU 2 x 64, 30 steps"),
+    "transformer": Reference("transformer, 64 tokens"),
+    "embedding": Reference("embedding and pooling"),
+    "xception": Reference("separable, 64x64"),
+    "unet": Reference("U-Net"),
+    "mobilenet_v2": Reference("MobileNetV2", _IMAGES),
+    "efficientnet_b0": Reference("EfficientNetB0", _IMAGES),
+    "resnet50": Reference("ResNet50", _IMAGES),
+    "half_plus_two": Reference("half_plus_two", (), "half_plus_two/saved_model"),
+    "mhcnuggets": Reference("mhcnuggets", shared="mhcnuggets_a0201/saved_model"),
+    "fer_emotion": Reference("fer_emotion", shared="fer_emotion/saved_model"),
+    "basic_pitch": Reference("basic_pitch", _IMAGES, "basic_pitch/saved_model"),
     "ppocr_cls": Reference(
-        _IMAGES, "ppocr_cls/model.onnx", "inputs: {x: {shape: [null, 3, 48, 192]}}"
+        "ppocr_cls", _IMAGES, "ppocr_cls/model.onnx", "inputs: {x: {shape: [null, 3, 48, 192]}}"
     ),
 }
 """By name, in the order of the tables."""
@@ -97,6 +99,39 @@ QUICK = {
     "gru": (1, 16),
 }
 """Six cells that take seconds, for a check of ratios."""
+
+PLOTTED = ("mlp", "xception", "gru")
+"""The models whose time is plotted against rows on the page of benchmarks."""
+
+STAIRS = (
+    1,
+    2,
+    3,
+    4,
+    6,
+    8,
+    10,
+    12,
+    14,
+    16,
+    17,
+    18,
+    20,
+    24,
+    28,
+    32,
+    33,
+    40,
+    48,
+    56,
+    64,
+    65,
+    80,
+    96,
+    112,
+    128,
+)
+"""The numbers of rows in these plots."""
 
 
 def make_models(names: Sequence[str], directory: Path) -> None:
@@ -199,7 +234,38 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--work", type=Path, default=ROOT / ".bench", help="where everything stays")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument("--plots", type=Path, help="write SVG plots to this directory")
-    return parser.parse_args(arguments)
+    parser.add_argument(
+        "--page",
+        action="store_true",
+        help="measure all models at x86-64-v3 and the highest level, then write docs/benchmarks.md, its plots and "
+        "README's table",
+    )
+    options = parser.parse_args(arguments)
+    if options.page and (options.models or options.quick or options.rows):
+        parser.error("--page needs all models and rows")
+    return options
+
+
+def levels_of(options: argparse.Namespace) -> list[str]:
+    """The CPU levels to measure, the highest first unless they were given."""
+    here = cpu_level().name
+    if options.level:
+        return list(options.level)
+    second = ["x86-64-v3"] if options.page and here == "x86-64-v4" else []
+    return [here, *second]
+
+
+def measure(names: Sequence[str], options: argparse.Namespace, work: Path) -> Iterator[Compared]:
+    """Measures all models at all levels, then those that are plotted with more numbers of rows."""
+    settings = Settings(threads=options.threads, seconds=options.seconds)
+    rows_of: dict[str, Sequence[int]] = {
+        name: options.rows or (QUICK[name] if options.quick else SET[name].rows) for name in names
+    }
+    levels = levels_of(options)
+    for level in levels:
+        yield from run(rows_of, level, settings, work)
+    if options.page:
+        yield from run(dict.fromkeys(PLOTTED, STAIRS), levels[0], settings, work)
 
 
 def main(arguments: Sequence[str]) -> Benchmark:
@@ -217,25 +283,30 @@ def main(arguments: Sequence[str]) -> Benchmark:
         names = [name for name in names if name in QUICK]
     work = options.work.absolute()
     work.mkdir(parents=True, exist_ok=True)
+    if options.page and options.json is None:
+        options.json = work / "page.json"
     make_models(names, work)
-    rows_of = {
-        name: options.rows or (QUICK[name] if options.quick else SET[name].rows) for name in names
-    }
-    settings = Settings(threads=options.threads, seconds=options.seconds)
     benchmark = Benchmark(machine=describe_machine(), models=())
-    for level in options.level or [cpu_level().name]:
-        for number, compared in enumerate(run(rows_of, level, settings, work)):
-            if number == 0:
-                print_machine(OUT, benchmark.machine, [compared])
-            print_compared(OUT, compared)
-            benchmark = benchmark.model_copy(update={"models": (*benchmark.models, compared)})
-            if options.json is not None:
-                benchmark.save(options.json)  # now: a whole run takes long, and may be interrupted
+    level = None
+    for compared in measure(names, options, work):
+        if compared.level != level:
+            level = compared.level
+            print_machine(OUT, benchmark.machine, [compared])
+        print_compared(OUT, compared)
+        benchmark = benchmark.model_copy(update={"models": (*benchmark.models, compared)})
+        if options.json is not None:
+            benchmark.save(options.json)  # now: a whole run takes long, and may be interrupted
     if options.plots is not None:
         from modelwheel.bench.plots import write_plots
 
         write_plots(benchmark, options.plots)
-    print_mean(OUT, benchmark)
+    if options.page:
+        from tests.bench.page import write
+
+        for path in write([benchmark]):
+            OUT.print(plain(f"wrote {path.relative_to(ROOT)}"))
+    else:
+        print_mean(OUT, benchmark)
     return benchmark
 
 

@@ -48,7 +48,8 @@ COMMANDS = sorted(
 def test_commands_are_known(line: str) -> None:
     program, *arguments = shlex.split(line, comments=True)
     if program == "make":
-        (target,) = arguments
+        target, *variables = arguments
+        assert all(re.match(r"[A-Z]+=", variable) for variable in variables)
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
     else:
         parse([a for argument in arguments if (a := argument.strip("[]").removesuffix("..."))])
@@ -61,7 +62,7 @@ def test_every_command_is_documented() -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert _readme().count("\n") < 150
+    assert _readme().count("\n") < 190
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.parent.name + path.name)

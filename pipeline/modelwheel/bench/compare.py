@@ -178,6 +178,7 @@ def _at_level(
         version=manifest.model.version,
         level=level,
         threads=settings.threads,
+        seconds=settings.seconds,
         wheel_bytes=contender.wheel.stat().st_size,
         weights_bytes=manifest.sizes.weights,
         saved_model_bytes=manifest.sizes.saved_model,

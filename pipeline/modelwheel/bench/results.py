@@ -96,6 +96,8 @@ class Compared(JsonRecord):
     version: str
     level: str
     threads: int
+    seconds: float | None = None
+    """For how long each runtime ran with each number of rows; None if it was not written down."""
     wheel_bytes: int
     weights_bytes: int
     saved_model_bytes: int
