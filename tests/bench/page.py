@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from modelwheel.bench.plots import write_latency, write_shares
-from modelwheel.bench.results import OURS, TITLES, Benchmark, Case, Cell, Compared
+from modelwheel.bench.results import CONSUMERS, OURS, TITLES, Benchmark, Case, Cell, Compared
 from modelwheel.cli.display.console import OUT, plain
 from modelwheel.util.text import one_line
 from tests.bench.__main__ import PLOTTED, ROOT, SET
@@ -235,17 +235,22 @@ def _readme_sentences(single: Sequence[Section]) -> Iterator[str]:
     if not single:
         return
     first = single[0]
-    *some, last = first.consumers or ["the other runtimes"]
-    best = f"{', '.join(some)} and {last}" if some else last
+    best = _and(first.consumers) or "the other runtimes"
     places = dict.fromkeys(f"{one.machine.cpu}, {one.machine.date}" for one in single)
     yield (
         f"A ratio is the time of the fastest of {best} over the time of the wheel, each on one thread ({escape('; '.join(places))}): "
         f"above 1, the wheel is faster. The wheel's microseconds are those of the fewest rows at {first.level}."
     )
     for section in single:
-        if section.whole():
-            yield f"At {section.level}, the other runtimes used the whole CPU ({section.machine.level})."
+        whole = [TITLES[kind] for kind in section.whole() if kind in CONSUMERS]
+        if whole:
+            yield f"At {section.level}, {_and(whole)} used the whole CPU ({section.machine.level})."
     yield "All figures: [docs/benchmarks.md](docs/benchmarks.md)."
+
+
+def _and(names: Sequence[str]) -> str:
+    """The names as in a sentence."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def with_block(text: str, block: str) -> str:

@@ -154,7 +154,8 @@ def test_the_page_says_where_and_what_others_saw_of_the_cpu() -> None:
     whole = LOWER.model_copy(update={"sides": (Side(kind="litert", version="2"),)})
     (section,) = sections([Benchmark(machine=MACHINE, models=(whole,))], bench.SET)
     assert "Used the whole CPU (x86-64-v4): LiteRT." in page.page_text([section], {})
-    assert "used the whole CPU (x86-64-v4)" in page.readme_block([section])
+    block = " ".join(page.readme_block([section]).split())
+    assert "At x86-64-v3, LiteRT used the whole CPU (x86-64-v4)." in block
 
 
 def test_a_runtime_that_failed_for_some_models_has_a_note() -> None:
@@ -252,3 +253,22 @@ def test_no_other_options_choose_what_the_page_shows() -> None:
         bench.parse(["--page", "mlp"])
     levels = bench.levels_of(bench.parse(["--page", "--level", "x86-64-v2"]))
     assert levels == ["x86-64-v2"]
+
+
+def test_the_plotted_models_are_measured_last_with_more_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, dict[str, tuple[int, ...]]]] = []
+
+    def run(rows_of: dict[str, tuple[int, ...]], level: str, *_: object) -> tuple[Compared, ...]:
+        asked.append((level, rows_of))
+        return ()
+
+    monkeypatch.setattr(bench, "run", run)
+    levels = ["--level", "x86-64-v4", "--level", "x86-64-v3"]
+    assert list(bench.measure(["mlp"], bench.parse(["--page", *levels]), tmp_path)) == []
+    assert asked == [
+        ("x86-64-v4", {"mlp": (1, 16, 64)}),
+        ("x86-64-v3", {"mlp": (1, 16, 64)}),
+        ("x86-64-v4", dict.fromkeys(("mlp", "xception", "gru"), bench.STAIRS)),
+    ]
