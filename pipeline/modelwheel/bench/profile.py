@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -110,7 +111,7 @@ class Profile(JsonRecord):
 
 @dataclass(frozen=True)
 class Measured:
-    """What the program of a `ProfileStep` printed."""
+    """What the program of a `ProfileStep` printed of some number of threads: medians over its rounds."""
 
     us: float
     steps: tuple[tuple[float, float], ...]
@@ -123,18 +124,31 @@ def parse(text: str) -> list[Measured]:
     Raises:
         ValueError: It is something else.
     """
-    return [_parse_one(block) for block in text.split("\n\n")]
+    rounds: dict[str, list[Measured]] = {}
+    for block in text.split("\n\n"):
+        head, *lines = block.splitlines() or [""]
+        threads, *numbers = head.split()
+        rounds.setdefault(threads, []).append(_parse_round(numbers, lines))
+    return [_median(found) for found in rounds.values()]
 
 
-def _parse_one(text: str) -> Measured:
-    head, *lines = text.splitlines() or [""]
-    nanoseconds, ticks, runs = map(float, head.split())
+def _parse_round(head: list[str], lines: list[str]) -> Measured:
+    nanoseconds, ticks, runs = map(float, head)
     us_per_tick = nanoseconds / 1e3 / ticks
     steps = []
     for line in lines:
         own, times = map(float, line.split())
         steps.append((own * us_per_tick / runs, times / runs))
     return Measured(nanoseconds / 1e3 / runs, tuple(steps))
+
+
+def _median(rounds: list[Measured]) -> Measured:
+    """A round in which the machine interrupted a step changes none of the medians."""
+    steps = [
+        (statistics.median(us for us, _ in step), statistics.median(times for _, times in step))
+        for step in zip(*(one.steps for one in rounds), strict=True)
+    ]
+    return Measured(statistics.median(one.us for one in rounds), tuple(steps))
 
 
 def narrow(request: Request) -> Request:

@@ -58,7 +58,7 @@ def test_shipped_code_reads_no_clock() -> None:
 
 def test_ticks_become_microseconds_of_one_run() -> None:
     """Ten runs took 4 ms and 8000 ticks."""
-    (found,) = parse("4000000 8000 10\n2000 10\n4000 30\n")
+    (found,) = parse("1 4000000 8000 10\n2000 10\n4000 30\n")
     assert found.us == pytest.approx(400)
     assert [us for us, _ in found.steps] == pytest.approx([100, 200])
     assert [runs for _, runs in found.steps] == [1, 3]
@@ -66,9 +66,19 @@ def test_ticks_become_microseconds_of_one_run() -> None:
         parse("")
 
 
-def test_after_an_empty_line_comes_what_all_threads_took() -> None:
-    alone, together = parse("4000000 8000 10\n2000 10\n\n3000000 6000 10\n1000 10\n")
+def test_rounds_of_one_thread_and_of_all_take_turns() -> None:
+    """An interrupted round is not seen in the medians."""
+    rounds = [
+        "1 4000000 8000 10\n2000 10\n",
+        "2 3000000 6000 10\n1000 10\n",
+        "1 9000000 18000 10\n12000 10\n",
+        "2 3000000 6000 10\n1000 10\n",
+        "1 4000000 8000 10\n2000 10\n",
+        "2 7000000 14000 10\n9000 10\n",
+    ]
+    alone, together = parse("\n".join(rounds))
     assert (alone.us, together.us) == pytest.approx((400, 300))
+    assert list(alone.steps[0]) == pytest.approx([100, 1])
     assert list(together.steps[0]) == pytest.approx([50, 1])
 
 

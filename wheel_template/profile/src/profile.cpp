@@ -1,9 +1,8 @@
 // src/profile.cpp - runs the model again and again: profile LEVEL ROWS SECONDS THREADS INPUTS
 //
-// INPUTS is a file with the bytes of all inputs, one after the other. The first line of the answer has nanoseconds,
-// ticks of the counter and runs of the whole measurement; then comes a line with ticks and runs for each step. With
-// more than one thread, one and all of them take turns, and after an empty line the answer has the same for all of
-// them.
+// INPUTS is a file with the bytes of all inputs, one after the other. The answer has a block for each round, with an
+// empty line between two of them. Its first line has the number of threads, nanoseconds, ticks of the counter and runs;
+// then comes a line with ticks and runs for each step. With more than one thread, one and all of them take turns.
 #include "profile.h"
 
 #include <chrono>
@@ -11,7 +10,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <vector>
 
 #include "bindings/thread_pool.h"
 #include "program.h"
@@ -49,68 +47,47 @@ void run(modelwheel_model *model, std::size_t rows, const void *const *inputs, v
   if (api.run_batch_size(model, rows, inputs, outputs) != MODELWHEEL_OK) fail(api.error(model));
 }
 
-constexpr int rounds = 10;
-
-/// What one side of the measurement took.
-struct Taken {
-  double nanoseconds = 0;
-  std::uint64_t ticks = 0, runs = 0;
-  std::vector<std::uint64_t> step_ticks = std::vector<std::uint64_t>(modelwheel::max_steps);
-  std::vector<std::uint64_t> step_runs = std::vector<std::uint64_t>(modelwheel::max_steps);
-};
+constexpr std::size_t rounds = 10;
 
 void do_parts(void *pool, std::size_t parts, modelwheel_task task, void *argument) {
   static_cast<modelwheel::ThreadPool *>(pool)->run(parts, [=](std::size_t part) { task(argument, part); }, [] {});
 }
 
-void print(const Taken &taken) {
-  std::printf("%.0f %" PRIu64 " %" PRIu64 "\n", taken.nanoseconds, taken.ticks, taken.runs);
-  std::uint32_t last = modelwheel::max_steps;
-  while (last > 0 && taken.step_runs[last - 1] == 0) --last;
-  for (std::uint32_t step = 0; step < last; ++step)
-    std::printf("%" PRIu64 " %" PRIu64 "\n", taken.step_ticks[step], taken.step_runs[step]);
-}
-
-/// Runs the model for some seconds, after two runs that do not count.
+/// Runs the model for some seconds, after two runs that do not count, and prints what that took.
 template <class Run>
-void measure(const Run &run, double seconds, Taken &taken) {
+void measure(const Run &run, double seconds, std::size_t threads) {
   run();
   run();
   std::memset(modelwheel::modelwheel_step_ticks, 0, sizeof modelwheel::modelwheel_step_ticks);
   std::memset(modelwheel::modelwheel_step_runs, 0, sizeof modelwheel::modelwheel_step_runs);
+  std::uint64_t runs = 0;
   const auto start = Clock::now();
   const std::uint64_t first = modelwheel::ticks();
   std::chrono::duration<double, std::nano> elapsed{0};
   while (elapsed.count() < seconds * 1e9) {
     run();
-    ++taken.runs;
+    ++runs;
     elapsed = Clock::now() - start;
   }
-  taken.nanoseconds += elapsed.count();
-  taken.ticks += modelwheel::ticks() - first;
-  for (std::uint32_t step = 0; step < modelwheel::max_steps; ++step) {
-    taken.step_ticks[step] += modelwheel::modelwheel_step_ticks[step];
-    taken.step_runs[step] += modelwheel::modelwheel_step_runs[step];
-  }
+  const std::uint64_t ticks = modelwheel::ticks() - first;
+  std::printf("%zu %.0f %" PRIu64 " %" PRIu64 "\n", threads, elapsed.count(), ticks, runs);
+  std::uint32_t last = modelwheel::max_steps;
+  while (last > 0 && modelwheel::modelwheel_step_runs[last - 1] == 0) --last;
+  for (std::uint32_t step = 0; step < last; ++step)
+    std::printf("%" PRIu64 " %" PRIu64 "\n", modelwheel::modelwheel_step_ticks[step],
+                modelwheel::modelwheel_step_runs[step]);
 }
 
 void measure_all(modelwheel_model *model, std::size_t rows, double seconds, std::size_t threads,
                  const void *const *inputs, void *const *outputs) {
-  const auto once = [&] { run(model, rows, inputs, outputs); };
-  Taken alone, shared;
-  if (threads < 2) {
-    measure(once, seconds, alone);
-    return print(alone);
-  }
   modelwheel::ThreadPool pool(threads - 1);
-  for (int round = 0; round < rounds; ++round)
-    for (const bool all : {false, true}) {
-      if (api.set_threads(model, all ? threads : 1, do_parts, &pool) != MODELWHEEL_OK) fail(api.error(model));
-      measure(once, seconds / rounds / 2, all ? shared : alone);
-    }
-  print(alone);
-  std::printf("\n");
-  print(shared);
+  const std::size_t sides = threads > 1 ? 2 : 1;
+  for (std::size_t turn = 0; turn < rounds * sides; ++turn) {
+    const std::size_t used = turn % sides == 0 ? 1 : threads;
+    if (sides > 1 && api.set_threads(model, used, do_parts, &pool) != MODELWHEEL_OK) fail(api.error(model));
+    if (turn > 0) std::printf("\n");
+    measure([&] { run(model, rows, inputs, outputs); }, seconds / static_cast<double>(rounds * sides), used);
+  }
 }
 
 }  // namespace
