@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import signal
 import subprocess
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.bench.cpu import SOURCE, build_lower_cpu
+from modelwheel.bench.cpu import SOURCE, build_lower_cpu, lower_cpu
 from modelwheel.bench.native import compile_cpp
+from modelwheel.bench.patched import copy_package, patched_package
 from modelwheel.bench.process import Program, start
 from modelwheel.levels import LEVELS, Level, cpu_level, features_up_to, levels_of
 from modelwheel.sandbox.choose import choose_sandbox
@@ -20,20 +22,14 @@ from modelwheel.sandbox.policy import Policy
 _X86 = levels_of("x86_64")
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or cpu_level() not in _X86, reason="only Linux lets CPUID fault on x86"
+    sys.platform != "linux" or cpu_level() not in _X86, reason="only Linux on x86 can do it"
 )
 
-_PROGRAM = """\
+_LIBRARY = """\
 #include <cpuid.h>
-#include <csignal>
 #include <cstdio>
-#include <cstring>
-#include <thread>
-#include <unistd.h>
 
-extern "C" int lower_cpu();
-
-static void show() {
+extern "C" void show() {
     const unsigned leaves[][2] = {{0, 0}, {1, 0}, {7, 0}, {7, 1}, {0x80000001, 0}, {0x80000002, 0}};
     for (const auto &leaf : leaves) {
         unsigned found[4];
@@ -43,21 +39,39 @@ static void show() {
     }
     std::puts("");
 }
+"""
+"""Shows parts of CPUID."""
+
+_PROGRAM = """\
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <thread>
+#include <unistd.h>
+
+extern "C" int lower_cpu(int patched);
 
 static void leave(int) { _exit(7); }
 
+static void (*load(const char *library))() {
+    void *const handle = dlopen(library, RTLD_NOW);
+    if (handle == nullptr) std::abort();
+    return reinterpret_cast<void (*)()>(dlsym(handle, "show"));
+}
+
 int main(int count, char **values) {
-    if (count > 1 && std::strcmp(values[1], "handled") == 0) std::signal(SIGSEGV, leave);
-    show();
-    if (!lower_cpu()) return 3;
+    const bool patched = std::strcmp(values[1], values[2]) != 0;
+    if (count > 3 && std::strcmp(values[3], "handled") == 0) std::signal(SIGSEGV, leave);
+    load(values[1])();
+    if (!lower_cpu(patched)) return 3;
+    void (*const show)() = load(values[2]);
     show();
     std::thread(show).join();
-    if (count > 1) *static_cast<volatile int *>(nullptr) = 1;
+    if (count > 3) *static_cast<volatile int *>(nullptr) = 1;
 }
 """
-"""Shows parts of CPUID as they are, as they are after that, and as another thread sees them; then may fail."""
-
-_UNABLE = 3
+"""Shows what a library sees of the whole CPU, then what it or its copy sees, also in another thread; then may fail."""
 
 # Register of the output of `_PROGRAM` and bit, by the name in levels.toml; from Intel's manual, volume 2A, CPUID.
 _BITS = {
@@ -92,27 +106,46 @@ def above(level: Level) -> list[Level]:
     return list(_X86[_X86.index(level) + 1 :])
 
 
-def build(level: Level, directory: Path) -> Path:
-    """The program that shows what it sees at a level."""
-    main = directory / "main.cpp"
-    main.write_text(_PROGRAM, encoding="utf-8")
-    number = f"-DLEVEL={_X86.index(level) + 1}"
-    program = directory / "show"
-    compile_cpp(main, program, number, "-pthread", str(SOURCE))
-    return program
+def can_fault(directory: Path) -> bool:
+    """Whether CPUID can fault here."""
+    library = directory / "can_fault.so"
+    compile_cpp(SOURCE, library, "-shared", "-fPIC", "-DLEVEL=1")
+    return bool(ctypes.CDLL(str(library)).can_fault())
 
 
-def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs it where the system can."""
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
-    if done.returncode == _UNABLE:
+@pytest.fixture(params=["faulting", "patched"])
+def way(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """How the CPU is hidden; copies are patched everywhere."""
+    if request.param == "faulting" and not can_fault(tmp_path):
         pytest.skip("this system does not let CPUID fault")
-    return done
+    return str(request.param)
+
+
+def run(
+    level: Level, way: str, directory: Path, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs the program, which sees a CPU of a level."""
+    main, library = directory / "main.cpp", directory / "library.cpp"
+    main.write_text(_PROGRAM, encoding="utf-8")
+    library.write_text(_LIBRARY, encoding="utf-8")
+    original, program = directory / "package" / "show.so", directory / "program"
+    original.parent.mkdir()
+    compile_cpp(library, original, "-O1", "-shared", "-fPIC")
+    number = f"-DLEVEL={_X86.index(level) + 1}"
+    compile_cpp(main, program, number, "-pthread", str(SOURCE), "-ldl")
+    used = original
+    if way == "patched":
+        copy_package(original.parent, directory / "copy")
+        used = directory / "copy" / original.name
+    command = [str(program), str(original), str(used), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("level", _X86[:-1], ids=lambda level: level.name)
-def test_what_higher_levels_add_is_hidden_and_nothing_else(level: Level, tmp_path: Path) -> None:
-    done = run(build(level, tmp_path))
+def test_what_higher_levels_add_is_hidden_and_nothing_else(
+    level: Level, way: str, tmp_path: Path
+) -> None:
+    done = run(level, way, tmp_path)
     assert done.returncode == 0, done.stderr
     whole, seen, in_thread = ([int(n) for n in line.split()] for line in done.stdout.splitlines())
     assert in_thread == seen
@@ -127,10 +160,21 @@ def test_what_higher_levels_add_is_hidden_and_nothing_else(level: Level, tmp_pat
     assert (seen[:6], seen[20:]) == (whole[:6], whole[20:])
 
 
-def test_other_faults_go_where_they_went(tmp_path: Path) -> None:
-    program = build(_X86[2], tmp_path)
-    assert run(program, "unhandled").returncode == -signal.SIGSEGV
-    assert run(program, "handled").returncode == 7
+@pytest.mark.parametrize(("argument", "code"), [("unhandled", -signal.SIGSEGV), ("handled", 7)])
+def test_other_faults_go_where_they_went(
+    argument: str, code: int, way: str, tmp_path: Path
+) -> None:
+    assert run(_X86[2], way, tmp_path, argument).returncode == code
+
+
+_SIDE = """\
+import ctypes, json, sys
+library, *copies = sys.argv[1:]
+lowered = ctypes.CDLL(library).lower_cpu(bool(copies))
+sys.path[:0] = copies
+from numpy._core import _multiarray_umath as numpy
+print(json.dumps([lowered, numpy.__file__, numpy.__cpu_features__]))
+"""
 
 
 @pytest.mark.parametrize(
@@ -138,29 +182,37 @@ def test_other_faults_go_where_they_went(tmp_path: Path) -> None:
     [("x86-64-v3", "AVX512F", "AVX2"), ("x86-64-v2", "AVX2", "SSE42")],
 )
 def test_numpy_in_the_sandbox_sees_the_level(
-    name: str, gone: str, left: str, tmp_path: Path
+    name: str, gone: str, left: str, way: str, tmp_path: Path
 ) -> None:
     level = LEVELS[name]
     if cpu_level() not in above(level):
         pytest.skip(f"this CPU has no level above {name}")
     library = build_lower_cpu(level, tmp_path)
     assert library is not None
+    given = [library]
+    if way == "patched":
+        copy = patched_package("numpy", tmp_path / "copies")
+        assert copy is not None
+        given.append(copy)
     script = tmp_path / "numpy_side.py"
-    script.write_text(
-        "import ctypes, json, sys\n"
-        "lowered = ctypes.CDLL(sys.argv[1]).lower_cpu()\n"
-        "from numpy._core._multiarray_umath import __cpu_features__ as found\n"
-        "print(json.dumps([lowered, found]))\n",
-        encoding="utf-8",
-    )
-    program = Program(Path(sys.executable), script, (library,), (library,), {})
+    script.write_text(_SIDE, encoding="utf-8")
+    program = Program(Path(sys.executable), script, given, tuple(given), {})
     process = start(program, choose_sandbox(Policy.PREFERRED), tmp_path / "side")
     said, _ = process.communicate(timeout=60)
-    lowered, found = json.loads(said)
-    if not lowered:
-        pytest.skip("this system does not let CPUID fault")
+    lowered, file, found = json.loads(said)
+    assert lowered
+    assert Path(file).is_relative_to(tmp_path) == (way == "patched")
     assert not found[gone]
     assert found[left]
+
+
+def test_sides_are_given_copies_where_cpuid_cannot_fault(tmp_path: Path) -> None:
+    if cpu_level() == _X86[0]:
+        pytest.skip("this CPU has no lower level")
+    lower = lower_cpu(_X86[0], tmp_path, tmp_path / "copies")
+    assert lower is not None
+    copies = () if can_fault(tmp_path) else (tmp_path / "copies" / "numpy",)
+    assert lower.files("numpy") == (tmp_path / "cpu.so", *copies)
 
 
 def test_the_own_level_of_the_machine_hides_nothing(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from ..sandbox.choose import Sandbox
 from ..util.groups import kill_group
 from ..verify.environment import InstalledWheel, compile_modules, install_wheel
 from ..wheelfile.wheel import open_wheel
-from .cpu import build_lower_cpu
+from .cpu import LowerCpu, lower_cpu
 from .peak import build_peak
 from .process import PATIENCE, SAMPLES, SIDE, SideError, end_of_log, start
 from .process import Program as Started
@@ -92,7 +92,11 @@ def describe_machine() -> Machine:
 
 
 def compare(
-    contender: Contender, settings: Settings, sandbox: Sandbox, directory: Path
+    contender: Contender,
+    settings: Settings,
+    sandbox: Sandbox,
+    directory: Path,
+    copies: Path | None = None,
 ) -> list[Compared]:
     """Measures a model at every level that is asked for.
 
@@ -101,6 +105,8 @@ def compare(
         settings: How to measure.
         sandbox: Where everything runs.
         directory: An empty directory for environments and files.
+        copies: A directory for patched copies of other runtimes, which later comparisons use again; by default one
+            in `directory`.
 
     Raises:
         UsageError: The wheel has no such level, or cannot run that number of rows.
@@ -121,10 +127,15 @@ def compare(
     installed = install_wheel(contender.wheel, module, directory, sandbox, contender.needed)
     # The other runtimes are installed, hence compiled. NumPy is imported before anything is measured.
     compile_modules(installed.python, unless=r"site-packages[/\\]numpy[/\\]")
-    return [
-        _at_level(level, contender, manifest, installed, settings, sandbox, directory / level)
-        for level in settings.levels or usable[-1:]
-    ]
+    compared = []
+    for level in settings.levels or usable[-1:]:
+        own = directory / level
+        own.mkdir()
+        lower = lower_cpu(LEVELS[level], own, copies or directory / "copies")
+        compared.append(
+            _at_level(level, contender, manifest, installed, settings, sandbox, own, lower)
+        )
+    return compared
 
 
 def _at_level(
@@ -135,8 +146,8 @@ def _at_level(
     settings: Settings,
     sandbox: Sandbox,
     directory: Path,
+    lower: LowerCpu | None,
 ) -> Compared:
-    directory.mkdir()
     rows = list(settings.rows or manifest.batching.sizes)
     inputs = directory / "inputs"
     rules = _write_inputs(installed, level, rows, sandbox, inputs)
@@ -144,14 +155,11 @@ def _at_level(
     variables = _variables(settings.threads)
     wheel_files = (installed.python.parents[1], inputs)
 
-    # The wheel is told its level; other runtimes use what they find.
-    cpu = build_lower_cpu(LEVELS[level], directory)
-    others = (inputs,) if cpu is None else (inputs, cpu)
-
     def program(kind: Kind, interpreter: Path, model: str | Path, read: Iterable[Path]) -> Started:
-        lowered = "" if kind == OURS or cpu is None else cpu
-        arguments = (kind, model, str(settings.threads), level, inputs, str(rows[0]), lowered)
-        return Started(interpreter, SIDE, arguments, tuple(read), variables)
+        # The wheel is told its level; other runtimes use what they find.
+        lowered = () if kind == OURS or lower is None else lower.files(_MODULES[kind])
+        arguments = (kind, model, str(settings.threads), level, inputs, str(rows[0]), *lowered)
+        return Started(interpreter, SIDE, arguments, (*read, *lowered), variables)
 
     programs = contender.programs.get(level, {})
     row = work_of_row({extent.batch: one for extent, one in sorted(programs.items())})
@@ -159,7 +167,7 @@ def _at_level(
         programs={
             OURS: program(OURS, installed.python, installed.module, wheel_files),
             **{
-                kind: program(kind, Path(sys.executable), path, (path, *others))
+                kind: program(kind, Path(sys.executable), path, (path, inputs))
                 for kind, path in files.items()
             },
         },

@@ -1,6 +1,10 @@
 // Makes a process see a CPU of a lower level, so that what chooses its code by CPUID chooses that level's. Linux can
 // let `cpuid` fault (arch_prctl(2), ARCH_SET_CPUID): a handler then executes it, clears the bits of what the level
 // lacks, and steps over it. The kernel keeps the setting for each thread; new ones inherit it.
+//
+// Many CPUs and virtual machines cannot do that. Libraries there are copies with `int 0xa2` in place of `cpuid`
+// (patched.py): programs may not use that vector, so it is the same fault, which the same handler answers. Libraries of
+// the system and NumPy have no such copies: they see the whole CPU, but choose only memcpy and NumPy's loops by it.
 #include <asm/prctl.h>
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -8,6 +12,7 @@
 #include <unistd.h>
 #include <csignal>
 #include <cstdint>
+#include <cstring>
 
 namespace {
 
@@ -52,7 +57,10 @@ constexpr Hidden hidden[] = {
     {4, 0x7, 1, EDX, bits(8, 19)},
 };
 
+constexpr unsigned char cpuid[] = {0x0F, 0xA2}, in_place_of_cpuid[] = {0xCD, 0xA2};
+
 struct sigaction before;
+bool faulting;
 
 bool set_cpuid(bool allowed) { return syscall(SYS_arch_prctl, ARCH_SET_CPUID, allowed ? 1 : 0) == 0; }
 
@@ -60,9 +68,9 @@ void answer(greg_t *registers) {
   const auto leaf = static_cast<std::uint32_t>(registers[REG_RAX]);
   const auto subleaf = static_cast<std::uint32_t>(registers[REG_RCX]);
   std::uint32_t found[4];
-  set_cpuid(true);
+  if (faulting) set_cpuid(true);
   __cpuid_count(leaf, subleaf, found[EAX], found[EBX], found[ECX], found[EDX]);
-  set_cpuid(false);
+  if (faulting) set_cpuid(false);
   for (const Hidden &one : hidden)
     if (one.level > LEVEL && one.leaf == leaf && (one.subleaf == all || one.subleaf == subleaf))
       found[one.place] &= ~one.bits;
@@ -73,12 +81,11 @@ void answer(greg_t *registers) {
 }
 
 void on_fault(int, siginfo_t *info, void *context) {
-  constexpr unsigned char cpuid[] = {0x0F, 0xA2};
   greg_t *const registers = static_cast<ucontext_t *>(context)->uc_mcontext.gregs;
   // Only a general protection fault has this code: the instruction itself can be read.
   if (info->si_code == SI_KERNEL) {
-    const auto *const code = reinterpret_cast<const unsigned char *>(registers[REG_RIP]);
-    if (code[0] == cpuid[0] && code[1] == cpuid[1]) {
+    const auto *const code = reinterpret_cast<const void *>(registers[REG_RIP]);
+    if (std::memcmp(code, faulting ? cpuid : in_place_of_cpuid, sizeof(cpuid)) == 0) {
       answer(registers);
       registers[REG_RIP] += sizeof(cpuid);
       return;
@@ -87,13 +94,25 @@ void on_fault(int, siginfo_t *info, void *context) {
   sigaction(SIGSEGV, &before, nullptr);  // the instruction faults again
 }
 
+// Whether the instruction in the place of `cpuid` is answered here. Were it stepped over, the registers would stay.
+bool is_answered() {
+  unsigned highest = 0, maker = 0, ecx = 0, edx = 0;
+  asm volatile("int $0xa2" : "+a"(highest), "+b"(maker), "+c"(ecx), "+d"(edx));
+  return highest != 0 && maker != 0;
+}
+
 }  // namespace
 
-// For the calling thread and those that it starts from now on; 0 if the system cannot.
-extern "C" int lower_cpu() {
+// Whether this system can let `cpuid` fault.
+extern "C" int can_fault() { return set_cpuid(true); }
+
+// Of code that runs from now on, in all threads if it has `int 0xa2` in place of `cpuid` (`patched`), otherwise in the
+// calling thread and those that it starts; 0 if the system cannot.
+extern "C" int lower_cpu(int patched) {
   struct sigaction action = {};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO;
   sigemptyset(&action.sa_mask);
-  return sigaction(SIGSEGV, &action, &before) == 0 && set_cpuid(false);
+  faulting = !patched;
+  return sigaction(SIGSEGV, &action, &before) == 0 && (patched ? is_answered() : set_cpuid(false));
 }

@@ -2,17 +2,65 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..levels import Level, cpu_level, levels_of
 from ..util.process import ProcessError
 from .native import compile_cpp
+from .patched import is_possible, patched_package
 
 SOURCE = Path(__file__).with_name("cpu.cpp")
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LowerCpu:
+    """How a process sees a CPU of a lower level.
+
+    Attributes:
+        library: What it loads for that.
+        copies: A directory for patched copies of packages; None where CPUID can fault, so that none are needed.
+    """
+
+    library: Path
+    copies: Path | None
+
+    def files(self, package: str) -> tuple[Path, ...]:
+        """What a side is given: the library, and the patched copy of its runtime; nothing if there is no such copy."""
+        if self.copies is None:
+            return (self.library,)
+        patched = patched_package(package, self.copies)
+        return () if patched is None else (self.library, patched)
+
+
+def lower_cpu(level: Level, directory: Path, copies: Path) -> LowerCpu | None:
+    """How other runtimes see a CPU of a level.
+
+    Args:
+        level: The level of the wheel.
+        directory: Where the library is written.
+        copies: A directory for patched copies of packages, which any level can use.
+
+    Returns:
+        None if this CPU has no higher level, or the system cannot hide it.
+    """
+    library = build_lower_cpu(level, directory)
+    if library is None:
+        return None
+    if ctypes.CDLL(str(library)).can_fault():
+        return LowerCpu(library, None)
+    if not is_possible():
+        _log.warning(
+            "other runtimes use the whole CPU: this system cannot let CPUID fault, and iced-x86, which would find it "
+            "in them, is not installed: pip install 'modelwheel[bench]'"
+        )
+        return None
+    return LowerCpu(library, copies)
 
 
 def build_lower_cpu(level: Level, directory: Path) -> Path | None:

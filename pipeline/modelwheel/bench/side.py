@@ -3,8 +3,10 @@
 It runs by its path, also where modelwheel is not installed, and so imports nothing of it but the sides that need
 TensorFlow. Its arguments are the kind of the runtime, the model (a module or a file), the number of threads, the CPU
 level (empty for the highest), a directory with `ROWS.npz`, the inputs of every number of rows, the first of these
-numbers, and a library that hides a part of the CPU (empty for none, see `cpu`). The first answer says what importing the runtime, loading the model and one prediction took; then each line is a JSON list of a request's
-name and numbers, and is answered by one line. Outputs are written to `ROWS.npz` in the working directory.
+numbers, and, if it is to see a CPU of a lower level, a library for that (see `cpu`) and, where this one needs it, a
+directory with a patched copy of the runtime. The first answer says what importing the runtime, loading the model and one
+prediction took; then each line is a JSON list of a request's name and numbers, and is answered by one line. Outputs are
+written to `ROWS.npz` in the working directory.
 """
 
 from __future__ import annotations
@@ -249,14 +251,27 @@ def _aligned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return copy
 
 
-def lower_cpu(library: str) -> bool:
-    """Whether this process now sees a CPU of a lower level."""
-    return bool(library) and bool(ctypes.CDLL(library).lower_cpu())
+def lower_cpu(library: Path, copy: Path | None) -> bool:
+    """Whether this process now sees a CPU of a lower level: all of it, or a runtime that is imported from a copy."""
+    lowered = bool(ctypes.CDLL(str(library)).lower_cpu(copy is not None))
+    if lowered and copy is not None:
+        sys.path.insert(0, str(copy))
+    return lowered
+
+
+def uses_copy(copy: Path, maps: Path = Path("/proc/self/maps")) -> bool:
+    """Whether the libraries that this process has loaded of a runtime are all from its patched copy."""
+    copy = copy.resolve()
+    names = {path.name for path in copy.rglob("*.so*")}
+    lines = (line.split(maxsplit=5) for line in maps.read_text().splitlines())
+    loaded = {Path(line[5]) for line in lines if len(line) == 6}
+    own = [path for path in loaded if path.name in names]
+    return bool(own) and all(path.is_relative_to(copy) for path in own)
 
 
 def main() -> None:
     """Serves until its input ends."""
-    kind, path, threads, level, directory, rows, cpu = sys.argv[1:]
+    kind, path, threads, level, directory, rows, *lower = sys.argv[1:]
     # Whatever a runtime prints goes to standard error: answers have a descriptor of their own.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -267,12 +282,14 @@ def main() -> None:
 
     try:
         inputs = load(Path(directory), int(rows))
-        lowered = lower_cpu(cpu)
+        copy = Path(lower[1]) if len(lower) > 1 else None
+        lowered = bool(lower) and lower_cpu(Path(lower[0]), copy)
         before, start = resident_bytes(), time.perf_counter()
         runtime = RUNTIMES[kind](path, int(threads), level)
         runtime.bind(inputs)[0]()
         seconds, after = time.perf_counter() - start, resident_bytes()
         memory = None if before is None or after is None else after - before
+        lowered = lowered and (copy is None or uses_copy(copy))
         found = {"version": runtime.version, "level": getattr(runtime, "level", None)}
         answer({"seconds": seconds, "memory": memory, "lowered": lowered, **found})
         server = Server(runtime, Path(directory))

@@ -67,7 +67,7 @@ def with_sides(race: Race, directory: Path, **bodies: str) -> Race:
         path.write_text(_MODULE.format(body=body), encoding="utf-8")
         # The module is found because its directory is put on the path first; -I takes PYTHONPATH away.
         starter = directory / f"start_{name}.py"
-        arguments = ("wheel", path.stem, "1", "", race.inputs, "1", "")
+        arguments = ("wheel", path.stem, "1", "", race.inputs, "1")
         starter.write_text(
             f"import runpy, sys\nsys.path.insert(0, {str(directory)!r})\n"
             f"runpy.run_path({side.__file__!r}, run_name='__main__')\n"
