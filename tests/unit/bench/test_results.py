@@ -129,18 +129,20 @@ def test_the_table_says_what_was_measured_and_what_was_not() -> None:
 @pytest.mark.parametrize(
     ("level", "lowered", "said"),
     [
-        ("x86-64-v3", True, "; other runtimes see an x86-64-v3 CPU"),
-        ("x86-64-v3", False, "; other runtimes use the whole CPU beside x86-64-v3"),
-        ("x86-64-v4", False, ""),
+        ("x86-64-v3", {"litert", "xla"}, "; other runtimes see an x86-64-v3 CPU"),
+        ("x86-64-v3", {"litert"}, "; other runtimes see an x86-64-v3 CPU (the whole one: XLA jit)"),
+        ("x86-64-v3", set(), "; other runtimes use the whole CPU beside x86-64-v3"),
+        ("x86-64-v4", set(), ""),
     ],
 )
 def test_the_line_about_the_machine_says_which_cpu_others_see(
-    level: str, *, lowered: bool, said: str
+    level: str, lowered: set[Kind], said: str
 ) -> None:
     others = (
         Side(kind="wheel", version="1.0.0"),
         Side(kind="openvino", error="it crashed"),
-        Side(kind="litert", version="2.0", lowered=lowered),
+        Side(kind="litert", version="2.0", lowered="litert" in lowered),
+        Side(kind="xla", version="2.21", lowered="xla" in lowered),
     )
     console = Console(width=200, record=True, file=io.StringIO())
     print_machine(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -24,16 +25,25 @@ def print_machine(console: Console, machine: Machine, models: Iterable[Compared]
 
 
 def _others(machine: Machine, models: Iterable[Compared]) -> str:
-    said = dict[str, bool]()
+    kinds = dict[str, set[Kind]]()
+    whole = set[tuple[str, Kind]]()
     for one in models:
         others = [side for side in one.sides if side.kind != OURS and side.error is None]
         if one.level != machine.level and others:
-            said[one.level] = said.get(one.level, True) and all(side.lowered for side in others)
+            kinds.setdefault(one.level, set()).update(side.kind for side in others)
+            whole.update((one.level, side.kind) for side in others if not side.lowered)
     return "".join(
-        f"; other runtimes see an {level} CPU"
-        if lowered
-        else f"; other runtimes use the whole CPU beside {level}"
-        for level, lowered in said.items()
+        _seen(level, found, {kind for kind in found if (level, kind) in whole})
+        for level, found in kinds.items()
+    )
+
+
+def _seen(level: str, kinds: AbstractSet[Kind], whole: AbstractSet[Kind]) -> str:
+    if kinds == whole:
+        return f"; other runtimes use the whole CPU beside {level}"
+    titles = ", ".join(title for kind, title in TITLES.items() if kind in whole)
+    return f"; other runtimes see an {level} CPU" + (
+        f" (the whole one: {titles})" if titles else ""
     )
 
 
