@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from modelwheel.bench.build import build_contenders
 from modelwheel.bench.compare import Contender, Settings, compare, describe_machine
@@ -206,7 +207,7 @@ def build(names: Sequence[str], level: str, work: Path, store: Store) -> dict[st
 
 
 def run(
-    rows_of: dict[str, Sequence[int]], level: str, settings: Settings, work: Path
+    rows_of: dict[str, Sequence[int]], level: str, settings: Settings, work: Path, copies: Path
 ) -> Iterator[Compared]:
     """Builds models at one level, then compares them one by one."""
     store, sandbox = Store(work / "cache"), choose_sandbox(Policy.PREFERRED)
@@ -215,7 +216,7 @@ def run(
         with store.scratch() as scratch:
             own = replace(settings, rows=rows_of[name], levels=(level,))
             try:
-                (found,) = compare(contender, own, sandbox, scratch)
+                (found,) = compare(contender, own, sandbox, scratch, copies)
             except ModelwheelError as error:
                 ERR.print(plain(f"{name} was not measured: {error}"))
                 continue
@@ -262,10 +263,12 @@ def measure(names: Sequence[str], options: argparse.Namespace, work: Path) -> It
         name: options.rows or (QUICK[name] if options.quick else SET[name].rows) for name in names
     }
     levels = levels_of(options)
-    for level in levels:
-        yield from run(rows_of, level, settings, work)
-    if options.page:
-        yield from run(dict.fromkeys(PLOTTED, STAIRS), levels[0], settings, work)
+    with TemporaryDirectory(prefix="copies-", dir=work) as copies:
+        for level in levels:
+            yield from run(rows_of, level, settings, work, Path(copies))
+        if options.page:
+            stairs = dict.fromkeys(PLOTTED, STAIRS)
+            yield from run(stairs, levels[0], settings, work, Path(copies))
 
 
 def main(arguments: Sequence[str]) -> Benchmark:
