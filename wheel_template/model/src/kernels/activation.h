@@ -180,24 +180,26 @@ MODELWHEEL_INLINE Floats<Lanes> gelu_tanh_of(Floats<Lanes> x) {
 }
 
 /// x / 2 erfc(-x / sqrt 2) = max(x, 0) - |x| exp(-x^2 / 2) g(|x|), where g is half the scaled complementary error
-/// function.
+/// function: up to 15, p / (1 + x (sqrt(2 pi) p + q)) with polynomials whose terms all have one sign. For large |x|,
+/// errors of p are in both parts of the quotient. Of the coefficients near those of the least maximum error, these were
+/// found to have the least error with all roundings: 4.4 units, 4.8 where products are not fused with sums.
 template <int Lanes>
 MODELWHEEL_INLINE Floats<Lanes> gelu_of(Floats<Lanes> x) {
-  // x / 2 + x^2 P(x^2) near zero; g(u) (u + 2.5) as a polynomial of (u - 2.5) / (u + 2.5) for u <= 15.
-  constexpr float kNear[] = {0.3989423F, -0.06649036F, 0.0099733239F, -0.0011863305F, 0.00011348688F, -7.654392e-06F};
-  constexpr float kFar[] = {0.70665663F,    -0.433692F,    0.131987F,      0.0092358626F,   -0.016386244F,
-                            -0.0016007868F, 0.0025241568F, 0.00068444188F, -0.00031188573F, -0.00015785494F};
-  const Floats<Lanes> u = magnitude<Lanes>(x, 15), half = splat<float, Lanes>(0.5F), shift = splat<float, Lanes>(2.5F);
-  const Floats<Lanes> inverse = splat<float, Lanes>(1) / (u + shift);
-  const Floats<Lanes> g = inverse * polynomial<Lanes>(kFar, (u - shift) * inverse);
+  constexpr float kOver[] = {0.49999994F, 0.458062977F, 0.198130444F, 0.0457221009F, 0.00488895457F};
+  // What g is divided by is lifted as the exponential is.
+  constexpr float kUnder[] = {0.460697174F * 0x1p100F, 0.115639433F * 0x1p100F, 0.0122019788F * 0x1p100F,
+                              1.14137788e-06F * 0x1p100F};
+  const Floats<Lanes> one = splat<float, Lanes>(0.999999881F * 0x1p100F);
+  const Floats<Lanes> root = splat<float, Lanes>(2.50662827F * 0x1p100F);
+  const Floats<Lanes> u = magnitude<Lanes>(x, 15), half = splat<float, Lanes>(0.5F);
   // u^2 without rounding: the first 12 bits have an exact square.
   const Integers<Lanes> bits = reinterpret_cast<Integers<Lanes>>(u) & static_cast<std::int32_t>(0xFFFFF000U);
   const Floats<Lanes> high = reinterpret_cast<Floats<Lanes>>(bits);
   const Exponential<Lanes> e = exponential_of_minus<Lanes>(half * high * high, half * (u - high) * (u + high));
+  const Floats<Lanes> p = polynomial<Lanes>(kOver, u), q = polynomial<Lanes>(kUnder, u);
+  const Floats<Lanes> below = u * p * e.lifted / ((root * p + q) * u + one);
   // Minus infinity gives NaN, like its product with 0 in the definition.
-  const Floats<Lanes> far = e.subtracted(x > 0 ? x : x - x, u * g);
-  const Floats<Lanes> square = u * u, near = half * x + square * polynomial<Lanes>(kNear, square);
-  return u < splat<float, Lanes>(1) ? near : far;
+  return (x > 0 ? x : x - x) - below;
 }
 
 /// x min(max(x + 3, 0), 6) times a factor.
