@@ -267,7 +267,7 @@ def measure(names: Sequence[str], options: argparse.Namespace, work: Path) -> It
         for level in levels:
             yield from run(rows_of, level, settings, work, Path(copies))
         if options.page:
-            stairs = dict.fromkeys(PLOTTED, STAIRS)
+            stairs: dict[str, Sequence[int]] = dict.fromkeys(PLOTTED, STAIRS)
             yield from run(stairs, levels[0], settings, work, Path(copies))
 
 

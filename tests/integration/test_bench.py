@@ -12,6 +12,7 @@ from modelwheel.bench.results import OURS, Benchmark
 from modelwheel.errors import UsageError
 from modelwheel.levels import cpu_level
 from modelwheel.platforms import machine
+from tests.bench import footprint, threads
 from tests.bench.__main__ import QUICK, main
 from tests.support.commands import Modelwheel
 from tests.support.wheels import Built
@@ -99,3 +100,20 @@ def test_wheels_are_not_slower_than_half_of_onnx_runtime(tmp_path: Path) -> None
             ratios[model.model, case.rows] = cell.ratio.median
     assert len(ratios) == sum(map(len, QUICK.values()))
     assert min(ratios.values()) > 0.5, ratios
+
+
+@pytest.mark.exhaustive
+def test_what_threads_gain_and_what_wheels_weigh(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ((name, rows, found), *_) = threads.cells(["mlp"], cpu_level().name, tmp_path)
+    assert (name, rows) == ("mlp", 1)
+    assert 0 < found.low <= found.median <= found.high
+    footprint.main(["--work", str(tmp_path), "mlp"])
+    builds, sizes = capsys.readouterr().out.strip().split("\n\n")
+    assert len(builds.splitlines()) == 2 + 3
+    (row,) = sizes.splitlines()[2:]
+    weights, library, wheel, limit, imported, used, _ = map(int, row.split("|")[2:-1])
+    assert 0 < weights < wheel < library
+    assert wheel < limit
+    assert 0 < imported <= used

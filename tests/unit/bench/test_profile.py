@@ -67,7 +67,7 @@ def test_ticks_become_microseconds_of_one_run() -> None:
 
 
 def test_rounds_of_one_thread_and_of_all_take_turns() -> None:
-    """An interrupted round is not seen in the medians."""
+    """The round with the median time counts, so an interrupted one does not."""
     rounds = [
         "1 4000000 8000 10\n2000 10\n",
         "2 3000000 6000 10\n1000 10\n",
