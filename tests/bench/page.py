@@ -23,6 +23,9 @@ from tests.bench.sections import stairs as stairs_of
 
 _BEGIN, _END = "<!-- benchmark -->\n", "<!-- /benchmark -->"
 
+_FRONT = "xception.svg"
+"""The plot in the README."""
+
 _MARKUP = re.compile(r"[\\`*\[\]<>|]|(?<!\w)_|_(?!\w)")
 
 _HEAD = """\
@@ -63,7 +66,7 @@ def write(benchmarks: Sequence[Benchmark], root: Path = ROOT) -> list[Path]:
     page, readme = root / "docs" / "benchmarks.md", root / "README.md"
     page.write_text(page_text(found, plots), encoding="utf-8")
     text = readme.read_text(encoding="utf-8")
-    readme.write_text(with_block(text, readme_block(found)), encoding="utf-8")
+    readme.write_text(with_block(text, readme_block(found, plots)), encoding="utf-8")
     return [page, *(directory / name for name in plots), readme]
 
 
@@ -194,8 +197,8 @@ def _latency(one: Compared) -> str:
 # --- the README -----------------------------------------------------------------------------------
 
 
-def readme_block(found: Sequence[Section]) -> str:
-    """The README's table: the best ratio at the smallest and the largest number of rows, with one thread."""
+def readme_block(found: Sequence[Section], plots: Mapping[str, str]) -> str:
+    """The README's table and plot: the best ratio at the smallest and the largest number of rows, with one thread."""
     single = [section for section in found if section.threads == 1]
     header = ["model", "rows", "wheel, us"]
     for section in single:
@@ -210,7 +213,8 @@ def readme_block(found: Sequence[Section]) -> str:
     rows.append(["geometric mean of all cells", "", "", *means])
     rows.append(["cells (of these below 1)", "", "", *lows])
     said = _wrap(" ".join(_readme_sentences(single)))
-    return f"{_table(header, rows)}\n{said}\n"
+    shown = f"\n![{plots[_FRONT]}](docs/benchmarks/{_FRONT})\n" if _FRONT in plots else ""
+    return f"{_table(header, rows)}\n{said}\n{shown}"
 
 
 def _readme_row(name: str, single: Sequence[Section]) -> list[str]:

@@ -154,7 +154,7 @@ def test_the_page_says_where_and_what_others_saw_of_the_cpu() -> None:
     whole = LOWER.model_copy(update={"sides": (Side(kind="litert", version="2"),)})
     (section,) = sections([Benchmark(machine=MACHINE, models=(whole,))], bench.SET)
     assert "Used the whole CPU (x86-64-v4): LiteRT." in page.page_text([section], {})
-    block = " ".join(page.readme_block([section]).split())
+    block = " ".join(page.readme_block([section], {}).split())
     assert "At x86-64-v3, LiteRT used the whole CPU (x86-64-v4)." in block
 
 
@@ -188,7 +188,8 @@ def test_reasons_are_short_and_without_paths(error: str, short: str) -> None:
 
 
 def test_the_readme_has_the_ends_of_each_model() -> None:
-    text = page.readme_block(found())
+    text = page.readme_block(found(), {"xception.svg": "Time", "mlp.svg": "Other"})
+    assert text.endswith("\n\n![Time](docs/benchmarks/xception.svg)\n")
     assert row_of(text, "MLP 4-128x5-2") == [
         *("MLP 4-128x5-2", "1, 64", "2.00"),
         *("1.25", "0.80", "2.00", ""),
