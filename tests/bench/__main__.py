@@ -58,6 +58,11 @@ class Reference:
     more: str = ""
     """More of its spec."""
 
+    @property
+    def is_here(self) -> bool:
+        """Whether its model can be made or is there."""
+        return self.shared is None or (SHARED_MODELS / self.shared).exists()
+
     def source(self, directory: Path) -> str:
         """The source in a spec."""
         if self.shared is not None and self.shared.endswith(".onnx"):
@@ -277,11 +282,7 @@ def main(arguments: Sequence[str]) -> Benchmark:
     unknown = [name for name in options.models if name not in SET]
     if unknown:
         raise SystemExit(f"no model {', '.join(unknown)}; there are {', '.join(SET)}")
-    names = options.models or [
-        name
-        for name, one in SET.items()
-        if one.shared is None or (SHARED_MODELS / one.shared).exists()
-    ]
+    names = options.models or [name for name, one in SET.items() if one.is_here]
     if options.quick:
         names = [name for name in names if name in QUICK]
     work = options.work.absolute()

@@ -22,7 +22,6 @@ from modelwheel.platforms import host_platform
 from modelwheel.wheelfile.wheel import open_wheel
 from tests.bench.__main__ import ROOT, SET, make_models
 from tests.support.commands import Modelwheel
-from tests.support.laboratory import SHARED_MODELS
 from tests.support.wheels import unpack
 
 MODELS = ("mlp", "conv2d_small", "lstm_masked", "gru", "bilstm", "mhcnuggets")
@@ -112,9 +111,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.parse_args(arguments)
     work = options.work.absolute()
     work.mkdir(parents=True, exist_ok=True)
-    names = options.models or [
-        name for name in MODELS if SET[name].shared is None or SHARED_MODELS.exists()
-    ]
+    names = options.models or [name for name in MODELS if SET[name].is_here]
     make_models(sorted({*names, "mlp", "lstm_masked"}), work)
     print("| build | seconds |\n|---|---|")  # noqa: T201
     for what, seconds in builds(work):

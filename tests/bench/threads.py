@@ -12,18 +12,16 @@ import importlib
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from modelwheel.bench.side import load
+from modelwheel.bench.side import load, time_calls
 from modelwheel.bench.statistics import Spread, ratios
 from modelwheel.levels import cpu_level
 from modelwheel.store.store import Store
 from tests.bench.__main__ import ROOT, SET, build, make_models
-from tests.support.laboratory import SHARED_MODELS
 from tests.support.wheels import unpack
 
 _ROUNDS = 15
@@ -54,23 +52,14 @@ def measure(packages: Path, module: str, rows: int, scratch: Path) -> Spread:
     np.savez(scratch / f"{rows}.npz", **values)  # type: ignore[arg-type]
     inputs = load(scratch, rows)
     calls = [model(threads=threads).bind(**inputs) for threads in (1, 2)]
-    count = max(1, int(_SECONDS / max(_seconds(calls[0], 1), 1e-7)))
+    count = max(1, int(_SECONDS / max(time_calls(calls[0], 1), 1e-7)))
     times: tuple[list[float], list[float]] = ([], [])
     for turn in range(_ROUNDS):
         for side in (0, 1) if turn % 2 else (1, 0):
-            _seconds(
-                calls[side], count // 10 + 1
-            )  # the threads are awake, and the caches have the model
-            times[side].append(_seconds(calls[side], count))
+            # So that the threads are awake, and the caches have the model.
+            time_calls(calls[side], count // 10 + 1)
+            times[side].append(time_calls(calls[side], count))
     return ratios(times[0], times[1])
-
-
-def _seconds(call: Callable[[], object], count: int) -> float:
-    """Seconds of one of some calls."""
-    start = time.perf_counter()
-    for _ in range(count):
-        call()
-    return (time.perf_counter() - start) / count
 
 
 def cells(names: Sequence[str], level: str, work: Path) -> Iterator[tuple[str, int, Spread]]:
@@ -103,11 +92,7 @@ def main(arguments: Sequence[str]) -> None:
         print(json.dumps(spread.model_dump()))  # noqa: T201
         return
     options.work.mkdir(parents=True, exist_ok=True)
-    names = options.models or [
-        name
-        for name, one in SET.items()
-        if one.rows and (one.shared is None or (SHARED_MODELS / one.shared).exists())
-    ]
+    names = options.models or [name for name, one in SET.items() if one.rows and one.is_here]
     print("| model | rows | one thread over two |\n|---|---|---|")  # noqa: T201
     for name, rows, found in cells(names, options.level, options.work.absolute()):
         ratio = f"{found.median:.2f} ({found.low:.2f}-{found.high:.2f})"
