@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -82,6 +83,10 @@ class Signature(BaseModel):
 
     lengths: tuple[int, ...] = ()
     """Compiled lengths, ascending, of the input axes that may be shorter; empty if there are none."""
+
+    ordered_by: Literal["model", "natural", "sorted"] = "sorted"
+    """What orders inputs and outputs: the model's files; their names, with numbers in them as numbers; or
+    their names as plain text, as in all wheels up to 0.1."""
 
     @property
     def batched(self) -> bool:

@@ -35,6 +35,7 @@ def describe_signature(
         ),
         state=tuple(_tensor(t, 0, ()) for t in first.state),
         lengths=lengths,
+        ordered_by=first.ordered_by,
     )
     # An extent may equal a batch size by chance; the other sizes show it.
     for extent, other in frozen.items():
@@ -44,7 +45,7 @@ def describe_signature(
 
 def _all_inputs(frozen: FrozenSignature) -> list[FrozenTensor]:
     tensors = {tensor.name: tensor for tensor in frozen.inputs + frozen.ignored_inputs}
-    return [tensors[name] for name in frozen.order or sorted(tensors)]
+    return [tensors[name] for name in frozen.order]
 
 
 def _input(

@@ -61,7 +61,7 @@ def _contender(result: BuildResult, store: Store, stopwatch: _Stopwatch) -> Cont
     if result.wheel is None:
         return None
     request = result.request
-    reading = reading_of(request.spec.origin)
+    reading = reading_of(request.spec.origin, request.spec.interface_order)
     files: dict[str, Path] = {}
     if reading.format in FORMATS:
         # It has been judged before it was built, and what reads it runs in the sandbox.

@@ -13,6 +13,7 @@ from ..dtypes import DTYPES
 from ..spec.names import to_tensor_identifier
 from ..util.records import JsonRecord
 from .fusions import Replaced
+from .inspection import OrderedBy
 
 GRAPH, CONFIG, SIGNATURE = "graph.pb", "config.pb", "signature.json"
 """A GraphDef, the tf2xla Config that names its feeds and fetches, and a `FrozenSignature`."""
@@ -40,7 +41,7 @@ class FrozenTensor(JsonRecord):
 class FrozenSignature(JsonRecord):
     """Inputs and outputs of a frozen graph, in the order of the compiled program's parameters.
 
-    Inputs and outputs are sorted by name, as TensorFlow's own tools do, or in the order of a tf2xla Config.
+    `ordered_by` says what decides the order.
     """
 
     version: Literal[1] = 1
@@ -56,8 +57,9 @@ class FrozenSignature(JsonRecord):
     """Inputs of the signature that no output depends on: they are not among `inputs`."""
     ignored_inputs: tuple[FrozenTensor, ...] = ()
     """Those of them that the interface keeps."""
-    order: tuple[str, ...] = ()
-    """Names of all inputs of the interface in their order; empty if they are sorted."""
+    order: tuple[str, ...]
+    """Names of all inputs of the interface in their order."""
+    ordered_by: OrderedBy
     state: tuple[FrozenTensor, ...] = ()
     """Variables that calls read and write, by name. In the program they are parameters after the
     inputs; `STATE` has their first values."""

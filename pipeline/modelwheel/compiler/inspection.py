@@ -21,6 +21,11 @@ Support: TypeAlias = Literal["compiled", "frozen", "unsupported", "unregistered"
 custom op library, so that TensorFlow does not know it either."""
 
 
+OrderedBy: TypeAlias = Literal["model", "natural", "sorted"]
+"""What orders inputs and outputs: a file of the model; their names, with numbers in them as numbers; or
+their names as plain text, because the spec says so."""
+
+
 class Mask(JsonRecord):
     """A value with a meaning of its own: the model compares its input with it."""
 
@@ -98,13 +103,12 @@ class TensorInfo(JsonRecord):
 
 
 class SignatureInfo(JsonRecord):
-    """One function that the model offers; inputs and outputs are sorted by name, unless it is `ordered`."""
+    """One function that the model offers, with inputs and outputs in the order of its interface."""
 
     key: str
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
-    ordered: bool = False
-    """Whether a file of the model gives inputs and outputs an order of its own."""
+    ordered_by: OrderedBy = "natural"
 
     def with_valid_values(self, other: SignatureInfo) -> SignatureInfo:
         """The same signature with the valid values that another one has for its inputs."""

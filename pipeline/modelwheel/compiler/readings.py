@@ -11,12 +11,20 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
-from ..spec.sources import AnySource
+from ..spec.interface import InterfaceOrder
+from ..spec.sources import AnySource, OrderedTensors
 from ..util.records import JsonRecord
 from ..versions import TORCH_MLIR_VERSION
 
 
-class SavedModelReading(JsonRecord):
+class _Reading(JsonRecord):
+    """Common to all formats."""
+
+    order: InterfaceOrder = "model"
+    """The order of inputs and outputs."""
+
+
+class SavedModelReading(_Reading):
     """The directory itself is the model."""
 
     format: Literal["saved_model"] = "saved_model"
@@ -24,16 +32,16 @@ class SavedModelReading(JsonRecord):
     """Which of several MetaGraphs; empty: the only one, or the one for serving."""
 
 
-class GraphDefReading(JsonRecord):
+class GraphDefReading(_Reading):
     """A graph of TensorFlow in a file."""
 
     format: Literal["graph_def"] = "graph_def"
     file: str
     """The name of the model's file in its directory."""
-    feeds: Mapping[str, str] = {}
-    """Tensors of the graph by the names of the inputs."""
-    fetches: Mapping[str, str] = {}
-    """Tensors of the graph by the names of the outputs."""
+    feeds: OrderedTensors = Field(default_factory=dict)
+    """Tensors of the graph by the names of the inputs, in the order of the interface."""
+    fetches: OrderedTensors = Field(default_factory=dict)
+    """Tensors of the graph by the names of the outputs, in the order of the interface."""
     constants: Mapping[str, Any] = {}
     """Values of tensors that are no inputs."""
     config: str = ""
@@ -42,7 +50,7 @@ class GraphDefReading(JsonRecord):
     """The prefix of the files of a checkpoint."""
 
 
-class KerasReading(JsonRecord):
+class KerasReading(_Reading):
     """A file of Keras."""
 
     format: Literal["keras"] = "keras"
@@ -50,7 +58,7 @@ class KerasReading(JsonRecord):
     """The name of the model's file in its directory."""
 
 
-class StableHloReading(JsonRecord):
+class StableHloReading(_Reading):
     """A module of StableHLO in a file: text, bytecode, or what `jax.export` writes."""
 
     format: Literal["stablehlo"] = "stablehlo"
@@ -58,7 +66,7 @@ class StableHloReading(JsonRecord):
     """The name of the model's file in its directory."""
 
 
-class OnnxReading(JsonRecord):
+class OnnxReading(_Reading):
     """A file of ONNX."""
 
     format: Literal["onnx"] = "onnx"
@@ -70,7 +78,7 @@ class OnnxReading(JsonRecord):
     """What makes modules of it; the number is raised when the rewrites write other ones."""
 
 
-class PyTorchReading(JsonRecord):
+class PyTorchReading(_Reading):
     """A file that `torch.export.save` writes."""
 
     format: Literal["pytorch"] = "pytorch"
@@ -93,9 +101,10 @@ Reading: TypeAlias = Annotated[
 _READING: TypeAdapter[Reading] = TypeAdapter(Reading)
 
 
-def reading_of(source: AnySource) -> Reading:
-    """How the model of a source is read."""
+def reading_of(source: AnySource, order: InterfaceOrder) -> Reading:
+    """How the model of a source is read, with inputs and outputs in this order."""
     given: dict[str, Any] = {"format": source.model_format, **source.format_options}
+    given["order"] = order
     if source.is_file:
         given["file"] = PurePosixPath(source.path).name
     return _READING.validate_python(given)

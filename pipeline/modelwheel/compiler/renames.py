@@ -1,32 +1,48 @@
-"""New names for the inputs and outputs of a signature, as the spec's `names` gives them.
+"""New names and order of the inputs and outputs of a signature, as the spec's `names` and `interface_order` give them.
 
 A name that the model gives to an input and to an output is replaced for both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ..util.words import suggest
+from ..spec.interface import InterfaceOrder
+from ..util.words import natural_key, suggest
 from .findings import Finding
-from .inspection import SignatureInfo, TensorInfo
+from .inspection import OrderedBy, SignatureInfo, TensorInfo
 
 
 def rename(signature: SignatureInfo, names: Mapping[str, str]) -> SignatureInfo:
-    """The signature with new names, sorted by them unless it has an order of its own."""
-    return signature.model_copy(
-        update={
-            "inputs": _rename(signature.inputs, names, ordered=signature.ordered),
-            "outputs": _rename(signature.outputs, names, ordered=signature.ordered),
-        }
+    """The signature with new names, in the order of these unless the model has an order of its own."""
+    return _arranged(signature, signature.ordered_by, names)
+
+
+def arrange(signature: SignatureInfo, order: InterfaceOrder) -> SignatureInfo:
+    """The signature of a model in the order that the spec asks for."""
+    return _arranged(signature, "sorted", {}) if order == "sorted" else signature
+
+
+def _arranged(
+    signature: SignatureInfo, ordered_by: OrderedBy, names: Mapping[str, str]
+) -> SignatureInfo:
+    inputs, outputs = (
+        in_order(
+            (t.model_copy(update={"name": names.get(t.name, t.name)}) for t in some), ordered_by
+        )
+        for some in (signature.inputs, signature.outputs)
     )
+    update = {"inputs": inputs, "outputs": outputs, "ordered_by": ordered_by}
+    return signature.model_copy(update=update)
 
 
-def _rename(
-    tensors: Sequence[TensorInfo], names: Mapping[str, str], *, ordered: bool
-) -> tuple[TensorInfo, ...]:
-    renamed = [t.model_copy(update={"name": names.get(t.name, t.name)}) for t in tensors]
-    return tuple(renamed if ordered else sorted(renamed, key=lambda tensor: tensor.name))
+def in_order(tensors: Iterable[TensorInfo], ordered_by: OrderedBy) -> tuple[TensorInfo, ...]:
+    """Inputs or outputs in this order; those that the model orders stay as they are."""
+    if ordered_by == "natural":
+        return tuple(sorted(tensors, key=lambda tensor: natural_key(tensor.name)))
+    if ordered_by == "sorted":
+        return tuple(sorted(tensors, key=lambda tensor: tensor.name))
+    return tuple(tensors)
 
 
 def find_name_problems(signature: SignatureInfo, names: Mapping[str, str]) -> Iterator[Finding]:

@@ -84,7 +84,9 @@ def _check(
     try:
         request = make_request(spec)
         model = source.fetch(spec.origin, store)
-        found = inspect(spec.model.name, model, reading_of(spec.origin), store, pool)
+        found = inspect(
+            spec.model.name, model, reading_of(spec.origin, spec.interface_order), store, pool
+        )
         findings = InspectStep(request, model.tree_sha256).check(found, limits, lenient=lenient)
     except ModelwheelError as error:
         said = f"refused {spec.model.name}: {first_line(error)}"

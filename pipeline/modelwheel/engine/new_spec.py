@@ -40,7 +40,7 @@ def write_spec(
     origin = DirectorySource.at(model.parent, model.name) if is_file else DirectorySource.at(model)
     fetched = source.fetch(origin, store)
     with store.scratch() as scratch, WorkerPool(scratch, 1, sandbox=sandbox) as pool:
-        inspection = inspect(name, fetched, reading_of(origin), store, pool)
+        inspection = inspect(name, fetched, reading_of(origin, "model"), store, pool)
     relative = Path(os.path.relpath(model, directory))
     text = scaffold_spec(name, relative, _describe(inspection, signature), is_file=is_file)
     directory.mkdir(parents=True, exist_ok=True)

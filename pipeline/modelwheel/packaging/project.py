@@ -14,7 +14,7 @@ from ..assembly.manifest import Manifest
 from ..errors import WheelError
 from ..levels import LEVELS
 from ..platforms import PLATFORMS
-from ..signature import Tensor
+from ..signature import Signature, Tensor
 from ..util.files import digest_file
 from ..util.markdown import escape, table
 from ..util.words import shape_text
@@ -84,11 +84,26 @@ def project_context(manifests: Sequence[Manifest]) -> dict[str, object]:
         "inputs": [_tensor(tensor) for tensor in manifest.signature.inputs],
         "outputs": [_tensor(tensor) for tensor in manifest.signature.outputs],
         "state": [_tensor(tensor) for tensor in manifest.signature.state],
+        "order": _order(manifest.signature),
         "levels": _levels_text(manifests),
         "platforms": [_platform(one) for one in manifests],
         "source_date_epoch": SOURCE_DATE_EPOCH,
         "requirements": list(model.requirements),
     }
+
+
+_ORDERS = {
+    "model": "the model's own",
+    "natural": "that of their names, as the model's files have none: numbers in names count as numbers",
+    "sorted": "that of their names as plain text",
+}
+
+
+def _order(signature: Signature) -> str:
+    """What decides the order of inputs and outputs; empty if there is one of each."""
+    if max(len(signature.inputs), len(signature.outputs)) < 2:
+        return ""
+    return f"Calls take inputs and return outputs in this order, which is {_ORDERS[signature.ordered_by]}."
 
 
 def _platform(manifest: Manifest) -> dict[str, object]:

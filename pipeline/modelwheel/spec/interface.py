@@ -143,6 +143,10 @@ Names: TypeAlias = Mapping[GivenName, InterfaceName]
 """New names of inputs and outputs by those in the model."""
 
 
+InterfaceOrder: TypeAlias = Literal["model", "sorted"]
+"""The order of inputs and outputs: the model's own, or that of their names."""
+
+
 def _check_pruning(value: Any) -> bool | Literal["keep"]:
     if isinstance(value, bool):
         return value

@@ -37,7 +37,7 @@ from .fields import (
     unique,
 )
 from .flags import FastMath, Flags, XlaFlags, flag_name
-from .interface import InputSection, Names, PrunedInputs, check_one_length
+from .interface import InputSection, InterfaceOrder, Names, PrunedInputs, check_one_length
 from .names import (
     NAME_PATTERN,
     NAMESPACE_PATTERN,
@@ -172,6 +172,11 @@ class Spec(Section):
         description="New names of inputs and outputs, by those in the model. Everything else in the spec and "
         "in the wheel uses the new names.",
         examples=[{"input_1": "image"}],
+    )
+    interface_order: InterfaceOrder = Field(
+        default="model",
+        description="Order of inputs and outputs: `model` is that of the model's file, or, where it has none, that "
+        "of their names with numbers as numbers; `sorted` is that of their names as text, which wheels had up to 0.1.",
     )
     inputs: Annotated[Mapping[GivenName, InputSection], AfterValidator(check_one_length)] = Field(
         default_factory=dict, description="Shapes of inputs that have free axes, by name."

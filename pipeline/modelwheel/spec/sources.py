@@ -18,6 +18,7 @@ from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
+    PlainSerializer,
     PrivateAttr,
     StrictBool,
     StrictFloat,
@@ -142,7 +143,20 @@ _Address = Annotated[StrictStr, Field(min_length=1, max_length=2048), AfterValid
 
 _GraphName = Annotated[StrictStr, Field(min_length=1, max_length=1024), AfterValidator(one_line)]
 _Constant: TypeAlias = StrictBool | StrictInt | StrictFloat
-_Tensors: TypeAlias = Annotated[Mapping[GivenName, _GraphName], Field(max_length=1024)]
+
+
+def _from_pairs(value: Any) -> Any:
+    """What `OrderedTensors` is as JSON, as a mapping again."""
+    return dict(value) if isinstance(value, list) else value
+
+
+# The order counts, and digests and keys are made of JSON with sorted keys.
+_AS_PAIRS = PlainSerializer(
+    lambda tensors: [list(pair) for pair in tensors.items()], when_used="json"
+)
+OrderedTensors: TypeAlias = Annotated[Mapping[str, str], BeforeValidator(_from_pairs), _AS_PAIRS]
+"""Tensors by name; pairs in JSON."""
+_Tensors: TypeAlias = Annotated[Mapping[GivenName, _GraphName], Field(max_length=1024), _AS_PAIRS]
 
 
 def _check_format(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 
 from .text import one_line
@@ -20,6 +21,18 @@ def first_few(names: Iterable[str], limit: int = FIRST_FEW) -> str:
     names = list(names)
     text = ", ".join(map(one_line, names[:limit]))
     return f"{text} and {len(names) - limit} more" if len(names) > limit else text
+
+
+def natural_key(text: str) -> tuple[list[str | tuple[int, str]], str]:
+    """What texts are sorted by so that the numbers in them count as numbers.
+
+    >>> sorted(["arg10", "arg2", "arg"], key=natural_key)
+    ['arg', 'arg2', 'arg10']
+    """
+    # Every second part is a number, so that parts of the same kind are compared. Of two numbers without
+    # leading zeros the longer one is larger; `int` refuses very long ones.
+    parts = re.split(r"0*([0-9]+)", text)
+    return [(len(part), part) if n % 2 else part for n, part in enumerate(parts)], text
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

@@ -76,6 +76,8 @@ class Steps:
             outputs=(tensor("y", size, 3),),
             batched_inputs=("x",),
             pruned_inputs=(),
+            order=("x",),
+            ordered_by="model",
         )
         content = {GRAPH: f"graph {size}".encode(), SIGNATURE: signature.to_json()}
         return self.publish(f"freeze-{size}", content)

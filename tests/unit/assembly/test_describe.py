@@ -62,6 +62,8 @@ def description(
             outputs=(output,),
             batched_inputs=found.batched_inputs,
             pruned_inputs=(),
+            order=("x",),
+            ordered_by="model",
         )
         for size, output in {**regular, **(outputs or {})}.items()
     }

@@ -14,22 +14,23 @@ def _tensor(name: str) -> FrozenTensor:
     return FrozenTensor(name=name, c_name=name, dtype="float32", shape=(2,))
 
 
-@pytest.mark.parametrize("order", [(), ("c", "b", "a")])
+@pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "b", "a")])
 def test_the_order_of_inputs(order: tuple[str, ...]) -> None:
-    names = order or ("a", "b", "c")
     frozen = FrozenSignature(
         key="serving_default",
         batch=None,
-        inputs=tuple(_tensor(name) for name in names if name != "b"),
+        inputs=tuple(_tensor(name) for name in order if name != "b"),
         outputs=(_tensor("y"),),
         batched_inputs=(),
         pruned_inputs=("b",),
         ignored_inputs=(_tensor("b"),),
         order=order,
+        ordered_by="model",
     )
     reference = Reference(
         independent=False, reason="", leading_per_row={"y": 0}, batched_inputs=(), rows=(1,)
     )
     found = describe_signature({Extent(1): frozen}, reference, {})
-    assert [tensor.name for tensor in found.inputs] == list(names)
+    assert [tensor.name for tensor in found.inputs] == list(order)
+    assert found.ordered_by == "model"
     assert [tensor.name for tensor in found.inputs if tensor.ignored] == ["b"]

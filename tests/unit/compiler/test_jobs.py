@@ -250,6 +250,8 @@ def test_results_survive_being_written(tmp_path: Path) -> None:
         outputs=(tensor,),
         batched_inputs=("a/b",),
         pruned_inputs=(),
+        order=("a/b",),
+        ordered_by="natural",
     )
     signature.save(tmp_path / "signature.json")
     assert FrozenSignature.load(tmp_path / "signature.json") == signature

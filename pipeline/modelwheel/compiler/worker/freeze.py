@@ -49,7 +49,8 @@ def run(job: FreezeJob) -> None:
         batched_inputs=tuple(name for name in kept if name in batched),
         pruned_inputs=frozen.pruned,
         ignored_inputs=tuple(tensor for tensor in inputs if tensor.name not in frozen.feeds),
-        order=tuple(kept) if loaded.info.ordered else (),
+        order=tuple(kept),
+        ordered_by=loaded.info.ordered_by,
         state=_describe(
             {v.name: tf.TensorSpec(v.value.shape, v.value.dtype) for v in frozen.state}
         ),

@@ -54,8 +54,6 @@ class Interface:
     constants: Mapping[Tensor, Any]
     """Values of tensors that are not computed."""
     variables: tuple[ConfigVariable, ...] = ()
-    ordered: bool = False
-    """Whether a Config gives the order, and not the names."""
 
 
 class _Finder:
@@ -137,11 +135,11 @@ def read_interface(graph_def: Any, reading: GraphDefReading, config: Any | None)
     _refuse_repeats((port.tensor for port in feeds), constants, "feed")
     _refuse_repeats((port.name for port in feeds), (), "name of a feed")
     _refuse_repeats((port.name for port in fetches), (), "name of a fetch")
-    return Interface(feeds, fetches, constants, variables, config is not None)
+    return Interface(feeds, fetches, constants, variables)
 
 
 def _named(finder: _Finder, ports: Mapping[str, str], field: str) -> Iterator[Port]:
-    for name, text in sorted(ports.items()):
+    for name, text in ports.items():
         place = f"{field}.{name}"
         yield finder.port(name, finder.find(text, place), place)
 

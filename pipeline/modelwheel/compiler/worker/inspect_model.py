@@ -10,4 +10,4 @@ from . import formats
 def run(job: InspectJob) -> None:
     """Writes the inspection."""
     reading = job.request.reading
-    formats.of(reading).inspect(job.inputs.model, reading).save(job.out / INSPECTION)
+    formats.inspect(job.inputs.model, reading).save(job.out / INSPECTION)

@@ -5,7 +5,7 @@ The format is described in tensorflow/core/protobuf/saved_model.proto and meta_g
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,10 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
 
 from ...errors import UnsupportedModelError
-from ..inspection import SignatureInfo, TensorInfo
+from ..inspection import OrderedBy, SignatureInfo, TensorInfo
+from ..renames import in_order
 from .kernels import type_name
+from .signature_order import argument_order
 
 _INTERNAL_PREFIX = "__saved_model_"
 _SERVE = "serve"
@@ -85,20 +87,23 @@ def select_graph(saved_model: Any, tags: Sequence[str] = ()) -> Any:
 
 
 def read_signatures(meta_graph: Any) -> tuple[SignatureInfo, ...]:
-    """The signatures that users see, sorted by key."""
+    """The signatures that users see, sorted by key; inputs are in the order of the exported function."""
     return tuple(
-        SignatureInfo(
-            key=key,
-            inputs=_read_tensors(definition.inputs),
-            outputs=_read_tensors(definition.outputs),
-        )
+        _read_signature(meta_graph, key, definition)
         for key, definition in sorted(meta_graph.signature_def.items())
         if not key.startswith(_INTERNAL_PREFIX)
     )
 
 
-def _read_tensors(infos: Mapping[str, Any]) -> tuple[TensorInfo, ...]:
-    return tuple(_read_tensor(name, info) for name, info in sorted(infos.items()))
+def _read_signature(meta_graph: Any, key: str, definition: Any) -> SignatureInfo:
+    order = argument_order(meta_graph, definition)
+    inputs = in_order((_read_tensor(*item) for item in definition.inputs.items()), "natural")
+    if order is not None:
+        inputs = tuple(sorted(inputs, key=lambda tensor: order.index(tensor.name)))
+    # Results of a tuple are called output_0, output_1, ...; those of a dictionary have no order.
+    outputs = in_order((_read_tensor(*item) for item in definition.outputs.items()), "natural")
+    ordered_by: OrderedBy = "natural" if order is None else "model"
+    return SignatureInfo(key=key, inputs=inputs, outputs=outputs, ordered_by=ordered_by)
 
 
 def _read_tensor(name: str, info: Any) -> TensorInfo:

@@ -187,7 +187,7 @@ def _inspected(job: ReferenceJob) -> SignatureInfo | None:
     """The signature with the valid values of its inputs, which the loaded one lacks."""
     request = job.request
     try:
-        found = formats.of(request.reading).inspect(job.inputs.model, request.reading)
+        found = formats.inspect(job.inputs.model, request.reading)
     except UnsupportedModelError:
         return None
     signature = found.signature(request.signature)

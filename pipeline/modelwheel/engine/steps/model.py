@@ -56,7 +56,7 @@ class ModelStep(Step):
     @property
     def reading(self) -> Reading:
         """How the model is read."""
-        return reading_of(self.request.spec.origin)
+        return reading_of(self.request.spec.origin, self.request.spec.interface_order)
 
     @property
     def bindings(self) -> str:

@@ -6,6 +6,7 @@ The extension `_core` checks arrays and evaluates the model. Nothing here depend
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -257,6 +258,17 @@ def describe(spec: TensorSpec) -> str:
     if spec.leading_per_row:
         shape[0] = "batch" if spec.leading_per_row == 1 else f"batch * {spec.leading_per_row}"
     return f"{spec.name}: {spec.dtype} [{', '.join(shape)}]"
+
+
+def _list(title: str, specs: tuple[TensorSpec, ...]) -> str:
+    """Tensors in their order, as a paragraph of the class's documentation."""
+    lines = "".join(f"\n    {number}: {describe(spec)}" for number, spec in enumerate(specs))
+    return f"\n\n{title}:{lines}"
+
+
+if Model.__doc__ is not None:  # `python -OO` removes it
+    _lists = _list("Inputs, in the order of a call", _INPUTS) + _list("Outputs", _OUTPUTS)
+    Model.__doc__ = cleandoc(Model.__doc__) + _lists
 
 
 def _bind(args: tuple[ArrayLike, ...], named: Mapping[str, ArrayLike]) -> tuple[ArrayLike, ...]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from ....errors import UnsupportedModelError
 from ...inspection import Inspection
 from ...readings import Reading
+from ...renames import arrange
 from .renamed import renamed
 
 if TYPE_CHECKING:
@@ -62,8 +63,19 @@ def of(reading: Reading) -> Format:
     return cast("Format", importlib.import_module(f".{name}", __package__))
 
 
+def inspect(model: Path, reading: Reading) -> Inspection:
+    """What the model holds, with inputs and outputs in the order that the reading asks for.
+
+    Raises:
+        UnsupportedModelError: It is not a model of this format, or is damaged.
+    """
+    found = of(reading).inspect(model, reading)
+    signatures = tuple(arrange(signature, reading.order) for signature in found.signatures)
+    return found.model_copy(update={"signatures": signatures})
+
+
 def load(model: Path, reading: Reading, key: str, names: Mapping[str, str]) -> LoadedModel:
-    """One signature, whose inputs and outputs have the names of the interface.
+    """One signature, whose inputs and outputs have the names and the order of the interface.
 
     Args:
         model: The directory of the model.
@@ -74,4 +86,4 @@ def load(model: Path, reading: Reading, key: str, names: Mapping[str, str]) -> L
     Raises:
         UnsupportedModelError: It cannot be loaded, or has no such signature.
     """
-    return renamed(of(reading).load(model, reading, key), names)
+    return renamed(of(reading).load(model, reading, key), names, reading.order)

@@ -50,7 +50,7 @@ class _Model:
             key=DEFAULT_SIGNATURE,
             inputs=tuple(map(_describe, self.interface.feeds)),
             outputs=tuple(map(_describe, self.interface.fetches)),
-            ordered=self.interface.ordered,
+            ordered_by="model",
         )
 
 
@@ -76,7 +76,7 @@ def inspect(model: Path, reading: GraphDefReading) -> Inspection:
             infos[port.name].dtype = port.dtype
             set_shape(infos[port.name].tensor_shape, port.shape)
     found = inspect_message(saved_model, _large_tensors(read))
-    # A Config orders inputs and outputs, a message does not.
+    # The spec or a Config orders inputs and outputs, a message does not.
     info = read.info.with_valid_values(found.signatures[0])
     return found.model_copy(update={"signatures": (info,), "graph_bytes": read.file_bytes})
 
@@ -110,7 +110,7 @@ class LoadedGraph:
 
     @property
     def info(self) -> SignatureInfo:
-        """Its interface, in the order of the Config if there is one."""
+        """Its interface, in the order of the spec or of its Config."""
         return self.model.info
 
     def __call__(self, inputs: Arrays) -> Arrays:

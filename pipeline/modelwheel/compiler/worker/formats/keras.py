@@ -54,6 +54,9 @@ def inspect(model: Path, reading: KerasReading) -> Inspection:
     for name, tensor in results.items():
         _describe(signature.outputs[name], tensor)
     found = inspect_message(message, file.arrays)
+    # The model orders inputs and outputs, a message does not.
+    info = loaded.info.with_valid_values(found.signatures[0])
+    found = found.model_copy(update={"signatures": (info,)})
     if not isinstance(loaded, _Keras3Signature):
         return found
     marked = {DEFAULT_SIGNATURE: layers_by_mark(loaded.model)}
@@ -239,7 +242,8 @@ def _trace(interface: _Interface) -> LoadedSignature:
     info = SignatureInfo(
         key=DEFAULT_SIGNATURE,
         inputs=_tensors({name: specs[keyword] for name, keyword in keywords.items()}),
-        outputs=_tensors(function.structured_outputs),
+        outputs=_tensors({name: function.structured_outputs[name] for name in interface.outputs}),
+        ordered_by="model",
     )
     return LoadedSignature(info, function, keywords, interface.model)
 
@@ -251,5 +255,5 @@ def _tensors(specs: Mapping[str, Any]) -> tuple[TensorInfo, ...]:
             dtype=spec.dtype.name,
             shape=None if spec.shape.rank is None else tuple(spec.shape.as_list()),
         )
-        for name, spec in sorted(specs.items())
+        for name, spec in specs.items()
     )

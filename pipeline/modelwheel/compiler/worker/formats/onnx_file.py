@@ -217,13 +217,14 @@ def _bits(tensor: TensorProto) -> int:
 
 
 def read_signature(model: onnx.ModelProto, constants: Mapping[str, Any]) -> SignatureInfo:
-    """The interface: names as in the graph, without weights and what the spec makes constant."""
+    """The interface: names and order as in the graph, without weights and what the spec makes constant."""
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [v for v in model.graph.input if v.name not in weights and v.name not in constants]
     return SignatureInfo(
         key=DEFAULT_SIGNATURE,
-        inputs=tuple(map(_read_value, sorted(inputs, key=lambda value: value.name))),
-        outputs=tuple(map(_read_value, sorted(model.graph.output, key=lambda value: value.name))),
+        inputs=tuple(map(_read_value, inputs)),
+        outputs=tuple(map(_read_value, model.graph.output)),
+        ordered_by="model",
     )
 
 

@@ -63,7 +63,7 @@ class PyTorchModel:
         """See `LoadedModel`; the program itself is evaluated, not what it is converted to."""
         values = evaluate_program(self._exported, [inputs[t.name] for t in self._program.inputs])
         names = [tensor.name for tensor in self._program.outputs]
-        return dict(sorted(zip(names, values, strict=True)))
+        return dict(zip(names, values, strict=True))
 
     def graph(
         self,
@@ -94,8 +94,9 @@ class PyTorchModel:
 def _signature(program: Program) -> SignatureInfo:
     return SignatureInfo(
         key=DEFAULT_SIGNATURE,
-        inputs=tuple(sorted(program.inputs, key=lambda tensor: tensor.name)),
-        outputs=tuple(sorted(program.outputs, key=lambda tensor: tensor.name)),
+        inputs=program.inputs,
+        outputs=program.outputs,
+        ordered_by="model",
     )
 
 

@@ -1,4 +1,4 @@
-"""A model whose inputs and outputs have other names than in its files."""
+"""A model whose inputs and outputs have other names or another order than in its files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from ....spec.interface import InterfaceOrder
 from ...inspection import SignatureInfo, TensorInfo
-from ...renames import rename
+from ...renames import arrange, rename
 
 if TYPE_CHECKING:
     from .base import Arrays, LoadedModel, SignatureGraph, StaticShapes  # imports TensorFlow
@@ -15,23 +16,24 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-def renamed(loaded: LoadedModel, names: Mapping[str, str]) -> LoadedModel:
-    """The model with new names; the model itself if there are none."""
-    return RenamedModel(loaded, names) if names else loaded
+def renamed(loaded: LoadedModel, names: Mapping[str, str], order: InterfaceOrder) -> LoadedModel:
+    """The model with new names and this order; the model itself if it has them already."""
+    return RenamedModel(loaded, names, order) if names or order != "model" else loaded
 
 
 @dataclass(frozen=True)
 class RenamedModel:
-    """A loaded model with new names."""
+    """A loaded model with new names and an order of the spec's."""
 
     loaded: LoadedModel
     names: Mapping[str, str]
     """By those in the model."""
+    order: InterfaceOrder = "model"
 
     @property
     def info(self) -> SignatureInfo:
         """See `LoadedModel`."""
-        return rename(self.loaded.info, self.names)
+        return rename(arrange(self.loaded.info, self.order), self.names)
 
     @property
     def evaluator(self) -> str:

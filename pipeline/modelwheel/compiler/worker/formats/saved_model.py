@@ -62,7 +62,7 @@ class LoadedSignature:
 
     @property
     def output_names(self) -> list[str]:
-        """The outputs, sorted."""
+        """The outputs, in the order of the interface."""
         return [tensor.name for tensor in self.info.outputs]
 
     def __call__(self, inputs: Arrays) -> Arrays:
@@ -76,14 +76,17 @@ class LoadedSignature:
 
     def graph(self, shapes: StaticShapes, keep: Collection[str] = ()) -> SignatureGraph:
         """See `LoadedModel`."""
-        names, function = self._input_function(shapes)
+        names, outputs, function = self._input_function(shapes)
         nodes = {name: t.op.name for name, t in zip(names, function.inputs, strict=False)}
-        outputs = zip(self.output_names, function.outputs, strict=True)
+        fetches = {
+            name: Fetch(tensor.name, tensor.dtype)
+            for name, tensor in zip(outputs, function.outputs, strict=True)
+        }
         graph_def, state = replace_variables(function, keep)
         return SignatureGraph(
             graph_def,
             {name: nodes[name] for name in shapes},  # in function.inputs, captured ones follow
-            {name: Fetch(tensor.name, tensor.dtype) for name, tensor in outputs},
+            {name: fetches[name] for name in self.output_names},
             state,
         )
 
@@ -91,11 +94,11 @@ class LoadedSignature:
         """The outputs by name; also inside a `tf.function`."""
         return dict(self.function(**{self.keywords[name]: v for name, v in inputs.items()}))
 
-    def _input_function(self, shapes: StaticShapes) -> tuple[list[str], Any]:
-        """A function of the inputs, and the names of its arguments."""
+    def _input_function(self, shapes: StaticShapes) -> tuple[list[str], list[str], Any]:
+        """A function of the inputs, with the names of its arguments and results in its order."""
         if self.is_tf1:
-            # Such a graph cannot be inlined into another function.
-            return list(self.function._arg_keywords), self.function
+            # Such a graph cannot be inlined into another function; TensorFlow sorts its results.
+            return list(self.function._arg_keywords), sorted(self.output_names), self.function
         specs = [
             tf.TensorSpec(shapes[tensor.name], tensor.dtype, f"arg_{name}")
             for tensor, name in zip(self.info.inputs, c_names(shapes), strict=True)
@@ -107,7 +110,7 @@ class LoadedSignature:
 
         # Nothing in `call` is for AutoGraph, whose translation takes half of the time of freezing.
         function = tf.function(call, input_signature=specs, autograph=False)
-        return list(shapes), function.get_concrete_function()
+        return list(shapes), self.output_names, function.get_concrete_function()
 
 
 def load(model: Path, reading: SavedModelReading, key: str) -> LoadedSignature:

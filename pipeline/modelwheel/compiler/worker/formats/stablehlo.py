@@ -54,7 +54,7 @@ class LoadedModule:
         arrays = [inputs[name] for name in interface.arguments]
         values = evaluate_module(self.module, arrays, interface.results, interface.platforms)
         names = [info.name for info in interface.results]
-        return dict(sorted(zip(names, values, strict=True)))
+        return dict(zip(names, values, strict=True))
 
     def graph(
         self,
@@ -127,8 +127,9 @@ def _interface(
 ) -> Interface:
     info = SignatureInfo(
         key=DEFAULT_SIGNATURE,
-        inputs=tuple(sorted(inputs, key=lambda tensor: tensor.name)),
-        outputs=tuple(sorted(results, key=lambda tensor: tensor.name)),
+        inputs=tuple(inputs),
+        outputs=tuple(results),
+        ordered_by="model",
     )
     names = tuple(tensor.name for tensor in arguments)
     return Interface(info, names, tuple(results), tuple(platforms))

@@ -149,7 +149,7 @@ def module_graph(
         module: Its shapes may be free where `inputs` fixes them.
         inputs: Type and static shape of each input, in the order of the interface.
         arguments: The inputs that `main` takes, in its order.
-        outputs: What `main` returns, in its order.
+        outputs: What `main` returns, in its order, which is that of the interface.
         platforms: For which the module was made.
     """
     with tf.Graph().as_default() as graph:
@@ -164,9 +164,7 @@ def module_graph(
             for info, tensor in zip(outputs, results, strict=True)
         }
     feeds = {name: tensor.op.name for name, tensor in placeholders.items()}
-    return SignatureGraph(
-        graph.as_graph_def(), feeds, {name: fetches[name] for name in sorted(fetches)}
-    )
+    return SignatureGraph(graph.as_graph_def(), feeds, fetches)
 
 
 def call_module(
