@@ -81,7 +81,8 @@ def write_jax(directory: Path) -> None:
     import jax
     from jax import export
 
-    specs = [jax.ShapeDtypeStruct(SHAPE, np.float32)] * len(INPUTS)
+    spec = jax.ShapeDtypeStruct(SHAPE, np.float32)  # type: ignore[no-untyped-call, unused-ignore]
+    specs = [spec] * len(INPUTS)
     exported = export.export(jax.jit(weigh), platforms=["cpu"])(*specs)
     names = tuple(f"arg{n}" for n in range(12)), tuple(f"result{n}" for n in range(12))
     for file, content in (

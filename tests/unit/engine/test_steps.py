@@ -121,6 +121,7 @@ def _keys(request: Request, store: Store, records: dict[str, Record]) -> dict[st
         ("inputs: {x: {shape: [null, 4]}}", {"reference", "freeze/b1", "freeze/b4"}),
         ("allow_pruned_inputs: true", {"freeze/b1", "freeze/b4"}),
         ("keep_state: true", {"reference", "freeze/b1", "freeze/b4"}),
+        ("interface_order: sorted", {"inspect", "reference", "freeze/b1", "freeze/b4"}),
         ("package: {summary: Short}", set()),
         ("fast_math: {enable: true}", set(COMPILED)),
     ],

@@ -181,3 +181,13 @@ def test_messages(packages: Path, call: str, message: str) -> None:
         "except Exception as error: print(f'{type(error).__name__}: {error}')\n"
     )
     assert run_python(packages, script).strip() == message
+
+
+def test_help_lists_inputs_in_the_order_of_a_call(packages: Path) -> None:
+    text = run_python(packages, "import model_digits; help(model_digits.Model)")
+    lines = [line.removeprefix(" |").strip() for line in text.splitlines()]
+    first = lines.index("Inputs, in the order of a call:")
+    expected = ["0: x: float32 [batch, 2]", "1: n 1: int32 [batch]", "", "Outputs:", "0: y: float32 [batch, 2]"]  # fmt: skip
+    assert lines[first + 1 : first + 6] == expected
+    script = "import subprocess, sys; subprocess.run([sys.executable, '-OO', '-c', 'import model_digits'], check=True)"
+    assert run_python(packages, script) == ""

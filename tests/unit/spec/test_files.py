@@ -13,11 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelwheel.compiler.jobs import FreezeRequest
+from modelwheel.compiler.readings import GraphDefReading, reading_of
 from modelwheel.errors import SpecError
 from modelwheel.spec import BatchRule, GitSource, load_spec, load_specs
 from modelwheel.spec.fields import Section
 from modelwheel.spec.model import Spec
 from modelwheel.spec.package import MAX_LICENSE_BYTES
+from modelwheel.store.keys import action_key
 from tests.specs.__main__ import broken_specs, message_of
 
 ROOT = Path(__file__).parents[3]
@@ -78,6 +81,29 @@ def test_yaml_and_json_say_the_same() -> None:
         load_spec(VALID[0].with_name(f"minimal.{kind}")) for kind in ("yaml", "json")
     )
     assert as_yaml.spec_digest() == as_json.spec_digest()
+
+
+def test_the_order_of_feeds_is_part_of_digests_and_keys(tmp_path: Path) -> None:
+    def load(feeds: str, fetches: str) -> Spec:
+        path = tmp_path / "ordered.yaml"
+        source = f"{{directory: ., path: graph.pb, feeds: {feeds}, fetches: {fetches}}}"
+        path.write_text(f'model: {{name: ordered, version: "1.0.0"}}\nsource: {source}\n')
+        return load_spec(path, with_files=False)
+
+    one, same = (load("{b: x, a: y}", "{z: n, y: m}") for _ in range(2))
+    others = load("{a: y, b: x}", "{z: n, y: m}"), load("{b: x, a: y}", "{y: m, z: n}")
+    assert one.spec_digest() == same.spec_digest()
+    keys = set()
+    for spec in (one, *others):
+        reading = reading_of(spec.origin, spec.interface_order)
+        key = FreezeRequest(reading=reading, signature="s", batch=None).key_inputs(model="")
+        keys.add((spec.spec_digest(), action_key("freeze", **key)))
+    assert len({digest for digest, _ in keys}) == len({key for _, key in keys}) == 3
+    # A worker reads what was sent to it in the same order.
+    request = FreezeRequest(reading=reading_of(one.origin, "model"), signature="s", batch=None)
+    read = FreezeRequest.model_validate_json(request.model_dump_json()).reading
+    assert isinstance(read, GraphDefReading)
+    assert (list(read.feeds), list(read.fetches)) == (["b", "a"], ["z", "y"])
 
 
 def test_every_value_of_a_full_spec_arrives() -> None:

@@ -5,11 +5,12 @@ import doctest
 import pytest
 
 from modelwheel.util import words
+from modelwheel.util.words import natural_key
 
 
 def test_the_examples_of_the_docstrings() -> None:
     assert doctest.testmod(words).failed == 0
-    assert doctest.testmod(words).attempted >= 4
+    assert doctest.testmod(words).attempted >= 5
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,10 @@ def test_suggest_names_the_nearest_word_or_all() -> None:
     assert words.suggest("Batch-Size", known) == "did you mean 'batch_sizes'?"
     assert words.suggest("zzz", known) == "choose from batch_sizes, xla_flags"
     assert words.suggest("zzz", known, "its keys are:") == "its keys are: batch_sizes, xla_flags"
+
+
+def test_numbers_in_names_are_sorted_as_numbers() -> None:
+    names = ["x", "x1", "x2", "x02", "x10", "x1_9", "x1_10", "9", "10", "x\u0662", "9" * 5000]
+    wanted = ["9", "10", "9" * 5000, "x", "x1", "x1_9", "x1_10", "x02", "x2", "x10", "x\u0662"]
+    for given in (names, names[::-1], sorted(names)):
+        assert sorted(given, key=natural_key) == wanted
