@@ -107,7 +107,7 @@ def test_any_node_may_be_fed(laboratory: Laboratory) -> None:
         (
             {"feeds": {}, "fetches": {}},
             # Sinks of the control flow and of training are there, too.
-            'fetches: {id_probabilities: "output/id_probabilities:0", of_training: "of_training:0"}',
+            'fetches: {id_probabilities: "output/id_probabilities:0"}',
         ),
         ({"feeds": {"x": "inputs:0"}}, "the graph has no node 'inputs'; did you mean 'input'?"),
         ({"feeds": {"x": "input:1"}}, "node 'input' (Placeholder) has 1 outputs"),

@@ -30,12 +30,12 @@ def _reading(file: str) -> dict[str, str]:
 
 
 READ = {
-    "functional.keras": (["image", "tokens"], ["distance", "score"]),
+    "functional.keras": (["image", "tokens"], ["score", "distance"]),
     "dictionaries.keras": (["left", "right"], ["diff", "sum"]),
     "sequential.h5": (["steps"], None),
 }
 KERAS_2 = {
-    "functional2.h5": (["image", "tokens"], ["distance", "score"]),
+    "functional2.h5": (["image", "tokens"], ["score", "distance"]),
     "sequential2.keras": (["steps"], None),
     "calls2.h5": (["steps"], ["y"]),
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from modelwheel.errors import SpecError, UnsupportedModelError
+from modelwheel.spec import load_spec
 from tests.support.commands import Modelwheel
 
 pytestmark = pytest.mark.slow
@@ -44,6 +45,19 @@ def test_free_axes_are_left_to_be_filled_in(
                                       "inputs:\n  tokens: {shape: [null, 6, 4]}")  # fmt: skip
     path.write_text(filled)
     modelwheel("check", path)
+
+
+def test_a_graph_without_signature_gets_what_is_found_in_it(
+    modelwheel: Modelwheel, graphs: Path, tmp_path: Path
+) -> None:
+    new(modelwheel, graphs / "tagger.pb", tmp_path)
+    path = tmp_path / "my-model.yaml"
+    source = load_spec(path).source
+    assert source is not None
+    assert dict(source.feeds) == {"input": "input:0"}
+    assert dict(source.fetches) == {"id_probabilities": "output/id_probabilities:0"}
+    assert dict(source.constants) == {"keras_learning_phase": False}
+    assert "ok my-model: " in modelwheel("check", path).out.splitlines()[-1]
 
 
 def test_an_existing_spec_is_left_alone(

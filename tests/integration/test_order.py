@@ -38,6 +38,7 @@ MODELS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "keyed": ("tensorflow", "model", {"format": "saved_model"}),
     "tf1": ("tensorflow", "natural", {"format": "saved_model"}),
     "ordered.keras": ("keras", "model", {"format": "keras"}),
+    "keyed.keras": ("keras", "model", {"format": "keras"}),
     "ordered.h5": ("keras", "model", {"format": "keras"}),
     "exported": ("keras", "model", {"format": "saved_model"}),
 }

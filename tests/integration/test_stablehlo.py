@@ -215,7 +215,7 @@ def test_each_batch_size_is_a_graph(laboratory: Laboratory, exported: Path) -> N
     for batch in (1, 4):
         signature = _freeze(laboratory, exported, "nested.jax", batch)
         assert signature.batched_inputs == ("image", "unused")
-        assert [t.shape for t in signature.inputs] == [(batch, 4), (), (batch, 2)]
+        assert [t.shape for t in signature.inputs] == [(batch, 4), (batch, 2), ()]
         assert {t.name: t.shape for t in signature.outputs} == {
             "best_0": (batch, 2),
             "best_1": (batch, 2),

@@ -99,7 +99,7 @@ def test_what_runs_at_loading_is_named(laboratory: Laboratory) -> None:
 
 def test_names_and_types_of_a_signature(laboratory: Laboratory) -> None:
     (signature,) = laboratory.inspect("names").signatures
-    assert [tensor.name for tensor in signature.inputs] == ["1st", "detector/energy"]
+    assert [tensor.name for tensor in signature.inputs] == ["detector/energy", "1st"]
     (signature,) = laboratory.inspect("multi").signatures
     assert [(t.name, t.dtype, t.shape) for t in signature.inputs + signature.outputs] == [
         ("input1", "float32", (None, 4)),
@@ -174,7 +174,7 @@ def test_a_frozen_signature(laboratory: Laboratory) -> None:
     assert mixed.batched_inputs == ("x",)
     assert mixed.outputs[0].shape == (4, 8)
     names = FrozenSignature.load(laboratory.freeze("names") / "signature.json")
-    assert [t.c_name for t in names.inputs] == ["_1st", "detector_energy"]
+    assert [t.c_name for t in names.inputs] == ["detector_energy", "_1st"]
     assert [t.c_name for t in names.outputs] == ["score_raw_2", "score_raw"]
 
 
@@ -309,7 +309,7 @@ def test_objects_for_another_architecture(laboratory: Laboratory) -> None:
 def test_types_that_tensorflows_header_lacks_compile_all_the_same(laboratory: Laboratory) -> None:
     compiled = laboratory.compile("n", laboratory.freeze("nothing_learned"), "x86-64-v3")
     names = [parameter.element_type.name for parameter in _program(compiled).parameters]
-    assert names == ["FLOAT16", "INT64", "FLOAT32"]
+    assert names == ["FLOAT32", "INT64", "FLOAT16"]
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,11 @@ def write_keras(directory: Path) -> None:
     _keep(directory / "ordered.keras", results)
     model.export(directory / "exported", verbose=False)
     _keep(directory / "exported", results, INPUTS, [f"output_{n}" for n in range(12)])
+    inputs, outputs = make(keras, INPUTS)
+    model = keras.Model(inputs, outputs)
+    by_key = model(dict(zip(INPUTS, given(), strict=True)))
+    model.save(directory / "keyed.keras")
+    _keep(directory / "keyed.keras", [by_key[name].numpy() for name in OUTPUTS])
     try:
         import tf_keras
     except ImportError:

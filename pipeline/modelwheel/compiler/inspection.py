@@ -197,6 +197,15 @@ class Cost(JsonRecord):
     """The first few."""
 
 
+class FoundPorts(JsonRecord):
+    """What the inputs and outputs of a GraphDef seem to be, as `source` of a spec names them."""
+
+    feeds: Mapping[str, str]
+    fetches: Mapping[str, str]
+    constants: Mapping[str, bool]
+    """Switches between training and inference."""
+
+
 class Inspection(JsonRecord):
     """Everything that is known about a SavedModel before it is loaded."""
 
@@ -221,6 +230,8 @@ class Inspection(JsonRecord):
     """By signature."""
     loading: Cost | None = None
     """What loading the model asks for."""
+    ports: FoundPorts | None = None
+    """What `GraphDefReading.find` has found."""
     largest: LargeTensor | None = None
     """Among all constants and variables of the file: TensorFlow makes them when it loads it."""
 

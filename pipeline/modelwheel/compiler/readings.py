@@ -44,6 +44,8 @@ class GraphDefReading(_Reading):
     """Tensors of the graph by the names of the outputs, in the order of the interface."""
     constants: Mapping[str, Any] = {}
     """Values of tensors that are no inputs."""
+    find: bool = False
+    """Whether feeds and fetches are found in the graph, for `modelwheel new`."""
     config: str = ""
     """The name of a file with a tf2xla Config, which names feeds and fetches."""
     checkpoint: str = ""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..compiler.inspection import Inspection, TensorInfo
 from ..compiler.pool import WorkerPool
-from ..compiler.readings import reading_of
+from ..compiler.readings import GraphDefReading, reading_of
 from ..errors import SpecError
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source
@@ -40,7 +40,10 @@ def write_spec(
     origin = DirectorySource.at(model.parent, model.name) if is_file else DirectorySource.at(model)
     fetched = source.fetch(origin, store)
     with store.scratch() as scratch, WorkerPool(scratch, 1, sandbox=sandbox) as pool:
-        inspection = inspect(name, fetched, reading_of(origin, "model"), store, pool)
+        reading = reading_of(origin, "model")
+        if isinstance(reading, GraphDefReading):
+            reading = reading.model_copy(update={"find": True})
+        inspection = inspect(name, fetched, reading, store, pool)
     relative = Path(os.path.relpath(model, directory))
     text = scaffold_spec(name, relative, _describe(inspection, signature), is_file=is_file)
     directory.mkdir(parents=True, exist_ok=True)
@@ -58,6 +61,7 @@ def _describe(inspection: Inspection, key: str) -> ModelDescription:
         serving_key=key,
         inputs=_tensors(chosen.inputs),
         outputs=_tensors(chosen.outputs),
+        ports=inspection.ports.model_dump() if inspection.ports is not None else {},
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -48,6 +49,8 @@ class ModelDescription:
     serving_key: str
     inputs: tuple[TensorDescription, ...]
     outputs: tuple[TensorDescription, ...]
+    ports: Mapping[str, Mapping[str, str | bool]] = field(default_factory=dict)
+    """What a GraphDef's `feeds`, `fetches` and `constants` seem to be."""
 
 
 def scaffold_spec(name: str, path: Path, model: ModelDescription, *, is_file: bool = False) -> str:
@@ -65,11 +68,12 @@ def scaffold_spec(name: str, path: Path, model: ModelDescription, *, is_file: bo
     values = {"name": name, "version": "1.0.0", "serving_key": model.serving_key}
     _require(ModelSection, values | ({} if is_file else {"saved_model": path.as_posix()}))
     if is_file:
-        _require(DirectorySource, {"directory": path.parent.as_posix(), "path": path.name})
+        source = {"directory": path.parent.as_posix(), "path": path.name}
+        _require(DirectorySource, {**source, **model.ports})
     sections = [
         "# yaml-language-server: $schema=schema.json",
         _model_section(name, None if is_file else path, model),
-        _source_section(path) if is_file else "",
+        _source_section(path, model.ports) if is_file else "",
         _compilation_section(model),
         _inputs_section(model),
         _PACKAGE,
@@ -78,7 +82,7 @@ def scaffold_spec(name: str, path: Path, model: ModelDescription, *, is_file: bo
     return "\n".join(section for section in sections if section)
 
 
-def _require(section: type[Section], values: dict[str, str]) -> None:
+def _require(section: type[Section], values: Mapping[str, object]) -> None:
     try:
         section.model_validate(values)
     except ValidationError as error:
@@ -106,12 +110,21 @@ def _model_section(name: str, saved_model: Path | None, model: ModelDescription)
     return "\n".join(lines) + "\n"
 
 
-def _source_section(path: Path) -> str:
+def _source_section(path: Path, ports: Mapping[str, Mapping[str, str | bool]]) -> str:
     lines = [
         "source:",
         f"  directory: {_scalar(path.parent.as_posix())}  # relative to this file",
         f"  path: {_scalar(path.name)}",
     ]
+    if ports:
+        lines += [
+            "  # Found in the graph, which does not say what they are: placeholders, and what no node reads.",
+            "  # Correct the names, and remove what is not for inference; the order is that of the wheel.",
+        ]
+    for option, given in ports.items():
+        if given:
+            lines.append(f"  {option}:")
+            lines += [f"    {_scalar(name)}: {_value(value)}" for name, value in given.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -183,6 +196,10 @@ def _scalar(text: str) -> str:
     # Names in models may hold anything. Without a width, PyYAML would break the line.
     quoted = yaml.safe_dump(text, default_style='"', allow_unicode=True, width=math.inf)
     return quoted.strip()
+
+
+def _value(value: str | bool) -> str:
+    return ("false", "true")[value] if isinstance(value, bool) else _scalar(value)
 
 
 def _comment(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,22 @@ def test_a_file_has_a_source(tmp_path: Path) -> None:
     assert isinstance(spec.source, DirectorySource)
     assert (spec.source.directory, spec.source.path) == ("../my data", "a b.onnx")
     assert spec.source.model_format == "onnx"
+
+
+def test_a_graph_has_feeds_and_fetches_in_order(tmp_path: Path) -> None:
+    feeds = {"zeta": "z:0", "alpha": "a/b:0", 'b": {x} #': "c:1"}
+    ports: dict[str, dict[str, str | bool]] = {
+        "feeds": {**feeds},
+        "fetches": {"y": "y:0"},
+        "constants": {"keras_learning_phase": False},
+    }
+    model = replace(describe(IMAGE), ports=ports)
+    spec = load(tmp_path, scaffold_spec("jets", Path("../frozen.pb"), model, is_file=True))
+    assert spec.source is not None
+    assert list(spec.source.feeds.values()) == list(feeds.values())
+    assert list(spec.source.feeds)[:2] == ["zeta", "alpha"]
+    assert dict(spec.source.fetches) == ports["fetches"]
+    assert dict(spec.source.constants) == ports["constants"]
 
 
 def test_a_scaffold_loads(tmp_path: Path) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tensorflow.core.framework import types_pb2
+
 from ...errors import UnsupportedModelError
 from ...util.text import one_line
 from ...util.words import suggest_few
-from ..inspection import Shape
+from ..inspection import FoundPorts, Shape
 from ..readings import GraphDefReading
 from .graph_tensors import Tensor, declared_shape, output_types, parse_tensor, shape_of, sinks
 from .graphs import Graph, node_name
@@ -112,7 +115,7 @@ def read_interface(graph_def: Any, reading: GraphDefReading, config: Any | None)
     Raises:
         UnsupportedModelError: Something that is named is not there, or is named twice.
     """
-    finder = _Finder(graph_def)
+    finder, given = _Finder(graph_def), reading.constants
     if config is not None:
         if reading.feeds or reading.fetches:
             raise UnsupportedModelError(
@@ -122,16 +125,15 @@ def read_interface(graph_def: Any, reading: GraphDefReading, config: Any | None)
         fetches = tuple(_config_fetches(finder, config))
         variables = tuple(_config_variables(finder, config))
     else:
+        found = find_ports(graph_def) if reading.find else reading
         feeds, fetches = (
             tuple(_named(finder, ports, f"source.{kind}"))
-            for kind, ports in (("feeds", reading.feeds), ("fetches", reading.fetches))
+            for kind, ports in (("feeds", found.feeds), ("fetches", found.fetches))
         )
-        variables = ()
+        given, variables = found.constants, ()
     if not fetches:
         raise UnsupportedModelError(_proposal(finder, given=feeds))
-    constants = {
-        finder.find(name, "source.constants"): value for name, value in reading.constants.items()
-    }
+    constants = {finder.find(name, "source.constants"): value for name, value in given.items()}
     _refuse_repeats((port.tensor for port in feeds), constants, "feed")
     _refuse_repeats((port.name for port in feeds), (), "name of a feed")
     _refuse_repeats((port.name for port in fetches), (), "name of a fetch")
@@ -203,16 +205,44 @@ def _own_name(tensor: Tensor) -> str:
     return str(tensor) if tensor.index else tensor.node
 
 
-def _proposal(finder: _Finder, given: tuple[Port, ...]) -> str:
-    """What to write for a graph whose inputs and outputs nobody names."""
-    inputs = [Tensor(name) for name, node in finder.nodes.items() if node.op in _PLACEHOLDERS]
+def find_ports(graph_def: Any) -> FoundPorts:
+    """The inputs and outputs that a graph seems to have, in its order.
+
+    Outputs are what no node reads, inputs the placeholders that these need; booleans without axes are constants.
+    """
+    finder = _Finder(graph_def)
+    inputs, outputs = _found(finder)
+    switches = [tensor for tensor in inputs if _is_switch(finder, tensor)]
+    return FoundPorts(
+        feeds=_by_name([tensor for tensor in inputs if tensor not in switches]),
+        fetches=_by_name(outputs),
+        constants={tensor.node: False for tensor in switches},
+    )
+
+
+def _found(finder: _Finder) -> tuple[list[Tensor], list[Tensor]]:
     outputs = [
         tensor
         for tensor in sinks(finder.graph_def, finder.graph)
-        if finder.nodes[tensor.node].op not in _NO_RESULTS
-        and tensor not in inputs  # nobody reads them
+        if finder.nodes[tensor.node].op not in _NO_RESULTS | _PLACEHOLDERS
         and not _is_of_branch(finder, tensor.node)
+        and types_pb2.DT_STRING not in (output_types(finder.nodes[tensor.node], finder.graph) or ())
     ]
+    needed = finder.graph.reach(map(str, outputs), control=False).get("", set())
+    placeholders = (name for name, node in finder.nodes.items() if node.op in _PLACEHOLDERS)
+    return [Tensor(name) for name in placeholders if name in needed], outputs
+
+
+def _is_switch(finder: _Finder, tensor: Tensor) -> bool:
+    """Whether a placeholder says whether the model is trained, as Keras's `keras_learning_phase` does."""
+    node = finder.nodes[tensor.node]
+    shape = declared_shape(node, tensor.index, finder.graph_def.versions.producer)
+    return output_types(node, finder.graph) == [types_pb2.DT_BOOL] and not shape
+
+
+def _proposal(finder: _Finder, given: tuple[Port, ...]) -> str:
+    """What to write for a graph whose inputs and outputs nobody names."""
+    inputs, outputs = _found(finder)
     lines = f"fetches: {_mapping(outputs)}"
     if not given:
         lines = f"feeds: {_mapping(inputs)}, {lines}"
@@ -229,13 +259,22 @@ def _is_of_branch(finder: _Finder, name: str) -> bool:
     return node.op == "Identity" and first is not None and first.op == "Switch"
 
 
-def _mapping(tensors: list[Tensor]) -> str:
-    """YAML that names tensors by the last parts of their names, where these differ."""
+def _by_name(tensors: list[Tensor]) -> dict[str, str]:
+    """Tensors by the last parts of their names, where these differ."""
     short = [re.sub(r"\W", "_", tensor.node.rpartition("/")[2]) for tensor in tensors]
     names = [
         name if short.count(name) == 1 else re.sub(r"\W", "_", tensor.node)
         for name, tensor in zip(short, tensors, strict=True)
     ]
-    pairs = [f'{name}: "{one_line(tensor)}"' for name, tensor in zip(names, tensors, strict=True)]
+    counts = Counter(names)
+    return {
+        name if counts[name] == 1 else tensor.node: str(tensor)
+        for name, tensor in zip(names, tensors, strict=True)
+    }
+
+
+def _mapping(tensors: list[Tensor]) -> str:
+    """The first few as YAML."""
+    pairs = [f'{name}: "{one_line(tensor)}"' for name, tensor in _by_name(tensors).items()]
     more = f", and {len(pairs) - _SHOWN} more" if len(pairs) > _SHOWN else ""
     return f"{{{', '.join(pairs[:_SHOWN])}}}{more}"

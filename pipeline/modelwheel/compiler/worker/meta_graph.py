@@ -16,7 +16,7 @@ from ...errors import UnsupportedModelError
 from ..inspection import OrderedBy, SignatureInfo, TensorInfo
 from ..renames import in_order
 from .kernels import type_name
-from .signature_order import argument_order
+from .signature_order import ArgumentOrders
 
 _INTERNAL_PREFIX = "__saved_model_"
 _SERVE = "serve"
@@ -88,18 +88,20 @@ def select_graph(saved_model: Any, tags: Sequence[str] = ()) -> Any:
 
 def read_signatures(meta_graph: Any) -> tuple[SignatureInfo, ...]:
     """The signatures that users see, sorted by key; inputs are in the order of the exported function."""
+    orders = ArgumentOrders(meta_graph)
     return tuple(
-        _read_signature(meta_graph, key, definition)
+        _read_signature(orders, key, definition)
         for key, definition in sorted(meta_graph.signature_def.items())
         if not key.startswith(_INTERNAL_PREFIX)
     )
 
 
-def _read_signature(meta_graph: Any, key: str, definition: Any) -> SignatureInfo:
-    order = argument_order(meta_graph, definition)
+def _read_signature(orders: ArgumentOrders, key: str, definition: Any) -> SignatureInfo:
+    order = orders.of(definition)
     inputs = in_order((_read_tensor(*item) for item in definition.inputs.items()), "natural")
     if order is not None:
-        inputs = tuple(sorted(inputs, key=lambda tensor: order.index(tensor.name)))
+        by_name = {tensor.name: tensor for tensor in inputs}
+        inputs = tuple(by_name[name] for name in order)
     # Results of a tuple are called output_0, output_1, ...; those of a dictionary have no order.
     outputs = in_order((_read_tensor(*item) for item in definition.outputs.items()), "natural")
     ordered_by: OrderedBy = "natural" if order is None else "model"

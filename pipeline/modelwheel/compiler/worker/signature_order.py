@@ -18,38 +18,44 @@ _WRAPPER = "signature_wrapper"
 """Part of the names of wrappers; of a model that was loaded and saved again, one calls the other."""
 
 
-def argument_order(meta_graph: Any, definition: Any) -> tuple[str, ...] | None:
-    """The names of a signature's inputs in the order in which the exported function takes them.
+class ArgumentOrders:
+    """Finds the order of the inputs of a model's signatures."""
 
-    Args:
-        meta_graph: The MetaGraphDef.
-        definition: One of its signatures, a SignatureDef.
+    def __init__(self, meta_graph: Any) -> None:
+        """`meta_graph` is a MetaGraphDef."""
+        self._calls = {n.name: n for n in meta_graph.graph_def.node if n.op in _CALLS}
+        self._functions = {f.signature.name: f for f in meta_graph.graph_def.library.function}
+        self._objects = meta_graph.object_graph_def
 
-    Returns:
-        All names; None if no such function is stored, as in models of TensorFlow 1.
-    """
-    feeds = {node_name(info.name): name for name, info in definition.inputs.items()}
-    fetched = {node_name(info.name) for info in definition.outputs.values()}
-    calls = [n for n in meta_graph.graph_def.node if n.name in fetched and n.op in _CALLS]
-    functions = {f.signature.name: f for f in meta_graph.graph_def.library.function}
-    seen: set[str] = set()
-    names, function = feeds, ""
-    while len(calls) == 1:
-        passed = [names.get(node_name(tensor)) for tensor in calls[0].input]
-        order = [name for name in passed if name is not None]
-        function = calls[0].attr["f"].func.name
-        if len(order) != len(feeds) or set(order) != set(feeds.values()):
-            return None
-        if _WRAPPER not in function:
-            return _by_structure(order, meta_graph.object_graph_def, function)
-        wrapper = functions.get(function)
-        if wrapper is None or function in seen:
-            return None
-        seen.add(function)
-        arguments = zip(wrapper.signature.input_arg, passed, strict=False)
-        names = {argument.name: name for argument, name in arguments if name is not None}
-        calls = [n for n in wrapper.node_def if n.op in _CALLS]
-    return None
+    def of(self, definition: Any) -> tuple[str, ...] | None:
+        """The names of a signature's inputs in the order in which the exported function takes them.
+
+        Args:
+            definition: A SignatureDef of the model.
+
+        Returns:
+            All names; None if no such function is stored, as in models of TensorFlow 1.
+        """
+        names = {node_name(info.name): name for name, info in definition.inputs.items()}
+        fetched = {node_name(info.name) for info in definition.outputs.values()}
+        calls = [self._calls[name] for name in fetched if name in self._calls]
+        seen: set[str] = set()
+        while len(calls) == 1:
+            passed = [names.get(node_name(tensor)) for tensor in calls[0].input]
+            order = [name for name in passed if name is not None]
+            if sorted(order) != sorted(definition.inputs):
+                return None
+            function = calls[0].attr["f"].func.name
+            if _WRAPPER not in function:
+                return _by_structure(order, self._objects, function)
+            wrapper = self._functions.get(function)
+            if wrapper is None or function in seen:
+                return None
+            seen.add(function)
+            arguments = zip(wrapper.signature.input_arg, passed, strict=False)
+            names = {argument.name: name for argument, name in arguments if name is not None}
+            calls = [n for n in wrapper.node_def if n.op in _CALLS]
+        return None
 
 
 def _by_structure(order: Sequence[str], objects: Any, function: str) -> tuple[str, ...]:

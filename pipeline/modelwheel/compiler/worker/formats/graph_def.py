@@ -18,11 +18,11 @@ from tensorflow.python.eager import wrap_function
 
 from ....errors import UnsupportedModelError
 from ....util.text import one_line
-from ...inspection import Inspection, LargeTensor, SignatureInfo, TensorInfo
+from ...inspection import FoundPorts, Inspection, LargeTensor, SignatureInfo, TensorInfo
 from ...readings import GraphDefReading
 from ..graph_binding import BoundGraph, bind
 from ..graph_files import read_config, read_graph_def
-from ..graph_interface import Interface, Port, read_interface
+from ..graph_interface import Interface, Port, find_ports, read_interface
 from ..graph_tensors import set_shape
 from ..graph_variables import read_values, replace_references, resources
 from ..inspect_meta_graph import inspect_message
@@ -42,6 +42,8 @@ class _Model:
     variables: Mapping[str, np.ndarray[Any, Any]]
     """Values by the nodes of the variables that the graph has."""
     file_bytes: int
+    ports: FoundPorts | None
+    """What was found in the graph, if the reading asks for it."""
 
     @property
     def info(self) -> SignatureInfo:
@@ -78,7 +80,8 @@ def inspect(model: Path, reading: GraphDefReading) -> Inspection:
     found = inspect_message(saved_model, _large_tensors(read))
     # The spec or a Config orders inputs and outputs, a message does not.
     info = read.info.with_valid_values(found.signatures[0])
-    return found.model_copy(update={"signatures": (info,), "graph_bytes": read.file_bytes})
+    update = {"signatures": (info,), "graph_bytes": read.file_bytes, "ports": read.ports}
+    return found.model_copy(update=update)
 
 
 def _large_tensors(read: _Model) -> list[LargeTensor]:
@@ -92,12 +95,13 @@ def _read(model: Path, reading: GraphDefReading) -> _Model:
     path = model / reading.file
     graph_def = read_graph_def(path)
     config = read_config(model / reading.config) if reading.config else None
+    ports = find_ports(graph_def) if reading.find else None
     interface = read_interface(graph_def, reading, config)
     values = read_values(graph_def, model, reading.checkpoint, interface.variables)
     bound = bind(graph_def, interface)
     replace_references(bound.graph_def, values)
     variables = {node.name: values.of(node) for node in resources(bound.graph_def)}
-    return _Model(bound, interface, variables, path.stat().st_size)
+    return _Model(bound, interface, variables, path.stat().st_size, ports)
 
 
 @dataclass(frozen=True)

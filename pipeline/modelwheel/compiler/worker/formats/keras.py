@@ -166,6 +166,9 @@ class _Interface:
     """Symbolic tensors by name, in the order of `model.inputs`."""
     outputs: tuple[str, ...]
     """Names, in the order of `model.outputs`."""
+    input_order: tuple[str, ...]
+    """Names in the order of the file: `model.inputs` has those of a dictionary sorted."""
+    output_order: tuple[str, ...]
 
 
 def _interface(keras: Any, model: Any) -> _Interface:
@@ -176,7 +179,24 @@ def _interface(keras: Any, model: Any) -> _Interface:
         functional = getattr(model, "_functional", None) or model
         names = [tensor._keras_history.operation.name for tensor in functional.inputs]
         outputs = _output_names(functional, functional.output_names)
-    return _Interface(model, dict(zip(names, model.inputs, strict=True)), outputs)
+    inputs = dict(zip(names, model.inputs, strict=True))
+    taken, returned = _structures(model)
+    order = tuple(inputs)
+    if isinstance(taken, dict):
+        by_identity = {id(tensor): name for name, tensor in inputs.items()}
+        found = tuple(by_identity.get(id(tensor), "") for tensor in taken.values())
+        order = found if set(found) == set(inputs) else order
+    by_key = isinstance(returned, dict) and set(returned) == set(outputs)
+    return _Interface(model, inputs, outputs, order, tuple(returned) if by_key else outputs)
+
+
+def _structures(model: Any) -> tuple[Any, Any]:
+    """What a functional model takes and returns: a tensor, or lists and dictionaries of tensors."""
+    taken, returned = (
+        getattr(model, f"_{kind}_struct", getattr(model, f"_nested_{kind}", None))
+        for kind in ("inputs", "outputs")
+    )
+    return taken, returned
 
 
 @dataclass(frozen=True)
@@ -197,7 +217,7 @@ class _Keras3Signature(LoadedSignature):
 
 
 def _output_names(model: Any, layers: list[str]) -> tuple[str, ...]:
-    structure = getattr(model, "_outputs_struct", getattr(model, "_nested_outputs", None))
+    structure = _structures(model)[1]
     if isinstance(structure, dict) and len(structure) == len(layers):
         return tuple(sorted(structure))
     names: list[str] = []
@@ -241,8 +261,8 @@ def _trace(interface: _Interface) -> LoadedSignature:
         raise UnsupportedModelError(f"the model cannot be called: {reason}") from error
     info = SignatureInfo(
         key=DEFAULT_SIGNATURE,
-        inputs=_tensors({name: specs[keyword] for name, keyword in keywords.items()}),
-        outputs=_tensors({name: function.structured_outputs[name] for name in interface.outputs}),
+        inputs=_tensors({name: specs[keywords[name]] for name in interface.input_order}),
+        outputs=_tensors({n: function.structured_outputs[n] for n in interface.output_order}),
         ordered_by="model",
     )
     return LoadedSignature(info, function, keywords, interface.model)
