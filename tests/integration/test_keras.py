@@ -31,7 +31,7 @@ def _reading(file: str) -> dict[str, str]:
 
 READ = {
     "functional.keras": (["image", "tokens"], ["score", "distance"]),
-    "dictionaries.keras": (["left", "right"], ["diff", "sum"]),
+    "dictionaries.keras": (["left", "right"], ["sum", "diff"]),
     "sequential.h5": (["steps"], None),
 }
 KERAS_2 = {

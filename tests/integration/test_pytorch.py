@@ -17,6 +17,7 @@ from modelwheel.compiler.inspection import Inspection
 from modelwheel.compiler.jobs import FreezeRequest, InspectRequest, ReferenceRequest
 from modelwheel.compiler.readings import PyTorchReading
 from modelwheel.compiler.reference import Reference
+from modelwheel.compiler.worker.formats.pt2_file import read_program
 from modelwheel.errors import EnvironmentProblemError, UnsupportedModelError
 from tests.support.laboratory import Laboratory, run_script
 
@@ -75,6 +76,26 @@ def _container(program: dict[str, Any], kind: str) -> None:
     spec = {"type": kind, "context": "null", "children_spec": [_LEAF]}
     (call,) = program["graph_module"]["module_call_graph"]
     call["signature"]["in_spec"] = json.dumps([1, spec])
+
+
+def test_inputs_and_outputs_have_the_order_of_the_program(tmp_path: Path) -> None:
+    names = ["zeta", "alpha", *(f"x{n}" for n in range(10, 0, -1))]
+    program = _program()
+    graph = program["graph_module"]
+    graph["graph"]["tensor_values"] = dict.fromkeys(names, _TENSOR)
+    arguments = [{"arg": {"as_tensor": {"name": name}}} for name in names]
+    graph["signature"] = {
+        "input_specs": [{"user_input": argument} for argument in arguments],
+        "output_specs": [{"user_output": argument} for argument in arguments],
+    }
+    keys = [f"y{n}" for n in range(12, 0, -1)]
+    leaves = [_LEAF] * len(keys)
+    returned = {"type": "builtins.dict", "context": json.dumps(keys), "children_spec": leaves}
+    graph["module_call_graph"][0]["signature"]["out_spec"] = json.dumps([1, returned])
+    _write(tmp_path / "ordered.pt2", program)
+    read = read_program(tmp_path / "ordered.pt2")
+    assert [tensor.name for tensor in read.inputs] == names
+    assert [tensor.name for tensor in read.outputs] == keys
 
 
 HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
