@@ -86,7 +86,7 @@ class Signature(BaseModel):
 
     ordered_by: Literal["model", "natural", "sorted"] = "sorted"
     """What orders inputs and outputs: the model's files; their names, with numbers in them as numbers; or
-    their names as plain text, as in all wheels up to 0.1."""
+    their names as plain text, as in wheels that do not say it."""
 
     @property
     def batched(self) -> bool:

@@ -176,7 +176,7 @@ class Spec(Section):
     interface_order: InterfaceOrder = Field(
         default="model",
         description="Order of inputs and outputs: `model` is that of the model's file, or, where it has none, that "
-        "of their names with numbers as numbers; `sorted` is that of their names as text, which wheels had up to 0.1.",
+        "of their names with numbers as numbers; `sorted` is that of their names as text, as in older wheels.",
     )
     inputs: Annotated[Mapping[GivenName, InputSection], AfterValidator(check_one_length)] = Field(
         default_factory=dict, description="Shapes of inputs that have free axes, by name."
