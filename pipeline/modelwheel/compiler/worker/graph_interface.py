@@ -20,7 +20,20 @@ from .graphs import Graph, node_name
 from .kernels import type_name
 
 _PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
-_NO_RESULTS = frozenset({"Const", "Assert", "NoOp", "VarHandleOp", "VarIsInitializedOp", "SaveV2"})
+_NO_RESULTS = frozenset(
+    [
+        "Assert",
+        "Assign",
+        "AssignAdd",
+        "AssignSub",
+        "Const",
+        "NoOp",
+        "SaveV2",
+        "VarHandleOp",
+        "VarIsInitializedOp",
+    ]
+)
+_NO_NUMBERS = frozenset({types_pb2.DT_STRING, types_pb2.DT_RESOURCE, types_pb2.DT_VARIANT})
 _SHOWN = 8
 
 
@@ -226,11 +239,17 @@ def _found(finder: _Finder) -> tuple[list[Tensor], list[Tensor]]:
         for tensor in sinks(finder.graph_def, finder.graph)
         if finder.nodes[tensor.node].op not in _NO_RESULTS | _PLACEHOLDERS
         and not _is_of_branch(finder, tensor.node)
-        and types_pb2.DT_STRING not in (output_types(finder.nodes[tensor.node], finder.graph) or ())
+        and _may_be_numbers(finder, tensor.node)
     ]
     needed = finder.graph.reach(map(str, outputs), control=False).get("", set())
     placeholders = (name for name, node in finder.nodes.items() if node.op in _PLACEHOLDERS)
     return [Tensor(name) for name in placeholders if name in needed], outputs
+
+
+def _may_be_numbers(finder: _Finder, node: str) -> bool:
+    """Whether output 0 of a node may be of numbers; that of a custom op library's operation may."""
+    types = output_types(finder.nodes[node], finder.graph)
+    return types is None or (bool(types) and types[0] not in _NO_NUMBERS)
 
 
 def _is_switch(finder: _Finder, tensor: Tensor) -> bool:
@@ -243,6 +262,11 @@ def _is_switch(finder: _Finder, tensor: Tensor) -> bool:
 def _proposal(finder: _Finder, given: tuple[Port, ...]) -> str:
     """What to write for a graph whose inputs and outputs nobody names."""
     inputs, outputs = _found(finder)
+    if not outputs:
+        return (
+            "no node of the graph has numbers as a result that no other node reads; name the outputs "
+            "in source.fetches, by nodes whose results are numbers"
+        )
     lines = f"fetches: {_mapping(outputs)}"
     if not given:
         lines = f"feeds: {_mapping(inputs)}, {lines}"
