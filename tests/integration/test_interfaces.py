@@ -124,7 +124,7 @@ import numpy as np
 import model_batched, model_lengths, model_whole
 
 batched = model_batched.Model()
-assert [spec.name for spec in batched.inputs] == ["count", "flag", "image", "nothing", "shared", "unused"]
+assert [spec.name for spec in batched.inputs] == ["image", "flag", "count", "nothing", "unused", "shared"]
 given = dict(count=np.ones((5, 2), int), flag=np.ones(5, bool), nothing=np.ones((5, 0), np.float32),
              image=np.arange(15, dtype=np.float32).reshape(5, 3), shared=np.float32(2))
 first, second = (batched.predict({**given, "unused": np.full((5, 5), n, np.int16)}) for n in (0, 9))
