@@ -72,6 +72,18 @@ def test_what_is_judged_is_what_outputs_need(laboratory: Laboratory, file: str) 
     assert found.graph_bytes == (laboratory.models / file).stat().st_size
 
 
+def test_what_is_found_is_neither_an_assignment_nor_text(laboratory: Laboratory) -> None:
+    """Savers of TensorFlow 1 write and restore variables, and join texts."""
+    found = inspect(laboratory, file="add_with_ckpt.pb", find=True)
+    assert found.ports is not None
+    assert found.ports.model_dump() == {
+        "feeds": {"x_hold": "x_hold:0"},
+        "fetches": {"x_y_sum": "x_y_sum:0"},
+        "constants": {},
+    }
+    assert [tensor.name for tensor in found.signatures[0].inputs] == ["x_hold"]
+
+
 def test_what_outputs_need_is_refused_for_what_it_does(laboratory: Laboratory) -> None:
     reads = TAGGER | {"fetches": {"text": "of_training:0"}}
     findings = check_signature(inspect(laboratory, **reads), Expected())
