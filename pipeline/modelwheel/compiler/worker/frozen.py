@@ -18,6 +18,7 @@ from .effects import effect_of
 from .formats.base import Fetch, SignatureGraph, StateVariable, StaticShapes
 from .graphs import Graph, layer_name, node_name
 from .inlining import inline_tf1_control_flow
+from .integers import keep_integers
 from .random_numbers import replace_random_numbers
 from .replacing import replace
 from .switch_case import split_switches
@@ -71,6 +72,7 @@ def freeze_graph(
     replaced = replace(graph_def, fusions, fetches.values())
     split_switches(graph_def)
     replace_random_numbers(graph_def)
+    keep_integers(graph_def)
     # Before canonicalize, which removes the control edges that lead to assignments.
     _refuse_state(graph_def, fetches, keep_state)
     canonicalize(graph_def, fetches.values(), ordered=bool(graph.state))

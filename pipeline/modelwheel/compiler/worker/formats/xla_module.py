@@ -29,6 +29,7 @@ from ...freeze import c_names
 from ...inspection import Shape, TensorInfo
 from .base import Fetch, SignatureGraph
 from .mlir_text import Function, TensorType, read_functions
+from .module_integers import keep_integers
 
 _T = TypeVar("_T")
 
@@ -80,7 +81,7 @@ class Module:
 
     @cached_property
     def bytecode(self) -> bytes:
-        """The same as the bytes that an XlaCallModule takes."""
+        """The same as the bytes that an XlaCallModule takes, with the arithmetic of integers that XLA would simplify away."""
         from tensorflow.python import _pywrap_mlir
 
         # Shapes are refined along calls only if a function is called with the same shapes everywhere.
@@ -89,7 +90,8 @@ class Module:
         os.close(handle)
         path = Path(name)
         try:
-            _pywrap_mlir.ExperimentalWriteBytecode(name.encode(), text.encode())
+            kept = keep_integers(text)
+            _pywrap_mlir.ExperimentalWriteBytecode(name.encode(), kept.encode())
             return path.read_bytes()
         finally:
             path.unlink()

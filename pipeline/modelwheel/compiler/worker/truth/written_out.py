@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import tensorflow as tf
-from tensorflow.core.framework import types_pb2
-from tensorflow.python.framework import op_def_registry
 
-from ..graphs import bodies, call_function, is_function, nodes_of, rename_tensor
+from ..graphs import bodies, nodes_of
+from ..node_functions import NodeFunctions
 from .missing import NoTruthError
 
 _Build: TypeAlias = Callable[..., Any]
@@ -24,42 +23,12 @@ def write_out(graph_def: Any) -> None:
     Raises:
         NoTruthError: Their attributes ask for something that has no function.
     """
-    made: dict[tuple[object, ...], Any] = {}
+    functions = NodeFunctions(graph_def, "written_out")
+    # Functions that are added here have no such nodes.
     for body in bodies(graph_def):
         for node in nodes_of(body):
-            if node.op not in WRITTEN_OUT:
-                continue
-            types = _types(node)
-            key = (node.op, *types, _attributes(node))
-            if key not in made:
-                made[key] = _trace(node, types, f"written_out_{node.op}_{len(made)}")
-            (result, *_) = op_def_registry.get(node.op).output_arg
-            call_function(node, made[key].signature.name, types, [types_pb2.DT_FLOAT])
-            if is_function(body):
-                rename_tensor(body, f"{node.name}:{result.name}:0", f"{node.name}:output:0")
-    graph_def.library.function.extend(made.values())
-
-
-def _types(node: Any) -> list[int]:
-    """The types of the inputs."""
-    given = op_def_registry.get(node.op).input_arg
-    return [one.type or node.attr[one.type_attr].type for one in given]
-
-
-def _attributes(node: Any) -> bytes:
-    return b"".join(
-        name.encode() + value.SerializeToString() for name, value in sorted(node.attr.items())
-    )
-
-
-def _trace(node: Any, types: list[int], name: str) -> Any:
-    """The function for a node, of tensors of any shape."""
-    build = WRITTEN_OUT[node.op](node.attr)
-    specs = [tf.TensorSpec(None, tf.dtypes.as_dtype(one)) for one in types]
-    traced = tf.function(build, autograph=False).get_concrete_function(*specs)
-    function = traced.function_def
-    function.signature.name = name
-    return function
+            if node.op in WRITTEN_OUT:
+                functions.replace(body, node, WRITTEN_OUT[node.op](node.attr))
 
 
 # --- operations -----------------------------------------------------------------------------------
