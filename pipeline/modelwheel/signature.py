@@ -10,6 +10,23 @@ from pydantic import BaseModel, ConfigDict
 from .dtypes import DTYPES, ElementType
 
 
+class ValidRange(BaseModel):
+    """Bounds of an input's values: others give numbers that mean nothing."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    low: float
+    high: float
+    """Not reached."""
+    columns: tuple[int, int] | None = None
+    """The first position along the last axis that they hold for, and the one after the last; None for all others."""
+
+    def __str__(self) -> str:
+        first, end = self.columns or (0, 0)
+        place = f"{first}:{end}" if end > first + 1 else f"{first}"
+        return f"{self.low:.15g} <= x{f'[..., {place}]' if self.columns else ''} < {self.high:.15g}"
+
+
 class Tensor(BaseModel):
     """One input or output of the compiled signature."""
 
@@ -33,6 +50,18 @@ class Tensor(BaseModel):
     """Whether no output depends on this input: the compiled code does not take it."""
     pad: float | None = None
     """What an input is padded with if it is shorter than a compiled length; None if it has one length."""
+    valid: tuple[ValidRange, ...] = ()
+    """What an input may hold, as far as it is known."""
+    special: tuple[float, ...] = ()
+    """Values that an input may hold too, such as those that stand for none."""
+
+    @property
+    def valid_text(self) -> str:
+        """`0 <= x < 100 or x = -1`; empty if every value is valid."""
+        if not self.valid:
+            return ""
+        special = "".join(f" or x = {value:.15g}" for value in self.special)
+        return ", ".join(map(str, self.valid)) + special
 
     @property
     def element_type(self) -> ElementType:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..compiler.freeze import FrozenSignature, FrozenTensor
+from ..compiler.inspection import ValidValues
 from ..compiler.reference import Reference
 from ..errors import UnsupportedModelError
 from ..request import Extent
-from ..signature import Signature, Tensor
+from ..signature import Signature, Tensor, ValidRange
 from ..spec.interface import InputSection
 
 
@@ -27,7 +28,10 @@ def describe_signature(
     first = next(signature for extent, signature in frozen.items() if extent.length == largest)
     signature = Signature(
         inputs=tuple(
-            _input(t, first, sections.get(t.name), bool(lengths)) for t in _all_inputs(first)
+            _with_valid(
+                _input(t, first, sections.get(t.name), bool(lengths)), reference.valid.get(t.name)
+            )
+            for t in _all_inputs(first)
         ),
         outputs=tuple(
             _tensor(t, reference.leading_per_row[t.name], reference.extents.get(t.name, ()))
@@ -60,6 +64,21 @@ def _input(
     found = _tensor(tensor, leading_per_row, extents if has_lengths else ())
     pad = next((axis.pad for axis in axes.values()), None)
     return found.model_copy(update={"pad": pad, "ignored": tensor in frozen.ignored_inputs})
+
+
+def _with_valid(tensor: Tensor, values: ValidValues | None) -> Tensor:
+    # Callers pass the bits of bfloat16, which have no such bounds.
+    if values is None or tensor.dtype == "bfloat16":
+        return tensor
+    whole = (
+        [] if values.bounds is None else [ValidRange(low=values.bounds[0], high=values.bounds[1])]
+    )
+    columns = [
+        ValidRange(low=column.low, high=column.high, columns=(column.first, column.end))
+        for column in values.columns
+    ]
+    special = tuple(mask.value for mask in values.masks)
+    return tensor.model_copy(update={"valid": (*whole, *columns), "special": special})
 
 
 def _tensor(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from .inspection import ColumnValues, Mask, SignatureInfo
+from .inspection import ColumnValues, Mask, SignatureInfo, ValidValues
 
 Ranges = Mapping[str, tuple[float, float]]
 """[low, high) by input, or by some columns of one: `x`, `x[3]`, `x[4:6]`."""
@@ -36,6 +36,25 @@ def given_columns(signature: SignatureInfo, given: Ranges, name: str) -> Iterato
         part = split_columns(signature, key)
         if part is not None and part[0] == name:
             yield ColumnValues(first=part[1], end=part[2], low=low, high=high)
+
+
+def valid_values(signature: SignatureInfo, given: Ranges) -> dict[str, ValidValues]:
+    """What callers may pass, by input: what the spec says, or else that beyond which the model fails."""
+    found = {}
+    for tensor in signature.inputs:
+        derived = tensor.valid or ValidValues()
+        hard = derived.every_bounds
+        low, high = given.get(tensor.name, (None, None))
+        columns = tuple(given_columns(signature, given, tensor.name))
+        if tensor.name in given:
+            derived = ValidValues()
+        elif derived.bounds in hard:
+            low, high = derived.low, derived.high
+        columns = (*(c for c in derived.columns if (c.low, c.high) in hard), *columns)
+        if low is not None or columns:
+            update = {"low": low, "high": high, "columns": columns}
+            found[tensor.name] = derived.model_copy(update=update)
+    return found
 
 
 def split_columns(signature: SignatureInfo, key: str) -> tuple[str, int, int] | None:

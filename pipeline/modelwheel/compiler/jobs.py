@@ -22,7 +22,7 @@ from ..versions import TENSORFLOW_VERSION
 from .flags import Flags
 from .freeze import CONFIG, GRAPH, SIGNATURE, STATE
 from .fusions import Provider
-from .inspection import INSPECTION, ColumnValues, Mask, Shape
+from .inspection import INSPECTION, ColumnValues, Mask, Shape, ValidValues
 from .program import PROGRAM_VERSION
 from .readings import Reading, SavedModelReading
 from .reference import ARRAYS, SUMMARY, default_rows
@@ -95,7 +95,7 @@ class InspectRequest(JobRequest):
 class FreezeRequest(JobRequest):
     """Freeze one signature at one batch size; the outputs are a graph and a `FrozenSignature`."""
 
-    VERSION = 7
+    VERSION = 8
     INPUTS = ModelInput
     OUTPUTS = (GRAPH, CONFIG, SIGNATURE, STATE)
 
@@ -165,7 +165,7 @@ class Padding(JsonRecord):
 class ReferenceRequest(JobRequest):
     """Evaluate one signature; the outputs are arrays and a `Reference`."""
 
-    VERSION = 11
+    VERSION = 12
     INPUTS = ModelInput
     OUTPUTS = (ARRAYS, SUMMARY)
 
@@ -184,6 +184,8 @@ class ReferenceRequest(JobRequest):
     """Values that random inputs must hold now and then, by name."""
     columns: Mapping[str, tuple[ColumnValues, ...]] = {}
     """Columns of random inputs with bounds of their own, by name."""
+    valid: Mapping[str, ValidValues] = {}
+    """What callers may pass, by input; part of the `Reference`."""
     samples: str = ""
     """The file among the model's whose rows are used instead of random ones; empty for none."""
     shapes: Mapping[str, Shape] = {}

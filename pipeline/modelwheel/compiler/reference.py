@@ -11,7 +11,7 @@ from typing import Literal
 
 from ..accuracy import Truth
 from ..util.records import JsonRecord
-from .inspection import ColumnValues, Mask
+from .inspection import ColumnValues, Mask, ValidValues
 
 ARRAYS, SUMMARY = "reference.npz", "reference.json"
 """`reference.npz` holds `in/NAME`, made for the largest number of rows, of which the first ones
@@ -40,6 +40,8 @@ class Reference(JsonRecord):
     """Values that random inputs hold now and then, by name."""
     columns: Mapping[str, tuple[ColumnValues, ...]] = {}
     """Columns of random inputs with bounds of their own, by name."""
+    valid: Mapping[str, ValidValues] = {}
+    """What callers may pass, by input."""
     sampled: bool = False
     """Whether the inputs are rows of `verify.samples`, not random."""
     rows: tuple[int, ...]

@@ -6,8 +6,9 @@ PEP 517 frontend can build the project; it needs a C++ compiler, but neither Ten
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from pprint import pformat
 
 from ..accuracy import COLUMNS, Truth, notes_on, truth_lines
 from ..assembly.manifest import Manifest
@@ -85,6 +86,7 @@ def project_context(manifests: Sequence[Manifest]) -> dict[str, object]:
         "outputs": [_tensor(tensor) for tensor in manifest.signature.outputs],
         "state": [_tensor(tensor) for tensor in manifest.signature.state],
         "order": _order(manifest.signature),
+        "valid": _valid(manifest.signature.inputs),
         "levels": _levels_text(manifests),
         "platforms": [_platform(one) for one in manifests],
         "source_date_epoch": SOURCE_DATE_EPOCH,
@@ -104,6 +106,16 @@ def _order(signature: Signature) -> str:
     if max(len(signature.inputs), len(signature.outputs)) < 2:
         return ""
     return f"Calls take inputs and return outputs in this order, which is {_ORDERS[signature.ordered_by]}."
+
+
+def _valid(inputs: Iterable[Tensor]) -> str:
+    """The bounds of inputs and their special values, by name, as Python writes them."""
+    found = {
+        tensor.name: ([(one.low, one.high, one.columns) for one in tensor.valid], tensor.special)
+        for tensor in inputs
+        if tensor.valid
+    }
+    return pformat(found, width=90, sort_dicts=False)
 
 
 def _platform(manifest: Manifest) -> dict[str, object]:
@@ -136,4 +148,5 @@ def _tensor(tensor: Tensor) -> dict[str, object]:
         "row_elements": tensor.row_elements,
         "row_bytes": tensor.row_bytes,
         "shape_text": shape_text(tensor.shape, tensor.leading_per_row, tensor.extents),
+        "valid_text": tensor.valid_text,
     }

@@ -29,6 +29,7 @@ class Library:
     no_emulation_reason, levels = None, ("x86-64",)
 
 class Evaluator:
+    settings = (None, ())
     def __init__(self, library, level):
         self.level = level or "x86-64"
     def call(self, arguments):
@@ -38,6 +39,10 @@ class Evaluator:
         return 2 * x + n[:, None].astype(np.float32)
     def run_into(self, arrays, out):
         out[0][...] = self.call(arrays)
+    def bind(self, arrays, out):
+        return lambda: self.call(arrays)
+    def state(self):
+        return ()
     def batch_rule(self, rows):
         return f"{rows}:" + ",".join(["1"] * rows)
 
@@ -71,7 +76,10 @@ def test_importing_needs_nothing_beyond_numpy(packages: Path) -> None:
         "import model_digits; model_digits.Model()\n"
         "print(*set(sys.modules) - before)",
     )
-    own = {f"model_digits{part}" for part in ("", "._core", "._model", "._paths")}
+    own = {
+        f"model_digits{part}"
+        for part in ("", "._core", "._model", "._paths", "._valid", "._values")
+    }
     assert set(new.split()) - {"__future__"} == own | {"modelwheel_runtime"}
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -124,6 +125,22 @@ def offset_copy(array):
 )
 def test_any_memory_layout_gives_the_same(package, model, arrays, layout):
     assert_same(package, model(*map(layout, arrays)), model(*arrays))
+
+
+def test_values_are_checked_if_asked_for(package, arrays):
+    checked = package.Model(check_values=True)
+    for index, spec in enumerate(package.Model.inputs):
+        beyond = [np.nan] if spec.dtype.kind == "f" else []
+        beyond += [high for _, high, columns in spec.valid if columns is None]
+        for value in beyond:
+            wrong = [array.copy() for array in arrays]
+            if not wrong[index].size or value > np.finfo(np.float32).max:
+                continue
+            if spec.dtype.kind in "iu" and value > np.iinfo(spec.dtype).max:
+                continue
+            wrong[index][...] = value
+            with pytest.raises(ValueError, match=re.escape(repr(spec.name))):
+                checked(*wrong)
 
 
 def test_inputs_are_not_written(model, arrays):

@@ -47,7 +47,7 @@ def run(job: ReferenceJob) -> None:
     found = {**_kept(arrays, summary), **exact, **boundary.arrays}
     storable: dict[str, Any] = {name: _storable(values) for name, values in found.items()}
     np.savez(job.out / ARRAYS, **storable)
-    update = {"evaluator": loaded.evaluator, "truth": truth}
+    update = {"evaluator": loaded.evaluator, "truth": truth, "valid": request.valid}
     summary.model_copy(update=update).save(job.out / SUMMARY)
 
 

@@ -12,7 +12,7 @@ from ...compiler.findings import Finding
 from ...compiler.flags import compiler_flags
 from ...compiler.freeze import CONFIG, GRAPH
 from ...compiler.fusions import chosen, registered
-from ...compiler.input_values import usable_columns, usable_masks, usable_ranges
+from ...compiler.input_values import usable_columns, usable_masks, usable_ranges, valid_values
 from ...compiler.inspection import INSPECTION, Inspection, SignatureInfo
 from ...compiler.jobs import (
     CompileRequest,
@@ -213,6 +213,7 @@ class ReferenceStep(_AfterInspect):
             ranges=usable_ranges(signature, spec.verify.ranges),
             masks=usable_masks(signature, spec.verify.ranges),
             columns=usable_columns(signature, spec.verify.ranges),
+            valid=valid_values(signature, spec.verify.ranges),
             samples=PurePosixPath(spec.verify.samples or "").name,
             names=spec.names,
             shapes=self.request.shapes,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ._core import Evaluator, library
+from ._values import CheckedEvaluator, ValidRange, valid_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,9 +30,11 @@ class TensorSpec(NamedTuple):
     """Extents; None on the first axis where it grows with the batch, and on axes that follow `Model.lengths`."""
     leading_per_row: int
     """Extent of the first axis for each row, nearly always 1; 0 where the shape is fixed."""
+    valid: tuple[ValidRange, ...] = ()
+    """Bounds of the values of an input, as far as they are known: others give numbers that mean nothing."""
 
 
-_INPUTS = tuple(TensorSpec(*fields[:4]) for fields in library.inputs)
+_INPUTS = tuple(TensorSpec(*fields[:4], valid_ranges(fields[0])) for fields in library.inputs)
 _OUTPUTS = tuple(TensorSpec(*fields[:4]) for fields in library.outputs)
 _STATES = tuple(TensorSpec(*fields[:4]) for fields in library.states)
 
@@ -64,6 +67,8 @@ class Model:
             quota of its control group). Each has working memory of its own. Rows are split where that pays, by the
             costs of the batch sizes, so the same call is always split in the same way; batch rules then apply to each
             part. Otherwise threads share the large steps of the model, with the same bits as one thread.
+        check_values: Whether each call checks the values of its inputs, and raises ValueError for one that is not finite or not
+            in `TensorSpec.valid`. Without that, such a value gives numbers that mean nothing, and costs no time.
 
     Raises:
         TypeError: `threads` is not an integer.
@@ -82,8 +87,11 @@ class Model:
     """CPU levels that the library has code for, lowest first."""
     version = library.version
 
-    def __init__(self, level: str | None = None, *, threads: int | None = 1) -> None:
-        self._evaluator = _make_evaluator(level, threads)
+    def __init__(
+        self, level: str | None = None, *, threads: int | None = 1, check_values: bool = False
+    ) -> None:
+        self._evaluator = _make_evaluator(level, threads, check_values=check_values)
+        self._requested_check = check_values
         self._requested_level = level
         self._requested_threads = threads
 
@@ -105,7 +113,9 @@ class Model:
                 f"{library.name}: the pickle is of version {version}, but {self.version} is installed"
             )
         self._evaluator = _make_evaluator(
-            state["_requested_level"], state.setdefault("_requested_threads", 1)
+            state["_requested_level"],
+            state.setdefault("_requested_threads", 1),
+            check_values=state.setdefault("_requested_check", False),
         )
         if strategy is not None:
             self.set_batch_strategy(strategy)
@@ -130,7 +140,8 @@ class Model:
         Raises:
             TypeError: An input is missing, unknown, given twice, or has the wrong element type. An array of `out` is
                 missing, or has the wrong element type.
-            ValueError: An input has the wrong shape or number of rows, or is on another device. An array of `out` has
+            ValueError: An input has the wrong shape or number of rows, or is on another device. With `check_values`, it has
+                a value that is not valid. An array of `out` has
                 the wrong shape, is not C-contiguous or writable, or overlaps another array.
         """
         if not kwargs:
@@ -244,12 +255,16 @@ class Model:
         return f"<{library.name} {self.version} ({inputs}) -> ({outputs}) on {self.level}>"
 
 
-def _make_evaluator(level: str | None, threads: int | None) -> Evaluator:
+def _make_evaluator(
+    level: str | None, threads: int | None, *, check_values: bool
+) -> Evaluator | CheckedEvaluator:
     if threads == 1:
-        return Evaluator(library, level)
-    from ._threads import resolve
+        evaluator = Evaluator(library, level)
+    else:
+        from ._threads import resolve
 
-    return Evaluator(library, level, resolve(threads))
+        evaluator = Evaluator(library, level, resolve(threads))
+    return CheckedEvaluator(evaluator, _INPUTS, library.name) if check_values else evaluator
 
 
 def describe(spec: TensorSpec) -> str:
@@ -262,7 +277,8 @@ def describe(spec: TensorSpec) -> str:
 
 def _list(title: str, specs: tuple[TensorSpec, ...]) -> str:
     """Tensors in their order, as a paragraph of the class's documentation."""
-    lines = "".join(f"\n    {number}: {describe(spec)}" for number, spec in enumerate(specs))
+    valid = ["".join(f"; {one}" for one in spec.valid) for spec in specs]
+    lines = "".join(f"\n    {n}: {describe(spec)}{valid[n]}" for n, spec in enumerate(specs))
     return f"\n\n{title}:{lines}"
 
 
