@@ -39,12 +39,12 @@ class Tensor(BaseModel):
     dtype: str
     """The name of the element type (`float32`)."""
     shape: tuple[int | None, ...]
-    """The extents; None for axis 0 if it grows with the batch."""
+    """The extents; None for the batch axis, the one that grows with the batch."""
     leading_per_row: int
-    """The extent of axis 0 for each row of the batch; 0 if the tensor does not grow with the batch."""
+    """The extent of the batch axis for each row of the batch; 0 if the tensor does not grow with the batch."""
     extents: tuple[tuple[int, int], ...] = ()
     """If the model has several lengths, (fixed, per length) for each axis, whose extent is then
-    fixed + per length * length; of axis 0 it is the extent for each row of the batch. `shape` and
+    fixed + per length * length; of the batch axis it is the extent for each row of the batch. `shape` and
     `leading_per_row` are those of the largest length."""
     ignored: bool = False
     """Whether no output depends on this input: the compiled code does not take it."""
@@ -76,15 +76,14 @@ class Tensor(BaseModel):
     @property
     def row_elements(self) -> int:
         """The number of elements for each row; in the whole tensor if it does not grow with the batch."""
-        if self.leading_per_row:
-            return self.leading_per_row * math.prod(self.trailing_shape)
-        return math.prod(self.trailing_shape, start=self.shape[0] or 0) if self.shape else 1
+        return math.prod(
+            self.leading_per_row if extent is None else extent for extent in self.shape
+        )
 
     @property
-    def trailing_shape(self) -> tuple[int, ...]:
-        """The extents of all axes except the first."""
-        # None occurs on axis 0 only; the condition is for the type checker.
-        return tuple(extent for extent in self.shape[1:] if extent is not None)
+    def batch_axis(self) -> int | None:
+        """The axis that grows with the batch; None if there is none."""
+        return self.shape.index(None) if None in self.shape else None
 
     def shape_at(self, rows: int, length: int | None) -> tuple[int, ...]:
         """The shape for a number of rows and a length; None for the largest length."""
@@ -92,7 +91,12 @@ class Tensor(BaseModel):
             leading = rows * self.leading_per_row
             return tuple(leading if extent is None else extent for extent in self.shape)
         shape = [fixed + per_length * length for fixed, per_length in self.extents]
-        return tuple(n * rows if self.leading_per_row and not a else n for a, n in enumerate(shape))
+        return tuple(n * rows if a == self.batch_axis else n for a, n in enumerate(shape))
+
+    def rows_first(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """A shape of this tensor with the batch axis first, as references have it."""
+        axis = self.batch_axis or 0
+        return (*shape[axis : axis + 1], *shape[:axis], *shape[axis + 1 :])
 
     @property
     def row_bytes(self) -> int:

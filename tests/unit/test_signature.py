@@ -18,6 +18,8 @@ def tensor(shape: tuple[int | None, ...], per_row: int, dtype: str = "float32") 
         ((None, 8, 8), 1, 64),
         ((None, 2), 3, 6),  # [batch * 3, 2]
         ((None,), 1, 1),
+        ((10, None, 8), 1, 80),
+        ((10, None), 2, 20),  # [10, batch * 2]
         ((5, 4), 0, 20),
         ((5,), 0, 5),
         ((0, 4), 0, 0),
@@ -27,6 +29,15 @@ def tensor(shape: tuple[int | None, ...], per_row: int, dtype: str = "float32") 
 def test_elements_of_a_row(shape: tuple[int | None, ...], per_row: int, elements: int) -> None:
     assert tensor(shape, per_row).row_elements == elements
     assert tensor(shape, per_row, "complex128").row_bytes == 16 * elements
+
+
+def test_shapes_of_a_tensor_whose_batch_is_not_first() -> None:
+    x = tensor((10, None, 8), 2)
+    assert (x.batch_axis, tensor((10,), 0).batch_axis) == (1, None)
+    assert x.shape_at(3, None) == (10, 6, 8)
+    assert x.rows_first((10, 6, 8)) == (6, 10, 8)
+    follows = x.model_copy(update={"extents": ((0, 1), (2, 0), (8, 0))})
+    assert follows.shape_at(3, 4) == (4, 6, 8)
 
 
 def test_types() -> None:

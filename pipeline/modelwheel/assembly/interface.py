@@ -29,15 +29,13 @@ def describe_signature(
     signature = Signature(
         inputs=tuple(
             _with_valid(
-                _input(t, first, sections.get(t.name), bool(lengths)), reference.valid.get(t.name)
+                _input(t, first, reference, sections.get(t.name), bool(lengths)),
+                reference.valid.get(t.name),
             )
             for t in _all_inputs(first)
         ),
-        outputs=tuple(
-            _tensor(t, reference.leading_per_row[t.name], reference.extents.get(t.name, ()))
-            for t in first.outputs
-        ),
-        state=tuple(_tensor(t, 0, ()) for t in first.state),
+        outputs=tuple(_output(t, reference) for t in first.outputs),
+        state=tuple(_tensor(t, 0, 0, ()) for t in first.state),
         lengths=lengths,
         ordered_by=first.ordered_by,
     )
@@ -53,15 +51,22 @@ def _all_inputs(frozen: FrozenSignature) -> list[FrozenTensor]:
 
 
 def _input(
-    tensor: FrozenTensor, frozen: FrozenSignature, section: InputSection | None, has_lengths: bool
+    tensor: FrozenTensor,
+    frozen: FrozenSignature,
+    reference: Reference,
+    section: InputSection | None,
+    has_lengths: bool,
 ) -> Tensor:
     leading_per_row = int(tensor.name in frozen.batched_inputs)
+    batch = reference.input_axes.get(tensor.name, 0)
     axes = section.buckets if section is not None else {}
     extents = tuple(
-        (0, 1) if axis in axes else (leading_per_row if leading_per_row and not axis else extent, 0)
+        (0, 1)
+        if axis in axes
+        else (leading_per_row if leading_per_row and axis == batch else extent, 0)
         for axis, extent in enumerate(tensor.shape)
     )
-    found = _tensor(tensor, leading_per_row, extents if has_lengths else ())
+    found = _tensor(tensor, batch, leading_per_row, extents if has_lengths else ())
     pad = next((axis.pad for axis in axes.values()), None)
     return found.model_copy(update={"pad": pad, "ignored": tensor in frozen.ignored_inputs})
 
@@ -81,15 +86,25 @@ def _with_valid(tensor: Tensor, values: ValidValues | None) -> Tensor:
     return tensor.model_copy(update={"valid": (*whole, *columns), "special": special})
 
 
+def _output(tensor: FrozenTensor, reference: Reference) -> Tensor:
+    batch = reference.output_axes.get(tensor.name, 0)
+    extents = reference.extents.get(tensor.name, ())
+    own = (*extents[1 : batch + 1], *extents[:1], *extents[batch + 1 :])  # the batch came first
+    return _tensor(tensor, batch, reference.leading_per_row[tensor.name], own)
+
+
 def _tensor(
-    tensor: FrozenTensor, leading_per_row: int, extents: tuple[tuple[int, int], ...]
+    tensor: FrozenTensor,
+    batch: int,
+    leading_per_row: int,
+    extents: tuple[tuple[int, int], ...],
 ) -> Tensor:
     shape: tuple[int | None, ...] = tensor.shape
     return Tensor(
         name=tensor.name,
         c_name=tensor.c_name,
         dtype=tensor.dtype,
-        shape=(None, *shape[1:]) if leading_per_row else shape,
+        shape=(*shape[:batch], None, *shape[batch + 1 :]) if leading_per_row else shape,
         leading_per_row=leading_per_row,
         extents=extents,
     )
@@ -108,5 +123,5 @@ def _require_shapes(signature: Signature, frozen: FrozenSignature, extent: Exten
             raise UnsupportedModelError(
                 f"{tensor.name!r} has shape {at_extent.shape} at batch size {extent.batch}{where}, "
                 f"where {expected} follows from the other sizes; compile one batch size, or give the "
-                "output a first axis that is a multiple of the batch"
+                "output one axis that is a multiple of the batch"
             )

@@ -26,7 +26,7 @@ from ..engine.programs import stored_programs, stored_records
 from ..engine.steps.profile import PROGRAM
 from ..errors import UsageError, VerifyError
 from ..levels import LEVELS, Level, cpu_level
-from ..packaging.bundle import element_bits
+from ..packaging.bundle import own_array
 from ..packaging.project import MANIFEST_FILE
 from ..platforms import host_platform
 from ..request import Request
@@ -224,7 +224,7 @@ def write_inputs(reference: Path, signature: Signature, rows: int, path: Path) -
             values: np.ndarray[Any, Any] = arrays[f"{prefix}/{tensor.name}"]
             if tensor.leading_per_row:
                 values = np.resize(values, (rows * tensor.leading_per_row, *values.shape[1:]))
-            file.write(element_bits(tensor, values).tobytes())
+            file.write(own_array(tensor, values).tobytes())
 
 
 def _run(

@@ -15,14 +15,15 @@ import numpy as np
 def main(module: str, level: str, rows: list[int]) -> None:
     """Writes `ROWS.npz` for every number of rows: the sample's rows again and again."""
     model = importlib.import_module(module).Model(level or None)
-    sample = importlib.import_module(f"{module}._reference").load_samples()[-1]
+    reference = importlib.import_module(f"{module}._reference")
+    sample = reference.load_samples()[-1]
     for number in rows:
         inputs = {}
         for spec in model.inputs:
             array = sample.inputs[spec.name]
             if spec.leading_per_row:
                 array = np.resize(array, (number * spec.leading_per_row, *array.shape[1:]))
-            inputs[spec.name] = array
+            inputs[spec.name] = reference.to_call(spec, array)
         np.savez(f"{number}.npz", **inputs)
     rules = {str(number): model.batch_rule(number) for number in rows}
     sys.stdout.write(json.dumps({"rules": rules, "level": model.level}) + "\n")

@@ -211,8 +211,9 @@ def _check_shapes(signature: SignatureInfo, expected: Expected) -> Iterator[Find
         )
     for tensor in signature.inputs:
         # The largest length first: it has the problems of a fixed one.
-        given = [every.get(tensor.name) for every in (shapes, *expected.shorter_shapes)]
-        problem = next(filter(None, (find_shape_problem(tensor, one) for one in given)), None)
+        lengths = (shapes, *expected.shorter_shapes)
+        problems = (find_shape_problem(signature, tensor, every) for every in lengths)
+        problem = next(filter(None, problems), None)
         if problem:
             yield Finding("error", "shape", problem, _shape_fix(tensor))
         if tensor.name in expected.pads:
@@ -234,20 +235,29 @@ def _check_pad(tensor: TensorInfo, pad: float) -> Iterator[Finding]:
 def _shape_fix(tensor: TensorInfo) -> str:
     field = f"inputs.{tensor.name}.shape"
     if tensor.shape is None:
-        return f"set {field} in the spec to the full shape, with null for the batch on axis 0"
+        return f"set {field} in the spec to the full shape, with the word batch for the axis of the rows"
+    if sum(extent is None for extent in tensor.shape) == 1:
+        fixed, batched = (
+            ", ".join(word if extent is None else str(extent) for extent in tensor.shape)
+            for word in ("128", "batch")
+        )
+        return (
+            f"if this axis is the batch, write {field}: [{batched}] in the spec; otherwise its length, "
+            f"for example {field}: [{fixed}], or several as {{buckets: [32, 128], pad: 0}}"
+        )
     example = ", ".join(
         "null" if extent is None and not axis else "128" if extent is None else str(extent)
         for axis, extent in enumerate(tensor.shape)
     )
     return (
         f"fix every axis but the batch in the spec, for example {field}: [{example}], or give "
-        "several lengths as {buckets: [32, 128], pad: 0}"
+        "several lengths as {buckets: [32, 128], pad: 0}; the word batch marks the batch on any axis"
     )
 
 
 def _check_batching(signature: SignatureInfo, expected: Expected) -> Iterator[Finding]:
     # _check_shapes reports it; batched_inputs would raise.
-    if any(find_shape_problem(t, expected.shapes.get(t.name)) for t in signature.inputs):
+    if any(find_shape_problem(signature, t, expected.shapes) for t in signature.inputs):
         return
     batched = batched_inputs(signature, expected.shapes)
     fixed = [tensor for tensor in signature.inputs if tensor.name not in batched]

@@ -52,7 +52,7 @@ class FrozenSignature(JsonRecord):
     inputs: tuple[FrozenTensor, ...]
     outputs: tuple[FrozenTensor, ...]
     batched_inputs: tuple[str, ...]
-    """Names of the inputs whose axis 0 is the batch."""
+    """Names of the inputs that have a batch axis."""
     pruned_inputs: tuple[str, ...]
     """Inputs of the signature that no output depends on: they are not among `inputs`."""
     ignored_inputs: tuple[FrozenTensor, ...] = ()

@@ -98,8 +98,14 @@ class TensorInfo(JsonRecord):
     shape: Shape | None
     """None if even the rank is unknown."""
     encoding: Literal["dense", "sparse", "composite"] = "dense"
+    symbols: tuple[str, ...] = ()
+    """The names that the model gives to free extents, by axis: "" for all others; empty if it has no names."""
     valid: ValidValues | None = None
     """Of an input; None if it may be anything, or that does not follow from the graph."""
+
+    def symbol(self, axis: int) -> str:
+        """The name of a free extent; "" if it has none."""
+        return self.symbols[axis] if axis < len(self.symbols) else ""
 
 
 class SignatureInfo(JsonRecord):
@@ -209,7 +215,7 @@ class FoundPorts(JsonRecord):
 class Inspection(JsonRecord):
     """Everything that is known about a SavedModel before it is loaded."""
 
-    version: Literal[3] = 3
+    version: Literal[4] = 4
     written_by: str
     """The version of TensorFlow that wrote the model."""
     tags: tuple[str, ...]

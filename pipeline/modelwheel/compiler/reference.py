@@ -16,7 +16,7 @@ from .inspection import ColumnValues, Mask, ValidValues
 ARRAYS, SUMMARY = "reference.npz", "reference.json"
 """`reference.npz` holds `in/NAME`, made for the largest number of rows, of which the first ones
 serve for fewer, and `out/CASE/NAME` for every case: `16`, a number of rows, or `4x20`, a number of rows
-cut to this length along the axes with buckets. Outputs whose truth is known have `exact/CASE/NAME`, which
+cut to this length along the axes with buckets. Rows are axis 0, whatever the model's batch axis is. Outputs whose truth is known have `exact/CASE/NAME`, which
 is to be added to them. Boundary rows have inputs `in@KIND/NAME` and cases `ROWS@KIND`. `reference.json` is a `Reference`."""
 
 
@@ -31,9 +31,13 @@ class Reference(JsonRecord):
     reason: str | None
     """Why rows are not independent, as a sentence."""
     leading_per_row: dict[str, int]
-    """For every output, the extent of axis 0 for each row of the batch; 0 if it does not grow."""
+    """For every output, the extent of the batch axis for each row of the batch; 0 if it does not grow."""
     batched_inputs: tuple[str, ...]
-    """Names of the inputs whose axis 0 is the batch; empty for a signature without a batch axis."""
+    """Names of the inputs that have a batch axis; empty for a signature without one."""
+    input_axes: Mapping[str, int] = {}
+    """The batch axes that are not axis 0, by name. All arrays have it first, and `extents` too."""
+    output_axes: Mapping[str, int] = {}
+    """The same of outputs."""
     ranges: Mapping[str, tuple[float, float]] = {}
     """[low, high) of random inputs, by name; empty if there are samples."""
     masks: Mapping[str, tuple[Mask, ...]] = {}

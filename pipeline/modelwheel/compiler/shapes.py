@@ -10,53 +10,98 @@ from ..util.text import one_line
 from .inspection import Shape, SignatureInfo, TensorInfo
 
 Shapes: TypeAlias = Mapping[str, Sequence[int | None]]
-"""Whole shapes of some inputs as the spec fixes them; None on axis 0 keeps it the batch."""
+"""Whole shapes of some inputs as the spec fixes them; None for the batch axis."""
+
+_BATCH_SYMBOLS = frozenset({"n", "b", "bs"})
+"""Names of a free extent that stand for the batch, with those that hold the word itself."""
 
 
-def find_shape_problem(tensor: TensorInfo, given: Sequence[int | None] | None) -> str | None:
-    """The problem with an input's shape, or None; `given` is the shape in the spec."""
+def batch_axes(signature: SignatureInfo, shapes: Shapes) -> dict[str, int]:
+    """The batch axis of each input that has one.
+
+    The spec says it, or it is the only free axis of the input: axis 0, or another one whose name is that of the batch.
+
+    Raises:
+        UnsupportedModelError: See `compiled_shape`.
+    """
+    found = {t.name: compiled_shape(signature, t, shapes) for t in signature.inputs}
+    return {name: shape.index(None) for name, shape in found.items() if None in shape}
+
+
+def find_shape_problem(signature: SignatureInfo, tensor: TensorInfo, shapes: Shapes) -> str | None:
+    """The problem with the shape of an input of a signature, or None; `shapes` are those in the spec."""
+    given, declared = shapes.get(tensor.name), tensor.shape
     if given is None:
-        if tensor.shape is None:
-            return f"input {tensor.name!r} has an unknown number of axes"
-        free = [axis for axis, extent in enumerate(tensor.shape) if axis and extent is None]
-        if free:
-            return f"input {tensor.name!r} has the free axis {free[0]} in {show(tensor.shape)}"
-        return None
-    if any(extent is None for extent in given[1:]):
-        return f"input {tensor.name!r} is given the shape {show(given)}: only axis 0 may be free"
-    declared = tensor.shape
+        return _find_free_axis(signature, tensor, shapes)
+    if list(given).count(None) > 1:
+        return f"input {tensor.name!r} is given the shape {show(given)}: one axis may be free, the batch"
     if declared is not None and (
         len(declared) != len(given)
         or any(d is not None and d != g for d, g in zip(declared, given, strict=True))
     ):
         return (
-            f"input {tensor.name!r} is given the shape {show(given)}, "
+            f"input {tensor.name!r} is given the shape {show_given(given)}, "
             f"but the model declares {show(declared)}"
         )
     return None
 
 
-def compiled_shape(tensor: TensorInfo, shapes: Shapes) -> Shape:
-    """The shape that an input is compiled for: None on axis 0 is the batch, all else is fixed.
+def _find_free_axis(signature: SignatureInfo, tensor: TensorInfo, shapes: Shapes) -> str | None:
+    if tensor.shape is None:
+        return f"input {tensor.name!r} has an unknown number of axes"
+    free = [axis for axis, extent in enumerate(tensor.shape) if extent is None]
+    others = batch_symbols(signature, shapes, moved=True) - {tensor.symbol(0)}
+    if free == [0] and tensor.symbol(0) and others:
+        return (
+            f"the free axis 0 of input {tensor.name!r} is {tensor.symbol(0)!r} in {show(tensor.shape)}, but the "
+            f"batch of another input is {min(others)!r}"
+        )
+    if not free or free == [0]:
+        return None
+    if len(free) == 1 and tensor.symbol(free[0]):
+        symbols = batch_symbols(signature, shapes)
+        if tensor.symbol(free[0]) in symbols or (
+            not symbols and _means_batch(tensor.symbol(free[0]))
+        ):
+            return None
+    axis = free[free[0] == 0]
+    return f"input {tensor.name!r} has the free axis {axis} in {show(tensor.shape)}"
+
+
+def batch_symbols(signature: SignatureInfo, shapes: Shapes, *, moved: bool = False) -> set[str]:
+    """The names of the batch axes that are certain: of the spec and, unless only those behind axis 0 are asked for
+    (`moved`), of inputs whose axis 0 alone is free."""
+    found = set()
+    for tensor in signature.inputs:
+        shape = shapes.get(tensor.name, tensor.shape if not moved else ())
+        free = [axis for axis, extent in enumerate(shape or ()) if extent is None]
+        if len(free) == 1 and (tensor.name in shapes or free == [0]) and free != [0] * moved:
+            found.add(tensor.symbol(free[0]))
+    return found - {""}
+
+
+def _means_batch(symbol: str) -> bool:
+    return symbol.lower() in _BATCH_SYMBOLS or "batch" in symbol.lower()
+
+
+def compiled_shape(signature: SignatureInfo, tensor: TensorInfo, shapes: Shapes) -> Shape:
+    """The shape that an input of a signature is compiled for: None is the batch, all else is fixed.
 
     Raises:
-        UnsupportedModelError: More than axis 0 is free, or the spec contradicts the model.
+        UnsupportedModelError: More than the batch is free, or the spec contradicts the model.
     """
-    given = shapes.get(tensor.name)
-    problem = find_shape_problem(tensor, given)
+    problem = find_shape_problem(signature, tensor, shapes)
     if problem:
         raise UnsupportedModelError(
             f"{problem}; fix it with inputs.{one_line(tensor.name)}.shape in the spec"
         )
     # An unknown rank has been refused above: here an empty shape is a scalar's.
-    return tuple(given if given is not None else tensor.shape or ())
+    return tuple(shapes.get(tensor.name, tensor.shape or ()))
 
 
 def batched_inputs(signature: SignatureInfo, shapes: Shapes) -> tuple[str, ...]:
-    """Names of the inputs whose axis 0 is the batch."""
-    return tuple(
-        tensor.name for tensor in signature.inputs if compiled_shape(tensor, shapes)[:1] == (None,)
-    )
+    """Names of the inputs that have a batch axis."""
+    return tuple(batch_axes(signature, shapes))
 
 
 def static_shapes(
@@ -79,7 +124,9 @@ def static_shapes(
         )
     rows = batch or 0  # where there is no batch, no axis is free
     return {
-        tensor.name: tuple(rows if e is None else e for e in compiled_shape(tensor, shapes))
+        tensor.name: tuple(
+            rows if e is None else e for e in compiled_shape(signature, tensor, shapes)
+        )
         for tensor in signature.inputs
     }
 
@@ -90,3 +137,8 @@ def show(shape: Sequence[int | None]) -> str:
     if shape and shape[0] is None:
         names[0] = "batch"
     return f"[{', '.join(names)}]"
+
+
+def show_given(shape: Sequence[int | None]) -> str:
+    """A shape of a spec, in which only the batch is free: `[100, batch, 8]`."""
+    return f"[{', '.join('batch' if extent is None else str(extent) for extent in shape)}]"

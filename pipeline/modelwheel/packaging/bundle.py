@@ -132,7 +132,7 @@ def _write_reference(manifest: Manifest, reference: Path, path: Path) -> Iterato
                 for tensor in signature.inputs
             ]
             outputs = [
-                element_bits(tensor, arrays[f"out/{case}/{tensor.name}"])
+                own_array(tensor, arrays[f"out/{case}/{tensor.name}"])
                 for tensor in signature.outputs
             ]
             size += sum(array.nbytes for array in (*inputs, *outputs))
@@ -163,13 +163,15 @@ def _cases(manifest: Manifest) -> Iterator[tuple[str, int, int | None, int | Non
 
 def _first(tensor: Tensor, values: _Array, rows: int, length: int | None) -> _Array:
     """The first rows of an input, cut to a length."""
-    return element_bits(tensor, values[tuple(slice(n) for n in tensor.shape_at(rows, length))])
+    shape = tensor.rows_first(tensor.shape_at(rows, length))
+    return own_array(tensor, values[tuple(map(slice, shape))])
 
 
-def element_bits(tensor: Tensor, values: _Array) -> _Array:
-    """Values as the model's element type has them; references have float32 in place of bfloat16."""
+def own_array(tensor: Tensor, values: _Array) -> _Array:
+    """An array of a reference as the model has it: references have rows first, and float32 in place of bfloat16."""
     import numpy as np
 
+    values = np.moveaxis(values, 0, tensor.batch_axis) if tensor.batch_axis else values
     if tensor.dtype == "bfloat16":
         values = (values.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     return np.ascontiguousarray(values)

@@ -24,8 +24,11 @@ from ..util.words import shorten
 from .fields import GivenName, Mistake, Section, mistake, mistakes, unique
 from .names import to_tensor_identifier
 
-AXIS_TAGS = ("<length>", "<buckets>")
-"""How validation errors mark the two kinds of axes; never a key of a spec."""
+AXIS_TAGS = ("<length>", "<buckets>", "<batch>")
+"""How validation errors mark the kinds of axes; never a key of a spec."""
+
+BATCH = "batch"
+"""The word for the batch axis, wherever it is; null stands for it on axis 0 too."""
 
 _Length = Annotated[StrictInt, Field(ge=1, le=2**31 - 1)]
 
@@ -54,29 +57,58 @@ class Buckets(Section):
 
 
 def _kind_of(axis: Any) -> str:
+    if isinstance(axis, str):
+        return AXIS_TAGS[2]
     return AXIS_TAGS[isinstance(axis, (Mapping, Buckets))]
 
 
+def _check_word(axis: Any) -> Literal["batch"]:
+    if axis == BATCH:
+        return "batch"
+    wrong = f"'{shorten(str(axis))}' is not a length"
+    raise mistake(wrong, f"Write a number, buckets, or the word {BATCH} for the axis of the rows")
+
+
 Axis: TypeAlias = Annotated[
-    Annotated[_Length | None, Tag(AXIS_TAGS[0])] | Annotated[Buckets, Tag(AXIS_TAGS[1])],
+    Annotated[_Length | None, Tag(AXIS_TAGS[0])]
+    | Annotated[Buckets, Tag(AXIS_TAGS[1])]
+    | Annotated[
+        Literal["batch"],
+        PlainValidator(_check_word),
+        WithJsonSchema({"const": BATCH}),
+        Tag(AXIS_TAGS[2]),
+    ],
     Discriminator(_kind_of),
 ]
 
+_Shape: TypeAlias = tuple[int | Buckets | Literal["batch"] | None, ...]
 
-def _check_shape(shape: tuple[int | Buckets | None, ...]) -> tuple[int | Buckets | None, ...]:
-    if found := [*_find_free(shape), *_find_other_pads(shape)]:
+
+def _check_shape(shape: _Shape) -> _Shape:
+    if found := [*_find_free(shape), *_find_second_batch(shape), *_find_other_pads(shape)]:
         raise mistakes(found)
     return shape
 
 
-def _find_free(shape: tuple[int | Buckets | None, ...]) -> Iterator[Mistake]:
+def _find_free(shape: _Shape) -> Iterator[Mistake]:
     for axis, length in enumerate(shape):
         if axis > 0 and length is None:
-            wrong = "only the first axis, the batch, may be null"
-            yield Mistake(wrong, "Give the length of this axis, or buckets", (axis,))
+            wrong = "only the first axis may be null"
+            hint = f"Give the length of this axis, or buckets; if it is the batch, write {BATCH}"
+            yield Mistake(wrong, hint, (axis,))
 
 
-def _find_other_pads(shape: tuple[int | Buckets | None, ...]) -> Iterator[Mistake]:
+def _find_second_batch(shape: _Shape) -> Iterator[Mistake]:
+    batch = [
+        axis for axis, length in enumerate(shape) if length == BATCH or (length, axis) == (None, 0)
+    ]
+    for axis in batch[1:]:
+        yield Mistake(
+            f"axis {batch[0]} is the batch already", "Give the length of one of them", (axis,)
+        )
+
+
+def _find_other_pads(shape: _Shape) -> Iterator[Mistake]:
     bucketed = [(n, axis) for n, axis in enumerate(shape) if isinstance(axis, Buckets)]
     for number, axis in bucketed[1:]:
         if axis.pad != bucketed[0][1].pad:
@@ -90,8 +122,8 @@ class InputSection(Section):
     """What the model's signature leaves open about an input."""
 
     shape: Annotated[tuple[Axis, ...], Field(max_length=8), AfterValidator(_check_shape)] = Field(
-        description="Length of every axis: a number, buckets, or null for the batch, which comes first.",
-        examples=[[None, 128]],
+        description="Length of every axis: a number, buckets, or `batch` for the axis of the rows (null if it is the first).",
+        examples=[[None, 128], [100, "batch", 64]],
     )
 
     @property
@@ -100,8 +132,9 @@ class InputSection(Section):
         return {n: axis for n, axis in enumerate(self.shape) if isinstance(axis, Buckets)}
 
     def shape_at(self, length: int | None) -> tuple[int | None, ...]:
-        """The shape with this length on every axis that has several."""
-        return tuple(length if isinstance(axis, Buckets) else axis for axis in self.shape)
+        """The shape with this length on every axis that has several, and None for the batch."""
+        axes = [length if isinstance(axis, Buckets) else axis for axis in self.shape]
+        return tuple(None if isinstance(axis, str) else axis for axis in axes)
 
 
 def check_one_length(inputs: Mapping[str, InputSection]) -> Mapping[str, InputSection]:

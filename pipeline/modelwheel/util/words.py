@@ -50,12 +50,14 @@ def shape_text(
     """A shape as people write it.
 
     Args:
-        shape: Extents; None for the batch axis.
+        shape: Extents; None for the batch axis, of which there is one at most.
         per_row: The extent of the batch axis for each row of the batch.
         extents: If the shape follows a length, each axis as (fixed, per length).
 
     >>> shape_text((None, 8, 8)), shape_text((None, 2), per_row=3)
     ('[batch, 8, 8]', '[batch * 3, 2]')
+    >>> shape_text((100, None, 8)), shape_text((9, None), extents=((0, 1), (1, 0)))
+    ('[100, batch, 8]', '[length, batch]')
     >>> shape_text((None, 9, 2), per_row=4, extents=((0, 1), (1, 2), (2, 0)))
     '[batch * length, 2 * length + 1, 2]'
     """
@@ -64,10 +66,11 @@ def shape_text(
         if per_length:
             axes[axis] = "length" if per_length == 1 else f"{per_length} * length"
             axes[axis] += f" + {fixed}" if fixed else ""
-    if shape and shape[0] is None:
-        first = axes[0] if extents and extents[0][1] else str(per_row)
-        first = f"({first})" if " + " in first else first
-        axes[0] = "batch" if first == "1" else f"batch * {first}"
+    if None in shape:
+        batch = shape.index(None)
+        own = axes[batch] if extents and extents[batch][1] else str(per_row)
+        own = f"({own})" if " + " in own else own
+        axes[batch] = "batch" if own == "1" else f"batch * {own}"
     return f"[{', '.join(axes)}]"
 
 

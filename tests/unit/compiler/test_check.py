@@ -72,7 +72,13 @@ def test_tensors_that_cannot_be_compiled(tensor: dict[str, Any], code: str, word
     [
         (None, None, "unknown number of axes", "set inputs.x.shape in the spec to the full shape"),
         ([None, None, 4], None, "free axis 1 in [batch, ?, 4]", "inputs.x.shape: [null, 128, 4]"),
-        ([None, None], [None, None], "only axis 0 may be free", "inputs.x.shape"),
+        ([None, None], [None, None], "one axis may be free", "inputs.x.shape"),
+        (
+            [8, None, 4],
+            None,
+            "free axis 1 in [8, ?, 4]",
+            "batch, write inputs.x.shape: [8, batch, 4]",
+        ),
         ([None, 4], [None, 5], "[batch, 5], but the model declares [batch, 4]", "inputs.x.shape"),
         ([None, 4], [None, 4, 1], "but the model declares [batch, 4]", "inputs.x.shape"),
     ],

@@ -46,7 +46,8 @@ def test_an_inspection_has_the_interface_and_the_operations(tmp_path: Path) -> N
     found = inspect(model, tmp_path)
     (signature,) = found.signatures
     assert signature.key == "serving_default"
-    assert signature.inputs == (TensorInfo(name="in put/0", dtype="float32", shape=(None, 3)),)
+    (x,) = signature.inputs
+    assert x == TensorInfo(name="in put/0", dtype="float32", shape=(None, 3), symbols=("batch", ""))
     assert [tensor.name for tensor in signature.outputs] == ["out:1"]
     assert [(use.op, use.layers, use.support) for use in found.ops] == [
         ("MatMul", ("/fc/MatMul",), "compiled")

@@ -22,8 +22,8 @@ import numpy as np
 
 class Library:
     name, version, about = "digits", "1.0.0", "{}"
-    inputs = (("x", np.dtype("float32"), (None, 2), 1, "x"), ("n 1", np.dtype("int32"), (None,), 1, "n_1"))
-    outputs = (("y", np.dtype("float32"), (None, 2), 1, "y"),)
+    inputs = (("x", np.dtype("float32"), (None, 2), 1, 0, "x"), ("n 1", np.dtype("int32"), (None,), 1, 0, "n_1"))
+    outputs = (("y", np.dtype("float32"), (None, 2), 1, 0, "y"),)
     states = ()
     batch_sizes, lengths, batched = (1, 4), (), True
     no_emulation_reason, levels = None, ("x86-64",)
@@ -108,6 +108,23 @@ def test_random_inputs_are_those_of_the_reference(packages: Path) -> None:
     )
     found = run_python(packages, script).splitlines()
     assert found == [f"{array.dtype} {array.tobytes().hex()}" for array in expected]
+
+
+def test_samples_have_rows_first_whatever_the_batch_axis(packages: Path) -> None:
+    """Random numbers are those of the reference, whose rows come first; calls take the model's own axes."""
+    script = (
+        "import numpy as np\n"
+        "from model_digits import _reference as reference\n"
+        "from model_digits._model import TensorSpec, describe\n"
+        "spec = TensorSpec('x', np.dtype('float32'), (3, None, 2), 1, 1)\n"
+        "made = reference._random(spec, 5, 7, None, [], [])\n"
+        "print(describe(spec), made.shape, reference.to_call(spec, made).shape)\n"
+        "print(made.tobytes().hex(), reference.to_call(spec, made)[2, 4].tolist() == made[4, 2].tolist())"
+    )
+    shapes, values = run_python(packages, script).splitlines()
+    assert shapes == "x: float32 [3, batch, 2] (5, 3, 2) (3, 5, 2)"
+    expected = random_input(7, "x", (5, 3, 2), "float32", None)
+    assert values == f"{expected.tobytes().hex()} True"
 
 
 def test_paths_are_those_of_the_package(packages: Path) -> None:

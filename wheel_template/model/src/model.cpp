@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "instance.h"
+#include "modelwheel/rows.hpp"
 #include "sentence.h"
 
 namespace modelwheel {
@@ -29,10 +30,14 @@ void choose_length(modelwheel_model *model, size_t length) {
   model->variants = model->level->variants + index * api.num_batch_sizes;
 }
 
-/// Runs `rows` <= variant.batch_size rows, which begin after `done` rows in the buffers.
-modelwheel_status run_chunk(modelwheel_model *model, const Variant &variant, size_t done, size_t rows,
+/// Rows of the buffers that one variant runs: `count` <= variant.batch_size of `total`, after the first `done`.
+struct Rows {
+  size_t done, count, total;
+};
+
+modelwheel_status run_chunk(modelwheel_model *model, const Variant &variant, const Rows &rows,
                             const void *const *inputs, void *const *outputs) {
-  const modelwheel::Chunk chunk{variant, model->lengths, model->arena, done, rows};
+  const modelwheel::Chunk chunk{variant, model->lengths, model->arena, rows.done, rows.count, rows.total};
   bind_inputs(chunk, inputs, model->inputs);
   bind_outputs(chunk, outputs, model->outputs);
   model->state.begin_run(model->inputs + api.num_inputs);
@@ -146,6 +151,15 @@ double cost_of(const modelwheel_model *model, size_t rows, size_t threads) {
 /// assumption on the safe side: what is split should not get slower.
 constexpr double kCostOfThreads = 20000.0;
 
+/// Whether a part of the rows is a part of every buffer.
+bool rows_follow_each_other() {
+  for (size_t i = 0; i < api.num_inputs; ++i)
+    if (row_pieces(api.inputs[i]) != 1) return false;
+  for (size_t i = 0; i < api.num_outputs; ++i)
+    if (row_pieces(api.outputs[i]) != 1) return false;
+  return true;
+}
+
 /// How threads best do a call: the rows of each part, which is all of them where threads share the steps of one run,
 /// and the cost of the longest part. Threads that are left over share the steps of each part.
 struct Split {
@@ -158,7 +172,7 @@ Split best_split(const modelwheel_model *model, size_t rows, size_t threads) {
   Split best{rows, cost_of(model, rows, 1)};
   if (threads < 2 || rows == 0) return best;
   double lowest = 0.9 * best.cost;
-  const bool splits = api.batched && api.no_emulation_reason == nullptr;
+  const bool splits = api.batched && api.no_emulation_reason == nullptr && rows_follow_each_other();
   for (size_t most = splits ? threads : 1; most > 0; most /= 2) {
     const size_t part = (rows - 1) / most + 1, parts = (rows - 1) / part + 1;
     const double cost = cost_of(model, part, threads / parts) + kCostOfThreads;
@@ -266,7 +280,7 @@ modelwheel_status run_length(modelwheel_model *model, size_t rows, size_t length
     const Variant &variant = model->variants[composition.next()];
     const size_t left = rows - done;
     const size_t chunk = variant.batch_size < left ? variant.batch_size : left;
-    status = run_chunk(model, variant, done, chunk, inputs, outputs);
+    status = run_chunk(model, variant, {done, chunk, rows}, inputs, outputs);
     done += chunk;
   }
   return status;
@@ -312,7 +326,7 @@ modelwheel_status run_batch_size(modelwheel_model *model, size_t batch_size, con
   const modelwheel_status status = check_buffers(model, inputs, outputs);
   if (status != MODELWHEEL_OK) return status;
   choose_length(model, 0);
-  return run_chunk(model, model->variants[index], 0, batch_size, inputs, outputs);
+  return run_chunk(model, model->variants[index], {0, batch_size, batch_size}, inputs, outputs);
 }
 
 modelwheel_status set_batch_rule(modelwheel_model *model, const char *text) {

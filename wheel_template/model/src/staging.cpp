@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "modelwheel/rows.hpp"
+
 namespace modelwheel {
 namespace {
 
@@ -25,13 +27,15 @@ struct Shaped {
   const modelwheel_extent *extents;  // null for models without lengths
   const CallLengths &lengths;
   std::size_t given, compiled;  // bytes for each row: the caller's, and the code's
+  bool scattered;               // rows do not follow each other, and the arrays have different numbers of them
 
   Shaped(const Chunk &chunk, const modelwheel_tensor &of, const modelwheel_extent *const *all, std::size_t index)
       : tensor(of),
         extents(all == nullptr ? nullptr : all[index]),
         lengths(chunk.lengths),
         given(row_bytes_at(tensor, extents, lengths.given)),
-        compiled(row_bytes_at(tensor, extents, lengths.compiled)) {}
+        compiled(row_bytes_at(tensor, extents, lengths.compiled)),
+        scattered(row_pieces(tensor) != 1 && (chunk.total != chunk.variant.batch_size || padded())) {}
 
   bool batched() const { return tensor.leading_per_row != 0; }
   bool padded() const { return given != compiled; }
@@ -68,6 +72,60 @@ void fill(char *memory, std::size_t bytes, const void *element, std::size_t size
   for (std::size_t done = 0; done < bytes; done += size) std::memcpy(memory + done, element, size);
 }
 
+/// Rows in an array whose rows do not follow each other: those from `first` on of so many.
+template <class Char>
+struct Scattered {
+  Char *data;
+  std::size_t bytes;  // for each row
+  std::size_t length, first, rows;
+};
+
+/// Copies `count` rows from one array to the other, as far as the extents of both reach, from this axis on.
+void copy_scattered(const Shaped &shaped, std::size_t axis, std::size_t count, const Scattered<const char> &from,
+                    const Scattered<char> &to) {
+  if (from.bytes == 0 || to.bytes == 0) return;
+  if (axis == batch_axis(shaped.tensor)) {
+    const char *source = from.data + from.first * from.bytes;
+    char *target = to.data + to.first * to.bytes;
+    if (from.bytes == to.bytes) {
+      std::memcpy(target, source, count * to.bytes);
+      return;
+    }
+    for (std::size_t row = 0; row < count; ++row)
+      copy_common(shaped.extents + axis, {source + row * from.bytes, from.bytes, from.length},
+                  {target + row * to.bytes, to.bytes, to.length});
+    return;
+  }
+  const auto extent = [&](std::size_t length) {
+    return shaped.extents == nullptr ? static_cast<std::size_t>(shaped.tensor.shape[axis])
+                                     : extent_at(shaped.extents[axis], length);
+  };
+  const std::size_t from_places = extent(from.length), to_places = extent(to.length);
+  const std::size_t from_bytes = from.bytes / from_places, to_bytes = to.bytes / to_places;
+  for (std::size_t i = 0; i < from_places && i < to_places; ++i)
+    copy_scattered(shaped, axis + 1, count,
+                   {from.data + i * from.rows * from_bytes, from_bytes, from.length, from.first, from.rows},
+                   {to.data + i * to.rows * to_bytes, to_bytes, to.length, to.first, to.rows});
+}
+
+/// The rows of a chunk, from the caller's whole array to the code's, in which everything else is `pad` or 0.
+void gather(const Chunk &chunk, const Shaped &shaped, const void *pad, const void *from, char *to) {
+  const std::size_t batch = chunk.variant.batch_size;
+  if (shaped.padded())
+    fill(to, batch * shaped.compiled, pad, shaped.tensor.item_bytes);
+  else if (chunk.rows != batch)
+    std::memset(to, 0, batch * shaped.compiled);
+  copy_scattered(shaped, 0, chunk.rows,
+                 {static_cast<const char *>(from), shaped.given, shaped.lengths.given, chunk.done, chunk.total},
+                 {to, shaped.compiled, shaped.lengths.compiled, 0, batch});
+}
+
+/// The same back, without what is beyond the caller's length.
+void scatter(const Chunk &chunk, const Shaped &shaped, const char *from, void *to) {
+  copy_scattered(shaped, 0, chunk.rows, {from, shaped.compiled, shaped.lengths.compiled, 0, chunk.variant.batch_size},
+                 {static_cast<char *>(to), shaped.given, shaped.lengths.given, chunk.done, chunk.total});
+}
+
 /// Copies the caller's rows to those of the compiled length, and fills what they lack with `pad`.
 void pad_rows(const Shaped &shaped, std::size_t rows, const void *pad, const char *from, char *to) {
   fill(to, rows * shaped.compiled, pad, shaped.tensor.item_bytes);
@@ -95,6 +153,12 @@ void bind_inputs(const Chunk &chunk, const void *const *inputs, const void **bou
   for (std::size_t i = 0; i < api.num_inputs; ++i) {
     if (chunk.variant.input_staging[i] == ignored_input) continue;
     const Shaped shaped = input_of(chunk, i);
+    if (shaped.scattered) {
+      char *const staging = chunk.arena + chunk.variant.input_staging[i];
+      gather(chunk, shaped, tables.pads == nullptr ? nullptr : tables.pads[i], inputs[i], staging);
+      bound[i] = staging;
+      continue;
+    }
     const std::size_t rows = shaped.batched() ? chunk.rows : 1;
     const std::size_t wanted = (shaped.batched() ? chunk.variant.batch_size : 1) * shaped.compiled;
     const std::size_t copied = rows * shaped.compiled;
@@ -117,7 +181,8 @@ void bind_outputs(const Chunk &chunk, void *const *outputs, void **bound) {
   for (std::size_t i = 0; i < api.num_outputs; ++i) {
     const Shaped shaped = output_of(chunk, i);
     char *target = static_cast<char *>(outputs[i]) + shaped.offset(chunk.done);
-    const bool in_place = chunk.rows == chunk.variant.batch_size && !shaped.padded() && is_aligned(target);
+    const bool in_place =
+        chunk.rows == chunk.variant.batch_size && !shaped.padded() && !shaped.scattered && is_aligned(target);
     bound[i] = in_place ? target : chunk.arena + chunk.variant.output_staging[i];
   }
 }
@@ -125,6 +190,10 @@ void bind_outputs(const Chunk &chunk, void *const *outputs, void **bound) {
 void copy_staged_outputs(const Chunk &chunk, void *const *bound, void *const *outputs) {
   for (std::size_t i = 0; i < api.num_outputs; ++i) {
     const Shaped shaped = output_of(chunk, i);
+    if (shaped.scattered) {
+      scatter(chunk, shaped, static_cast<const char *>(bound[i]), outputs[i]);
+      continue;
+    }
     char *target = static_cast<char *>(outputs[i]) + shaped.offset(chunk.done);
     const auto *staged = static_cast<const char *>(bound[i]);
     const std::size_t rows = shaped.batched() ? chunk.rows : 1;

@@ -19,12 +19,13 @@ struct CallLengths {
 /// Index of the smallest compiled length that is not below `length`; num_lengths if there is none.
 std::size_t find_length(std::size_t length);
 
-/// Rows of a call that one variant runs: `rows` <= variant.batch_size, after the first `done` of the caller's arrays.
+/// Rows of a call that one variant runs: `rows` <= variant.batch_size, after the first `done` of the `total` rows of
+/// the caller's arrays.
 struct Chunk {
   const Variant &variant;
   const CallLengths &lengths;
   char *arena;
-  std::size_t done, rows;
+  std::size_t done, rows, total;
 };
 
 /// Fills the pointers of the inputs: the caller's memory where it can be used in place, else a copy.

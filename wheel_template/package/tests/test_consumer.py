@@ -56,14 +56,21 @@ def programs(package, interfaces, tmp_path_factory):
 
 def check(package, arrays, tmp_path, rows, *command):
     """Runs a consumer on these inputs and compares its outputs with those of Python."""
-    for index, array in enumerate(arrays):
-        (tmp_path / f"input_{index}").write_bytes(np.ascontiguousarray(array).tobytes())
-    model = package.Model()
+    model, by_row = package.Model(), command[-1] == "tfaot"
+    for index, (spec, array) in enumerate(zip(model.inputs, arrays, strict=True)):
+        (tmp_path / f"input_{index}").write_bytes(to_bytes(spec, array, by_row))
     run(*command[:1], tmp_path, rows, *command[1:])
     expected = model(*arrays)
     expected = [expected] if isinstance(expected, np.ndarray) else list(expected.values())
-    for index, array in enumerate(expected):
-        assert (tmp_path / f"output_{index}").read_bytes() == array.tobytes()
+    for index, (spec, array) in enumerate(zip(model.outputs, expected, strict=True)):
+        assert (tmp_path / f"output_{index}").read_bytes() == to_bytes(spec, array, by_row)
+
+
+def to_bytes(spec, array, by_row):
+    """An array as files have it: with the model's axes, or one row after the other."""
+    return (
+        np.moveaxis(array, spec.batch_axis, 0) if by_row and spec.batch_axis else array
+    ).tobytes()
 
 
 def test_c(package, arrays, sample, programs, tmp_path):
@@ -85,7 +92,7 @@ def test_tfcompile_classes(package, samples, programs, tmp_path, library, interf
         pytest.skip("the sample has fewer rows than the smallest batch size")
     for size in sizes if library.no_emulation_reason is None else sizes[-1:]:
         part = sample.first(size) if library.batched else sample
-        arrays = [part.inputs[spec.name] for spec in package.Model.inputs]
+        arrays = [part.arguments[spec.name] for spec in package.Model.inputs]
         check(package, arrays, tmp_path, size, programs / "consumer_cpp17", "tfcompile")
 
 

@@ -17,9 +17,10 @@ START = """\
 import sys, threading, time
 import numpy as np
 import {module} as package
-from {module}._reference import make_inputs
+from {module}._reference import make_inputs, to_call
 model = package.Model()
-inputs = list(make_inputs({rows}).values())
+made = make_inputs({rows})
+inputs = [to_call(spec, made[spec.name]) for spec in model.inputs]
 """
 
 

@@ -1,5 +1,6 @@
 """The Python interface of the installed model: what it takes, what it refuses, its results."""
 
+import importlib
 import json
 import os
 import pickle
@@ -72,9 +73,10 @@ def test_selftest_passes(package):
 @pytest.mark.usefixtures("stateless")
 @pytest.mark.parametrize("wrong", [False, True])
 def test_selftest_judges_a_reference(package, model, samples, tmp_path, wrong):
+    reference = importlib.import_module(f"{package.__name__}._reference")
     arrays = {f"in/{name}": array for name, array in samples[-1].inputs.items()}
     for sample in samples:
-        for name, array in as_dict(package, model.predict(sample.inputs)).items():
+        for name, array in reference.evaluate(model, sample.inputs).items():
             arrays[f"out/{sample.case}/{name}"] = array
     if wrong:
         key = next(key for key, array in arrays.items() if key.startswith("out/") and array.size)
@@ -93,13 +95,18 @@ def test_results_are_arrays_of_the_declared_type(package, model, arrays, sample)
     assert list(result) == [spec.name for spec in model.outputs]
     for spec in model.outputs:
         assert result[spec.name].dtype == spec.dtype
-        assert result[spec.name].shape == sample.outputs[spec.name].shape
+        moved = (
+            np.moveaxis(result[spec.name], spec.batch_axis or 0, 0)
+            if spec.shape
+            else result[spec.name]
+        )
+        assert moved.shape == sample.outputs[spec.name].shape
 
 
 def test_positions_names_and_mappings_agree(package, model, arrays, sample):
     expected = model(*arrays)
-    assert_same(package, model(**sample.inputs), expected)
-    assert_same(package, model.predict(sample.inputs), expected)
+    assert_same(package, model(**sample.arguments), expected)
+    assert_same(package, model.predict(sample.arguments), expected)
 
 
 # --- memory --------------------------------------------------------------------------------------
@@ -194,7 +201,7 @@ def test_results_are_written_to_out(package, model, arrays, sample, make):
     expected = model(*arrays)
     out = as_out(package, {n: make(a) for n, a in as_dict(package, expected).items()})
     model.reset()
-    assert model.predict(sample.inputs, out=out) is out
+    assert model.predict(sample.arguments, out=out) is out
     assert_same(package, out, expected)
     if any(spec.name == "out" for spec in model.inputs):
         return
@@ -215,12 +222,12 @@ def test_out_that_does_not_fit_is_refused(package, model, arrays, sample):
             (frozen, ValueError, "must be writable"),
         ):
             with pytest.raises(error, match=f"out: the array for .* {words}"):
-                model.predict(sample.inputs, out=as_out(package, {**expected, name: wrong}))
+                model.predict(sample.arguments, out=as_out(package, {**expected, name: wrong}))
     if len(expected) > 1:
         with pytest.raises(TypeError, match="out lacks"):
-            model.predict(sample.inputs, out=dict(list(expected.items())[1:]))
+            model.predict(sample.arguments, out=dict(list(expected.items())[1:]))
         with pytest.raises(TypeError, match="out is a dict of arrays by name, got ndarray"):
-            model.predict(sample.inputs, out=array)
+            model.predict(sample.arguments, out=array)
 
 
 # --- plain Python values -------------------------------------------------------------------------
@@ -266,14 +273,14 @@ def test_different_numbers_of_rows_are_refused(model, arrays, growing):
         pytest.skip("one input grows with the batch")
     last = arrays[growing[-1]]
     arrays = [*arrays]
-    arrays[growing[-1]] = np.concatenate([last, last])
+    arrays[growing[-1]] = np.concatenate([last, last], model.inputs[growing[-1]].batch_axis)
     with pytest.raises(ValueError, match="the same number of rows"):
         model(*arrays)
 
 
 def test_names_are_checked(model, arrays, sample):
     with pytest.raises(TypeError, match="has no input 'no such input'"):
-        model.predict({**sample.inputs, "no such input": arrays[0]})
+        model.predict({**sample.arguments, "no such input": arrays[0]})
     with pytest.raises(TypeError, match="is missing input"):
         model.predict({})
     with pytest.raises(TypeError, match="twice"):
@@ -293,21 +300,26 @@ def test_one_row_without_its_batch_axis_is_refused_with_advice(model, arrays, gr
     first = growing[0]
     if model.inputs[first].leading_per_row != 1:
         pytest.skip("a row has several leading extents")
-    with pytest.raises(ValueError, match=r"for one row pass array\[None\]"):
-        model(*arrays[:first], arrays[first][0], *arrays[first + 1 :])
+    axis = model.inputs[first].batch_axis
+    with pytest.raises(ValueError, match=r"for one row pass array\[(:, )*None\]") as caught:
+        model(*arrays[:first], np.take(arrays[first], 0, axis), *arrays[first + 1 :])
+    assert str(caught.value).count(":, ") == axis
 
 
 # --- batching ------------------------------------------------------------------------------------
 
 
 def test_no_rows_give_no_rows(package, model, arrays, any_rows):
-    empty = [array[:0] if i in any_rows else array for i, array in enumerate(arrays)]
+    empty = [
+        np.take(array, [], model.inputs[i].batch_axis) if i in any_rows else array
+        for i, array in enumerate(arrays)
+    ]
     if not all(spec.leading_per_row for spec in model.outputs):
         with pytest.raises(ValueError, match="fixed shape"):
             model(*empty)
         return
     for spec, array in zip(model.outputs, as_dict(package, model(*empty)).values(), strict=True):
-        assert len(array) == 0
+        assert array.shape[spec.batch_axis] == 0
         assert all(e in (None, n) for e, n in zip(spec.shape, array.shape, strict=True))
 
 

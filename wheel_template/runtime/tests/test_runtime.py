@@ -93,8 +93,8 @@ def test_wrong_types(library_path):
 
 def test_what_a_library_says_of_itself(library):
     assert (library.name, library.version, library.about) == ("doubling", "1.2", "{}")
-    assert library.inputs == (("x/given", np.dtype(np.float32), (None, 2), 1, "x_given"),)
-    assert library.outputs == (("y", np.dtype(np.float32), (None, 2), 1, "y"),)
+    assert library.inputs == (("x/given", np.dtype(np.float32), (None, 2), 1, 0, "x_given"),)
+    assert library.outputs == (("y", np.dtype(np.float32), (None, 2), 1, 0, "y"),)
     assert library.batch_sizes == (1, 4)
     assert library.batched is True
     assert library.no_emulation_reason is None

@@ -22,7 +22,7 @@ from ..measuring import measure, widen
 from ..reference import Reference, case_of, exact_key, input_key, output_key
 from .boundary_inputs import LARGE, boundary_inputs
 from .formats.base import Arrays, LoadedModel, StatefulModel
-from .formats.renamed import RenamedModel
+from .formats.rows_first import innermost
 from .frozen import FrozenGraph, freeze_graph
 from .rows import Evaluate, Rows, find_influence
 from .truth.double import widen_graph
@@ -87,7 +87,7 @@ def evaluate_boundary(
     Returns:
         The summary with what they have shown: rows that seemed independent may not be; and the boundary.
     """
-    model = loaded.loaded if isinstance(loaded, RenamedModel) else loaded
+    model = innermost(loaded)
     found = Boundary()
     first = 0 if summary.calls is not None else None
     given = {t.name: arrays[input_key(t.name, first)] for t in loaded.info.inputs}

@@ -11,7 +11,7 @@ from ..reference import STATEFUL_CALLS, Reference, case_of, input_key, output_ke
 from ..shapes import static_shapes
 from .drawn_inputs import described_inputs, draw_inputs
 from .formats.base import Arrays, LoadedModel, StatefulModel
-from .formats.renamed import RenamedModel
+from .formats.rows_first import innermost, moved_inputs
 from .rows import Evaluate, Rows
 from .samples import read_calls
 
@@ -37,7 +37,7 @@ def evaluate_calls(
     Raises:
         UnsupportedModelError: Models of this format have no state.
     """
-    model = loaded.loaded if isinstance(loaded, RenamedModel) else loaded
+    model = innermost(loaded)
     if not isinstance(model, StatefulModel):
         raise UnsupportedModelError(
             f"models of the format {request.reading.format} keep no state; remove `{KEEP_STATE}`"
@@ -51,7 +51,7 @@ def evaluate_calls(
     sizes = request.batch_sizes or (1,)
     shapes = static_shapes(signature, request.shapes, sizes[-1] if batched else None)
     if samples is not None:
-        calls = read_calls(samples, signature, shapes, batched)
+        calls = read_calls(samples, signature, shapes, batched, moved_inputs(loaded))
     else:
         calls = [
             draw_inputs(signature, shapes, request.seed + call, request)

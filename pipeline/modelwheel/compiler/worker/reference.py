@@ -18,11 +18,13 @@ from ..reference import ARRAYS, SUMMARY, Reference, case_of, input_key, output_k
 from ..renames import rename
 from ..shapes import batched_inputs, static_shapes
 from . import formats
+from .batch_axes import move_inputs, move_outputs, moved_axes
 from .boundary import evaluate_boundary
 from .calls import evaluate_calls
 from .drawn_inputs import described_inputs, draw_inputs
 from .failures import explain_failure
 from .formats.base import Arrays, LoadedModel, framework_of
+from .formats.rows_first import moved_inputs
 from .lengths import Lengths, tested_lengths
 from .rows import Evaluate, Rows, check_rows, find_difference
 from .samples import read_samples, repeat_rows
@@ -33,7 +35,13 @@ def run(job: ReferenceJob) -> None:
     """Writes the arrays and the summary."""
     request = job.request
     loaded = formats.load(job.inputs.model, request.reading, request.signature, request.names)
+    loaded, request = move_inputs(loaded, request)
+    job = job.model_copy(update={"request": request})
     batched = batched_inputs(loaded.info, request.shapes)
+    if batched:
+        loaded = move_outputs(
+            loaded, request, _evaluator(job, loaded), lambda rows: _first_batch(job, loaded, rows)
+        )
     if request.keep_state:
         arrays, summary = evaluate_calls(
             loaded, _evaluator(job, loaded), batched, request, _samples(job)
@@ -47,7 +55,12 @@ def run(job: ReferenceJob) -> None:
     found = {**_kept(arrays, summary), **exact, **boundary.arrays}
     storable: dict[str, Any] = {name: _storable(values) for name, values in found.items()}
     np.savez(job.out / ARRAYS, **storable)
-    update = {"evaluator": loaded.evaluator, "truth": truth, "valid": request.valid}
+    update = {
+        "evaluator": loaded.evaluator,
+        "truth": truth,
+        "valid": request.valid,
+        **moved_axes(loaded),
+    }
     summary.model_copy(update=update).save(job.out / SUMMARY)
 
 
@@ -164,10 +177,17 @@ def _two_batches(
         for seed in (request.seed, request.seed + 1):
             yield draw_inputs(loaded.info, shapes, seed, request)
         return
-    samples = read_samples(path, loaded.info, shapes, batched, request.padded)
+    orders = moved_inputs(loaded)
+    samples = read_samples(path, loaded.info, shapes, batched, request.padded, orders)
     count = shapes[batched[0]][0]
     for first in (0, len(samples[batched[0]]) // 2):
         yield repeat_rows(samples, batched, count, first)
+
+
+def _first_batch(job: ReferenceJob, loaded: LoadedModel, rows: int) -> Arrays:
+    shapes = static_shapes(loaded.info, job.request.shapes, rows)
+    batched = batched_inputs(loaded.info, job.request.shapes)
+    return next(_two_batches(job, loaded, shapes, batched))
 
 
 def _evaluator(job: ReferenceJob, loaded: LoadedModel) -> Evaluate:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes
@@ -15,6 +16,7 @@ from ...util.text import one_line
 from ..inspection import SignatureInfo, TensorInfo
 from ..jobs import Padding
 from ..reference import MAX_CALLS
+from .formats.rows_first import Orders
 
 Array = np.ndarray[Any, Any]
 
@@ -30,8 +32,11 @@ def read_samples(
     shapes: Mapping[str, tuple[int, ...]],
     batched: Sequence[str],
     padded: Mapping[str, Padding],
+    orders: Orders = MappingProxyType({}),
 ) -> dict[str, Array]:
-    """The arrays of a file, one for each input; axis 0 of batched inputs are the rows.
+    """The arrays of a file, one for each input, whose rows are then on axis 0.
+
+    In the file, inputs in `orders` have their axes as the model itself has them.
 
     Axes with buckets may be shorter than in `shapes`: they are filled up.
 
@@ -42,7 +47,14 @@ def read_samples(
     try:
         _require_names(arrays, signature)
         found = {
-            t.name: _take(arrays[t.name], t, shapes[t.name], t.name in batched, padded.get(t.name))
+            t.name: _take(
+                arrays[t.name],
+                t,
+                shapes[t.name],
+                t.name in batched,
+                padded.get(t.name),
+                orders.get(t.name, ()),
+            )
             for t in signature.inputs
         }
         _require_rows(found, batched)
@@ -60,8 +72,9 @@ def read_calls(
     signature: SignatureInfo,
     shapes: Mapping[str, tuple[int, ...]],
     batched: Sequence[str],
+    orders: Orders = MappingProxyType({}),
 ) -> list[dict[str, Array]]:
-    """The inputs of calls in a row: axis 0 of every array in the file are the calls, the next one may be the rows.
+    """The inputs of calls in a row: axis 0 of every array in the file are the calls, the others those of the model.
 
     Rows are repeated up to the number in `shapes`.
 
@@ -82,7 +95,14 @@ def read_calls(
         calls = []
         for call in range(count):
             found = {
-                t.name: _take(arrays[t.name][call], t, shapes[t.name], t.name in batched, None)
+                t.name: _take(
+                    arrays[t.name][call],
+                    t,
+                    shapes[t.name],
+                    t.name in batched,
+                    None,
+                    orders.get(t.name, ()),
+                )
                 for t in signature.inputs
             }
             _require_rows(found, batched)
@@ -151,7 +171,9 @@ def _take(
     shape: tuple[int, ...],
     batched: bool,
     padding: Padding | None,
+    order: Sequence[int],
 ) -> Array:
+    """One input in the order of axes in `shape`: the axes `order` of the array, or all as they are if that is empty."""
     name = repr(tensor.name)
     # NumPy has no bfloat16.
     stored = "float32" if tensor.dtype == "bfloat16" else tensor.dtype
@@ -159,13 +181,17 @@ def _take(
         raise ValueError(
             f"input {name} has the type {array.dtype.name}, but the model takes {stored}"
         )
+    found = array.shape
+    if order and array.ndim == len(shape):
+        array = array.transpose(order)
     if array.ndim == len(shape) and padding is not None:
         array = fill_up(array, shape, padding)
     expected, given = (shape[1:], array.shape[1:]) if batched else (shape, array.shape)
     if array.ndim != len(shape) or expected != given:
         shown = ["rows", *map(str, shape[1:])] if batched else [*map(str, shape)]
+        shown = [shown[list(order).index(a)] for a in range(len(shape))] if order else shown
         raise ValueError(
-            f"input {name} has the shape {list(array.shape)}, but the model takes [{', '.join(shown)}]"
+            f"input {name} has the shape {list(found)}, but the model takes [{', '.join(shown)}]"
         )
     return array.astype(ml_dtypes.bfloat16) if tensor.dtype == "bfloat16" else array
 

@@ -11,6 +11,7 @@
 #include "bindings/numpy.h"
 #include "modelwheel/abi.h"
 #include "modelwheel/buffer.hpp"
+#include "modelwheel/rows.hpp"
 
 namespace modelwheel {
 
@@ -24,7 +25,7 @@ inline std::string expected_shape(const modelwheel_tensor &tensor) {
   std::string text;
   for (std::size_t axis = 0; axis < tensor.rank; ++axis) {
     if (axis > 0) text += ", ";
-    if (axis > 0 || tensor.leading_per_row == 0)
+    if (axis != batch_axis(tensor) || tensor.leading_per_row == 0)
       text += std::to_string(tensor.shape[axis]);
     else
       text += tensor.leading_per_row == 1 ? "batch" : "batch * " + std::to_string(tensor.leading_per_row);
@@ -36,18 +37,22 @@ inline std::string expected_shape(const modelwheel_tensor &tensor) {
 inline bool has_shape(PyObject *array, const modelwheel_tensor &tensor) {
   if (rank_of(array) != tensor.rank) return false;
   const Py_intptr_t *const shape = fields(array).shape;
-  for (std::size_t axis = tensor.leading_per_row != 0 ? 1 : 0; axis < tensor.rank; ++axis)
-    if (shape[axis] != tensor.shape[axis]) return false;
-  return tensor.leading_per_row == 0 || static_cast<std::size_t>(shape[0]) % tensor.leading_per_row == 0;
+  for (std::size_t axis = 0; axis < tensor.rank; ++axis)
+    if (shape[axis] != tensor.shape[axis] && tensor.shape[axis] >= 0) return false;
+  return tensor.leading_per_row == 0 ||
+         static_cast<std::size_t>(shape[batch_axis(tensor)]) % tensor.leading_per_row == 0;
 }
 
 /// Advice for the common mistake of passing one row without its batch axis; empty for any other shape.
-inline const char *one_row_hint(PyObject *array, const modelwheel_tensor &tensor) {
-  const std::size_t rank = rank_of(array);
+inline std::string one_row_hint(PyObject *array, const modelwheel_tensor &tensor) {
+  const std::size_t rank = rank_of(array), batch = batch_axis(tensor);
   if (tensor.leading_per_row != 1 || rank + 1 != tensor.rank) return "";
-  for (std::size_t axis = 0; axis < rank; ++axis)
-    if (fields(array).shape[axis] != tensor.shape[axis + 1]) return "";
-  return "; for one row pass array[None]";
+  std::string places;
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    if (fields(array).shape[axis] != tensor.shape[axis < batch ? axis : axis + 1]) return "";
+    if (axis < batch) places += ":, ";
+  }
+  return "; for one row pass array[" + places + "None]";
 }
 
 /// "(3, 4)": the extents that NumPy keeps; a subclass may say something else.

@@ -54,8 +54,8 @@ class Inputs {
     std::size_t rows = 1;
     for (std::size_t i = 0; i < api_.num_inputs; ++i) {
       if (api_.inputs[i].leading_per_row == 0) continue;
-      const std::size_t own =
-          static_cast<std::size_t>(fields(item(given, i)).shape[0]) / api_.inputs[i].leading_per_row;
+      const Py_intptr_t extent = fields(item(given, i)).shape[batch_axis(api_.inputs[i])];
+      const std::size_t own = static_cast<std::size_t>(extent) / api_.inputs[i].leading_per_row;
       if (first && own != rows)
         raise(PyExc_ValueError, std::string(api_.name) + ": all inputs must have the same number of rows, but '" +
                                     api_.inputs[*first].name + "' has " + std::to_string(rows) + " and '" +

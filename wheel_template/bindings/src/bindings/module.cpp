@@ -64,8 +64,9 @@ Object describe(const modelwheel_tensor *tensors, std::size_t count, const model
       return varies ? none() : to_python(static_cast<std::size_t>(tensor.shape[axis]));
     });
     const Object dtype = numpy.dtype(numpy_name(tensor.dtype));
-    return Object::taken(Py_BuildValue("(sOOns)", tensor.name, dtype.get(), shape.get(),
-                                       static_cast<Py_ssize_t>(tensor.leading_per_row), tensor.c_name));
+    const Object axis = tensor.leading_per_row == 0 ? none() : to_python(batch_axis(tensor));
+    return Object::taken(Py_BuildValue("(sOOnOs)", tensor.name, dtype.get(), shape.get(),
+                                       static_cast<Py_ssize_t>(tensor.leading_per_row), axis.get(), tensor.c_name));
   });
 }
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # The fields of TensorSpec, and the name as an identifier.
-_Tensor: TypeAlias = tuple[str, np.dtype[Any], tuple[int | None, ...], int, str]
+_Tensor: TypeAlias = tuple[str, np.dtype[Any], tuple[int | None, ...], int, int | None, str]
 
 @final
 class Library:

@@ -40,7 +40,7 @@ inline Object new_output(const NumPy &numpy, const char *model, const modelwheel
           std::string(model) + ": output '" + tensor.name + "' is too large for " + std::to_string(rows) + " rows");
   Few<Py_intptr_t> shape(tensor.rank);
   std::copy(tensor.shape, tensor.shape + tensor.rank, shape.data());
-  if (tensor.leading_per_row != 0) shape[0] = static_cast<Py_intptr_t>(rows * tensor.leading_per_row);
+  if (tensor.leading_per_row != 0) shape[batch_axis(tensor)] = static_cast<Py_intptr_t>(rows * tensor.leading_per_row);
   void *memory = nullptr;
   Object owner = new_memory(tensor_bytes(tensor, rows), memory);
   return numpy.array_of(dtype, static_cast<int>(tensor.rank), shape.data(), memory, std::move(owner));
@@ -55,12 +55,14 @@ inline void *checked_target(const NumPy &numpy, const char *model, const modelwh
   if (is_masked(numpy, array)) raise(PyExc_TypeError, subject() + "is a masked array; pass array.data");
   if (!numpy.has_dtype(array, dtype))
     raise(PyExc_TypeError, subject() + "must be " + numpy_name(tensor.dtype) + ", got " + to_text(fields(array).dtype));
-  const auto first = static_cast<Py_intptr_t>(rows * tensor.leading_per_row);
+  const auto extent = static_cast<Py_intptr_t>(rows * tensor.leading_per_row);
+  const std::size_t axis = batch_axis(tensor);
   const bool grows = tensor.leading_per_row != 0;
-  if (!has_shape(array, tensor) || (grows && fields(array).shape[0] != first))
-    raise(PyExc_ValueError, subject() + "must have the shape " + expected_shape(tensor) +
-                                (grows ? " with " + std::to_string(first) + " along axis 0" : "") + ", got " +
-                                shape_text(array));
+  if (!has_shape(array, tensor) || (grows && fields(array).shape[axis] != extent))
+    raise(PyExc_ValueError,
+          subject() + "must have the shape " + expected_shape(tensor) +
+              (grows ? " with " + std::to_string(extent) + " along axis " + std::to_string(axis) : "") + ", got " +
+              shape_text(array));
   if (!is_contiguous(array)) raise(PyExc_ValueError, subject() + "must be C-contiguous");
   if ((fields(array).flags & kWriteable) == 0) raise(PyExc_ValueError, subject() + "must be writable");
   return fields(array).data;

@@ -6,6 +6,7 @@
 #define MODELWHEEL_TFAOT_WRAPPER_HPP
 
 #include <cstddef>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,8 +14,53 @@
 
 #include "PhysicsTools/TensorFlowAOT/interface/Wrapper.h"
 #include "modelwheel/compiled_function.hpp"
+#include "modelwheel/rows.hpp"
 
 namespace modelwheel {
+
+/// The buffers of some tensors in which each row is in one piece, as tfaot::Model copies rows. Where the model's batch
+/// axis is not the first, a row of its own array is in several.
+class TfaotRows {
+ public:
+  TfaotRows(const modelwheel_tensor *tensors, std::size_t count, std::size_t rows) : tensors_(tensors), rows_(rows) {
+    for (std::size_t i = 0; i < count; ++i)
+      buffers_.emplace_back(row_pieces(tensors[i]) == 1 ? 0 : tensor_bytes(tensors[i], rows));
+  }
+
+  /// The buffer of a tensor; `own`, the model's array, where rows are in one piece there.
+  void *find(std::size_t index, void *own) { return buffers_[index].size() == 0 ? own : buffers_[index].data(); }
+  const void *find(std::size_t index, const void *own) const {
+    return buffers_[index].size() == 0 ? own : buffers_[index].data();
+  }
+
+  /// Copies the buffers to the model's arrays, or the arrays to the buffers.
+  void copy_to(void *const *own) const {
+    each_piece([=](std::size_t i, std::size_t there, std::size_t here, std::size_t bytes) {
+      std::memcpy(static_cast<std::byte *>(own[i]) + there, buffers_[i].data() + here, bytes);
+    });
+  }
+  void copy_from(const void *const *own) {
+    each_piece([=](std::size_t i, std::size_t there, std::size_t here, std::size_t bytes) {
+      std::memcpy(buffers_[i].data() + here, static_cast<const std::byte *>(own[i]) + there, bytes);
+    });
+  }
+
+ private:
+  template <class Copy>
+  void each_piece(const Copy &copy) const {
+    for (std::size_t i = 0; i < buffers_.size(); ++i) {
+      if (buffers_[i].size() == 0) continue;
+      const std::size_t pieces = row_pieces(tensors_[i]), bytes = tensors_[i].row_bytes / pieces;
+      for (std::size_t piece = 0; piece < pieces; ++piece)
+        for (std::size_t row = 0; row < rows_; ++row)
+          copy(i, (piece * rows_ + row) * bytes, (row * pieces + piece) * bytes, bytes);
+    }
+  }
+
+  const modelwheel_tensor *tensors_;
+  std::size_t rows_;
+  std::vector<AlignedVector<std::byte>> buffers_;  // without elements where a row is in one piece
+};
 
 /// All batch sizes of a model. They share one instance of it, and each has its own buffers.
 class TfaotWrapper : public tfaot::Wrapper {
@@ -29,6 +75,8 @@ class TfaotWrapper : public tfaot::Wrapper {
     for (const std::size_t size : batch_sizes_) {
       functions_.try_emplace(size, api, size, CompiledFunction::AllocMode::ARGS_VARIABLES_RESULTS_PROFILES_AND_TEMPS,
                              instance_);
+      args_.try_emplace(size, api.inputs, api.num_inputs, size);
+      results_.try_emplace(size, api.outputs, api.num_outputs, size);
       arg_counts_[size] = counts(api.inputs, api.num_inputs, size);
       result_counts_[size] = counts(api.outputs, api.num_outputs, size);
     }
@@ -43,16 +91,19 @@ class TfaotWrapper : public tfaot::Wrapper {
   /// Whether an argument grows with the batch.
   bool argHasBatch(std::size_t index) const { return tensor_at(api_.inputs, nArgs(), index).leading_per_row != 0; }
 
-  /// The argument's buffer for a batch size. Throws Error if its elements are not of type T.
+  /// The argument's buffer for a batch size, in which each row is in one piece. Throws Error if its elements are not of
+  /// type T.
   template <typename T>
   T *argData(std::size_t batch_size, std::size_t index) {
     require_type<T>(tensor_at(api_.inputs, nArgs(), index));
-    return static_cast<T *>(function(batch_size, "argData()").arg_data(index));
+    void *const own = function(batch_size, "argData()").arg_data(index);
+    return static_cast<T *>(args_.at(batch_size).find(index, own));
   }
   template <typename T>
   const T *argData(std::size_t batch_size, std::size_t index) const {
     require_type<T>(tensor_at(api_.inputs, nArgs(), index));
-    return static_cast<const T *>(function(batch_size, "argData()").arg_data(index));
+    const void *const own = function(batch_size, "argData()").arg_data(index);
+    return static_cast<const T *>(args_.at(batch_size).find(index, own));
   }
 
   std::size_t nResults() const override { return api_.num_outputs; }
@@ -65,15 +116,23 @@ class TfaotWrapper : public tfaot::Wrapper {
   template <typename T>
   T *resultData(std::size_t batch_size, std::size_t index) {
     require_type<T>(tensor_at(api_.outputs, nResults(), index));
-    return static_cast<T *>(function(batch_size, "resultData()").result_data(index));
+    void *const own = function(batch_size, "resultData()").result_data(index);
+    return static_cast<T *>(results_.at(batch_size).find(index, own));
   }
   template <typename T>
   const T *resultData(std::size_t batch_size, std::size_t index) const {
     require_type<T>(tensor_at(api_.outputs, nResults(), index));
-    return static_cast<const T *>(function(batch_size, "resultData()").result_data(index));
+    const void *const own = function(batch_size, "resultData()").result_data(index);
+    return static_cast<const T *>(results_.at(batch_size).find(index, own));
   }
 
-  bool runSilent(std::size_t batch_size) override { return function(batch_size, "runSilent()").Run(); }
+  bool runSilent(std::size_t batch_size) override {
+    CompiledFunction &own = function(batch_size, "runSilent()");
+    args_.at(batch_size).copy_to(own.args());
+    if (!own.Run()) return false;
+    results_.at(batch_size).copy_from(own.results());
+    return true;
+  }
 
   /// Like tfaot::Wrapper::run, with the reason in the exception.
   void run(std::size_t batch_size) {
@@ -131,6 +190,7 @@ class TfaotWrapper : public tfaot::Wrapper {
   std::vector<std::size_t> arg_counts_no_batch_;
   std::vector<std::size_t> result_counts_no_batch_;
   std::map<std::size_t, CompiledFunction> functions_;
+  std::map<std::size_t, TfaotRows> args_, results_;
   std::map<std::size_t, std::vector<std::size_t>> arg_counts_;
   std::map<std::size_t, std::vector<std::size_t>> result_counts_;
 };

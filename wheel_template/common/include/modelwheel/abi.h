@@ -64,18 +64,18 @@ typedef struct modelwheel_tensor {
   const char *name;   /* as in the SavedModel's signature */
   const char *c_name; /* the same as an identifier */
   modelwheel_dtype dtype;
-  size_t item_bytes;    /* bytes of one element */
-  size_t rank;          /* number of axes */
-  const int64_t *shape; /* `rank` extents, row-major; axis 0 is -1 where it grows with the batch */
-  /* Extent of axis 0 for each row of the batch: 1 for the usual [batch, ...], more for [batch * n, ...],
+  size_t item_bytes; /* bytes of one element */
+  size_t rank;       /* number of axes */
+  const int64_t
+      *shape; /* `rank` extents, row-major; -1 for the batch axis, which grows with the batch: mostly axis 0 */
+  /* Extent of the batch axis for each row of the batch: 1 for the usual [batch, ...], more for [batch * n, ...],
    * 0 for a tensor that does not grow with the batch (its shape is then fixed). */
   size_t leading_per_row;
   size_t row_elements; /* elements for each row of the batch; of the whole tensor where leading_per_row is 0 */
   size_t row_bytes;    /* row_elements * item_bytes */
 } modelwheel_tensor;
 
-/* The extent of one axis at a length: fixed + per_length * length. For axis 0 of a tensor that grows with the batch it
- * is the extent for each row. */
+/* The extent of one axis at a length: fixed + per_length * length. For the batch axis it is the extent for each row. */
 typedef struct modelwheel_extent {
   size_t fixed;
   size_t per_length;
@@ -192,9 +192,10 @@ typedef struct modelwheel_api {
                                  size_t error_size);
 
   /* How many rows each of up to `threads` threads best takes, the last one the rest; `rows` if one thread alone is as
-   * fast, if threads better share the steps of one run, or if the rows cannot be split. Each part is then a run of its
-   * own on an instance of its own, composed by that instance's rules. Depends on the costs of the batch sizes, not on
-   * the machine. `length` as for run_length. */
+   * fast, if threads better share the steps of one run, or if the rows cannot be split, as where they do not follow
+   * each other in memory: where an axis before the batch axis has several places. Each part is then a run of its own on
+   * an instance of its own, composed by that instance's rules. Depends on the costs of the batch sizes, not on the
+   * machine. `length` as for run_length. */
   size_t (*rows_per_thread)(modelwheel_model *model, size_t rows, size_t length, size_t threads);
 
   /* Lets up to `threads` threads of the caller share the large steps of each run of this instance, where that pays by

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "modelwheel/abi.h"
+#include "modelwheel/rows.hpp"
 
 namespace modelwheel {
 
@@ -51,10 +52,11 @@ class TensorsAt {
  private:
   static void set(modelwheel_tensor &tensor, std::vector<std::int64_t> &shape, const modelwheel_extent *extents,
                   std::size_t length) {
+    const std::size_t batch = batch_axis(tensor);
     tensor.row_elements = 1;
     for (std::size_t axis = 0; axis < tensor.rank; ++axis) {
       const std::size_t extent = extents[axis].fixed + extents[axis].per_length * length;
-      const bool grows = axis == 0 && tensor.leading_per_row != 0;
+      const bool grows = axis == batch && tensor.leading_per_row != 0;
       if (grows) tensor.leading_per_row = extent;
       shape.push_back(grows ? -1 : static_cast<std::int64_t>(extent));
       tensor.row_elements *= extent;

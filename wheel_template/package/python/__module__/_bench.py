@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._model import Model, TensorSpec
-from ._reference import Sample, load_samples
+from ._reference import Sample, load_samples, to_call
 
 
 class Timing(NamedTuple):
@@ -46,7 +46,7 @@ def run(batches: Sequence[int], seconds: float, level: str | None, as_json: bool
 
 
 def _measure(model: Model, sample: Sample, rows: int, seconds: float) -> Timing:
-    inputs = [_repeat(sample.inputs[spec.name], spec, rows) for spec in Model.inputs]
+    inputs = [to_call(s, _repeat(sample.inputs[s.name], s, rows)) for s in Model.inputs]
     nanoseconds = _time(model, inputs, seconds) * 1e9
     return Timing(model.level, rows, model.batch_rule(rows), nanoseconds)
 

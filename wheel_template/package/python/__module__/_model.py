@@ -27,16 +27,18 @@ class TensorSpec(NamedTuple):
     """As in the SavedModel's signature."""
     dtype: np.dtype[Any]
     shape: tuple[int | None, ...]
-    """Extents; None on the first axis where it grows with the batch, and on axes that follow `Model.lengths`."""
+    """Extents; None on the batch axis, and on axes that follow `Model.lengths`."""
     leading_per_row: int
-    """Extent of the first axis for each row, nearly always 1; 0 where the shape is fixed."""
+    """Extent of the batch axis for each row, nearly always 1; 0 where the shape is fixed."""
+    batch_axis: int | None
+    """The axis that grows with the batch, mostly 0; None where the shape is fixed."""
     valid: tuple[ValidRange, ...] = ()
     """Bounds of the values of an input, as far as they are known: others give numbers that mean nothing."""
 
 
-_INPUTS = tuple(TensorSpec(*fields[:4], valid_ranges(fields[0])) for fields in library.inputs)
-_OUTPUTS = tuple(TensorSpec(*fields[:4]) for fields in library.outputs)
-_STATES = tuple(TensorSpec(*fields[:4]) for fields in library.states)
+_INPUTS = tuple(TensorSpec(*fields[:5], valid_ranges(fields[0])) for fields in library.inputs)
+_OUTPUTS = tuple(TensorSpec(*fields[:5]) for fields in library.outputs)
+_STATES = tuple(TensorSpec(*fields[:5]) for fields in library.states)
 
 _POSITIONS = {
     **{identifier: index for index, (*_, identifier) in enumerate(library.inputs)},
@@ -270,8 +272,9 @@ def _make_evaluator(
 def describe(spec: TensorSpec) -> str:
     """`x: float32 [batch, 8, 8]`"""
     shape = [str(extent) if extent is not None else "length" for extent in spec.shape]
-    if spec.leading_per_row:
-        shape[0] = "batch" if spec.leading_per_row == 1 else f"batch * {spec.leading_per_row}"
+    if spec.batch_axis is not None:
+        per_row = spec.leading_per_row
+        shape[spec.batch_axis] = "batch" if per_row == 1 else f"batch * {per_row}"
     return f"{spec.name}: {spec.dtype} [{', '.join(shape)}]"
 
 

@@ -1,7 +1,8 @@
 """TensorFlow's results for random inputs, and how far the compiled model may differ from them.
 
 The package stores a sample of each output. Inputs are generated from the seed in the manifest, from raw
-PCG64 bits, which NumPy guarantees not to change (NEP 19), unless the package has rows of real data.
+PCG64 bits, which NumPy guarantees not to change (NEP 19), unless the package has rows of real data. Rows are axis 0
+of all arrays here, whatever the batch axis of the model is: see `to_call`.
 """
 
 from __future__ import annotations
@@ -66,6 +67,11 @@ class Sample(NamedTuple):
     def case(self) -> str:
         """The name of its arrays in a file: `16`, `4x20`, `1@3`."""
         return _case(self.rows, self.length, self.circumstance or self.call)
+
+    @property
+    def arguments(self) -> Arrays:
+        """The inputs with the axes of the model, as calls take them."""
+        return {spec.name: to_call(spec, self.inputs[spec.name]) for spec in Model.inputs}
 
     def first(self, rows: int) -> Sample:
         """The first rows alone; valid only if rows are independent."""
@@ -203,11 +209,12 @@ def _allow(expected: Expected, spec: TensorSpec, samples: Sequence[Sample]) -> E
 def _read_evaluation(file: Mapping[str, NDArray[Any]]) -> Sample:
     """One evaluation by anybody: `in/NAME` and `out/NAME`."""
     given = {spec.name: _read_given(file, f"in/{spec.name}", spec) for spec in Model.inputs}
+    given = {spec.name: _rows_first(spec, given[spec.name]) for spec in Model.inputs}
     counts = [len(given[s.name]) // s.leading_per_row for s in Model.inputs if s.leading_per_row]
     rows = counts[0] if counts else 1
     outputs = {}
     for spec in Model.outputs:
-        values = _read_given(file, f"out/{spec.name}", spec)
+        values = _rows_first(spec, _read_given(file, f"out/{spec.name}", spec))
         finite = np.abs(values[np.isfinite(values)])
         # Wider numbers are closer to the truth.
         exact = widen(values).ravel()
@@ -273,8 +280,8 @@ def _random(
 ) -> NDArray[Any]:
     longest = max(Model.lengths, default=0)
     shape = tuple(
-        extent if extent is not None else longest if axis or not spec.leading_per_row else rows
-        for axis, extent in enumerate(spec.shape)
+        rows if axis == spec.batch_axis else longest if extent is None else extent
+        for axis, extent in _axes(spec)
     )
     count = math.prod(shape)
     bits = np.random.PCG64([seed, zlib.crc32(spec.name.encode())]).random_raw(2 * count)
@@ -370,8 +377,31 @@ def cut(array: NDArray[Any], spec: TensorSpec, length: int | None) -> NDArray[An
     """An input of the largest length cut to another one."""
     if length is None:
         return array
-    follows = [
-        e is None and (axis or not spec.leading_per_row) for axis, e in enumerate(spec.shape)
-    ]
+    follows = [extent is None and axis != spec.batch_axis for axis, extent in _axes(spec)]
     shorter = array[tuple(slice(length if follow else None) for follow in follows)]
     return np.array(shorter, order="C")
+
+
+def _axes(spec: TensorSpec) -> list[tuple[int, int | None]]:
+    """The axes with their extents, in the order of arrays here."""
+    return sorted(enumerate(spec.shape), key=lambda axis: axis[0] != spec.batch_axis)
+
+
+def _rows_first(spec: TensorSpec, array: NDArray[Any]) -> NDArray[Any]:
+    return (
+        np.ascontiguousarray(np.moveaxis(array, spec.batch_axis, 0)) if spec.batch_axis else array
+    )
+
+
+def to_call(spec: TensorSpec, array: NDArray[Any]) -> NDArray[Any]:
+    """An array with the axes that the model has."""
+    return (
+        np.ascontiguousarray(np.moveaxis(array, 0, spec.batch_axis)) if spec.batch_axis else array
+    )
+
+
+def evaluate(model: Model, inputs: Arrays) -> Arrays:
+    """The outputs by name, however many there are, with rows first as the inputs."""
+    found = model.predict({s.name: to_call(s, inputs[s.name]) for s in Model.inputs})
+    results = {Model.outputs[0].name: found} if len(Model.outputs) == 1 else found
+    return {spec.name: _rows_first(spec, results[spec.name]) for spec in Model.outputs}

@@ -19,6 +19,7 @@ from ._reference import (
     Expected,
     Sample,
     Tolerance,
+    evaluate,
     from_model,
     load_boundary,
     load_manifest,
@@ -26,7 +27,7 @@ from ._reference import (
     load_state_tolerance,
     load_tolerances,
 )
-from ._ways import beside_extremes, evaluate, other_orders
+from ._ways import beside_extremes, other_orders
 
 
 class Comparison(NamedTuple):

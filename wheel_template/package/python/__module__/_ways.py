@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ._core import library
 from ._model import Model
-from ._reference import Arrays, Expected, Sample, cut, from_model
+from ._reference import Arrays, Expected, Sample, cut, evaluate, from_model
 
 
 def other_orders(model: Model, samples: Sequence[Sample]) -> Iterator[tuple[Model, Sample]]:
@@ -91,12 +91,6 @@ def _mix(ordinary: Arrays, extreme: Arrays, kept: NDArray[np.bool_]) -> Arrays:
             rows = _by_row(mixed[spec.name], len(kept))
             rows[~kept] = _by_row(extreme[spec.name], len(kept))[~kept]
     return mixed
-
-
-def evaluate(model: Model, inputs: Arrays) -> Arrays:
-    """The outputs by name, however many there are."""
-    found = model.predict(inputs)
-    return {Model.outputs[0].name: found} if len(Model.outputs) == 1 else found
 
 
 def _select(outputs: Arrays, kept: NDArray[np.bool_]) -> Arrays:

@@ -39,6 +39,8 @@ class Leaf:
     """None for a type that has no name in NumPy, such as a key of random numbers."""
     shape: tuple[int | None, ...]
     """None for a symbolic extent."""
+    symbols: tuple[str, ...] = ()
+    """Symbolic extents by axis, as in JAX (`2*b`); "" for all others."""
 
 
 @dataclass(frozen=True)
@@ -136,10 +138,12 @@ def _leaves(exported: _Record, tree: int, own: int, shared: int, what: str) -> t
 
 def _leaf(name: str, value: _Record) -> Leaf:
     dtype = value.number(2, number_types.Uint8Flags)
+    extents = list(value.strings(1))
     return Leaf(
         name,
         _DTYPES[dtype] if dtype < len(_DTYPES) else None,
-        tuple(int(e) if e.isdecimal() else None for e in value.strings(1)),
+        tuple(int(e) if e.isdecimal() else None for e in extents),
+        tuple("" if e.isdecimal() else e for e in extents),
     )
 
 

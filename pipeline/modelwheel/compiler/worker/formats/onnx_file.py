@@ -239,7 +239,13 @@ def _read_value(value: onnx.ValueInfoProto) -> TensorInfo:
         )
     tensor = value.type.tensor_type
     shape = tuple(_extent(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
-    return TensorInfo(name=value.name, dtype=_type_name(tensor.elem_type), shape=shape)
+    symbols = tuple(dim.dim_param for dim in tensor.shape.dim)
+    return TensorInfo(
+        name=value.name,
+        dtype=_type_name(tensor.elem_type),
+        shape=shape,
+        symbols=symbols if any(symbols) else (),
+    )
 
 
 def _extent(dim: Any) -> int | None:

@@ -146,7 +146,7 @@ def _exported_interface(module: Module, exported: Exported, name: str) -> Interf
         )
     given = dict(zip(exported.kept, taken, strict=True))
     inputs = [
-        tensor_info(leaf.name, given[n]) if n in given else _dropped(leaf)
+        _named(leaf, tensor_info(leaf.name, given[n]) if n in given else _dropped(leaf))
         for n, leaf in enumerate(exported.inputs)
     ]
     for leaf in (*exported.inputs, *exported.outputs):
@@ -156,11 +156,17 @@ def _exported_interface(module: Module, exported: Exported, name: str) -> Interf
                 "jax.random.wrap_key_data in the function"
             )
     results = [
-        tensor_info(leaf.name, tensor)
+        _named(leaf, tensor_info(leaf.name, tensor))
         for leaf, tensor in zip(exported.outputs, main.results, strict=True)
     ]
     platforms = [_PLATFORMS.get(p, p.upper()) for p in exported.platforms]
     return _interface(inputs, [inputs[n] for n in exported.kept], results, platforms)
+
+
+def _named(leaf: Leaf, tensor: TensorInfo) -> TensorInfo:
+    """With the names that JAX gives to extents, which modules lack."""
+    symbols = leaf.symbols if any(leaf.symbols) else ()
+    return tensor.model_copy(update={"symbols": symbols})
 
 
 def _dropped(leaf: Leaf) -> TensorInfo:
