@@ -35,7 +35,15 @@ SHAPES: dict[str, dict[str, Shape]] = {
 """Shapes that the specs of some models have to fix."""
 
 _OTHER_FIRST = frozenset(
-    {"exported", "onnx_images", "onnx_operations", "ordered", "registry", "torch_programs"}
+    {
+        "exported",
+        "onnx_images",
+        "onnx_operations",
+        "ordered",
+        "registry",
+        "time_major",
+        "torch_programs",
+    }
 )
 """Modules that import other frameworks before TensorFlow, or hold what TensorFlow has when it starts."""
 
