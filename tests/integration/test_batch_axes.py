@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from modelwheel.compiler.inspection import ColumnValues
 from modelwheel.compiler.jobs import ReferenceRequest
 from modelwheel.compiler.readings import OnnxReading, Reading, SavedModelReading, StableHloReading
 from modelwheel.compiler.reference import Reference
@@ -98,6 +99,12 @@ def test_real_rows_have_the_axes_of_the_model(laboratory: Laboratory, tmp_path: 
 def test_an_axis_without_a_name_is_not_guessed(laboratory: Laboratory, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModelError, match=r"'[xh]' has the free axis 1"):
         _refer(laboratory, tmp_path, "saved_model", shapes={})
+
+
+def test_columns_of_the_batch_have_no_bounds(laboratory: Laboratory, tmp_path: Path) -> None:
+    columns = {"h": (ColumnValues(first=0, end=1, low=0, high=1),)}
+    with pytest.raises(UnsupportedModelError, match=r"the batch; .* verify\.ranges\.h$"):
+        _refer(laboratory, tmp_path, "saved_model", columns=columns)
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ def _write_saved_model(directory: Path) -> None:
     specs = [tf.TensorSpec([3, None, 2], tf.float32), tf.TensorSpec([1, None], tf.float32)]
     module = tf.Module()
 
-    @tf.function(input_signature=specs)
+    @tf.function(input_signature=specs)  # type: ignore[untyped-decorator, unused-ignore]
     def call(x: Any, h: Any) -> dict[str, Any]:
         return {
             "last": h + h,
@@ -69,7 +69,7 @@ def _write_onnx(directory: Path) -> None:
         helper.make_node("Transpose", ["x"], ["moved"], perm=[2, 0, 1]),
         helper.make_node("Tanh", ["moved"], ["y"]),
     ]
-    shapes = {"x": [3, "N", 2], "h": [1, "N"], "last": [1, "N"], "pairs": [3, None]}
+    shapes: dict[str, Any] = {"x": [3, "N", 2], "h": [1, "N"], "last": [1, "N"], "pairs": [3, None]}
     shapes |= {"power": [None], "y": [None, None, None]}
     infos = {n: helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()}
     constants = [
@@ -94,7 +94,10 @@ def _write_jax(directory: Path) -> None:
 
     (rows,) = export.symbolic_shape("rows_of_batch")
     shapes = {"x": (3, rows, 2), "h": (1, rows)}
-    specs = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in shapes.items()}
+    specs = {
+        name: jax.ShapeDtypeStruct(shape, jnp.float32)  # type: ignore[no-untyped-call, unused-ignore]
+        for name, shape in shapes.items()
+    }
     exported = export.export(jax.jit(call), platforms=["cpu"])(specs)
     (directory / "model.jax").write_bytes(exported.serialize())
 

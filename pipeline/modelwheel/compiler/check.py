@@ -23,7 +23,7 @@ from .input_values import split_columns
 from .inspection import Inspection, OpUse, SignatureInfo, TensorInfo
 from .judgement import judge, where
 from .renames import explain_unknown, find_name_problems, rename
-from .shapes import Shapes, batched_inputs, find_shape_problem, show
+from .shapes import Shapes, batch_axes, find_shape_problem, show
 
 MAX_ATOL, MAX_RTOL = 1.0, 0.1
 """The largest tolerances with which a wheel is built; larger ones would let wrong numbers pass."""
@@ -256,10 +256,13 @@ def _shape_fix(tensor: TensorInfo) -> str:
 
 
 def _check_batching(signature: SignatureInfo, expected: Expected) -> Iterator[Finding]:
-    # _check_shapes reports it; batched_inputs would raise.
+    # _check_shapes reports it; batch_axes would raise.
     if any(find_shape_problem(signature, t, expected.shapes) for t in signature.inputs):
         return
-    batched = batched_inputs(signature, expected.shapes)
+    batched = batch_axes(signature, expected.shapes)
+    for name, axis in batched.items():
+        if axis:
+            yield Finding("note", "batch-axis", f"input {name!r} has its rows on axis {axis}")
     fixed = [tensor for tensor in signature.inputs if tensor.name not in batched]
     if batched:
         for tensor in fixed:

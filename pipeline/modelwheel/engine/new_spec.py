@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..compiler.inspection import Inspection, TensorInfo
+from ..compiler.inspection import Inspection, SignatureInfo, TensorInfo
 from ..compiler.pool import WorkerPool
 from ..compiler.readings import GraphDefReading, reading_of
+from ..compiler.shapes import find_shape_problem
 from ..errors import SpecError
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source
@@ -59,11 +60,13 @@ def _describe(inspection: Inspection, key: str) -> ModelDescription:
     return ModelDescription(
         signatures=keys,
         serving_key=key,
-        inputs=_tensors(chosen.inputs),
-        outputs=_tensors(chosen.outputs),
+        inputs=tuple(_tensor(chosen, t) for t in chosen.inputs),
+        outputs=tuple(TensorDescription(t.name, t.dtype, t.shape) for t in chosen.outputs),
         ports=inspection.ports.model_dump() if inspection.ports is not None else {},
     )
 
 
-def _tensors(tensors: tuple[TensorInfo, ...]) -> tuple[TensorDescription, ...]:
-    return tuple(TensorDescription(t.name, t.dtype, t.shape) for t in tensors)
+def _tensor(signature: SignatureInfo, tensor: TensorInfo) -> TensorDescription:
+    clear = find_shape_problem(signature, tensor, {}) is None
+    batch = tensor.shape.index(None) if clear and tensor.shape and None in tensor.shape else 0
+    return TensorDescription(tensor.name, tensor.dtype, tensor.shape, batch)

@@ -29,16 +29,20 @@ class TensorDescription:
     name: str
     dtype: str
     shape: tuple[int | None, ...] | None
+    batch_axis: int = 0
+    """Which axis is the batch if it is free."""
 
     @property
     def has_free_batch(self) -> bool:
-        """Whether the first axis is free."""
-        return bool(self.shape) and self.shape is not None and self.shape[0] is None
+        """Whether the batch axis is free."""
+        return bool(self.shape) and self.shape is not None and self.shape[self.batch_axis] is None
 
     @property
     def has_other_free_axes(self) -> bool:
-        """Whether anything but the first axis is free."""
-        return self.shape is None or None in self.shape[1:]
+        """Whether anything but the batch axis is free."""
+        return self.shape is None or any(
+            extent is None and axis != self.batch_axis for axis, extent in enumerate(self.shape)
+        )
 
 
 @dataclass(frozen=True)
@@ -140,13 +144,13 @@ def _shape(tensor: TensorDescription, free: str = "?") -> str:
         return "of unknown shape"
     axes = [free if length is None else str(length) for length in tensor.shape]
     if tensor.has_free_batch:
-        axes[0] = "batch"
+        axes[tensor.batch_axis] = "batch"
     return f"[{', '.join(axes)}]"
 
 
 def _compilation_section(model: ModelDescription) -> str:
     if not any(tensor.has_free_batch for tensor in model.inputs):
-        return "# No input has a free first axis: the model is compiled for its fixed batch size.\n"
+        return "# No input has a free batch axis: the model is compiled for its fixed batch size.\n"
     lines = [
         "compilation:",
         "  # Batch sizes to compile. Other sizes are split into these.",
@@ -161,14 +165,14 @@ def _inputs_section(model: ModelDescription) -> str:
         return ""
     lines = [
         "# To fill in: these inputs have free axes in addition to the batch; machine code needs their",
-        "# lengths. Replace each `?` by a number, or by several as {buckets: [32, 128], pad: 0}; then remove",
-        "# the `# ` in front of these lines.",
+        "# lengths. Replace each `?` by a number, or by several as {buckets: [32, 128], pad: 0}, or by the word batch",
+        "# where that is the axis of the rows; then remove the `# ` in front of these lines.",
         "# inputs:",
     ]
     for tensor in free:
         axes = ["?" if length is None else str(length) for length in tensor.shape or (None, None)]
         if tensor.has_free_batch or tensor.shape is None:
-            axes[0] = "null"
+            axes[tensor.batch_axis] = "batch" if tensor.batch_axis else "null"
         lines.append(f"#   {_comment(_scalar(tensor.name))}: {{shape: [{', '.join(axes)}]}}")
     return "\n".join(lines) + "\n"
 

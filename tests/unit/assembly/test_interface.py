@@ -8,12 +8,14 @@ from modelwheel.assembly.interface import describe_signature
 from modelwheel.compiler.freeze import FrozenSignature, FrozenTensor
 from modelwheel.compiler.inspection import ColumnValues, Mask, ValidValues
 from modelwheel.compiler.reference import Reference
+from modelwheel.errors import UnsupportedModelError
 from modelwheel.request import Extent
 from modelwheel.signature import Signature
+from modelwheel.spec.interface import InputSection
 
 
-def _tensor(name: str) -> FrozenTensor:
-    return FrozenTensor(name=name, c_name=name, dtype="float32", shape=(2,))
+def _tensor(name: str, shape: tuple[int, ...] = (2,)) -> FrozenTensor:
+    return FrozenTensor(name=name, c_name=name, dtype="float32", shape=shape)
 
 
 def _describe(order: tuple[str, ...], valid: dict[str, ValidValues] | None = None) -> Signature:
@@ -59,3 +61,46 @@ def test_valid_values_of_inputs() -> None:
     }
     found = [tensor.valid_text for tensor in _describe(("a", "b", "c"), valid).inputs]
     assert found == ["0 <= x < 9 or x = -1", "", "0 <= x[..., 1] < 7, 1 <= x[..., 2:4] < 3"]
+
+
+def test_the_batch_is_on_the_axis_that_the_reference_says() -> None:
+    """At two lengths: the reference has the batch first in `extents`, the interface where the model has it."""
+    sections = {
+        "x": InputSection.model_validate({"shape": [{"buckets": [3, 5], "pad": 0}, "batch", 2]})
+    }
+    frozen = {
+        Extent(4, length): FrozenSignature(
+            key="serving_default",
+            batch=4,
+            inputs=(_tensor("h", (1, 4)), _tensor("x", (length, 4, 2))),
+            outputs=(_tensor("y", (2, length + 1, 12)), _tensor("z", (4,))),
+            batched_inputs=("h", "x"),
+            pruned_inputs=(),
+        )
+        for length in (3, 5)
+    }
+    reference = Reference(
+        independent=True,
+        reason=None,
+        leading_per_row={"y": 3, "z": 1},
+        batched_inputs=("h", "x"),
+        input_axes={"h": 1, "x": 1},
+        output_axes={"y": 2},
+        extents={"y": ((3, 0), (2, 0), (1, 1)), "z": ((1, 0),)},
+        rows=(4,),
+    )
+    found = describe_signature(frozen, reference, sections)
+    tensors = {t.name: t for t in (*found.inputs, *found.outputs)}
+    assert {name: t.shape for name, t in tensors.items()} == {
+        "h": (1, None),
+        "x": (5, None, 2),
+        "y": (2, 6, None),
+        "z": (None,),
+    }
+    assert {name: t.batch_axis for name, t in tensors.items()} == {"h": 1, "x": 1, "y": 2, "z": 0}
+    assert tensors["x"].extents == ((0, 1), (1, 0), (2, 0))
+    assert tensors["y"].extents == ((2, 0), (1, 1), (3, 0))
+    assert tensors["y"].leading_per_row == 3
+    other = {**frozen, Extent(8, 5): frozen[Extent(4, 5)]}
+    with pytest.raises(UnsupportedModelError, match=r"where .* follows from the other sizes"):
+        describe_signature(other, reference, sections)

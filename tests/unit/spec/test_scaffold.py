@@ -53,8 +53,8 @@ compilation:
   batch_sizes: [1, 4, 16]
 
 # To fill in: these inputs have free axes in addition to the batch; machine code needs their
-# lengths. Replace each `?` by a number, or by several as {buckets: [32, 128], pad: 0}; then remove
-# the `# ` in front of these lines.
+# lengths. Replace each `?` by a number, or by several as {buckets: [32, 128], pad: 0}, or by the word batch
+# where that is the axis of the rows; then remove the `# ` in front of these lines.
 # inputs:
 #   tokens: {shape: [null, ?]}
 
@@ -161,3 +161,18 @@ def test_what_a_spec_cannot_hold_is_refused() -> None:
         "saved_model: `~` is not expanded. Write the path out, or relative to the spec file",
         "serving_key: must be a single line without tabs. Write it in one line",
     ]
+
+
+def test_a_batch_on_another_axis_is_written_as_that(tmp_path: Path) -> None:
+    windows = TensorDescription("windows", "float32", (100, None, 64), 1)
+    text = scaffold_spec("jets", Path("a.onnx"), describe(windows), is_file=True)
+    assert "#   windows: float32 [100, batch, 64]" in text
+    assert "batch_sizes: [1, 4, 16]" in text
+    assert load(tmp_path, text).inputs == {}
+    unclear = TensorDescription("windows", "float32", (100, None, 64))
+    text = scaffold_spec("jets", Path("a.onnx"), describe(unclear), is_file=True)
+    assert "#   windows: {shape: [100, ?, 64]}" in text
+    longer = TensorDescription("windows", "float32", (None, None, 64), 1)
+    assert "#   windows: {shape: [?, batch, 64]}" in scaffold_spec(
+        "jets", Path("a.onnx"), describe(longer), is_file=True
+    )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import UnsupportedModelError
+from ...util.text import one_line
 from ..inspection import TensorInfo
 from ..jobs import ReferenceRequest
 from ..shapes import batch_axes, compiled_shape
@@ -30,6 +31,12 @@ def move_inputs(
     info, shapes = loaded.info, request.shapes
     ranks = {t.name: len(compiled_shape(info, t, shapes)) for t in info.inputs}
     orders = {n: order_of(a, ranks[n]) for n, a in batch_axes(info, shapes).items() if a}
+    for name, order in orders.items():
+        if request.columns.get(name) and order[0] == len(order) - 1:
+            raise UnsupportedModelError(
+                f"verify.ranges has columns of input {name!r}, which are positions along its last axis, but that is "
+                f"the batch; give bounds to the whole input: verify.ranges.{one_line(name)}"
+            )
     moved = {
         name: tuple(shape[axis] for axis in orders.get(name, range(len(shape))))
         for name, shape in shapes.items()
