@@ -101,6 +101,40 @@ def test_an_axis_without_a_name_is_not_guessed(laboratory: Laboratory, tmp_path:
         _refer(laboratory, tmp_path, "saved_model", shapes={})
 
 
+def test_an_axis_with_the_name_of_a_batch_may_not_be_one(
+    laboratory: Laboratory, tmp_path: Path
+) -> None:
+    """Of points, `N` is the number: each is compared with the mean of all."""
+    onnx = pytest.importorskip("onnx")
+    helper, float32 = onnx.helper, onnx.TensorProto.FLOAT
+    x, y = (helper.make_tensor_value_info(name, float32, [3, "N"]) for name in "xy")
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["mean"], axes=[1]),
+        helper.make_node("Sub", ["x", "mean"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "points", [x], [y])
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), tmp_path / "model.onnx")
+
+    def refer(shapes: dict[str, tuple[int | None, ...]]) -> Reference:
+        request = ReferenceRequest(
+            reading=READINGS["onnx"],
+            signature="serving_default",
+            batch_sizes=(1, 4),
+            shapes=shapes,
+        )
+        out = laboratory.run(request.job(tmp_path, laboratory.new_directory()))
+        return Reference.load(out / "reference.json")
+
+    said = (
+        r"axis 1 of input 'x' is called 'N', .* a row of output 'y' changes .*shape: \[3, batch\]$"
+    )
+    with pytest.raises(UnsupportedModelError, match=said):
+        refer({})
+    summary = refer({"x": (3, None)})
+    assert (summary.independent, summary.rows) == (False, (1, 4))
+
+
 def test_columns_of_the_batch_have_no_bounds(laboratory: Laboratory, tmp_path: Path) -> None:
     columns = {"h": (ColumnValues(first=0, end=1, low=0, high=1),)}
     with pytest.raises(UnsupportedModelError, match=r"the batch; .* verify\.ranges\.h$"):

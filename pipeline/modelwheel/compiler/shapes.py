@@ -12,7 +12,7 @@ from .inspection import Shape, SignatureInfo, TensorInfo
 Shapes: TypeAlias = Mapping[str, Sequence[int | None]]
 """Whole shapes of some inputs as the spec fixes them; None for the batch axis."""
 
-_BATCH_SYMBOLS = frozenset({"n", "b", "bs"})
+_BATCH_SYMBOLS = frozenset({"n", "b", "bs", "bsz"})
 """Names of a free extent that stand for the batch, with those that hold the word itself."""
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from ...errors import UnsupportedModelError
 from ...util.text import one_line
-from ..inspection import TensorInfo
+from ..inspection import SignatureInfo, TensorInfo
 from ..jobs import ReferenceRequest
-from ..shapes import batch_axes, compiled_shape
+from ..shapes import Shapes, batch_axes, compiled_shape
 from .formats.base import Arrays, LoadedModel
 from .formats.rows_first import RowsFirst, order_of, rows_first
 from .rows import Evaluate
@@ -133,6 +133,25 @@ def _probe(
 def _follows(shapes: tuple[tuple[int, ...], tuple[int, ...]], axis: int) -> bool:
     per_row = shapes[0][axis] // _PROBED[0]
     return all(s[axis] == per_row * n for s, n in zip(shapes, _PROBED, strict=True))
+
+
+def require_independence(info: SignatureInfo, shapes: Shapes, reason: str | None) -> None:
+    """Refuses a batch axis that only has the name of one: `N` may be the number of points too.
+
+    Args:
+        info: The signature, with the axes of the model.
+        shapes: Those in the spec.
+        reason: Why rows are not independent; None if they are.
+    """
+    for tensor in info.inputs if reason else ():
+        axis = batch_axes(info, shapes).get(tensor.name, 0)
+        if axis and tensor.name not in shapes:
+            field = f"inputs.{one_line(tensor.name)}.shape"
+            given = ["batch" if extent is None else str(extent) for extent in tensor.shape or ()]
+            raise UnsupportedModelError(
+                f"axis {axis} of input {tensor.name!r} is called {tensor.symbol(axis)!r}, as a batch is, but {reason}; "
+                f"write its length in {field}, or, if it is the batch, {field}: [{', '.join(given)}]"
+            )
 
 
 def moved_axes(loaded: LoadedModel) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ..reference import ARRAYS, SUMMARY, Reference, case_of, input_key, output_k
 from ..renames import rename
 from ..shapes import batched_inputs, static_shapes
 from . import formats
-from .batch_axes import move_inputs, move_outputs, moved_axes
+from .batch_axes import move_inputs, move_outputs, moved_axes, require_independence
 from .boundary import evaluate_boundary
 from .calls import evaluate_calls
 from .drawn_inputs import described_inputs, draw_inputs
@@ -35,6 +35,7 @@ def run(job: ReferenceJob) -> None:
     """Writes the arrays and the summary."""
     request = job.request
     loaded = formats.load(job.inputs.model, request.reading, request.signature, request.names)
+    info, shapes = loaded.info, request.shapes
     loaded, request = move_inputs(loaded, request)
     job = job.model_copy(update={"request": request})
     batched = batched_inputs(loaded.info, request.shapes)
@@ -48,6 +49,7 @@ def run(job: ReferenceJob) -> None:
         )
     else:
         arrays, summary = _evaluate_rows_or_once(job, loaded, batched)
+        require_independence(info, shapes, summary.reason if batched else None)
     evaluate = _evaluator(job, loaded)
     summary, boundary = evaluate_boundary(loaded, evaluate, arrays, summary, request)
     exact, truth = find_truth(loaded, arrays, summary, request)
