@@ -1,9 +1,11 @@
 // Instances over hand-written tables whose batch axis is not the first one: lengths 3 and 5, batch sizes 1 and 4.
+#include <string>
 #include <tuple>
 #include <vector>
 
 #include "PhysicsTools/TensorFlowAOT/interface/Model.h"
 #include "baseline.h"
+#include "bindings/parts.h"
 #include "check.h"
 #include "model.h"
 #include "modelwheel/model.hpp"
@@ -72,7 +74,7 @@ const Tables tables = {levels, 0, "cheapest", nullptr, 0, pads, nullptr};
 const modelwheel_api api = {sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION, "scattered", "1.0", "{}", 2, inputs, 3, outputs,
                             2, batch_sizes, 1, nullptr, 1, level_names, create, destroy, level, error, run,
                             run_batch_size, set_batch_rule, set_batch_strategy, batch_rule, run_interruptible,
-                            2, lengths, input_extents, output_extents, run_length, 0, nullptr, reset, get_state, set_state, copy_state, instance_bytes, create_in, rows_per_thread, set_threads, estimate};
+                            2, lengths, input_extents, output_extents, run_length, 0, nullptr, reset, get_state, set_state, copy_state, instance_bytes, create_in, rows_per_thread, set_threads, estimate, run_part};
 // clang-format on
 
 }  // namespace modelwheel
@@ -165,9 +167,38 @@ void whole_arrays_are_used_in_place() {
   CHECK(run_batch_size(instance.model, 4, in, out) == MODELWHEEL_OK && last_input == arrays.x.data());
 }
 
-void threads_do_not_split_rows_that_are_scattered() {
+void parts_of_a_batch_are_run_by_themselves() {
+  for (std::size_t length = 1; length <= 5; length += 2) {
+    Arrays arrays(9, length);
+    const void *const in[] = {arrays.x.data(), arrays.h.data()};
+    void *const out[] = {arrays.y.data(), arrays.pairs.data(), arrays.sum.data()};
+    given_length = length;
+    for (std::size_t first = 0; first < 9; first += 4) {
+      const Instance instance;
+      const std::size_t rows = first + 4 < 9 ? 4 : 9 - first;
+      CHECK(run_part(instance.model, first, rows, 9, length, in, out, nullptr, nullptr) == MODELWHEEL_OK);
+    }
+    arrays.check_results();
+  }
   const Instance instance;
-  CHECK(rows_per_thread(instance.model, 4000, 5, 4) == 4000);
+  CHECK(run_part(instance.model, 4, 6, 9, 5, nullptr, nullptr, nullptr, nullptr) == MODELWHEEL_INVALID_ARGUMENT);
+  CHECK(std::string(error(instance.model)) == "6 rows from number 4 on are not among 9 rows");
+  CHECK(run_part(instance.model, 9, 0, 9, 5, nullptr, nullptr, nullptr, nullptr) == MODELWHEEL_OK);
+  CHECK(run_part(nullptr, 0, 1, 1, 5, nullptr, nullptr, nullptr, nullptr) == MODELWHEEL_INVALID_ARGUMENT);
+}
+
+/// Threads of Python share the rows of a call, in parts that begin where another one ends.
+void threads_share_rows_that_are_scattered() {
+  Arrays arrays(11, 5);
+  const void *const in[] = {arrays.x.data(), arrays.h.data()};
+  void *const out[] = {arrays.y.data(), arrays.pairs.data(), arrays.sum.data()};
+  given_length = 5;
+  const Instance instance;
+  const Evaluation all{11, 5, in, out, nullptr, nullptr};
+  PartedEvaluation parts(modelwheel::api, LengthTable(modelwheel::api), all, 3);
+  const std::vector<modelwheel_model *> models(count_parts(11, 3), instance.model);
+  CHECK(parts.run(nullptr, models, 1).first == MODELWHEEL_OK);
+  arrays.check_results();
 }
 
 void the_class_counts_elements() {
@@ -215,7 +246,8 @@ int main() {
   rows_are_taken_from_between_each_other();
   every_number_of_rows_and_length_gives_its_own_results();
   whole_arrays_are_used_in_place();
-  threads_do_not_split_rows_that_are_scattered();
+  parts_of_a_batch_are_run_by_themselves();
+  threads_share_rows_that_are_scattered();
   the_class_counts_elements();
   rows_are_whole_in_cmssw();
   return check_report();

@@ -74,6 +74,11 @@ EXPORT(modelwheel_status, run_length)(modelwheel_model *model, size_t rows, size
                                       void *const *outputs, modelwheel_interrupt interrupt, void *context) {
   return api.run_length(model, rows, length, inputs, outputs, interrupt, context);
 }
+EXPORT(modelwheel_status, run_part)(modelwheel_model *model, size_t first, size_t rows, size_t total, size_t length,
+                                    const void *const *inputs, void *const *outputs, modelwheel_interrupt interrupt,
+                                    void *context) {
+  return api.run_part(model, first, rows, total, length, inputs, outputs, interrupt, context);
+}
 EXPORT(size_t, rows_per_thread)(modelwheel_model *model, size_t rows, size_t length, size_t threads) {
   return api.rows_per_thread(model, rows, length, threads);
 }

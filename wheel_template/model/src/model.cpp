@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "instance.h"
-#include "modelwheel/rows.hpp"
 #include "sentence.h"
 
 namespace modelwheel {
@@ -151,15 +150,6 @@ double cost_of(const modelwheel_model *model, size_t rows, size_t threads) {
 /// assumption on the safe side: what is split should not get slower.
 constexpr double kCostOfThreads = 20000.0;
 
-/// Whether a part of the rows is a part of every buffer.
-bool rows_follow_each_other() {
-  for (size_t i = 0; i < api.num_inputs; ++i)
-    if (row_pieces(api.inputs[i]) != 1) return false;
-  for (size_t i = 0; i < api.num_outputs; ++i)
-    if (row_pieces(api.outputs[i]) != 1) return false;
-  return true;
-}
-
 /// How threads best do a call: the rows of each part, which is all of them where threads share the steps of one run,
 /// and the cost of the longest part. Threads that are left over share the steps of each part.
 struct Split {
@@ -172,7 +162,7 @@ Split best_split(const modelwheel_model *model, size_t rows, size_t threads) {
   Split best{rows, cost_of(model, rows, 1)};
   if (threads < 2 || rows == 0) return best;
   double lowest = 0.9 * best.cost;
-  const bool splits = api.batched && api.no_emulation_reason == nullptr && rows_follow_each_other();
+  const bool splits = api.batched && api.no_emulation_reason == nullptr;
   for (size_t most = splits ? threads : 1; most > 0; most /= 2) {
     const size_t part = (rows - 1) / most + 1, parts = (rows - 1) / part + 1;
     const double cost = cost_of(model, part, threads / parts) + kCostOfThreads;
@@ -267,7 +257,16 @@ modelwheel_status run_interruptible(modelwheel_model *model, size_t rows, const 
 
 modelwheel_status run_length(modelwheel_model *model, size_t rows, size_t length, const void *const *inputs,
                              void *const *outputs, modelwheel_interrupt interrupt, void *context) {
+  return run_part(model, 0, rows, rows, length, inputs, outputs, interrupt, context);
+}
+
+modelwheel_status run_part(modelwheel_model *model, size_t first, size_t rows, size_t total, size_t length,
+                           const void *const *inputs, void *const *outputs, modelwheel_interrupt interrupt,
+                           void *context) {
   if (model == nullptr) return MODELWHEEL_INVALID_ARGUMENT;
+  if (first > total || rows > total - first)
+    return fail(model, MODELWHEEL_INVALID_ARGUMENT, "%zu rows from number %zu on are not among %zu rows", rows, first,
+                total);
   modelwheel_status status = check_length(model, length);
   if (status == MODELWHEEL_OK) status = check_rows(model, rows);
   if (status != MODELWHEEL_OK || rows == 0) return status;
@@ -280,7 +279,7 @@ modelwheel_status run_length(modelwheel_model *model, size_t rows, size_t length
     const Variant &variant = model->variants[composition.next()];
     const size_t left = rows - done;
     const size_t chunk = variant.batch_size < left ? variant.batch_size : left;
-    status = run_chunk(model, variant, {done, chunk, rows}, inputs, outputs);
+    status = run_chunk(model, variant, {first + done, chunk, total}, inputs, outputs);
     done += chunk;
   }
   return status;

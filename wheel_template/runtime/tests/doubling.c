@@ -111,7 +111,7 @@ static const modelwheel_api api = {
     STRUCT_SIZE, ABI_VERSION, "doubling", "1.2", "{}",   1,       &x,    1,     &y,  2,   batch_sizes,    1,
     NULL,        1,           levels,     create, destroy, level, error, run,   run, set_batch_rule,
     set_batch_strategy, batch_rule, run_interruptible, 0, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL,
-    NULL,        NULL,        rows_per_thread, set_threads, estimate,
+    NULL,        NULL,        rows_per_thread, set_threads, estimate, NULL,
 };
 /* clang-format on */
 

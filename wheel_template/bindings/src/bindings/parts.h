@@ -1,6 +1,7 @@
 // src/bindings/parts.h - one evaluation, in parts that several threads do.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <thread>
@@ -10,6 +11,7 @@
 #include "modelwheel/abi.h"
 #include "modelwheel/instance.hpp"
 #include "modelwheel/lengths.hpp"
+#include "modelwheel/rows.hpp"
 
 namespace modelwheel {
 
@@ -63,6 +65,7 @@ class PartedEvaluation {
         outputs_(api.outputs, api.num_outputs, lengths.outputs, all.length),
         all_(all),
         rows_per_part_(rows_per_part),
+        scattered_(is_scattered(api.inputs, api.num_inputs) || is_scattered(api.outputs, api.num_outputs)),
         owner_(std::this_thread::get_id()) {}
 
   /// Runs part i on models[i], whose steps so many threads share, on the threads of the pool; without one, in order,
@@ -92,14 +95,21 @@ class PartedEvaluation {
  private:
   modelwheel_status run_part(std::size_t part, modelwheel_model *model) {
     const std::size_t first = part * rows_per_part_, left = all_.rows - first;
+    const std::size_t rows = left < rows_per_part_ ? left : rows_per_part_;
+    if (scattered_)
+      return api_.run_part(model, first, rows, all_.rows, all_.length, all_.inputs, all_.outputs, poll, this);
     std::vector<const void *> inputs;
     std::vector<void *> outputs;
     for (std::size_t i = 0; i < api_.num_inputs; ++i)
       inputs.push_back(static_cast<const char *>(all_.inputs[i]) + offset(inputs_[i], first));
     for (std::size_t i = 0; i < api_.num_outputs; ++i)
       outputs.push_back(static_cast<char *>(all_.outputs[i]) + offset(outputs_[i], first));
-    const std::size_t rows = left < rows_per_part_ ? left : rows_per_part_;
     return evaluate(api_, model, {rows, all_.length, inputs.data(), outputs.data(), poll, this});
+  }
+
+  /// Whether rows of a tensor do not follow each other. Libraries that are older than `run_part` have no such tensor.
+  static bool is_scattered(const modelwheel_tensor *tensors, std::size_t count) {
+    return std::any_of(tensors, tensors + count, [](const auto &tensor) { return row_pieces(tensor) != 1; });
   }
 
   static std::size_t offset(const modelwheel_tensor &tensor, std::size_t row) {
@@ -120,6 +130,7 @@ class PartedEvaluation {
   TensorsAt inputs_, outputs_;
   Evaluation all_;
   std::size_t rows_per_part_;
+  bool scattered_;
   std::thread::id owner_;
   std::atomic<bool> ends_{false};
 };

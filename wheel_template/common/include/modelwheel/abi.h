@@ -192,10 +192,9 @@ typedef struct modelwheel_api {
                                  size_t error_size);
 
   /* How many rows each of up to `threads` threads best takes, the last one the rest; `rows` if one thread alone is as
-   * fast, if threads better share the steps of one run, or if the rows cannot be split, as where they do not follow
-   * each other in memory: where an axis before the batch axis has several places. Each part is then a run of its own on
-   * an instance of its own, composed by that instance's rules. Depends on the costs of the batch sizes, not on the
-   * machine. `length` as for run_length. */
+   * fast, if threads better share the steps of one run, or if the rows cannot be split. Each part is then a run of its
+   * own on an instance of its own, composed by that instance's rules: see run_part. Depends on the costs of the batch
+   * sizes, not on the machine. `length` as for run_length. */
   size_t (*rows_per_thread)(modelwheel_model *model, size_t rows, size_t length, size_t threads);
 
   /* Lets up to `threads` threads of the caller share the large steps of each run of this instance, where that pays by
@@ -210,6 +209,14 @@ typedef struct modelwheel_api {
    * they split its rows or share its steps, whichever is faster; that of one thread if more gain nothing. `length` as
    * for run_length. 0 if the model cannot run them. */
   double (*estimate)(modelwheel_model *model, size_t rows, size_t length, size_t threads);
+
+  /* The same as run_length for some rows of a larger batch: `rows` rows from number `first` on, of buffers that hold
+   * `total` rows. Other rows are neither read nor written, so that threads may run parts of the same buffers at the
+   * same time, each on an instance of its own; outputs that do not grow with the batch are written by each. Where the
+   * batch axis of all tensors is axis 0, it is a run with pointers to those rows. Without lengths, `length` is 0. */
+  modelwheel_status (*run_part)(modelwheel_model *model, size_t first, size_t rows, size_t total, size_t length,
+                                const void *const *inputs, void *const *outputs, modelwheel_interrupt interrupt,
+                                void *context);
 } modelwheel_api;
 
 #ifdef __cplusplus
