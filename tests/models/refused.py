@@ -132,6 +132,7 @@ CASES: dict[str, tuple[list[tf.TensorSpec], Callable[..., Any]]] = {
     "dataset": ([_ROWS], _dataset),
     "read_file": ([_ROWS], lambda x: x + tf.io.decode_raw(tf.io.read_file("a.bin"), tf.float32)[:4]),
     "free_axes": ([tf.TensorSpec([None, None, 4], tf.float32, name="x")], lambda x: x * 2.0),
+    "time_major": ([tf.TensorSpec([8, None, 4], tf.float32, name="x")], lambda x: x * 2.0),
     "unknown_rank": ([tf.TensorSpec(None, tf.float32, name="x")], lambda x: x * 2.0),
     "unused_input": (
         [_ROWS, tf.TensorSpec([None, 2], tf.float32, name="unused")], lambda x, _: x * 2.0

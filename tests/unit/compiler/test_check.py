@@ -122,6 +122,12 @@ def test_fixed_shapes_with_batch_sizes(batch_sizes: list[int]) -> None:
     assert "no free batch axis (x [2, 4])" in finding.message
 
 
+def test_a_batch_that_is_not_first_is_noted() -> None:
+    found = inspect_model(inputs=[tensor(shape=[7, None, 2])])
+    (finding,) = check_signature(found, Expected(shapes={"x": (7, None, 2)}, batch_sizes=[1, 4]))
+    assert str(finding) == "input 'x' has its rows on axis 1"
+
+
 def test_an_input_without_batch_beside_one_with() -> None:
     found = inspect_model(inputs=[FREE, tensor(name="table", shape=[7, 2])])
     (finding,) = check_signature(found, Expected(batch_sizes=[1, 4]))
