@@ -1,4 +1,5 @@
 // Instances over hand-written tables whose batch axis is not the first one: lengths 3 and 5, batch sizes 1 and 4.
+#include <algorithm>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -181,6 +182,18 @@ void parts_of_a_batch_are_run_by_themselves() {
     arrays.check_results();
   }
   const Instance instance;
+  Arrays four(4, 5);  // as many as a compiled size, which runs half of them and padding
+  const void *const in[] = {four.x.data(), four.h.data()};
+  void *const out[] = {four.y.data(), four.pairs.data(), four.sum.data()};
+  given_length = 5;
+  for (const char *rule : {"2:1,1", "2:4"}) {
+    std::fill(four.y.begin(), four.y.end(), 0.0f);
+    for (const std::size_t first : {std::size_t{0}, std::size_t{2}}) {
+      CHECK(set_batch_rule(instance.model, rule) == MODELWHEEL_OK);
+      CHECK(run_part(instance.model, first, 2, 4, 5, in, out, nullptr, nullptr) == MODELWHEEL_OK);
+    }
+    four.check_results();
+  }
   CHECK(run_part(instance.model, 4, 6, 9, 5, nullptr, nullptr, nullptr, nullptr) == MODELWHEEL_INVALID_ARGUMENT);
   CHECK(std::string(error(instance.model)) == "6 rows from number 4 on are not among 9 rows");
   CHECK(run_part(instance.model, 9, 0, 9, 5, nullptr, nullptr, nullptr, nullptr) == MODELWHEEL_OK);

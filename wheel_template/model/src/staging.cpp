@@ -21,13 +21,16 @@ std::size_t row_bytes_at(const modelwheel_tensor &tensor, const modelwheel_exten
   return bytes;
 }
 
+/// Whether the caller's rows are exactly those of the code.
+bool is_whole(const Chunk &chunk) { return chunk.rows == chunk.variant.batch_size && chunk.rows == chunk.total; }
+
 /// A tensor as one call sees it. Without a batch axis, the whole tensor is one row.
 struct Shaped {
   const modelwheel_tensor &tensor;
   const modelwheel_extent *extents;  // null for models without lengths
   const CallLengths &lengths;
   std::size_t given, compiled;  // bytes for each row: the caller's, and the code's
-  bool scattered;               // rows do not follow each other, and the arrays have different numbers of them
+  bool scattered;               // rows do not follow each other, and the arrays differ
 
   Shaped(const Chunk &chunk, const modelwheel_tensor &of, const modelwheel_extent *const *all, std::size_t index)
       : tensor(of),
@@ -35,7 +38,7 @@ struct Shaped {
         lengths(chunk.lengths),
         given(row_bytes_at(tensor, extents, lengths.given)),
         compiled(row_bytes_at(tensor, extents, lengths.compiled)),
-        scattered(row_pieces(tensor) != 1 && (chunk.total != chunk.variant.batch_size || padded())) {}
+        scattered(row_pieces(tensor) != 1 && !(is_whole(chunk) && !padded())) {}
 
   bool batched() const { return tensor.leading_per_row != 0; }
   bool padded() const { return given != compiled; }
