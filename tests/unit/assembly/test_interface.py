@@ -76,6 +76,8 @@ def test_the_batch_is_on_the_axis_that_the_reference_says() -> None:
             outputs=(_tensor("y", (2, length + 1, 12)), _tensor("z", (4,))),
             batched_inputs=("h", "x"),
             pruned_inputs=(),
+            order=("h", "x"),
+            ordered_by="model",
         )
         for length in (3, 5)
     }
