@@ -37,6 +37,11 @@ def write_spec(
     path = directory / f"{name}.yaml"
     if path.exists():
         raise SpecError(f"{path} exists; remove it or choose another name")
+    if model.as_posix().startswith("hf:/"):
+        raise SpecError(
+            "hf:// addresses are not read; download the .onnx file, or export the model by "
+            "optimum-cli export onnx --model OWNER/NAME DIRECTORY, and name the file"
+        )
     is_file = model.is_file()
     origin = DirectorySource.at(model.parent, model.name) if is_file else DirectorySource.at(model)
     fetched = source.fetch(origin, store)

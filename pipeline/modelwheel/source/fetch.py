@@ -20,9 +20,9 @@ import fnmatch
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from ..errors import SourceError
+from ..errors import SourceError, UnsupportedModelError
 from ..spec.formats import FORMATS
 from ..spec.sources import AnySource, ArchiveSource, DirectorySource, GitSource
 from ..store.keys import action_key
@@ -35,6 +35,7 @@ from ..util.urls import redact
 from .archive import extract
 from .directory import copy_files, digest_files, is_file, list_files
 from .download import download
+from .foreign import explain_directory, explain_file, readable_files
 from .git import fetch_tree
 
 FETCH_TIMEOUT = 900.0
@@ -75,6 +76,7 @@ def fetch(source: AnySource, store: Store, timeout: float = FETCH_TIMEOUT) -> Fe
     Raises:
         SourceError: It cannot be fetched, is not what was pinned, or is a directory without a
             SavedModel.
+        UnsupportedModelError: It is a model of a format that is not read; the message says how to export it.
         StoreError: The store cannot be used.
     """
     if isinstance(source, DirectorySource):
@@ -192,7 +194,9 @@ def _download(source: GitSource | ArchiveSource, store: Store, key: str, timeout
         files = digest_tree(directory)
         # Before it is stored: what is not a model must not be found there by the next build.
         _refuse_pointers(directory, files, shown)
-        if not is_file:
+        if is_file:
+            _refuse_foreign(source, directory / PurePosixPath(source.path).name)
+        else:
             _require_model(source, files, shown)
         return store.publish(key, directory, source.provenance(tree_digest(files)))
 
@@ -201,7 +205,9 @@ def _snapshot(source: DirectorySource, store: Store) -> FetchedModel:
     shown = str(source.location)
     # Before a byte is copied.
     names = list_files(source)
-    if not is_file(source):
+    if is_file(source):
+        _refuse_foreign(source, source.location, may_read=source.is_own)
+    else:
         _require_model(source, names, shown, may_list=source.is_own)
     copy = store.keep_directory()
     try:
@@ -230,6 +236,14 @@ def _refuse_pointers(directory: Path, files: Mapping[str, FileDigest], shown: st
                     )
 
 
+def _refuse_foreign(source: AnySource, file: Path, *, may_read: bool = True) -> None:
+    """Refuses a file that has the ending of no format, unless the spec says what it is."""
+    if source.format is None and not source.is_file:
+        said = explain_file(file.name, file if may_read else None)
+        if said is not None:
+            raise UnsupportedModelError(said)
+
+
 def _require_model(
     source: AnySource, files: Collection[str], shown: str, *, may_list: bool = True
 ) -> None:
@@ -242,17 +256,22 @@ def _require_model(
         return
     # A spec may name any directory of the machine: its author need not be allowed to list it.
     there = f"it has no {directory.holds}"
+    said = explain_directory(shown, files) if may_list else None
+    if said is not None:
+        raise UnsupportedModelError(said)
     if may_list:
-        there = one_line(_what_is_there(files, there))
+        named = source.format is not None
+        there = one_line(_what_is_there(files, there, () if named else readable_files(files)))
     raise SourceError(f"{shown} is not {directory.title}: {there}")
 
 
-def _what_is_there(files: Collection[str], missing: str) -> str:
+def _what_is_there(files: Collection[str], missing: str, others: Collection[str]) -> str:
     if "saved_model.pbtxt" in files:
         return "it has a saved_model.pbtxt but no saved_model.pb; save it in binary form"
     models = [str(Path(name).parent) for name in sorted(files) if name.endswith("/saved_model.pb")]
-    if models:
-        return "did you mean " + " or ".join(repr(model) for model in models[:3]) + " in it?"
+    near = [*models, *others][:3]
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))} in it?"
     there = ", ".join(repr(name) for name in sorted(files)[:5]) or "nothing"
     return f"{missing}; there is {there}"
 

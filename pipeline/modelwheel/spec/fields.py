@@ -160,10 +160,19 @@ RelativePath = Annotated[
 """A path below the directory of the spec, of a repository or of an archive."""
 
 
+HUGGING_FACE_FIX = (
+    "Write `git: https://huggingface.co/OWNER/NAME`, `commit`, and the .onnx file as `path`; a model without one is "
+    "exported by optimum-cli export onnx --model OWNER/NAME DIRECTORY"
+)
+"""For addresses that only the libraries of Hugging Face know."""
+
+
 def check_local_path(text: str) -> str:
     """Refuses a path that tools interpret differently."""
     if "\\" in text:
         raise mistake("the path contains a backslash", "Separate directories by `/`")
+    if text.startswith(("hf://", "hf:/")):
+        raise mistake("hf:// addresses are not read", HUGGING_FACE_FIX)
     if text.startswith("~"):
         raise mistake("`~` is not expanded", "Write the path out, or relative to the spec file")
     return text

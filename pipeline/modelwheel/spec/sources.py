@@ -31,6 +31,7 @@ from pydantic import (
 from ..util.urls import redact
 from ..util.words import nearest_word, suggest
 from .fields import (
+    HUGGING_FACE_FIX,
     GivenName,
     LocalPath,
     Mistake,
@@ -68,6 +69,8 @@ def check_url(url: str, schemes: tuple[str, ...]) -> str:
         PydanticCustomError: It is not such a URL.
     """
     parts = _split(url)
+    if parts.scheme == "hf":
+        raise mistake("hf:// addresses are not read", HUGGING_FACE_FIX)
     if parts.scheme not in schemes:
         allowed = " or ".join(f"{scheme}://" for scheme in schemes)
         shown = parts.scheme if len(parts.scheme) < _MAX_SCHEME_LENGTH else "..."
