@@ -34,7 +34,8 @@ ALLOWED = {
     "compiler/pool.py": {"sched_getaffinity"},
     # `worker/in_process.py` is the other half of both.
     "compiler/worker/child.py": {"setsid", "sysconf"},
-    "compiler/worker/forking.py": {"SIGKILL", "fork", "killpg"},
+    "compiler/worker/forking.py": {"SIGKILL", "fork", "killpg", "resource", "wait4"},
+    "compiler/worker/truth/pieces.py": {"resource"},
 }
 
 

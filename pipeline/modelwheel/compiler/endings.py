@@ -17,9 +17,17 @@ _KILLED = -9
 """The exit code after SIGKILL, a signal that Windows does not have."""
 
 _NO_MEMORY = re.compile(
-    r"std::bad_alloc|out of memory|failed to allocate|MemoryError", re.IGNORECASE
+    r"std::bad_alloc|out of memory|(failed|unable) to allocate|cannot allocate memory|MemoryError|mmap error: 12"
+    r"|OOM when allocating|pthread_create\(\) failed",
+    re.IGNORECASE,
 )
-"""What the C++ library, LLVM, TensorFlow and Python say before they end."""
+"""What the C++ library, LLVM, TensorFlow, abseil and Python say before they end."""
+
+_SILENT = frozenset({-signal.SIGABRT, -signal.SIGSEGV})
+"""How a process ends that does not look at what an allocation returns, as XLA's code for CPUs."""
+_LARGE = 0.25
+"""A process that crashed without a word has asked for too much memory if it had this part of what it may use: it may have
+asked for the rest in one piece."""
 
 _ADDED_TO_ITSELF = re.compile(
     r"HloGetTupleElementInstruction\w*' and cannot be downcasted to '\w*HloConstantInstruction"
@@ -53,12 +61,20 @@ def too_long(step: str, limits: Limits, layers: Sequence[str]) -> WorkerError:
     )
 
 
-def too_large(step: str, limits: Limits, layers: Sequence[str], detail: str = "") -> WorkerError:
-    """The error of a step that needed too much memory."""
+def too_large(
+    step: str,
+    limits: Limits,
+    layers: Sequence[str],
+    detail: str = "",
+    *,
+    evaluates: bool = False,
+) -> WorkerError:
+    """The error of a step that needed too much memory; `evaluates` is whether it was for the rows of the proof."""
     assert limits.memory_bytes is not None
+    fewer = "set verify.rows in the spec to fewer rows, " if evaluates else ""
     return WorkerError(
         f"{step} needed more than the {limits.memory_bytes / 1e9:.1f} GB of memory that it may use, "
-        f"and was stopped{_likely(layers)}; make the model or its batch size smaller, or raise "
+        f"and was stopped{_likely(layers)}; {fewer}make the model or its batch size smaller, or raise "
         f"`memory_gb` {_WIDEN}",
         detail,
     )
@@ -76,9 +92,23 @@ def end_of(log: str) -> str:
     return safe_lines("\n".join(log.splitlines()[-_LOG_LINES:]))
 
 
-def ran_out_of_memory(code: int, log: str) -> bool:
-    """Whether a process that ended so was refused memory."""
-    return code not in (0, _KILLED) and bool(_NO_MEMORY.search(log))
+def is_about_memory(text: str) -> bool:
+    """Whether an error message or a log says that memory was refused."""
+    return bool(_NO_MEMORY.search(text))
+
+
+def ran_out_of_memory(code: int, log: str, used: float = 0.0) -> bool:
+    """Whether a process that ended so was refused memory.
+
+    Args:
+        code: Its exit code, negative for a signal.
+        log: What it wrote to standard error.
+        used: The most memory that it had, as a part of what it might use.
+    """
+    if code in (0, _KILLED):
+        return False
+    silent = code in _SILENT and not any(map(_fatal_message, log.splitlines()))
+    return is_about_memory(log) or (silent and used >= _LARGE)
 
 
 def explain_end(code: int, log: list[str]) -> str:

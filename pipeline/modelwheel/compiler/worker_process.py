@@ -27,7 +27,7 @@ from ..util.text import one_line, safe_lines
 from .endings import WorkerError, end_of, explain_end, ran_out_of_memory, too_large, too_long
 from .exchange import Exchange, Staged
 from .flags import Flags
-from .jobs import Job, JobResult
+from .jobs import Job, JobResult, ReferenceJob
 from .protocol import MAX_REPLY_BYTES, Answer, Hello, Message, Reply, Task
 
 COMMAND = (sys.executable, "-m", "modelwheel.compiler.worker")
@@ -114,12 +114,13 @@ class WorkerProcess:
         # Its own: a full pipe must not keep replies from being read.
         self._writing = threading.Lock()
         self._ended: WorkerError | None = None
+        self._limits = limits or Limits()
         self._sandbox = settings.sandbox or choose_sandbox(Policy.PREFERRED)
         with self._log.open("wb") as log:
             self._process = self._sandbox.start(
                 settings.command,
                 Access(read=(self._exchange.inputs,), write=self._exchange.scratch),
-                limits or Limits(),
+                self._limits,
                 worker_environment(flags),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -162,10 +163,13 @@ class WorkerProcess:
         if reply.ending == "timeout":
             return too_long(step, limits, self._name_layers(staged, limits))
         if limits.memory_bytes is not None and (
-            answer.error == MemoryError.__name__ or ran_out_of_memory(code, log)
+            answer.error == MemoryError.__name__
+            or ran_out_of_memory(code, log, reply.peak_bytes / limits.memory_bytes)
         ):
             layers = self._name_layers(staged, limits)
-            return too_large(step, limits, layers, safe_lines(answer.detail) or end_of(log))
+            detail = safe_lines(answer.detail) or end_of(log)
+            evaluates = isinstance(staged.job, ReferenceJob)
+            return too_large(step, limits, layers, detail, evaluates=evaluates)
         if reply.ending == "garbage":
             return WorkerError("the process of the job sent no valid answer", end_of(log))
         if reply.ending == "ended":
@@ -235,7 +239,10 @@ class WorkerProcess:
             code = _SIGNALS - code
         if problem is None:
             log = self._log.read_text("utf-8", errors="replace")
-            problem = WorkerError(explain_end(code, log.splitlines()), end_of(log))
+            if self._limits.memory_bytes is not None and ran_out_of_memory(code, log):
+                problem = too_large("the step", self._limits, (), end_of(log))
+            else:
+                problem = WorkerError(explain_end(code, log.splitlines()), end_of(log))
         with self._lock:
             self._ended, waiting = problem, dict(self._waiting)
             self._waiting.clear()

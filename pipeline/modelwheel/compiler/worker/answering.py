@@ -10,9 +10,10 @@ import traceback
 from pydantic import ValidationError
 
 from ...errors import CompileError, ModelwheelError, StoreError
+from ..endings import is_about_memory
 from ..jobs import parse_job
 from ..protocol import Answer, Message, Task
-from .messages import cause_of, without_node_markup
+from .messages import blame, cause_of, without_node_markup
 from .work import Work
 
 _DISK_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
@@ -52,7 +53,9 @@ def answer_message(work: Work, problem: Exception | None, message: Message) -> A
         # TensorFlow has errors of its own for this, which quote the system's words.
         if any(words in str(error) for words in _DISK_FULL):
             return _failure(StoreError.__name__, _FREE_SPACE, traceback.format_exc())
-        said = f"TensorFlow failed: {type(error).__name__}: {cause_of(str(error))}"
+        if is_about_memory(str(error)):
+            return _failure(MemoryError.__name__, "memory ran out", traceback.format_exc())
+        said = f"{blame(error)}: {type(error).__name__}: {cause_of(str(error))}"
         return _failure(CompileError.__name__, said, traceback.format_exc())
     return Answer(seconds=time.monotonic() - start)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from math import isfinite
 from typing import Any
 
@@ -28,8 +28,10 @@ from .rows import Evaluate, Rows, find_influence
 from .truth.double import widen_graph
 from .truth.evaluate import run_calls, run_compiled
 from .truth.find import find_correction, require_small
+from .truth.largest import largest_value
 from .truth.missing import NoTruthError
 from .truth.parts import exact_part
+from .truth.pieces import Pieces, find_pieces
 from .turns import turns_by_values
 
 _AGREED = 1e-3
@@ -106,6 +108,7 @@ def evaluate_boundary(
     if summary.independent and evaluated:
         summary = _test_neighbours(evaluate, given, summary, request, evaluated)
     summary = summary.model_copy(update={"boundary_rows": count})
+    graph.split(summary)
     kept = _judge(graph, evaluated, summary, found)
     update = {"boundary": tuple(kept)}
     return summary.model_copy(update=update), found
@@ -170,12 +173,25 @@ class _Graph:
         self._loaded, self._request = loaded, request
         self.inexact: Mapping[str, str] = {}
         """Why outputs have no form in float64, by name."""
-        self._shapes = {name: array.shape for name, array in given.items()}
+        self._given = given
+        self._pieces = Pieces(1, 1, 0)
+
+    def split(self, summary: Reference) -> None:
+        """Evaluates few rows at once from now on if the graph is large."""
+        self._pieces = find_pieces(
+            largest_value(self._frozen.graph_def), summary, summary.boundary_rows
+        )
+        if self._pieces.is_split:
+            self._frozen = self._freeze(self._pieces.first(self._given))
 
     @cached_property
     def _frozen(self) -> FrozenGraph:
-        graph = self._loaded.graph(self._shapes)
-        return freeze_graph(graph, self._shapes, keep_state=self._request.keep_state)
+        return self._freeze(self._given)
+
+    def _freeze(self, given: Arrays) -> FrozenGraph:
+        shapes = {name: array.shape for name, array in given.items()}
+        graph = self._loaded.graph(shapes)
+        return freeze_graph(graph, shapes, keep_state=self._request.keep_state)
 
     @cached_property
     def unusable(self) -> str | None:
@@ -191,11 +207,11 @@ class _Graph:
         """The outputs in float64, but those in `inexact`; raises NoTruthError."""
         require_small(self._frozen)
         part, self.inexact = exact_part(self._frozen)
-        return run_calls(widen_graph(part.graph_def), part, calls)
+        return self._pieces.run(partial(run_calls, widen_graph(part.graph_def), part), calls)
 
     def compiled(self, calls: list[Arrays]) -> list[Arrays]:
         """The outputs by XLA; raises NoTruthError."""
-        return run_compiled(self._frozen, calls)
+        return self._pieces.run(partial(run_compiled, self._frozen), calls)
 
 
 class _Others:

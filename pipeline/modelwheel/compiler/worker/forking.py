@@ -8,6 +8,7 @@ Several children may run at once.
 from __future__ import annotations
 
 import os
+import resource
 import selectors
 import signal
 import time
@@ -143,15 +144,15 @@ class Server:
                 self._selector.unregister(pipe)
         # A process that has begun to end keeps its exit code.
         _kill(running.pid)
-        _, status = os.waitpid(running.pid, 0)
+        _, status, usage = os.wait4(running.pid, 0)
         for _ in range(MAX_LOG_BYTES // _CHUNK + 1):  # a process that escaped may write without end
             if not _read_tail(running):
                 break
         os.close(running.answer_pipe)
         os.close(running.log_pipe)
-        send(self._reply(running, status), self._replies)
+        send(self._reply(running, status, _more_than_own(usage.ru_maxrss)), self._replies)
 
-    def _reply(self, running: _Running, status: int) -> Reply:
+    def _reply(self, running: _Running, status: int, peak_bytes: int) -> Reply:
         answer = None if running.late else parse_answer(bytes(running.answer))
         ending: Ending = "answered"
         if answer is None:
@@ -163,6 +164,7 @@ class Server:
             answer=answer,
             code=os.waitstatus_to_exitcode(status),
             log="" if answer else running.log.decode("utf-8", "replace"),
+            peak_bytes=peak_bytes,
         )
 
 
@@ -175,6 +177,11 @@ def _read_tail(running: _Running) -> bool:
     running.log += chunk
     del running.log[:-MAX_LOG_BYTES]
     return bool(chunk)
+
+
+def _more_than_own(kilobytes: int) -> int:
+    """The bytes that a child had beyond what it was forked with."""
+    return max(0, kilobytes - resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) << 10
 
 
 def _kill(pid: int) -> None:

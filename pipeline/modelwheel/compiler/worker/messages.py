@@ -8,6 +8,7 @@ numbered names of functions mean nothing to the author of a model.
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -36,7 +37,7 @@ def without_node_markup(text: str) -> str:
 # What TensorFlow writes before the cause: where the operation was defined, which saved models do not know.
 _PREAMBLE = re.compile(
     r"Graph execution error:|Detected at node .* defined at|Detected at node|<stack traces unavailable>"
-    r'|  File "|    |Traceback|\d+ root error|\s*\(\d+\) \w+:\s*$|defined at'
+    r"|  File \"|    |Traceback|\d+ root error|\s*\(\d+\) \w+:\s*$|defined at|Node: '[^']*'$"
 )
 # While a function is traced, TensorFlow puts the lines of Python that made it before the cause.
 _USER_CODE = re.compile(r"\Ain user code:$.*?^    \w+: (.+)$", re.MULTILINE | re.DOTALL)
@@ -49,6 +50,8 @@ def cause_of(text: str) -> str:
 
     >>> cause_of("Graph execution error:\\n\\nindices[0] = 9 is not in [0, 4)\\n\\t [[{{node a}}]] [Op:f]")
     'indices[0] = 9 is not in [0, 4)'
+    >>> cause_of("Graph execution error:\\n\\nDetected at node 'a' defined at\\nNode: 'a'\\nno such shape\\n\\t [[{{node a}}]]")
+    'no such shape'
     """
     of_python = _USER_CODE.search(text)
     if of_python:
@@ -69,6 +72,40 @@ def node_of(text: str) -> str:
 def first_line(error: Exception) -> str:
     """What an error of TensorFlow says first, without markup and the name of the eager operation."""
     return cause_of(str(error)) or type(error).__name__
+
+
+_LIBRARIES = {
+    "tensorflow": "TensorFlow",
+    "keras": "Keras",
+    "tf_keras": "Keras 2 (tf_keras)",
+    "onnx": "onnx",
+    "onnxruntime": "ONNX Runtime",
+    "torch_mlir": "torch-mlir",
+    "torch": "PyTorch",
+    "jax": "JAX",
+    "jaxlib": "JAX",
+    "h5py": "h5py",
+}
+"""What jobs call, by the names of the packages."""
+
+
+def blame(error: Exception) -> str:
+    """Who has failed with an unexpected error, as the beginning of a sentence: the library that was called last.
+
+    >>> blame(ValueError("made by nobody"))
+    'internal error of modelwheel, please report it'
+    """
+    own = _LIBRARIES.get(type(error).__module__.partition(".")[0])
+    if own is not None:
+        return f"{own} failed"
+    for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
+        name = _LIBRARIES.get(str(frame.f_globals.get("__name__", "")).partition(".")[0])
+        if name is not None:
+            return f"{name} failed"
+        # Other libraries, such as NumPy, fail at what they are given.
+        if str(frame.f_globals.get("__name__", "")).startswith("modelwheel."):
+            break
+    return "internal error of modelwheel, please report it"
 
 
 @contextmanager

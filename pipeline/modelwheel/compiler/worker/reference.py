@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from ...errors import UnsupportedModelError
 from ..check import RANDOM_FIX
+from ..endings import is_about_memory
 from ..inspection import SignatureInfo
 from ..jobs import ReferenceJob, ReferenceRequest
 from ..reference import ARRAYS, SUMMARY, Reference, case_of, input_key, output_key
@@ -26,6 +27,7 @@ from .failures import explain_failure
 from .formats.base import Arrays, LoadedModel, framework_of
 from .formats.rows_first import moved_inputs
 from .lengths import Lengths, tested_lengths
+from .messages import first_line
 from .rows import Evaluate, Rows, check_rows, find_difference
 from .samples import read_samples, repeat_rows
 from .truth.find import find_truth
@@ -197,6 +199,8 @@ def _evaluator(job: ReferenceJob, loaded: LoadedModel) -> Evaluate:
         try:
             return loaded(arrays)
         except (tf.errors.OpError, ValueError) as error:
+            if is_about_memory(str(error)):
+                raise MemoryError(first_line(error)) from error
             sampled = bool(job.request.samples)
             by = framework_of(loaded)
             said = explain_failure(str(error), arrays, _inspected(job), sampled=sampled, by=by)

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.eager import wrap_function
 
+from ...endings import is_about_memory
 from ..canonical import rename_functions
 from ..formats.base import Arrays
 from ..frozen import FrozenGraph
@@ -49,8 +50,8 @@ def run_calls(graph_def: Any, frozen: FrozenGraph, calls: Iterable[Arrays]) -> l
                 )
                 for call in calls
             ]
-    except (tf.errors.OpError, ValueError, TypeError) as error:
-        raise NoTruthError(first_line(error)) from error
+    except (tf.errors.OpError, ValueError, TypeError, MemoryError) as error:
+        raise NoTruthError(_reason(error)) from error
 
 
 def run_compiled(frozen: FrozenGraph, calls: Iterable[Arrays]) -> list[Arrays]:
@@ -82,9 +83,15 @@ def run_compiled(frozen: FrozenGraph, calls: Iterable[Arrays]) -> list[Arrays]:
         for inputs in calls:
             values = function(*(tf.constant(inputs[name]) for name in frozen.feeds))
             found.append({n: v.numpy() for n, v in zip(frozen.fetches, values, strict=True)})
-    except (tf.errors.OpError, ValueError, TypeError) as error:
-        raise NoTruthError(first_line(error)) from error
+    except (tf.errors.OpError, ValueError, TypeError, MemoryError) as error:
+        raise NoTruthError(_reason(error)) from error
     return found
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MemoryError) or is_about_memory(str(error)):
+        return "memory ran out; raise `memory_gb` of [sandbox] in modelwheel.toml"
+    return first_line(error)
 
 
 def _with_own_functions(graph_def: Any) -> Any:

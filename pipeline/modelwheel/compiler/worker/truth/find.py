@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -22,9 +23,11 @@ from ..frozen import FrozenGraph, freeze_graph
 from ..lengths import Lengths
 from .double import widen_graph
 from .evaluate import run_calls, run_compiled
+from .largest import largest_value
 from .missing import NoTruthError
 from .nudge import nudge
 from .parts import exact_part
+from .pieces import Pieces, find_pieces
 
 PLAUSIBLE = 0.05
 """The largest error of float32, relative to the largest output, up to which float64 computes the same
@@ -85,10 +88,10 @@ class _Search:
         self._inexact: Mapping[str, str] = {}
 
     def run(self) -> tuple[Arrays, Truth]:
-        *_, last = groups = list(self._groups())
-        for group in groups:
-            frozen = self._freeze(group)
-            truths = run_calls(widen_graph(frozen.graph_def), frozen, group.calls)
+        for group in self._groups():
+            frozen, pieces = self._freeze(group)
+            wide = widen_graph(frozen.graph_def)
+            truths = pieces.run(partial(run_calls, wide, frozen), group.calls)
             for cases, outputs in zip(group.cases, truths, strict=True):
                 for case in cases:
                     self._add(case, self._first_rows(outputs, case.rows, cases[-1].rows))
@@ -97,8 +100,8 @@ class _Search:
         xla_missing = None
         # The last group has the largest shapes; a graph for each would be compiled again.
         if any(error.ulp is not None and error.relative > NOTABLE for error in self._own):
-            xla, xla_missing = self._compile(frozen, last, truths)
-            moved = self._move(frozen, last, truths)
+            xla, xla_missing = self._compile(frozen, pieces, group, truths)
+            moved = self._move(frozen, pieces, group, truths)
         without = self._without(moved)
         exact = {k: v for k, v in self._exact.items() if k.split("/", 2)[2] not in without}
         return exact, Truth(
@@ -143,14 +146,20 @@ class _Search:
         leading = self._summary.leading_per_row
         return {n: a[: len(a) // of * rows] if leading[n] else a for n, a in outputs.items()}
 
-    def _freeze(self, group: _Group) -> FrozenGraph:
-        shapes = {name: array.shape for name, array in group.calls[0].items()}
-        frozen = freeze_graph(
-            self._loaded.graph(shapes), shapes, keep_state=self._request.keep_state
-        )
+    def _freeze(self, group: _Group) -> tuple[FrozenGraph, Pieces]:
+        """The graph, and how it evaluates the calls of the group."""
+        (inputs, *_), (cases, *_) = group.calls, group.cases
+        frozen = self._frozen(inputs)
+        pieces = find_pieces(largest_value(frozen.graph_def), self._summary, cases[-1].rows)
+        if pieces.is_split:
+            frozen = self._frozen(pieces.first(inputs))
         require_small(frozen)
         frozen, self._inexact = exact_part(frozen)
-        return frozen
+        return frozen, pieces
+
+    def _frozen(self, inputs: Arrays) -> FrozenGraph:
+        shapes = {name: array.shape for name, array in inputs.items()}
+        return freeze_graph(self._loaded.graph(shapes), shapes, keep_state=self._request.keep_state)
 
     def _add(self, case: _Case, truths: Arrays) -> None:
         for name, truth in truths.items():
@@ -182,10 +191,10 @@ class _Search:
         return found
 
     def _compile(
-        self, frozen: FrozenGraph, group: _Group, truths: Sequence[Arrays]
+        self, frozen: FrozenGraph, pieces: Pieces, group: _Group, truths: Sequence[Arrays]
     ) -> tuple[tuple[Deviation, ...], str | None]:
         try:
-            outputs = run_compiled(frozen, group.calls)
+            outputs = pieces.run(partial(run_compiled, frozen), group.calls)
         except NoTruthError as error:
             return (), str(error)
         errors = tuple(self._errors(group.cases, outputs, truths))
@@ -194,7 +203,7 @@ class _Search:
         return errors, None
 
     def _move(
-        self, frozen: FrozenGraph, group: _Group, truths: Sequence[Arrays]
+        self, frozen: FrozenGraph, pieces: Pieces, group: _Group, truths: Sequence[Arrays]
     ) -> tuple[Deviation, ...]:
         floating = {
             name for name, a in group.calls[0].items() if a.dtype in (np.float32, np.complex64)
@@ -204,7 +213,7 @@ class _Search:
             for call in group.calls
         ]
         graph = widen_graph(frozen.graph_def, nudged=True)
-        outputs = run_calls(graph, frozen, moved)
+        outputs = pieces.run(partial(run_calls, graph, frozen), moved)
         largest = [cases[-1:] for cases in group.cases]
         errors = self._errors(largest, outputs, truths)
         # Units in the last place would be those of float64.

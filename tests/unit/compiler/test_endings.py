@@ -1,0 +1,46 @@
+"""How the end of a process is explained, above all that memory ran out."""
+
+from __future__ import annotations
+
+import pytest
+
+from modelwheel.compiler.endings import ran_out_of_memory, too_large
+from modelwheel.sandbox.policy import Limits
+
+_FATAL = "F0000 00:00:17 1 b.cc:2] Check failed: a == b"
+
+
+@pytest.mark.parametrize(
+    ("code", "log", "used", "expected"),
+    [
+        (-6, "terminate called after throwing an instance of 'std::bad_alloc'", 0.0, True),
+        (-6, "[low_level_alloc.cc : 599] RAW: mmap error: 12", 0.0, True),
+        (
+            -6,
+            "F0 1 env.cc:84] Check failed: Thread a creation via pthread_create() failed.",
+            0,
+            True,
+        ),
+        (1, "numpy: Unable to allocate 141. MiB for an array", 0.0, True),
+        # XLA uses what an allocation returns without a look at it.
+        (-11, "", 0.6, True),
+        (-6, "", 0.6, True),
+        (-11, "", 0.01, False),
+        (-6, _FATAL, 0.6, False),
+        (-8, "", 0.6, False),
+        (0, "std::bad_alloc", 0.6, False),
+    ],
+)
+def test_whether_memory_ran_out(code: int, log: str, used: float, expected: bool) -> None:
+    assert ran_out_of_memory(code, log, used) is expected
+
+
+def test_only_an_evaluation_is_smaller_with_fewer_rows() -> None:
+    limits = Limits(memory_bytes=6 * 10**9)
+    said = str(too_large("net/reference", limits, (), evaluates=True))
+    assert said == (
+        "net/reference needed more than the 6.0 GB of memory that it may use, and was stopped; set verify.rows in the "
+        "spec to fewer rows, make the model or its batch size smaller, or raise `memory_gb` of [sandbox] in "
+        "modelwheel.toml"
+    )
+    assert "verify.rows" not in str(too_large("net/compile", limits, ()))
