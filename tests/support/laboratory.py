@@ -37,6 +37,7 @@ SHAPES: dict[str, dict[str, Shape]] = {
 _OTHER_FIRST = frozenset(
     {
         "exported",
+        "large",
         "onnx_images",
         "onnx_operations",
         "ordered",

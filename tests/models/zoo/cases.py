@@ -144,6 +144,28 @@ _ONNX = (
     Case("onnx_lstm", "zoo.onnx_files", "lstm.onnx", "a bidirectional LSTM"),
 )  # fmt: skip
 
+_LARGE = tuple(
+    Case(
+        f"large_{name}",
+        "large",
+        path,
+        "ten megabytes of weights",
+        f"{more}compilation: {{batch_sizes: [2]}}\n",
+    )
+    for name, path, more in (
+        ("saved_model", "saved_model", ""),
+        ("graph", "graph.pb", "source: {feeds: {x: x}, fetches: {y: y}}\n"),
+        ("graph_as_text", "graph.pbtxt", "source: {feeds: {x: x}, fetches: {y: y}}\n"),
+        ("keras", "model.keras", ""),
+        ("keras_h5", "model.h5", ""),
+        ("stablehlo_text", "module.mlir", ""),
+        ("stablehlo_bytecode", "module.mlirbc", ""),
+        ("jax", "function.jax", ""),
+        ("onnx", "model.onnx", ""),
+    )
+)
+"""One for each format: all others are small, and show nothing that takes longer than it should."""
+
 GROUPS = {
     "TensorFlow SavedModel": _SAVED_MODELS,
     "Unusual interfaces": _INTERFACES,
@@ -152,6 +174,7 @@ GROUPS = {
     "Keras": _KERAS,
     "JAX and StableHLO": _STABLEHLO,
     "ONNX": _ONNX,
+    "Large": _LARGE,
 }
 """Models that are compiled and compared with TensorFlow, by headings of the page."""
 

@@ -161,10 +161,12 @@ def _use(label: str, kind: Kind, key: str) -> OpUse:
 
 def _reach(functions: Mapping[str, Function]) -> list[str]:
     """`main` and what it calls."""
-    found = [MAIN]
+    found, known = [MAIN], {MAIN}
     for name in found:  # grows while it is walked
         for op in _walk(functions[name].body):
-            found += [n for n in called_functions(op, functions) if n not in found]
+            new = [n for n in called_functions(op, functions) if n not in known]
+            found += dict.fromkeys(new)
+            known.update(new)
     return found
 
 

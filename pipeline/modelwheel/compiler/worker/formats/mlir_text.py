@@ -97,7 +97,7 @@ def read_functions(text: str) -> dict[str, Function]:
         if start is None:
             raise _unknown(words)
         name = start[1] or start[2]
-        arguments, _, rest = _split_closing(start[3])
+        arguments, _, rest = split_closing(start[3])
         names = _ARGUMENT.findall(arguments)
         functions[name] = Function(
             name,
@@ -203,7 +203,7 @@ def _read_results(text: str) -> list[TensorType | str]:
         return []
     if not after.startswith("("):
         return [_read_type(after)]
-    inner, _, _ = _split_closing(after[1:])
+    inner, _, _ = split_closing(after[1:])
     return [_read_type(part) for part in _split_list(inner)]
 
 
@@ -220,13 +220,13 @@ def _extents(text: str) -> tuple[int | None, ...]:
     return tuple(None if e == "?" else int(e) for e in text.split("x") if e)
 
 
-def _split_closing(text: str) -> tuple[str, str, str]:
+def split_closing(text: str) -> tuple[str, str, str]:
     """A text up to the bracket that closes it, and what follows."""
     depth = 1
-    for position, character in enumerate(text):
-        depth += {"(": 1, ")": -1}.get(character, 0)
+    for bracket in re.finditer(r"[()]", text):
+        depth += 1 if bracket[0] == "(" else -1
         if not depth:
-            return text[:position], ")", text[position + 1 :]
+            return text[: bracket.start()], ")", text[bracket.end() :]
     raise _unknown(text)
 
 

@@ -7,7 +7,8 @@ show another. Only what `worker/origins.py` follows in graphs is followed here; 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...inspection import SignatureInfo
@@ -41,7 +42,7 @@ class _Value:
 
 
 _UNKNOWN = _Value()
-_Environment = dict[str, tuple[_Value, ...]]
+_Environment = MutableMapping[str, tuple[_Value, ...]]
 _MOVES = frozenset(
     {
         *("convert", "reshape", "dynamic_reshape", "broadcast_in_dim", "dynamic_broadcast_in_dim"),
@@ -144,8 +145,10 @@ class _Walk:
         for region in op.regions:
             # Of a loop, the values before its first turn: most are the same in all.
             given = inputs if op.name == "stablehlo.while" else ()
-            bound = {n: (v,) for n, v in zip(region.arguments, given, strict=False)}
-            self._block(region, known | bound, function, depth)
+            bound: _Environment = {n: (v,) for n, v in zip(region.arguments, given, strict=False)}
+            # Not a copy, which would be quadratic in a long function.
+            outer = known.maps if isinstance(known, ChainMap) else [known]
+            self._block(region, ChainMap(bound, *outer), function, depth)
         return () if op.regions else (_evaluate(op, inputs),)
 
 

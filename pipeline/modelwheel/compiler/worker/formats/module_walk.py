@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ....errors import UnsupportedModelError
@@ -41,7 +42,7 @@ class Value:
 
 
 _UNKNOWN = Value()
-_Environment = dict[str, tuple[Value, ...]]
+_Environment = MutableMapping[str, tuple[Value, ...]]
 
 
 @dataclass
@@ -190,8 +191,8 @@ class Walk:
         """A branch, or an operation with a function of elements."""
         dynamic = any(value.dynamic for value in inputs)
         for region in op.regions:
-            inner = dict(known) | {name: (Value(dynamic),) for name in region.arguments}
-            results = self._walk(region, inner, function, found)
+            inner: _Environment = {name: (Value(dynamic),) for name in region.arguments}
+            results = self._walk(region, _within(known, inner), function, found)
             dynamic = dynamic or any(value.dynamic for value in results)
         return (Value(dynamic),) * sum(count for _, count in op.results)
 
@@ -293,7 +294,13 @@ _TURNED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
 
 
 def _bind(known: _Environment, block: Block, values: Sequence[Value]) -> _Environment:
-    return known | {name: (value,) for name, value in zip(block.arguments, values, strict=False)}
+    return _within(known, {n: (v,) for n, v in zip(block.arguments, values, strict=False)})
+
+
+def _within(known: _Environment, inner: _Environment) -> _Environment:
+    """What is known in a region. The outer values are not copied: that would be quadratic in a long function."""
+    outer = known.maps if isinstance(known, ChainMap) else [known]
+    return ChainMap(inner, *outer)
 
 
 # --- operations -----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,9 +27,11 @@ from ....util.text import one_line
 from ....versions import TENSORFLOW_VERSION
 from ...freeze import c_names
 from ...inspection import Shape, TensorInfo
+from ..messages import weights_within_limit
 from .base import Fetch, SignatureGraph
 from .mlir_text import Function, TensorType, read_functions
 from .module_integers import keep_integers
+from .module_weights import Lean, as_arguments, put_back, take_out
 
 _T = TypeVar("_T")
 
@@ -60,6 +62,9 @@ _COMPOSITE = re.compile(
 )
 _DECOMPOSITION = re.compile(r"\bdecomposition = (@(?:\"[^\"]*\"|[\w$.-]+))(?=[,}]|$)")
 _RESOURCE = r'"(?:[^"\\]|\\.)*"|[\w.$-]+'
+# One on each line, with a number for the alignment before the bytes. Names are looked for at the start of lines only:
+# hexadecimal digits could be names too, and a search from each of them would take hours.
+_VALUES = re.compile(rf'^ *({_RESOURCE}): "0x[0-9A-Fa-f]{{8}}([0-9A-Fa-f]*)"', re.MULTILINE)
 _CONSTANT = re.compile(
     rf"dense_resource<(?P<name>{_RESOURCE})> : "
     r"(?P<type>tensor<(?P<shape>(?:\d+x)*)(?P<element>\w+(?:<\w+>)?)>)"
@@ -73,11 +78,18 @@ class Module:
     text: str
     """As TensorFlow prints it, without locations: what is judged is what is compiled."""
     functions: Mapping[str, Function] = field(repr=False)
+    weights: tuple[np.ndarray[Any, Any], ...] = field(default=(), repr=False)
+    """Constants that `main` takes behind its arguments in this text, but not in `functions`."""
 
     @property
     def main(self) -> Function:
         """The function that is called."""
         return self.functions[MAIN]
+
+    @cached_property
+    def weight_tensors(self) -> Sequence[Any]:
+        """The weights for eager calls."""
+        return [tf.constant(values) for values in self.weights]
 
     @cached_property
     def bytecode(self) -> bytes:
@@ -97,12 +109,13 @@ class Module:
             path.unlink()
 
 
-def read_module(content: bytes, name: str) -> Module:
+def read_module(content: bytes, name: str, *, apart: bool = False) -> Module:
     """A module from text, bytecode or a portable artifact; nothing of it is executed.
 
     Args:
         content: The module.
         name: What errors call it, such as the name of its file.
+        apart: Whether large constants become arguments; otherwise the text is that of the whole module.
 
     Raises:
         UnsupportedModelError: It is not a module, is of a later version of StableHLO, or has no `main`.
@@ -110,14 +123,30 @@ def read_module(content: bytes, name: str) -> Module:
     if not content.startswith(_BYTECODE):  # torch-mlir writes constants of another dialect
         content = re.sub(rb"= arith\.constant (?=dense)", b"= stablehlo.constant ", content)
     text = _run_passes(_parse(content, name), "strip-debuginfo")
-    text = _COMPOSITE.sub(_decompose, _inline_resources(text, name))
-    functions = read_functions(text)
+    lean = take_out(_inline_resources(text, name))
+    lean = replace(lean, text=_COMPOSITE.sub(_decompose, lean.text))
+    functions = read_functions(lean.text)
     if MAIN not in functions:
         found = ", ".join(functions) or "none"
         raise UnsupportedModelError(
             f"{name} has no function `main` (its functions: {found}); rename the one to compile"
         )
-    return Module(text, functions)
+    if not apart:
+        return Module(put_back(lean), functions)
+    return Module(*_with_arguments(lean, functions))
+
+
+def _with_arguments(
+    lean: Lean, functions: Mapping[str, Function]
+) -> tuple[str, Mapping[str, Function], tuple[np.ndarray[Any, Any], ...]]:
+    dtypes = {
+        element: tf.dtypes.as_dtype(name).as_numpy_dtype
+        for element, name in _ELEMENTS.items()
+        # Less than a byte each in texts.
+        if not name.endswith(("bool", "int2", "int4"))
+    }
+    text, weights = as_arguments(lean, dtypes)
+    return text, functions, weights
 
 
 def tensor_info(name: str, tensor: TensorType | str) -> TensorInfo:
@@ -160,13 +189,16 @@ def module_graph(
             for (name, (dtype, shape)), c_name in zip(inputs.items(), c_names(inputs), strict=True)
         }
         given = [placeholders[n] for n in arguments]
+        given += [tf.constant(values) for values in module.weights]
         results = call_module(module.bytecode, given, _declared(outputs), platforms)
         fetches = {
             info.name: Fetch(tensor.name, tensor.dtype)
             for info, tensor in zip(outputs, results, strict=True)
         }
     feeds = {name: tensor.op.name for name, tensor in placeholders.items()}
-    return SignatureGraph(graph.as_graph_def(), feeds, fetches)
+    with weights_within_limit():
+        graph_def = graph.as_graph_def()
+    return SignatureGraph(graph_def, feeds, fetches)
 
 
 def call_module(
@@ -208,7 +240,7 @@ def evaluate_module(
     Raises:
         tf.errors.OpError: XLA refuses the module for these shapes.
     """
-    tensors = [tf.constant(array) for array in arrays]
+    tensors = [*(tf.constant(array) for array in arrays), *module.weight_tensors]
     # Eagerly, because errors of functions begin with a trace of Python's calls.
     results = call_module(module.bytecode, tensors, _declared(outputs), platforms)
     return [tensor.numpy() for tensor in results]
@@ -223,13 +255,12 @@ def _inline_resources(text: str, name: str) -> str:
     Raises:
         UnsupportedModelError: A resource is missing, or has another size than its constant.
     """
-    body, mark, resources = text.rpartition("{-#")
+    body, mark, resources = text.rpartition("\n{-#")
     if not mark:
-        body = text
-    # A number for the alignment comes before the bytes.
-    values = dict(re.findall(rf'({_RESOURCE}): "0x[0-9A-Fa-f]{{8}}([0-9A-Fa-f]*)"', resources))
+        body, resources = text, ""
+    values = dict(_VALUES.findall(resources))
 
-    def replace(match: re.Match[str]) -> str:
+    def write(match: re.Match[str]) -> str:
         value, element = values.get(match["name"], ""), match["element"]
         shape = [int(extent) for extent in match["shape"].split("x")[:-1]]
         bits = int("".join(re.findall(r"[a-z](\d+)", element)[:1]) or 0)
@@ -245,7 +276,7 @@ def _inline_resources(text: str, name: str) -> str:
             written = json.dumps(truths.tolist())
         return f"dense<{written}> : {match['type']}"
 
-    return _CONSTANT.sub(replace, body)
+    return _CONSTANT.sub(write, body)
 
 
 def _decompose(match: re.Match[str]) -> str:
