@@ -1,0 +1,11 @@
+"""The operations of ONNX, written as StableHLO: a function for each, in modules by kind.
+
+`graph` walks the graphs of a model, `node` has what functions of operations read. The definitions are in
+https://onnx.ai/onnx/operators/. An operation without a function here is written by ONNX's own definition
+in terms of others, where it has one.
+"""
+
+from . import arithmetic
+from .node import OPERATORS
+
+__all__ = ["OPERATORS", "arithmetic"]
