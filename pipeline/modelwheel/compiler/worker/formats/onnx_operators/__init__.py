@@ -5,7 +5,7 @@ https://onnx.ai/onnx/operators/. An operation without a function here is written
 in terms of others, where it has one.
 """
 
-from . import arithmetic
+from . import arithmetic, indexing, movement, reductions
 from .node import OPERATORS
 
-__all__ = ["OPERATORS", "arithmetic"]
+__all__ = ["OPERATORS", "arithmetic", "indexing", "movement", "reductions"]
