@@ -5,7 +5,26 @@ https://onnx.ai/onnx/operators/. An operation without a function here is written
 in terms of others, where it has one.
 """
 
-from . import arithmetic, indexing, movement, reductions
+from . import (
+    arithmetic,
+    casts,
+    indexing,
+    movement,
+    neural,
+    products,
+    quantized,
+    reductions,
+)
 from .node import OPERATORS
 
-__all__ = ["OPERATORS", "arithmetic", "indexing", "movement", "reductions"]
+__all__ = [
+    "OPERATORS",
+    "arithmetic",
+    "casts",
+    "indexing",
+    "movement",
+    "neural",
+    "products",
+    "quantized",
+    "reductions",
+]

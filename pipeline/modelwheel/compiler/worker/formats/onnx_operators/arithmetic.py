@@ -9,7 +9,7 @@ import numpy as np
 
 from ...stablehlo import Value
 from ...stablehlo import elementwise as e
-from ...stablehlo.types import BOOL, is_float
+from ...stablehlo.types import is_float
 from .node import Node, Result, operator
 
 _UNARY: dict[str, Callable[[Value], Value]] = {
@@ -144,9 +144,11 @@ def mod(node: Node) -> Result:
 
 @operator("BitShift")
 def bit_shift(node: Node) -> Result:
-    """Shifts of unsigned integers, whose vacated bits are 0."""
-    shift = e.shift_left if node.get("direction", "") == "LEFT" else e.shift_right_logical
-    return shift(node.input(0), node.input(1))
+    """Shifts; to the right signed integers keep their sign, in unsigned ones vacated bits are 0."""
+    x = node.input(0)
+    right = e.shift_right_logical if x.dtype.kind == "u" else e.shift_right_arithmetic
+    shift = e.shift_left if node.get("direction", "") == "LEFT" else right
+    return shift(x, node.input(1))
 
 
 @operator("Clip")
@@ -160,19 +162,3 @@ def clip(node: Node) -> Result:
         high = node.builder.constant(node.attributes["max"], x.dtype)
     found = x if low is None else e.maximum(x, low)
     return found if high is None else e.minimum(found, high)
-
-
-@operator("Cast", "CastLike")
-def cast(node: Node) -> Result:
-    """Elements of another type."""
-    from onnx import helper
-
-    target = (
-        node.input(1).dtype
-        if node.op == "CastLike"
-        else np.dtype(helper.tensor_dtype_to_np_dtype(node.get("to", 0)))
-    )
-    x = node.input(0)
-    if target == BOOL:
-        return e.not_equal(x, 0)
-    return e.convert(x, target)

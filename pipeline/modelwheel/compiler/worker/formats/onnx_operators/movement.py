@@ -253,7 +253,8 @@ def space_to_depth(node: Node) -> Result:
     x, block = node.input(0), node.get("blocksize", 1)
     n, c, h, w = x.shape
     parts = s.reshape(x, (n, c, h // block, block, w // block, block))
-    moved = s.transpose(parts, (0, 3, 5, 1, 2, 4))
+    order = (0, 3, 5, 1, 2, 4) if node.get("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    moved = s.transpose(parts, order)
     return s.reshape(moved, (n, c * block * block, h // block, w // block))
 
 
