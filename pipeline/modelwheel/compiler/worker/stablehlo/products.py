@@ -9,11 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import types
-from .elementwise import convert
 from .fold import errors_ignored, foldable
 from .shapes import broadcast_to, numbers, reshape, transpose
 from .types import DType
 from .value import Value, identity, in_memory
+
+
+_FOLDED_WORK = 1 << 27
+"""Multiplications of products that are computed while a module is written."""
 
 
 def dot_general(
@@ -43,18 +46,23 @@ def dot_general(
         *(x.shape[a] for a in free[0]),
         *(y.shape[a] for a in free[1]),
     )
-    if foldable([x, y], math.prod(shape)) and not batch[0] and x.size * shape[-1:][0] < 1 << 24 if shape else False:
-        with errors_ignored():
-            found = np.tensordot(x.known, y.known, (list(contract[0]), list(contract[1])))  # type: ignore[arg-type]
-        return x.builder.constant(np.asarray(found).astype(dtype))
-    places = [[[v.axes[a] for a in group[i]] for group in (batch, contract)] for i, v in enumerate((x, y))]
+    if x.known is not None and y.known is not None and not batch[0]:
+        work = math.prod(shape) * math.prod(x.shape[a] for a in contract[0])
+        if foldable([x, y], math.prod(shape)) and work < _FOLDED_WORK:
+            with errors_ignored():
+                found = np.tensordot(x.known, y.known, (list(contract[0]), list(contract[1])))
+            return x.builder.constant(np.asarray(found).astype(dtype))
+    places = [
+        [[v.axes[a] for a in group[i]] for group in (batch, contract)]
+        for i, v in enumerate((x, y))
+    ]
     attributes = (
         "dot_dimension_numbers = #stablehlo.dot<"
         f"lhs_batching_dimensions = {places[0][0]}, rhs_batching_dimensions = {places[1][0]}, "
         f"lhs_contracting_dimensions = {places[0][1]}, rhs_contracting_dimensions = {places[1][1]}>"
     )
     # Free axes come in the order of memory.
-    order = [sorted(free[i], key=lambda a, v=v: v.axes[a]) for i, v in enumerate((x, y))]  # type: ignore[misc]
+    order = [sorted(free[i], key=v.axes.__getitem__) for i, v in enumerate((x, y))]
     result = (
         *(x.shape[a] for a in batch[0]),
         *(x.shape[a] for a in order[0]),
@@ -80,12 +88,13 @@ def matmul(x: Value, y: Value, dtype: DType | None = None) -> Value:
     An operand that does not depend on an axis of the batch is not broadcast: its product with all rows of
     the other one is one product.
     """
-    if x.rank == 1:
-        found = matmul(reshape(x, [1, *x.shape]), y, dtype)
-        return reshape(found, [*found.shape[:-2], found.shape[-1]])
-    if y.rank == 1:
-        found = matmul(x, reshape(y, [*y.shape, 1]), dtype)
-        return reshape(found, found.shape[:-1])
+    if x.rank == 1 or y.rank == 1:
+        left = reshape(x, [1, *x.shape]) if x.rank == 1 else x
+        right = reshape(y, [*y.shape, 1]) if y.rank == 1 else y
+        found = matmul(left, right, dtype)
+        rows = found.shape[-2:-1] if x.rank > 1 else ()
+        columns = found.shape[-1:] if y.rank > 1 else ()
+        return reshape(found, [*found.shape[:-2], *rows, *columns])
     outer = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     if all(e == 1 for e in y.shape[:-2]):
         found = dot_general(x, reshape(y, y.shape[-2:]), ([x.rank - 1], [0]), dtype=dtype)
@@ -155,8 +164,3 @@ def convolution(
         f"feature_group_count = {groups} : i64, batch_group_count = 1 : i64",
     )
     return Value(x.builder, dtype, shape, name, order=() if identity(last) else last)
-
-
-def convert_operands(x: Value, y: Value, dtype: DType) -> tuple[Value, Value]:
-    """Both operands as one type."""
-    return convert(x, dtype), convert(y, dtype)

@@ -14,6 +14,7 @@ from . import (
     products,
     quantized,
     reductions,
+    windows,
 )
 from .node import OPERATORS
 
@@ -27,4 +28,5 @@ __all__ = [
     "products",
     "quantized",
     "reductions",
+    "windows",
 ]

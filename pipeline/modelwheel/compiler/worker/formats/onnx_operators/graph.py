@@ -136,14 +136,22 @@ def _check_symbols(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]
                 )
 
 
-def write_graph(graph: Any, scope: Scope, context: Context) -> list[Item]:
+def write_graph(
+    graph: Any, scope: Scope, context: Context, outputs: Sequence[str] | None = None
+) -> list[Item]:
     """Writes a graph's nodes as far as its outputs need them; returns the outputs.
+
+    Args:
+        graph: A graph, or a function with the names of its outputs.
+        scope: What its names stand for outside.
+        context: Of the model.
+        outputs: By default those of the graph.
 
     Raises:
         UnsupportedModelError: A node cannot be written; the message names it.
     """
     known = dict(scope)
-    names = [value if isinstance(value, str) else value.name for value in graph.output]
+    names = [value.name for value in graph.output] if outputs is None else outputs
     needed = _needed(graph, names)
     for initializer in getattr(graph, "initializer", ()):
         if initializer.name in needed:
@@ -213,7 +221,9 @@ def _call(call: Node, function: onnx.FunctionProto, context: Context) -> Sequenc
     scope |= dict(zip(function.input, call.inputs, strict=False))
     if (call.domain, call.op) in context.functions:
         function = _with_attributes(call, function)
-    return write_graph(function, scope, context.within(opsets))
+    read = [n for n, wanted in zip(function.output, call.outputs, strict=False) if wanted]
+    written = iter(write_graph(function, scope, context.within(opsets), read))
+    return [next(written) if wanted else None for wanted in call.outputs]
 
 
 def _with_attributes(call: Node, function: onnx.FunctionProto) -> onnx.FunctionProto:
