@@ -14,6 +14,9 @@ from . import (
     products,
     quantized,
     reductions,
+    resize,
+    sampling,
+    signal,
     windows,
 )
 from .node import OPERATORS
@@ -28,5 +31,8 @@ __all__ = [
     "products",
     "quantized",
     "reductions",
+    "resize",
+    "sampling",
+    "signal",
     "windows",
 ]

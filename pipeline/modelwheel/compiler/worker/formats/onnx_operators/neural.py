@@ -78,8 +78,10 @@ def activation(node: Node) -> Result:
 @operator("PRelu")
 def p_relu(node: Node) -> Result:
     """x above 0, slope * x below."""
-    x = node.input(0)
-    return e.select(x < 0, x * node.input(1), x)
+    x, slope = node.input(0), node.input(1)
+    if slope.rank == 1 and slope.size not in (1, x.shape[-1]):  # before opset 7: one for each channel
+        slope = _channels(slope, x.rank)
+    return e.select(x < 0, x * slope, x)
 
 
 @operator("Dropout")
