@@ -19,7 +19,7 @@ from onnx import helper
 
 from modelwheel.compiler.readings import OnnxReading
 from modelwheel.compiler.worker import formats
-from modelwheel.compiler.worker.formats import onnx_stablehlo
+from modelwheel.compiler.worker.formats.onnx_operators import graph
 from tests.models.onnx_operations import difference, run_graph
 from tests.support.onnx_models import Array, model_of, random
 
@@ -66,14 +66,14 @@ def main(directory: Path) -> None:
     """Prints what was found."""
     found = {}
     texts: list[str] = []
-    convert = onnx_stablehlo.convert
+    convert = graph.convert
 
-    def noted(specialized: Any) -> Any:
-        module = convert(specialized)
-        texts.append(module.text)
-        return module
+    def noted(*given: Any) -> Any:
+        converted = convert(*given)
+        texts.append(converted.module.text)
+        return converted
 
-    onnx_stablehlo.convert = noted
+    graph.convert = noted
     for rank in (1, 2, 3):
         nodes, constants = _network(rank)
         x = random(2, 3, *[6, 7, 5][3 - rank :])
@@ -84,7 +84,7 @@ def main(directory: Path) -> None:
         loaded = formats.of(reading).load(directory, reading, formats.DEFAULT_SIGNATURE)
         results = run_graph(loaded, {"x": x})
         worst = difference(np.asarray(results["y"]), expected)
-        moved = re.findall(r"stablehlo.transpose .* : \(tensor<2x", texts[-1])
+        moved = re.findall(r"stablehlo.transpose\".* : \(tensor<2x", texts[-1])
         found[str(rank)] = [worst, len(moved)]
     sys.stdout.write(json.dumps(found))
 

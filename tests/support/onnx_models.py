@@ -1,18 +1,14 @@
-"""Small ONNX models, and their rewritten form evaluated by ONNX's own reference, without torch-mlir."""
+"""Small ONNX models."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-
-from modelwheel.compiler.worker.formats.onnx_evaluate import find_evaluator
-from modelwheel.compiler.worker.formats.onnx_rewrites.graphs import subgraphs
-from modelwheel.compiler.worker.formats.onnx_rewrites.specialize import Specialized, specialize
 
 Array = np.ndarray[Any, Any]
 
@@ -48,65 +44,8 @@ def model_of(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
-def rewrite(model: Any, inputs: Mapping[str, Array], **constants: Any) -> Specialized:
-    """The model at the shapes of these inputs."""
-    given = {name: np.asarray(value) for name, value in constants.items()}
-    return specialize(model, {name: values.shape for name, values in inputs.items()}, given)
-
-
-def nested(nodes: Iterable[Any]) -> Iterator[Any]:
-    """Nodes, and those in their bodies."""
-    for node in nodes:
-        yield node
-        for body in subgraphs(node):
-            yield from nested(body.node)
-
-
-def as_model(rewritten: Specialized) -> tuple[dict[str, str], Any]:
-    """A rewritten model as one of ONNX, with the names of its outputs by those of the original."""
-    straight = rewritten.straight
-    results = {name: straight.add_result(value) for name, value in rewritten.outputs.items()}
-    for node in nested(straight.nodes):
-        node.name = ""  # of the node that it comes from; ONNX Runtime wants each once
-    graph = helper.make_graph(
-        straight.nodes,
-        "straight",
-        [onnx.ValueInfoProto(name=v, type=straight.types[v]) for v in rewritten.inputs.values()],
-        [onnx.ValueInfoProto(name=v, type=straight.types[v]) for v in results.values()],
-        [numpy_helper.from_array(value, name) for name, value in straight.constants.items()],
-    )
-    opsets = [helper.make_opsetid("", straight.opset)]
-    return results, helper.make_model(graph, opset_imports=opsets, ir_version=8)
-
-
-def evaluate(rewritten: Specialized, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs of a rewritten model."""
-    results, written = as_model(rewritten)
-    given = {value: inputs[name] for name, value in rewritten.inputs.items()}
-    values = ReferenceEvaluator(written).run(list(results.values()), given)
-    return dict(zip(results, map(np.asarray, values), strict=True))
-
-
 def expected(model: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """What ONNX's reference computes for the model as it is."""
     names = [value.name for value in model.graph.output]
     values = ReferenceEvaluator(model).run(names, dict(inputs))
     return dict(zip(names, map(np.asarray, values), strict=True))
-
-
-def operations(rewritten: Specialized) -> list[str]:
-    """The kinds of the nodes that were written."""
-    return [node.op_type for node in rewritten.straight.nodes]
-
-
-def agree_in_runtime(model: Any, inputs: Mapping[str, Array]) -> list[str]:
-    """Compares a model with its rewritten form in ONNX Runtime; returns the operations of that."""
-    rewritten = rewrite(model, inputs)
-    results, written = as_model(rewritten)
-    given = {rewritten.inputs[name]: values for name, values in inputs.items()}
-    found = find_evaluator(written).run(given)
-    for name, values in find_evaluator(model).run(inputs).items():
-        assert found[results[name]].shape == values.shape
-        scale = max(1.0, float(np.abs(values).max()))
-        np.testing.assert_allclose(found[results[name]], values, rtol=1e-5, atol=2e-6 * scale)
-    return operations(rewritten)

@@ -1,7 +1,6 @@
-"""ONNX files: StableHLO for each shape of the inputs, converted by torch-mlir.
+"""ONNX files: StableHLO for each shape of the inputs, written by `onnx_operators`.
 
-A model is imported again for each batch size. Its graph is rewritten first: what constants and shapes
-decide is computed, and operations that torch-mlir lacks are written with others (`onnx_rewrites`).
+A model is converted again for each batch size: what constants and shapes decide is computed.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from .xla_module import call_module
 
 if TYPE_CHECKING:
     from .onnx_evaluate import Evaluator
-    from .onnx_stablehlo import Module
+    from .onnx_operators.graph import Converted
 
 _Key = tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -64,7 +63,7 @@ class OnnxModel:
         self.info = info
         self._model = model
         self._constants = constants
-        self._modules: dict[_Key, Module] = {}
+        self._modules: dict[_Key, Converted] = {}
 
     @property
     def evaluator(self) -> str:
@@ -82,7 +81,8 @@ class OnnxModel:
         keep: Collection[str] = (),  # noqa: ARG002 - it has no functions with marks
     ) -> SignatureGraph:
         """See `LoadedModel`."""
-        module = self._module(shapes)
+        converted = self._module(shapes)
+        module = converted.module
         with tf.Graph().as_default() as graph:
             placeholders = {
                 tensor.name: tf.compat.v1.placeholder(
@@ -94,7 +94,7 @@ class OnnxModel:
                 placeholders[a] if isinstance(a, str) else tf.constant(a) for a in module.arguments
             ]
             found = call_module(module.text, given, module.results)
-            results = dict(zip(module.outputs, found, strict=True))
+            results = dict(zip(converted.outputs, found, strict=True))
         with weights_within_limit():
             graph_def = graph.as_graph_def()
         return SignatureGraph(
@@ -110,22 +110,15 @@ class OnnxModel:
         return find_evaluator(self._model)
 
     @cached_property
-    def _inlined(self) -> Any:
-        from .onnx_file import inline_functions
-
-        return inline_functions(self._model)
-
-    @cached_property
     def _names(self) -> list[str]:
         return [tensor.name for tensor in self.info.inputs]
 
-    def _module(self, shapes: StaticShapes) -> Module:
-        from .onnx_rewrites.specialize import specialize
-        from .onnx_stablehlo import convert
+    def _module(self, shapes: StaticShapes) -> Converted:
+        from .onnx_operators.graph import convert
 
         key = tuple((name, tuple(shapes[name])) for name in self._names)
         if key not in self._modules:
-            self._modules[key] = convert(specialize(self._inlined, dict(key), self._constants))
+            self._modules[key] = convert(self._model, dict(key), self._constants)
         return self._modules[key]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import TensorProto, helper
+from onnx import TensorProto, defs, helper
 from onnx.external_data_helper import uses_external_data
 
 from ....errors import UnsupportedModelError
@@ -21,14 +21,14 @@ from ....util.text import one_line
 from ...inspection import SignatureInfo, TensorInfo
 from ...readings import OnnxReading
 from . import DEFAULT_SIGNATURE
-from .onnx_rewrites.graphs import describe, subgraphs
+from .onnx_operators.graph import describe, subgraphs
 
-OPSETS = range(7, 23)
+OPSETS = range(6, defs.onnx_opset_version() + 1)
 """Versions of ONNX's operations that are read."""
 STANDARD = ("", "ai.onnx")
 _MAX_BYTES = (2 << 30) - 1  # protobuf's own limit
 _MAX_DEPTH = 32
-_EXPORT = "export it with opset 17 to 22"
+_EXPORT = "export it with opset 17 or later"
 
 
 def read_model(model: Path, reading: OnnxReading) -> onnx.ModelProto:
@@ -265,13 +265,3 @@ def _type_name(element: int) -> str:
 def node_name(node: onnx.NodeProto) -> str:
     """A node by its own name or its first output."""
     return describe(node).partition(" ")[2].strip("'")
-
-
-def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The same model without functions of its own."""
-    if not model.functions:
-        return model
-    from onnx import inliner
-
-    inlined: onnx.ModelProto = inliner.inline_local_functions(model)
-    return inlined

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from onnx import TensorProto, defs, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from ....errors import UnsupportedModelError
 from ....util.text import one_line
@@ -26,8 +26,9 @@ from .onnx_file import (
     read_signature,
     tensors_of,
 )
-from .onnx_rewrites.graphs import describe, subgraphs
-from .onnx_rewrites.support import DEPENDS_ON_VALUES, UNSUPPORTED
+from .onnx_operators.graph import describe, subgraphs
+from .onnx_operators.node import CLASSICAL
+from .onnx_operators.support import DEPENDS_ON_VALUES, UNSUPPORTED, is_known
 from .onnx_values import with_valid_values
 
 _NAMES_KEPT = 8
@@ -65,34 +66,24 @@ def inspect_file(model: Path, reading: OnnxReading) -> Inspection:
 
 def _refuse_custom(graphs: Iterable[Any], functions: _Functions, model: onnx.ModelProto) -> None:
     opset = opset_of(model)
+    opsets = {o.domain: o.version for o in model.opset_import}
     for graph in graphs:
         for node in graph.node:
             if (node.domain, node.op_type) in functions:
                 continue
             place = f"{one_line(describe(node))} (domain {one_line(node.domain or 'ai.onnx')})"
-            if node.domain == "ai.onnx.ml":
-                raise UnsupportedModelError(
-                    f"{place} is an operation of classical machine learning, which is not compiled; "
-                    "export a network, or a linear model as MatMul and Add"
-                )
-            if node.domain not in STANDARD:
+            version = opset if node.domain in STANDARD else opsets.get(node.domain, 1)
+            if is_known(node.op_type, node.domain, version):
+                continue
+            if node.domain not in (*STANDARD, CLASSICAL):
                 raise UnsupportedModelError(
                     f"{place} is a custom operation, which is not compiled; export the model with ONNX's "
                     "own operations (in ONNX Runtime's tools: without its graph optimisations)"
                 )
-            if not defs.has(node.op_type, domain="") or not _known(node.op_type, opset):
-                raise UnsupportedModelError(
-                    f"{place} is not an operation of opset {opset}; check the file with "
-                    "onnx.checker.check_model"
-                )
-
-
-def _known(op: str, opset: int) -> bool:
-    try:
-        defs.get_schema(op, opset)
-    except defs.SchemaError:
-        return False
-    return True
+            raise UnsupportedModelError(
+                f"{place} is not an operation of opset {version} that modelwheel compiles; check the file "
+                "with onnx.checker.check_model, or write it with other operations"
+            )
 
 
 # --- operations -----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...stablehlo import Value
 from ...stablehlo import elementwise as e
+from ...stablehlo.shapes import broadcast_to, reshape
 from ...stablehlo.types import is_float
 from .node import Node, Result, operator
 
@@ -67,7 +68,11 @@ def unary(node: Node) -> Result:
 @operator(*_BINARY)
 def binary(node: Node) -> Result:
     """A function of pairs of elements, broadcast as NumPy does."""
-    return _BINARY[node.op](node.input(0), node.input(1))
+    x, y = node.input(0), node.input(1)
+    if node.opset < 7 and y.rank and node.get("broadcast", 0):  # from an axis of the first operand on
+        axis = node.get("axis", x.rank - y.rank) % x.rank
+        y = reshape(y, [*y.shape, *[1] * (x.rank - axis - y.rank)])
+    return _BINARY[node.op](x, y)
 
 
 @operator("Max", "Min", "Sum", "Mean")
@@ -121,8 +126,6 @@ def pow_(node: Node) -> Result:
     """Powers; the result has the type of the base."""
     x, y = node.input(0), node.input(1)
     if y.known is not None and y.size == 1 and float(y.known.reshape(())) == 2:
-        from ...stablehlo.shapes import broadcast_to
-
         return broadcast_to(x * x, np.broadcast_shapes(x.shape, y.shape))
     if x.dtype == y.dtype:
         return e.power(x, y)
