@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
+from .builder import Builder
 from .elementwise import convert, select
 from .shapes import dynamic_slice, dynamic_update_slice, expand_dims, full, reshape
-from .types import BOOL, INT64
+from .types import BOOL, INT32
 from .value import Value
 
 
@@ -38,26 +37,28 @@ def scan(
     turns: int,
     *,
     backwards: bool = False,
+    builder: Builder | None = None,
 ) -> tuple[list[Value], list[Value]]:
-    """A loop over axis 0 of `rows`.
+    """A loop over axis 0 of `rows`. Its counter has 32 bits, by which compiled steps know its turns.
 
     Args:
-        body: Takes the state, a row of each source, and the number of the row (int64); returns the state
+        body: Takes the state, a row of each source, and the number of the row (int32); returns the state
             and a row of each result.
         state: Before the first turn.
         rows: The sources; axis 0 has an extent of `turns`.
         turns: At least 1.
         backwards: Whether the last row comes first; results keep the places of their rows.
+        builder: For a loop without state and sources.
 
     Returns:
         The last state, and the results with their rows along axis 0.
     """
-    builder = next(iter([*state, *rows])).builder
+    builder = builder or next(iter([*state, *rows])).builder
     kinds: list[Value] = []
 
     def probe(values: list[Value]) -> Sequence[Value]:
         sources = [reshape(v, v.shape[1:]) for v in values[len(state) :]]
-        _, made = body(values[: len(state)], sources, builder.constant(0, INT64))
+        _, made = body(values[: len(state)], sources, builder.constant(0, INT32))
         kinds.extend(made)
         return made
 
@@ -84,7 +85,7 @@ def scan(
         ]
         return [number + 1, *after, *written]
 
-    start = builder.constant(np.int64(0))
+    start = builder.constant(0, INT32)
     found = while_loop(lambda values: values[0] < turns, turn, [start, *state, *outputs])
     return found[1 : 1 + count], found[1 + count :]
 
