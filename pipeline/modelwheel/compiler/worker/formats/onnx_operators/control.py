@@ -148,7 +148,7 @@ class _Loop:
 def loop(node: Node) -> Result:
     """A loop, or its turns one after another."""
     turns, going = node.optional(0), node.optional(1)
-    condition = node.builder.constant(True) if going is None else going
+    condition = node.builder.constant(np.True_) if going is None else going
     one = _Loop(node, node.closure("body"), turns, condition, list(node.inputs[2:]))
     if one.limit is not None and one.limit <= FEW_TURNS:
         return _Turns(one).write()
@@ -254,7 +254,7 @@ class _Once:
         def write(
             before: list[Value], _: list[Value], place: Value
         ) -> tuple[list[Value], list[Value]]:
-            going = one.builder.constant(True)
+            going = one.builder.constant(np.True_)
             written = self._body(e.convert(place, INT64), going, before)
             return self._after(written), self._rows(written)
 
@@ -315,9 +315,7 @@ class _Turns:
 
     def __init__(self, one: _Loop) -> None:
         self._loop = one
-        self._rows: list[list[Item]] = [
-            [] for _ in range(one.body.outputs - 1 - len(one.state))
-        ]
+        self._rows: list[list[Item]] = [[] for _ in range(one.body.outputs - 1 - len(one.state))]
 
     def write(self) -> list[Item]:
         """The last state, and the stacked rows of the results."""
@@ -356,9 +354,7 @@ class _Turns:
             raise one.endless()
         return one.limit
 
-    def _turn(
-        self, turn: int, condition: Value, state: Sequence[Item]
-    ) -> tuple[Value, list[Item]]:
+    def _turn(self, turn: int, condition: Value, state: Sequence[Item]) -> tuple[Value, list[Item]]:
         one = self._loop
         if turn >= MAX_TURNS:
             raise one.node.refuse(
@@ -373,9 +369,7 @@ class _Turns:
             rows.append(row)
         return going, written[1 : 1 + count]
 
-    def _select(
-        self, active: Value, after: Sequence[Item], before: Sequence[Item]
-    ) -> list[Item]:
+    def _select(self, active: Value, after: Sequence[Item], before: Sequence[Item]) -> list[Item]:
         if not _same_form(after, before):
             raise self._loop.node.refuse(
                 "changes the shape of its state", "keep the shapes in each turn"
@@ -441,9 +435,7 @@ def _scan(node: Node, inputs: Sequence[Item]) -> list[Value]:
     return [*last, *moved]
 
 
-_Step = Callable[
-    [list[Value], list[Value], Value], tuple[Sequence[Value], Sequence[Value]]
-]
+_Step = Callable[[list[Value], list[Value], Value], tuple[Sequence[Value], Sequence[Value]]]
 
 
 def repeat(
@@ -525,9 +517,7 @@ def _scan_batches(node: Node) -> list[Value]:
         cut[states:] = [s.slice_axis(v, 0, 0, int(lengths[row])) for v in cut[states:]]
         made = _scan(inner, cut)
         fill = longest - int(lengths[row])
-        padded = [
-            s.pad(v, 0, [0] * v.rank, [fill, *[0] * (v.rank - 1)]) for v in made[states:]
-        ]
+        padded = [s.pad(v, 0, [0] * v.rank, [fill, *[0] * (v.rank - 1)]) for v in made[states:]]
         found.append([*made[:states], *padded])
     return [s.stack(column, 0) for column in zip(*found, strict=True)]
 

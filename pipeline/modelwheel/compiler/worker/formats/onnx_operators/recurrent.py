@@ -5,7 +5,7 @@ The products of all inputs with the weights are one product before the steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,10 +14,26 @@ from ...stablehlo import elementwise as e
 from ...stablehlo import shapes as s
 from ...stablehlo.products import matmul
 from .control import repeat
+from .neural import elu, hard_sigmoid, softplus
 from .node import Node, Result, operator
 
 _Activate = Callable[[Value], Value]
 _State = list[Value]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The weights of inputs or states, [extent, gates * size]."""
+
+    multiply: Callable[[Value], Value]
+    """The product with them."""
+    extent: int
+    value: Value | None = None
+    """The weights themselves, where their columns may be told apart."""
+
+
+_Matrices = Callable[[int], Sequence[Matrix]]
+"""The weights of the inputs and of the state, of a direction."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +52,7 @@ class Direction:
 
     node: Node
     size: int
-    recurrence: Value
-    """The recurrent weights: [size, gates * size]."""
+    recurrence: Matrix
     bias: Value | None
     """The recurrent bias, where it is not added beforehand."""
     peepholes: tuple[Value, ...]
@@ -53,20 +68,12 @@ class Direction:
         return s.split(value, -1, [self.size] * (value.shape[-1] // self.size))
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The weights of all directions: [directions, gates * size, inputs or size]."""
-
-    inputs: Value
-    recurrence: Value
-
-
 # --- steps ----------------------------------------------------------------------------------------
 
 
 def _lstm_step(at: Direction, projected: Value, state: _State) -> _State:
     hidden, cell = state
-    enter, leave, forget, new = at.split(projected + matmul(hidden, at.recurrence))
+    enter, leave, forget, new = at.split(projected + at.recurrence.multiply(hidden))
     if at.peepholes:
         enter = enter + at.peepholes[0] * cell
         forget = forget + at.peepholes[2] * cell
@@ -84,12 +91,13 @@ def _gru_step(at: Direction, projected: Value, state: _State) -> _State:
     first, second = at.activate
     update_x, reset_x, new_x = at.split(projected)
     if at.node.get("linear_before_reset", 0):
-        update_r, reset_r, new_r = at.split(matmul(hidden, at.recurrence))
+        update_r, reset_r, new_r = at.split(at.recurrence.multiply(hidden))
         reset = first(at.clip(reset_x + reset_r))
         recurrent = reset * (new_r if at.bias is None else new_r + at.bias)
     else:
-        both = s.slice_axis(at.recurrence, 1, 0, 2 * at.size)
-        rest = s.slice_axis(at.recurrence, 1, 2 * at.size, 3 * at.size)
+        assert at.recurrence.value is not None
+        both = s.slice_axis(at.recurrence.value, 1, 0, 2 * at.size)
+        rest = s.slice_axis(at.recurrence.value, 1, 2 * at.size, 3 * at.size)
         update_r, reset_r = at.split(matmul(hidden, both))
         reset = first(at.clip(reset_x + reset_r))
         recurrent = matmul(reset * hidden, rest)
@@ -99,7 +107,7 @@ def _gru_step(at: Direction, projected: Value, state: _State) -> _State:
 
 
 def _rnn_step(at: Direction, projected: Value, state: _State) -> _State:
-    return [at.activate[0](at.clip(projected + matmul(state[0], at.recurrence)))]
+    return [at.activate[0](at.clip(projected + at.recurrence.multiply(state[0])))]
 
 
 LSTM = Kind(4, ("sigmoid", "tanh", "tanh"), 2, _lstm_step)
@@ -116,16 +124,22 @@ _KINDS = {
 @operator("GRU", "LSTM", "RNN")
 def recurrent(node: Node) -> Result:
     """The results of all steps, and the last state."""
-    return run(node, _KINDS[node.op], Weights(node.input(1), node.input(2)))
+    return run(node, _KINDS[node.op], partial(_matrices, node))
 
 
-def run(node: Node, kind: Kind, weights: Weights) -> list[Value]:
+def _matrices(node: Node, number: int) -> Sequence[Matrix]:
+    """The weights of a direction, which are [directions, gates * size, extent]."""
+    values = [s.transpose(s.index_axis(node.input(n), 0, number), [1, 0]) for n in (1, 2)]
+    return [Matrix(partial(matmul, y=value), value.shape[0], value) for value in values]
+
+
+def run(node: Node, kind: Kind, matrices: _Matrices) -> list[Value]:
     """All directions over all steps: Y, Y_h, and Y_c of an LSTM.
 
     Args:
         node: With inputs in the order of ONNX's operations, but for the weights.
         kind: Its operation.
-        weights: Of all directions.
+        matrices: The weights.
     """
     batch_first = bool(node.get("layout", 0))
     given = node.input(0)
@@ -136,7 +150,7 @@ def run(node: Node, kind: Kind, weights: Weights) -> list[Value]:
     lasts: list[_State] = []
     for number in range(2 if direction == "bidirectional" else 1):
         backwards = direction == "reverse" or number == 1
-        rows, last = _run_direction(node, kind, weights, given, number, backwards=backwards)
+        rows, last = _run_direction(node, kind, matrices, given, number, backwards=backwards)
         results.append(rows)
         lasts.append(last)
     stacked = s.stack(results, 1)
@@ -147,10 +161,10 @@ def run(node: Node, kind: Kind, weights: Weights) -> list[Value]:
 
 
 def _run_direction(
-    node: Node, kind: Kind, weights: Weights, given: Value, number: int, *, backwards: bool
+    node: Node, kind: Kind, matrices: _Matrices, given: Value, number: int, *, backwards: bool
 ) -> tuple[Value, _State]:
     """The results of all steps, [steps, batch, size], and the last state."""
-    at, projected = _prepare(node, kind, weights, given, number)
+    at, projected = _prepare(node, kind, matrices, given, number)
     shape = (given.shape[1], at.size)
     state = [_initial(node, 5 + n, number, shape, given) for n in range(kind.states)]
     lengths = node.optional(4)
@@ -168,15 +182,14 @@ def _run_direction(
 
 
 def _prepare(
-    node: Node, kind: Kind, weights: Weights, given: Value, number: int
+    node: Node, kind: Kind, matrices: _Matrices, given: Value, number: int
 ) -> tuple[Direction, Value]:
     """The weights of a direction, and its inputs multiplied by them: [steps, batch, gates * size]."""
-    inputs = s.transpose(s.index_axis(weights.inputs, 0, number), [1, 0])
-    recurrence = s.transpose(s.index_axis(weights.recurrence, 0, number), [1, 0])
-    size = recurrence.shape[0]
-    if recurrence.shape[1] != kind.gates * size:
+    inputs, recurrence = matrices(number)
+    size = recurrence.extent
+    projected = inputs.multiply(given)
+    if projected.shape[-1] != kind.gates * size:
         raise ValueError(f"its weights are not of {kind.gates} gates")
-    projected = matmul(given, inputs)
     later: Value | None = None
     if (biases := node.optional(3)) is not None:
         both = s.index_axis(biases, 0, number)
@@ -192,9 +205,7 @@ def _prepare(
     return Direction(node, size, recurrence, later, peepholes, activate), projected
 
 
-def _initial(
-    node: Node, input_: int, number: int, shape: tuple[int, int], given: Value
-) -> Value:
+def _initial(node: Node, input_: int, number: int, shape: tuple[int, int], given: Value) -> Value:
     value = node.optional(input_)
     if value is None:
         return s.full(node.builder, shape, 0, given.dtype)
@@ -204,29 +215,29 @@ def _initial(
 # --- activations ----------------------------------------------------------------------------------
 
 
-def _softplus(x: Value) -> Value:
-    return e.maximum(x, 0) + e.log1p(e.exp(-e.abs_(x)))
-
-
 _PLAIN: Mapping[str, _Activate] = {
     "relu": lambda x: e.maximum(x, 0),
     "tanh": e.tanh,
     "sigmoid": e.logistic,
     "softsign": lambda x: x / (e.abs_(x) + 1),
-    "softplus": _softplus,
+    "softplus": softplus,
 }
 _Default = float | None
 """None where runtimes differ."""
 _WITH_ALPHA: Mapping[str, tuple[_Default, Callable[[Value, float], Value]]] = {
     "leakyrelu": (0.01, lambda x, a: e.select(x < 0, x * a, x)),
     "thresholdedrelu": (None, lambda x, a: e.select(x > a, x, 0)),
-    "elu": (1.0, lambda x, a: e.select(x < 0, e.expm1(x) * a, x)),
+    "elu": (1.0, elu),
 }
 _WITH_BOTH: Mapping[str, tuple[_Default, _Default, Callable[[Value, float, float], Value]]] = {
     "affine": (None, None, lambda x, a, b: x * a + b),
     "scaledtanh": (None, None, lambda x, a, b: e.tanh(x * b) * a),
-    "hardsigmoid": (0.2, 0.5, lambda x, a, b: e.clamp(0, x * a + b, 1)),
+    "hardsigmoid": (0.2, 0.5, hard_sigmoid),
 }
+
+
+def _with(function: Callable[..., Value], *settings: float) -> _Activate:
+    return lambda x: function(x, *settings)
 
 
 def _activations(node: Node, kind: Kind, number: int) -> tuple[_Activate, ...]:
@@ -254,10 +265,10 @@ def _activations(node: Node, kind: Kind, number: int) -> tuple[_Activate, ...]:
             made.append(_PLAIN[key])
         elif key in _WITH_ALPHA:
             standard, one = _WITH_ALPHA[key]
-            made.append(partial(one, a=setting("alpha", standard)))
+            made.append(_with(one, setting("alpha", standard)))
         elif key in _WITH_BOTH:
             first, second, two = _WITH_BOTH[key]
-            made.append(partial(two, a=setting("alpha", first), b=setting("beta", second)))
+            made.append(_with(two, setting("alpha", first), setting("beta", second)))
         else:
             raise node.refuse(f"has the activation {name}", "use Tanh, Sigmoid or Relu")
     count = len(kind.activations)
