@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo demo-formats release-demo hostile-demo bench bench-fusions bare-machine test lint unit integration exhaustive zoo precision fuzz lock
+.PHONY: demo demo-formats release-demo hostile-demo bench bench-fusions bare-machine test lint unit integration exhaustive zoo onnx-conformance precision fuzz lock
 
 # Trains a digit classifier, builds its wheel, installs that into an empty environment and compares with TensorFlow.
 demo: $(VENV)/complete
@@ -67,6 +67,10 @@ exhaustive: $(VENV)/complete
 # Compiles the models of tests/models/zoo and writes what became of them into docs/zoo.md.
 zoo: $(VENV)/complete
 	$(BIN)/python -m tests.models.zoo
+
+# Every model of ONNX's own conformance suite: docs/onnx.md.
+onnx-conformance: $(VENV)/complete
+	@$(BIN)/python -m tests.conformance
 
 # Whose errors are whose, over the zoo and the published models: docs/precision.md and its plot.
 precision: $(VENV)/complete

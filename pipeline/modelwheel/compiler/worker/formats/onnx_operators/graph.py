@@ -217,7 +217,10 @@ def _call(call: Node, function: onnx.FunctionProto, context: Context) -> Sequenc
     if context.depth > _DEPTH:
         raise call.refuse("calls itself, or calls nest too deeply", "ONNX allows no recursion")
     opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in function.opset_import}
-    scope: dict[str, Item] = dict.fromkeys(function.input)
+    scope: dict[str, Item] = {}
+    for value in call.attributes.values():  # what a graph among them reads from outside
+        scope |= value.scope if isinstance(value, Closure) else {}
+    scope |= dict.fromkeys(function.input)
     scope |= dict(zip(function.input, call.inputs, strict=False))
     if (call.domain, call.op) in context.functions:
         function = _with_attributes(call, function)
