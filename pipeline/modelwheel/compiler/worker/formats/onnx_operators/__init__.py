@@ -8,6 +8,7 @@ in terms of others, where it has one.
 from . import (
     arithmetic,
     casts,
+    classical,
     control,
     generators,
     indexing,
@@ -32,6 +33,7 @@ __all__ = [
     "OPERATORS",
     "arithmetic",
     "casts",
+    "classical",
     "control",
     "generators",
     "indexing",

@@ -258,17 +258,16 @@ def _repeat_heads(x: Value, count: int) -> Value:
 def _window(node: Node, of: Heads) -> Value:
     """What is added to the scores of keys that are later, too early, or padding."""
     batch, _, queries, keys = of.scores
-    seen = _earlier(node, of)
+    lengths = s.reshape(node.input(5), [batch, 1, 1, 1])
+    places = node.builder.constant(np.arange(keys).reshape(1, 1, 1, keys), lengths.dtype)
+    seen = e.and_(_earlier(node, of), places <= lengths)  # one less than the length is given
     distance, reach = (
         np.arange(queries)[:, None] - np.arange(keys)[None],
         node.get("local_window_size", -1),
     )
     if reach > 0:
         seen = e.and_(seen, node.builder.constant((distance < reach)[None, None], BOOL))
-    added = e.select(seen, _number(node, 0.0), _number(node, _lowest(of)))
-    bias = node.optional(10)
-    del batch
-    return added if bias is None else added + bias
+    return e.select(seen, _number(node, 0.0), _number(node, _lowest(of)))
 
 
 def _rotate_from_start(node: Node, x: Value) -> Value:
