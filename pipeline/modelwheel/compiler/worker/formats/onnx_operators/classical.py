@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -200,9 +201,9 @@ def _probit(x: Value) -> Value:
     """The inverse of the normal distribution, as ONNX Runtime approximates it."""
     y = 2 * x - 1
     logarithm = e.log((1 - y) * (1 + y))
-    half = 2 / (np.pi * 0.147) + logarithm * 0.5
-    inner = half * half - logarithm * (1 / 0.147)
-    return e.sign(y) * e.sqrt(e.sqrt(inner) - half) * np.sqrt(2)
+    half = logarithm * 0.5 + 2 / (math.pi * 0.147)
+    inner = half * half - logarithm / 0.147
+    return e.sign(y) * e.sqrt(e.sqrt(inner) - half) * math.sqrt(2)
 
 
 def _softmax_zero(x: Value) -> Value:

@@ -150,6 +150,9 @@ def loop(node: Node) -> Result:
     turns, going = node.optional(0), node.optional(1)
     condition = node.builder.constant(np.True_) if going is None else going
     one = _Loop(node, node.closure("body"), turns, condition, list(node.inputs[2:]))
+    known = condition.known
+    if one.limit == 0 or (known is not None and not bool(known.reshape(()))):
+        return _Once(one).none()
     if one.limit is not None and one.limit <= FEW_TURNS:
         return _Turns(one).write()
     if one.unlimited and condition.known is not None:
@@ -195,7 +198,7 @@ class _Once:
                 "loops without an end", "give it a number of turns or a condition that ends it"
             )
         if sure and one.limit is not None:
-            return self._counted(one.limit, rows)
+            return self._counted(one.limit)
         if rows:
             raise one.node.refuse(
                 "returns a row for each turn, and the inputs decide how many turns there are",
@@ -245,11 +248,14 @@ class _Once:
         one.builder.region([*kinds, *((v.dtype, v.shape) for v in _tensors(self._form))], write)
         return sure, rows
 
-    def _counted(self, turns: int, rows: Sequence[Value]) -> list[Item]:
+    def none(self) -> list[Item]:
+        """The same for a loop without turns."""
+        _, rows = self._probe()
+        empty = [s.full(self._loop.builder, (0, *row.shape), 0, row.dtype) for row in rows]
+        return [*self._loop.state, *empty]
+
+    def _counted(self, turns: int) -> list[Item]:
         one = self._loop
-        if not turns:
-            empty = [s.full(one.builder, (0, *row.shape), 0, row.dtype) for row in rows]
-            return [*one.state, *empty]
 
         def write(
             before: list[Value], _: list[Value], place: Value
@@ -381,10 +387,6 @@ class _Turns:
         values = [row for row in rows if isinstance(row, Value)]
         if len(values) != len(rows):
             raise TypeError("a row of a result is not a tensor")
-        if not values:
-            raise self._loop.node.refuse(
-                "makes no turn, so that its outputs are empty", "remove the loop"
-            )
         if len({value.shape for value in values}) > 1:
             raise self._loop.node.refuse(
                 "returns rows of different shapes", "return them as a sequence in its state"

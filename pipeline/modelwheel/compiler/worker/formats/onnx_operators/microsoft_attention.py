@@ -13,7 +13,7 @@ from ...stablehlo import indexing as i
 from ...stablehlo import products as p
 from ...stablehlo import reductions as r
 from ...stablehlo import shapes as s
-from ...stablehlo.types import BOOL, FLOAT32, INT32, INT64
+from ...stablehlo.types import BOOL, FLOAT32, INT64
 from .node import MICROSOFT, Node, Result, operator
 from .quantized import along, integer_product, without_zero
 

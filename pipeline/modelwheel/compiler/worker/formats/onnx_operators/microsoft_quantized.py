@@ -133,7 +133,7 @@ def q_gemm(node: Node) -> Result:
     total = total if addend is None else total + addend
     scale_b = _columns(node.input(4), b)
     assert scale_b is not None
-    scale = s.reshape(node.input(1), []) * scale_b * node.get("alpha", 1.0)
+    scale = s.reshape(node.input(1), []) * scale_b * float(node.get("alpha", 1.0))
     found = e.convert(total, FLOAT32) * scale
     if node.optional(7) is None:
         return found

@@ -10,7 +10,6 @@ UNSUPPORTED = frozenset(
     {
         # Strings, files and images.
         *("ImageDecoder", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"),
-        *("TfIdfVectorizer",),
         # Random numbers.
         *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike"),
         *("RandomUniform", "RandomUniformLike"),
