@@ -23,6 +23,9 @@ class Case:
     constants: tuple[Array | None, ...] = ()
     outputs: int = 1
     attributes: dict[str, Any] = field(default_factory=dict)
+    domain: str = ""
+    types: tuple[Any, ...] = ()
+    """Of the outputs, where ONNX infers none."""
 
     def names(self, kind: str, number: int) -> list[str]:
         return [f"{self.name}/{kind}{n}" for n in range(number)]
@@ -44,6 +47,7 @@ class Case:
             [*self.feeds, *given],
             self.names("out", self.outputs),
             name=self.name,
+            domain=self.domain,
             **self.attributes,
         )
 
@@ -54,10 +58,13 @@ def case(
     w: tuple[Array | None, ...] = (),
     n: int = 1,
     to: str = "",
+    domain: str = "",
+    types: tuple[Any, ...] = (),
     **attributes: Any,
 ) -> Case:
     """A case; `w` are constants that follow the inputs, `n` is the number of outputs."""
-    return Case(f"{op}{to and ' '}{to}", op, inputs, w, n, attributes)
+    name = f"{domain}{domain and '.'}{op}{to and ' '}{to}"
+    return Case(name, op, inputs, w, n, attributes, domain, types)
 
 
 X = random(2, 3, 5, 4)

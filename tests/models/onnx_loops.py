@@ -57,6 +57,75 @@ def loops() -> Iterator[Case]:
     many = (np.array(100, np.int64), np.array(object=True))
     yield case("Loop", *many, random(2), to="until a sum", body=_sum_body("b", stops=True))
     yield case("Loop", *first, random(2), to="in a loop", body=_outer_body())
+    for turns in (3, 30):
+        yield case(
+            "Scan",
+            random(2),
+            random(turns, 2, seed=2),
+            random(turns, 2, seed=3),
+            to=f"both ways, {turns} turns",
+            n=2,
+            body=_pair_body(turns),
+            num_scan_inputs=2,
+            scan_input_directions=[0, 1],
+        )
+    yield case("If", np.array(object=True), then_branch=_branch("Neg"), else_branch=_branch("Abs"))
+
+
+def recurrent() -> Iterator[Case]:
+    """All settings of recurrent layers, in few steps and in a loop."""
+    batch, size = 2, 5
+    for op, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
+        for steps, direction in ((5, "bidirectional"), (20, "reverse")):
+            n = 2 if direction == "bidirectional" else 1
+            state = [random(n, batch, size, seed=5)]
+            if op == "LSTM":
+                state += [random(n, batch, size, seed=6), random(n, 3 * size, seed=7)]
+            yield case(
+                op,
+                random(steps, batch, 3),
+                w=(
+                    random(n, gates * size, 3, seed=2),
+                    random(n, gates * size, size, seed=3),
+                    random(n, 2 * gates * size, seed=4),
+                    np.array([steps, steps - 2], np.int32),
+                    *state,
+                ),
+                to=f"{direction}, clipped",
+                n=3 if op == "LSTM" else 2,
+                hidden_size=size,
+                direction=direction,
+                clip=0.7,
+                **({"linear_before_reset": 1} if op == "GRU" else {}),
+            )
+    w = (random(1, 20, 3, seed=2), random(1, 20, size, seed=3))
+    x = random(4, batch, 3)
+    yield case("LSTM", x, w=w, to="input_forget", n=3, hidden_size=size, input_forget=1)
+    for name, settings in _ACTIVATIONS.items():
+        yield case(
+            "LSTM",
+            x,
+            w=w,
+            to=name,
+            n=3,
+            hidden_size=size,
+            activations=["HardSigmoid", name, "LeakyRelu"],
+            activation_alpha=[0.3, *settings[:1], 0.2],
+            activation_beta=[0.4, *settings[1:]],
+        )
+
+
+_ACTIVATIONS: dict[str, tuple[float, ...]] = {
+    "Affine": (1.3, 0.2),
+    "Relu": (),
+    "LeakyRelu": (0.3,),
+    "ThresholdedRelu": (0.4,),
+    "ScaledTanh": (1.2, 0.7),
+    "HardSigmoid": (0.3, 0.4),
+    "Elu": (0.8,),
+    "Softsign": (),
+    "Softplus": (),
+}
 
 
 def _graph(name: str, nodes: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
@@ -68,6 +137,20 @@ def _scan_body() -> Any:
     vector = [2]
     inputs = [info("s", vector), info("e", vector)]
     return _graph("scan", nodes, inputs, [info("t", vector), info("o", vector)])
+
+
+def _pair_body(turns: int) -> Any:
+    """Adds a row of one input to the state, and multiplies it by a row of the other."""
+    s, e, f, t, o = (f"pair{turns}/{name}" for name in "sefto")
+    nodes = [node("Add", [s, e], [t]), node("Mul", [t, f], [o])]
+    inputs = [info(name, [2]) for name in (s, e, f)]
+    return _graph("pair", nodes, inputs, [info(t, [2]), info(o, [2])])
+
+
+def _branch(op: str) -> Any:
+    one = helper.make_tensor(f"{op}/one", 1, [2], [1.0, -2.0])
+    nodes = [node("Constant", [], [f"{op}/one"], value=one), node(op, [f"{op}/one"], [f"{op}/y"])]
+    return _graph(op, nodes, [], [info(f"{op}/y", [2])])
 
 
 def _sum_body(name: str, *, stops: bool = False) -> Any:

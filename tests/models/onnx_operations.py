@@ -19,7 +19,9 @@ from onnx import helper, numpy_helper
 from modelwheel.compiler.readings import OnnxReading
 from modelwheel.compiler.worker import formats
 from tests.models.onnx_cases import BITS, INTEGERS, POSITIVE, UNIT, Case, M, X, case, f32, ints
-from tests.models.onnx_loops import loops
+from tests.models.onnx_classical import CLASSICAL, classical
+from tests.models.onnx_fusions import MICROSOFT, attention, fusions, quantized_fusions
+from tests.models.onnx_loops import loops, recurrent
 from tests.models.onnx_sampling import sampling
 from tests.support.onnx_models import Array, info, random
 
@@ -365,10 +367,14 @@ def oldest() -> Iterator[Case]:
 
 
 GROUPS: dict[int, tuple[Callable[[], Iterator[Case]], ...]] = {
-    21: (elementwise, layers, shapes, quantized, loops, sampling),
+    21: (elementwise, layers, shapes, quantized, loops, sampling, recurrent),
+    20: (fusions, attention, quantized_fusions, classical),
     11: (older,),
     9: (oldest,),
 }
+
+
+DOMAINS = {MICROSOFT: 1, CLASSICAL: 3}
 
 
 def merge(cases: list[Case], opset: int) -> Any:
@@ -381,12 +387,13 @@ def merge(cases: list[Case], opset: int) -> Any:
         [onnx.ValueInfoProto(name=name) for made in nodes for name in made.output],
         [numpy_helper.from_array(v, name) for one in cases for name, v in one.weights.items()],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    opsets = [helper.make_opsetid(*one) for one in {"": opset, **DOMAINS}.items()]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     inferred = onnx.shape_inference.infer_shapes(model)
+    types = {n: t for one in cases for n, t in zip(one.node().output, one.types, strict=False)}
     for output in inferred.graph.output:  # of operations for which ONNX infers no shape
-        output.type.tensor_type.elem_type = (
-            output.type.tensor_type.elem_type or onnx.TensorProto.FLOAT
-        )
+        element = helper.np_dtype_to_tensor_dtype(np.dtype(types.get(output.name, np.float32)))
+        output.type.tensor_type.elem_type = output.type.tensor_type.elem_type or element
     return inferred
 
 
