@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,11 @@ def fusions() -> Iterator[Case]:
     yield _ms(
         "FusedMatMul", random(3, 2, 4), w=(random(4, 2, 5),), to="b", transBatchA=1, transBatchB=1
     )
-    for activation, settings in (("Relu", {}), ("LeakyRelu", {"activation_alpha": 0.2})):
+    gemm: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("Relu", {}),
+        ("LeakyRelu", {"activation_alpha": 0.2}),
+    )
+    for activation, settings in gemm:
         yield _ms(
             "FusedGemm",
             random(3, 4),
@@ -48,7 +53,12 @@ def fusions() -> Iterator[Case]:
             activation=activation,
             **settings,
         )
-    for activation, params in (("Tanh", []), ("HardSigmoid", [0.3, 0.4]), ("Clip", [-0.3, 0.4])):
+    conv: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("Tanh", {}),
+        ("HardSigmoid", {"activation_params": [0.3, 0.4]}),
+        ("Clip", {"activation_params": [-0.3, 0.4]}),
+    )
+    for activation, settings in conv:
         yield _ms(
             "FusedConv",
             random(1, 3, 6, 5),
@@ -56,7 +66,7 @@ def fusions() -> Iterator[Case]:
             to=activation,
             pads=[1, 0, 1, 1],
             activation=activation,
-            **({"activation_params": params} if params else {}),
+            **settings,
         )
     skip, weights = random(2, 3, 8, seed=3), (random(8, seed=4), random(8, seed=5), bias)
     yield _ms("SkipLayerNormalization", x, skip, w=weights, epsilon=1e-5)

@@ -57,6 +57,7 @@ def loops() -> Iterator[Case]:
     many = (np.array(100, np.int64), np.array(object=True))
     yield case("Loop", *many, random(2), to="until a sum", body=_sum_body("b", stops=True))
     yield case("Loop", *first, random(2), to="in a loop", body=_outer_body())
+    yield case("Loop", *first, random(4, 3), to="of sequences", body=_sequence_body())
     for turns in (3, 30):
         yield case(
             "Scan",
@@ -79,6 +80,7 @@ def recurrent() -> Iterator[Case]:
         for steps, direction in ((5, "bidirectional"), (20, "reverse")):
             n = 2 if direction == "bidirectional" else 1
             state = [random(n, batch, size, seed=5)]
+            extra: dict[str, Any] = {"linear_before_reset": 1} if op == "GRU" else {}
             if op == "LSTM":
                 state += [random(n, batch, size, seed=6), random(n, 3 * size, seed=7)]
             yield case(
@@ -96,7 +98,7 @@ def recurrent() -> Iterator[Case]:
                 hidden_size=size,
                 direction=direction,
                 clip=0.7,
-                **({"linear_before_reset": 1} if op == "GRU" else {}),
+                **extra,
             )
     w = (random(1, 20, 3, seed=2), random(1, 20, size, seed=3))
     x = random(4, batch, 3)
@@ -145,6 +147,28 @@ def _pair_body(turns: int) -> Any:
     nodes = [node("Add", [s, e], [t]), node("Mul", [t, f], [o])]
     inputs = [info(name, [2]) for name in (s, e, f)]
     return _graph("pair", nodes, inputs, [info(t, [2]), info(o, [2])])
+
+
+def _sequence_body() -> Any:
+    """Splits its state, changes the order of the parts, and joins them; also with an optional."""
+    numbers = {f"q/{n}": helper.make_tensor(f"q/t{n}", 7, [], [n]) for n in (0, 1)}
+    nodes = [
+        *(node("Constant", [], [name], value=value) for name, value in numbers.items()),
+        node("SplitToSequence", ["q/before"], ["q/parts"], axis=0),
+        node("SequenceAt", ["q/parts", "q/1"], ["q/part"]),
+        node("SequenceErase", ["q/parts", "q/1"], ["q/less"]),
+        node("Optional", ["q/part"], ["q/optional"]),
+        node("OptionalGetElement", ["q/optional"], ["q/element"]),
+        node("SequenceInsert", ["q/less", "q/element", "q/0"], ["q/more"]),
+        node("SequenceLength", ["q/more"], ["q/length"]),
+        node("Cast", ["q/length"], ["q/number"], to=1),
+        node("ConcatFromSequence", ["q/more"], ["q/joined"], axis=0),
+        node("Add", ["q/joined", "q/number"], ["q/after"]),
+        node("OptionalHasElement", ["q/optional"], ["q/has"]),
+        node("And", ["q/c", "q/has"], ["q/go"]),
+    ]
+    inputs = [info("q/i", [], np.int64), info("q/c", [], np.bool_), info("q/before", [4, 3])]
+    return _graph("q", nodes, inputs, [info("q/go", [], np.bool_), info("q/after", [4, 3])])
 
 
 def _branch(op: str) -> Any:
