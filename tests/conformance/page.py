@@ -37,14 +37,20 @@ def write_page(outcomes: Sequence[Outcome], kinds: Mapping[str, str]) -> str:
         kinds: The part of the suite by the names of the cases.
     """
     lines = [_HEAD.format(version=onnx.__version__)]
-    lines += ["| part | cases | passed | with constants | refused | wrong | crashed | not applicable |"]
+    lines += [
+        "| part | cases | passed | with constants | refused | wrong | crashed | not applicable |"
+    ]
     lines += ["|---|---|---|---|---|---|---|---|"]
     for kind in (*KINDS, "all"):
         chosen = [o for o in outcomes if kind in ("all", kinds[o.name])]
         lines.append(f"| {kind} | {_counts(chosen)} |")
     judged = [o for o in outcomes if o.verdict != "not applicable"]
     passed = sum(o.verdict == "passed" for o in judged)
-    lines += ["", f"Of {len(judged):,} cases that apply, {passed:,} pass: {passed / len(judged):.1%}.", ""]
+    lines += [
+        "",
+        f"Of {len(judged):,} cases that apply, {passed:,} pass: {passed / len(judged):.1%}.",
+        "",
+    ]
     lines += ["## Refused", "", "| why | cases |", "|---|---|"]
     sentences: dict[str, list[str]] = defaultdict(list)
     for outcome in outcomes:

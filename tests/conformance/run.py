@@ -107,9 +107,7 @@ def evaluate(case: Case, given: Mapping[str, Array]) -> tuple[dict[str, Array], 
         except UnsupportedModelError as error:
             first = first or error
             continue
-        arguments = (
-            given[a] if isinstance(a, str) else a for a in converted.module.arguments
-        )
+        arguments = (given[a] if isinstance(a, str) else a for a in converted.module.arguments)
         tensors = [tf.constant(a.astype(STORED.get(a.dtype, a.dtype))) for a in arguments]
         results = call_module(converted.module.text, tensors, converted.module.results)
         values = (tensor.numpy() for tensor in results)

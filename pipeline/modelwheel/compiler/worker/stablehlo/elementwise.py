@@ -274,5 +274,7 @@ def bitcast(x: Value, dtype: DType | type) -> Value:
     dtype = np.dtype(dtype)
     if foldable([x], x.size):
         assert x.known is not None
-        return x.builder.constant(np.array(x.known, order="C").reshape(-1).view(dtype).reshape(x.shape))
+        return x.builder.constant(
+            np.array(x.known, order="C").reshape(-1).view(dtype).reshape(x.shape)
+        )
     return _emit("stablehlo.bitcast_convert", [x], dtype)

@@ -39,7 +39,8 @@ def dot_general(
     """
     dtype = dtype or x.dtype
     free = [
-        [a for a in range(v.rank) if a not in (*contract[i], *batch[i])] for i, v in enumerate((x, y))
+        [a for a in range(v.rank) if a not in (*contract[i], *batch[i])]
+        for i, v in enumerate((x, y))
     ]
     shape = (
         *(x.shape[a] for a in batch[0]),
@@ -53,8 +54,7 @@ def dot_general(
                 found = np.tensordot(x.known, y.known, (list(contract[0]), list(contract[1])))
             return x.builder.constant(np.asarray(found).astype(dtype))
     places = [
-        [[v.axes[a] for a in group[i]] for group in (batch, contract)]
-        for i, v in enumerate((x, y))
+        [[v.axes[a] for a in group[i]] for group in (batch, contract)] for i, v in enumerate((x, y))
     ]
     attributes = (
         "dot_dimension_numbers = #stablehlo.dot<"
@@ -134,8 +134,11 @@ def convolution(
     spread = window.spread or (1,) * spatial
     extents = [
         (
-            (x.shape[2 + i] - 1) * spread[i] + 1 + sum(window.pads[i])
-            - (kernel.shape[2 + i] - 1) * window.dilations[i] - 1
+            (x.shape[2 + i] - 1) * spread[i]
+            + 1
+            + sum(window.pads[i])
+            - (kernel.shape[2 + i] - 1) * window.dilations[i]
+            - 1
         )
         // window.strides[i]
         + 1

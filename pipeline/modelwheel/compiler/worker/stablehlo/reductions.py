@@ -210,9 +210,7 @@ def arg_reduce(x: Value, axis: int, *, largest: bool, last: bool = False) -> tup
     return value, place
 
 
-def sort(
-    values: Sequence[Value], axis: int, *, descending: bool = False
-) -> list[Value]:
+def sort(values: Sequence[Value], axis: int, *, descending: bool = False) -> list[Value]:
     """Values sorted by the first one along an axis; equal ones keep their order, NaN comes last."""
     first = values[0]
     axis %= first.rank

@@ -285,17 +285,13 @@ def dynamic_slice(x: Value, starts: Sequence[Value | int], sizes: Sequence[int])
 def dynamic_update_slice(x: Value, update: Value, starts: Sequence[Value | int]) -> Value:
     """The value with a part replaced at positions that inputs decide."""
     indices = _positions(x.builder, starts)
-    return x.builder.emit(
-        "stablehlo.dynamic_update_slice", [x, update, *indices], x.dtype, x.shape
-    )
+    return x.builder.emit("stablehlo.dynamic_update_slice", [x, update, *indices], x.dtype, x.shape)
 
 
 def _positions(builder: Builder, starts: Sequence[Value | int]) -> list[Value]:
     """Scalars of one integer type."""
     dtype = next((s.dtype for s in starts if isinstance(s, Value)), INT64)
-    return [
-        reshape(s, []) if isinstance(s, Value) else builder.constant(s, dtype) for s in starts
-    ]
+    return [reshape(s, []) if isinstance(s, Value) else builder.constant(s, dtype) for s in starts]
 
 
 def numbers(values: Sequence[int]) -> str:

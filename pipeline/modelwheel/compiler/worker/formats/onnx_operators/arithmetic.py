@@ -69,7 +69,9 @@ def unary(node: Node) -> Result:
 def binary(node: Node) -> Result:
     """A function of pairs of elements, broadcast as NumPy does."""
     x, y = node.input(0), node.input(1)
-    if node.opset < 7 and y.rank and node.get("broadcast", 0):  # from an axis of the first operand on
+    if (
+        node.opset < 7 and y.rank and node.get("broadcast", 0)
+    ):  # from an axis of the first operand on
         axis = node.get("axis", x.rank - y.rank) % x.rank
         y = reshape(y, [*y.shape, *[1] * (x.rank - axis - y.rank)])
     return _BINARY[node.op](x, y)
@@ -116,7 +118,9 @@ def is_nan(node: Node) -> Result:
 def is_inf(node: Node) -> Result:
     """Whether elements are infinite, of the signs that are asked for."""
     x = node.input(0)
-    signs = [s for s, name in ((1, "detect_positive"), (-1, "detect_negative")) if node.get(name, 1)]
+    signs = [
+        s for s, name in ((1, "detect_positive"), (-1, "detect_negative")) if node.get(name, 1)
+    ]
     found = [e.equal(x, s * np.inf) for s in signs]
     return fold(e.or_, found) if found else e.and_(e.is_nan(x), ~e.is_nan(x))
 

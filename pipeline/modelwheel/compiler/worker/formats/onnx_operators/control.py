@@ -30,6 +30,8 @@ FEW_TURNS = 16
 """So many are written one after another."""
 MAX_TURNS = 4096
 _MOST = (1 << 31) - 1
+_COUNTED = 1 << 16
+"""Turns that are counted by computing a condition; more count as unknown."""
 
 Kind = tuple[DType, tuple[int, ...]]
 
@@ -156,10 +158,15 @@ def loop(node: Node) -> Result:
     if one.limit is not None and one.limit <= FEW_TURNS:
         return _Turns(one).write()
     if one.unlimited and condition.known is not None:
-        try:  # a condition that only known values decide
-            return _Turns(one).write()
-        except UnsupportedModelError:
+        turns_ = _known_turns(one)
+        if turns_ is None:
             return _once(one)
+        if turns_ > FEW_TURNS:
+            try:
+                return _Once(one).counted(turns_)
+            except (_UnfitBodyError, UnsupportedModelError, ValueError):
+                pass  # shapes change from turn to turn
+        return _Turns(one).write()
     try:
         return _once(one)
     except (_UnfitBodyError, UnsupportedModelError):
@@ -198,7 +205,7 @@ class _Once:
                 "loops without an end", "give it a number of turns or a condition that ends it"
             )
         if sure and one.limit is not None:
-            return self._counted(one.limit)
+            return self.counted(one.limit)
         if rows:
             raise one.node.refuse(
                 "returns a row for each turn, and the inputs decide how many turns there are",
@@ -254,7 +261,12 @@ class _Once:
         empty = [s.full(self._loop.builder, (0, *row.shape), 0, row.dtype) for row in rows]
         return [*self._loop.state, *empty]
 
-    def _counted(self, turns: int) -> list[Item]:
+    def counted(self, turns: int) -> list[Item]:
+        """The same for a known number of turns, whatever the condition is.
+
+        Raises:
+            _UnfitBodyError, ValueError: A turn changes the shape of its state.
+        """
         one = self._loop
 
         def write(
@@ -294,6 +306,49 @@ class _Once:
         for place, item in zip(self._moving, _rebuild(self._form, tensors), strict=True):
             state[place] = item
         return state
+
+
+def _known_turns(one: _Loop) -> int | None:
+    """After how many turns the condition ends a loop, if that follows from known values alone.
+
+    Only what the condition depends on is computed, turn after turn, and nothing of it is written.
+    """
+    from .graph import needed_names, write_graph
+
+    body = one.body.graph
+    count = len(one.state)
+    inputs = [value.name for value in body.input]
+    outputs = [value.name for value in body.output[: 1 + count]]
+    places = {0}
+    while True:
+        read = needed_names(body, [outputs[n] for n in places])
+        more = places | {n for n in range(1, 1 + count) if inputs[1 + n] in read}
+        if more == places:
+            break
+        places = more
+    order = sorted(places)
+    turns = 0
+
+    def simulate(_: list[Value]) -> list[Value]:
+        nonlocal turns
+        state = dict(zip(inputs[2:], one.state, strict=True))
+        going: Item = one.condition
+        while isinstance(going, Value) and going.known is not None:
+            if not bool(going.known.reshape(())):
+                return []
+            turns += 1
+            if turns > _COUNTED:
+                break
+            number = one.builder.constant(turns - 1, INT64)
+            given = {inputs[0]: number, inputs[1]: going, **state}
+            names = [outputs[n] for n in order]
+            going, *rest = write_graph(body, {**one.body.scope, **given}, one.body.context, names)
+            state |= {inputs[1 + n]: item for n, item in zip(order[1:], rest, strict=True)}
+        turns = -1
+        return []
+
+    one.builder.region([], simulate)
+    return turns if turns >= 0 else None
 
 
 def _limit(one: _Loop) -> Value | None:

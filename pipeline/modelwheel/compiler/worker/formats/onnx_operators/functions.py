@@ -28,9 +28,7 @@ def function_of(node: Node) -> onnx.FunctionProto | None:
     function = onnx.FunctionProto()
     if schema.has_context_dependent_function:
         types = [_type(item).SerializeToString() for item in node.inputs]
-        versions = [
-            v for v in schema.context_dependent_function_opset_versions if v <= node.opset
-        ]
+        versions = [v for v in schema.context_dependent_function_opset_versions if v <= node.opset]
         if not versions:
             return None
         content = schema.get_context_dependent_function_with_opset_version(

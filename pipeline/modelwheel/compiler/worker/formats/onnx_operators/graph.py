@@ -152,7 +152,7 @@ def write_graph(
     """
     known = dict(scope)
     names = [value.name for value in graph.output] if outputs is None else outputs
-    needed = _needed(graph, names)
+    needed = needed_names(graph, names)
     for initializer in getattr(graph, "initializer", ()):
         if initializer.name in needed:
             known[initializer.name] = context.builder.constant(_values(initializer))
@@ -272,7 +272,7 @@ def _attribute(attribute: onnx.AttributeProto, known: Scope, context: Context) -
     return Closure(value, known, context) if isinstance(value, onnx.GraphProto) else value
 
 
-def _needed(graph: Any, outputs: Sequence[str]) -> set[str]:
+def needed_names(graph: Any, outputs: Sequence[str]) -> set[str]:
     """Names that the outputs depend on; nodes are sorted, as ONNX asks for."""
     needed = set(outputs)
     for node in reversed(graph.node):

@@ -36,7 +36,9 @@ def _runs(places: Array) -> list[Array]:
     runs, start = [], 0
     while start < len(places):
         end = min(start + 2, len(places))
-        while end < len(places) and places[end] - places[end - 1] == places[end - 1] - places[end - 2]:
+        while (
+            end < len(places) and places[end] - places[end - 1] == places[end - 1] - places[end - 2]
+        ):
             end += 1
         runs.append(places[start:end])
         start = end

@@ -292,7 +292,9 @@ def reverse_sequence(node: Node) -> Result:
     x, lengths = node.input(0), node.input(1)
     time, batch = node.get("time_axis", 0), node.get("batch_axis", 1)
     places = s.iota(node.builder, INT64, [x.shape[time], 1])
-    count = s.reshape(e.convert(lengths, INT64), [1, -1 if lengths.rank else 1][:1] + [lengths.size])
+    count = s.reshape(
+        e.convert(lengths, INT64), [1, -1 if lengths.rank else 1][:1] + [lengths.size]
+    )
     source = e.select(places < count, count - 1 - places, places)
     if time > batch:
         source = s.transpose(source, [1, 0])

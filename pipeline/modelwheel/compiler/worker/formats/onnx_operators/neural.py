@@ -47,8 +47,9 @@ _ACTIVATIONS: dict[str, Callable[[Node, Value], Value]] = {
     "LeakyRelu": lambda n, x: e.select(x < 0, x * n.get("alpha", 0.01), x),
     "Mish": lambda n, x: x * e.tanh(softplus(x)),
     "Relu": lambda n, x: e.maximum(x, 0),
-    "Selu": lambda n, x: elu(x, n.get("alpha", 1.6732632423543772))
-    * n.get("gamma", 1.0507009873554805),
+    "Selu": lambda n, x: (
+        elu(x, n.get("alpha", 1.6732632423543772)) * n.get("gamma", 1.0507009873554805)
+    ),
     "Shrink": lambda n, x: _shrink(n, x),
     "Softplus": lambda n, x: softplus(x),
     "Softsign": lambda n, x: x / (e.abs_(x) + 1),
@@ -79,7 +80,10 @@ def activation(node: Node) -> Result:
 def p_relu(node: Node) -> Result:
     """x above 0, slope * x below."""
     x, slope = node.input(0), node.input(1)
-    if slope.rank == 1 and slope.size not in (1, x.shape[-1]):  # before opset 7: one for each channel
+    if slope.rank == 1 and slope.size not in (
+        1,
+        x.shape[-1],
+    ):  # before opset 7: one for each channel
         slope = _channels(slope, x.rank)
     return e.select(x < 0, x * slope, x)
 

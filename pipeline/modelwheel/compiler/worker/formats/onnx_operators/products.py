@@ -97,9 +97,7 @@ def contract(values: Sequence[Value], terms: Sequence[list[str]], result: list[s
     return s.transpose(found, [labels.index(label) for label in result])
 
 
-def _prepare(
-    value: Value, term: list[str], extents: dict[str, int]
-) -> tuple[Value, list[str]]:
+def _prepare(value: Value, term: list[str], extents: dict[str, int]) -> tuple[Value, list[str]]:
     """An operand without repeated labels (the diagonal) and broadcast axes of extent 1."""
     labels = list(term)
     for label in dict.fromkeys(term):

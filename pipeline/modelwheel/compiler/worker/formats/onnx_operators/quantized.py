@@ -227,9 +227,7 @@ def integer_convolution(x: Value, kernel: Value, window: p.Window, groups: int) 
     return in_pieces(
         each,
         size,
-        lambda a, b: p.convolution(
-            s.slice_axis(x, 1, a, b), s.slice_axis(kernel, 1, a, b), window
-        ),
+        lambda a, b: p.convolution(s.slice_axis(x, 1, a, b), s.slice_axis(kernel, 1, a, b), window),
     )
 
 
@@ -259,5 +257,7 @@ def q_linear_conv(node: Node) -> Result:
     found = integer_convolution(first, second, window, node.get("group", 1))
     if bias is not None:
         found = found + s.reshape(bias, [1, bias.size, *[1] * (x.rank - 2)])
-    scale = s.reshape(node.input(1), []) * along(node.input(4), found, 1) / s.reshape(node.input(6), [])
+    scale = (
+        s.reshape(node.input(1), []) * along(node.input(4), found, 1) / s.reshape(node.input(6), [])
+    )
     return requantize(found, scale, node.input(7))

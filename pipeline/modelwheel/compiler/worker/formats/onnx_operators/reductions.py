@@ -97,7 +97,9 @@ def top_k(node: Node) -> Result:
     x = node.input(0)
     counts = node.integers(1, "k", "how many elements it returns")
     assert counts is not None
-    values, places = r.top_k(x, counts[0], node.get("axis", -1), largest=bool(node.get("largest", 1)))
+    values, places = r.top_k(
+        x, counts[0], node.get("axis", -1), largest=bool(node.get("largest", 1))
+    )
     return [values, e.convert(places, INT64)]
 
 

@@ -112,7 +112,9 @@ def _from_sizes(
     ratios = [size / max(before[a], 1) for size, a in zip(sizes, chosen, strict=True)]
     policy = node.get("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
-        return list(sizes), [float(_F(n) / _F(max(before[a], 1))) for n, a in zip(sizes, chosen, strict=True)]
+        return list(sizes), [
+            float(_F(n) / _F(max(before[a], 1))) for n, a in zip(sizes, chosen, strict=True)
+        ]
     scale = (min if policy == "not_larger" else max)(ratios)
     return [math.floor(scale * before[a] + 0.5) for a in chosen], [scale] * len(chosen)
 

@@ -210,9 +210,7 @@ def max_roi_pool(node: Node) -> Result:
         begin = e.clamp(0, e.floor(size * cells) + ends[0], extent)
         end = e.clamp(0, e.ceil(size * (cells + 1)) + ends[0], extent)
         pixels = node.builder.constant(np.arange(extent), x.dtype)
-        masks.append(
-            e.and_(s.expand_dims(begin, -1) <= pixels, s.expand_dims(end, -1) > pixels)
-        )
+        masks.append(e.and_(s.expand_dims(begin, -1) <= pixels, s.expand_dims(end, -1) > pixels))
     chosen = i.take(x, image, 0)
     lowest = float(r.neutral("maximum", x.dtype))
     # [regions, channels, rows, height, width], then [..., rows, columns, width]

@@ -329,9 +329,7 @@ def col2im(node: Node) -> Result:
             piece = s.slice_axis(piece, 2 + axis, position, position + 1)
         piece = s.reshape(piece, [x.shape[0], channels, *steps])
         low = [o * d - pads[i] for i, (o, d) in enumerate(zip(offset, dilations, strict=True))]
-        high = [
-            image[i] - low[i] - (steps[i] - 1) * strides[i] - 1 for i in range(count)
-        ]
+        high = [image[i] - low[i] - (steps[i] - 1) * strides[i] - 1 for i in range(count)]
         placed = s.pad(
             piece, 0, [0, 0, *low], [0, 0, *high], [0, 0, *(stride - 1 for stride in strides)]
         )
