@@ -9,7 +9,7 @@ TENSORFLOW_PYTHONS = ((3, 10), (3, 13))
 """The lowest and the highest CPython that this TensorFlow has wheels for."""
 
 TORCH_MLIR_VERSION = "20261001"
-"""The one torch-mlir that converts ONNX files: another one may write other modules."""
+"""The one torch-mlir that converts PyTorch programs: another one may write other modules."""
 
 CMAKE_MINIMUM = "3.25"
 GIT_MINIMUM = "2.25"

@@ -91,9 +91,11 @@ def _arrays(values: Sequence[Any], declared: Sequence[onnx.ValueInfoProto]) -> d
         if kind != "tensor_type":
             what = "sequences" if kind == "sequence_type" else "optional values"
             raise NotApplicableError(f"{what} as inputs or outputs")
-        if isinstance(value, bytes):
-            value = numpy_helper.to_array(onnx.TensorProto.FromString(value))
-        array = np.asarray(value)
+        array = (
+            numpy_helper.to_array(onnx.TensorProto.FromString(value))
+            if isinstance(value, bytes)
+            else np.asarray(value)
+        )
         if array.dtype.kind in "OUS":
             raise NotApplicableError("strings")
         found[info.name] = array

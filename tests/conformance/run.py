@@ -163,7 +163,7 @@ def _unit(dtype: np.dtype[np.generic]) -> float:
     """The distance of 1 to the next number."""
     import ml_dtypes
 
-    return float(ml_dtypes.finfo(dtype).eps)
+    return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
 
 
 def main(chosen: Iterable[str]) -> None:

@@ -17,7 +17,7 @@ from tests.support.laboratory import SHARED_MODELS, run_script
 from tests.support.wheels import LOWEST, unpack
 
 # Not imported: two copies of LLVM in one process stop it.
-_MISSING = [name for name in ("onnx", "torch_mlir") if find_spec(name) is None]
+_MISSING = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
 
 pytestmark = [
     pytest.mark.slow,

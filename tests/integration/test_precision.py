@@ -44,7 +44,7 @@ _VERIFY = {
     "chaotic": "{}",
     "onnx": "{tolerance: {rtol: 1.0e-9}, error_factor: 1.5}",
 }
-_ONNX_MISSING = [name for name in ("onnx", "torch_mlir") if find_spec(name) is None]
+_ONNX_MISSING = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
 
 
 _UNDEFINED = {"denormals": {"decided", "sensitive"}, "nan": {"decided"}}

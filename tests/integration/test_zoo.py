@@ -14,7 +14,7 @@ from tests.models.zoo.visit import Visit, visit
 from tests.support.commands import Modelwheel
 
 # Not imported: two copies of LLVM in one process stop it.
-_MISSING = [name for name in ("jax", "onnx", "torch_mlir", "tf_keras") if find_spec(name) is None]
+_MISSING = [name for name in ("jax", "onnx", "onnxruntime", "tf_keras") if find_spec(name) is None]
 
 pytestmark = [
     pytest.mark.slow,

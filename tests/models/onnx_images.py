@@ -73,7 +73,7 @@ def main(directory: Path) -> None:
         texts.append(converted.module.text)
         return converted
 
-    graph.convert = noted
+    graph.convert = noted  # type: ignore[assignment]
     for rank in (1, 2, 3):
         nodes, constants = _network(rank)
         x = random(2, 3, *[6, 7, 5][3 - rank :])

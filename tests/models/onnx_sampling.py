@@ -1,4 +1,4 @@
-"""Operations that torch-mlir lacks and others take the place of, for `tests.models.onnx_operations`."""
+"""Places between pixels, spectra and others, for `tests.models.onnx_operations`."""
 
 from __future__ import annotations
 

@@ -76,8 +76,8 @@ class OnnxReading(_Reading):
     """The name of the model's file in its directory."""
     constants: Mapping[str, Any] = {}
     """Values of inputs that become constants."""
-    converter: str = f"torch-mlir {TORCH_MLIR_VERSION}, rewrites 2"
-    """What makes modules of it; the number is raised when the rewrites write other ones."""
+    converter: str = "operators 1"
+    """Which operations write modules of it; the number is raised when they write other ones."""
 
 
 class PyTorchReading(_Reading):

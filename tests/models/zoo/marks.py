@@ -8,7 +8,7 @@ import pytest
 
 from modelwheel.platforms import host_platform
 
-_MISSING = [name for name in ("jax", "onnx", "torch_mlir") if find_spec(name) is None]
+_MISSING = [name for name in ("jax", "onnx", "onnxruntime") if find_spec(name) is None]
 
 CROSS_BUILT_SUBSET = [
     pytest.mark.slow,

@@ -10,7 +10,7 @@ import pytest
 
 from modelwheel.compiler.check import Expected, check_signature
 from modelwheel.compiler.inspection import Inspection, TensorInfo
-from modelwheel.compiler.readings import OnnxReading
+from modelwheel.compiler.readings import OnnxReading, PyTorchReading
 from modelwheel.errors import UnsupportedModelError
 from modelwheel.versions import TORCH_MLIR_VERSION
 
@@ -212,4 +212,4 @@ def test_free_extents_may_be_negative(tmp_path: Path) -> None:
 def test_the_extra_installs_the_converter_that_is_part_of_keys() -> None:
     project = (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
     assert f'"torch-mlir=={TORCH_MLIR_VERSION}"' in project
-    assert f"torch-mlir {TORCH_MLIR_VERSION}," in OnnxReading(file="m.onnx").converter
+    assert PyTorchReading(file="m.pt2").converter == f"torch-mlir {TORCH_MLIR_VERSION}"

@@ -9,10 +9,10 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 from onnx import defs
 
 from modelwheel.compiler.worker.formats.onnx_file import OPSETS
-from modelwheel.compiler.worker.formats.onnx_rewrites.support import DEPENDS_ON_VALUES, UNSUPPORTED
+from modelwheel.compiler.worker.formats.onnx_operators.support import DEPENDS_ON_VALUES, UNSUPPORTED
 from tests.models.onnx_operations import GROUPS
 
-IN_UNIT_TESTS = {"If"}  # branches are graphs: test_onnx_rewrites.py
+IN_UNIT_TESTS = {"If"}  # branches are graphs: test_onnx_control.py
 REFUSED_BY_CONVERSION = {"Col2Im", "MaxRoiPool"}
 
 

@@ -265,8 +265,9 @@ def convert(x: Value, dtype: DType | type) -> Value:
 
 def _convert_array(array: Array, dtype: DType) -> Array:
     if dtype == BOOL:
-        return array != 0
-    return array.astype(dtype)
+        return np.not_equal(array, 0)
+    converted: Array = array.astype(dtype)
+    return converted
 
 
 def bitcast(x: Value, dtype: DType | type) -> Value:

@@ -14,7 +14,6 @@ from .shapes import broadcast_to, numbers, reshape, transpose
 from .types import DType
 from .value import Value, identity, in_memory
 
-
 _FOLDED_WORK = 1 << 27
 """Multiplications of products that are computed while a module is written."""
 

@@ -25,7 +25,7 @@ from .elementwise import (
 )
 from .fold import errors_ignored, foldable
 from .shapes import expand_dims, iota, numbers, pad, reshape, slice_axis
-from .types import BOOL, INT32, Array, DType, is_float
+from .types import BOOL, INT32, DType, is_float
 from .value import Value, identity, in_memory
 
 Kind: TypeAlias = Literal["add", "multiply", "maximum", "minimum", "and", "or"]
@@ -40,17 +40,22 @@ _FOLD: dict[Kind, Callable[..., Any]] = {
 }
 
 
-def neutral(kind: Kind, dtype: DType) -> Array:
+def neutral(kind: Kind, dtype: DType) -> np.generic[Any]:
     """The value that changes nothing in a reduction; the lowest or highest one of the type."""
+    value: bool | int | float
     if kind in ("maximum", "minimum"):
         low = kind == "maximum"
         if is_float(dtype):
-            return np.asarray(-np.inf if low else np.inf).astype(dtype)
-        if dtype == BOOL:
-            return np.asarray(not low)
-        info = np.iinfo(types.STORED.get(dtype, dtype))
-        return np.asarray(info.min if low else info.max, dtype)
-    return np.asarray({"add": 0, "multiply": 1, "and": True, "or": False}[kind]).astype(dtype)
+            value = -np.inf if low else np.inf
+        elif dtype == BOOL:
+            value = not low
+        else:
+            info = np.iinfo(types.STORED.get(dtype, dtype))
+            value = int(info.min if low else info.max)
+    else:
+        value = {"add": 0, "multiply": 1, "and": True, "or": False}[kind]
+    filled: np.generic[Any] = np.full(1, value).astype(dtype)[0]
+    return filled
 
 
 def reduce(x: Value, axes: Sequence[int], kind: Kind, *, keep: bool = False) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -166,7 +167,7 @@ def index_axis(x: Value, axis: int, index: int) -> Value:
 def split(x: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
     """Parts of these sizes along an axis."""
     ends = np.cumsum([0, *sizes])
-    return [slice_axis(x, axis, int(a), int(b)) for a, b in zip(ends, ends[1:], strict=False)]
+    return [slice_axis(x, axis, int(a), int(b)) for a, b in pairwise(ends)]
 
 
 def reverse(x: Value, axes: Sequence[int]) -> Value:
@@ -175,7 +176,7 @@ def reverse(x: Value, axes: Sequence[int]) -> Value:
     if not axes:
         return x
     if x.known is not None:
-        return x.builder.constant(np.flip(x.known, axes))
+        return x.builder.constant(np.flip(x.known, tuple(axes)))
     return x.builder.emit(
         "stablehlo.reverse", [x], x.dtype, x.shape, f"dimensions = {numbers(axes)}"
     )
@@ -191,7 +192,7 @@ def concatenate(values: Sequence[Value], axis: int) -> Value:
     shape = list(first.shape)
     shape[axis] = sum(value.shape[axis] for value in values)
     if all(value.known is not None for value in values):
-        return first.builder.constant(np.concatenate([v.known for v in values], axis))  # type: ignore[misc]
+        return first.builder.constant(np.concatenate([v.known for v in values], axis))
     order = next((v.axes for v in values if v.known is None and v.order), tuple(range(first.rank)))
     stored = in_memory(tuple(shape), order)
     given = [

@@ -78,7 +78,7 @@ def _to_eight_bits(x: Value, dtype: DType, *, saturated: bool) -> Value:
     wide = e.convert(x, FLOAT32) if x.dtype.itemsize <= 4 or not is_float(x.dtype) else x
     if not saturated:
         return e.convert(wide, dtype)
-    largest = float(ml_dtypes.finfo(dtype).max)
+    largest = float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
     return e.convert(e.select(e.is_nan(wide), wide, e.clamp(-largest, wide, largest)), dtype)
 
 

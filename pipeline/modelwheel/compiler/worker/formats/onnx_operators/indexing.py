@@ -187,8 +187,8 @@ def center_crop_pad(node: Node) -> Result:
     x = node.input(0)
     wanted = [int(n) for n in node.required(1, "its shape").reshape(-1)]
     axes = node.get("axes", None)
-    for axis, extent in zip(range(x.rank) if axes is None else axes, wanted, strict=True):
-        axis %= x.rank
+    chosen = range(x.rank) if axes is None else [axis % x.rank for axis in axes]
+    for axis, extent in zip(chosen, wanted, strict=True):
         spare = extent - x.shape[axis]
         if spare < 0:
             start = -spare // 2

@@ -41,7 +41,7 @@ def constant_of_shape(node: Node) -> Result:
     shape = [int(extent) for extent in node.required(0, "its shape")]
     given = node.get("value", None)
     value = np.zeros(1, np.float32) if given is None else np.asarray(numpy_helper.to_array(given))
-    return s.full(node.builder, shape, value.reshape(())[()], value.dtype)
+    return s.full(node.builder, shape, value.reshape(-1)[0], value.dtype)
 
 
 @operator("Shape")
@@ -184,14 +184,13 @@ def basic_slice(x: Value, parts: Sequence[slice]) -> Value:
 def _moving_slice(node: Node, x: Value) -> Value:
     """A part of fixed size at a position that inputs decide: the ends follow from the starts."""
     starts, ends = node.input(1), node.input(2)
-    axes = node.integers(3, "axes") or list(range(starts.size))
+    axes = [axis % x.rank for axis in node.integers(3, "axes") or range(starts.size)]
     width = ends - e.convert(starts, ends.dtype)
     if width.known is None:
         node.required(1, "where it begins")
     sizes = list(x.shape)
     places: list[Value | int] = [0] * x.rank
     for i, axis in enumerate(axes):
-        axis %= x.rank
         assert width.known is not None
         sizes[axis] = int(width.known.reshape(-1)[i])
         places[axis] = s.index_axis(starts, 0, i)
@@ -230,8 +229,7 @@ def _sources(extent: int, low: int, high: int, mode: str) -> Any:
     """Where the elements along a padded axis come from; negative widths cut off."""
     widths = (max(low, 0), max(high, 0))
     inside = np.arange(max(-low, 0), extent - max(-high, 0))
-    found = np.pad(inside, widths, mode)  # type: ignore[call-overload]
-    return found
+    return np.pad(inside, widths, mode)  # type: ignore[call-overload]
 
 
 @operator("DepthToSpace")
@@ -273,7 +271,7 @@ def eye_like(node: Node) -> Result:
 
     x, kind = node.input(0), node.get("dtype", None)
     dtype = x.dtype if kind is None else np.dtype(helper.tensor_dtype_to_np_dtype(kind))
-    return node.builder.constant(np.eye(*x.shape, node.get("k", 0)), dtype)
+    return node.builder.constant(np.eye(x.shape[0], x.shape[1], node.get("k", 0)), dtype)
 
 
 @operator("Trilu")
@@ -281,7 +279,7 @@ def trilu(node: Node) -> Result:
     """The upper or lower triangle of matrices."""
     x = node.input(0)
     k = 0 if node.optional(1) is None else int(node.required(1, "its diagonal").reshape(()))
-    mask = np.tri(*x.shape[-2:], k - 1 if node.get("upper", 1) else k, dtype=bool)
+    mask = np.tri(x.shape[-2], x.shape[-1], k - 1 if node.get("upper", 1) else k, dtype=bool)
     kept = node.builder.constant(~mask if node.get("upper", 1) else mask)
     return e.select(kept, x, 0) if x.dtype != BOOL else e.and_(kept, x)
 
@@ -292,9 +290,7 @@ def reverse_sequence(node: Node) -> Result:
     x, lengths = node.input(0), node.input(1)
     time, batch = node.get("time_axis", 0), node.get("batch_axis", 1)
     places = s.iota(node.builder, INT64, [x.shape[time], 1])
-    count = s.reshape(
-        e.convert(lengths, INT64), [1, -1 if lengths.rank else 1][:1] + [lengths.size]
-    )
+    count = s.reshape(e.convert(lengths, INT64), [1, lengths.size])
     source = e.select(places < count, count - 1 - places, places)
     if time > batch:
         source = s.transpose(source, [1, 0])

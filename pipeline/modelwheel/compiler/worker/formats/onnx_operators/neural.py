@@ -38,24 +38,11 @@ def softplus(x: Value) -> Value:
     return e.maximum(x, 0) + e.log1p(e.exp(-e.abs_(x)))
 
 
-_ACTIVATIONS: dict[str, Callable[[Node, Value], Value]] = {
-    "Celu": lambda n, x: elu_scaled(x, n.get("alpha", 1.0)),
-    "Elu": lambda n, x: elu(x, n.get("alpha", 1.0)),
-    "Gelu": lambda n, x: gelu(x, approximate=n.get("approximate", "none") == "tanh"),
-    "HardSigmoid": lambda n, x: hard_sigmoid(x, n.get("alpha", 0.2), n.get("beta", 0.5)),
-    "HardSwish": lambda n, x: x * hard_sigmoid(x, 1 / 6, 0.5),
-    "LeakyRelu": lambda n, x: e.select(x < 0, x * n.get("alpha", 0.01), x),
-    "Mish": lambda n, x: x * e.tanh(softplus(x)),
-    "Relu": lambda n, x: e.maximum(x, 0),
-    "Selu": lambda n, x: (
-        elu(x, n.get("alpha", 1.6732632423543772)) * n.get("gamma", 1.0507009873554805)
-    ),
-    "Shrink": lambda n, x: _shrink(n, x),
-    "Softplus": lambda n, x: softplus(x),
-    "Softsign": lambda n, x: x / (e.abs_(x) + 1),
-    "Swish": lambda n, x: x * e.logistic(x * n.get("alpha", 1.0)),
-    "ThresholdedRelu": lambda n, x: e.select(x > n.get("alpha", 1.0), x, 0),
-}
+def _shrink(node: Node, x: Value) -> Value:
+    bias, edge = node.get("bias", 0.0), node.get("lambd", 0.5)
+    wide = x if is_float(x.dtype) else e.convert(x, FLOAT32)
+    found = e.select(wide < -edge, wide + bias, e.select(wide > edge, wide - bias, 0))
+    return e.convert(found, x.dtype)
 
 
 def elu_scaled(x: Value, alpha: float) -> Value:
@@ -63,11 +50,24 @@ def elu_scaled(x: Value, alpha: float) -> Value:
     return e.maximum(x, 0) + e.minimum(e.expm1(e.minimum(x, 0) / alpha) * alpha, 0)
 
 
-def _shrink(node: Node, x: Value) -> Value:
-    bias, edge = node.get("bias", 0.0), node.get("lambd", 0.5)
-    wide = x if is_float(x.dtype) else e.convert(x, FLOAT32)
-    found = e.select(wide < -edge, wide + bias, e.select(wide > edge, wide - bias, 0))
-    return e.convert(found, x.dtype)
+_ACTIVATIONS: dict[str, Callable[[Node, Value], Value]] = {
+    "Celu": lambda n, x: elu_scaled(x, n.get("alpha", 1.0)),
+    "Elu": lambda n, x: elu(x, n.get("alpha", 1.0)),
+    "Gelu": lambda n, x: gelu(x, approximate=n.get("approximate", "none") == "tanh"),
+    "HardSigmoid": lambda n, x: hard_sigmoid(x, n.get("alpha", 0.2), n.get("beta", 0.5)),
+    "HardSwish": lambda _, x: x * hard_sigmoid(x, 1 / 6, 0.5),
+    "LeakyRelu": lambda n, x: e.select(x < 0, x * n.get("alpha", 0.01), x),
+    "Mish": lambda _, x: x * e.tanh(softplus(x)),
+    "Relu": lambda _, x: e.maximum(x, 0),
+    "Selu": lambda n, x: (
+        elu(x, n.get("alpha", 1.6732632423543772)) * n.get("gamma", 1.0507009873554805)
+    ),
+    "Shrink": _shrink,
+    "Softplus": lambda _, x: softplus(x),
+    "Softsign": lambda _, x: x / (e.abs_(x) + 1),
+    "Swish": lambda n, x: x * e.logistic(x * n.get("alpha", 1.0)),
+    "ThresholdedRelu": lambda n, x: e.select(x > n.get("alpha", 1.0), x, 0),
+}
 
 
 @operator(*_ACTIVATIONS)

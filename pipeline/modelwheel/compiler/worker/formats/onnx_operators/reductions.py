@@ -114,7 +114,7 @@ def cumulative(node: Node) -> Result:
     if node.get("exclusive", 0):
         low, high = [0] * x.rank, [0] * x.rank
         low[axis], high[axis] = 1, -1
-        x = s.pad(x, r.neutral(kind, x.dtype)[()], low, high)
+        x = s.pad(x, r.neutral(kind, x.dtype), low, high)
     found = r.cumulative(x, axis, kind)
     return s.reverse(found, [axis]) if backwards else found
 

@@ -113,9 +113,9 @@ def grid_sample(node: Node) -> Result:
         places.append(e.convert(value * scale + (extent - 1) / 2, kind))
     adjust: Adjust | None = None
     if padding == "border":
-        adjust = lambda v, n: e.clamp(0, v, n - 1)  # noqa: E731
+        adjust = lambda v, n: e.clamp(0, v, n - 1)
     elif padding == "reflection":
-        adjust = lambda v, n: _reflect(v, n, aligned=aligned)  # noqa: E731
+        adjust = lambda v, n: _reflect(v, n, aligned=aligned)
     image = _numbers(x, places[0])
     if mode in ("cubic", "bicubic"):
         found = features.cubic(image, places, adjust)
@@ -189,7 +189,8 @@ def roi_align(node: Node) -> Result:
 
 def _border(node: Node, regions: Value, column: int, *, shifted: bool) -> Value:
     """One coordinate of each region in pixels: [regions, 1]."""
-    value = s.slice_axis(regions, 1, column, column + 1) * node.get("spatial_scale", 1.0)
+    scale = float(node.get("spatial_scale", 1.0))
+    value = s.slice_axis(regions, 1, column, column + 1) * scale
     return value - 0.5 if shifted else value
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from onnx import defs
 
 from . import OPERATORS
@@ -30,7 +32,7 @@ def is_known(op: str, domain: str, opset: int) -> bool:
     if (domain, op) in OPERATORS or op in UNSUPPORTED:
         return True
     try:
-        schema = defs.get_schema(op, opset, domain)
+        schema: Any = defs.get_schema(op, opset, domain)
     except defs.SchemaError:
         return False
     return bool(schema.has_function or schema.has_context_dependent_function)

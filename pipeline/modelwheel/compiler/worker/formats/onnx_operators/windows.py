@@ -217,7 +217,7 @@ def _with_places(node: Node, x: Value, windows: Pooling) -> list[Value]:
     reach = windows.reach()
     low = [0, 0, *(a for a, _ in reach)]
     high = [0, 0, *(b for _, b in reach)]
-    padded = s.pad(x, r.neutral("maximum", x.dtype)[()], low, high)
+    padded = s.pad(x, r.neutral("maximum", x.dtype), low, high)
     numbers = s.pad(node.builder.constant(places), -1, low, high)
     best: tuple[Value, Value] | None = None
     for offset in np.ndindex(*windows.sizes):
