@@ -89,15 +89,11 @@ def test_graphs_nested_without_end_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("op", "domain", "said"),
     [
+        ("Forest", "ai.onnx.ml", "Forest 'here' (domain ai.onnx.ml) is not an operation of opset"),
         (
-            "LinearClassifier",
-            "ai.onnx.ml",
-            "LinearClassifier 'here' (domain ai.onnx.ml) is an operation of",
-        ),
-        (
-            "FusedConv",
+            "WordConvEmbedding",
             "com.microsoft",
-            "FusedConv 'here' (domain com.microsoft) is a custom operation",
+            "WordConvEmbedding 'here' (domain com.microsoft) is a custom operation",
         ),
         ("Nothing", "", "Nothing 'here' (domain ai.onnx) is not an operation of opset 17"),
     ],
@@ -110,7 +106,7 @@ def test_foreign_operations_are_named(op: str, domain: str, said: str, tmp_path:
 @pytest.mark.parametrize(("opset", "said"), [(5, "opset 5"), (99, "opset 99")])
 def test_other_opsets_are_refused(opset: int, said: str, tmp_path: Path) -> None:
     model = model_of([node("Neg", ["x"], ["y"])], {"x": random(2)}, opset=opset)
-    assert f"m.onnx has {said}; modelwheel reads 7 to 22" in refusal(model, tmp_path)
+    assert f"m.onnx has {said}; modelwheel reads 6 to " in refusal(model, tmp_path)
 
 
 @pytest.mark.parametrize("op", ["NonZero", "RandomNormalLike"])

@@ -5,7 +5,8 @@ Shapes are static. Operations on known values are computed at once. The operatio
 https://openxla.org/stablehlo/spec; some come from the dialect CHLO beside it.
 """
 
+from . import elementwise
 from .builder import Builder, Module
 from .value import Scalar, Value
 
-__all__ = ["Builder", "Module", "Scalar", "Value"]
+__all__ = ["Builder", "Module", "Scalar", "Value", "elementwise"]

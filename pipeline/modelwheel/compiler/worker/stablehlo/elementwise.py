@@ -13,8 +13,9 @@ import numpy as np
 
 from . import types
 from .fold import errors_ignored, float_wise, foldable
+from .shapes import common_axes, expand
 from .types import BOOL, Array, DType, is_float, is_integer, is_signed
-from .value import Scalar, Value, as_array, identity, in_memory
+from .value import OPERATORS, Scalar, Value, as_array, identity, in_memory
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])
@@ -80,35 +81,6 @@ def _emit(op: str, operands: Sequence[Value], dtype: DType, attributes: str = ""
     given = [(expand(v, shape, axes), types.tensor(v.dtype, stored)) for v in operands]
     (name,) = builder.write(op, given, [types.tensor(dtype, stored)], attributes)
     return Value(builder, dtype, tuple(shape), name, order=() if identity(axes) else axes)
-
-
-def common_axes(operands: Sequence[Value], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The order in memory in which an operation on elements is computed."""
-    whole = [v for v in operands if v.shape == shape and v.known is None]
-    moved = next((v.order for v in whole if v.order and not identity(v.order)), None)
-    return moved or tuple(range(len(shape)))
-
-
-def expand(value: Value, shape: tuple[int, ...], axes: tuple[int, ...]) -> str:
-    """The name of a value that is broadcast to a shape and has its axes in memory in this order."""
-    builder = value.builder
-    if value.shape == shape:
-        return builder.stored(value, axes)
-    first = len(shape) - value.rank
-    kept = [axis for axis in range(value.rank) if value.shape[axis] == shape[first + axis] != 1]
-    kept.sort(key=lambda axis: axes[first + axis])
-    from .shapes import reshape, transpose
-
-    others = [axis for axis in range(value.rank) if axis not in kept]
-    narrow = reshape(transpose(value, [*kept, *others]), [value.shape[axis] for axis in kept])
-    dims = ", ".join(str(axes[first + axis]) for axis in kept)
-    (name,) = builder.write(
-        "stablehlo.broadcast_in_dim",
-        [(builder.operand(narrow), types.tensor(value.dtype, narrow.shape))],
-        [types.tensor(value.dtype, in_memory(shape, axes))],
-        f"broadcast_dimensions = array<i64{': ' if dims else ''}{dims}>",
-    )
-    return name
 
 
 # --- integers as C computes them ------------------------------------------------------------------
@@ -279,3 +251,16 @@ def bitcast(x: Value, dtype: DType | type) -> Value:
             np.array(x.known, order="C").reshape(-1).view(dtype).reshape(x.shape)
         )
     return _emit("stablehlo.bitcast_convert", [x], dtype)
+
+
+OPERATORS.update(
+    add=add,
+    subtract=subtract,
+    multiply=multiply,
+    divide=divide,
+    negate=negate,
+    not_=not_,
+    and_=and_,
+    or_=or_,
+    compare=compare,
+)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from .elementwise import select
 from .fold import foldable
 from .reductions import Kind
-from .shapes import broadcast_to, concatenate, iota, numbers, reshape
+from .shapes import concatenate, iota, numbers, reshape
 from .types import DType
 from .value import Value
 
@@ -107,10 +106,3 @@ def scatter_nd(x: Value, indices: Value, updates: Value, update: Update) -> Valu
     return x.builder.emit(
         "stablehlo.scatter", [x, indices, updates], x.dtype, x.shape, attributes, [region]
     )
-
-
-def scatter_window(x: Value, update: Value, starts: Sequence[int]) -> Value:
-    """The value with a part replaced at a known position."""
-    from .shapes import dynamic_update_slice
-
-    return dynamic_update_slice(x, broadcast_to(update, update.shape), list(starts))

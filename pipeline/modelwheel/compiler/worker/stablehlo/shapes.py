@@ -10,7 +10,6 @@ import numpy as np
 
 from . import types
 from .builder import Builder
-from .elementwise import expand
 from .fold import foldable
 from .types import INT64, DType
 from .value import Scalar, Value, as_array, identity, in_memory
@@ -92,6 +91,33 @@ def move_axis(x: Value, source: int, target: int) -> Value:
     order = [axis for axis in range(x.rank) if axis != source]
     order.insert(target, source)
     return transpose(x, order)
+
+
+def common_axes(operands: Sequence[Value], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The order in memory in which an operation on elements is computed."""
+    whole = [v for v in operands if v.shape == shape and v.known is None]
+    moved = next((v.order for v in whole if v.order and not identity(v.order)), None)
+    return moved or tuple(range(len(shape)))
+
+
+def expand(value: Value, shape: tuple[int, ...], axes: tuple[int, ...]) -> str:
+    """The name of a value that is broadcast to a shape and has its axes in memory in this order."""
+    builder = value.builder
+    if value.shape == shape:
+        return builder.stored(value, axes)
+    first = len(shape) - value.rank
+    kept = [axis for axis in range(value.rank) if value.shape[axis] == shape[first + axis] != 1]
+    kept.sort(key=lambda axis: axes[first + axis])
+    others = [axis for axis in range(value.rank) if axis not in kept]
+    narrow = reshape(transpose(value, [*kept, *others]), [value.shape[axis] for axis in kept])
+    dims = ", ".join(str(axes[first + axis]) for axis in kept)
+    (name,) = builder.write(
+        "stablehlo.broadcast_in_dim",
+        [(builder.operand(narrow), types.tensor(value.dtype, narrow.shape))],
+        [types.tensor(value.dtype, in_memory(shape, axes))],
+        f"broadcast_dimensions = array<i64{': ' if dims else ''}{dims}>",
+    )
+    return name
 
 
 def broadcast_to(x: Value, shape: Sequence[int]) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from .builder import Builder
 
 Scalar: TypeAlias = "bool | int | float | complex | np.generic"
+
+
+OPERATORS: dict[str, Callable[..., Value]] = {}
+"""What Python's operators write; `elementwise` enters its functions, as this module is below it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,84 +59,52 @@ class Value:
         return in_memory(self.shape, self.axes)
 
     def __add__(self, other: Value | Scalar) -> Value:
-        from .elementwise import add
-
-        return add(self, other)
+        return OPERATORS["add"](self, other)
 
     def __radd__(self, other: Scalar) -> Value:
-        from .elementwise import add
-
-        return add(other, self)
+        return OPERATORS["add"](other, self)
 
     def __sub__(self, other: Value | Scalar) -> Value:
-        from .elementwise import subtract
-
-        return subtract(self, other)
+        return OPERATORS["subtract"](self, other)
 
     def __rsub__(self, other: Scalar) -> Value:
-        from .elementwise import subtract
-
-        return subtract(other, self)
+        return OPERATORS["subtract"](other, self)
 
     def __mul__(self, other: Value | Scalar) -> Value:
-        from .elementwise import multiply
-
-        return multiply(self, other)
+        return OPERATORS["multiply"](self, other)
 
     def __rmul__(self, other: Scalar) -> Value:
-        from .elementwise import multiply
-
-        return multiply(other, self)
+        return OPERATORS["multiply"](other, self)
 
     def __truediv__(self, other: Value | Scalar) -> Value:
-        from .elementwise import divide
-
-        return divide(self, other)
+        return OPERATORS["divide"](self, other)
 
     def __rtruediv__(self, other: Scalar) -> Value:
-        from .elementwise import divide
-
-        return divide(other, self)
+        return OPERATORS["divide"](other, self)
 
     def __neg__(self) -> Value:
-        from .elementwise import negate
-
-        return negate(self)
+        return OPERATORS["negate"](self)
 
     def __and__(self, other: Value | Scalar) -> Value:
-        from .elementwise import and_
-
-        return and_(self, other)
+        return OPERATORS["and_"](self, other)
 
     def __or__(self, other: Value | Scalar) -> Value:
-        from .elementwise import or_
-
-        return or_(self, other)
+        return OPERATORS["or_"](self, other)
 
     def __invert__(self) -> Value:
-        from .elementwise import not_
-
-        return not_(self)
+        return OPERATORS["not_"](self)
 
     def __lt__(self, other: Value | Scalar) -> Value:
-        from .elementwise import compare
-
-        return compare("LT", self, other)
+        return OPERATORS["compare"]("LT", self, other)
 
     def __le__(self, other: Value | Scalar) -> Value:
-        from .elementwise import compare
-
-        return compare("LE", self, other)
+        return OPERATORS["compare"]("LE", self, other)
 
     def __gt__(self, other: Value | Scalar) -> Value:
-        from .elementwise import compare
-
-        return compare("GT", self, other)
+        return OPERATORS["compare"]("GT", self, other)
 
     def __ge__(self, other: Value | Scalar) -> Value:
-        from .elementwise import compare
-
-        return compare("GE", self, other)
+        return OPERATORS["compare"]("GE", self, other)
 
 
 def in_memory(logical: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:

@@ -71,8 +71,16 @@ class Closure:
         given = dict(zip(names, inputs, strict=True))
         return write_graph(self.graph, {**self.scope, **given}, self.context)
 
+    def write_some(self, given: Mapping[str, Item], outputs: Sequence[str]) -> list[Item]:
+        """Writes what some outputs depend on, for inputs by name; returns these outputs."""
+        return write_graph(self.graph, {**self.scope, **given}, self.context, outputs)
+
+    def needed(self, outputs: Sequence[str]) -> set[str]:
+        """The names that some outputs depend on."""
+        return needed_names(self.graph, outputs)
+
     def values(self, inputs: Sequence[Item]) -> list[Value]:
-        """The same for a graph that returns tensors.
+        """What `write` returns, for a graph that returns tensors.
 
         Raises:
             TypeError: An output is a sequence or an optional.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from .....errors import UnsupportedModelError
 from .....util.text import one_line
 from ...stablehlo import Builder, Value
 from ...stablehlo.types import Array
-
-if TYPE_CHECKING:
-    from .graph import Closure
 
 MICROSOFT, CLASSICAL = "com.microsoft", "ai.onnx.ml"
 
@@ -36,6 +33,34 @@ class Absent:
 Item: TypeAlias = "Value | TensorList | Absent | None"
 """What a name of a graph stands for; None is an output that is not made or an input that is left out."""
 Result: TypeAlias = "Item | Sequence[Item]"
+
+
+class Closure(Protocol):
+    """A graph inside a node, with the names that it sees."""
+
+    @property
+    def graph(self) -> Any:
+        """The graph as ONNX has it."""
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs the graph has."""
+
+    def write(self, inputs: Sequence[Item]) -> list[Item]:
+        """Writes the graph for these inputs; returns its outputs."""
+
+    def write_some(self, given: Mapping[str, Item], outputs: Sequence[str]) -> list[Item]:
+        """Writes what some outputs depend on, for inputs by name; returns these outputs."""
+
+    def needed(self, outputs: Sequence[str]) -> set[str]:
+        """The names that some outputs depend on."""
+
+    def values(self, inputs: Sequence[Item]) -> list[Value]:
+        """What `write` returns, for a graph that returns tensors.
+
+        Raises:
+            TypeError: An output is a sequence or an optional.
+        """
 
 
 @dataclass(frozen=True)

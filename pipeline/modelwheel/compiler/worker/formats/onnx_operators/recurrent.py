@@ -13,9 +13,9 @@ from ...stablehlo import Value
 from ...stablehlo import elementwise as e
 from ...stablehlo import shapes as s
 from ...stablehlo.products import matmul
-from .control import repeat
 from .neural import elu, hard_sigmoid, softplus
 from .node import Node, Result, operator
+from .scans import repeat
 
 _Activate = Callable[[Value], Value]
 _State = list[Value]

@@ -141,3 +141,19 @@ def has_element(node: Node) -> Result:
     """Whether an optional holds anything."""
     item = node.inputs[0] if node.inputs else None
     return node.builder.constant(isinstance(item, Value | TensorList))
+
+
+@operator("SequenceMap")
+def sequence_map(node: Node) -> Result:
+    """A graph for each tensor of a sequence."""
+    first, body = node.inputs[0], node.closure("body")
+    if not isinstance(first, TensorList):
+        raise TypeError("input 0 is not a sequence")
+    columns: list[list[Value]] = [[] for _ in range(body.outputs)]
+    for number in range(len(first.values)):
+        given = [
+            item.values[number] if isinstance(item, TensorList) else item for item in node.inputs
+        ]
+        for column, value in zip(columns, body.values(given), strict=True):
+            column.append(value)
+    return [TensorList(tuple(column)) for column in columns]
