@@ -6,7 +6,6 @@ https://openxla.org/stablehlo/spec; some come from the dialect CHLO beside it.
 """
 
 from . import elementwise
-from .builder import Builder, Module
-from .value import Scalar, Value
+from .builder import Builder, Module, Scalar, Value
 
 __all__ = ["Builder", "Module", "Scalar", "Value", "elementwise"]

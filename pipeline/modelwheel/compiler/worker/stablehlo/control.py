@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .builder import Builder
+from .builder import Builder, Value
 from .elementwise import convert, select
 from .shapes import dynamic_slice, dynamic_update_slice, expand_dims, full, reshape
 from .types import BOOL, INT32
-from .value import Value
 
 
 def while_loop(

@@ -12,10 +12,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from . import types
+from .axes import identity, in_memory
+from .builder import OPERATORS, Scalar, Value, as_array
 from .fold import errors_ignored, float_wise, foldable
 from .shapes import common_axes, expand
 from .types import BOOL, Array, DType, is_float, is_integer, is_signed
-from .value import OPERATORS, Scalar, Value, as_array, identity, in_memory
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])

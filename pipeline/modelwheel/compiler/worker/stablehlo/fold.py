@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .builder import Value
 from .types import Array
-from .value import Value
 
 _SMALL = 4096
 """Results of up to so many elements are always computed, larger ones if no operand is smaller: constants

@@ -7,12 +7,12 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from .builder import Value
 from .elementwise import select
 from .fold import foldable
 from .reductions import Kind
 from .shapes import concatenate, iota, numbers, reshape
 from .types import DType
-from .value import Value
 
 Update: TypeAlias = Literal["set"] | Kind
 

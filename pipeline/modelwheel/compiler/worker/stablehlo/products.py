@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import types
+from .axes import identity, in_memory
+from .builder import Value
 from .fold import errors_ignored, foldable
 from .shapes import broadcast_to, numbers, reshape, transpose
 from .types import DType
-from .value import Value, identity, in_memory
 
 _FOLDED_WORK = 1 << 27
 """Multiplications of products that are computed while a module is written."""

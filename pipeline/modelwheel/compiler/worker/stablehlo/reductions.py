@@ -9,6 +9,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from . import types
+from .axes import identity, in_memory
+from .builder import Value
 from .elementwise import (
     add,
     and_,
@@ -26,7 +28,6 @@ from .elementwise import (
 from .fold import errors_ignored, foldable
 from .shapes import expand_dims, iota, numbers, pad, reshape, slice_axis
 from .types import BOOL, INT32, DType, is_float
-from .value import Value, identity, in_memory
 
 Kind: TypeAlias = Literal["add", "multiply", "maximum", "minimum", "and", "or"]
 

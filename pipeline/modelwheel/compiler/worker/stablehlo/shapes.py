@@ -9,10 +9,10 @@ from itertools import pairwise
 import numpy as np
 
 from . import types
-from .builder import Builder
+from .axes import identity, in_memory
+from .builder import Builder, Scalar, Value, as_array
 from .fold import foldable
 from .types import INT64, DType
-from .value import Scalar, Value, as_array, identity, in_memory
 
 
 def reshape(x: Value, shape: Sequence[int]) -> Value:
