@@ -274,7 +274,7 @@ def shapes() -> Iterator[Case]:
     yield case(
         "Resize",
         X,
-        w=(None, f32(1, 1, 1.7, 2.3)),
+        w=(None, f32(1, 1, 1.6, 2.5)),
         to="corners",
         mode="cubic",
         coordinate_transformation_mode="align_corners",
