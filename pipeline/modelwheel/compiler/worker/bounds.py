@@ -36,6 +36,8 @@ def follow_bounds(node: Any, inputs: Sequence[Tensor]) -> Bounds | None:
     if op in _TRUTHS:
         return _TRUTHS[op](*map(bounds_of, inputs))
     every = [bounds_of(tensor) for tensor in inputs]
+    if op in _CLAMPS and node.attr["T"].type in _INTEGERS:
+        every = [found or _RANGES[node.attr["T"].type] for found in every]
     if not every or None in every:
         return None
     if op == "Cast":
@@ -68,6 +70,9 @@ _RANGES = {
     types_pb2.DT_DOUBLE: (-(1 << 53), 1 << 53),
 }
 """What types hold, floats without rounding."""
+_CLAMPS = frozenset({"Maximum", "Minimum"})
+"""They limit integers of which nothing is known."""
+_INTEGERS = _RANGES.keys() - {types_pb2.DT_BOOL, types_pb2.DT_FLOAT, types_pb2.DT_DOUBLE}
 # The inputs whose elements the results have.
 _PASSED = {
     **{

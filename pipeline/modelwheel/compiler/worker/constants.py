@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..inspection import NeededConstant
+from .bounds import bounds_of
 from .graphs import layer_name
 from .values import Tensor
 
@@ -32,10 +33,17 @@ _ARGUMENTS: dict[str, dict[int, str]] = {
     "Slice": {2: "the size"},
     "ScatterNd": {2: "the shape"},
     "SplitV": {1: "the sizes", 2: "the axis"},
+    **{op: {1: "the size"} for op in ("Bincount", "DenseBincount")},
     "TensorListReserve": {1: "the number of elements"},
     "TensorArrayV3": {0: "the number of elements"},
 }
 """What such arguments are, by operation and position."""
+SCALARS: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("TopKV2", "OneHot", "Bincount", "DenseBincount"), (1,)),
+    **dict.fromkeys(("LinSpace", "UnsortedSegmentSum", "UnsortedSegmentMax"), (2,)),
+    "Range": (0, 1, 2),
+}
+"""The positions of those that are single numbers."""
 _COUNTING = frozenset(
     {
         *("Where", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"),
@@ -49,6 +57,9 @@ def find_needed_constant(node: Any, inputs: Sequence[Tensor]) -> NeededConstant 
     """The first argument of a node that XLA must know and that depends on the values of inputs."""
     for position, name in _ARGUMENTS.get(node.op, {}).items():
         if position < len(inputs) and inputs[position].data:
+            bounds = bounds_of(inputs[position])
+            if position in SCALARS.get(node.op, ()) and bounds and bounds[0] == bounds[1]:
+                continue  # `clamps` replaces it
             return NeededConstant(op=node.op, argument=name, layer=layer_name(node.name))
     if node.op in _COUNTING:
         return _uncertain(node, "the shape of the result")

@@ -14,6 +14,7 @@ from ..effects import TABLE_FIX, VERBS
 from ..freeze import c_names
 from ..fusions import Provider, Replaced
 from .canonical import canonicalize
+from .clamps import fold_clamps
 from .effects import effect_of
 from .formats.base import Fetch, SignatureGraph, StateVariable, StaticShapes
 from .graphs import Graph, layer_name, node_name
@@ -69,6 +70,7 @@ def freeze_graph(
         )
     # Graphs of TensorFlow 1 keep the free shapes with which they were saved.
     _fix_shapes(graph_def, {feeds[name]: shape for name, shape in shapes.items()})
+    fold_clamps(graph_def)
     replaced = replace(graph_def, fusions, fetches.values())
     split_switches(graph_def)
     replace_random_numbers(graph_def)
