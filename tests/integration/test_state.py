@@ -146,16 +146,16 @@ def test_another_state_than_tensorflows_is_noticed(built: dict[str, Any], tmp_pa
     ]
 
 
-def test_every_written_variable_is_state_and_no_other(built: dict[str, Any]) -> None:
+def test_every_written_variable_that_outputs_depend_on_is_state(built: dict[str, Any]) -> None:
     assert built["places"]["wheel"]
     model = __import__("model_places").Model()
     before = model.state
-    # Also the one that no output depends on; the weights are constants.
+    # Not the one that no output depends on; the weights are constants.
     assert {name: array.shape for name, array in before.items() if array.shape} == {
         name: before[name].shape for name in before if before[name].ndim
     }
     assert sorted(array.shape for array in before.values()) == [
-        (), (), (), (2,), (2,), (2,), (4,), (5, 4),
+        (), (), (), (2,), (2,), (4,), (5, 4),
     ]  # fmt: skip
     model(np.ones((3, 4), np.float32))
     assert all(not np.array_equal(before[name], array) for name, array in model.state.items())

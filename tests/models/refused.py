@@ -160,6 +160,16 @@ def save(directory: Path) -> None:
         tf.saved_model.save(_HOLDER, str(directory / name), signatures=signature)
     _HOLDER.signature = None
     _save_others(directory)
+    _save_in_training_mode(directory / "training_mode")
+
+
+def _save_in_training_mode(directory: Path) -> None:
+    """As Keras 3 exports a model that begins with augmentation."""
+    import keras
+
+    image = keras.Input((6, 6, 2), name="x")
+    x = keras.layers.BatchNormalization(name="normal")(keras.layers.RandomFlip(name="flip")(image))
+    keras.Model(image, keras.layers.Flatten()(x)).export(str(directory), verbose=False)
 
 
 def _save_others(directory: Path) -> None:

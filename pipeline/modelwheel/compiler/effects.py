@@ -37,6 +37,13 @@ KEEP_STATE = "keep_state: true"
 """The line of a spec that declares it."""
 VARIABLE_FIX = f"write `{KEEP_STATE}` in the spec to keep it in the compiled model, or {STATE_FIX}"
 TABLE_FIX = "look values up outside the model, or use tf.gather on a constant"
+KERAS_TABLE_FIX = (
+    "look values up outside the model; of a model of Keras, compile the part behind the layers that do: "
+    "`parts = {name: model.get_layer(name).output for name in NAMES}` and "
+    "`keras.Model(parts, model.outputs).save('numeric.keras')`, with the names of these layers and of "
+    "all inputs that are numbers"
+)
+"""For signatures that take texts, as TextVectorization and StringLookup do."""
 
 VERBS: dict[Effect, tuple[str, str]] = {
     "files": ("reads or writes files", "remove file access from the model and export it again"),

@@ -155,6 +155,20 @@ class OpUse(JsonRecord):
     """The signatures that run it although no output depends on its values."""
     loading: SignatureUse | None = None
     """How loading the model uses it, except to restore the variables."""
+    unread: Mapping[str, SignatureUse] = {}
+    """The signatures that use it to write variables that none of their outputs depends on, now or in a later call.
+
+    Such writes are left out, and are neither in `signatures` nor in `beside`.
+    """
+
+
+class Training(JsonRecord):
+    """What shows that a signature was exported in training mode."""
+
+    draws: SignatureUse | None = None
+    """Random numbers from the variable of a seed, which calls count on."""
+    averages: SignatureUse | None = None
+    """Writes to moving averages of a batch."""
 
 
 class LargeTensor(JsonRecord):
@@ -232,6 +246,8 @@ class Inspection(JsonRecord):
     functions: int = 0
     marked: Mapping[str, Mapping[str, int]] = {}
     """By signature: how many functions that it runs have a mark of each name, see `modelwheel.compiler.fusions`."""
+    training: Mapping[str, Training] = {}
+    """By signature, if it was exported in training mode."""
     costs: Mapping[str, Cost] = {}
     """By signature."""
     loading: Cost | None = None

@@ -9,11 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..limits import Limits
-from .effects import KEEP_STATE, SETS_VARIABLE, TABLES_OF_CONSTANTS, VERBS
+from .effects import KEEP_STATE, KERAS_TABLE_FIX, SETS_VARIABLE, TABLES_OF_CONSTANTS, VERBS
 from .findings import Finding, few
 from .inspection import Cost, Inspection, LargeTensor, OpUse, SignatureUse
 
 _CODES = {"variable": "state", "state": "state", "table": "lookup-table", "custom": "custom-op"}
+_TRAINING_FIX = (
+    "save the model as a .keras file by model.save(FILE) and compile that, or export what calls it with "
+    "training=False"
+)
+_KERAS_TRAINING_FIX = (
+    "build the model without layers that are called with training=True, and save it again"
+)
 _LOOP_FIX = "compute it before the model is saved"
 _STABLEHLO_FIX = (
     "use what XLA itself compiles for one CPU: no callbacks, no LAPACK, no communication"
@@ -33,7 +40,8 @@ def judge(
         limits: Of this repository.
         keep_state: Whether the spec declares that the signature writes variables.
     """
-    yield from _judge_effects(inspection.ops, key, keep_state)
+    yield from _judge_variables(inspection, key)
+    yield from _judge_effects(inspection, key, keep_state)
     yield from _judge_loading(inspection.ops, key)
     yield from _judge_file(inspection, limits)
     costs = {"the signature": inspection.costs.get(key), "loading the model": inspection.loading}
@@ -54,18 +62,45 @@ def _name(uses: Iterable[tuple[str, SignatureUse]]) -> str:
 # --- effects --------------------------------------------------------------------------------------
 
 
-def _judge_effects(every: Sequence[OpUse], key: str, keep_state: bool) -> Iterator[Finding]:
+def _judge_variables(inspection: Inspection, key: str) -> Iterator[Finding]:
+    """Training mode, and writes that are left out."""
+    training = inspection.training.get(key)
+    unread = [use for use in inspection.ops if key in use.unread]
+    if training is not None:
+        from_keras = inspection.written_by.startswith("Keras")
+        shown = (
+            ("draws random numbers", training.draws),
+            ("moves averages of the batch", training.averages),
+        )
+        what = " and ".join(
+            f"{verb} in {few(use.layers, use.count)}" for verb, use in shown if use is not None
+        )
+        message = f"the signature is in training mode: it {what}"
+        fix = _KERAS_TRAINING_FIX if from_keras else _TRAINING_FIX
+        yield Finding("error", "training-mode", message, fix)
+    elif unread:
+        names = _name((use.op, use.unread[key]) for use in unread)
+        message = f"writes to variables that no output depends on are left out: {names}"
+        yield Finding("note", "unread-writes", message)
+
+
+def _judge_effects(inspection: Inspection, key: str, keep_state: bool) -> Iterator[Finding]:
     """One error for each kind of effect."""
-    running = [use for use in every if key in use.signatures or key in use.beside]
+    signature = inspection.signature(key)
+    texts = signature is not None and any(t.dtype == "string" for t in signature.inputs)
+    running = [use for use in inspection.ops if key in use.signatures or key in use.beside]
     for effect, (verb, fix) in VERBS.items():
         found = [use for use in running if use.effect == effect]
+        if effect == "variable" and key in inspection.training:
+            continue  # what it keeps is for training
         if effect == "variable" and keep_state:
             yield from _judge_state(found, key)
         elif found:
             code = _CODES.get(effect, "effect")
             in_module = all(use.op.startswith("stablehlo.") for use in found)
             said = f"the signature {verb}: {where(found, key)}"
-            yield Finding("error", code, said, _STABLEHLO_FIX if in_module else fix)
+            advice = KERAS_TABLE_FIX if effect == "table" and texts else fix
+            yield Finding("error", code, said, _STABLEHLO_FIX if in_module else advice)
 
 
 def _judge_state(writes: Sequence[OpUse], key: str) -> Iterator[Finding]:
@@ -75,7 +110,7 @@ def _judge_state(writes: Sequence[OpUse], key: str) -> Iterator[Finding]:
         yield Finding(
             "error",
             "no-state",
-            "the spec declares state, but the signature writes no variable",
+            "the spec declares state, but the signature writes no variable that an output depends on",
             f"remove `{KEEP_STATE}` from the spec",
             ("keep_state",),
         )

@@ -84,6 +84,39 @@ def test_declared_state_that_does_not_exist_or_cannot_be_compiled_is_refused() -
     assert [f.fix for f in errors] == [only_error(inspect_model(ops=[use_of("ScatterAdd")])).fix]
 
 
+def test_training_mode_is_refused_and_never_declared_as_state() -> None:
+    draws = {"count": 1, "layers": ["random_flip"]}
+    training = {"serving_default": {"draws": draws, "averages": _HERE}}
+    ops = [use_of("AssignVariableOp", signatures={}, unread={"serving_default": _HERE})]
+    writes = [*ops, use_of("AssignAddVariableOp")]
+    for keep_state in (False, True):
+        (error,) = check_signature(
+            inspect_model(ops=writes, training=training), Expected(keep_state=keep_state)
+        )
+        assert error.message == (
+            "the signature is in training mode: it draws random numbers in 'random_flip' and moves "
+            "averages of the batch in 'logger'"
+        )
+        assert ".keras" in error.fix
+        assert "training=False" in error.fix
+    of_keras = inspect_model(ops=writes, training=training, written_by="Keras 2.15.0")
+    assert "called with training=True" in only_error(of_keras).fix
+    (note,) = check_signature(inspect_model(ops=ops), Expected())
+    assert (note.severity, note.code) == ("note", "unread-writes")
+    assert note.message.endswith("are left out: AssignVariableOp in 'logger'")
+
+
+def test_tables_of_texts_are_refused_with_the_lines_that_export_the_rest() -> None:
+    table = use_of("LookupTableFindV2")
+    plain = only_error(inspect_model(ops=[table])).fix
+    text = {"name": "x", "dtype": "string", "shape": [None]}
+    signature = {"key": "serving_default", "inputs": [text], "outputs": []}
+    findings = check_signature(inspect_model(ops=[table], signatures=[signature]), Expected())
+    (fix,) = (finding.fix for finding in findings if finding.code == "lookup-table")
+    assert "keras.Model(parts, model.outputs)" in fix
+    assert "keras.Model" not in plain
+
+
 def test_harmless_operations_may_run_beside_the_outputs_and_at_loading() -> None:
     ops = [
         use_of("Assert", "unsupported", signatures={}, beside={"serving_default": _HERE}),

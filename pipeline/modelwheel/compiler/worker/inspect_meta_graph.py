@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,18 +17,27 @@ from ..inspection import (
     SignatureInfo,
     SignatureUse,
     Support,
+    Training,
 )
 from .bodies import Library, Reach
+from .data_flow import Flow, Place
 from .demands import Demands, valid_values
 from .effects import effect_of, may_be_folded
 from .formats.judge_module import MODULE_OP, cost_of, kinds_of
 from .found import Found, largest_stored
-from .graphs import layer_name, node_name
+from .graphs import Graph, layer_name, node_name
 from .kernels import support_of
 from .marks import mark_of
 from .meta_graph import read_signatures, select_graph
-from .roots import has_objects, loading_roots, restores_checkpoint, signature_roots
+from .roots import (
+    has_objects,
+    loading_roots,
+    restores_checkpoint,
+    signature_roots,
+    tensor_names,
+)
 from .sizes import Sizes
+from .training import find_training
 
 _NAMES_KEPT = 8
 _NODES_NAMED = 64
@@ -37,18 +46,63 @@ _Kind = tuple[str, Support, str, Effect]
 
 
 def inspect_message(
-    saved_model: Any, variables: Iterable[LargeTensor], tags: Sequence[str] = ()
+    saved_model: Any,
+    variables: Iterable[LargeTensor],
+    tags: Sequence[str] = (),
+    declared: Collection[str] = (),
 ) -> Inspection:
-    """What the graph with these tags of a SavedModel message holds, with the variables of its index."""
+    """What a SavedModel message holds.
+
+    Args:
+        saved_model: The message.
+        variables: Those of its index.
+        tags: Of the graph.
+        declared: Nodes of the graph that are variables which users of the model read.
+    """
     # Nothing here makes cycles, and looking for them would double the time of a large model.
     gc.disable()
     try:
-        return _inspect(saved_model, select_graph(saved_model, tags), variables)
+        return _inspect(saved_model, select_graph(saved_model, tags), variables, declared)
     finally:
         gc.enable()
 
 
-def _inspect(saved_model: Any, meta_graph: Any, variables: Iterable[LargeTensor]) -> Inspection:
+@dataclass(frozen=True)
+class _Writes:
+    """What a signature writes to variables."""
+
+    unread: frozenset[Place] = frozenset()
+    """Writes that no output depends on."""
+    training: Training | None = None
+
+
+def _writes(
+    meta_graph: Any, library: Library, key: str, reach: Reach, declared: Collection[str]
+) -> _Writes:
+    running = {
+        function: [library.bodies[function].names[number] for number in numbers]
+        for function, numbers in reach.runs.items()
+    }
+    ops = {library.bodies[f].ops[number] for f, numbers in reach.runs.items() for number in numbers}
+    if not any(effect_of(op) == "variable" for op in ops - library.definitions.keys()):
+        return _Writes()
+    outputs = list(tensor_names(meta_graph.signature_def[key].outputs.values()))
+    try:
+        flow = Flow(Graph(meta_graph.graph_def))
+        writes = flow.writes(running)
+        unread = flow.unread(outputs, writes, declared)
+        training = find_training(flow, outputs, writes, unread)
+    except (LookupError, ValueError):  # a damaged graph: every write counts
+        return _Writes()
+    return _Writes(frozenset(write.place for write in unread), training)
+
+
+def _inspect(
+    saved_model: Any,
+    meta_graph: Any,
+    variables: Iterable[LargeTensor],
+    declared: Collection[str],
+) -> Inspection:
     objects = has_objects(saved_model, meta_graph)
     library = Library(meta_graph.graph_def)
     signatures = read_signatures(meta_graph)
@@ -58,6 +112,9 @@ def _inspect(saved_model: Any, meta_graph: Any, variables: Iterable[LargeTensor]
         for s in signatures
     }
     feeds = {key: _feeds(meta_graph.signature_def[key]) for key in reached}
+    writes = {
+        s.key: _writes(meta_graph, library, s.key, reached[s.key], declared) for s in signatures
+    }
     sizes = Sizes(library, (node for names in feeds.values() for node in names.values()))
     found = {key: _found(library, sizes, reach) for key, reach in reached.items()}
     return Inspection(
@@ -66,12 +123,13 @@ def _inspect(saved_model: Any, meta_graph: Any, variables: Iterable[LargeTensor]
         signatures=tuple(
             _with_valid_values(s, feeds[s.key], found[s.key].demands) for s in signatures
         ),
-        ops=tuple(_tabulate(_Model(meta_graph, library), reached, loading)),
+        ops=tuple(_tabulate(_Model(meta_graph, library), reached, loading, writes)),
         assets=tuple(sorted(asset.filename for asset in meta_graph.asset_file_def)),
         graph_bytes=saved_model.ByteSize(),
         nodes=sum(len(body.nodes) for body in library.bodies.values()),
         functions=len(library.definitions),
         marked={key: _marks(library, reach) for key, reach in reached.items()},
+        training={key: found.training for key, found in writes.items() if found.training},
         costs={key: _cost(library, reach, found[key]) for key, reach in reached.items()},
         loading=_cost(library, loading, _found(library, sizes, loading)),
         largest=largest_stored(library, variables),
@@ -151,6 +209,7 @@ class _Kinds:
     values: dict[str, _Uses] = field(default_factory=lambda: defaultdict(_Uses))
     beside: dict[str, _Uses] = field(default_factory=lambda: defaultdict(_Uses))
     loading: _Uses = field(default_factory=_Uses)
+    unread: dict[str, _Uses] = field(default_factory=lambda: defaultdict(_Uses))
 
 
 @dataclass(frozen=True)
@@ -159,10 +218,12 @@ class _Model:
     library: Library
 
 
-def _tabulate(model: _Model, reached: Mapping[str, Reach], loading: Reach) -> Iterator[OpUse]:
+def _tabulate(
+    model: _Model, reached: Mapping[str, Reach], loading: Reach, writes: Mapping[str, _Writes]
+) -> Iterator[OpUse]:
     kinds: dict[_Kind, _Kinds] = defaultdict(_Kinds)
     for function in model.library.bodies:
-        _tabulate_body(model, function, reached, loading, kinds)
+        _tabulate_body(model, function, reached, loading, writes, kinds)
     for (op, support, dtypes, effect), uses in sorted(kinds.items()):
         yield OpUse(
             op=op,
@@ -176,6 +237,7 @@ def _tabulate(model: _Model, reached: Mapping[str, Reach], loading: Reach) -> It
             signatures={key: use.describe() for key, use in sorted(uses.values.items())},
             beside={key: use.describe() for key, use in sorted(uses.beside.items())},
             loading=uses.loading.describe() if uses.loading.count else None,
+            unread={key: use.describe() for key, use in sorted(uses.unread.items())},
         )
 
 
@@ -184,6 +246,7 @@ def _tabulate_body(
     function: str,
     reached: Mapping[str, Reach],
     loading: Reach,
+    writes: Mapping[str, _Writes],
     kinds: dict[_Kind, _Kinds],
 ) -> None:
     body, none = model.library.bodies[function], frozenset[int]()
@@ -206,6 +269,8 @@ def _tabulate_body(
             for key, values, everything in runs:
                 if number in values:
                     uses.values[key].add(function, name)
+                elif number in everything and (function, name) in writes[key].unread:
+                    uses.unread[key].add(function, name)
                 elif number in everything:
                     uses.beside[key].add(function, name)
             if number in loaded and not restores:

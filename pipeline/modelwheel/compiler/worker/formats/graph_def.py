@@ -77,7 +77,8 @@ def inspect(model: Path, reading: GraphDefReading) -> Inspection:
             infos[port.name].name = node if ":" in node else f"{node}:0"
             infos[port.name].dtype = port.dtype
             set_shape(infos[port.name].tensor_shape, port.shape)
-    found = inspect_message(saved_model, _large_tensors(read))
+    declared = [variable.node for variable in read.interface.variables]
+    found = inspect_message(saved_model, _large_tensors(read), declared=declared)
     # The spec or a Config orders inputs and outputs, a message does not.
     info = read.info.with_valid_values(found.signatures[0])
     update = {"signatures": (info,), "graph_bytes": read.file_bytes, "ports": read.ports}
@@ -128,7 +129,9 @@ class LoadedGraph:
         """See `LoadedModel`."""
         function = self._function(shapes)
         outputs = zip(self.info.outputs, function.outputs, strict=True)
-        graph_def, state = replace_variables(function, keep)
+        names = [variable.node for variable in self.model.interface.variables]
+        declared = [v for v in map(self._variables.get, names) if v is not None]
+        graph_def, state = replace_variables(function, keep, declared)
         return SignatureGraph(
             graph_def,
             {name: t.op.name for name, t in zip(shapes, function.inputs, strict=False)},

@@ -17,6 +17,7 @@ from ....errors import UnsupportedModelError
 from ...freeze import c_names
 from ...inspection import Inspection, SignatureInfo
 from ...readings import SavedModelReading
+from ..data_flow import drop_unread_writes
 from ..inlining import inline_tf1_control_flow
 from ..inspect_meta_graph import inspect_message
 from ..marks import calls_kept
@@ -162,9 +163,11 @@ def _load_objects(directory: Path, saved_model: Any) -> Any:
 
 
 def replace_variables(
-    function: Any, keep: Collection[str] = ()
+    function: Any, keep: Collection[str] = (), read: Collection[Any] = ()
 ) -> tuple[Any, tuple[StateVariable, ...]]:
     """The function's graph, calls inlined, with constants for all variables that it does not write.
+
+    Writes that no output depends on, now or in a later call, are left out.
 
     These are the steps of convert_variables_to_constants_v2
     (tensorflow/python/framework/convert_to_constants.py) without the last one, which would convert
@@ -173,22 +176,25 @@ def replace_variables(
     Args:
         function: TensorFlow's ConcreteFunction.
         keep: Calls of functions with these marks stay calls.
+        read: Variables that users of the model read.
     """
     with calls_kept(function.graph, keep):
-        return _replaced(function)
+        return _replaced(function, read)
 
 
-def _replaced(function: Any) -> tuple[Any, tuple[StateVariable, ...]]:
-    graph_def, state = _converted(function, lower_control_flow=False)
+def _replaced(function: Any, read: Collection[Any]) -> tuple[Any, tuple[StateVariable, ...]]:
+    graph_def, state = _converted(function, read, lower_control_flow=False)
     if inline_tf1_control_flow(graph_def):
         # tfcompile converts control flow of TensorFlow 1 in the graph itself, not in the functions
         # of an If or a While: these become control flow of TensorFlow 1 too.
-        graph_def, state = _converted(function, lower_control_flow=True)
+        graph_def, state = _converted(function, read, lower_control_flow=True)
         inline_tf1_control_flow(graph_def)
     return graph_def, state
 
 
-def _converted(function: Any, *, lower_control_flow: bool) -> tuple[Any, tuple[StateVariable, ...]]:
+def _converted(
+    function: Any, read: Collection[Any], *, lower_control_flow: bool
+) -> tuple[Any, tuple[StateVariable, ...]]:
     with weights_within_limit():
         # Private, but the version of TensorFlow is pinned. Its docstring calls aggressive inlining
         # unsafe where functions have state.
@@ -197,7 +203,15 @@ def _converted(function: Any, *, lower_control_flow: bool) -> tuple[Any, tuple[S
             lower_control_flow=lower_control_flow,
             aggressive_inlining=lower_control_flow,
         )
-        written = written_resources(data.graph_def, [tensor.name for tensor in function.outputs])
+        outputs = [tensor.name for tensor in function.outputs]
+        handles = {id(variable.handle) for variable in read}
+        captures = function.graph.captures
+        drop_unread_writes(
+            data.graph_def,
+            outputs,
+            [inner.op.name for outer, inner in captures if id(outer) in handles],
+        )
+        written = written_resources(data.graph_def, outputs)
         kept = captured_variables(function, written)
         for node in kept:
             del data.tensor_data[node]

@@ -1,0 +1,106 @@
+"""Recognises a signature that was exported in training mode, by what it computes and not by names.
+
+Keras 3 draws random numbers from the variable of a seed generator, which each call changes, and normalises a batch by
+its own mean while it moves averages that only inference reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from tensorflow.core.framework import types_pb2
+
+from ..inspection import SignatureUse, Training
+from .data_flow import Flow, Place, Tensor, Write
+from .graphs import GRAPH, is_control, layer_name, node_name
+
+_DRAWS = re.compile(
+    r"StatelessRandom(Uniform|Normal|Gamma|Poisson|Binomial)\w*|Stateless\w*TruncatedNormal\w*|StatelessMultinomial"
+)
+_KEYS = re.compile(r"StatelessRandomGet\w+")
+_REDUCES = re.compile(r"Mean|Sum|FusedBatchNorm(V2|V3)?|SparseSegment\w+|UnsortedSegmentSum")
+_ELEMENTWISE = frozenset(
+    {
+        *("AddV2", "Add", "AddN", "Cast", "Identity", "Mul", "Neg", "RealDiv", "Reshape", "Select"),
+        *("SelectV2", "Squeeze", "StopGradient", "Sub", "If", "StatelessIf", "PartitionedCall"),
+        *("StatefulPartitionedCall", "IdentityN", "Switch", "Merge", "PreventGradient"),
+    }
+)
+"""What updates an average from a mean."""
+_NAMES_KEPT = 8
+_ASSIGNS = frozenset({"AssignVariableOp", "AssignSubVariableOp", "AssignAddVariableOp"})
+
+
+def find_training(
+    flow: Flow, outputs: Iterable[str], writes: Sequence[Write], unread: Iterable[Write]
+) -> Training | None:
+    """What shows that a signature is in training mode; None if nothing does.
+
+    Args:
+        flow: Of the graph.
+        outputs: Tensors of the graph itself.
+        writes: All that the signature runs.
+        unread: Those among them that no output depends on.
+    """
+    read = flow.reach((GRAPH, name) for name in outputs)
+    draws = list(_draws(flow, writes, read))
+    known = {(function, node_name(tensor)) for function, tensor in read}
+    averages = [w.place for w in unread if w.node.op in _ASSIGNS and _is_average(flow, w, known)]
+    if not draws and not averages:
+        return None
+    return Training(draws=_describe(draws), averages=_describe(averages))
+
+
+def _describe(places: Sequence[Place]) -> SignatureUse | None:
+    layers = tuple(dict.fromkeys(layer_name(node) for _, node in places))
+    return SignatureUse(count=len(places), layers=layers[:_NAMES_KEPT]) if places else None
+
+
+def _draws(flow: Flow, writes: Iterable[Write], read: Iterable[Tensor]) -> Iterator[Place]:
+    """The random numbers that a variable is the seed of, if calls count it on."""
+    # A tf.random.Generator, which its author made and calls, writes by operations of its own.
+    counted = {name for write in writes if write.node.op in _ASSIGNS for name in write.targets}
+    for place in sorted({(function, node_name(tensor)) for function, tensor in read}):
+        node = _node(flow, place)
+        if node is None or not _DRAWS.fullmatch(node.op) or _KEYS.fullmatch(node.op):
+            continue
+        seeds = [(place[0], name) for name in node.input if not is_control(name)][1:]
+        if not counted.isdisjoint(flow.variables(flow.reach(seeds))):
+            yield place
+
+
+def _is_average(flow: Flow, write: Write, known: set[Place]) -> bool:
+    """Whether a write moves an average by a mean of this batch that is among the nodes that outputs read."""
+    own = write.node.op != "AssignVariableOp"
+    of_batch = False
+    waiting, seen = [(write.place[0], write.node.input[1])], set()
+    while waiting:
+        place = waiting.pop()
+        if place in seen:
+            continue
+        seen.add(place)
+        node = _node(flow, (place[0], node_name(place[1])))
+        if node is not None and _REDUCES.fullmatch(node.op):
+            of_batch |= (place[0], node.name) in known and _has_inputs(flow, place)
+        elif node is not None and node.op == "ReadVariableOp":
+            own |= not write.targets.isdisjoint(flow.variables(flow.reach([place])))
+        elif node is None or node.op in _ELEMENTWISE or node.op in flow.graph.functions:
+            waiting += flow.back(*place)
+    return own and of_batch
+
+
+def _has_inputs(flow: Flow, place: Tensor) -> bool:
+    """Whether a tensor depends on what is fed, which is a placeholder as captured variables are."""
+    nodes = (_node(flow, (f, node_name(tensor))) for f, tensor in flow.reach([place]) if f == GRAPH)
+    return any(
+        node is not None
+        and node.op == "Placeholder"
+        and node.attr["dtype"].type != types_pb2.DT_RESOURCE
+        for node in nodes
+    )
+
+
+def _node(flow: Flow, place: Place) -> Any:
+    return flow.graph.nodes[place[0]].get(place[1])
