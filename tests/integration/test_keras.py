@@ -33,10 +33,17 @@ READ = {
     "functional.keras": (["image", "tokens"], ["score", "distance"]),
     "dictionaries.keras": (["left", "right"], ["sum", "diff"]),
     "sequential.h5": (["steps"], None),
+    "dropout.keras": (["steps", "frames"], ["lstm", "gru", "simple", "images"]),
+    "categories.keras": (["tags"], ["some", "counts"]),
+    "quantized.keras": (["tokens"], ["y"]),
+    "policies.keras": (["steps"], ["y"]),
 }
 KERAS_2 = {
     "functional2.h5": (["image", "tokens"], ["score", "distance"]),
+    "functional2.keras": (["image", "tokens"], ["score", "distance"]),
     "sequential2.keras": (["steps"], None),
+    "gates2.h5": (["steps"], ["dense", "softmax", "lstm"]),
+    "only2.h5": (["steps"], ["y"]),
     "calls2.h5": (["steps"], ["y"]),
 }
 """The names of inputs and outputs; None for one with a number that Keras chose."""
@@ -79,6 +86,32 @@ def test_a_file_is_inspected_and_compiled(keras: Laboratory) -> None:
     assert inspection.largest is not None
     assert inspection.largest.elements == 48 * 4
     keras.compile("functional", keras.freeze(".", reading=reading), "x86-64-v3")
+
+
+def test_what_is_checked_is_compiled(keras: Laboratory) -> None:
+    """Seeds that dropout counts, sizes that are clamped, and int8: XLA compiles what `check` accepts."""
+    for file in ("dropout.keras", "categories.keras", "quantized.keras"):
+        found = check_signature(keras.inspect(".", reading=_reading(file)), Expected())
+        assert [str(finding) for finding in found if finding.severity == "error"] == []
+        keras.compile(
+            file.partition(".")[0], keras.freeze(".", reading=_reading(file)), "x86-64-v3"
+        )
+        left_out = [finding for finding in found if finding.code == "unread-writes"]
+        assert bool(left_out) == (file == "dropout.keras")
+
+
+def test_a_model_of_texts_is_refused_with_the_lines_that_save_the_rest(keras: Laboratory) -> None:
+    """The two lines of the message are run, and what they save is read."""
+    for file, inputs in (("texts.keras", ["words", "places", "number"]), ("words.keras", None)):
+        with pytest.raises(UnsupportedModelError, match="looks values up in tables") as caught:
+            keras.inspect(".", reading=_reading(file))
+        lines = str(caught.value).split("`")[1::2]
+        assert len(lines) == 2
+        run_script("keras_lines", keras.models / file, keras.models / f"numeric-{file}", *lines)
+        inspection = keras.inspect(".", reading=_reading(f"numeric-{file}"))
+        assert [f for f in check_signature(inspection, Expected()) if f.severity == "error"] == []
+        names = [tensor.name for tensor in inspection.signatures[0].inputs]
+        assert names == (inputs or [str(caught.value).split("'")[1]])
 
 
 @pytest.mark.parametrize(

@@ -43,11 +43,10 @@ def section(title: str) -> str:
     return found[1]
 
 
-def block(title: str) -> str:
-    """The Python code of a section."""
-    found = re.search(r"^```python\n(.*?)^```", section(title), re.MULTILINE | re.DOTALL)
-    assert found is not None, title
-    return found[1]
+def block(title: str, number: int = 0) -> str:
+    """The Python code of a section, the first by default."""
+    found = re.findall(r"^```python\n(.*?)^```", section(title), re.MULTILINE | re.DOTALL)
+    return str(found[number])
 
 
 def cell(title: str, row: str) -> list[str]:
@@ -78,7 +77,7 @@ def _keras() -> tuple[Names, Predict]:
     layers = [keras.Input((4,), name="x"), keras.layers.Dense(6, "tanh"), keras.layers.Dense(3)]
     model = keras.Sequential(layers)
     model.set_weights([FIRST, np.zeros(6), SECOND, np.array([0.5, -1, 2])])
-    return {"model": model}, lambda x: model(x).numpy()
+    return {"keras": keras, "model": model}, lambda x: model(x).numpy()
 
 
 def _graph() -> tuple[Names, Predict]:
@@ -207,14 +206,14 @@ EXPORTS = (
         "saved_model",
         "detector",
         ("tensorflow",),
-        lambda: block("TensorFlow SavedModel").splitlines()[0],
+        lambda: block("TensorFlow SavedModel"),
         _tf_module,
     ),
     Export(
         "keras_export",
         "detector",
         ("keras",),
-        lambda: block("TensorFlow SavedModel").splitlines()[1],
+        lambda: block("Keras", 1),
         _keras,
     ),
     Export(

@@ -41,7 +41,8 @@ def _values(tensors: Any) -> dict[str, Any]:
 
 
 def _save(path: Path, model: Any, inputs: dict[str, Any], outputs: list[str]) -> None:
-    _randomize(model)
+    if path.name != "quantized.keras":
+        _randomize(model)
     given = _values(inputs)
     passed: Any = given if path.name.startswith("dictionaries") else list(given.values())
     results = tf.nest.flatten(model(passed if len(given) > 1 else passed[0], training=False))
@@ -86,6 +87,74 @@ def sequential(library: Any) -> tuple[Any, dict[str, Any], list[str]]:
     return model, {"steps": model.inputs[0]}, [model.layers[-1].name]
 
 
+def dropout() -> tuple[Any, dict[str, Any], list[str]]:
+    """Recurrent layers whose dropout counts its seeds in every call."""
+    layers, options = keras.layers, {"dropout": 0.2, "recurrent_dropout": 0.1}
+    steps = keras.Input((5, 3), name="steps")
+    frames = keras.Input((2, 5, 5, 1), name="frames")
+    outputs = [
+        layers.LSTM(3, name="lstm", **options)(steps),
+        layers.GRU(3, name="gru", **options)(layers.Dropout(0.5)(steps)),
+        layers.SimpleRNN(3, name="simple", **options)(steps),
+        layers.ConvLSTM2D(2, 3, name="images", **options)(frames),
+    ]
+    names = ["lstm", "gru", "simple", "images"]
+    return keras.Model([steps, frames], outputs), {"steps": steps, "frames": frames}, names
+
+
+def categories() -> tuple[Any, dict[str, Any], list[str]]:
+    """Encodings whose size is clamped to the number of categories."""
+    tags = keras.Input((4,), dtype="int32", name="tags")
+    encode = keras.layers.CategoryEncoding
+    outputs = [
+        encode(5, output_mode="multi_hot", name="some")(tags),
+        encode(6, output_mode="count", name="counts")(tags),
+    ]
+    return keras.Model(tags, outputs), {"tags": tags}, ["some", "counts"]
+
+
+def quantized() -> tuple[Any, dict[str, Any], list[str]]:
+    """Layers with types of their own, as Keras quantises a model."""
+    tokens = keras.Input((5,), dtype="int32", name="tokens")
+    x = keras.layers.EinsumDense("abc,cd->abd", (None, 6))(keras.layers.Embedding(10, 8)(tokens))
+    x = keras.layers.Dense(8, activation="relu")(keras.layers.GlobalAveragePooling1D()(x))
+    model = keras.Model(tokens, keras.layers.Dense(3, name="y")(x))
+    _randomize(model)
+    model.quantize("int8")
+    return model, {"tokens": tokens}, ["y"]
+
+
+def policies() -> tuple[Any, dict[str, Any], list[str]]:
+    """A layer with a type for each of its parts."""
+    steps = keras.Input((5, 4), name="steps")
+    dtypes = keras.dtype_policies.DTypePolicyMap("float32")
+    layer = keras.layers.MultiHeadAttention(2, 3, dtype=dtypes, name="y")
+    return keras.Model(steps, layer(steps, steps)), {"steps": steps}, ["y"]
+
+
+def gates(library: Any) -> tuple[Any, dict[str, Any], list[str]]:
+    """What another Keras takes for something else: gates, masks, and axes of a softmax."""
+    layers = library.layers
+    steps = layers.Input((5, 4), name="steps")
+    outputs = [
+        layers.Dense(3, activation="hard_sigmoid", name="dense")(steps),
+        layers.Softmax([1, 2], name="softmax")(steps),
+        layers.LSTM(3, recurrent_activation="hard_sigmoid", name="lstm")(
+            layers.Masking(1.0)(steps)
+        ),
+    ]
+    return library.Model(steps, outputs), {"steps": steps}, ["dense", "softmax", "lstm"]
+
+
+def only_in_keras_2(library: Any) -> tuple[Any, dict[str, Any], list[str]]:
+    """Layers that Keras 3 lacks."""
+    layers = library.layers
+    steps = layers.Input((6, 4), name="steps")
+    x = layers.LocallyConnected1D(3, 2)(layers.ThresholdedReLU(0.5)(steps))
+    x = layers.LocallyConnected2D(2, 2)(layers.Reshape((5, 3, 1))(x))
+    return library.Model(steps, layers.Flatten(name="y")(x)), {"steps": steps}, ["y"]
+
+
 class Custom(keras.Model):  # type: ignore[misc]
     """A model whose class is not part of the file."""
 
@@ -119,6 +188,35 @@ def _write_refused(root: Path) -> None:
     (root / "cut.keras").write_bytes((root / "plain.keras").read_bytes()[:-40])
 
 
+def _write_texts(root: Path) -> None:
+    words = keras.layers.TextVectorization(max_tokens=9, output_sequence_length=4, name="words")
+    words.adapt(["a b c", "d e"])
+    text = keras.Input((), dtype="string", name="text")
+    number = keras.Input((3,), name="number")
+    place = keras.Input((2,), dtype="int64", name="place")
+    lookup = keras.layers.IntegerLookup(vocabulary=[3, 5], name="places")
+    flat = [
+        keras.layers.Flatten()(keras.layers.Embedding(9, 2)(part))
+        for part in (words(text), lookup(place))
+    ]
+    joined = keras.layers.Concatenate()([*flat, number])
+    model = keras.Model([text, number, place], keras.layers.Dense(2, name="y")(joined))
+    model.save(root / "texts.keras")
+    again = keras.layers.TextVectorization.from_config(words.get_config())
+    again.adapt(["a b c", "d e"])
+    layers = [text, again, keras.layers.Embedding(9, 2), keras.layers.GlobalAveragePooling1D()]
+    keras.Sequential(layers).save(root / "words.keras")
+
+
+def _without_time_major(path: Path) -> None:
+    """Makes a file one of the first versions of Keras 2, which Keras 3 reads without an error."""
+    import h5py
+
+    with h5py.File(path, "a") as file:
+        config = file.attrs["model_config"].replace('"time_major": false, ', "")
+        file.attrs["model_config"] = config
+
+
 def _write_archive(path: Path, files: dict[str, bytes]) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
@@ -131,11 +229,20 @@ def main() -> None:
     _save(root / "functional.keras", *functional(keras))
     _save(root / "dictionaries.keras", *dictionaries())
     _save(root / "sequential.h5", *sequential(keras))
+    _save(root / "dropout.keras", *dropout())
+    _save(root / "categories.keras", *categories())
+    _save(root / "quantized.keras", *quantized())
+    _save(root / "policies.keras", *policies())
     _write_refused(root)
+    _write_texts(root)
     if importlib.util.find_spec("tf_keras"):
         import tf_keras
 
         _save(root / "functional2.h5", *functional(tf_keras))
+        _save(root / "functional2.keras", *functional(tf_keras))
+        _save(root / "gates2.h5", *gates(tf_keras))
+        _without_time_major(root / "gates2.h5")
+        _save(root / "only2.h5", *only_in_keras_2(tf_keras))
         _save(root / "sequential2.keras", *sequential(tf_keras))
         steps = tf_keras.layers.Input((5, 3), name="steps")
         # Keras 3 has no such layer: Keras 2 makes it of functions of TensorFlow.

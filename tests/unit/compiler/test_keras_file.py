@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from modelwheel.compiler.worker.keras_file import KerasFile, judge_config
+from modelwheel.compiler.worker.keras_versions import differs
 from modelwheel.errors import UnsupportedModelError
 
 _KNOWN = frozenset(
@@ -24,6 +25,16 @@ def model(*layers: Any) -> dict[str, Any]:
     """A model of these layers, inside another one."""
     inner = {"class_name": "Sequential", "config": {"name": "inner", "layers": list(layers)}}
     return {"class_name": "Functional", "config": {"name": "model", "layers": [inner]}}
+
+
+def model_of(*layers: Any, kind: str = "Functional") -> dict[str, Any]:
+    """A model of these layers."""
+    return {"class_name": kind, "config": {"name": "model", "layers": list(layers)}}
+
+
+def tensor(name: str) -> dict[str, Any]:
+    """The result of a layer, as Keras 3 writes it."""
+    return {"class_name": "__keras_tensor__", "config": {"keras_history": [name, 0, 0]}}
 
 
 HARMLESS = {
@@ -84,6 +95,10 @@ REFUSED = {
         ),
         "uses the function system",
     ),
+    "a function of somebody's module": (
+        layer("TFOpLambda", "os", config={"function": "math.square"}),
+        "is of the class TFOpLambda, whose Python code",
+    ),
     "a function that writes": (
         layer("TFOpLambda", None, config={"function": "io.write_file"}),
         "calls tf.io.write_file, which is not on the list",
@@ -97,6 +112,110 @@ def test_what_could_run_code_is_refused(described: dict[str, Any], words: str) -
         judge_config(model(layer("Dense"), described), _KNOWN.__contains__)
     assert words in str(caught.value)
     assert str(caught.value).endswith("save it with model.export(DIRECTORY), as a SavedModel")
+
+
+TEXTS = {
+    "functional": (
+        model_of(
+            layer("InputLayer", config={"name": "x"}),
+            layer("InputLayer", config={"name": "y"}),
+            layer("StringLookup", config={"name": "ids"}, inbound_nodes=[[["x", 0, 0, {}]]]),
+            layer("Add", inbound_nodes=[[["ids", 0, 0, {}], ["y", 0, 0, {}]]]),
+        ),
+        "the layer 'ids' is a StringLookup, which looks values up in tables; compile the part behind",
+        "for name in ['ids', 'y']}` and `keras.Model(parts, model.outputs).save('numeric.keras')`",
+    ),
+    "functional, Keras 3": (
+        model_of(
+            layer("InputLayer", config={"name": "x"}),
+            layer("Hashing", config={"name": "ids"}, inbound_nodes=[{"args": [tensor("x")]}]),
+            layer("Dense", inbound_nodes=[{"args": [[tensor("ids"), tensor("x")]]}]),
+        ),
+        "the layer 'ids' is a Hashing, which hashes values as texts; compile the part behind it",
+        "model.get_layer(name).output for name in ['ids', 'x']}`",
+    ),
+    "sequential": (
+        model_of(layer("TextVectorization"), layer("Dense"), kind="Sequential"),
+        "the layer 'first' is a TextVectorization, which looks values up in tables; compile",
+        (
+            "`text = model.layers[0].output` and `keras.Sequential([keras.Input(text.shape[1:], "
+            "dtype=text.dtype, name='first'), *model.layers[1:]]).save('numeric.keras')`"
+        ),
+    ),
+    "inside": (
+        model(layer("TextVectorization")),
+        "the layer 'first' is a TextVectorization, which looks values up in tables; compile",
+        "make a model of the layers that follow",
+    ),
+}
+
+
+@pytest.mark.parametrize(("described", "words", "code"), TEXTS.values(), ids=TEXTS)
+def test_layers_of_texts_are_refused_with_code(
+    described: dict[str, Any], words: str, code: str
+) -> None:
+    with pytest.raises(UnsupportedModelError) as caught:
+        judge_config(described, lambda _: True)
+    assert str(caught.value).startswith(words)
+    assert code in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def of_keras_2(**config: Any) -> dict[str, Any]:
+    """A model of Keras 2 of one layer."""
+    return model(layer("Dense", config={"name": "first", "activation": "relu", **config}))
+
+
+@pytest.mark.parametrize(
+    ("described", "other"),
+    [
+        (of_keras_2(), False),
+        (of_keras_2(kernel_initializer={"class_name": "Mine"}, dtype="float32"), False),
+        (of_keras_2(dtype={"class_name": "Policy", "config": {"name": "float32"}}), False),
+        (of_keras_2(activation=None), False),
+        (of_keras_2(activation="hard_sigmoid"), True),
+        (of_keras_2(recurrent_activation="hard_sigmoid"), True),
+        (of_keras_2(activation={"class_name": "function", "config": "hard_sigmoid"}), True),
+        (of_keras_2(activation={"class_name": "function", "config": "tanh"}), False),
+        (of_keras_2(activation={"class_name": "LeakyReLU", "config": {"alpha": 0.1}}), False),
+        (of_keras_2(activation={"class_name": "Softmax", "config": {"axis": [1]}}), True),
+        (of_keras_2(cell={"class_name": "LSTMCell", "config": {"activation": "softmax"}}), False),
+        (of_keras_2(cell={"class_name": "LSTMCell", "config": {"activation": "mine"}}), True),
+        (of_keras_2(mask_zero=True), True),
+        (of_keras_2(mask_zero=False, stateful=False), False),
+        (of_keras_2(stateful=True), True),
+        (of_keras_2(dtype="float16"), True),
+        (of_keras_2(dtype={"class_name": "Policy", "config": {"name": "mixed_float16"}}), True),
+        (model(layer("Masking")), True),
+        (model(layer("TFOpLambda")), True),
+        (model(layer("Dense", inbound_nodes=[[["x", 0, 0, {"training": True}]]])), True),
+    ],
+)
+def test_what_keras_3_may_read_of_keras_2(described: dict[str, Any], *, other: bool) -> None:
+    assert differs(described) is other
+
+
+@pytest.mark.parametrize(
+    ("module", "known"),
+    [
+        ("tf_keras.src.engine.functional", True),
+        ("keras.src.engine.functional", True),
+        ("keras.engine.functional", True),
+        ("keras.src.models.functional", True),
+        ("keras", True),
+        ("tf_keras.src", True),
+        ("tf_kerasx.src.engine.functional", False),
+        ("keras.src.utils.functional", False),
+        ("os", False),
+    ],
+)
+def test_where_kerases_have_their_models(module: str, *, known: bool) -> None:
+    described = {**model(layer("Dense")), "module": module}
+    if known:
+        judge_config(described, _KNOWN.__contains__)
+    else:
+        with pytest.raises(UnsupportedModelError, match="the class Functional"):
+            judge_config(described, _KNOWN.__contains__)
 
 
 def declared(config: dict[str, Any]) -> Any:

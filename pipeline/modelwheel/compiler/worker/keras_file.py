@@ -17,6 +17,7 @@ from typing import Any
 
 from ...errors import UnsupportedModelError
 from ..inspection import LargeTensor
+from .keras_texts import text_problem
 
 _CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -40,9 +41,6 @@ _REFUSED = {
     "ClassMethod": "calls a method by its name",
     "InstanceMethod": "calls a method by its name",
     "InstanceProperty": "reads an attribute by its name",
-    **dict.fromkeys(
-        ("StringLookup", "TextVectorization", "IntegerLookup"), "looks words up in tables"
-    ),
 }
 _VALUES = frozenset(
     {
@@ -53,11 +51,11 @@ _VALUES = frozenset(
 """What Keras writes as objects, although they are values."""
 _MODULES = frozenset(
     {
-        *("activations", "constraints", "dtype_policies", "initializers", "layers", "models"),
-        *("ops", "quantizers", "regularizers"),
+        *("activations", "constraints", "dtype_policies", "engine", "initializers", "layers"),
+        *("mixed_precision", "models", "ops", "quantizers", "regularizers"),
     }
 )
-"""Below `keras` or `keras.src`."""
+"""Below `keras`, `keras.src`, `tf_keras` or `tf_keras.src`; the last Keras 2 is called tf_keras."""
 _FUNCTION_MODULES = frozenset({"activations", "ops"})
 _TOP = frozenset({"Functional", "Sequential", "Model", "DTypePolicy"})
 # Layers of Keras 2 that call a function of TensorFlow by its name.
@@ -256,7 +254,7 @@ def _declared_shape(layer: Any) -> tuple[int | None, ...] | None:
 
 
 def judge_config(config: Mapping[str, Any], is_known: Callable[[str], bool]) -> None:
-    """Refuses a configuration that names anything but harmless classes of Keras.
+    """Refuses a configuration that names anything but harmless classes of Keras, or works on texts.
 
     Args:
         config: The model.
@@ -265,6 +263,9 @@ def judge_config(config: Mapping[str, Any], is_known: Callable[[str], bool]) -> 
     Raises:
         UnsupportedModelError: One sentence with the layer.
     """
+    text = text_problem(config)
+    if text:
+        raise UnsupportedModelError(text)
     _judge(config, "", is_known)
 
 
@@ -298,33 +299,41 @@ def _problem(value: Mapping[str, Any], is_known: Callable[[str], bool]) -> str:
         return f"is a {name}, which {_REFUSED[name]}"
     if name == "function" and module is not None:
         return _function_problem(value, str(module))
-    if name in (_TF_CALL, "SlicingOpLambda"):
-        return _call_problem(value)
     custom = f"is of the class {name}, whose Python code is not part of the file"
     registered = value.get("registered_name")
     if ">" in name or (isinstance(registered, str) and ">" in registered):
         return custom
     if module is not None and not _is_keras(str(module), name):
         return custom
+    if name in (_TF_CALL, "SlicingOpLambda"):
+        return _call_problem(value)
     return "" if is_known(name) or _is_operation(module) else custom
 
 
 def _is_keras(module: str, name: str) -> bool:
-    parts = module.removeprefix("keras.src").removeprefix("keras").strip(".").split(".")
-    if not (module == "keras" or module.startswith("keras.")):
-        return False
-    return name in _TOP if parts == [""] else parts[0] in _MODULES
+    parts = _below_keras(module)
+    return parts is not None and (parts[0] in _MODULES if parts else name in _TOP)
+
+
+def _below_keras(module: str) -> list[str] | None:
+    """The parts of a module below Keras: `layers` of `tf_keras.src.layers.core`; None for another library's."""
+    top, *parts = module.split(".")
+    if top not in ("keras", "tf_keras"):
+        return None
+    return parts[1:] if parts[:1] == ["src"] else parts
 
 
 def _is_operation(module: Any) -> bool:
     """Whether it is an operation of `keras.ops`, which are layers of functional models too."""
-    return isinstance(module, str) and module.startswith(("keras.src.ops.", "keras.ops"))
+    return isinstance(module, str) and (_below_keras(module) or [""])[0] == "ops"
 
 
 def _function_problem(value: Mapping[str, Any], module: str) -> str:
     name = value.get("config")
-    parts = module.removeprefix("keras.src.").removeprefix("keras.").split(".")
-    known = module == "builtins" or (module.startswith("keras.") and parts[0] in _FUNCTION_MODULES)
+    parts = _below_keras(module)
+    known = module == "builtins" or (
+        parts is not None and parts[:1] and parts[0] in _FUNCTION_MODULES
+    )
     if known and value.get("registered_name") in (None, "function", name):
         return ""
     return f"uses the function {name}, whose Python code is not part of the file"

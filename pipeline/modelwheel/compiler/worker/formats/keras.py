@@ -1,8 +1,8 @@
 """Models in files of Keras: `.keras`, and `.h5` of Keras 2 and 3.
 
-The file is judged before Keras is imported. Keras 3 reads some files of Keras 2 as another model without
-an error, so what it made of one is compared with the file; where they differ, the Keras that wrote it
-(tf_keras) reads the file.
+The file is judged before Keras is imported. Keras 3 reads some files of Keras 2 as another model without an
+error. So Keras 2 (tf_keras) reads those that name anything that does not mean the same in both (`keras_versions`),
+and those of which Keras 3 makes other inputs or weights than the file declares.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ from ...inspection import Inspection, SignatureInfo, TensorInfo
 from ...readings import KerasReading
 from ..inspect_meta_graph import inspect_message
 from ..keras_file import EXPORT_FIX, KerasFile, judge_config, read_keras_file
+from ..keras_versions import OTHER_LAYERS, differs
 from ..layer_calls import calls_marked, layers_by_mark
 from . import DEFAULT_SIGNATURE
 from .base import SignatureGraph, StaticShapes
 from .saved_model import LoadedSignature
 
-_NAMESPACES = ("layers", "initializers", "regularizers", "constraints")
-_MODELS = frozenset(
-    {"Functional", "Model", "Sequential", "DTypePolicy", "Policy", "TFOpLambda", "SlicingOpLambda"}
+_NAMESPACES = (
+    *("layers", "initializers", "regularizers", "constraints", "dtype_policies", "quantizers"),
 )
+_MODELS = frozenset({"Functional", "Model", "Sequential", "DTypePolicy", "DTypePolicyMap"})
+_KERAS_2 = frozenset({"Policy", "TFOpLambda", "SlicingOpLambda"})
+"""What only Keras 2 has, beside layers."""
 
 
 def inspect(model: Path, reading: KerasReading) -> Inspection:
@@ -81,7 +84,20 @@ def _describe(info: Any, tensor: Any) -> None:
 
 
 def _load(path: Path) -> tuple[KerasFile, LoadedSignature]:
-    """Judges a file and loads its model as one function.
+    """Judges a file and loads its model as one function; see `read_model`."""
+    file, keras, model = read_model(path)
+    interface = _interface(keras, model)
+    loaded = _trace(interface)
+    if keras.__name__ == "keras":
+        loaded = _Keras3Signature(**vars(loaded), interface=interface)
+    return file, loaded
+
+
+def read_model(path: Path) -> tuple[KerasFile, Any, Any]:
+    """Judges a file and makes its model.
+
+    Returns:
+        What the file holds, the Keras that reads it as the one that wrote it meant it, and the model.
 
     Raises:
         UnsupportedModelError: It is refused, or cannot be loaded.
@@ -91,21 +107,19 @@ def _load(path: Path) -> tuple[KerasFile, LoadedSignature]:
     judge_config(file.config, lambda _: True)
     # Keras knows the names of its classes; nothing has asked it to make one yet.
     keras = _import_keras("keras")
-    judge_config(file.config, lambda name: _is_known(keras, name))
-    model = _read_with(keras, path, file)
-    if model is None:
-        require("keras", f"reading {path.name}, which Keras {file.version or '1'} wrote,")
-        keras = _import_keras("tf_keras")
+    judge_config(file.config, lambda name: _is_known(keras, name, file))
+    if not file.is_keras_2 or not differs(file.config):
         model = _read_with(keras, path, file)
+        if model is not None:
+            return file, keras, model
+    require("keras", f"reading {path.name}, which Keras {file.version or '1'} wrote,")
+    keras = _import_keras("tf_keras")
+    model = _read_with(keras, path, file)
     if model is None:
         raise UnsupportedModelError(
             f"{path.name} is loaded with other inputs or weights than it declares; {EXPORT_FIX}"
         )
-    interface = _interface(keras, model)
-    loaded = _trace(interface)
-    if keras.__name__ == "keras":
-        loaded = _Keras3Signature(**vars(loaded), interface=interface)
-    return file, loaded
+    return file, keras, model
 
 
 def _import_keras(name: str) -> Any:
@@ -114,12 +128,14 @@ def _import_keras(name: str) -> Any:
     return importlib.import_module(name)
 
 
-def _is_known(keras: Any, name: str) -> bool:
+def _is_known(keras: Any, name: str, file: KerasFile) -> bool:
+    if file.is_keras_2 and name in OTHER_LAYERS | _KERAS_2:
+        return True
     return name in _MODELS or any(hasattr(getattr(keras, n), name) for n in _NAMESPACES)
 
 
 def _read_with(keras: Any, path: Path, file: KerasFile) -> Any:
-    """The model; None if a file of Keras 2 is not what was loaded, or cannot be loaded."""
+    """The model; None if a file of Keras 2 is not what was loaded, or Keras 3 cannot load it."""
     try:
         with _quiet():
             model = keras.models.load_model(str(path), compile=False, safe_mode=True)
@@ -178,6 +194,10 @@ def _interface(keras: Any, model: Any) -> _Interface:
     else:
         functional = getattr(model, "_functional", None) or model
         names = [tensor._keras_history.operation.name for tensor in functional.inputs]
+        structure = _structures(functional)[0]
+        if isinstance(structure, dict):
+            by_id = {id(tensor): key for key, tensor in structure.items()}
+            names = [by_id.get(id(t), n) for t, n in zip(functional.inputs, names, strict=True)]
         outputs = _output_names(functional, functional.output_names)
     inputs = dict(zip(names, model.inputs, strict=True))
     taken, returned = _structures(model)
