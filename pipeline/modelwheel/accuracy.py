@@ -68,23 +68,47 @@ class Truth(JsonRecord):
     undefined: Mapping[str, str] = {}
     """Why rows of some `BOUNDARIES` are not compared, for some outputs or all, as clauses."""
     moved: tuple[Deviation, ...] = ()
-    """How far the truth moves if all weights and inputs change by half a unit in their last place, if an
-    error in `framework` is `NOTABLE`."""
+    """How far results move if all weights and inputs change in their last place, where that was measured: if an error
+    in `framework` is `NOTABLE`, if there is no truth, or for integers that floats decide."""
+    scales: Mapping[str, float] = {}
+    """The largest absolute value that outputs can have, by name, where the operation that they end with says it."""
+    narrow: Mapping[str, str] = {}
+    """The 16-bit type that values of an output pass through, by its name."""
+    converted: Mapping[str, str] = {}
+    """How the conversion of a model differs from `evaluator` for an output by more than rounding explains, as clauses."""
+    undecided: Mapping[str, str] = {}
+    """What of an output is not compared on ordinary rows, and why, as clauses."""
+    sensitive: Mapping[str, str] = {}
+    """Outputs of which rounding decides more than may be left out: how much of them, as clauses."""
 
-    def chaotic(self, output: str, limit: float) -> Deviation | None:
-        """How far the truth of an output moves, if that is more than the error that is allowed.
+    def least_allowed(self, output: str, relative: float, largest: float) -> float:
+        """The error that is allowed whatever was measured, in the unit of the output.
 
-        Then no arithmetic in float32 can be expected to keep the limit.
+        Args:
+            output: Its name.
+            relative: The part of the largest value that the spec allows.
+            largest: The largest value that was seen.
         """
-        moved = worst_of(self.moved).get(output)
-        if moved is None or moved.relative <= NOTABLE or moved.absolute <= limit:
-            return None  # a limit as small as one rounding says nothing about the model
-        return moved
+        # The wheel's `_reference.py` computes the same: change both or neither.
+        scale = self.scales.get(output, 0.0)
+        found = min(relative, ROUNDINGS * EPSILON["float32"]) * scale
+        if output in self.narrow:
+            found = ROUNDINGS * EPSILON[self.narrow[output]] * max(largest, scale)
+        return found
 
 
 NOTABLE = 2e-6
 """The relative error in float32 above which it is worth the time to compile the graph with XLA, and to
-evaluate it once more."""
+evaluate it a few times more."""
+
+EPSILON: Mapping[str, float] = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+"""The distance of 1 to the next number, by type."""
+
+ROUNDINGS = 4
+"""How many units in the last place of a type, at the scale of an output, are rounding whatever was measured."""
+
+UNDECIDED = 0.05
+"""The part of an output's scale above which what rounding moves is no number to compare with."""
 
 _T = TypeVar("_T", bound=Deviation)
 
@@ -145,7 +169,12 @@ def notes_on(truth: Truth) -> Iterator[str]:
         yield f"Compared with float32, as there is no float64 truth: {truth.missing}"
     for output, reason in truth.without.items():
         yield f"Output {output!r} is compared with float32: {reason}"
+    for output, dtype in truth.narrow.items():
+        units = f"{ROUNDINGS} units in the last place of {dtype}"
+        yield f"Values of output {output!r} pass through {dtype}: {units} are allowed"
     for kind, reason in truth.undefined.items():
         yield f"Not compared, rows of {kind}: {reason}"
+    for output, reason in truth.undecided.items():
+        yield f"Not compared, of output {output!r}: {reason}"
     if truth.xla_missing is not None:
         yield f"Not measured with XLA: {truth.xla_missing}"

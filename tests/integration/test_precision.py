@@ -268,9 +268,9 @@ def test_anybodys_numbers(results: dict[str, Any], modelwheel: Modelwheel, tmp_p
     assert "the file has no array 'out/scaled'" in done.err
 
 
-def test_a_chaotic_model_is_called_that(results: dict[str, Any]) -> None:
+def test_a_chaotic_model_is_called_sensitive(results: dict[str, Any]) -> None:
     assert results["chaotic"]["wheel"] is None
-    assert "the model is chaotic on these rows" in str(results["chaotic"]["errors"])
+    assert "the model is sensitive on these rows" in str(results["chaotic"]["errors"])
 
 
 def _replace(wheel: Path, changed: Path, old: bytes, new: bytes) -> None:

@@ -73,15 +73,24 @@ def test_what_could_not_be_measured_is_a_sentence() -> None:
     assert "float64 truth: half" in next(notes_on(Truth(missing="half")))
 
 
-@pytest.mark.parametrize(("limit", "chaotic"), [(0.4, True), (0.5, False)])
-def test_a_model_is_chaotic_if_its_truth_moves_by_more_than_is_allowed(
-    limit: float, chaotic: bool
-) -> None:
-    truth = Truth(moved=(deviate(), deviate(absolute=0.5), deviate("z", absolute=9.0)))
-    assert (truth.chaotic("y", limit) is not None) is chaotic
-    assert truth.chaotic("unknown", limit) is None
-    rounding = Truth(moved=(deviate(absolute=1e-7),))
-    assert rounding.chaotic("y", 1e-8) is None
+def test_what_is_not_compared_is_a_sentence() -> None:
+    truth = Truth(narrow={"y": "float16"}, undecided={"z": "1 of 4 rows, which change"})
+    assert list(notes_on(truth)) == [
+        "Values of output 'y' pass through float16: 4 units in the last place of float16 are allowed",
+        "Not compared, of output 'z': 1 of 4 rows, which change",
+    ]
+
+
+def test_rounding_has_the_scale_of_what_an_output_can_be() -> None:
+    truth = Truth(
+        scales={"share": 1.0, "half": 1.0}, narrow={"half": "float16", "wide": "bfloat16"}
+    )
+    assert truth.least_allowed("share", 1e-5, 1e-3) == 4 * 2.0**-23
+    # A spec that allows less allows less.
+    assert truth.least_allowed("share", 1e-9, 1e-3) == 1e-9
+    assert truth.least_allowed("half", 1e-5, 0.5) == 4 * 2.0**-10
+    assert truth.least_allowed("wide", 1e-5, 8.0) == 8 * 4 * 2.0**-7
+    assert truth.least_allowed("unknown", 1e-5, 8.0) == 0.0
 
 
 def test_infinite_errors_are_read_again() -> None:

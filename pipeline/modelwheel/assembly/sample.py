@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.reference import exact_key, input_key, output_key, state_key
+from ..compiler.reference import exact_key, input_key, noise_key, output_key, state_key
 from ..errors import UnsupportedModelError
 from ..signature import Tensor
 from .manifest import Manifest
@@ -36,8 +36,8 @@ def write_sample(reference: Path, manifest: Manifest, path: Path) -> None:
 
     For every output and variable in it (see `compiler.reference`), such as `out/CASE/NAME`, it holds `sample/out/CASE/NAME`,
     the values at `sample_indices`, `shape/out/CASE/NAME`, and `largest/out/CASE/NAME`, the largest absolute value; for
-    outputs whose truth is known `exact/CASE/NAME`, what is to be added to the sample for it; the inputs of boundary
-    rows; with real data also the first rows of every input, or the inputs of the first calls.
+    outputs whose truth is known `exact/CASE/NAME`, what is to be added to the sample for it; `noise/CASE/NAME`, the error
+    that rounding makes of each element of the sample; the inputs of boundary rows; with real data also the first rows of every input, or the inputs of the first calls.
 
     Raises:
         UnsupportedModelError: An output has another shape there than in the compiled code.
@@ -57,6 +57,7 @@ def write_sample(reference: Path, manifest: Manifest, path: Path) -> None:
                 _require_shape(output, case, arrays[key].shape)
                 sample |= _describe(arrays, key)
                 sample |= _exact(arrays, exact_key(case, output.name))
+                sample |= _noise(arrays, case, output.name)
         sample |= _boundary(arrays, manifest)
         for rows in manifest.verification.state_rows:
             for variable in manifest.signature.state:
@@ -95,6 +96,14 @@ def _exact(arrays: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {key: values.ravel()[sample_indices(values.size)]}
 
 
+def _noise(arrays: Mapping[str, Any], case: str, name: str) -> dict[str, Any]:
+    key = noise_key(case, name)
+    if key not in arrays:
+        return {}
+    values = np.broadcast_to(arrays[key], arrays[output_key(case, name)].shape)
+    return {key: values.ravel()[sample_indices(values.size)]}
+
+
 def _boundary(arrays: Mapping[str, Any], manifest: Manifest) -> dict[str, Any]:
     """Boundary rows with their inputs, which hold few different numbers and so are compressed to little."""
     found: dict[str, Any] = {}
@@ -104,6 +113,7 @@ def _boundary(arrays: Mapping[str, Any], manifest: Manifest) -> dict[str, Any]:
                 _require_shape(output, case, arrays[key].shape)
                 found |= _describe(arrays, key)
                 found |= _exact(arrays, exact_key(case, output.name))
+                found |= _noise(arrays, case, output.name)
     for kind in manifest.verification.boundary:
         keys = [input_key(tensor.name, kind) for tensor in manifest.signature.inputs]
         found |= {key: arrays[key] for key in keys if key in arrays}

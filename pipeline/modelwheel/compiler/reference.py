@@ -17,7 +17,8 @@ ARRAYS, SUMMARY = "reference.npz", "reference.json"
 """`reference.npz` holds `in/NAME`, made for the largest number of rows, of which the first ones
 serve for fewer, and `out/CASE/NAME` for every case: `16`, a number of rows, or `4x20`, a number of rows
 cut to this length along the axes with buckets. Rows are axis 0, whatever the model's batch axis is. Outputs whose truth is known have `exact/CASE/NAME`, which
-is to be added to them. Boundary rows have inputs `in@KIND/NAME` and cases `ROWS@KIND`. `reference.json` is a `Reference`."""
+is to be added to them, and `noise/CASE/NAME` is the error that rounding makes of each row, or each element, infinite for what
+decides nothing; without it there is none. Boundary rows have inputs `in@KIND/NAME` and cases `ROWS@KIND`. `reference.json` is a `Reference`."""
 
 
 class Reference(JsonRecord):
@@ -105,6 +106,11 @@ def output_key(case: str, name: str) -> str:
 def exact_key(case: str, name: str) -> str:
     """What is to be added to an output for its truth."""
     return f"exact/{case}/{name}"
+
+
+def noise_key(case: str, name: str) -> str:
+    """The error that rounding makes of an output, in a shape that NumPy makes that of the output."""
+    return f"noise/{case}/{name}"
 
 
 def default_rows(batch_sizes: Sequence[int]) -> tuple[int, ...]:

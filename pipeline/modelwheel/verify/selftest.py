@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..accuracy import BOUNDARIES, Truth, worst_of
+from ..accuracy import BOUNDARIES, ROUNDINGS, Truth, worst_of
 from ..assembly.manifest import Manifest
 from ..errors import ModelwheelError, VerifyError, WheelError
 from ..packaging.runtime import needed_wheels
@@ -229,29 +229,58 @@ def _where(failed: Comparison) -> str:
 
 
 def attribute(report: Report, failed: Comparison, replaced: Sequence[str] = ()) -> str:
-    """To whom an error beyond its tolerance belongs, and what to do, as a clause."""
+    """To whom an error beyond its tolerance belongs, and what to do, as a clause.
+
+    It is the conversion of the model, the model itself on these rows, XLA, or the wheel.
+    """
     truth, output = report.truth, failed.output
-    moved = truth.chaotic(output, failed.limit)
-    if moved is not None:
+    who = truth.evaluator
+    if failed.circumstance is not None and failed.circumstance not in BOUNDARIES:
+        return "the wheel computes something else when it is called in this way; please report it with the model"
+    if said := truth.converted.get(output):
         return (
-            f"the model is chaotic on these rows: its exact result moves by {moved.absolute:.2g} if "
-            "weights and inputs change by half a unit in the last place of float32, so that no "
-            "compiler can be judged by them; give real rows in verify.samples, or narrower verify.ranges"
+            f"the conversion of the model computes something else than {who} ({said}), which no tolerance makes right; "
+            "please report it with the model"
         )
-    xla = worst_of(truth.xla, failed.circumstance).get(output)
-    if xla is not None and xla.absolute > failed.limit:
+    if said := truth.sensitive.get(output):
+        moved = worst_of(truth.moved).get(output)
+        far = f"; up to {moved.absolute:.2g}" if moved is not None else ""
         return (
-            f"TensorFlow with XLA (jit_compile=True) is {xla.absolute:.3g} from the exact result too, so "
-            f"XLA computes this model less precisely than {truth.evaluator}; raise verify.tolerance if "
-            "that is precise enough"
+            f"the model is sensitive on these rows ({said}{far}), so that no compiler can be judged by them; give real "
+            "rows in verify.samples, or narrower verify.ranges"
         )
     asked = asked_for(report.weights_storage, replaced)
     if asked:
         return asked
     own = worst_of(truth.framework, failed.circumstance).get(output)
-    if not failed.exact or own is None:
-        return f"raise verify.tolerance only if {truth.evaluator}'s own results vary that much"
+    xla = worst_of(truth.xla, failed.circumstance).get(output)
+    if own is not None and xla is not None and xla.absolute > failed.limit:
+        return (
+            f"XLA computes something else: TensorFlow with XLA (jit_compile=True) is {xla.absolute:.3g} from the "
+            f"exact result too, {who} {own.absolute:.3g}; please report it with the model, or write this part of "
+            "the model with other operations"
+        )
+    if failed.exact:
+        far = (
+            f"{who}'s own error is {own.absolute:.3g}, so"
+            if own is not None
+            else "these are exact, and"
+        )
+        return f"{far} the wheel computes something else; please report it with the model"
+    return _without_truth(truth, output)
+
+
+def _without_truth(truth: Truth, output: str) -> str:
+    """What to do about an output that only the framework's own results say something about."""
+    who, narrow = truth.evaluator, truth.narrow.get(output)
+    reason = truth.missing or truth.without.get(output)
+    why = f" ({reason})" if reason else ""
+    through = (
+        f"; its values pass through {narrow}, of which {ROUNDINGS} units are allowed"
+        if narrow
+        else ""
+    )
     return (
-        f"{truth.evaluator}'s own error is {own.absolute:.3g}, so the wheel computes something else; please "
-        "report it with the model"
+        f"only {who} says what is right{why}{through}: set verify.outputs.{output}.rtol in the spec if {who}'s own "
+        "results vary that much between versions or machines, otherwise report it with the model"
     )

@@ -117,8 +117,9 @@ def report_lines(report: Report) -> Iterator[Line]:
     for comparison in report.comparisons:
         levels.setdefault((comparison.label, comparison.level), []).append(comparison)
     for (label, level), comparisons in levels.items():
-        # Not the largest error: limits differ, because each grows with the largest output.
-        worst = max(comparisons, key=lambda c: c.absolute - c.limit)
+        # Limits differ, because each grows with the largest output and with what rounding makes of a row.
+        failed = [c for c in comparisons if not c.passed]
+        worst = max(failed or comparisons, key=lambda c: c.absolute)
         stored = report.weights_storage
         evaluator = level if stored == "float32" else f"{level}, {stored} weights"
         for cells in lines_of(evaluator, comparisons):

@@ -7,31 +7,36 @@ or numbers at all, TensorFlow with XLA too: operations such as a minimum or a ca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import isfinite
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...accuracy import Deviation, Truth
+from ...accuracy import EPSILON, NOTABLE, ROUNDINGS, Deviation, Truth
 from ...errors import UnsupportedModelError
 from ...util.text import one_line
 from ..jobs import ReferenceRequest
 from ..measuring import measure, widen
-from ..reference import Reference, case_of, exact_key, input_key, output_key
+from ..reference import Reference, case_of, exact_key, input_key, noise_key, output_key
 from .boundary_inputs import LARGE, boundary_inputs
-from .formats.base import Arrays, LoadedModel, StatefulModel
+from .formats.base import TENSORFLOW, Arrays, LoadedModel, StatefulModel, framework_of
 from .formats.rows_first import innermost
 from .frozen import FrozenGraph, freeze_graph
 from .rows import Evaluate, Rows, find_influence
 from .truth.double import widen_graph
 from .truth.evaluate import run_calls, run_compiled
+from .truth.exactly import Exactly
 from .truth.find import find_correction, require_small
 from .truth.largest import largest_value
+from .truth.magnitudes import narrow_of, scales_of
 from .truth.missing import NoTruthError
+from .truth.noise import Case, Noise, conversion_error, find_noise
 from .truth.parts import exact_part
 from .truth.pieces import Pieces, find_pieces
+from .truth.spread import measure_spread
 from .turns import turns_by_values
 
 _AGREED = 1e-3
@@ -41,6 +46,10 @@ spectrum of zeros."""
 _TINY = float(np.finfo(np.float32).smallest_normal)
 _FINITE = frozenset({"zeros", "lowest", "highest"})
 """Rows that are compared without a float64 truth too, if their outputs are finite."""
+_SPECIAL = frozenset({"infinity", "nan"})
+_DRAWS = 4
+"""Evaluations that show how far rounding moves the results of these rows."""
+_Leading: TypeAlias = Mapping[str, int]
 
 
 @dataclass
@@ -51,12 +60,15 @@ class Boundary:
     """For the reference."""
     framework: list[Deviation] = field(default_factory=list)
     undefined: dict[str, str] = field(default_factory=dict)
+    converted: dict[str, str] = field(default_factory=dict)
+    """How float64 differs from the framework by more than rounding explains, by output."""
 
     def add_to(self, truth: Truth) -> Truth:
         """A truth with what boundary rows have shown."""
         update = {
             "framework": (*truth.framework, *self.framework),
             "undefined": self.undefined,
+            "converted": {**self.converted, **truth.converted},
         }
         return truth.model_copy(update=update)
 
@@ -106,10 +118,10 @@ def evaluate_boundary(
     if restore is not None:
         restore()
     if summary.independent and evaluated:
-        summary = _test_neighbours(evaluate, given, summary, request, evaluated)
+        summary = _test_neighbours(loaded, evaluate, given, summary, request, evaluated)
     summary = summary.model_copy(update={"boundary_rows": count})
     graph.split(summary)
-    kept = _judge(graph, evaluated, summary, found)
+    kept = _judge(loaded, graph, evaluated, summary, found)
     update = {"boundary": tuple(kept)}
     return summary.model_copy(update=update), found
 
@@ -143,6 +155,7 @@ def _evaluate_kinds(
 
 
 def _test_neighbours(
+    loaded: LoadedModel,
     evaluate: Evaluate,
     given: Arrays,
     summary: Reference,
@@ -159,11 +172,21 @@ def _test_neighbours(
         for name, a in given.items()
     }
     rows = Rows(given, batched).take(slice(count))
-    reason = find_influence(evaluate, rows, Rows(extreme, batched), summary.leading_per_row)
-    if reason is None:
+    others, leading = Rows(extreme, batched), summary.leading_per_row
+    reason = find_influence(evaluate, rows, others, leading)
+    if reason is None or _is_noise(loaded, rows, others, leading):
         return summary
     update = {"independent": False, "reason": reason, "rows": request.batch_sizes}
     return summary.model_copy(update=update)
+
+
+def _is_noise(loaded: LoadedModel, rows: Rows, extreme: Rows, leading: _Leading) -> bool:
+    """Whether extreme rows change none in float64; not if there is no such form of the model."""
+    try:
+        with closing(Exactly(loaded)) as evaluate:
+            return find_influence(evaluate, rows, extreme, leading, exactly=True) is None
+    except NoTruthError:
+        return False
 
 
 class _Graph:
@@ -209,6 +232,19 @@ class _Graph:
         part, self.inexact = exact_part(self._frozen)
         return self._pieces.run(partial(run_calls, widen_graph(part.graph_def), part), calls)
 
+    @cached_property
+    def scales(self) -> Mapping[str, float]:
+        """See `scales_of`."""
+        return scales_of(self._frozen)
+
+    def spread(self, calls: list[Arrays]) -> list[Arrays]:
+        """See `measure_spread`."""
+        require_small(self._frozen)
+        narrow = narrow_of(self._frozen)
+        return self._pieces.run(
+            lambda given: measure_spread(self._frozen, given, narrow, _DRAWS), calls
+        )
+
     def compiled(self, calls: list[Arrays]) -> list[Arrays]:
         """The outputs by XLA; raises NoTruthError."""
         return self._pieces.run(partial(run_compiled, self._frozen), calls)
@@ -217,17 +253,64 @@ class _Graph:
 class _Others:
     """What other evaluations say about the rows that the model accepts."""
 
-    def __init__(self, graph: _Graph, evaluated: list[_Evaluated]) -> None:
+    def __init__(
+        self, loaded: LoadedModel, graph: _Graph, evaluated: list[_Evaluated], leading: _Leading
+    ) -> None:
+        self._framework, self._leading = framework_of(loaded), leading
+        self._is_converted = loaded.evaluator != TENSORFLOW
+        self._graph, self._evaluated = graph, evaluated
         self._ours = {one.kind: one.outputs for one in evaluated}
         self._exact, self._missing = _try(graph.exact, evaluated)
         self._inexact = graph.inexact
         needed = self._exact and any(map(_is_special, evaluated))
         # All of them: the rows of a model that keeps state are calls in a row.
         self._compiled, self._not_compiled = _try(graph.compiled, evaluated if needed else [])
+        self.converted: dict[tuple[str, str], str] = {}
+        """How float64 differs from the framework by more than rounding explains, by kind and output."""
 
     def exact(self, kind: str, output: str) -> np.ndarray[Any, Any] | None:
-        """The output in float64; None if there is none."""
-        return self._exact[kind].get(output) if kind in self._exact else None
+        """The output in float64; None if there is none, or if it is that of a wrong conversion."""
+        if kind not in self._exact or (kind, output) in self.converted:
+            return None
+        return self._exact[kind].get(output)
+
+    def noise(self, one: _Evaluated, output: str) -> Noise:
+        """What rounding makes of an output."""
+        case = self._case(one)
+        if self.exact(one.kind, output) is None:
+            case = case.without_exact(output)
+        return find_noise(case, output, self._framework)
+
+    def _case(self, one: _Evaluated) -> Case:
+        exact = {
+            name: values
+            for name, values in self._exact.get(one.kind, {}).items()
+            if values.shape == one.outputs[name].shape
+        }
+        spread = self._spread.get(one.kind, {})
+        # One row, all of which may be left out; where inputs are not finite, NaN is what is compared.
+        most = 0.0 if one.kind in _SPECIAL else 1.0
+        return Case(one.outputs, exact, spread, self._leading, self._graph.scales, most)
+
+    @cached_property
+    def _spread(self) -> Mapping[str, Arrays]:
+        if not any(self._is_unsure(one) for one in self._evaluated):
+            return {}
+        return _try(self._graph.spread, self._evaluated)[0]
+
+    def _is_unsure(self, one: _Evaluated) -> bool:
+        if one.kind == LARGE or one.kind in _SPECIAL:
+            return False
+        return any(
+            self._compare(one.outputs[name], exact, name) is not None
+            or measure(one.outputs[name], exact).relative > NOTABLE / 4
+            for name, exact in self._exact.get(one.kind, {}).items()
+        )
+
+    def _compare(
+        self, values: np.ndarray[Any, Any], exact: np.ndarray[Any, Any], output: str
+    ) -> str | None:
+        return _compare(values, exact, self._graph.scales.get(output, 0.0))
 
     def objection(self, one: _Evaluated, output: str) -> str | None:
         """Why an output is not defined for these rows, as a clause."""
@@ -237,13 +320,19 @@ class _Others:
                 return None
             why = self._inexact.get(output, self._missing)
             return f"no float64 tells what is right ({why})"
-        if difference := _compare(ours, exact):
+        if difference := self._compare(ours, exact, output):
+            # The runtime of the file says what is right, unless rounding explains the difference.
+            if self._is_converted and one.kind in _FINITE and ours.shape == exact.shape:
+                case, noise = self._case(one), self.noise(one, output)
+                if said := conversion_error(case, output, noise, self._framework):
+                    self.converted[one.kind, output] = f"on rows of {one.kind}, {said}"
+                    return None
             return f"in float64 {difference}"
         if not _is_special(one):
             return None
         if one.kind not in self._compiled:
             return f"it cannot be compared with XLA ({self._not_compiled})"
-        if difference := _compare(self._compiled[one.kind][output], exact):
+        if difference := self._compare(self._compiled[one.kind][output], exact, output):
             return f"with XLA {difference}"
         lost = self._lost_nan(output) if one.kind == "nan" else 0
         return f"NaN becomes a number in {lost} of {ours.size} values" if lost else None
@@ -284,8 +373,8 @@ def _is_finite(array: np.ndarray[Any, Any]) -> bool:
     return array.dtype.kind in "biu" or bool(np.isfinite(array).all())
 
 
-def _compare(values: np.ndarray[Any, Any], exact: np.ndarray[Any, Any]) -> str | None:
-    """How values differ by more than their rounding, as the end of a sentence."""
+def _compare(values: np.ndarray[Any, Any], exact: np.ndarray[Any, Any], scale: float) -> str | None:
+    """How values differ by more than their rounding, as the end of a sentence; see `scales_of`."""
     if values.shape != exact.shape:
         return "it has another shape"
     found = measure(values, exact)
@@ -294,26 +383,35 @@ def _compare(values: np.ndarray[Any, Any], exact: np.ndarray[Any, Any]) -> str |
     if not isfinite(found.absolute):
         return "other values are finite"
     # TensorFlow's threads take numbers below the smallest normal one for zero, others do not.
-    if found.relative <= _AGREED or found.absolute <= _TINY:
+    least = max(_TINY, ROUNDINGS * EPSILON["float32"] * scale)
+    if found.relative <= _AGREED or found.absolute <= least:
         return None
     return f"it differs by {found.relative:.2g} of the largest value"
 
 
 def _judge(
-    graph: _Graph, evaluated: list[_Evaluated], summary: Reference, found: Boundary
+    loaded: LoadedModel,
+    graph: _Graph,
+    evaluated: list[_Evaluated],
+    summary: Reference,
+    found: Boundary,
 ) -> list[str]:
     """Adds what is defined; returns the kinds whose inputs are of use."""
-    others, defined = _Others(graph, evaluated), set[str]()
+    others, defined = _Others(loaded, graph, evaluated, summary.leading_per_row), set[str]()
     for one in evaluated:
         if one.kind == LARGE:
             continue
         objections = {name: others.objection(one, name) for name in one.outputs}
         for name, objection in objections.items():
             if objection is None:
-                _add(one, name, others.exact(one.kind, name), summary.boundary_rows, found)
+                noise = others.noise(one, name)
+                exact = others.exact(one.kind, name)
+                _add(one, name, exact, noise, summary.boundary_rows, found)
                 defined.add(one.kind)
+                objections[name] = noise.clause
         if said := _join(objections):
             found.undefined[one.kind] = said
+    found.converted |= {name: said for (_, name), said in others.converted.items()}
     kinds = [one.kind for one in evaluated]
     if summary.calls is not None:  # calls in a row, of which later ones need the earlier
         kept = kinds[: max((kinds.index(kind) + 1 for kind in defined), default=0)]
@@ -334,14 +432,21 @@ def _join(objections: Mapping[str, str | None]) -> str:
 
 
 def _add(
-    one: _Evaluated, name: str, exact: np.ndarray[Any, Any] | None, rows: int, found: Boundary
+    one: _Evaluated,
+    name: str,
+    exact: np.ndarray[Any, Any] | None,
+    noise: Noise,
+    rows: int,
+    found: Boundary,
 ) -> None:
     case, values = case_of(rows, one.kind), one.outputs[name]
     found.arrays[output_key(case, name)] = values
+    if noise.allowed.any():
+        found.arrays[noise_key(case, name)] = noise.allowed.astype(np.float32)
     if exact is None:
         return
     correction = find_correction(values, exact)
     if correction is not None:
         found.arrays[exact_key(case, name)] = correction
-    measured = measure(values, exact)._asdict()
+    measured = measure(values, np.where(noise.decided(values), exact, values))._asdict()
     found.framework.append(Deviation(output=name, rows=rows, circumstance=one.kind, **measured))

@@ -17,6 +17,14 @@ from ..jobs import Padding
 from .formats.base import Arrays
 from .rows import Evaluate, find_difference
 
+_EXACT = 1e-7
+"""How far results may be apart in float64, relative to the largest."""
+
+
+class PaddedError(UnsupportedModelError):
+    """Padding changes values."""
+
+
 Extents = tuple[tuple[int, int], ...]
 """For each axis, its fixed part and its part for each unit of length."""
 
@@ -80,16 +88,20 @@ class Lengths:
         filled[tuple(map(slice, values.shape))] = values
         return filled
 
-    def test(self, inputs: Arrays, lengths: Sequence[int], rows: int) -> dict[str, Extents]:
+    def test(
+        self, inputs: Arrays, lengths: Sequence[int], rows: int, *, exactly: bool = False
+    ) -> dict[str, Extents]:
         """Tests that padding changes nothing; returns how the axes of the outputs follow the length.
 
         Args:
             inputs: Of the largest length.
             lengths: The compiled lengths, ascending.
             rows: The number of rows of the inputs.
+            exactly: Whether the model is evaluated in float64.
 
         Raises:
-            UnsupportedModelError: It changes something, or a shape follows the length in another way.
+            PaddedError: It changes something.
+            UnsupportedModelError: A shape follows the length in another way.
         """
         outputs = {n: self.evaluate(inputs, n) for n in tested_lengths(lengths)}
         extents = {
@@ -101,7 +113,8 @@ class Lengths:
         for tested, compiled in tested_lengths(lengths).items():
             if tested != compiled:
                 longer = self._evaluate(self.pad(self.cut(inputs, tested), compiled))
-                self._compare(outputs[tested], longer, (tested, compiled), extents, rows)
+                kept = self._keep(longer, (tested, compiled), extents, rows)
+                _compare(outputs[tested], kept, (tested, compiled), exactly=exactly)
         return extents
 
     def _find_extents(self, name: str, shapes: Mapping[int, tuple[int, ...]], rows: int) -> Extents:
@@ -128,26 +141,26 @@ class Lengths:
             found.append((fixed, per_length))
         return tuple(found)
 
-    def _compare(
-        self,
-        expected: Arrays,
-        longer: Arrays,
-        lengths: tuple[int, int],
-        extents: Mapping[str, Extents],
-        rows: int,
-    ) -> None:
-        tested, compiled = lengths
-        for name, values in expected.items():
-            kept = _keep(
-                longer[name], extents[name], lengths, rows if self._leading.get(name) else 0
+    def _keep(
+        self, longer: Arrays, lengths: tuple[int, int], extents: Mapping[str, Extents], rows: int
+    ) -> Arrays:
+        return {
+            name: _keep(values, extents[name], lengths, rows if self._leading.get(name) else 0)
+            for name, values in longer.items()
+        }
+
+
+def _compare(expected: Arrays, kept: Arrays, lengths: tuple[int, int], *, exactly: bool) -> None:
+    tested, compiled = lengths
+    for name, values in expected.items():
+        tolerance = {"tolerance": _EXACT} if exactly else {}
+        difference = find_difference(kept[name], values, values, **tolerance)
+        if difference:
+            raise PaddedError(
+                f"output {name!r} changes when inputs of length {tested} are padded to {compiled}: "
+                f"{difference}; the model must ignore what is padded, for example by a mask with the "
+                "same buckets and pad: 0, or have a fixed length"
             )
-            difference = find_difference(kept, values, values)
-            if difference:
-                raise UnsupportedModelError(
-                    f"output {name!r} changes when inputs of length {tested} are padded to {compiled}: "
-                    f"{difference}; the model must ignore what is padded, for example by a mask with the "
-                    "same buckets and pad: 0, or have a fixed length"
-                )
 
 
 def _keep(

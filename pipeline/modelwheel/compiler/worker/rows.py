@@ -28,8 +28,20 @@ _TIES = 1000
 is rounded the other way at another batch size. Outputs with fewer elements must be equal."""
 
 
+_EXACT = 1e-7
+"""The same for evaluations in float64: the noise of float32, however large, is far below."""
+
+
+_FEW = 4
+"""Rows that are evaluated in float64."""
+
+
 class _DependentError(Exception):
     """A row depends on others; the message says what changed."""
+
+    def __init__(self, said: str, *, by_values: bool = False) -> None:
+        super().__init__(said)
+        self.by_values = by_values
 
 
 @dataclass(frozen=True)
@@ -40,6 +52,8 @@ class Verdict:
     """For every output, the extent of axis 0 for each row; 0 if it is not proportional to the rows."""
     reason: str | None
     """Why rows are not independent, as a sentence; None if they are."""
+    by_values: bool = False
+    """Whether only values differ, which float32 itself may do: see `check_exactly`."""
 
 
 @dataclass(frozen=True)
@@ -111,12 +125,41 @@ def check_rows(
             test.compare(results, [index], "when it is alone")
         _perturb(evaluate, rows, other, test)
     except _DependentError as error:
-        return Verdict(leading, str(error))
+        return Verdict(leading, str(error), error.by_values)
     return Verdict(leading, None)
 
 
+def check_exactly(evaluate: Evaluate, rows: Rows, other: Rows) -> str | None:
+    """Why a few of the rows depend on others in float64, as a sentence; None if they do not.
+
+    Where a model makes much of the last place of its numbers, rows differ in float32 for no other reason than the order
+    of sums.
+
+    Args:
+        evaluate: The model in float64.
+        rows: At least two rows.
+        other: As many other rows.
+    """
+    few, others = (given.take(slice(_FEW)) for given in (rows, other))
+    try:
+        whole = _evaluate(evaluate, few, f"{few.count} rows")
+        test = _Test(whole, _leading_per_row({few.count: whole}), _EXACT)
+        for index in {0, few.count - 1}:
+            alone = _evaluate(evaluate, few.take([index]), "1 row")
+            test.compare(alone, [index], "when it is alone")
+        _perturb(evaluate, few, others, test)
+    except _DependentError as error:
+        return str(error)
+    return None
+
+
 def find_influence(
-    evaluate: Evaluate, rows: Rows, extreme: Rows, leading: Mapping[str, int]
+    evaluate: Evaluate,
+    rows: Rows,
+    extreme: Rows,
+    leading: Mapping[str, int],
+    *,
+    exactly: bool = False,
 ) -> str | None:
     """How extreme rows change those beside them, as a sentence; None if they do not.
 
@@ -125,9 +168,13 @@ def find_influence(
         rows: Ordinary rows.
         extreme: As many others.
         leading: For every output, the extent of axis 0 for each row.
+        exactly: Whether it is evaluated in float64; then a few rows are enough.
     """
+    if exactly:
+        rows, extreme = (given.take(slice(_FEW)) for given in (rows, extreme))
+    tolerance = _EXACT if exactly else _TOLERANCE
     try:
-        test = _Test(_evaluate(evaluate, rows, f"{rows.count} rows"), leading)
+        test = _Test(_evaluate(evaluate, rows, f"{rows.count} rows"), leading, tolerance)
         _replace_neighbours(evaluate, rows, extreme, test, "when other rows are extreme")
     except _DependentError as error:
         return str(error)
@@ -187,6 +234,7 @@ class _Test:
 
     whole: Arrays
     leading: Mapping[str, int]
+    tolerance: float = _TOLERANCE
 
     def select(self, outputs: Arrays, indices: Iterable[int]) -> Arrays:
         """The outputs that belong to some rows."""
@@ -201,15 +249,19 @@ class _Test:
     def compare(self, outputs: Arrays, indices: Iterable[int], circumstance: str) -> None:
         """Raises if `outputs` differ from those of the rows `indices` in the evaluation of all rows."""
         for name, expected in self.select(self.whole, indices).items():
-            difference = find_difference(outputs[name], expected, self.whole[name])
+            difference = find_difference(outputs[name], expected, self.whole[name], self.tolerance)
             if difference:
                 raise _DependentError(
-                    f"a row of output {name!r} changes {circumstance}: {difference}"
+                    f"a row of output {name!r} changes {circumstance}: {difference}",
+                    by_values=outputs[name].shape == expected.shape,
                 )
 
 
 def find_difference(
-    given: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], scale: np.ndarray[Any, Any]
+    given: np.ndarray[Any, Any],
+    expected: np.ndarray[Any, Any],
+    scale: np.ndarray[Any, Any],
+    tolerance: float = _TOLERANCE,
 ) -> str | None:
     """How two arrays differ by more than the order of summation explains; None if they do not.
 
@@ -217,6 +269,7 @@ def find_difference(
         given: One array.
         expected: The other.
         scale: The largest of these values is the scale of the tolerance.
+        tolerance: Relative to that.
     """
     if given.shape != expected.shape:
         return f"its shape is {list(given.shape)} instead of {list(expected.shape)}"
@@ -227,7 +280,7 @@ def find_difference(
         return None
     # For 16-bit floats, four units in the last place are more than the general tolerance.
     precision = ml_dtypes.finfo(given.dtype)  # type: ignore[no-untyped-call]
-    relative = max(_TOLERANCE, 4 * float(precision.eps))
+    relative = max(tolerance, 4 * float(precision.eps))
     # In their own type, differences of 16-bit floats could be rounded or infinite.
     given, expected, scale = (_widen(array) for array in (given, expected, scale))
     finite = np.isfinite(expected)

@@ -30,22 +30,29 @@ def measure(actual: NDArray[Any], truth: NDArray[Any]) -> Measured:
         truth: Of the same shape, in float64, complex128, or the type of `actual`.
     """
     given, exact = widen(actual), widen(truth)
-    with np.errstate(invalid="ignore", over="ignore"):
-        difference = np.abs(given - exact)
-        same = (given == exact) | (np.isnan(given) & np.isnan(exact))
-        difference = np.where(same, 0.0, np.nan_to_num(difference, nan=np.inf))
+    errors = difference(given, exact)
+    with np.errstate(invalid="ignore"):
         magnitude = np.where(np.isfinite(exact), np.abs(exact), 0.0)
-    absolute, largest = _largest(difference), _largest(magnitude)
+    absolute, largest = _largest(errors), _largest(magnitude)
     ulp = None
     if actual.dtype.kind in "fc":
         real = np.empty(0, actual.dtype).real.dtype
         limit = float(np.finfo(real).max)
         # Above the type's largest number there are no units.
         units = np.spacing(np.minimum(magnitude, limit / 2).astype(real)).astype(np.float64)
-        ulp = _largest(difference / units)
+        ulp = _largest(errors / units)
     return Measured(
         absolute, absolute / largest if largest else absolute, ulp, _changed(actual, given, exact)
     )
+
+
+def difference(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    """How far elements of arrays of one shape are apart; infinite where one of two is not finite or NaN."""
+    left, right = widen(one), widen(other)
+    with np.errstate(invalid="ignore", over="ignore"):
+        same = (left == right) | (np.isnan(left) & np.isnan(right))
+        apart = np.nan_to_num(np.abs(left - right), nan=np.inf)
+    return np.asarray(np.where(same, 0.0, apart))
 
 
 def widen(array: NDArray[Any]) -> NDArray[Any]:

@@ -25,6 +25,11 @@ Arrays = dict[str, NDArray[Any]]
 _PACKAGE = Path(__file__).parent
 
 
+_ROUNDINGS = 4
+"""How many units in the last place are rounding, whatever was measured."""
+_UNITS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
 class Expected(NamedTuple):
     """One output of TensorFlow: all of its elements or some of them."""
 
@@ -36,16 +41,17 @@ class Expected(NamedTuple):
     """Largest absolute value of the whole output."""
     exact: NDArray[Any] | None = None
     """The values of the same model in float64, if they are known."""
-    framework: float = 0.0
-    """The largest error of the framework (TensorFlow, ONNX Runtime) against these, over the whole output."""
+    noise: NDArray[Any] | None = None
+    """The error that rounding makes of each known element; infinite for what decides nothing."""
 
     def first(self, rows: int, total: int) -> Expected:
         """The part that belongs to the first `rows` of `total` rows."""
         shape = (self.shape[0] // total * rows, *self.shape[1:])
         known = int(np.searchsorted(self.positions, math.prod(shape)))
         exact = None if self.exact is None else self.exact[:known]
+        noise = None if self.noise is None else self.noise[:known]
         positions, values = self.positions[:known], self.values[:known]
-        return Expected(shape, positions, values, self.largest, exact, self.framework)
+        return Expected(shape, positions, values, self.largest, exact, noise)
 
 
 class Sample(NamedTuple):
@@ -85,10 +91,23 @@ class Sample(NamedTuple):
 
 
 class Tolerance(NamedTuple):
-    """Allowed error of an output: `absolute + relative * largest value`."""
+    """Allowed error of an output: `absolute + relative * largest value`, and what rounding makes."""
 
     absolute: float
     relative: float
+    scale: float = 0.0
+    """The largest absolute value that the output can have, if its last operation says it."""
+    unit: float = 0.0
+    """A unit in the last place at 1 of the 16-bit type that its values pass through."""
+
+    def at(self, largest: float) -> float:
+        """The allowed error, where this is the largest value."""
+        # `modelwheel.accuracy.Truth.least_allowed` computes the same as the second and the third.
+        return max(
+            self.absolute + self.relative * largest,
+            min(self.relative, _ROUNDINGS * 2.0**-23) * self.scale,
+            _ROUNDINGS * self.unit * max(largest, self.scale),
+        )
 
 
 def load_manifest() -> dict[str, Any]:
@@ -99,8 +118,14 @@ def load_manifest() -> dict[str, Any]:
 
 def load_tolerances() -> dict[str, Tolerance]:
     """The tolerance of each output."""
-    tolerances = load_manifest()["verification"]["tolerances"]
-    return {name: Tolerance(value["atol"], value["rtol"]) for name, value in tolerances.items()}
+    verification = load_manifest()["verification"]
+    scales, narrow = (verification["truth"][name] for name in ("scales", "narrow"))
+    return {
+        name: Tolerance(
+            value["atol"], value["rtol"], scales.get(name, 0.0), _UNITS.get(narrow.get(name), 0.0)
+        )
+        for name, value in verification["tolerances"].items()
+    }
 
 
 def load_state_tolerance() -> Tolerance:
@@ -198,12 +223,16 @@ def load_boundary(samples: Sequence[Sample], path: Path | None = None) -> list[S
 
 
 def _allow(expected: Expected, spec: TensorSpec, samples: Sequence[Sample]) -> Expected:
-    """With the scale of ordinary rows: a single one may be computed exactly by chance."""
+    """With the scale and the noise of ordinary rows: a single one may be computed exactly by chance."""
     ordinary = [sample.outputs[spec.name] for sample in samples]
-    return expected._replace(
-        largest=max(expected.largest, *(one.largest for one in ordinary)),
-        framework=max(expected.framework, *(one.framework for one in ordinary)),
-    )
+    largest = max(expected.largest, *(one.largest for one in ordinary))
+    if spec.dtype.kind in "biu":
+        return expected._replace(largest=largest)
+    noises = [one.noise[np.isfinite(one.noise)] for one in ordinary if one.noise is not None]
+    known = np.concatenate(noises) if noises else np.zeros(0)
+    least = float(np.median(known)) if known.size else 0.0
+    own = np.zeros(expected.positions.size) if expected.noise is None else expected.noise
+    return expected._replace(largest=largest, noise=np.maximum(own, least))
 
 
 def _read_evaluation(file: Mapping[str, NDArray[Any]]) -> Sample:
@@ -347,21 +376,13 @@ def _read(file: Mapping[str, NDArray[Any]], key: str) -> Expected:
         positions = np.arange(values.size, dtype=np.int64) * math.prod(shape) // max(values.size, 1)
     values, known = values.ravel(), Expected(shape, positions, values.ravel(), largest)
     evaluation = key.removeprefix("out/")
+    if f"noise/{evaluation}" in file:
+        noise = file[f"noise/{evaluation}"]
+        whole = np.broadcast_to(noise, shape).ravel() if key in file else noise
+        known = known._replace(noise=whole.astype(np.float64))
     if f"exact/{evaluation}" not in file:
         return known
-    exact = widen(values) + widen(file[f"exact/{evaluation}"].ravel())
-    return known._replace(exact=exact, framework=_framework_errors()[evaluation])
-
-
-def _framework_errors() -> dict[str, float]:
-    """The errors of the framework, by evaluation and output."""
-    errors = load_manifest()["verification"]["truth"]["framework"]
-    return {
-        f"{_case(e['rows'], e['length'], e['circumstance'] or e['call'])}/{e['output']}": e[
-            "absolute"
-        ]
-        for e in errors
-    }
+    return known._replace(exact=widen(values) + widen(file[f"exact/{evaluation}"].ravel()))
 
 
 def _first(array: NDArray[Any], spec: TensorSpec, rows: int) -> NDArray[Any]:

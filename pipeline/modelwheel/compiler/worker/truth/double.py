@@ -19,7 +19,6 @@ from ..formats.judge_module import MODULE_OP
 from ..graphs import bodies, is_function, nodes_of, rename_tensor
 from .double_module import widen_module
 from .missing import NoTruthError
-from .nudge import nudge
 from .written_out import WRITTEN_OUT, write_out
 
 _WIDER = {
@@ -57,12 +56,11 @@ _FLOWS = re.compile(r"TensorArray(Write|Scatter|Split|)V3")
 """Arrays of TensorFlow 1 return a float32 that says only what comes before what."""
 
 
-def widen_graph(graph_def: Any, *, nudged: bool = False) -> Any:
+def widen_graph(graph_def: Any) -> Any:
     """A copy of a frozen graph that computes in float64.
 
     Args:
         graph_def: It is left as it is.
-        nudged: Whether weights are changed by half a unit in the last place of float32, each up or down.
 
     Raises:
         NoTruthError: It has operations that do not compute the same in float64; the message is a
@@ -79,7 +77,7 @@ def widen_graph(graph_def: Any, *, nudged: bool = False) -> Any:
             argument.type = _WIDER.get(argument.type, argument.type)
     for body in bodies(wide):
         for node in nodes_of(body):
-            _widen(node, nudged=nudged)
+            _widen(node)
     if wide == graph_def:
         raise NoTruthError("it does not compute in float32")
     for body in bodies(wide):
@@ -117,9 +115,9 @@ def require_exact(node: Any) -> None:
         raise NoTruthError(f"{node.op} computes in float32 only")
 
 
-def _widen(node: Any, *, nudged: bool) -> None:
+def _widen(node: Any) -> None:
     if node.op == MODULE_OP:
-        node.attr["module"].s = widen_module(node.attr["module"].s, nudged=nudged)
+        node.attr["module"].s = widen_module(node.attr["module"].s)
     for attribute in node.attr.values():
         # Assigning a field of a union would clear the others.
         if attribute.type in _WIDER:
@@ -129,7 +127,7 @@ def _widen(node: Any, *, nudged: bool) -> None:
         elif attribute.tensor.dtype in _WIDER:
             values = tf.make_ndarray(attribute.tensor)
             wide = np.complex128 if values.dtype.kind == "c" else np.float64
-            exact = nudge(values, node.name) if nudged else values.astype(wide)
+            exact = values.astype(wide)
             attribute.tensor.CopyFrom(tf.make_tensor_proto(exact, exact.dtype, exact.shape))
 
 

@@ -7,7 +7,6 @@ all types agree. Numbers are written as the bits of float64, which hold every fl
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from ..formats.mlir_text import Op, tensor_types
 from ..formats.xla_module import Module, read_module
 from .convolution import expand_convolutions
 from .missing import NoTruthError
-from .nudge import nudge
 
 _WIDER = {"f32": "f64", "complex<f32>": "complex<f64>"}
 _EXACT = re.compile(r"f64|complex<f64>|u?i\d+|index")
@@ -36,12 +34,11 @@ _TEXT = re.compile(
 _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 
 
-def widen_module(content: bytes, *, nudged: bool = False) -> bytes:
+def widen_module(content: bytes) -> bytes:
     """The module of an XlaCallModule node, computing in float64.
 
     Args:
         content: Text, bytecode or a portable artifact.
-        nudged: Whether constants are changed by half a unit in the last place of float32.
 
     Raises:
         NoTruthError: It has operations that do not compute the same in float64; the message is a
@@ -51,7 +48,7 @@ def widen_module(content: bytes, *, nudged: bool = False) -> bytes:
     module = read_module(content, "the module of an XlaCallModule node")
     for _, op in reached_ops(module):
         _require_exact(op)
-    wide = widen_text(module.text, nudged=nudged)
+    wide = widen_text(module.text)
     if wide == module.text:
         return content
     wide, slow = expand_convolutions(wide)
@@ -60,7 +57,7 @@ def widen_module(content: bytes, *, nudged: bool = False) -> bytes:
     return Module(wide, module.functions).bytecode
 
 
-def widen_text(text: str, *, nudged: bool = False) -> str:
+def widen_text(text: str) -> str:
     """The same for the text of a module."""
 
     def replace(match: re.Match[str]) -> str:
@@ -68,8 +65,7 @@ def widen_text(text: str, *, nudged: bool = False) -> str:
             return match["type"] + _WIDER[match["of"]]
         if not match["constant"]:
             return match[0]
-        name = f"constant {match.start()}" if nudged else ""
-        values = _widen_values(match["values"], name)
+        values = _widen_values(match["values"])
         return f"dense<{values}> : {match['constant']}{_WIDER[match['element']]}>"
 
     return _TEXT.sub(replace, text)
@@ -92,8 +88,8 @@ def _require_exact(op: Op) -> None:
         raise NoTruthError(f"the custom call {target} has no form in float64")
 
 
-def _widen_values(text: str, name: str) -> str:
-    """Numbers of a constant; nudged if there is a name for the seed."""
+def _widen_values(text: str) -> str:
+    """Numbers of a constant."""
 
     def bits(match: re.Match[str]) -> str:
         number = match[0]
@@ -101,14 +97,9 @@ def _widen_values(text: str, name: str) -> str:
             value = np.array([int(number, 16)], np.uint32).view(np.float32)
         else:
             value = np.array([number], np.float32)
-        return f"0x{_widen_array(value, f'{name} {match.start()}' if name else '').view(np.uint64)[0]:016X}"
+        return f"0x{value.astype('<f8').view(np.uint64)[0]:016X}"
 
     if text.startswith('"'):
         values = np.frombuffer(bytes.fromhex(text[3:-1]), "<f4")
-        return f'"0x{_widen_array(values, name).tobytes().hex().upper()}"'
+        return f'"0x{values.astype("<f8").tobytes().hex().upper()}"'
     return _NUMBER.sub(bits, text)
-
-
-def _widen_array(values: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
-    wide = nudge(values, name) if name else values.astype("<f8")
-    return wide.astype("<f8")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,22 +20,22 @@ from ..messages import first_line
 from .missing import NoTruthError
 
 
-def run_calls(graph_def: Any, frozen: FrozenGraph, calls: Iterable[Arrays]) -> list[Arrays]:
-    """The outputs of calls in a row, from the first state on.
+@contextmanager
+def opened(graph_def: Any, frozen: FrozenGraph) -> Iterator[Callable[[Arrays], Arrays]]:
+    """A function that computes the outputs of a call, of calls in a row from the first state on.
 
     Args:
         graph_def: The frozen graph, perhaps with other types.
-        frozen: Says what its inputs, outputs and state are.
-        calls: Inputs, which are converted to the types of the graph.
+        frozen: Says what its inputs, outputs and state are. Inputs are converted to the types of the graph.
 
     Raises:
-        NoTruthError: TensorFlow has no kernels for these types.
+        NoTruthError: TensorFlow has no kernels for these types; the function raises it too.
     """
-    try:
-        with (
-            tf.Graph().as_default() as graph,
-            tf.compat.v1.Session(graph=graph, config=_config()) as session,
-        ):
+    with (
+        tf.Graph().as_default() as graph,
+        tf.compat.v1.Session(graph=graph, config=_config()) as session,
+    ):
+        with _without_kernels():
             tf.import_graph_def(graph_def, name="")
             feeds = {name: _tensor(graph, node) for name, node in frozen.feeds.items()}
             fetches = {name: _tensor(graph, node) for name, node in frozen.fetches.items()}
@@ -43,15 +44,28 @@ def run_calls(graph_def: Any, frozen: FrozenGraph, calls: Iterable[Arrays]) -> l
                 dtype = tf.dtypes.as_dtype(handle.op.get_attr("dtype")).as_numpy_dtype
                 value = np.asarray(variable.value, dtype)
                 session.run(tf.raw_ops.AssignVariableOp(resource=handle, value=value))
-            return [
-                session.run(
-                    fetches,
-                    {t: np.asarray(call[n], t.dtype.as_numpy_dtype) for n, t in feeds.items()},
-                )
-                for call in calls
-            ]
+
+        def call(inputs: Arrays) -> Arrays:
+            given = {t: np.asarray(inputs[n], t.dtype.as_numpy_dtype) for n, t in feeds.items()}
+            with _without_kernels():
+                found: Arrays = session.run(fetches, given)
+            return found
+
+        yield call
+
+
+@contextmanager
+def _without_kernels() -> Iterator[None]:
+    try:
+        yield
     except (tf.errors.OpError, ValueError, TypeError, MemoryError) as error:
         raise NoTruthError(_reason(error)) from error
+
+
+def run_calls(graph_def: Any, frozen: FrozenGraph, calls: Iterable[Arrays]) -> list[Arrays]:
+    """The outputs of calls in a row, from the first state on; see `opened`."""
+    with opened(graph_def, frozen) as call:
+        return [call(inputs) for inputs in calls]
 
 
 def run_compiled(frozen: FrozenGraph, calls: Iterable[Arrays]) -> list[Arrays]:
