@@ -91,7 +91,7 @@ class Truth(JsonRecord):
         """
         # The wheel's `_reference.py` computes the same: change both or neither.
         scale = self.scales.get(output, 0.0)
-        found = min(relative, ROUNDINGS * EPSILON["float32"]) * scale
+        found = min(relative, EPSILON["float32"]) * scale
         if output in self.narrow:
             found = ROUNDINGS * EPSILON[self.narrow[output]] * max(largest, scale)
         return found
@@ -105,7 +105,7 @@ EPSILON: Mapping[str, float] = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloa
 """The distance of 1 to the next number, by type."""
 
 ROUNDINGS = 4
-"""How many units in the last place of a type, at the scale of an output, are rounding whatever was measured."""
+"""How many units in the last place of a 16-bit type, at the scale of an output, are rounding whatever was measured."""
 
 UNDECIDED = 0.05
 """The part of an output's scale above which what rounding moves is no number to compare with."""

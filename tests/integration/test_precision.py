@@ -43,11 +43,15 @@ _VERIFY = {
     "precise": "{tolerance: {rtol: 1.0e-9}, outputs: {sensitive: {rtol: 1.0e-6}}, error_factor: 1.5}",
     "chaotic": "{}",
     "onnx": "{tolerance: {rtol: 1.0e-9}, error_factor: 1.5}",
+    # Nothing is asked for.
+    "rounding": "{}",
 }
+_ONNX = ("onnx", "rounding")
 _ONNX_MISSING = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
 
 
 _UNDEFINED = {"denormals": {"decided", "sensitive"}, "nan": {"decided"}}
+_MATRIX = np.random.default_rng(9).normal(size=(16, 16)).astype(np.float32) / 4
 WEIGHTS = np.random.default_rng(8).uniform(1.0, 2.0, 16).astype(np.float32)
 
 
@@ -64,13 +68,14 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def results(directory: Path, modelwheel: Modelwheel) -> dict[str, Any]:
     """What building all models says, by name."""
     for name, verify in _VERIFY.items():
-        if name == "onnx" and _ONNX_MISSING:
+        if name in _ONNX and _ONNX_MISSING:
             continue
-        file = ", path: model.onnx" if name == "onnx" else ""
+        file = ", path: model.onnx" if name in _ONNX else ""
         text = _SPEC.format(name=name, file=file, level=LOWEST, verify=verify)
         (directory / f"{name}.yaml").write_text(text, encoding="utf-8")
     if not _ONNX_MISSING:
         _write_onnx(directory / "onnx" / "model.onnx")
+        _write_rounding(directory / "rounding" / "model.onnx")
     built = modelwheel.build(directory, "--out", directory / "dist", code=9)
     return {result["model"].removesuffix("-1.0.0"): result for result in built}
 
@@ -84,6 +89,28 @@ def _write_onnx(path: Path) -> None:
     node = helper.make_node("Mul", ["x", "weights"], ["y"])
     path.parent.mkdir()
     onnx.save(model_of([node], {"x": random(2, 16)}, ["y"], {"weights": WEIGHTS}), path)
+
+
+def _write_rounding(path: Path) -> None:
+    """A sigmoid whose values are about a thousandth, and a product of which float16 is inside."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    from tests.support.onnx_models import model_of, random
+
+    nodes = [
+        helper.make_node("MatMul", ["x", "weights"], ["product"]),
+        helper.make_node("Sub", ["product", "seven"], ["lower"]),
+        helper.make_node("Sigmoid", ["lower"], ["share"]),
+        helper.make_node("Cast", ["x"], ["x_half"], to=TensorProto.FLOAT16),
+        helper.make_node("Cast", ["weights"], ["w_half"], to=TensorProto.FLOAT16),
+        helper.make_node("MatMul", ["x_half", "w_half"], ["p_half"]),
+        helper.make_node("Tanh", ["p_half"], ["t_half"]),
+        helper.make_node("Cast", ["t_half"], ["half"], to=TensorProto.FLOAT),
+    ]
+    constants = {"weights": _MATRIX, "seven": np.float32(7)}
+    path.parent.mkdir()
+    onnx.save(model_of(nodes, {"x": random(2, 16)}, ["share", "half"], constants), path)
 
 
 def test_errors_are_attributed(results: dict[str, Any]) -> None:
@@ -196,6 +223,24 @@ def test_a_weight_that_changes_in_its_eighth_digit(
     done = modelwheel("verify", changed, code=9)
     assert f"output {output!r}" in done.err
     assert "the wheel computes something else" in done.err
+
+
+def test_rounding_is_allowed_and_a_wrong_weight_is_not(
+    results: dict[str, Any], modelwheel: Modelwheel, tmp_path: Path
+) -> None:
+    if "rounding" not in results:
+        pytest.skip(f"{' and '.join(_ONNX_MISSING)} is not installed")
+    built = results["rounding"]
+    assert built["report"]["passed"], built["errors"]
+    assert built["report"]["truth"]["scales"] == {"share": 1.0, "half": 1.0}
+    assert built["report"]["truth"]["narrow"] == {"half": "float16"}
+    wheel = Path(built["wheel"])
+    changed = tmp_path / wheel.name
+    weight = _MATRIX.ravel()[np.abs(_MATRIX).argmax()]
+    _replace(wheel, changed, weight.tobytes(), np.float32(weight * 1.001).tobytes())
+    done = modelwheel("verify", changed, code=9)
+    assert "output 'share'" in done.err
+    assert "the wheel computes something else; please report it" in done.err
 
 
 def test_operations_without_kernels_for_float64(directory: Path, laboratory: Laboratory) -> None:

@@ -221,6 +221,8 @@ class Manifest(JsonRecord):
     compiler: Compiler
     provenance: Provenance
     sizes: Sizes
+    unverified: str | None = None
+    """Why the wheel did not pass verification, if it was kept in spite of that."""
 
     @classmethod
     def load(cls, path: Path) -> Manifest:

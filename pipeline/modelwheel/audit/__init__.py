@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ..errors import AuditError, EnvironmentProblemError, ModelwheelError
+from ..wheelfile.unverified import require_verified
 from .gates import build_paths, completeness, conventions, instructions, size, symbols, tags
 from .gates.finding import Gate, GateFinding
 from .opened import open_wheel
@@ -69,6 +70,7 @@ def _audit(path: Path) -> Audited:
     problem = None
     try:
         wheel = open_wheel(path)
+        require_verified(wheel.wheel)
         for name, gate in GATES.items():
             findings += [replace(finding, gate=name) for finding in gate(wheel)]
             gates.append(name)

@@ -293,6 +293,15 @@ def build(
         Path | None,
         typer.Option(metavar="DIR", help="Keep each step's working files under this directory."),
     ] = None,
+    keep_unverified: Annotated[
+        bool,
+        typer.Option(
+            "--keep-unverified",
+            metavar="",
+            help="Put a wheel that does not pass verification into --out too, for inspection: its version ends with "
+            "+unverified, and nothing publishes it.",
+        ),
+    ] = False,
     jobs: Jobs = None,
     changed_since: ChangedSince = None,
     tag: Tag = None,
@@ -303,7 +312,17 @@ def build(
     """Build and verify wheels for this machine."""
     require_appendable(summary)
     requests = make_requests(load(specs, changed_since, tag), level, batch_size)
-    _build(requests, out, "wheel", keep_work_dir, jobs, sandbox, as_json, summary)
+    _build(
+        requests,
+        out,
+        "wheel",
+        keep_work_dir,
+        jobs,
+        sandbox,
+        as_json,
+        summary,
+        keep_unverified=keep_unverified,
+    )
 
 
 @app.command("compile", rich_help_panel=RELEASE)
@@ -376,6 +395,8 @@ def _build(
     as_json: bool,
     summary: Path | None = None,
     github_output: Path | None = None,
+    *,
+    keep_unverified: bool = False,
 ) -> NoReturn:
     extras.require("build", "compiling models", advise="compile")
     from ..config import load_config
@@ -389,7 +410,13 @@ def _build(
         keep_work_dir.mkdir(parents=True, exist_ok=True)
     store = open_store()
     options = builder.BuildOptions(
-        out, open_sandbox(sandbox), goal, keep_work_dir, jobs, limits=load_config().limits
+        out,
+        open_sandbox(sandbox),
+        goal,
+        keep_work_dir,
+        jobs,
+        limits=load_config().limits,
+        keep_unverified=keep_unverified,
     )
     require_for_build(requests, store, goal, out)
     with BuildDisplay() as display:

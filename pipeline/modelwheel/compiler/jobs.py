@@ -165,7 +165,7 @@ class Padding(JsonRecord):
 class ReferenceRequest(JobRequest):
     """Evaluate one signature; the outputs are arrays and a `Reference`."""
 
-    VERSION = 15
+    VERSION = 16
     INPUTS = ModelInput
     OUTPUTS = (ARRAYS, SUMMARY)
 

@@ -17,7 +17,7 @@ from ..compiler.freeze import SIGNATURE, FrozenSignature
 from ..compiler.fusions import Replaced
 from ..compiler.pool import WorkerPool
 from ..compiler.worker_process import COMMAND
-from ..errors import ModelwheelError
+from ..errors import ModelwheelError, VerifyError
 from ..limits import Limits
 from ..request import Request
 from ..sandbox.choose import Sandbox
@@ -28,7 +28,13 @@ from ..util.records import as_json
 from ..wheelfile.reports import Report, parse_report
 from . import scheduler
 from .ahead import Ahead
-from .delivery import deliver, deliver_directory, deliver_report, writing_to
+from .delivery import (
+    deliver,
+    deliver_directory,
+    deliver_report,
+    deliver_unverified,
+    writing_to,
+)
 from .scheduler import Outcome, Task, Tools, run_steps
 from .steps import Goal, steps_of
 from .steps.base import Step
@@ -60,6 +66,8 @@ class BuildOptions:
     """The command that starts a worker process."""
     limits: Limits = field(default_factory=Limits)
     """How large models may be."""
+    keep_unverified: bool = False
+    """Whether a wheel that does not pass verification is delivered, marked as such."""
 
 
 @dataclass
@@ -70,6 +78,8 @@ class BuildResult:
     wheel: Path | None = None
     needed: tuple[Path, ...] = ()
     """Wheels in the same directory that it depends on."""
+    unverified: Path | None = None
+    """The wheel that did not pass verification, if it was kept."""
     sdist: Path | None = None
     bundle: Path | None = None
     report: Report | None = None
@@ -131,6 +141,8 @@ def build(
         outcomes = run_steps([one.task() for one in fetched], tools)
     for one, outcome in zip(fetched, outcomes, strict=True):
         one.result.outcome = outcome
+        if options.keep_unverified:
+            one.keep_unverified()
     return [one.result for one in builds]
 
 
@@ -213,6 +225,15 @@ class _Build:
             path = self._options.out / f"{self._request.spec.module}-{model.version}"
             self.result.bundle = deliver_directory(record, self._store, path)
 
+    def keep_unverified(self) -> None:
+        """Delivers the wheel that did not pass verification, if there is one."""
+        name = self._request.name
+        failed = dict(self.result.errors).get(f"{name}/verify")
+        record = self._records.get(f"{name}/wheel")
+        if isinstance(failed, VerifyError) and record is not None:
+            out = self._options.out
+            self.result.unverified = deliver_unverified(record, self._store, str(failed), out)
+
     def _deliver_wheel(self, verified: Record) -> None:
         """Delivers the verified wheel with its report and the wheel that it needs."""
         name, store, out = self._request.name, self._store, self._options.out
@@ -240,6 +261,7 @@ def summarise(results: Iterable[BuildResult]) -> list[Mapping[str, object]]:
             "model": result.request.name,
             "wheel": as_json(result.wheel),
             "wheel_bytes": None if result.wheel is None else result.wheel.stat().st_size,
+            "unverified": as_json(result.unverified),
             "needed": as_json(result.needed),
             "sdist": as_json(result.sdist),
             "sdist_bytes": None if result.sdist is None else result.sdist.stat().st_size,

@@ -13,6 +13,8 @@ from ..store.records import Record
 from ..store.store import Store
 from ..util.files import write_atomically
 from ..wheelfile.reports import BENCH_SUFFIX, REPORT_SUFFIX
+from ..wheelfile.unverified import mark_unverified
+from ..wheelfile.wheel import open_wheel
 
 
 def deliver(record: Record, store: Store, out: Path) -> Path:
@@ -24,6 +26,14 @@ def deliver(record: Record, store: Store, out: Path) -> Path:
             (out / f"{name}{BENCH_SUFFIX}").unlink(missing_ok=True)  # it timed another file
         write_atomically(out / name, content)
     return out / name
+
+
+def deliver_unverified(record: Record, store: Store, reason: str, out: Path) -> Path:
+    """Writes a wheel that did not pass verification to `out`, marked as such; returns its path."""
+    with writing_to(out), tempfile.TemporaryDirectory(prefix=".delivering-", dir=out) as scratch:
+        wheel = deliver(record, store, Path(scratch))
+        marked = mark_unverified(open_wheel(wheel), reason, Path(scratch))
+        return marked.replace(out / marked.name)
 
 
 def deliver_directory(record: Record, store: Store, path: Path) -> Path:

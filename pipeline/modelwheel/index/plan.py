@@ -26,6 +26,7 @@ from ..util.text import one_line
 from ..util.urls import redact
 from ..wheelfile.collect import WHEEL
 from ..wheelfile.contents import open_contents
+from ..wheelfile.unverified import require_verified
 from ..wheelfile.wheel import open_wheel
 from .client import IndexedFile, PackageIndex
 from .release_list import ReleaseList
@@ -281,6 +282,7 @@ def _in_order(files: Sequence[Path]) -> list[Path]:
 def _read_distribution(path: Path) -> _Distribution:
     if path.suffix == WHEEL:
         wheel = open_wheel(path)
+        require_verified(wheel)
         wheel.require_own_name()
         platforms = frozenset(tag.platform for tag in wheel.tags)
         return _Distribution(path, wheel.distribution, str(wheel.version), platforms)

@@ -61,6 +61,10 @@ def print_failures(results: Sequence[BuildResult]) -> None:
                 f"[red]{plain(model.name)} {plain(model.version)} was not built[/]: "
                 + plain_lines("\n  ".join(failure_lines(result)))
             )
+        if result.unverified is not None:
+            ERR.print(
+                f"{plain(result.unverified)} is kept for inspection alone: nothing publishes it"
+            )
 
 
 def _print_replaced(result: BuildResult) -> None:

@@ -14,6 +14,7 @@ from ...util.files import digest_file
 from ...versions import RUNTIME
 from ...wheelfile.reports import Report, Timing, read_report, read_timings
 from ...wheelfile.sizes import WheelSizes, read_sizes
+from ...wheelfile.unverified import require_verified
 from ...wheelfile.wheel import Wheel, open_wheel
 
 
@@ -70,6 +71,7 @@ def read_wheels(paths: Iterable[Path]) -> list[IndexedWheel]:
 
 
 def _read_wheel(wheel: Wheel) -> IndexedWheel:
+    require_verified(wheel)
     wheel.require_own_name()
     metadata, digest = wheel.metadata, digest_file(wheel.path)
     indexed = IndexedWheel(

@@ -26,7 +26,7 @@ _PACKAGE = Path(__file__).parent
 
 
 _ROUNDINGS = 4
-"""How many units in the last place are rounding, whatever was measured."""
+"""How many units in the last place of a 16-bit type are rounding, whatever was measured."""
 _UNITS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
@@ -105,7 +105,7 @@ class Tolerance(NamedTuple):
         # `modelwheel.accuracy.Truth.least_allowed` computes the same as the second and the third.
         return max(
             self.absolute + self.relative * largest,
-            min(self.relative, _ROUNDINGS * 2.0**-23) * self.scale,
+            min(self.relative, 2.0**-23) * self.scale,
             _ROUNDINGS * self.unit * max(largest, self.scale),
         )
 

@@ -7,8 +7,9 @@ values of an output pass through are found on the same way.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -49,33 +50,49 @@ _PASSED = frozenset(
     }
 )
 """The first operand, or values between those of it."""
+_FOLLOWED = _PASSED | {"clamp", "select", "concatenate", "multiply", "add"}
 _UNIT = frozenset({"sigmoid", "softmax", "tanh", "erf", "sine", "cosine", "softsign"})
 
 
-def bound_of(value: Value, depth: int = _DEPTH) -> float | None:
+def bound_of(value: Value) -> float | None:
     """The largest absolute value that can be, whatever the inputs are; None if that is not known."""
-    if depth == 0:
+    return _Bounds().of(value, _DEPTH)
+
+
+class _Bounds:
+    """Bounds of values, each of which is found once, however many others are computed with it."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, float | None] = {}
+
+    def of(self, value: Value, depth: int) -> float | None:
+        if depth == 0:
+            return None
+        if value.key not in self._known or value.key is None:
+            self._known[value.key] = self._find(value, depth)
+        return self._known[value.key]
+
+    def _find(self, value: Value, depth: int) -> float | None:
+        if value.largest is not None:
+            return value.largest
+        if value.op in _UNIT or _is_sigmoid(value) or _is_share(value) or _is_normalised(value):
+            return 1.0
+        if value.op == "relu6":
+            return 6.0
+        operands = value.operands() if value.op in _FOLLOWED else []
+        if value.op in _PASSED and operands:
+            return self.of(operands[0], depth - 1)
+        if value.op == "clamp" and len(operands) == 3:
+            return _largest([self.of(one, depth - 1) for one in (operands[0], operands[2])])
+        if value.op == "select" and len(operands) == 3:
+            operands = operands[1:]
+        bounds = [self.of(one, depth - 1) for one in operands]
+        if value.op in ("concatenate", "select"):
+            return _largest(bounds)
+        if value.op in ("multiply", "add") and None not in bounds and bounds:
+            found = [bound for bound in bounds if bound is not None]
+            return math.prod(found) if value.op == "multiply" else sum(found)
         return None
-    if value.largest is not None:
-        return value.largest
-    if value.op in _UNIT or _is_sigmoid(value) or _is_share(value) or _is_normalised(value):
-        return 1.0
-    if value.op == "relu6":
-        return 6.0
-    operands = value.operands()
-    if value.op in _PASSED and operands:
-        return bound_of(operands[0], depth - 1)
-    if value.op == "clamp" and len(operands) == 3:
-        return _largest([bound_of(one, depth - 1) for one in (operands[0], operands[2])])
-    if value.op == "select" and len(operands) == 3:
-        operands = operands[1:]
-    bounds = [bound_of(one, depth - 1) for one in operands]
-    if value.op in ("concatenate", "select"):
-        return _largest(bounds)
-    if value.op in ("multiply", "add") and None not in bounds and bounds:
-        found = [bound for bound in bounds if bound is not None]
-        return math.prod(found) if value.op == "multiply" else sum(found)
-    return None
 
 
 def _largest(bounds: list[float | None]) -> float | None:
@@ -206,7 +223,7 @@ class _Nodes:
     def _module(self, node: Any) -> _Module:
         if node.name not in self._modules:
             module = read_module(node.attr["module"].s, "the module of an XlaCallModule node")
-            given = [self.value(one) for one in node.input if not is_control(one)]
+            given = [partial(self.value, one) for one in node.input if not is_control(one)]
             self._modules[node.name] = _Module(module.functions, given)
         return self._modules[node.name]
 
@@ -236,13 +253,15 @@ _OPS = {
     "optimization_barrier": "barrier",
 }
 _REDUCED = {"add": "sum_of", "maximum": "maximum_of", "minimum": "minimum_of"}
-_Bound: TypeAlias = Mapping[str, Value]
+_Bound: TypeAlias = Mapping[str, Callable[[], Value]]
 
 
 class _Module:
     """Values of `main` of a module, and of the functions that it calls."""
 
-    def __init__(self, functions: Mapping[str, Function], given: list[Value]) -> None:
+    def __init__(
+        self, functions: Mapping[str, Function], given: Sequence[Callable[[], Value]]
+    ) -> None:
         self._functions = functions
         self._main = functions["main"].body
         self._made = {name: _makers(function.body) for name, function in functions.items()}
@@ -252,22 +271,27 @@ class _Module:
         returned = self._returned("main")
         if index >= len(returned):
             return _NOTHING
-        return self._value("main", self._given, *returned[index])
+        return self._value("main", self._given, (), *returned[index])
 
     def _returned(self, function: str) -> list[tuple[str, int]]:
         ops = self._functions[function].body.ops
         return ops[-1].operands if ops and ops[-1].name == "func.return" else []
 
-    def _value(self, function: str, given: _Bound, name: str, index: int = 0) -> Value:
+    def _value(
+        self, function: str, given: _Bound, path: tuple[str, ...], name: str, index: int = 0
+    ) -> Value:
+        """A value of a function that was called along a path of results."""
         if name in given:
-            return given[name]
+            return given[name]()
         op = self._made[function].get(name)
         if op is None:
             return _NOTHING
         kind = op.name.partition(".")[2]
 
+        later = [partial(self._value, function, given, path, *one) for one in op.operands]
+
         def operands() -> list[Value]:
-            return [self._value(function, given, *operand) for operand in op.operands]
+            return [one() for one in later]
 
         if kind == "call" and op.symbols and op.symbols[0] in self._functions:
             called = op.symbols[0]
@@ -275,14 +299,14 @@ class _Module:
             returned = self._returned(called)
             if index >= len(returned):
                 return _NOTHING
-            bound = dict(zip(names, operands(), strict=False))
-            return self._value(called, bound, *returned[index])
+            bound = dict(zip(names, later, strict=False))
+            return self._value(called, bound, (*path, name), *returned[index])
         if kind == "constant":
-            return Value("constant", _splat(op), list, (function, name))
+            return Value("constant", _splat(op), list, (self, path, name))
         if kind == "reduce":
             applied = op.text.partition("applies stablehlo.")[2].partition(" ")[0]
-            return Value(_REDUCED.get(applied, ""), None, operands, (function, name))
-        return Value(_OPS.get(kind, ""), None, operands, (function, name, index))
+            return Value(_REDUCED.get(applied, ""), None, operands, (self, path, name))
+        return Value(_OPS.get(kind, ""), None, operands, (self, path, name, index))
 
     def types(self, index: int | None) -> set[str]:
         """The element types of everything that a result depends on; of all that is returned without an index."""

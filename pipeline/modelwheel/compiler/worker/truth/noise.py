@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ....accuracy import EPSILON, ROUNDINGS, UNDECIDED
+from ....accuracy import EPSILON, NOTABLE, ROUNDINGS, UNDECIDED
 from ...measuring import difference, widen
-from ..formats.base import Arrays
+from ..rows import Arrays
 
 Array = np.ndarray[Any, Any]
 
@@ -115,7 +115,7 @@ def find_noise(case: Case, name: str, framework: str) -> Noise:
         return _of_integers(case, name, framework)
     own = difference(ours, case.exact[name]) if name in case.exact else np.zeros(ours.shape)
     own[~np.isfinite(own)] = 0.0
-    if name in case.spread:
+    if name in case.spread and _is_noisy(case, name, own):
         scale = scale_of(case, name)
         spread = _by_row(case.spread[name], leading)
         unsure = ~(spread <= UNDECIDED / _FACTOR * scale)
@@ -131,6 +131,15 @@ def find_noise(case: Case, name: str, framework: str) -> Noise:
     if left.leave(missing, f"values, which are NaN in {framework}"):
         allowed = np.where(missing, np.inf, allowed)
     return left.noise(allowed)
+
+
+def _is_noisy(case: Case, name: str, own: Array) -> bool:
+    """Whether what was measured says more than the framework's own error, which is that of few roundings."""
+    if name not in case.exact:
+        return True
+    values = np.abs(widen(case.ours[name]))
+    largest = float(values[np.isfinite(values)].max(initial=0.0))
+    return bool(own.max(initial=0.0) > NOTABLE * largest)
 
 
 def _of_integers(case: Case, name: str, framework: str) -> Noise:

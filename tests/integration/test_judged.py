@@ -1,0 +1,66 @@
+"""What is known about models before anything is compiled: errors of a conversion, rows that decide nothing, scales."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.laboratory import run_script
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def judged() -> dict[str, Any]:
+    """What `tests/models/judged.py` finds."""
+    said: dict[str, Any] = json.loads(run_script("judged"))
+    return said
+
+
+def test_a_conversion_that_loses_a_finite_row_is_an_error(judged: dict[str, Any]) -> None:
+    lost = judged["lost"]
+    assert lost["converted"] == {
+        "y": "on rows of zeros, Another and float64 are finite in other places"
+    }
+    # The wheel is compared with the framework there, not with its own conversion.
+    assert "zeros" not in lost["undefined"]
+    assert "out/1@zeros/y" in lost["defined"]
+    assert "exact/1@zeros/y" not in lost["defined"]
+    assert judged["kept"]["converted"] == {}
+    assert "exact/1@zeros/y" in judged["kept"]["defined"]
+
+
+def test_a_conversion_with_other_weights_is_an_error(judged: dict[str, Any]) -> None:
+    said = judged["weights"]["converted"]["y"]
+    assert said == judged["weights"]["without"]["y"]
+    assert "more than rounding explains" in said
+    for name in ("right", "half", "shares", "nan"):
+        assert judged[name]["converted"] == {}
+
+
+def test_nan_decides_nothing(judged: dict[str, Any]) -> None:
+    nan = judged["nan"]
+    assert nan["undecided"] == {
+        "shares": "4 of 16 values, which are NaN in Another",
+        "best": "1 of 4 values, in rows with NaN in Another",
+    }
+    assert np.isinf(nan["noise"]["noise/4/best"]).tolist() == [False, False, True, False]
+    assert np.isinf(nan["noise"]["noise/4/shares"]).any(1).tolist() == [False, False, True, False]
+    assert nan["without"] == {}
+
+
+def test_outputs_say_what_they_can_be(judged: dict[str, Any]) -> None:
+    scales = {name: judged[name]["scales"] for name in ("shares", "half", "lost", "right")}
+    assert scales == {"shares": {"y": 1.0}, "half": {"y": 1.0}, "lost": {"y": 1.0}, "right": {}}
+    assert judged["half"]["narrow"] == {"y": "float16"}
+    # Some units of float16, measured by weights and inputs that differ by one.
+    (moved,) = judged["half"]["moved"]
+    assert 2.0**-12 < moved["absolute"] < 2.0**-6
+    assert {rows["output"] for rows in judged["shares"]["framework"]} == {"y"}
+
+
+def test_float64_says_whether_rows_are_independent(judged: dict[str, Any]) -> None:
+    assert judged["independence"] == [True, False]

@@ -1,0 +1,150 @@
+"""Judges models of one operation as the job `reference` does: the framework is a function of NumPy, its conversion a graph.
+
+Prints what is known about each, as JSON; for test_judged.py.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from modelwheel.compiler.inspection import SignatureInfo, TensorInfo
+from modelwheel.compiler.jobs import ReferenceRequest
+from modelwheel.compiler.reference import Reference, input_key, output_key
+from modelwheel.compiler.worker.boundary import evaluate_boundary
+from modelwheel.compiler.worker.formats.base import Arrays, Fetch, SignatureGraph, StaticShapes
+from modelwheel.compiler.worker.reference import _are_independent
+from modelwheel.compiler.worker.rows import Rows
+from modelwheel.compiler.worker.truth.find import find_truth
+
+Array = np.ndarray[Any, Any]
+WEIGHTS = np.random.default_rng(5).normal(size=(4, 4)).astype(np.float32)
+
+
+class Model:
+    """A model of one input `x` [rows, 4], which its framework and its conversion compute."""
+
+    evaluator = "Another 1"
+
+    def __init__(
+        self, framework: Callable[[Array], Arrays], graph: Callable[[Any], dict[str, Any]]
+    ) -> None:
+        self._framework, self._graph = framework, graph
+        outputs = framework(np.ones((1, 4), np.float32))
+        self.info = SignatureInfo(
+            key="serving_default",
+            inputs=(TensorInfo(name="x", dtype="float32", shape=(None, 4)),),
+            outputs=tuple(
+                TensorInfo(name=name, dtype=values.dtype.name, shape=(None, *values.shape[1:]))
+                for name, values in outputs.items()
+            ),
+        )
+
+    def __call__(self, inputs: Arrays) -> Arrays:
+        with np.errstate(all="ignore"):
+            return self._framework(inputs["x"])
+
+    def graph(self, shapes: StaticShapes, keep: object = ()) -> SignatureGraph:  # noqa: ARG002
+        with tf.Graph().as_default() as graph:
+            x = tf.compat.v1.placeholder(tf.float32, shapes["x"], "x")
+            found = self._graph(x)
+        fetches = {name: Fetch(tensor.name, tensor.dtype) for name, tensor in found.items()}
+        return SignatureGraph(graph.as_graph_def(), {"x": "x"}, fetches)
+
+
+def _normalise(x: Array) -> Array:
+    norm = np.sqrt((x * x).sum(1, keepdims=True))
+    return np.asarray(np.where(norm > 0, x / norm, 0.0), np.float32)
+
+
+def _norm(x: Any) -> Any:
+    return x / tf.sqrt(tf.reduce_sum(x * x, 1, keepdims=True))
+
+
+def _best(x: Array, of_nan: int) -> Arrays:
+    shares = x / np.abs(x).sum(1, keepdims=True)
+    nan = np.isnan(shares).any(1)
+    best = np.where(nan, of_nan, np.nan_to_num(shares).argmax(1)).astype(np.int64)
+    return {"shares": shares.astype(np.float32), "best": best}
+
+
+def _best_graph(x: Any) -> dict[str, Any]:
+    shares = x / tf.reduce_sum(tf.abs(x), 1, keepdims=True)
+    nan = tf.reduce_any(tf.math.is_nan(shares), 1)
+    best = tf.where(nan, tf.constant(3, tf.int64), tf.argmax(shares, 1))
+    return {"shares": shares, "best": best}
+
+
+def _product(x: Array, weights: Array = WEIGHTS) -> Arrays:
+    return {"y": x @ weights}
+
+
+MODELS = {
+    # What the framework does with zeros is lost in the conversion.
+    "lost": Model(lambda x: {"y": _normalise(x)}, lambda x: {"y": _norm(x)}),
+    "kept": Model(
+        lambda x: {"y": _normalise(x)},
+        lambda x: {"y": tf.where(tf.reduce_any(tf.not_equal(x, 0.0), 1, keepdims=True), _norm(x), 0.0)},
+    ),
+    # Neither says what the largest of NaN is.
+    "nan": Model(lambda x: _best(x, 1), _best_graph),
+    "weights": Model(_product, lambda x: {"y": x @ (WEIGHTS * np.float32(1.001))}),
+    "right": Model(_product, lambda x: {"y": x @ WEIGHTS}),
+    "half": Model(
+        lambda x: {"y": np.tanh(x.astype(np.float16) @ WEIGHTS.astype(np.float16)).astype(np.float32)},
+        lambda x: {"y": tf.cast(tf.tanh(tf.cast(x, tf.float16) @ WEIGHTS.astype(np.float16)), tf.float32)},
+    ),
+    "shares": Model(
+        lambda x: {"y": (1 / (1 + np.exp(20 - x @ WEIGHTS))).astype(np.float32)},
+        lambda x: {"y": tf.sigmoid(x @ WEIGHTS - 20.0)},
+    ),
+}  # fmt: skip
+
+
+def judge(model: Model, x: Array) -> dict[str, Any]:
+    """The truth of four rows, of which some may be zeros, and of boundary rows."""
+    request = ReferenceRequest(signature="serving_default", batch_sizes=(1, 4), rows=(1, 4))
+    outputs = {rows: model({"x": x[:rows]}) for rows in (1, 4)}
+    summary = Reference(
+        independent=True, reason=None, leading_per_row=dict.fromkeys(outputs[1], 1),
+        batched_inputs=("x",), rows=(1, 4),
+    )  # fmt: skip
+    arrays = {input_key("x"): x} | {
+        output_key(str(rows), name): values
+        for rows, found in outputs.items()
+        for name, values in found.items()
+    }
+    summary, boundary = evaluate_boundary(model, model, arrays, summary, request)
+    found, truth = find_truth(model, arrays, summary, request)
+    said = boundary.add_to(truth).model_dump(mode="json")
+    noise = {key: values.tolist() for key, values in found.items() if key.startswith("noise/4/")}
+    return {**said, "noise": noise, "defined": sorted(boundary.arrays)}
+
+
+def independence() -> list[bool]:
+    """Whether rows are independent for a model that is noisy, and for one that mixes them."""
+    random = np.random.default_rng(1)
+    rows, other = (
+        Rows({"x": random.normal(size=(4, 4)).astype(np.float32)}, frozenset({"x"})) for _ in "ab"
+    )
+    mixing = Model(_product, lambda x: {"y": x @ WEIGHTS + 1e-5 * tf.reduce_mean(x)})
+    return [_are_independent(model, rows, other) for model in (MODELS["right"], mixing)]
+
+
+def main() -> None:
+    x = np.random.default_rng(3).normal(size=(4, 4)).astype(np.float32)
+    with_zeros = x.copy()
+    with_zeros[2] = 0
+    found = {
+        name: judge(model, with_zeros if name == "nan" else x) for name, model in MODELS.items()
+    }
+    sys.stdout.write(json.dumps({**found, "independence": independence()}))
+
+
+if __name__ == "__main__":
+    main()
