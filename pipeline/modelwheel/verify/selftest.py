@@ -261,12 +261,8 @@ def attribute(report: Report, failed: Comparison, replaced: Sequence[str] = ()) 
             "the model with other operations"
         )
     if failed.exact:
-        far = (
-            f"{who}'s own error is {own.absolute:.3g}, so"
-            if own is not None
-            else "these are exact, and"
-        )
-        return f"{far} the wheel computes something else; please report it with the model"
+        far = f"{who}'s own error is {own.absolute:.3g}, so " if own is not None else ""
+        return f"{far}the wheel computes something else; please report it with the model"
     return _without_truth(truth, output)
 
 
