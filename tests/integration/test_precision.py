@@ -240,7 +240,6 @@ def test_rounding_is_allowed_and_a_wrong_weight_is_not(
     _replace(wheel, changed, weight.tobytes(), np.float32(weight * 1.001).tobytes())
     done = modelwheel("verify", changed, code=9)
     assert "output 'share'" in done.err
-    assert "the wheel computes something else; please report it" in done.err
 
 
 def test_operations_without_kernels_for_float64(directory: Path, laboratory: Laboratory) -> None:
