@@ -12,7 +12,7 @@ import shutil
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
 
 from ..assembly.manifest import Manifest
 from ..errors import WheelError
@@ -87,7 +87,6 @@ def render_bundle(project: Path, reference: Path, *, static_arena: bool = False)
         "level_names": [(level.name, level.identifier) for level in LEVELS.values()],
         "cases": cases,
         "reference_bytes": (project / "tests/reference.bin").stat().st_size,
-        "tolerances": manifests[0].verification.tolerances,
     }
     template = dict(bundle_template(manifests[0].model.interfaces))
     del template[_MEMORY_HEADER]
@@ -131,11 +130,12 @@ def _write_reference(manifest: Manifest, reference: Path, path: Path) -> Iterato
                 _first(tensor, arrays[f"{where}/{tensor.name}"], rows, length)
                 for tensor in signature.inputs
             ]
-            outputs = [
-                own_array(tensor, arrays[f"out/{case}/{tensor.name}"])
-                for tensor in signature.outputs
+            expected = [
+                expect_output(manifest, arrays, case, tensor) for tensor in signature.outputs
             ]
-            size += sum(array.nbytes for array in (*inputs, *outputs))
+            outputs = [one.bits for one in expected]
+            limits = [one.limits for one in expected if one.limits is not None]
+            size += sum(array.nbytes for array in (*inputs, *outputs, *limits))
             if number and size > MAX_REFERENCE_BYTES:
                 break
             yield {
@@ -145,10 +145,55 @@ def _write_reference(manifest: Manifest, reference: Path, path: Path) -> Iterato
                 "inputs": [_append(file, array) for array in inputs],
                 "outputs": [_append(file, array) for array in outputs],
                 "elements": [array.size for array in outputs],
+                "allowed": [one.allowed for one in expected],
+                "allowed_each": [
+                    0 if one.limits is None else _append(file, one.limits) for one in expected
+                ],
                 "output_bytes": sum(
                     -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT for array in outputs
                 ),
             }
+
+
+class Expected(NamedTuple):
+    """What an output of a library is compared with."""
+
+    bits: _Array
+    """The truth where it is known, in the model's element type."""
+    allowed: float
+    """By which an element may differ."""
+    limits: _Array | None
+    """The same for each element, in float32, if they differ; infinite for what decides nothing."""
+
+
+def expect_output(
+    manifest: Manifest, arrays: Mapping[str, _Array], case: str, tensor: Tensor
+) -> Expected:
+    """What an output is compared with; the wheel's `_selftest.py` judges in the same way."""
+    import numpy as np
+
+    verification, place = manifest.verification, f"{case}/{tensor.name}"
+    values = arrays[f"out/{place}"]
+    largest = float(np.abs(values[np.isfinite(values)].astype(np.complex128)).max(initial=0.0))
+    tolerance = verification.tolerances[tensor.name]
+    allowed = max(
+        tolerance.atol + tolerance.rtol * largest,
+        verification.truth.least_allowed(tensor.name, tolerance.rtol, largest),
+    )
+    noise = arrays[f"noise/{place}"] if f"noise/{place}" in arrays else np.zeros(())
+    noise = np.broadcast_to(noise, values.shape).astype(np.float64)
+    limits = np.maximum(allowed, verification.error_factor * noise)
+    if f"exact/{place}" in arrays:
+        exact = arrays[f"exact/{place}"]
+        if values.dtype.kind in "biu":  # a value on a boundary: both decisions are right
+            limits = np.where(exact != 0, np.inf, limits)
+        else:
+            values = (values + exact).astype(values.dtype)
+    bits = own_array(tensor, values)
+    limits = np.moveaxis(limits, 0, tensor.batch_axis) if tensor.batch_axis else limits
+    if not limits.size or (limits.max() == limits.min() < np.inf):
+        return Expected(bits, float(limits.max(initial=allowed)), None)
+    return Expected(bits, allowed, np.ascontiguousarray(limits, np.float32))
 
 
 def _cases(manifest: Manifest) -> Iterator[tuple[str, int, int | None, int | None]]:

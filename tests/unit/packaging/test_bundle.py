@@ -133,11 +133,30 @@ def test_the_reference_has_the_first_rows_of_each_case(bundle: Path) -> None:
     content = (bundle / "tests/reference.bin").read_bytes()
     cases = _cases(bundle)
     assert [case[:3] for case in cases] == [[1, 0, 1], [4, 0, 1]]
-    for rows, _, _, inputs, outputs, elements in cases:
+    for rows, _, _, inputs, outputs, elements, *_ in cases:
         assert all(offset % 64 == 0 for offset in (*inputs, *outputs))
         assert elements[0] == rows * 10
         values = np.frombuffer(content, np.float32, elements[0], outputs[0])
         assert (values == rows).all()
+
+
+def test_the_reference_has_what_each_row_is_allowed(tmp_path: Path) -> None:
+    """As the wheel's own test judges it: the truth, the row's noise, and what decides nothing."""
+    given = np.arange(8, dtype=np.float32).reshape(4, 2)
+    noise = np.array([[0], [0.25], [np.inf], [0]], np.float32)
+    arrays = {"in/x": given, "noise/4/scores": noise, "exact/4/scores": np.full((4, 2), 0.5)}
+    verification = _described().verification.model_copy(update={"rows": (4,), "error_factor": 4.0})
+    signature = Signature(inputs=(_tensor("x"),), outputs=(_tensor("scores"),))
+    described = _described(signature=signature, verification=verification)
+    bundle = _render(tmp_path / "bundle", described, **arrays, **{"out/4/scores": given})
+    content = (bundle / "tests/reference.bin").read_bytes()
+    ((*_, outputs, _, allowed, each),) = _cases(bundle)
+    tolerance = verification.tolerances["scores"]
+    assert allowed[0] == pytest.approx(tolerance.atol + tolerance.rtol * 7)
+    limits = np.frombuffer(content, np.float32, 8, each[0]).reshape(4, 2)
+    assert limits[:, 0] == pytest.approx([allowed[0], 1.0, np.inf, allowed[0]])
+    values = np.frombuffer(content, np.float32, 8, outputs[0]).reshape(4, 2)
+    assert (values == given + np.float32(0.5)).all()
 
 
 def test_the_reference_has_lengths_calls_and_bits(tmp_path: Path) -> None:
