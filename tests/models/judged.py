@@ -133,7 +133,7 @@ def independence() -> list[bool]:
         Rows({"x": random.normal(size=(4, 4)).astype(np.float32)}, frozenset({"x"})) for _ in "ab"
     )
     mixing = Model(_product, lambda x: {"y": x @ WEIGHTS + 1e-5 * tf.reduce_mean(x)})
-    return [_are_independent(model, rows, other) for model in (MODELS["right"], mixing)]
+    return [_are_independent(model, model, rows, other) for model in (MODELS["right"], mixing)]
 
 
 def main() -> None:

@@ -8,13 +8,14 @@ other rows are replaced, when rows are permuted, when there are fewer rows, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from ...errors import UnsupportedModelError
+from ..measuring import difference
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 Evaluate = Callable[[Arrays], Arrays]
@@ -53,7 +54,7 @@ class Verdict:
     reason: str | None
     """Why rows are not independent, as a sentence; None if they are."""
     by_values: bool = False
-    """Whether only values differ, which float32 itself may do: see `check_exactly`."""
+    """Whether only values differ, which float32 itself may do: see `check_again`."""
 
 
 @dataclass(frozen=True)
@@ -129,21 +130,30 @@ def check_rows(
     return Verdict(leading, None)
 
 
-def check_exactly(evaluate: Evaluate, rows: Rows, other: Rows) -> str | None:
-    """Why a few of the rows depend on others in float64, as a sentence; None if they do not.
+def take_few(rows: Rows) -> Rows:
+    """As many rows as `check_again` evaluates."""
+    return rows.take(slice(_FEW))
+
+
+def check_again(
+    evaluate: Evaluate, rows: Rows, other: Rows, noise: Arrays | None = None
+) -> str | None:
+    """Why a few of the rows depend on others by more than noise, as a sentence; None if they do not.
 
     Where a model makes much of the last place of its numbers, rows differ in float32 for no other reason than the order
     of sums.
 
     Args:
-        evaluate: The model in float64.
+        evaluate: The model in float64, or in its own types if there is `noise`.
         rows: At least two rows.
         other: As many other rows.
+        noise: How far each element of the outputs for `take_few(rows)` may be from what it is among other rows.
     """
-    few, others = (given.take(slice(_FEW)) for given in (rows, other))
+    few, others = take_few(rows), take_few(other)
+    tolerance = _EXACT if noise is None else _TOLERANCE
     try:
         whole = _evaluate(evaluate, few, f"{few.count} rows")
-        test = _Test(whole, _leading_per_row({few.count: whole}), _EXACT)
+        test = _Test(whole, _leading_per_row({few.count: whole}), tolerance, noise or {})
         for index in {0, few.count - 1}:
             alone = _evaluate(evaluate, few.take([index]), "1 row")
             test.compare(alone, [index], "when it is alone")
@@ -171,7 +181,7 @@ def find_influence(
         exactly: Whether it is evaluated in float64; then a few rows are enough.
     """
     if exactly:
-        rows, extreme = (given.take(slice(_FEW)) for given in (rows, extreme))
+        rows, extreme = take_few(rows), take_few(extreme)
     tolerance = _EXACT if exactly else _TOLERANCE
     try:
         test = _Test(_evaluate(evaluate, rows, f"{rows.count} rows"), leading, tolerance)
@@ -235,6 +245,8 @@ class _Test:
     whole: Arrays
     leading: Mapping[str, int]
     tolerance: float = _TOLERANCE
+    noise: Arrays = field(default_factory=dict)
+    """See `check_again`."""
 
     def select(self, outputs: Arrays, indices: Iterable[int]) -> Arrays:
         """The outputs that belong to some rows."""
@@ -248,11 +260,16 @@ class _Test:
 
     def compare(self, outputs: Arrays, indices: Iterable[int], circumstance: str) -> None:
         """Raises if `outputs` differ from those of the rows `indices` in the evaluation of all rows."""
-        for name, expected in self.select(self.whole, indices).items():
-            difference = find_difference(outputs[name], expected, self.whole[name], self.tolerance)
-            if difference:
+        chosen = list(indices)
+        noise = self.select(self.noise, chosen)
+        for name, expected in self.select(self.whole, chosen).items():
+            given = outputs[name]
+            if name in noise and given.shape == expected.shape:
+                given = np.where(difference(given, expected) <= noise[name], expected, given)
+            differs = find_difference(given, expected, self.whole[name], self.tolerance)
+            if differs:
                 raise _DependentError(
-                    f"a row of output {name!r} changes {circumstance}: {difference}",
+                    f"a row of output {name!r} changes {circumstance}: {differs}",
                     by_values=outputs[name].shape == expected.shape,
                 )
 
