@@ -50,6 +50,8 @@ class Model:
             return self._framework(inputs["x"])
 
     def graph(self, shapes: StaticShapes, keep: object = ()) -> SignatureGraph:  # noqa: ARG002
+        # As formats do that read variables for it.
+        assert tf.executing_eagerly()
         with tf.Graph().as_default() as graph:
             x = tf.compat.v1.placeholder(tf.float32, shapes["x"], "x")
             found = self._graph(x)

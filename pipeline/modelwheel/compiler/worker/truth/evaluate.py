@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import numpy as np
@@ -31,11 +31,10 @@ def opened(graph_def: Any, frozen: FrozenGraph) -> Iterator[Callable[[Arrays], A
     Raises:
         NoTruthError: TensorFlow has no kernels for these types; the function raises it too.
     """
-    with (
-        tf.Graph().as_default() as graph,
-        tf.compat.v1.Session(graph=graph, config=_config()) as session,
-    ):
-        with _without_kernels():
+    graph = tf.Graph()
+    # The graph is the default one only while it is made: in between, others are, or none.
+    with closing(tf.compat.v1.Session(graph=graph, config=_config())) as session:
+        with graph.as_default(), _without_kernels():
             tf.import_graph_def(graph_def, name="")
             feeds = {name: _tensor(graph, node) for name, node in frozen.feeds.items()}
             fetches = {name: _tensor(graph, node) for name, node in frozen.fetches.items()}
