@@ -287,7 +287,13 @@ class _Others:
             for name, values in self._exact.get(one.kind, {}).items()
             if values.shape == one.outputs[name].shape
         }
-        spread = self._spread.get(one.kind, {})
+        # Ties of equal values, which these rows have, are decided: inputs that differ would break them.
+        spread = {
+            name: moves & (one.outputs[name] != exact[name])
+            if moves.dtype.kind == "b" and name in exact
+            else moves
+            for name, moves in self._spread.get(one.kind, {}).items()
+        }
         # One row, all of which may be left out; where inputs are not finite, NaN is what is compared.
         most = 0.0 if one.kind in _SPECIAL else 1.0
         return Case(one.outputs, exact, spread, self._leading, self._graph.scales, most)
