@@ -170,7 +170,7 @@ def notes_on(truth: Truth) -> Iterator[str]:
     for output, reason in truth.without.items():
         yield f"Output {output!r} is compared with float32: {reason}"
     for output, dtype in truth.narrow.items():
-        units = f"{ROUNDINGS} units in the last place of {dtype}"
+        units = f"at least {ROUNDINGS} units in the last place of {dtype}"
         yield f"Values of output {output!r} pass through {dtype}: {units} are allowed"
     for kind, reason in truth.undefined.items():
         yield f"Not compared, rows of {kind}: {reason}"

@@ -74,7 +74,7 @@ def test_what_could_not_be_measured_is_a_sentence() -> None:
 def test_what_is_not_compared_is_a_sentence() -> None:
     truth = Truth(narrow={"y": "float16"}, undecided={"z": "1 of 4 rows, which change"})
     assert list(notes_on(truth)) == [
-        "Values of output 'y' pass through float16: 4 units in the last place of float16 are allowed",
+        "Values of output 'y' pass through float16: at least 4 units in the last place of float16 are allowed",
         "Not compared, of output 'z': 1 of 4 rows, which change",
     ]
 

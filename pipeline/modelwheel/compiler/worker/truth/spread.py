@@ -53,7 +53,8 @@ def measure_spread(
     types = {name: narrow.get(name, "float32") for name in frozen.fetches}
     for dtype in sorted(set(types.values())):
         names = [name for name, one in types.items() if one == dtype]
-        least = 0.0 if dtype == "float32" else EPSILON[dtype]
+        # Half a unit is what rounding to a narrower type makes of a number.
+        least = 0.0 if dtype == "float32" else EPSILON[dtype] / 2
         _add_draws(parted, calls, names, least, found, draws)
     return list(found)
 
