@@ -79,6 +79,13 @@ def _say(_: Job, text: str) -> None:
     os._exit(0)
 
 
+def _when(job: Job, line: str) -> None:
+    """Does the rest of the line in jobs of one kind."""
+    kind, word, rest = line.split(" ", 2)
+    if job.kind == kind:
+        _ACTIONS[word](job, rest)
+
+
 def _run(_: Job, code: str) -> None:
     exec(code, {})  # noqa: S102 - a line of a test
 
@@ -90,6 +97,7 @@ _ACTIONS: dict[str, Callable[[Job, str], object]] = {
     "allocate": _allocate,
     "run": _run,
     "say": _say,
+    "when": _when,
     "layer": lambda *_: None,
     "sleep": lambda _, seconds: time.sleep(float(seconds)),
     "exit": lambda _, code: os._exit(int(code)),

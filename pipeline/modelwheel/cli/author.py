@@ -116,7 +116,10 @@ def check(
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
 ) -> None:
-    """Validate specs and check that their models can be compiled."""
+    """Validate specs and check that their models can be compiled.
+
+    Each is compiled for its smallest batch size and the lowest CPU level, which the next build need not do again.
+    """
     specs = specs or []
     if supported:
         given: dict[str, object] = {"SPEC": specs, "--spec-only": spec_only, "--lenient": lenient}
@@ -146,15 +149,12 @@ def check(
     extras.require("build", "checking models", advise="compile")
     from ..config import load_config
     from ..engine.check_models import check_models
+    from .display.progress import BuildDisplay
     from .display.tables import print_checked
 
-    checked = check_models(
-        loaded,
-        open_store(),
-        open_sandbox(sandbox),
-        limits=load_config().limits,
-        lenient=lenient,
-    )
+    store, box, limits = open_store(), open_sandbox(sandbox), load_config().limits
+    with BuildDisplay(results=False) as display:
+        checked = check_models(loaded, store, box, display, limits=limits, lenient=lenient)
     if as_json:
         print_json({"problems": [], "models": checked})
     else:

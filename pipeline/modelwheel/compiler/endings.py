@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 from ..errors import CompileError
 from ..sandbox.policy import Limits
+from ..spec.formats import FORMATS
 from ..util.text import one_line, safe_lines
+from .jobs import CompileJob, Job, SupportedJob
 
 _LOG_LINES = 30
 """The end of a log that goes into the report of an unexpected error."""
@@ -34,6 +36,9 @@ _ADDED_TO_ITSELF = re.compile(
 )
 """XLA takes what is added to a counter for a constant (xla/hlo/analysis/while_loop_analysis.cc,
 `MatchLoopRangeWithKnownValues`)."""
+
+_DONE = {"inspect": "read", "freeze": "converted", "reference": "evaluated"}
+"""What the jobs do with a model."""
 
 _NAMED, _NAME_LENGTH = 3, 200
 """Layers in a sentence: their names come from the model."""
@@ -111,12 +116,13 @@ def ran_out_of_memory(code: int, log: str, used: float = 0.0) -> bool:
     return is_about_memory(log) or (silent and used >= _LARGE)
 
 
-def explain_end(code: int, log: list[str]) -> str:
+def explain_end(code: int, log: list[str], job: Job | None = None) -> str:
     """Why a process died during a job, in one sentence.
 
     Args:
         code: Its exit code, negative for a signal.
         log: The lines that it wrote to standard error.
+        job: The job, if it is known.
     """
     fatal = one_line(next(filter(None, map(_fatal_message, reversed(log))), ""))
     # XLA ends the process at a flag that it does not know (xla/parse_flags_from_env.cc).
@@ -126,18 +132,28 @@ def explain_end(code: int, log: list[str]) -> str:
     if _ADDED_TO_ITSELF.search(fatal):
         return "XLA cannot compile a loop that adds its counter to itself (i = i + i); write i * 2 in the model"
     last = f": {fatal}" if fatal else ""
+    during = f"while {_describe(job)}, " if job is not None else ""
     if code >= 0:
-        return f"the worker process ended with exit code {code}{last}"
+        return f"{during}the worker process ended with exit code {code}{last}"
     try:
         name = f"signal {-code} ({signal.Signals(-code).name})"
     except ValueError:
         name = f"signal {-code}"
     if code == _KILLED:
         return (
-            f"the worker process was killed by {name}, most likely because memory ran out; "
+            f"{during}the worker process was killed by {name}, most likely because memory ran out; "
             "free some memory, or run fewer steps at once (--jobs)"
         )
-    return f"the worker process crashed with {name}{last}"
+    return f"{during}the worker process crashed with {name}{last}"
+
+
+def _describe(job: Job) -> str:
+    """What was done when a job's process died: the format says whose code that was."""
+    if isinstance(job, CompileJob):
+        return "XLA compiled the graph"
+    if isinstance(job, SupportedJob):
+        return "operations were listed"
+    return f"the {FORMATS[job.request.reading.format].title} model was {_DONE[job.kind]}"
 
 
 def _fatal_message(line: str) -> str:

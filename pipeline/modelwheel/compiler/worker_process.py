@@ -173,7 +173,7 @@ class WorkerProcess:
         if reply.ending == "garbage":
             return WorkerError("the process of the job sent no valid answer", end_of(log))
         if reply.ending == "ended":
-            return WorkerError(explain_end(code, log.splitlines()), end_of(log))
+            return WorkerError(explain_end(code, log.splitlines(), staged.job), end_of(log))
         message = one_line(answer.message) or f"{step} failed and gave no reason"
         if answer.detail:
             return WorkerError(message, safe_lines(answer.detail))

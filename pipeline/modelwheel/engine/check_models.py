@@ -1,9 +1,12 @@
-"""`modelwheel check`: fetches models, inspects them in a worker and checks them against their specs."""
+"""`modelwheel check`: fetches models, checks them against their specs, and compiles each once.
+
+What is compiled is the smallest of what a build compiles, by the steps of a build: they find the results in the store.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..compiler.findings import Finding
 from ..compiler.inspection import Inspection
@@ -14,7 +17,7 @@ from ..compiler.supported import SUPPORTED, Supported
 from ..compiler.worker_process import COMMAND
 from ..errors import ModelwheelError, UnsupportedModelError
 from ..limits import Limits
-from ..request import make_request
+from ..request import Request, make_request
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source
 from ..spec import Spec
@@ -22,7 +25,9 @@ from ..store.keys import action_key
 from ..store.store import Store
 from ..util.text import one_line
 from ..util.words import count
-from .steps.model import InspectStep, inspection_key, read_inspection
+from .scheduler import Outcome, Reporter, Task, Tools, run_steps
+from .steps.base import Step
+from .steps.model import CompileStep, FreezeStep, InspectStep, inspection_key, read_inspection
 
 
 def first_line(text: object) -> str:
@@ -39,7 +44,7 @@ class CheckedModel:
     signature: str
     """The signature to compile."""
     error: ModelwheelError | None = None
-    """Why the model could not be inspected at all."""
+    """Why the model could not be inspected, converted or compiled."""
     inspection: Inspection | None = None
     findings: Sequence[Finding] = ()
     verdict: str = ""
@@ -54,32 +59,58 @@ class CheckedModel:
         return UnsupportedModelError.exit_code if refused else 0
 
 
+@dataclass(frozen=True)
+class _FirstCompileStep(CompileStep):
+    """A step of a build that does not wait for the outputs of the framework: `check` evaluates nothing."""
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class _Inspected:
+    """A model on its way."""
+
+    name: str
+    """Of the model, without its version."""
+    checked: CheckedModel
+    task: Task | None = None
+    """The steps that compile it once; None if it is refused before."""
+
+
 def check_models(
     specs: Sequence[Spec],
     store: Store,
     sandbox: Sandbox,
+    reporter: Reporter,
     worker: Sequence[str] = COMMAND,
     limits: Limits | None = None,
     *,
     lenient: bool = False,
 ) -> list[CheckedModel]:
-    """Checks the model of every spec; one that cannot be fetched does not stop the others.
+    """Checks the model of every spec; one that is refused does not stop the others.
 
     Args:
         specs: The specs.
-        store: Keeps models and inspections.
-        sandbox: Where models are inspected.
+        store: Keeps models, inspections and what is compiled.
+        sandbox: Where models are read and compiled.
+        reporter: Receives the progress of converting and compiling.
         worker: The command that starts a worker process.
         limits: How large models may be.
         lenient: Whether tolerances, rows and ranges beyond their bounds only warn.
     """
     with store.scratch() as scratch, WorkerPool(scratch, command=worker, sandbox=sandbox) as pool:
-        return [_check(spec, store, pool, limits, lenient=lenient) for spec in specs]
+        found = [_inspect(spec, store, pool, limits, lenient=lenient) for spec in specs]
+        tasks = [one.task for one in found if one.task is not None]
+        reporter.planned([step.name for task in tasks for step in task.steps])
+        outcomes = iter(run_steps(tasks, Tools(store, pool, reporter, sandbox)))
+    return [one.checked if one.task is None else _conclude(one, next(outcomes)) for one in found]
 
 
-def _check(
+def _inspect(
     spec: Spec, store: Store, pool: WorkerPool, limits: Limits | None, *, lenient: bool
-) -> CheckedModel:
+) -> _Inspected:
     name, key = f"{spec.model.name}-{spec.model.version}", spec.model.serving_key
     try:
         request = make_request(spec)
@@ -89,10 +120,37 @@ def _check(
         )
         findings = InspectStep(request, model.tree_sha256).check(found, limits, lenient=lenient)
     except ModelwheelError as error:
-        said = f"refused {spec.model.name}: {first_line(error)}"
-        return CheckedModel(name, key, error, verdict=said)
+        return _Inspected(
+            spec.model.name,
+            CheckedModel(name, key, error, verdict=_refused(spec.model.name, error)),
+        )
     said = judge_findings(spec.model.name, found, key, findings)
-    return CheckedModel(name, key, None, found, findings, said)
+    checked = CheckedModel(name, key, None, found, findings, said)
+    if checked.exit_code:
+        return _Inspected(spec.model.name, checked)
+    steps = _steps_of_check(request, model.tree_sha256)
+    return _Inspected(spec.model.name, checked, Task(steps, model.directory))
+
+
+def _steps_of_check(request: Request, tree: str) -> tuple[Step, ...]:
+    """What compiles the smallest batch size and length for the lowest CPU level."""
+    platform, level, extent = request.variants[0]
+    return (
+        InspectStep(request, tree),  # its result is in the store
+        FreezeStep(request, tree, extent),
+        _FirstCompileStep(request, tree, extent, level, platform),
+    )
+
+
+def _conclude(inspected: _Inspected, outcome: Outcome) -> CheckedModel:
+    if not outcome.errors:
+        return inspected.checked
+    _, error = outcome.errors[0]
+    return replace(inspected.checked, error=error, verdict=_refused(inspected.name, error))
+
+
+def _refused(name: str, error: ModelwheelError) -> str:
+    return f"refused {name}: {first_line(error)}"
 
 
 def judge_findings(name: str, inspection: Inspection, key: str, findings: Sequence[Finding]) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from modelwheel.engine.check_models import check_models
-from modelwheel.errors import SourceError, SpecError, UnsupportedModelError
+from modelwheel.engine.plan import plan
+from modelwheel.errors import CompileError, SourceError, SpecError, UnsupportedModelError
+from modelwheel.request import make_request
 from modelwheel.spec import load_spec
 from modelwheel.store.store import Store
 from modelwheel.util.records import as_json
 from tests.support.sandboxes import NONE
 from tests.support.toy_worker import COMMAND, inspection
+from tests.support.toys import Recorder
 
 _SPEC = """
 model: {name: NAME, version: "1.0.0", saved_model: ./model}
@@ -38,7 +41,7 @@ def test_findings_of_several_models(tmp_path: Path, store: Store) -> None:
     costs = _write(tmp_path / "e", "costs")
     costs.with_name("costs.tune.json").write_text("{}")
     specs = [load_spec(path) for path in (good, wrong, refused, gone, costs)]
-    checked = check_models(specs, store, NONE, COMMAND)
+    checked = check_models(specs, store, NONE, Recorder(), COMMAND)
     assert [model.exit_code for model in checked] == [
         *(0, UnsupportedModelError.exit_code, UnsupportedModelError.exit_code),
         *(SourceError.exit_code, SpecError.exit_code),
@@ -65,6 +68,35 @@ def test_findings_of_several_models(tmp_path: Path, store: Store) -> None:
 
 def test_a_model_is_inspected_once(tmp_path: Path, store: Store) -> None:
     spec = load_spec(_write(tmp_path, "once"))
-    first = check_models([spec], store, NONE, COMMAND)
+    first = check_models([spec], store, NONE, Recorder(), COMMAND)
     # No worker can be started: the inspection is in the store.
-    assert check_models([spec], store, NONE, ("no such program",)) == first
+    assert check_models([spec], store, NONE, Recorder(), ("no such program",)) == first
+
+
+def test_each_model_is_compiled_once(tmp_path: Path, store: Store) -> None:
+    specs = {
+        name: load_spec(_write(tmp_path / name, name, behaviour=behaviour))
+        for name, behaviour in {
+            "good": "",
+            "odd": "when freeze refuse Loop 'body/7' has no end; unroll it",
+            "fatal": "when freeze crash F0000 a.cc:1] no such type",
+        }.items()
+    }
+    recorder = Recorder()
+    good, odd, fatal = check_models(list(specs.values()), store, NONE, recorder, COMMAND)
+    assert good.exit_code == 0
+    assert str(odd.error) == "Loop 'body/7' has no end; unroll it"
+    assert odd.exit_code == UnsupportedModelError.exit_code
+    assert odd.verdict == f"refused odd: {odd.error}"
+    assert odd.inspection == inspection()
+    assert fatal.exit_code == CompileError.exit_code
+    assert str(fatal.error) == (
+        "while the TensorFlow SavedModel model was converted, the worker process crashed with signal 6 "
+        "(SIGABRT): no such type"
+    )
+    assert "good-1.0.0/freeze/b1" in recorder.of("finished")
+    # A build finds what was made, and makes the rest.
+    steps = plan(make_request(specs["good"]), store)
+    assert [step.kind for step in steps if step.state == "cached"] == [
+        *("fetch", "inspect", "freeze", "compile")
+    ]

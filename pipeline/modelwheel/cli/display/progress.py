@@ -63,9 +63,15 @@ class _RunningColumn(ProgressColumn):
 
 
 class BuildDisplay:
-    """A `modelwheel.engine.build.Reporter` for people."""
+    """A `modelwheel.engine.build.Reporter` for people.
 
-    def __init__(self, console: Console = ERR) -> None:
+    Args:
+        console: Where it writes.
+        results: Whether each step has a line when it ends; otherwise only a terminal shows what is running.
+    """
+
+    def __init__(self, console: Console = ERR, *, results: bool = True) -> None:
+        self._results = results
         # `started` is called from several threads.
         self._guard = threading.Lock()
         self._console = console
@@ -109,13 +115,14 @@ class BuildDisplay:
     def finished(self, name: str, seconds: float, *, cached: bool) -> None:
         with self._guard:
             self._done(name)
-            if not cached:
+            if self._results and not cached:
                 self._console.print(f"[green]done[/]    {plain(name)} ({seconds:.1f} s)")
 
     def failed(self, name: str, error: ModelwheelError) -> None:
         with self._guard:
             self._done(name)
-            self._console.print(f"[red]failed[/]  {plain(name)}: {plain_lines(error)}")
+            if self._results:
+                self._console.print(f"[red]failed[/]  {plain(name)}: {plain_lines(error)}")
 
     def findings(self, name: str, findings: Sequence[Finding]) -> None:
         with self._guard:
