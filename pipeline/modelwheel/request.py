@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from .errors import SpecError, UsageError
@@ -41,6 +41,10 @@ class Request:
     """Ascending."""
     tuned: TuneLock = NOT_TUNED
     """What was measured for the spec."""
+
+    def holding(self, file: str) -> Request:
+        """The same, the directory of whose model holds it in this file; see `FetchedModel.file`."""
+        return replace(self, spec=self.spec.holding(file)) if file else self
 
     @property
     def name(self) -> str:

@@ -6,7 +6,6 @@ The modules of `modelwheel.compiler.worker.formats` read them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
@@ -108,5 +107,5 @@ def reading_of(source: AnySource, order: InterfaceOrder) -> Reading:
     given: dict[str, Any] = {"format": source.model_format, **source.format_options}
     given["order"] = order
     if source.is_file:
-        given["file"] = PurePosixPath(source.path).name
+        given["file"] = source.file_name
     return _READING.validate_python(given)

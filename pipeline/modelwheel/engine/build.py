@@ -191,6 +191,7 @@ class _Build:
             cached = source.is_at_hand(origin, self._store)
             self._reporter.started(name)
             self._model = source.fetch(origin, self._store)
+            self._request = self.result.request = self._request.holding(self._model.file)
         except ModelwheelError as error:
             self._reporter.failed(name, error)
             self.result.outcome.errors.append((name, error))

@@ -115,9 +115,9 @@ def _inspect(
     try:
         request = make_request(spec)
         model = source.fetch(spec.origin, store)
-        found = inspect(
-            spec.model.name, model, reading_of(spec.origin, spec.interface_order), store, pool
-        )
+        request = request.holding(model.file)
+        reading = reading_of(request.spec.origin, spec.interface_order)
+        found = inspect(spec.model.name, model, reading, store, pool)
         findings = InspectStep(request, model.tree_sha256).check(found, limits, lenient=lenient)
     except ModelwheelError as error:
         return _Inspected(

@@ -45,6 +45,9 @@ def write_spec(
     is_file = model.is_file()
     origin = DirectorySource.at(model.parent, model.name) if is_file else DirectorySource.at(model)
     fetched = source.fetch(origin, store)
+    if fetched.file:
+        is_file, model = True, model / fetched.file
+        origin = origin.holding(fetched.file)
     with store.scratch() as scratch, WorkerPool(scratch, 1, sandbox=sandbox) as pool:
         reading = reading_of(origin, "model")
         if isinstance(reading, GraphDefReading):

@@ -29,6 +29,7 @@ class PlannedStep:
 def plan(request: Request, store: Store, goal: Goal = "wheel") -> list[PlannedStep]:
     """Every step of a request in the order of the pipeline. Fetches and runs nothing."""
     model = source.look_up(request.spec.origin, store)
+    request = request.holding(model.file)
     tree = model.tree_sha256
     state: State = "run" if tree is None else "cached"
     planned = [PlannedStep(f"{request.name}/fetch", "fetch", state, model.key)]

@@ -20,6 +20,7 @@ from ..util.names import UnsafePathError
 from ..util.text import one_line
 from ..util.trees import open_below, open_tree
 from .placement import Placement
+from .references import has_references, references_of
 from .rules import Tally
 
 
@@ -32,6 +33,24 @@ def list_files(source: DirectorySource) -> list[str]:
     """
     with _reading(source):
         return [name for name, _ in _open_files(source)]
+
+
+def with_references(source: DirectorySource) -> DirectorySource:
+    """The same source, with the files to which its model refers.
+
+    Raises:
+        SourceError: As `list_files`.
+    """
+    if not has_references(source) or not is_file(source):
+        return source
+    with _reading(source), open_below(source.root, source.subdirectory) as file:
+        references = references_of(source, file)
+    missing = [one for one in references if not os.path.lexists(source.root / one.path)]
+    if missing and not source.is_own:
+        raise SourceError(
+            f"{source} has weights in a file that is not there; put it beside the model"
+        )
+    return source.with_extras(*references)
 
 
 def digest_files(source: DirectorySource) -> dict[str, FileDigest]:
@@ -97,6 +116,10 @@ def is_file(source: DirectorySource) -> bool:
 
 def _names_of_extras(source: DirectorySource) -> Iterator[str]:
     for extra in source.extras:
+        if not extra.is_checkpoint:
+            if os.path.lexists(source.root / extra.path):
+                yield extra.path
+            continue
         parent = PurePosixPath(extra.path).parent
         there = source.root / parent
         # What is not there is found missing later.

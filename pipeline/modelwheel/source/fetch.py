@@ -1,7 +1,8 @@
 """Fetches a pinned model from a git commit, an archive or a local directory.
 
-A model is a directory with a SavedModel, or one file; the tree of a file has that file alone. Further
-files that a spec names are in the tree, too: at the top, by their base names.
+A model is a directory with a SavedModel or with the one file of a model, or that file; the tree of a file has that
+file alone. Further files that a spec names, or an ONNX file refers to, are in the tree, too: at the top, by their base
+names.
 
 The *tree hash* that a spec may pin is a SHA-256 over one line for every file, sorted by the bytes of
 its path: `<sha256> <size> <path>` and a line feed, with the file's SHA-256 in lower-case
@@ -33,10 +34,11 @@ from ..util.text import one_line
 from ..util.trees import digest_tree
 from ..util.urls import redact
 from .archive import extract
-from .directory import copy_files, digest_files, is_file, list_files
+from .directory import copy_files, digest_files, is_file, list_files, with_references
 from .download import download
 from .foreign import explain_directory, explain_file, readable_files
 from .git import fetch_tree
+from .references import has_references, references_of
 
 FETCH_TIMEOUT = 900.0
 """Seconds that one download may take."""
@@ -44,6 +46,11 @@ FETCH_TIMEOUT = 900.0
 # Pointer files are smaller than 1024 bytes and begin with their version (git-lfs, docs/spec.md).
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _LFS_POINTER_MAX_BYTES = 1024
+
+_ARCHIVE = "archive"
+"""The name of a downloaded archive."""
+_SHOWN = 5
+"""Models that a sentence names."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,8 @@ class FetchedModel:
     """The git commit it comes from."""
     provenance: Mapping[str, str]
     """Where it comes from, without credentials and without paths of this machine."""
+    file: str = ""
+    """The model's file, if the source is a directory that holds the model in one."""
 
 
 def fetch(source: AnySource, store: Store, timeout: float = FETCH_TIMEOUT) -> FetchedModel:
@@ -95,7 +104,8 @@ def fetch(source: AnySource, store: Store, timeout: float = FETCH_TIMEOUT) -> Fe
         _require_tree(source.sha256, tree, str(source))
     directory = store.keep_directory()
     store.materialize(record, directory, link=True)
-    return FetchedModel(key, directory, tree, commit, source.provenance(tree))
+    file = _held_file(source, record.files)
+    return FetchedModel(key, directory, tree, commit, source.provenance(tree), file)
 
 
 def source_key(source: AnySource) -> str:
@@ -117,6 +127,8 @@ def source_key(source: AnySource) -> str:
 
 def _extras(source: GitSource | ArchiveSource) -> dict[str, list[str]]:
     extras = [str(extra) for extra in source.extras]
+    # The files of weights are known only once the model is there: this says that they are looked for.
+    extras += ["references"] if has_references(source) else []
     # The key of a model without any is the one that stores have.
     return {"extras": extras} if extras else {}
 
@@ -131,6 +143,8 @@ class KnownModel:
     """The tree hash, or None if it takes a download to know it."""
     provenance: Mapping[str, str]
     """The same as `FetchedModel.provenance`, if the tree hash is known."""
+    file: str = ""
+    """The same as `FetchedModel.file`, if the tree hash is known."""
 
 
 def look_up(source: AnySource, store: Store) -> KnownModel:
@@ -142,12 +156,15 @@ def look_up(source: AnySource, store: Store) -> KnownModel:
         SourceError: A local directory cannot be read, or contains anything but regular files.
     """
     if isinstance(source, DirectorySource):
-        digest = _hash(source)
-        return KnownModel(_directory_key(digest), digest, source.provenance(digest))
+        files = _digest(source)
+        digest, file = tree_digest(files), _held_file(source, files)
+        return KnownModel(_directory_key(digest), digest, source.provenance(digest), file)
     key = source_key(source)
     record = store.peek(key)
-    tree = None if record is None else tree_digest(record.files)
-    return KnownModel(key, tree, source.provenance(tree or ""))
+    if record is None:
+        return KnownModel(key, None, source.provenance(""))
+    tree = tree_digest(record.files)
+    return KnownModel(key, tree, source.provenance(tree), _held_file(source, record.files))
 
 
 def is_at_hand(source: AnySource, store: Store) -> bool:
@@ -165,7 +182,11 @@ def tree_sha256(directory: Path) -> str:
 
 
 def _hash(source: DirectorySource) -> str:
-    return tree_digest(digest_files(source))
+    return tree_digest(_digest(source))
+
+
+def _digest(source: DirectorySource) -> dict[str, FileDigest]:
+    return digest_files(with_references(source))
 
 
 def tree_digest(files: Mapping[str, FileDigest]) -> str:
@@ -181,16 +202,17 @@ def tree_digest(files: Mapping[str, FileDigest]) -> str:
 def _download(source: GitSource | ArchiveSource, store: Store, key: str, timeout: float) -> Record:
     shown = str(source)
     with store.scratch() as scratch, store.disk_errors(scratch):
+        if isinstance(source, ArchiveSource):
+            download(source.archive, source.sha256, scratch / _ARCHIVE, timeout)
         directory = scratch / "model"
-        directory.mkdir()
-        if isinstance(source, GitSource):
-            place = (source.address, source.commit, source.subdirectory)
-            is_file = fetch_tree(*place, directory, scratch, timeout, source.extras)
-        else:
-            file = scratch / "archive"
-            download(source.archive, source.sha256, file, timeout)
-            address = redact(source.archive)
-            is_file = extract(file, source.subdirectory, directory, address, source.extras)
+        is_file = _write(source, directory, scratch, timeout)
+        if is_file and has_references(source):
+            with (directory / source.file_name).open("rb") as opened:
+                references = references_of(source, opened)
+            if references:
+                # Once more, with all its files; nothing that is there is transferred again.
+                directory = scratch / "whole"
+                _write(source.with_extras(*references), directory, scratch, timeout)
         files = digest_tree(directory)
         # Before it is stored: what is not a model must not be found there by the next build.
         _refuse_pointers(directory, files, shown)
@@ -201,12 +223,26 @@ def _download(source: GitSource | ArchiveSource, store: Store, key: str, timeout
         return store.publish(key, directory, source.provenance(tree_digest(files)))
 
 
+def _write(
+    source: GitSource | ArchiveSource, directory: Path, scratch: Path, timeout: float
+) -> bool:
+    """Writes the files into a new directory; whether the model is a file."""
+    directory.mkdir()
+    if isinstance(source, GitSource):
+        place = (source.address, source.commit, source.subdirectory)
+        return fetch_tree(*place, directory, scratch, timeout, source.extras)
+    shown = redact(source.archive)
+    return extract(scratch / _ARCHIVE, source.subdirectory, directory, shown, source.extras)
+
+
 def _snapshot(source: DirectorySource, store: Store) -> FetchedModel:
     shown = str(source.location)
     # Before a byte is copied.
     names = list_files(source)
     if is_file(source):
         _refuse_foreign(source, source.location, may_read=source.is_own)
+        source = with_references(source)
+        list_files(source)
     else:
         _require_model(source, names, shown, may_list=source.is_own)
     copy = store.keep_directory()
@@ -222,7 +258,8 @@ def _snapshot(source: DirectorySource, store: Store) -> FetchedModel:
     for name in files:
         # Read-only, like a model from the store: what was hashed is what all steps read.
         (copy / name).chmod(0o444)
-    return FetchedModel(_directory_key(tree), copy, tree, None, source.provenance(tree))
+    provenance, file = source.provenance(tree), _held_file(source, files)
+    return FetchedModel(_directory_key(tree), copy, tree, None, provenance, file)
 
 
 def _refuse_pointers(directory: Path, files: Mapping[str, FileDigest], shown: str) -> None:
@@ -254,15 +291,40 @@ def _require_model(
         raise SourceError(f"{shown} is a directory; name the {model_format.title} file in it")
     if fnmatch.filter((name for name in files if "/" not in name), directory.holds):
         return
+    held = _held_files(source, files)
+    if len(held) == 1:
+        return
     # A spec may name any directory of the machine: its author need not be allowed to list it.
     there = f"it has no {directory.holds}"
     said = explain_directory(shown, files) if may_list else None
     if said is not None:
         raise UnsupportedModelError(said)
+    if may_list and held:
+        shown_files = ", ".join(repr(name) for name in held[:_SHOWN])
+        more = f" and {len(held) - _SHOWN} more" if held[_SHOWN:] else ""
+        raise SourceError(
+            f"{shown} is not {directory.title} and has {len(held)} models: {one_line(shown_files)}{more}; name one of them by source.path"
+        )
     if may_list:
         named = source.format is not None
         there = one_line(_what_is_there(files, there, () if named else readable_files(files)))
     raise SourceError(f"{shown} is not {directory.title}: {there}")
+
+
+def _held_files(source: AnySource, files: Collection[str]) -> list[str]:
+    """The files at the top of a directory that are models by their names; none if it is a SavedModel."""
+    own = FORMATS["saved_model"].directory
+    if source.model_format != "saved_model" or source.format or own is None or own.holds in files:
+        return []
+    # A text is more often the Config of a graph than a graph.
+    return [
+        name for name in readable_files(files) if "/" not in name and not name.endswith(".pbtxt")
+    ]
+
+
+def _held_file(source: AnySource, files: Collection[str]) -> str:
+    held = _held_files(source, files)
+    return held[0] if len(held) == 1 else ""
 
 
 def _what_is_there(files: Collection[str], missing: str, others: Collection[str]) -> str:

@@ -21,6 +21,10 @@ class Placement:
 
     def __init__(self, path: str, extras: Sequence[ExtraFile], shown: str) -> None:
         self._path, self._extras, self._shown = path, extras, shown
+        # Weights of a model may be in thousands of files.
+        self._by_path: dict[str, list[ExtraFile]] = {}
+        for extra in extras:
+            self._by_path.setdefault("" if extra.is_checkpoint else extra.path, []).append(extra)
         self._sources: dict[str, str] = {}
         self._found: set[ExtraFile] = set()
         self.is_file = False
@@ -42,7 +46,7 @@ class Placement:
             if self.is_file and self._is_directory:
                 raise UnsafePathError(f"{self._path!r} is a directory and a file")
             names.append(relative or PurePosixPath(name).name)
-        for extra in self._extras:
+        for extra in (*self._by_path.get(name, ()), *self._by_path.get("", ())):
             if extra.matches(name):
                 self._found.add(extra)
                 names.append(PurePosixPath(name).name)
@@ -63,9 +67,10 @@ class Placement:
         """
         for extra in self._extras:
             if extra not in self._found:
-                raise SourceError(
-                    f"{self._shown} has no {extra}; write its path as that of the model, from the same root"
-                )
+                fix = "write its path as that of the model, from the same root"
+                if extra.is_reference:
+                    fix = "put it there: the model has weights in it"
+                raise SourceError(f"{self._shown} has no {extra}; {fix}")
 
 
 def below(name: str, path: str) -> str | None:

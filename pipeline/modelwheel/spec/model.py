@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from packaging.version import InvalidVersion, Version
 from pydantic import (
@@ -49,6 +49,9 @@ from .names import (
 from .package import MAX_LICENSE_BYTES, PackageSection
 from .sources import AnySource, DirectorySource, ExtraFile, Source
 from .verification import VerifySection
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 def _check_version(version: str) -> str:
@@ -196,6 +199,7 @@ class Spec(Section):
     )
 
     _path: Path = PrivateAttr(default=Path("spec.yaml"))
+    _held: str = PrivateAttr(default="")
     _licenses: dict[str, bytes] = PrivateAttr(default_factory=dict)
 
     def model_post_init(self, context: Any) -> None:
@@ -250,11 +254,17 @@ class Spec(Section):
         """The directory that the spec's paths are relative to, absolute."""
         return self._path.absolute().parent
 
+    def holding(self, file: str) -> Self:
+        """The same spec, the directory of whose model holds it in this file; empty if it does not."""
+        held = self.model_copy()
+        held._held = file
+        return held
+
     @property
     def origin(self) -> AnySource:
         """Where the model comes from, with paths below the spec's directory."""
         own = DirectorySource(directory=self.model.saved_model)
-        source = (self.source or own).resolve(self.directory)
+        source = (self.source or own).resolve(self.directory).holding(self._held)
         samples = self.verify.samples
         return source.with_extras(ExtraFile(samples)) if samples else source
 

@@ -188,6 +188,8 @@ class ExtraFile:
     path: str
     """From where `path` of the source begins; of a checkpoint, what TensorFlow calls its prefix."""
     is_checkpoint: bool = False
+    is_reference: bool = False
+    """Whether the model refers to it, and not the spec."""
 
     def matches(self, name: str) -> bool:
         """Whether a file is this one, or one of the files of this checkpoint."""
@@ -238,6 +240,7 @@ class _ModelSource(Section):
 
     _directory: Path = PrivateAttr(default=Path())
     _extras: tuple[ExtraFile, ...] = PrivateAttr(default=())
+    _held: str = PrivateAttr(default="")
 
     @property
     def extras(self) -> tuple[ExtraFile, ...]:
@@ -252,6 +255,12 @@ class _ModelSource(Section):
         extended = self.model_copy()
         extended._extras = (*self._extras, *extras)
         return extended
+
+    def holding(self, file: str) -> Self:
+        """The same source, whose directory holds the model in one file; empty if it does not."""
+        held = self.model_copy()
+        held._held = file
+        return held
 
     @model_validator(mode="after")
     def _check_options(self) -> Self:
@@ -272,11 +281,16 @@ class _ModelSource(Section):
     @property
     def model_format(self) -> str:
         """The format's name in `FORMATS`, given or known by the model's name."""
-        return self.format or detect_format(self.path)
+        return self.format or detect_format(self._held or self.path)
+
+    @property
+    def file_name(self) -> str:
+        """The name of the model's file in the tree, if the model is a file."""
+        return PurePosixPath(self._held or self.path).name
 
     @property
     def is_file(self) -> bool:
-        """Whether `path` is a file, as most formats have it, and not a directory."""
+        """Whether the model is a file, as most formats have it, and not a directory."""
         return bool(FORMATS[self.model_format].suffixes)
 
     @property
@@ -374,6 +388,16 @@ class DirectorySource(_ModelSource):
     def at(cls, directory: Path, path: str = ".") -> DirectorySource:
         """A model that the caller names, without the checks of a spec."""
         return cls.model_construct(directory=str(directory), path=path)
+
+    def resolve(self, directory: Path) -> Self:
+        resolved = super().resolve(directory)
+        # A file is taken where its directory is expected.
+        if not self.subdirectory and resolved.root.is_file():
+            path = PurePosixPath(Path(self.directory).as_posix())
+            resolved = resolved.model_copy(
+                update={"directory": str(path.parent), "path": path.name}
+            )
+        return resolved
 
     @property
     def is_own(self) -> bool:

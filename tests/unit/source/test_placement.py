@@ -25,19 +25,64 @@ from tests.support.sources import (
     write,
 )
 
-FILES = {
-    "data/net/frozen.pb": b"graph",
-    "data/net/other.pb": b"another",
-    "data/net/config.pbtxt": b"feed",
-    "data/config.pbtxt": b"other feed",
-    "checkpoints/v2.index": b"index",
-    "checkpoints/v2.data-00000-of-00001": b"values",
-    "checkpoints/v2.meta": b"not read",
-    "checkpoints/v1": b"one file",
-    "checkpoints/v1-00000-of-00002": b"first",
-    "checkpoints/v1-00001-of-00002": b"second",
-    "samples.npz": b"samples",
-} | {f"saved/{name}": content for name, content in MODEL.items()}
+
+def _field(number: int, content: bytes | int) -> bytes:
+    """One field of a message of protobuf."""
+    if isinstance(content, int):
+        return bytes([number << 3, content])
+    size = len(content)
+    return bytes([number << 3 | 2, size & 0x7F | 0x80, size >> 7]) + content
+
+
+def _onnx(*locations: str, name: bytes = b"w") -> bytes:
+    """A model with a weight in each of these files, the last of them in a node of a branch."""
+    tensors = []
+    for location in locations:
+        entry = _field(1, b"location") + _field(2, location.encode())
+        offset = _field(1, b"offset") + _field(2, b"0")
+        tensors.append(_field(8, name) + _field(13, entry) + _field(13, offset) + _field(14, 1))
+    inner = _field(5, _field(1, b"value") + _field(5, tensors[-1]))
+    branch = _field(5, _field(1, b"then_branch") + _field(6, _field(1, inner)))
+    graph = b"".join(_field(5, tensor) for tensor in tensors[:-1]) + _field(1, branch)
+    own = _field(13, _field(1, b"location") + _field(2, b"not/external")) + _field(9, bytes(200))
+    return _field(1, 8) + _field(7, graph + _field(5, own))
+
+
+_LOCATIONS = ("net.onnx.data", "parts/w.bin", "../samples.npz", "/etc/passwd", "./bias")
+_WEIGHTS = {
+    "net/net.onnx": _onnx(*_LOCATIONS),
+    "net/net.onnx.data": b"weights",
+    "net/parts/w.bin": b"more",
+    "net/bias": b"bias",
+    "net/other.bin": b"not of the model",
+    "net/missing.onnx": _onnx("gone.bin"),
+    "net/damaged.onnx": b"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x3a\x09",
+    "net/cut.onnx": _onnx("net.onnx.data")[:40],
+    "net/empty.onnx": b"",
+    "one/net.ONNX": _onnx("net.data"),
+    "one/net.data": b"weights",
+    "one/config.pbtxt": b"text",
+    "several/a.onnx": b"a",
+    "several/b.keras": b"b",
+}
+
+FILES = (
+    {
+        "data/net/frozen.pb": b"graph",
+        "data/net/other.pb": b"another",
+        "data/net/config.pbtxt": b"feed",
+        "data/config.pbtxt": b"other feed",
+        "checkpoints/v2.index": b"index",
+        "checkpoints/v2.data-00000-of-00001": b"values",
+        "checkpoints/v2.meta": b"not read",
+        "checkpoints/v1": b"one file",
+        "checkpoints/v1-00000-of-00002": b"first",
+        "checkpoints/v1-00001-of-00002": b"second",
+        "samples.npz": b"samples",
+    }
+    | {f"saved/{name}": content for name, content in MODEL.items()}
+    | _WEIGHTS
+)
 
 CONFIG, SAMPLES = ExtraFile("data/net/config.pbtxt"), ExtraFile("samples.npz")
 
@@ -140,6 +185,43 @@ def test_a_directory_named_by_its_file(tmp_path: Path, store: Store) -> None:
     for name, problem in [("link.pb", "symbolic link"), ("lfs.pb", "is a Git LFS pointer")]:
         source = DirectorySource.model_construct(directory=str(tmp_path), path=name, sha256=None)
         assert problem in refusal(source, store)
+
+
+def test_the_files_that_an_onnx_file_refers_to(make: Make, store: Store) -> None:
+    model = fetch(make("net/net.onnx"), store)
+    # What is outside is left to the reader, who refuses it by the weight's name.
+    assert {
+        name: content for name, content in read(model.directory).items() if "onnx" not in name
+    } == {
+        "w.bin": b"more",
+        "bias": b"bias",
+    }
+    assert set(read(model.directory)) == {"net.onnx", "net.onnx.data", "w.bin", "bias"}
+    known = look_up(make("net/net.onnx"), store)
+    assert (known.key, known.tree_sha256) == (model.key, model.tree_sha256)
+    assert "has no file 'net/gone.bin'; put it there" in refusal(make("net/missing.onnx"), store)
+    for name in ("damaged", "cut", "empty"):
+        assert set(read(fetch(make(f"net/{name}.onnx"), store).directory)) == {f"{name}.onnx"}
+
+
+def test_a_directory_that_holds_one_model(make: Make, store: Store) -> None:
+    model = fetch(make("one"), store)
+    assert model.file == "net.ONNX"
+    assert set(read(model.directory)) == {"net.ONNX", "net.data", "config.pbtxt"}
+    assert look_up(make("one"), store).file == "net.ONNX"
+    held = make("one").holding(model.file)
+    assert (held.model_format, held.file_name, held.is_file) == ("onnx", "net.ONNX", True)
+    assert source_key(held) == model.key
+    said = refusal(make("several"), store)
+    assert "is not a SavedModel and has 2 models: 'a.onnx', 'b.keras'; name one" in said
+
+
+def test_the_file_of_a_model_where_its_directory_is_expected(tmp_path: Path) -> None:
+    write(tmp_path, {"net.onnx": b"graph"})
+    for directory in ("net.onnx", str(tmp_path / "net.onnx")):
+        source = DirectorySource(directory=directory).resolve(tmp_path)
+        assert (source.model_format, source.path) == ("onnx", "net.onnx")
+        assert source.location == tmp_path / "net.onnx"
 
 
 def test_an_archive_where_the_path_is_both_file_and_directory(tmp_path: Path, store: Store) -> None:
