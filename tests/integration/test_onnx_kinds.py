@@ -1,0 +1,122 @@
+"""One ONNX file with its weights beside it: what other converters of ONNX refuse, crash on, or get wrong."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.commands import Modelwheel
+from tests.support.wheels import LOWEST, unpack
+
+_MISSING = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(_MISSING), reason=f"{' and '.join(_MISSING)} is not installed"),
+]
+
+ROWS = 2
+
+_GRAPH = """<ir_version: 8, opset_import: ["" : 16]>
+kinds (uint8[N,4] pixels, float[N,2,4,6,5] volume, float[N,2,6,6] image, float[N,8] x) => (
+  uint8[N,4] shifted, bool[N,4] bright, int64[N] brightest, uint8[N] darkest, float[N,2,4,3,5] pooled,
+  float[N,2,3,3] largest, int64[N,2,3,3] places, float[N,8] unit, int64[N,3] top, float[N,2] dense,
+  float[N,2,12,12] wide
+)
+<uint8[4] by = {1,7,4,0}, uint8 limit = {127}, int64 whole = {72}, int64[1] three = {3},
+ int8[8,2] w = {1,-20,30,-40,50,-127,127,3,-7,90,-100,11,64,-128,0,5}, float scale = {0.02}, int8 zero = {0},
+ float[2,2,3,3] kernel = {-0.5,0.2,-0.2,0.5,0.1,-0.3,0.4,0.0,-0.4,0.3,-0.1,-0.5,0.2,-0.2,0.5,0.1,-0.3,0.4,0.0,-0.4,
+  0.3,-0.1,-0.5,0.2,-0.2,0.5,0.1,-0.3,0.4,0.0,-0.4,0.3,-0.1,-0.5,0.2,-0.2}> {
+  shifted = BitShift<direction="RIGHT">(pixels, by)
+  bright = Greater(pixels, limit)
+  brightest = ArgMax<axis=1,keepdims=0>(pixels)
+  darkest = ReduceMin<axes=[1],keepdims=0>(pixels)
+  pooled = AveragePool<kernel_shape=[2,3,2],strides=[1,2,1],pads=[1,1,0,0,1,1]>(volume)
+  largest, indices = MaxPool<kernel_shape=[2,2],strides=[2,2]>(image)
+  places = Mod(indices, whole)
+  unit = LpNormalization<axis=1>(x)
+  values, top = TopK(x, three)
+  weights = DequantizeLinear(w, scale, zero)
+  dense = MatMul(x, weights)
+  wide = ConvTranspose<strides=[2,2],pads=[0,0,1,1]>(image, kernel)
+}"""
+"""`indices` count through all rows of the batch, `places` within one."""
+
+_SPEC = f"""\
+model: {{name: kinds, version: "1.0.0"}}
+source: {{directory: ., path: kinds.onnx}}
+compilation: {{batch_sizes: [{ROWS}]}}
+targets: [{LOWEST}]
+package: {{bindings: shared}}
+"""
+
+
+def _inputs() -> dict[str, Any]:
+    random = np.random.default_rng(5)
+    shapes = {"volume": (2, 4, 6, 5), "image": (2, 6, 6), "x": (8,)}
+    inputs: dict[str, Any] = {
+        name: random.standard_normal((ROWS, *shape)).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+    inputs["x"][1] = 0
+    inputs["pixels"] = np.array([[255, 128, 200, 3], [145, 229, 214, 255]], np.uint8)
+    return inputs
+
+
+def _expected(model: Path, inputs: dict[str, Any]) -> dict[str, Any]:
+    """What ONNX Runtime computes, without its fusions: they round differently."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(model), options)
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, inputs), strict=True))
+
+
+@pytest.fixture(scope="module")
+def kinds(
+    modelwheel: Modelwheel, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Any, Path]]:
+    """The package and the file."""
+    import onnx
+
+    work = tmp_path_factory.mktemp("kinds")
+    (work / "kinds.yaml").write_text(_SPEC, "utf-8")
+    file = work / "kinds.onnx"
+    onnx.save(
+        onnx.parser.parse_model(_GRAPH),
+        file,
+        save_as_external_data=True,
+        location="kinds.onnx.data",
+        size_threshold=0,
+    )
+    modelwheel("check", work / "kinds.yaml")
+    modelwheel.build(work / "kinds.yaml", "--out", work / "dist")
+    for wheel in (work / "dist").glob("*.whl"):
+        unpack(wheel, work / "packages")
+    sys.path.append(str(work / "packages"))
+    yield importlib.import_module("model_kinds"), file
+    sys.path.remove(str(work / "packages"))
+
+
+def test_each_kind_agrees_with_onnx_runtime(kinds: tuple[Any, Path]) -> None:
+    package, file = kinds
+    inputs = _inputs()
+    expected = _expected(file, inputs)
+    found = package.Model().predict(inputs)
+    assert list(found) == list(expected)
+    for name, values in expected.items():
+        assert found[name].dtype == values.dtype
+        if values.dtype == np.float32:
+            np.testing.assert_allclose(found[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
+        else:
+            np.testing.assert_array_equal(found[name], values, err_msg=name)
+    assert not found["unit"][1].any()
