@@ -22,7 +22,7 @@ def new(modelwheel: Modelwheel, model: Path, out: Path, *options: str, code: int
 _LONGER = [pytest.param(name, marks=pytest.mark.exhaustive) for name in ("kinds", "fixed")]
 
 
-@pytest.mark.parametrize("name", ["mlp", "unused_input", *_LONGER])
+@pytest.mark.parametrize("name", ["mlp", *_LONGER])
 def test_what_it_writes_is_a_sound_spec(
     modelwheel: Modelwheel, models: Path, tmp_path: Path, name: str
 ) -> None:
@@ -45,6 +45,19 @@ def test_free_axes_are_left_to_be_filled_in(
                                       "inputs:\n  tokens: {shape: [null, 6, 4]}")  # fmt: skip
     path.write_text(filled)
     modelwheel("check", path)
+
+
+def test_an_unused_input_is_told_by_check(
+    modelwheel: Modelwheel, models: Path, tmp_path: Path
+) -> None:
+    new(modelwheel, models / "unused_input", tmp_path)
+    path = tmp_path / "my-model.yaml"
+    # What only freezing finds, and the build would refuse.
+    done = modelwheel("check", path, code=UnsupportedModelError.exit_code)
+    assert "no output depends on the input 'unused'; set allow_pruned_inputs: true" in done.out
+    path.write_text(f"{path.read_text()}allow_pruned_inputs: true\n")
+    assert "ok my-model: " in modelwheel("check", path).out.splitlines()[-1]
+    assert modelwheel.plan(path)["freeze/b1"] == "cached"
 
 
 def test_a_graph_without_signature_gets_what_is_found_in_it(
