@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo demo-formats release-demo hostile-demo bench bench-fusions bare-machine test lint unit integration exhaustive zoo onnx-conformance precision fuzz lock
+.PHONY: demo demo-formats release-demo hostile-demo bench bench-fusions bare-machine test lint unit integration exhaustive zoo mutants onnx-conformance precision fuzz lock
 
 # Trains a digit classifier, builds its wheel, installs that into an empty environment and compares with TensorFlow.
 demo: $(VENV)/complete
@@ -75,6 +75,10 @@ onnx-conformance: $(VENV)/complete
 # Whose errors are whose, over the zoo and the published models: docs/precision.md and its plot.
 precision: $(VENV)/complete
 	$(BIN)/python -m tests.precision
+
+# Overwrites weights of wheels, and writes how many changes are found into docs/mutants.md.
+mutants: $(VENV)/complete
+	$(BIN)/python -m tests.mutants
 
 # The versions and hashes that the workflows of releases install, for every system, in .github/locks/.
 lock: $(VENV)/complete

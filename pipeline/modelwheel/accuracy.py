@@ -16,6 +16,8 @@ from .util.words import as_ranges
 BOUNDARIES = ("zeros", "denormals", "lowest", "highest", "infinity", "nan")
 """Kinds of rows that are compared in addition to the random ones, or to those of real data."""
 
+MORE = "more"
+"""What the names of more evaluations of a model of one shape begin with: `more 1`."""
 _BOUNDARY = "at boundaries"
 
 
@@ -46,7 +48,31 @@ class Deviation(JsonRecord):
     @property
     def group(self) -> str | None:
         """The circumstance, or one name for all boundaries: what a line of a table stands for."""
-        return _BOUNDARY if self.circumstance in BOUNDARIES else self.circumstance
+        kind = (self.circumstance or "").split(" ")[0]
+        return _BOUNDARY if kind in (*BOUNDARIES, MORE) else self.circumstance
+
+
+class TableRead(JsonRecord):
+    """How many rows of a table the ordinary rows of a comparison select."""
+
+    layer: str
+    rows: int
+    read: int | None
+    """How many of them; None if that does not follow from the model."""
+
+    def __str__(self) -> str:
+        if self.read is None:
+            return (
+                f"how many of the {self.rows} rows of the table of {self.layer!r} are compared is not known: "
+                "the model computes the index"
+            )
+        if self.read == self.rows:
+            return f"all {self.rows} rows of the table of {self.layer!r} are compared"
+        share = self.read / self.rows
+        return (
+            f"{self.read} of the {self.rows} rows of the table of {self.layer!r} are compared ({share:.1%}); "
+            "raise verify.rows for more, if the model has a batch axis"
+        )
 
 
 class Truth(JsonRecord):
@@ -67,6 +93,10 @@ class Truth(JsonRecord):
     """Why there are none in spite of that, as a clause."""
     undefined: Mapping[str, str] = {}
     """Why rows of some `BOUNDARIES` are not compared, for some outputs or all, as clauses."""
+    tables: tuple[TableRead, ...] = ()
+    """How much of each table of the model is compared."""
+    narrowed: Mapping[str, str] = {}
+    """Why integers were drawn from 0 and 1 only, by input, as clauses."""
     moved: tuple[Deviation, ...] = ()
     """How far results move if all weights and inputs change in their last place, where that was measured: if an error
     in `framework` is `NOTABLE`, if there is no truth, or for integers that floats decide."""
@@ -152,7 +182,7 @@ def lines_of(computed_by: str, deviations: Iterable[Deviation]) -> Iterator[tupl
 
 def _rows(group: str | None, deviations: Iterable[Deviation]) -> str:
     if group == _BOUNDARY:
-        return ", ".join(dict.fromkeys(d.circumstance or "" for d in deviations))
+        return ", ".join(dict.fromkeys((d.circumstance or "").split(" ")[0] for d in deviations))
     numbers = as_ranges(sorted({d.rows for d in deviations}))
     return numbers if group is None else f"{numbers} {group}"
 
@@ -178,3 +208,8 @@ def notes_on(truth: Truth) -> Iterator[str]:
         yield f"Not compared, of output {output!r}: {reason}"
     if truth.xla_missing is not None:
         yield f"Not measured with XLA: {truth.xla_missing}"
+    for name, reason in truth.narrowed.items():
+        yield f"Input {name!r} is compared on the integers 0 and 1 only: {reason}; set verify.ranges.{name}"
+    for table in truth.tables:
+        if table.read != table.rows:
+            yield f"Not compared in full: {table}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -65,3 +66,12 @@ DTYPES = {element.dtype: element for element in ElementType}
 
 ELEMENT_TYPES = {element.value: element for element in ElementType}
 """Every element type by its number."""
+
+
+def integer_limits(dtype: str) -> tuple[int, int] | None:
+    """The smallest and the largest value of an integer type (`uint8`); None for other types."""
+    match = re.fullmatch(r"(u?)int(\d+)", dtype)
+    if match is None:
+        return None
+    bits = int(match[2])
+    return (0, 2**bits - 1) if match[1] else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)

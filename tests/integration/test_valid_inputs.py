@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from modelwheel.accuracy import notes_on
 from modelwheel.compiler.inspection import Inspection, Mask, SignatureInfo, TensorInfo
 from modelwheel.compiler.jobs import InspectRequest, ReferenceRequest
 from modelwheel.compiler.readings import GraphDefReading
+from modelwheel.compiler.reference import Reference
 from modelwheel.compiler.worker.samples import read_calls
 from modelwheel.errors import UnsupportedModelError
 from tests.support.commands import Modelwheel
@@ -24,8 +26,8 @@ VALID = {
     "branch": "0 <= x < 40 (ResourceGather in 'cond')",
     "cast_from_float": "0 <= x < 40 (ResourceGather in 'words')",
     "choice": "0 <= x < 3 (StatelessCase in 'switch_case')",
-    "clipped": "None",
-    "clipped_below": "0 <= x < 40 (ResourceGather in 'words')",
+    "clipped": "-1 <= x < 41 (ResourceGather in 'words')",
+    "clipped_below": "-1 <= x < 40 (ResourceGather in 'words')",
     "column": "0 <= x[1] < 40 (ResourceGather in 'words')",
     "columns": "0 <= x[1] < 40, 0 <= x[2] < 10, 0 <= x[3] < 40 (ResourceGather in 'words')",
     "constant_table": "0 <= x < 10 (GatherV2 in 'GatherV2')",
@@ -33,10 +35,12 @@ VALID = {
     "float_only": "None",
     "function": "0 <= x < 40 (ResourceGather in 'words')",
     "joined": "0 <= x[0:2] < 40, 0 <= x[3:6] < 40 (ResourceGather in 'words')",
-    "lengths": "0 <= x < 10 (Less in 'SequenceMask')",
+    "lengths": "1 <= x < 10 (Less in 'SequenceMask')",
+    "long_lengths": "1 <= x < 701 (Less in 'SequenceMask')",
+    "open_lengths": "1 <= x < 9 (Less in 'Less')",
     "loop": "0 <= x < 40 (ResourceGather in 'while')",
-    "modulo": "None",
-    "no_index": "None",
+    "modulo": "-40 <= x < 80 (ResourceGather in 'words')",
+    "no_index": "0 <= x < 10 (Cast in 'Cast')",
     "offsets": "0 <= x < 15 (ResourceGather in 'words')",
     "one_hot": "0 <= x < 7 (OneHot in 'one_hot')",
     "one_minus": "0 <= x < 40 (ResourceGather in 'words')",
@@ -51,6 +55,22 @@ VALID = {
     "small_type": "0 <= x < 128 (GatherV2 in 'GatherV2')",
     "two_tables": "0 <= x < 10 (GatherV2 in 'GatherV2')",
     "variable_table": "0 <= x < 40 (ResourceGather in 'words')",
+    "wrapped": "0 <= x < 40 (ResourceGather in 'words')",
+    "wrapped_float": "0 <= x < 40 (ResourceGather in 'words')",
+    "pixels": "0 <= x < 255 (Sub in 'sub')",
+    "bytes": "None",
+    "squared": "None",
+    "added": "0 <= x < 10 (Cast in 'Cast')",
+    "divisor": "1 <= x < 256 (FloorDiv in 'floordiv')",
+    "shifted": "0 <= x < 8 (RightShift in 'RightShift')",
+    "threshold": "mask 100, 101 (Greater in 'Greater')",
+    "turns": "1 <= x < 4 (Less in 'while')",
+    "mask_added": "0 <= x < 2 (Mul in 'mul')",
+    "logarithm": "0.0009765625 <= x < 1 (Log in 'Log')",
+    "hashed": "None",
+    "compared_floats": "-2 <= x < 125 (Greater in 'Greater')",
+    "clipped_floats": "-2 <= x < 7.5 (Minimum in 'clip_by_value')",
+    "pairs": "-4 <= x < 8 (GatherNd in 'GatherNd')",
 }
 """What follows for the input of each signature of `tests/models/index_inputs.py`."""
 
@@ -100,7 +120,31 @@ def refer(laboratory: Laboratory, tables: Path, key: str, **fields: Any) -> dict
 
 def test_valid_values_follow_from_the_graph(inspected: Inspection) -> None:
     found = {s.key: str(s.inputs[0].valid) for s in inspected.signatures}
+    columns = found.pop("standardised")
     assert found == VALID
+    tables = {s.key: s.tables for s in inspected.signatures}
+    assert {(t.rows, t.input) for t in tables["hashed"]} == {(40, "x")}
+    assert [(t.rows, t.input) for t in tables["pairs"]] == [(40, "")]
+    # Each column has its own mean and deviation.
+    assert columns.startswith("5.53589838486225 <= x[0] < 12.4641016151378, -5.866")
+
+
+def test_integers_are_drawn_from_their_whole_type(laboratory: Laboratory, tables: Path) -> None:
+    arrays = refer(laboratory, tables, "squared", rows=(200,))
+    assert len(np.unique(arrays["in/x"])) > 250
+    assert {-128, 127} <= set(np.unique([arrays[f"in@{kind}/x"] for kind in ("lowest", "highest")]))
+
+
+def test_integers_that_tensorflow_refuses_are_0_and_1_and_the_reference_says_so(
+    laboratory: Laboratory, tables: Path
+) -> None:
+    request = ReferenceRequest(signature="hashed", batch_sizes=(1, 4))
+    out = laboratory.run(request.job(tables, laboratory.new_directory()))
+    summary = Reference.load(out / "reference.json")
+    assert summary.ranges == {"x": (0, 2)}
+    assert "TensorFlow fails in layer 'words'" in summary.truth.narrowed["x"]
+    (said, *_) = [line for line in notes_on(summary.truth) if "'x'" in line]
+    assert said.startswith("Input 'x' is compared on the integers 0 and 1 only: TensorFlow fails")
 
 
 def test_valid_values_of_a_frozen_graph(laboratory: Laboratory, tables: Path) -> None:

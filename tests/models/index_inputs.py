@@ -18,6 +18,7 @@ FLOAT = tf.TensorSpec([None, 6], tf.float32, name="x")
 ROWS = tf.TensorSpec([None, 6, 3], tf.float32, name="x")
 LENGTH = tf.TensorSpec([None], tf.int32, name="x")
 TINY = tf.TensorSpec([None, 6], tf.int8, name="x")
+BYTES = tf.TensorSpec([None, 6], tf.uint8, name="x")
 INDEX = tf.TensorSpec([], tf.int32, name="x")
 
 
@@ -77,6 +78,11 @@ class Tables(tf.Module):  # type: ignore[misc]
             "padding_masked": (INT, self._masked),
             "rows_masked": (ROWS, self._rows_masked),
             "lengths": (LENGTH, lambda x: tf.cast(tf.sequence_mask(x, 9), tf.float32)),
+            "long_lengths": (LENGTH, lambda x: tf.cast(tf.sequence_mask(x, 700), tf.float32)),
+            "open_lengths": (
+                INT,
+                lambda x: tf.range(tf.shape(x)[0])[:, None] < x,
+            ),
             "choice": (
                 INDEX,
                 lambda x: tf.switch_case(
@@ -86,6 +92,33 @@ class Tables(tf.Module):  # type: ignore[misc]
             "scattered": (LENGTH, lambda x: tf.scatter_nd(x[:, None], tf.ones_like(x), [12])),
             "no_index": (INT, lambda x: tf.cast(x, tf.float32) * 2.0),
             "float_only": (FLOAT, lambda x: tf.nn.relu(x) @ self.variable[:6]),
+            "wrapped": (INT, lambda x: embed(_wrap(x))),
+            "wrapped_float": (FLOAT, lambda x: embed(_wrap(tf.cast(x, tf.int32)))),
+            "pixels": (FLOAT, lambda x: tf.nn.relu(x * (1 / 127.5) - 1.0)),
+            "bytes": (BYTES, lambda x: tf.cast(x, tf.float32) / 255.0),
+            "standardised": (
+                FLOAT,
+                lambda x: (
+                    (x - tf.constant([9.0, -5.0] * 3)) / tf.sqrt(tf.constant([4.0, 0.25] * 3))
+                ),
+            ),
+            "squared": (TINY, lambda x: tf.where(x * x < 0, tf.abs(x * x), x * x)),
+            "added": (INT, lambda x: tf.cast(x + tf.cast(tf.shape(x)[0], tf.int32), tf.float32)),
+            "divisor": (BYTES, lambda x: tf.constant(255, tf.uint8) // x),
+            "shifted": (BYTES, lambda x: tf.bitwise.right_shift(tf.constant(255, tf.uint8), x)),
+            "threshold": (INT, lambda x: x > 100),
+            "turns": (INDEX, lambda x: tf.while_loop(lambda i: i < x, lambda i: i + 1, [0])[0]),
+            "mask_added": (
+                INT,
+                lambda x: tf.nn.softmax(
+                    (1.0 - tf.cast(x, tf.float32)) * -1e4 + self.variable[0, 0]
+                ),
+            ),
+            "logarithm": (FLOAT, tf.math.log),
+            "compared_floats": (FLOAT, lambda x: tf.where(x > 100.0, x, -x)),
+            "clipped_floats": (FLOAT, lambda x: tf.clip_by_value(x, 0.0, 6.0)),
+            "pairs": (INT, lambda x: tf.gather_nd(self.constant, tf.reshape(x, [-1, 3, 2]) % 4)),
+            "hashed": (INT, lambda x: embed(tf.cast(tf.abs(x * x), tf.int32))),
             "relu_then_index": (FLOAT, lambda x: embed(tf.cast(tf.exp(x), tf.int32) % 40)),
         }
 
@@ -108,6 +141,11 @@ class Tables(tf.Module):  # type: ignore[misc]
     def _rows_masked(self, x: Any) -> Any:
         kept = tf.reduce_any(x != -1.0, axis=-1, keepdims=True)
         return tf.reduce_sum(x * tf.cast(kept, tf.float32), 1)
+
+
+def _wrap(x: Any) -> Any:
+    """An index that may count from the end, as Keras 3.15 writes it."""
+    return tf.where(x < 0, x + 40, x)
 
 
 def _named(function: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:

@@ -178,6 +178,8 @@ def _describe_verification(
         ranges=dict(compiled.reference.ranges),
         masks=dict(compiled.reference.masks),
         columns=dict(compiled.reference.columns),
+        parts=dict(compiled.reference.parts),
+        some=compiled.reference.some,
         sampled=compiled.reference.sampled,
         rows=rows,
         lengths=compiled.reference.lengths,

@@ -118,6 +118,10 @@ class Verification(JsonRecord):
     """Values that random inputs hold now and then, by name."""
     columns: Mapping[str, tuple[ColumnValues, ...]] = {}
     """Columns of random inputs with bounds of their own, by name."""
+    parts: Mapping[str, int] = {}
+    """Into how many parts the bounds of random inputs are divided, each of which has a value, by name."""
+    some: tuple[str, ...] = ()
+    """The random inputs of which each row has an element that is not 0."""
     sampled: bool = False
     """Whether the inputs are rows of real data, of which the wheel has some, not random."""
     rows: tuple[int, ...]

@@ -18,16 +18,18 @@ from .manifest import Manifest
 
 MAX_SAMPLES = 256
 """Elements stored of each output for each number of rows."""
+MAX_TABLE_BYTES = 1 << 19
+"""Stored of all outputs together for the largest number of rows, of a model with tables: each row selects others."""
 
 
 MAX_INPUT_BYTES = 1 << 20
 """Rows of real data that a wheel carries: as many as this holds, but enough for one evaluation."""
 
 
-def sample_indices(size: int) -> np.ndarray[Any, Any]:
-    """Indices of the elements to store of a flattened output with `size` elements: evenly spread."""
-    count = min(size, MAX_SAMPLES)
-    # The wheel's `_reference.py` computes the same positions: change both or neither.
+def sample_indices(size: int, most: int = MAX_SAMPLES) -> np.ndarray[Any, Any]:
+    """Indices of the elements to store of a flattened output with `size` elements: evenly spread, `most` at most."""
+    count = min(size, most)
+    # The wheel's `_reference.py` computes the same positions from the count: change both or neither.
     return np.arange(count, dtype=np.int64) * size // max(count, 1)
 
 
@@ -52,18 +54,29 @@ def write_sample(reference: Path, manifest: Manifest, path: Path) -> None:
                 else _first_calls(arrays, manifest, calls)
             )
         for case in manifest.verification.cases:
+            most = _most(manifest, case)
             for output in manifest.signature.outputs:
                 key = output_key(case, output.name)
                 _require_shape(output, case, arrays[key].shape)
-                sample |= _describe(arrays, key)
-                sample |= _exact(arrays, exact_key(case, output.name))
-                sample |= _noise(arrays, case, output.name)
+                sample |= _describe(arrays, key, most)
+                sample |= _exact(arrays, exact_key(case, output.name), most)
+                sample |= _noise(arrays, case, output.name, most)
         sample |= _boundary(arrays, manifest)
         for rows in manifest.verification.state_rows:
             for variable in manifest.signature.state:
                 sample |= _describe(arrays, state_key(variable.name, rows))
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(path, **sample)
+
+
+def _most(manifest: Manifest, case: str) -> int:
+    """How many elements of each output of a case are stored."""
+    verification = manifest.verification
+    if not verification.truth.tables or case != str(verification.rows[-1]):
+        return MAX_SAMPLES
+    each = MAX_TABLE_BYTES // max(len(manifest.signature.outputs), 1) // 8
+    # An odd number, so that rows of 10 elements are not all compared in their first one.
+    return max(MAX_SAMPLES, each - 1 | 1)
 
 
 def _require_shape(output: Tensor, case: str, found: tuple[int, ...]) -> None:
@@ -78,30 +91,30 @@ def _require_shape(output: Tensor, case: str, found: tuple[int, ...]) -> None:
         )
 
 
-def _describe(arrays: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _describe(arrays: Mapping[str, Any], key: str, most: int = MAX_SAMPLES) -> dict[str, Any]:
     values = arrays[key]
     # The scale of the tolerance, which the sample alone might miss.
     finite = values[np.isfinite(values)]
     return {
         f"shape/{key}": np.array(values.shape, np.int64),
-        f"sample/{key}": values.ravel()[sample_indices(values.size)],
+        f"sample/{key}": values.ravel()[sample_indices(values.size, most)],
         f"largest/{key}": np.float64(np.abs(finite).max(initial=0)),
     }
 
 
-def _exact(arrays: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _exact(arrays: Mapping[str, Any], key: str, most: int = MAX_SAMPLES) -> dict[str, Any]:
     if key not in arrays:
         return {}
     values = arrays[key]
-    return {key: values.ravel()[sample_indices(values.size)]}
+    return {key: values.ravel()[sample_indices(values.size, most)]}
 
 
-def _noise(arrays: Mapping[str, Any], case: str, name: str) -> dict[str, Any]:
+def _noise(arrays: Mapping[str, Any], case: str, name: str, most: int) -> dict[str, Any]:
     key = noise_key(case, name)
     if key not in arrays:
         return {}
     values = np.broadcast_to(arrays[key], arrays[output_key(case, name)].shape)
-    return {key: values.ravel()[sample_indices(values.size)]}
+    return {key: values.ravel()[sample_indices(values.size, most)]}
 
 
 def _boundary(arrays: Mapping[str, Any], manifest: Manifest) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..dtypes import DTYPES
+from ..dtypes import DTYPES, integer_limits
 from ..errors import UnsupportedModelError
 from ..limits import Limits
 from ..spec import BatchRule
@@ -162,7 +162,8 @@ def _note_valid_values(signature: SignatureInfo, expected: Expected) -> Iterator
             continue
         given, allowed = expected.ranges.get(tensor.name), tensor.valid.every_bounds
         if given is None:
-            message = f"input {tensor.name!r} takes {tensor.valid}"
+            verb = "is compared on" if tensor.valid.soft else "takes"
+            message = f"input {tensor.name!r} {verb} {tensor.valid}"
             yield Finding("note", "valid-values", message)
         elif not all(low <= given[0] and given[1] <= high for low, high in allowed):
             yield Finding(
@@ -221,7 +222,7 @@ def _check_shapes(signature: SignatureInfo, expected: Expected) -> Iterator[Find
 
 
 def _check_pad(tensor: TensorInfo, pad: float) -> Iterator[Finding]:
-    limits = _integer_limits(tensor.dtype) or ((0, 1) if tensor.dtype == "bool" else None)
+    limits = integer_limits(tensor.dtype) or ((0, 1) if tensor.dtype == "bool" else None)
     if limits is not None and not (limits[0] <= pad <= limits[1] and pad == int(pad)):
         yield Finding(
             "error",
@@ -314,12 +315,12 @@ def _check_verification(signature: SignatureInfo, expected: Expected) -> Iterato
         part = split_columns(signature, name)
         if part is not None:
             yield from _check_columns(inputs[part[0]], name, part[1:])
-            limits = _integer_limits(inputs[part[0]].dtype)
+            limits = integer_limits(inputs[part[0]].dtype)
             if limits is not None:
                 yield from _check_range(inputs[part[0]], bounds, limits, name)
         elif name not in inputs:
             yield _unknown_tensor("ranges", name, "input", list(inputs), expected.names)
-        elif limits := _integer_limits(inputs[name].dtype):
+        elif limits := integer_limits(inputs[name].dtype):
             yield from _check_range(inputs[name], bounds, limits)
     for name in expected.outputs:
         if name not in outputs:
@@ -401,15 +402,6 @@ def _check_range(
             f"choose bounds from {limits[0]} to {limits[1] + 1}",
             ("verify", "ranges", name),
         )
-
-
-def _integer_limits(dtype: str) -> tuple[int, int] | None:
-    """The smallest and largest value of an integer type (`uint8`); None for other types."""
-    match = re.fullmatch(r"(u?)int(\d+)", dtype)
-    if match is None:
-        return None
-    bits = int(match[2])
-    return (0, 2**bits - 1) if match[1] else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 # --- operations -----------------------------------------------------------------------------------

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 
 from .inspection import ColumnValues, Mask, SignatureInfo, ValidValues
 
+MAX_PARTS = 1 << 20
+"""Most parts that the bounds of an input are divided into."""
 Ranges = Mapping[str, tuple[float, float]]
 """[low, high) by input, or by some columns of one: `x`, `x[3]`, `x[4:6]`."""
 
@@ -35,7 +38,41 @@ def given_columns(signature: SignatureInfo, given: Ranges, name: str) -> Iterato
     for key, (low, high) in given.items():
         part = split_columns(signature, key)
         if part is not None and part[0] == name:
-            yield ColumnValues(first=part[1], end=part[2], low=low, high=high)
+            dtype = next(tensor.dtype for tensor in signature.inputs if tensor.name == name)
+            parts = parts_of(dtype, low, high)
+            yield ColumnValues(first=part[1], end=part[2], low=low, high=high, parts=parts)
+
+
+def usable_parts(signature: SignatureInfo, given: Ranges) -> dict[str, int]:
+    """Into how many parts the bounds of inputs are divided; those of the spec only if every integer is one."""
+    found = {t.name: t.valid.parts for t in signature.inputs if t.valid is not None}
+    for tensor in signature.inputs:
+        if tensor.name in given:
+            found[tensor.name] = parts_of(tensor.dtype, *given[tensor.name])
+    return {name: parts for name, parts in found.items() if parts}
+
+
+def usable_some(signature: SignatureInfo, given: Ranges) -> tuple[str, ...]:
+    """The masks, of which each row has an element that is not 0."""
+    return tuple(
+        tensor.name
+        for tensor in signature.inputs
+        if tensor.name not in given
+        and (tensor.dtype == "bool" or (tensor.valid is not None and tensor.valid.some))
+    )
+
+
+def wide_ranges(signature: SignatureInfo, given: Ranges) -> tuple[str, ...]:
+    """The inputs whose boundary rows go to the ends of their type, whatever their bounds are."""
+    return tuple(
+        t.name for t in signature.inputs if t.valid and t.valid.wide and t.name not in given
+    )
+
+
+def parts_of(dtype: str, low: float, high: float) -> int:
+    """One part for each integer within bounds; 0 if there are too many, or if it is another type."""
+    count = math.ceil(high) - math.ceil(low)
+    return count if "int" in dtype and 1 < count <= MAX_PARTS else 0
 
 
 def valid_values(signature: SignatureInfo, given: Ranges) -> dict[str, ValidValues]:

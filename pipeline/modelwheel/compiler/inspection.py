@@ -43,6 +43,10 @@ class ColumnValues(JsonRecord):
     low: float
     high: float
     """Not reached."""
+    parts: int = 0
+    """Into how many parts the bounds are divided, each of which should have a value."""
+    soft: bool = False
+    """Whether other values are valid too."""
 
     @property
     def place(self) -> str:
@@ -64,6 +68,14 @@ class ValidValues(JsonRecord):
     """In ascending order of their values."""
     columns: tuple[ColumnValues, ...] = ()
     """Those with bounds of their own, in ascending order; the bounds above hold for all others."""
+    parts: int = 0
+    """Into how many parts the bounds are divided, each of which should have a value: such as the rows of a table."""
+    some: bool = False
+    """Whether it is a mask, of which each row should have an element that is not 0."""
+    soft: bool = False
+    """Whether the bounds are only those between which values show most: all others are valid too."""
+    wide: bool = False
+    """Whether boundary rows go to the ends of the type in spite of the bounds."""
     op: str = ""
     """The operation that demands them."""
     layer: str = ""
@@ -75,9 +87,9 @@ class ValidValues(JsonRecord):
 
     @property
     def every_bounds(self) -> tuple[tuple[float, float], ...]:
-        """The bounds, and those of columns."""
-        whole = () if self.bounds is None else (self.bounds,)
-        return (*whole, *((column.low, column.high) for column in self.columns))
+        """The bounds beyond which the model fails, and those of columns."""
+        whole = () if self.bounds is None or self.soft else (self.bounds,)
+        return (*whole, *((c.low, c.high) for c in self.columns if not c.soft))
 
     def __str__(self) -> str:
         parts = []
@@ -108,6 +120,20 @@ class TensorInfo(JsonRecord):
         return self.symbols[axis] if axis < len(self.symbols) else ""
 
 
+class Table(JsonRecord):
+    """Rows of weights of which a model selects some by an index."""
+
+    rows: int
+    input: str = ""
+    """The input that decides which; empty if that does not follow from the graph."""
+    columns: tuple[int, int] | None = None
+    """The positions along its last axis that do; None for all."""
+    steps: tuple[tuple[str, float, float], ...] = ()
+    """What is done to its values before they are indices, see `modelwheel.compiler.coverage`."""
+    op: str
+    layer: str
+
+
 class SignatureInfo(JsonRecord):
     """One function that the model offers, with inputs and outputs in the order of its interface."""
 
@@ -115,6 +141,8 @@ class SignatureInfo(JsonRecord):
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     ordered_by: OrderedBy = "natural"
+    tables: tuple[Table, ...] = ()
+    """What it reads by an index; the same table once for each place that does."""
 
     def with_valid_values(self, other: SignatureInfo) -> SignatureInfo:
         """The same signature with the valid values that another one has for its inputs."""
@@ -122,7 +150,7 @@ class SignatureInfo(JsonRecord):
         inputs = tuple(
             tensor.model_copy(update={"valid": valid.get(tensor.name)}) for tensor in self.inputs
         )
-        return self.model_copy(update={"inputs": inputs})
+        return self.model_copy(update={"inputs": inputs, "tables": other.tables})
 
 
 class SignatureUse(JsonRecord):

@@ -22,7 +22,7 @@ from ..versions import TENSORFLOW_VERSION
 from .flags import Flags
 from .freeze import CONFIG, GRAPH, SIGNATURE, STATE
 from .fusions import Provider
-from .inspection import INSPECTION, ColumnValues, Mask, Shape, ValidValues
+from .inspection import INSPECTION, ColumnValues, Mask, Shape, Table, ValidValues
 from .program import PROGRAM_VERSION
 from .readings import Reading, SavedModelReading
 from .reference import ARRAYS, SUMMARY, default_rows
@@ -80,7 +80,7 @@ class JobRequest(JsonRecord):
 class InspectRequest(JobRequest):
     """Read a model without loading it; the output is an `Inspection`."""
 
-    VERSION = 12
+    VERSION = 13
     INPUTS = ModelInput
     OUTPUTS = (INSPECTION,)
 
@@ -165,7 +165,7 @@ class Padding(JsonRecord):
 class ReferenceRequest(JobRequest):
     """Evaluate one signature; the outputs are arrays and a `Reference`."""
 
-    VERSION = 18
+    VERSION = 19
     INPUTS = ModelInput
     OUTPUTS = (ARRAYS, SUMMARY)
 
@@ -186,6 +186,16 @@ class ReferenceRequest(JobRequest):
     """Columns of random inputs with bounds of their own, by name."""
     valid: Mapping[str, ValidValues] = {}
     """What callers may pass, by input; part of the `Reference`."""
+    parts: Mapping[str, int] = {}
+    """Into how many parts the bounds of random inputs are divided, each of which has a value, by name."""
+    some: tuple[str, ...] = ()
+    """The random inputs of which each row has an element that is not 0."""
+    wide: tuple[str, ...] = ()
+    """The inputs of which boundary rows hold the ends of their type, whatever their bounds are."""
+    tables: tuple[Table, ...] = ()
+    """What the model reads by an index."""
+    more: int = 0
+    """How many more evaluations of one shape there are, so that their inputs read more of these."""
     samples: str = ""
     """The file among the model's whose rows are used instead of random ones; empty for none."""
     shapes: Mapping[str, Shape] = {}

@@ -47,6 +47,10 @@ class Reference(JsonRecord):
     """Columns of random inputs with bounds of their own, by name."""
     valid: Mapping[str, ValidValues] = {}
     """What callers may pass, by input."""
+    parts: Mapping[str, int] = {}
+    """Into how many parts the bounds of random inputs are divided, each of which has a value, by name."""
+    some: tuple[str, ...] = ()
+    """The random inputs of which each row has an element that is not 0."""
     sampled: bool = False
     """Whether the inputs are rows of `verify.samples`, not random."""
     rows: tuple[int, ...]

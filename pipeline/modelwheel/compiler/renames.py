@@ -32,7 +32,11 @@ def _arranged(
         )
         for some in (signature.inputs, signature.outputs)
     )
-    update = {"inputs": inputs, "outputs": outputs, "ordered_by": ordered_by}
+    tables = tuple(
+        table.model_copy(update={"input": names.get(table.input, table.input)})
+        for table in signature.tables
+    )
+    update = {"inputs": inputs, "outputs": outputs, "ordered_by": ordered_by, "tables": tables}
     return signature.model_copy(update=update)
 
 

@@ -51,7 +51,7 @@ def test_columns_have_bounds_of_their_own() -> None:
 
 def test_columns_are_drawn_from_their_own_bounds() -> None:
     plain = random_input(3, "b", (50, 6), "float32", None)
-    found = random_input(3, "b", (50, 6), "float32", None, (), [(1, 4, 0, 7), (2, 3, 20, 21)])
+    found = random_input(3, "b", (50, 6), "float32", None, (), [(1, 4, 0, 7, 0), (2, 3, 20, 21, 0)])
     assert np.array_equal(found[:, [0, 4, 5]], plain[:, [0, 4, 5]])
     for column, low, high in ((1, 0, 7), (2, 20, 21), (3, 0, 7)):
         values = found[:, column]

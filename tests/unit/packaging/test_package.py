@@ -84,13 +84,17 @@ def test_importing_needs_nothing_beyond_numpy(packages: Path) -> None:
 
 
 def test_random_inputs_are_those_of_the_reference(packages: Path) -> None:
-    columns = [(1, 2, 0.0, 7.0), (0, 1, -9.0, -8.0)]
+    columns = [(1, 2, 0.0, 7.0, 5), (0, 1, -9.0, -8.0, 0)]
     verification = {
+        "parts": {"n 1": 37},
+        "some": ["x"],
         "seed": 5,
         "ranges": {"n 1": [3, 40]},
         "masks": {"x": [{"value": 0.5, "axes": 0}]},
         "columns": {
-            "x": [{"first": f, "end": e, "low": low, "high": high} for f, e, low, high in columns]
+            "x": [
+                dict(zip(("first", "end", "low", "high", "parts"), c, strict=True)) for c in columns
+            ]
         },
     }
     manifest = {
@@ -103,8 +107,8 @@ def test_random_inputs_are_those_of_the_reference(packages: Path) -> None:
         "for array in make_inputs(30).values(): print(array.dtype, array.tobytes().hex())"
     )
     expected = (
-        random_input(5, "x", (30, 2), "float32", None, [(0.5, 0)], columns),
-        random_input(5, "n 1", (30,), "int32", (3, 40)),
+        random_input(5, "x", (30, 2), "float32", None, [(0.5, 0)], columns, some=True),
+        random_input(5, "n 1", (30,), "int32", (3, 40), parts=37),
     )
     found = run_python(packages, script).splitlines()
     assert found == [f"{array.dtype} {array.tobytes().hex()}" for array in expected]

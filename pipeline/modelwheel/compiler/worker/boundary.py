@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...accuracy import EPSILON, NOTABLE, ROUNDINGS, Deviation, Truth
+from ...accuracy import EPSILON, MORE, NOTABLE, ROUNDINGS, Deviation, Truth
 from ...errors import UnsupportedModelError
 from ...util.text import one_line
 from ..jobs import ReferenceRequest
@@ -322,7 +322,7 @@ class _Others:
         """Why an output is not defined for these rows, as a clause."""
         ours, exact = one.outputs[output], self.exact(one.kind, output)
         if exact is None:
-            if one.kind in _FINITE and _is_finite(ours):
+            if one.kind.split(" ")[0] in (*_FINITE, MORE) and _is_finite(ours):
                 return None
             why = self._inexact.get(output, self._missing)
             return f"no float64 tells what is right ({why})"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from ...accuracy import MORE
+from ..coverage import draw_input
+from ..inspection import TensorInfo
 from ..jobs import ReferenceRequest
 from ..random_inputs import default_bounds
 from .rows import Arrays
@@ -31,13 +34,26 @@ def boundary_inputs(
         varied: The names of those that are replaced.
         request: Has the valid values.
     """
-    names, found = sorted(varied), dict[str, Arrays]()
+    names = sorted(varied)
+    found = {f"{MORE} {n}": made for n, made in enumerate(_more(given, names, request), start=1)}
     for kind in (*_FINITE, LARGE, *_SPECIAL):
         made = {n: _make(kind, n, given[n], request) for n in names}
         if any(_same(made, other) for other in found.values()):
             continue
         found[kind] = {**given, **made}
     return found
+
+
+def _more(given: Arrays, names: Iterable[str], request: ReferenceRequest) -> Iterator[Arrays]:
+    """More ordinary inputs of the same shapes, which continue those that are given."""
+    stacks = {}
+    for name in names if request.more else ():
+        like = given[name]
+        tensor = TensorInfo(name=name, dtype=like.dtype.name, shape=like.shape)
+        drawn = draw_input(tensor, (request.more + 1, *like.shape), request.seed, request)
+        stacks[name] = drawn.view(like.dtype)
+    for number in range(1, request.more + 1):
+        yield {**given, **{name: stack[number] for name, stack in stacks.items()}}
 
 
 def _same(made: Arrays, other: Arrays) -> bool:
@@ -72,7 +88,8 @@ def _make(kind: str, name: str, like: Array, request: ReferenceRequest) -> Array
 
 def _limits(name: str, like: Array, request: ReferenceRequest) -> tuple[Array, Array]:
     """The lowest and the highest value of each element."""
-    low, end = request.ranges.get(name) or default_bounds(like.dtype.name)
+    own = None if name in request.wide else request.ranges.get(name)
+    low, end = own or default_bounds(like.dtype.name)
     lows, ends = np.full(like.shape, low), np.full(like.shape, end)
     for column in request.columns.get(name, ()):
         lows[..., column.first : column.end] = column.low
@@ -80,7 +97,7 @@ def _limits(name: str, like: Array, request: ReferenceRequest) -> tuple[Array, A
     if like.dtype.kind in "iu":
         # float64 has no largest int64, only the number after it.
         most = np.iinfo(like.dtype).max
-        inside = ends <= most
+        inside = ends < most + 1.0
         last = (np.ceil(np.where(inside, ends, 0)) - 1).astype(like.dtype)
         return np.ceil(lows).astype(like.dtype), np.where(inside, last, most).astype(like.dtype)
     if like.dtype.kind == "b":

@@ -46,8 +46,13 @@ def loosen(origins: tuple[Origin, ...]) -> tuple[Origin, ...]:
 
 def take_part(origin: Origin, found: tuple[int, int, bool] | None, width: int | None) -> Origin:
     """The part of an origin that is taken from a tensor; see `Columns.take`."""
-    columns = origin.columns
-    return origin if columns is None else replace(origin, columns=columns.take(found, width))
+    columns, lines = origin.columns, origin.lines
+    if columns is None:
+        return origin
+    taken = columns.take(found, width)
+    if lines is not None and len(lines) > 1:
+        lines = lines[taken.first - columns.first : taken.end - columns.first]
+    return replace(origin, columns=taken, lines=lines)
 
 
 def _strided_slice(node: Any, inputs: Sequence[Tensor], _: int) -> tuple[int, int, bool] | None:

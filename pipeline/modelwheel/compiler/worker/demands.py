@@ -7,36 +7,17 @@ nothing of that unless the value occurs. Both follow from the graph; nothing of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
-from tensorflow.core.framework import types_pb2
+import tensorflow as tf
 
-from ...dtypes import DTYPES
-from ..inspection import ColumnValues, Mask, TensorInfo, ValidValues
-from .graphs import layer_name
-from .origins import COMPARES, solve, undo
+from .origins import Origins, undo
+from .uses import ARITHMETIC, Demand, Kinds, Use, find_scales, find_uses, indexed, selected, spans
 from .values import Origin, Tensor
 
-_MAX_MASKS = 4
-_INTEGERS = {types_pb2.DT_INT8, types_pb2.DT_INT16, types_pb2.DT_INT32, types_pb2.DT_INT64}
-_ORDERS = frozenset({"Less", "LessEqual", "Greater", "GreaterEqual"})
 _ANY_ALL = frozenset({"Any", "All"})
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """What one operation demands of a fed tensor."""
-
-    kind: str
-    """`index`: TensorFlow fails beyond the bounds. `range`: other values make no difference.
-    `mask`: the value `low` has a meaning of its own, in the last `high` axes together."""
-    low: float | None
-    high: float | None
-    columns: tuple[int, int] | None = None
-    """The positions along the last axis for which it is; None for all."""
 
 
 Demands = dict[tuple[str, Demand], tuple[str, str]]
@@ -49,58 +30,79 @@ def join_demands(mine: Demands, others: Demands) -> None:
         mine.setdefault(key, place)
 
 
-def find_demands(node: Any, name: str, inputs: Sequence[Tensor]) -> Demands:
-    """What a node demands of the inputs whose values reach it."""
+def find_demands(
+    node: Any,
+    name: str,
+    inputs: Sequence[Tensor],
+    results: Origins = (),
+    *,
+    condition: bool = False,
+) -> Demands:
+    """What a node demands of the inputs whose values reach it.
+
+    Args:
+        node: It.
+        name: Its name.
+        inputs: What it reads.
+        results: The origins of its first result.
+        condition: Whether a loop goes on by it.
+    """
     found: Demands = {}
-    for origin, demand in _find(node, inputs):
+    uses = [*_find(node, inputs), *find_uses(node.op, inputs, _kinds(node), condition=condition)]
+    if node.op in ARITHMETIC:
+        uses += find_scales(results)
+    for origin, demand in uses:
         found.setdefault((origin.feed, demand), (node.op, name))
     return found
 
 
+def _kinds(node: Any) -> Kinds:
+    kinds = [node.attr[key].type for key in (("SrcT", "DstT") if node.op == "Cast" else ("T", "T"))]
+    return Kinds(*map(_type_name, kinds))
+
+
+@cache
+def _type_name(kind: int) -> str:
+    return str(tf.dtypes.as_dtype(kind).name) if kind else ""
+
+
 def _find(node: Any, inputs: Sequence[Tensor]) -> Iterator[tuple[Origin, Demand]]:
     op = node.op
-    if op in COMPARES or op in _ORDERS:
-        yield from _find_compared(node, inputs)
-    elif op in _ANY_ALL:
+    if op == "Bucketize":
+        yield from spans(inputs[0].origins, node.attr["boundaries"].list.f)
+        return
+    if op == "ClipByValue":
+        yield from spans(
+            inputs[0].origins, [float(n or 0) for t in inputs[1:] for n in t.value or ()]
+        )
+        return
+    if op in _ANY_ALL:
         axes = len(inputs[1].value or ()) if len(inputs) > 1 else 0
         for origin in inputs[0].origins:
             kind, mask, _ = origin.steps[-1] if origin.steps else ("", 0.0, 0.0)
             value = undo(origin.steps[:-1], mask) if kind == "is" else None
             if value is not None:
                 yield origin, Demand("mask", value, float(axes))
-    else:
-        table = _TABLES.get(op)
-        limit = table(node, inputs) if table is not None else None
-        if table is None or limit is None or limit < 1:
-            return
-        number = _INDICES.get(op, 1)
-        for origin in inputs[number].origins if number < len(inputs) else ():
-            bounds = solve(origin.steps, 0, limit)
-            if bounds is not None and bounds != (None, None):
-                yield origin, Demand("range" if op in _SOFT else "index", *bounds, part_of(origin))
-
-
-def part_of(origin: Origin) -> tuple[int, int] | None:
-    """The columns that a demand on an origin is for."""
-    return None if origin.columns is None else origin.columns.part
-
-
-def _find_compared(node: Any, inputs: Sequence[Tensor]) -> Iterator[tuple[Origin, Demand]]:
-    one, other = inputs if inputs[0].origins else (inputs[1], inputs[0])
-    numbers = sorted({float(n) for n in other.value or () if n is not None})
-    if not numbers:
         return
-    for origin in one.origins:
-        if node.op in COMPARES:
-            for number in numbers[:_MAX_MASKS]:
-                value = undo(origin.steps, number)
-                if value is not None:
-                    yield origin, Demand("mask", value, 0.0)
-        elif node.attr["T"].type in _INTEGERS:
-            # Such as a length, compared with all positions: every outcome should occur.
-            bounds = solve(origin.steps, numbers[0], numbers[-1] + 2)
-            if bounds is not None:
-                yield origin, Demand("range", *bounds, part_of(origin))
+    number, table = _INDICES.get(op, 1), _TABLES.get(op)
+    if table is None or number >= len(inputs):
+        return
+    if op in TABLE_OPS and not inputs[0].data:
+        yield from _find_table(op, inputs, table(node, inputs))
+    # A table whose extent follows the shapes of inputs has one row at least.
+    yield from indexed(inputs[number].origins, table(node, inputs), soft=op in _SOFT)
+
+
+def _find_table(op: str, inputs: Sequence[Tensor], rows: int | None) -> Iterator[Use]:
+    """The table that is read; which elements several indices select together is not known."""
+    indices = inputs[1]
+    depth = (indices.shape or (None,))[-1] if op.endswith("Nd") else 1
+    if depth == 1:
+        yield from selected(indices, rows)
+    elif depth:
+        shape = (inputs[0].handle if op.startswith("Resource") else inputs[0].shape) or ()
+        elements = math.prod(extent or 1 for extent in shape[:depth])
+        yield from selected(Tensor(data=indices.data), elements)
 
 
 def _axis_of_gather(_: Any, inputs: Sequence[Tensor]) -> int | None:
@@ -165,110 +167,6 @@ _TABLES: dict[str, Any] = {
 """The number of values that an index may have, by operation; None if it is not known."""
 _INDICES = {"OneHot": 0, "ScatterNd": 0, "Case": 0, "StatelessCase": 0}
 """The input that holds the indices, if it is not the second."""
+TABLE_OPS = frozenset({"GatherV2", "Gather", "ResourceGather", "GatherNd", "ResourceGatherNd"})
+"""Those that select parts of a table."""
 _SOFT = frozenset({"OneHot", "Case", "StatelessCase"})
-
-
-# --- all demands on one input ---------------------------------------------------------------------
-
-
-def valid_values(tensor: TensorInfo, feed: str, demands: Demands) -> ValidValues | None:
-    """The values of an input that make sense to its model; None if any do."""
-    if tensor.dtype not in DTYPES or tensor.dtype == "bool" or tensor.dtype.startswith("complex"):
-        return None
-    mine = {demand: place for (fed, demand), place in demands.items() if fed == feed}
-    whole = {demand: place for demand, place in mine.items() if demand.columns is None}
-    integer = "int" in tensor.dtype
-    low, high, why = _intersect(whole, integer=integer)
-    masks = _masks(whole, low, high, integer=integer)
-    columns, first = _columns(tensor, mine, (low, high))
-    masks = tuple(m for m in masks if all(c.low <= m.value < c.high for c in columns))
-    if low is None and not masks and not columns:
-        return None
-    if integer and (low is not None or masks):
-        low, high = _widen(tensor.dtype, low, high, masks)
-    op, layer = why if why[0] else first
-    return ValidValues(
-        low=low, high=high, masks=masks, columns=columns, op=op, layer=layer_name(layer)
-    )
-
-
-def _columns(
-    tensor: TensorInfo,
-    demands: Mapping[Demand, tuple[str, str]],
-    whole: tuple[float | None, float | None],
-) -> tuple[tuple[ColumnValues, ...], tuple[str, str]]:
-    """The columns with bounds of their own, and where the first of these come from."""
-    edges = sorted({edge for demand in demands for edge in demand.columns or ()})
-    integer, found, where = "int" in tensor.dtype, list[ColumnValues](), ("", "")
-    for first, end in pairwise(edges):
-        here = {d: p for d, p in demands.items() if d.columns is None or _covers(d, first, end)}
-        if not any(demand.columns for demand in here):
-            continue
-        low, high, why = _intersect(here, integer=integer)
-        if low is None or high is None or (low, high) == whole:
-            continue
-        if integer:
-            low, high = _widen(tensor.dtype, low, high, ())
-        where = where if where[0] else why
-        if found and (found[-1].end, found[-1].low, found[-1].high) == (first, low, high):
-            first = found.pop().first  # noqa: PLW2901 - one with the columns before
-        found.append(ColumnValues(first=first, end=end, low=low, high=high))
-    return tuple(found), where
-
-
-def _covers(demand: Demand, first: int, end: int) -> bool:
-    return demand.columns is not None and demand.columns[0] <= first and end <= demand.columns[1]
-
-
-def _intersect(
-    demands: Mapping[Demand, tuple[str, str]], *, integer: bool
-) -> tuple[float | None, float | None, tuple[str, str]]:
-    hard = [demand for demand in demands if demand.kind == "index"]
-    ranges = hard or [demand for demand in demands if demand.kind == "range"]
-    masks = [demand for demand in demands if demand.kind == "mask"]
-    why = demands[(ranges or masks)[0]] if ranges or masks else ("", "")
-    if not ranges:
-        return None, None, why
-    lows = [demand.low for demand in ranges if demand.low is not None]
-    highs = [demand.high for demand in ranges if demand.high is not None]
-    low, high = max(lows, default=None), min(highs, default=None)
-    if not hard and integer:  # every outcome of comparisons should occur
-        low, high = min(lows, default=None), max(highs, default=None)
-    elif high is not None:
-        why = demands[next(demand for demand in ranges if demand.high == high)]
-    if low is None:
-        low = 0.0 if high is None or high > 0 else high - 2
-    elif integer:
-        low = float(math.ceil(low))
-    if high is None:
-        high = low + 2
-    return (low, high, why) if low < high else (None, None, why)
-
-
-def _masks(
-    demands: Iterable[Demand], low: float | None, high: float | None, *, integer: bool
-) -> tuple[Mask, ...]:
-    hard = any(demand.kind == "index" for demand in demands)
-    found: dict[float, int] = {}
-    for demand in demands:
-        if demand.kind != "mask" or demand.low is None or (integer and demand.low % 1):
-            continue
-        value = demand.low
-        if hard and low is not None and high is not None and not low <= value < high:
-            continue  # TensorFlow fails on it
-        found[value] = max(found.get(value, 0), int(demand.high or 0))
-    chosen = sorted(found.items())[:_MAX_MASKS]
-    return tuple(Mask(value=value, axes=axes) for value, axes in chosen)
-
-
-def _widen(
-    dtype: str, low: float | None, high: float | None, masks: Sequence[Mask]
-) -> tuple[float, float]:
-    """Bounds of integers that their type can hold; without any, those that masks need."""
-    bits = int(dtype.lstrip("uint") or 32)
-    least, most = (0, 2**bits) if dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1))
-    if low is None or high is None:
-        values = [mask.value for mask in masks]
-        low, high = min(0.0, *values), max(2.0, *(value + 2 for value in values))
-    low, high = max(low, float(least)), min(high, float(most))
-    return (low, high) if low < high else (0.0, 2.0)

@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from ...errors import UnsupportedModelError
+from ..coverage import draw_input
 from ..inspection import SignatureInfo
 from ..jobs import ReferenceRequest
-from ..random_inputs import random_input
 
 
 def described_inputs(request: ReferenceRequest) -> dict[str, Any]:
@@ -22,6 +22,8 @@ def described_inputs(request: ReferenceRequest) -> dict[str, Any]:
         "ranges": dict(request.ranges),
         "masks": dict(request.masks),
         "columns": dict(request.columns),
+        "parts": dict(request.parts),
+        "some": request.some,
     }
 
 
@@ -39,9 +41,6 @@ def draw_inputs(
             raise UnsupportedModelError(
                 f"input {tensor.name!r} is of type {tensor.dtype}, which is not a number"
             )
-        bounds, shape = request.ranges.get(tensor.name), shapes[tensor.name]
-        held = [(mask.value, mask.axes) for mask in request.masks.get(tensor.name, ())]
-        columns = [(c.first, c.end, c.low, c.high) for c in request.columns.get(tensor.name, ())]
-        values = random_input(seed, tensor.name, shape, tensor.dtype, bounds, held, columns)
+        values = draw_input(tensor, shapes[tensor.name], seed, request)
         drawn[tensor.name] = values.view(dtype.as_numpy_dtype)  # bfloat16 comes as its bits
     return drawn

@@ -82,7 +82,7 @@ def _find_outside(tensor: TensorInfo, inputs: Arrays) -> _Outside | None:
     if values is None or valid is None:
         return None
     checked = np.zeros(values.shape, bool)
-    for part in reversed(valid.columns):
+    for part in reversed([column for column in valid.columns if not column.soft]):
         field = f"{tensor.name}[{part.place}]"
         inside = np.zeros(values.shape, bool)
         inside[..., part.first : part.end] = True
@@ -90,7 +90,7 @@ def _find_outside(tensor: TensorInfo, inputs: Arrays) -> _Outside | None:
         if found is not None:
             return found
         checked |= inside
-    if valid.bounds is None:
+    if valid.bounds is None or valid.soft:
         return None
     return _first_outside(values, ~checked, valid.bounds, tensor.name)
 

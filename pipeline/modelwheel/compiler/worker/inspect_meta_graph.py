@@ -21,7 +21,7 @@ from ..inspection import (
 )
 from .bodies import Library, Reach
 from .data_flow import Flow, Place
-from .demands import Demands, valid_values
+from .demands import Demands
 from .effects import effect_of, may_be_folded
 from .formats.judge_module import MODULE_OP, cost_of, kinds_of
 from .found import Found, largest_stored
@@ -38,6 +38,7 @@ from .roots import (
 )
 from .sizes import Sizes
 from .training import find_training
+from .valid import tables_of, valid_values
 
 _NAMES_KEPT = 8
 _NODES_NAMED = 64
@@ -154,7 +155,8 @@ def _with_valid_values(
         tensor.model_copy(update={"valid": valid_values(tensor, feeds[tensor.name], demands)})
         for tensor in signature.inputs
     )
-    return signature.model_copy(update={"inputs": inputs})
+    tables = tables_of(feeds, demands)
+    return signature.model_copy(update={"inputs": inputs, "tables": tables})
 
 
 def _found(library: Library, sizes: Sizes, reach: Reach) -> Found:

@@ -1,19 +1,21 @@
 """Follows the inputs of a model through its graph: which tensors hold their values, and how changed.
 
-Only what the valid values of an input can be computed from backwards is followed: moves (reshape, slice,
-concatenation, casts) and arithmetic with one constant. Everything else ends the trail.
+What the valid values of an input can be computed from backwards is followed: moves (reshape, slice,
+concatenation, casts) and arithmetic with one constant. Of other arithmetic with integers only the inputs are known.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import Any, TypeAlias
 
 from tensorflow.core.framework import types_pb2
 
 from .column_moves import loosen, move
-from .values import Origin, Step, Tensor
+from .values import Line, Origin, Step, Tensor
 
 _MAX_ORIGINS = 512
 
@@ -32,10 +34,19 @@ _MOVES = frozenset(
         *("PlaceholderWithDefault", "Enter", "RefEnter", "Exit", "NextIteration", "Switch"),
         *("Bitcast", "DeepCopy", "OptimizationBarrier", "XlaOptimizationBarrier"),
         *("SpaceToBatchND", "BatchToSpaceND", "MatrixDiag", "TensorListFromTensor"),
-        *("TensorListGetItem", "TensorListStack", "TopKV2"),
+        *("TensorListGetItem", "TensorListStack", "TopKV2", "ResizeBilinear", "ResizeBicubic"),
+        *("ResizeNearestNeighbor", "ResizeArea", "ScaleAndTranslate", "AvgPool", "MaxPool"),
     }
 )
-"""Operations whose results hold values of their first input only, apart from padding with 0."""
+"""Operations whose results hold values of their first input only, or some between, apart from padding with 0."""
+_NO_VALUES = frozenset(
+    {
+        *("ArgMax", "ArgMin", "Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike", "OneHot"),
+        *("Less", "LessEqual", "Greater", "GreaterEqual", "Where", "Bucketize", "Fill", "Range"),
+        *("Const", "UnsortedSegmentSum", "Bincount", "DenseBincount"),
+    }
+)
+"""Operations on integers whose results do not grow with these."""
 _FLOATS = frozenset(
     {types_pb2.DT_FLOAT, types_pb2.DT_DOUBLE, types_pb2.DT_HALF, types_pb2.DT_BFLOAT16}
 )
@@ -58,6 +69,8 @@ def carry(node: Any, inputs: Sequence[Tensor], outputs: int) -> tuple[Origins, .
 
 
 def _carry(op: str, node: Any, inputs: Sequence[Tensor]) -> Origins:
+    if op in ("Select", "SelectV2") and len(inputs) == 3:
+        return select(*inputs)
     if op in _JOINS:
         joined = unite(tensor.origins for tensor in inputs[_JOINS[op]])
         return joined if op in _KEEP_COLUMNS else loosen(joined)
@@ -74,7 +87,36 @@ def _carry(op: str, node: Any, inputs: Sequence[Tensor]) -> Origins:
         clipped = combine("Maximum", inputs[0], inputs[1], integer=False)
         low = type(inputs[0])(inputs[0].shape, origins=clipped)
         return combine("Minimum", low, inputs[2], integer=False)
+    if op not in _NO_VALUES and "T" in node.attr and node.attr["T"].type in _INTEGERS:
+        return lose(unite(tensor.origins for tensor in inputs))
     return ()
+
+
+def lose(origins: Origins) -> Origins:
+    """The same inputs, of which only that is known that the values are integers computed from theirs."""
+    return tuple(Origin(feed, _LOST, None, None) for feed in dict.fromkeys(o.feed for o in origins))
+
+
+def select(condition: Tensor, one: Tensor, other: Tensor) -> Origins:
+    """The origins of a choice; of `x < 0 ? x + size : x`, an index that may count from the end, only the second counts."""
+    compared = bare(condition.compared)
+    for tensor in (one, other):
+        if tensor.origins and bare(tensor.origins) == compared:
+            return tensor.origins
+    return unite((one.origins, other.origins))
+
+
+def bare(origins: Origins) -> frozenset[tuple[str, tuple[Step, ...]]]:
+    """Inputs and what was done to their values."""
+    return frozenset((origin.feed, origin.steps) for origin in origins)
+
+
+def follow_compared(op: str, inputs: Sequence[Tensor]) -> Origins:
+    """What a truth value was compared from, for the result of a node."""
+    if op in ORDERS or op in COMPARES:
+        one, other = (*inputs, Tensor(), Tensor())[:2]
+        return one.origins if not other.origins else () if one.origins else other.origins
+    return inputs[0].compared if op in _TRUTHS and inputs else ()
 
 
 def _find_mask(inputs: Sequence[Tensor]) -> tuple[Origins, Step]:
@@ -85,6 +127,11 @@ def _find_mask(inputs: Sequence[Tensor]) -> tuple[Origins, Step]:
 
 
 COMPARES = frozenset({"Equal", "NotEqual"})
+ORDERS = frozenset({"Less", "LessEqual", "Greater", "GreaterEqual"})
+_TRUTHS = frozenset(
+    {*("Identity", "LogicalNot", "Reshape", "ExpandDims", "Squeeze", "BroadcastTo", "Cast"), "Tile"}
+)
+_LOST: tuple[Step, ...] = (("lost", 0.0, 0.0),)
 _KEEP_COLUMNS = frozenset({"Merge", "Concat", "ConcatV2", "Select", "SelectV2"})
 # The inputs of which results may hold values.
 _JOINS = {
@@ -128,15 +175,60 @@ def change(origins: Origins, step: Step) -> Origins:
 
 
 def combine(op: str, one: Tensor, other: Tensor, *, integer: bool) -> Origins:
-    """The origins of what arithmetic with a constant, whose extremes count, makes; `op` is one of TensorFlow's."""
+    """The origins of what arithmetic with a constant makes; `op` is one of TensorFlow's.
+
+    Bounds follow from the extremes of the constant.
+    """
     turned = not one.origins
     moving, constant = (other, one) if turned else (one, other)
     numbers = constant.value
     if not moving.origins or constant.origins or not numbers or None in numbers:
-        return ()
+        return lose(unite((one.origins, other.origins))) if integer else ()
     values = [float(n) for n in numbers if n is not None]
-    step = _ARITHMETIC[op](min(values), max(values), turned, integer)
-    return () if step is None else change(moving.origins, step)
+    if not all(map(math.isfinite, values)):
+        return ()
+    step = _ARITHMETIC[op](min(values), max(values), turned, integer) or _LOST[0]
+    last = constant.shape[-1] if constant.shape else 1
+    found = []
+    for origin in moving.origins:
+        changed = origin.then(*step)
+        if changed is not None:
+            lines = _change_lines(op, origin, values, last or 0, turned=turned)
+            found.append(replace(changed, lines=lines))
+    return tuple(found)
+
+
+def _change_lines(
+    op: str, origin: Origin, values: Sequence[float], last: int, *, turned: bool
+) -> tuple[Line, ...] | None:
+    """`Origin.lines` after arithmetic with a constant, whose last axis has the extent `last`."""
+    lines, columns = origin.lines, origin.columns
+    if lines is None:
+        return None
+    width = columns.end - columns.first if columns is not None and columns.aligned else 0
+    if len(set(values)) == 1:
+        values = values[:1]
+    elif not len(values) == last == width:
+        values = [fmean(values)]
+    count = max(len(lines), len(values))
+    pairs = zip(lines * (count // len(lines)), [*values] * (count // len(values)), strict=False)
+    found = [_apply(op, line, value, turned=turned) for line, value in pairs]
+    return None if None in found else tuple(line for line in found if line is not None)
+
+
+def _apply(op: str, line: Line, value: float, *, turned: bool) -> Line | None:
+    a, b = line
+    if op in ("Add", "AddV2"):
+        found = a, b + value
+    elif op == "Sub":
+        found = (-a, value - b) if turned else (a, b - value)
+    elif op == "Mul":
+        found = a * value, b * value
+    elif op in ("Div", "RealDiv") and not turned and value:
+        found = a / value, b / value
+    else:
+        return None
+    return found if all(map(math.isfinite, found)) else None
 
 
 def _subtract(low: float, high: float, turned: bool, integer: bool) -> Step | None:
@@ -181,7 +273,7 @@ def solve(steps: Sequence[Step], low: float | None, high: float | None) -> Bound
     (-1, 9)
     """
     for kind, one, other in reversed(steps):
-        if kind == "is":
+        if kind in ("is", "lost"):
             return None
         if kind == "modulo":
             if (low or 0) <= 0 and (high is None or one <= high):
@@ -202,6 +294,29 @@ def solve(steps: Sequence[Step], low: float | None, high: float | None) -> Bound
         elif kind == "ceil":
             low, high = _plus(low, -0.5), _plus(high, -1)
     return None if low is not None and high is not None and low >= high else (low, high)
+
+
+def reach(steps: Sequence[Step], low: float, high: float) -> Bounds:
+    """Values that become all of [low, high) after steps that clip or wrap, and one more on each side of these.
+
+    >>> reach([("at_least", 0, 0), ("at_most", 39, 0)], 0, 40)
+    (-1, 41)
+    """
+    first: float | None = low
+    last: float | None = high
+    for number in range(len(steps) - 1, -1, -1):
+        kind, one, _ = steps[number]
+        if first is None or last is None:
+            return None, None
+        if kind == "at_least":
+            first, last = max(first, one) - 1, max(last, one + 1)
+        elif kind == "at_most":
+            first, last = min(first, one), min(last, one + 1) + 1
+        elif kind == "modulo":
+            first, last = -one, 2 * one
+        else:
+            first, last = solve(steps[number : number + 1], first, last) or (None, None)
+    return first, last
 
 
 def _unscale(

@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ...accuracy import ROUNDINGS, UNDECIDED
+from ...accuracy import MORE, ROUNDINGS, UNDECIDED
+from ...dtypes import integer_limits
 from ...errors import UnsupportedModelError
+from ...util.text import one_line
 from ..check import RANDOM_FIX
+from ..coverage import tables_read
 from ..endings import is_about_memory
 from ..inspection import SignatureInfo
 from ..jobs import ReferenceJob, ReferenceRequest
@@ -54,17 +57,15 @@ def run(job: ReferenceJob) -> None:
         loaded = move_outputs(
             loaded, request, _evaluator(job, loaded), lambda rows: _first_batch(job, loaded, rows)
         )
-    if request.keep_state:
-        arrays, summary = evaluate_calls(
-            loaded, _evaluator(job, loaded), batched, request, _samples(job)
-        )
-    else:
-        arrays, summary = _evaluate_rows_or_once(job, loaded, batched)
+    job, narrowed, arrays, summary = _evaluate_or_narrow(job, loaded)
+    if not request.keep_state:
         require_independence(info, shapes, summary.reason if batched else None)
-    evaluate = _evaluator(job, loaded)
+    request, evaluate = job.request, _evaluator(job, loaded)
     summary, boundary = evaluate_boundary(loaded, evaluate, arrays, summary, request)
     exact, truth = find_truth(loaded, arrays, summary, request)
-    truth = boundary.add_to(truth)
+    compared = _compared_inputs({**arrays, **boundary.arrays}, summary)
+    read = tables_read(request.tables, compared)
+    truth = boundary.add_to(truth).model_copy(update={"tables": read, "narrowed": narrowed})
     found = {**_kept(arrays, summary), **exact, **boundary.arrays}
     storable: dict[str, Any] = {name: _storable(values) for name, values in found.items()}
     np.savez(job.out / ARRAYS, **storable)
@@ -75,6 +76,52 @@ def run(job: ReferenceJob) -> None:
         **moved_axes(loaded),
     }
     summary.model_copy(update=update).save(job.out / SUMMARY)
+
+
+def _evaluate_or_narrow(
+    job: ReferenceJob, loaded: LoadedModel
+) -> tuple[ReferenceJob, dict[str, str], Arrays, Reference]:
+    """The evaluation; if the model refuses integers of which nothing is known, one with 0 and 1 only, and why."""
+    request = job.request
+    try:
+        return job, {}, *_evaluate(job, loaded)
+    except UnsupportedModelError as error:
+        free = [
+            tensor.name
+            for tensor in loaded.info.inputs
+            if integer_limits(tensor.dtype)
+            and tensor.name not in {**request.ranges, **request.columns}
+        ]
+        if not free or request.samples:
+            raise
+        ranges = {**request.ranges, **dict.fromkeys(free, (0.0, 2.0))}
+        narrow = job.model_copy(update={"request": request.model_copy(update={"ranges": ranges})})
+        try:
+            found = _evaluate(narrow, loaded)
+        except UnsupportedModelError:
+            raise error from None
+        return narrow, dict.fromkeys(free, one_line(error)), *found
+
+
+def _evaluate(job: ReferenceJob, loaded: LoadedModel) -> tuple[Arrays, Reference]:
+    batched = batched_inputs(loaded.info, job.request.shapes)
+    if job.request.keep_state:
+        evaluate = _evaluator(job, loaded)
+        return evaluate_calls(loaded, evaluate, batched, job.request, _samples(job))
+    return _evaluate_rows_or_once(job, loaded, batched)
+
+
+def _compared_inputs(arrays: Arrays, summary: Reference) -> dict[str, np.ndarray[Any, Any]]:
+    """The inputs of all ordinary rows, those of calls in a row together."""
+    found: dict[str, list[np.ndarray[Any, Any]]] = {}
+    for key, values in arrays.items():
+        if match := re.fullmatch(rf"in(?:@(?:{MORE} )?\d+)?/(.+)", key):
+            batched = match[1] in summary.batched_inputs
+            found.setdefault(match[1], []).append(values[: summary.rows[-1]] if batched else values)
+    return {
+        name: np.concatenate([np.atleast_1d(values) for values in every])
+        for name, every in found.items()
+    }
 
 
 def _kept(arrays: Arrays, summary: Reference) -> Arrays:

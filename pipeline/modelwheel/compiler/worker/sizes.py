@@ -19,14 +19,15 @@ from .bodies import Body, Library, Reach
 from .bounds import bounds_of, follow_bounds, forget, hull, join_all
 from .columns import Columns
 from .constants import SHAPE_ONLY
-from .demands import find_demands, join_demands
+from .declared import FRAME, READABLE, SPECIAL, reserved
+from .demands import TABLE_OPS, find_demands, join_demands
 from .effects import effect_of
 from .formats.judge_module import MODULE_OP, cost_of, demands_of
 from .found import Found
 from .graphs import GRAPH, node_name
 from .loops import Loop, Turns, closes_loop, count_turns
 from .op_shapes import OpShapes, count_outputs
-from .origins import carry
+from .origins import carry, follow_compared
 from .values import UNKNOWN, Bounds, Origin, Tensor, fold, read_constant
 
 _SAME = frozenset(
@@ -48,6 +49,9 @@ _SAME = frozenset(
         *("Identity", "StopGradient", "Cast", "LeakyRelu", "LogicalNot", "ZerosLike", "OnesLike"),
     }
 )
+_FOLDED = frozenset({"Identity", "Cast", "Sqrt", "Neg", "Square"})
+"""Those of them whose values count, if they are known."""
+_RESHAPES = frozenset({"ExpandDims", "Reshape", "Cast", "BroadcastTo", "Tile", "StridedSlice"})
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _CONDITIONS = frozenset({"If", "StatelessIf"})
 _BRANCHES = _CONDITIONS | {"Case", "StatelessCase"}
@@ -74,6 +78,13 @@ class Sizes:
         self._frames: dict[tuple[str, int], Turns] = {}
         self._variables: dict[str, dict[int, int]] = {}
         """In TensorFlow 1, the LoopCond of each variable of a loop."""
+        self._conditions = {
+            node.attr["cond"].func.name
+            for body in library.bodies.values()
+            for node in body.nodes
+            if node.op in _WHILE
+        }
+        self._deciding: dict[str, set[int]] = {}
 
     def of(self, reach: Reach, depth: int) -> Found:
         """The largest tensor among what runs, loops that may be endless, demands on the inputs."""
@@ -152,18 +163,35 @@ class Sizes:
             return outputs
         if number in self._counting(body):
             found.need_constants(body.nodes[number], inputs)
-        if any(tensor.origins for tensor in inputs):
-            join_demands(found.demands, find_demands(body.nodes[number], name, inputs))
+        node = body.nodes[number]
+        origins = () if body.calls[number] else carry(node, inputs, len(outputs))
+        if node.op in TABLE_OPS or any(tensor.origins for tensor in inputs):
+            results = origins[0] if origins else ()
+            condition = self._decides(body, number)
+            demands = find_demands(node, name, inputs, results, condition=condition)
+            join_demands(found.demands, demands)
             if body.ops[number] == MODULE_OP:
                 join_demands(found.demands, demands_of(body.nodes[number], name, inputs))
         if body.calls[number]:
             return outputs
-        data = body.ops[number] not in SHAPE_ONLY
-        origins = carry(body.nodes[number], inputs, len(outputs))
+        data, compared = body.ops[number] not in SHAPE_ONLY, follow_compared(node.op, inputs)
         return tuple(
-            t if t.data == data and t.origins == o else replace(t, origins=o, data=data)
+            t
+            if t.data == data and t.origins == o and t.compared == compared
+            else replace(t, origins=o, data=data, compared=compared)
             for t, o in zip(outputs, origins, strict=False)
         )
+
+    def _decides(self, body: Body, number: int) -> bool:
+        """Whether a loop goes on by the result of a node."""
+        if body.name not in self._deciding:
+            ends = [n for n, op in enumerate(body.ops) if op == "LoopCond"]
+            numbers = {source for end in ends for source in body.data[end]}
+            if body.name in self._conditions:
+                results = self._library.results(body.name)
+                numbers |= body.reach(body.find(results), control=False)
+            self._deciding[body.name] = numbers
+        return number in self._deciding[body.name]
 
     def _counting(self, body: Body) -> set[int]:
         """The nodes on whose values the results of a function depend: freezing drops all others."""
@@ -211,10 +239,10 @@ class Sizes:
         called = body.calls[number]
         if called:
             return self._evaluate_call(body, number, inputs, found)
-        if op in _SAME and inputs and (inputs[0].value is None or op not in ("Identity", "Cast")):
+        if op in _SAME and inputs and (inputs[0].value is None or op not in _FOLDED):
             return (replace(inputs[0], value=None, bounds=follow_bounds(node, inputs)),)
-        if op in _SPECIAL:
-            return (_SPECIAL[op](node, inputs),)
+        if op in SPECIAL:
+            return (SPECIAL[op](node, inputs),)
         if op == "LoopCond":
             turns = self._frame(body, number).count
             if turns != 0:
@@ -242,13 +270,16 @@ class Sizes:
     ) -> tuple[Tensor, ...]:
         dynamic = any(i.dynamic for i in inputs) or op.startswith(_RANDOM)
         dynamic = dynamic or op.startswith("Placeholder")
-        if op_def_registry.get(op) is None or (effect_of(op) and op not in _READABLE):
+        if op_def_registry.get(op) is None or (effect_of(op) and op not in READABLE):
             return (Tensor(dynamic=True),)
         if op in ("TensorListReserve", "TensorArrayV3"):
-            found.size(*place, _reserved(op, inputs))
+            found.size(*place, reserved(op, inputs))
         shapes = self._shapes.infer(node, inputs) or (None,)
         bounds = follow_bounds(node, inputs)
-        return tuple(Tensor(shape, dynamic=dynamic, bounds=bounds) for shape in shapes)
+        counts = op == "Range" or (op in _RESHAPES and inputs[0].positions)
+        return tuple(
+            Tensor(shape, dynamic=dynamic, bounds=bounds, positions=counts) for shape in shapes
+        )
 
     def _constant(self, body: Body, number: int) -> Tensor:
         key = (body.name, number)
@@ -377,7 +408,7 @@ class Sizes:
             return (self._constant(body, number),)
         if body.calls[number]:
             return self._try_call(body, number, inputs)
-        if op in _FRAME and inputs:
+        if op in FRAME and inputs:
             return (inputs[0],)
         if op == "Switch" and inputs:  # whichever side runs has the value
             return (inputs[0], inputs[0])
@@ -452,48 +483,3 @@ def _inside(body: Body, number: int, inputs: Sequence[Tensor], branch: str) -> l
         taken if tensor == tensors[0] else known
         for tensor, known in zip(tensors[1:], inputs[1:], strict=False)
     ]
-
-
-def _declared(node: Any) -> Tensor:
-    """A variable's handle, or a placeholder."""
-    message = node.attr["shape"].shape
-    shape = None
-    if not message.unknown_rank:
-        shape = tuple(None if dim.size < 0 else dim.size for dim in message.dim)
-    if node.op == "VarHandleOp":
-        return Tensor((), dynamic=False, handle=shape)
-    known = bool(message.dim) or node.op in ("Variable", "VariableV2")
-    return Tensor(shape if known else None, dynamic=node.op.startswith("Placeholder"))
-
-
-def _read_variable(_: Any, inputs: Sequence[Tensor]) -> Tensor:
-    source = inputs[0] if inputs else UNKNOWN
-    # The graph does not hold values, which may limit loops: only time limits them.
-    return Tensor(source.handle, dynamic=source.dynamic or source.handle == ())
-
-
-def _merge(_: Any, inputs: Sequence[Tensor]) -> Tensor:
-    """The first input is what enters; a loop may change its value, and rarely its shape."""
-    joined = forget(inputs[0]) if inputs else UNKNOWN
-    return replace(joined, dynamic=any(i.dynamic for i in inputs if i is not UNKNOWN))
-
-
-_READABLE = frozenset({"Variable", "VariableV2"})
-_FRAME = frozenset({"Enter", "Exit", "NextIteration", "LoopCond"})
-"""Of loops of TensorFlow 1: they pass their input on."""
-_SPECIAL: dict[str, Any] = {
-    **{op: lambda node, _: _declared(node) for op in ("VarHandleOp", "Placeholder", *_READABLE)},
-    "ReadVariableOp": _read_variable,
-    "Merge": _merge,
-    **{op: lambda _, inputs: inputs[0] if inputs else UNKNOWN for op in _FRAME - {"LoopCond"}},
-}
-
-
-def _reserved(op: str, inputs: Sequence[Tensor]) -> int:
-    """The elements of a list of tensors that is made at once."""
-    shape, count = (inputs[0], inputs[1]) if op == "TensorListReserve" else (UNKNOWN, inputs[0])
-    elements = 1
-    for number in (*(shape.value or ()), *(count.value or ())):
-        if isinstance(number, int) and number > 0:
-            elements *= number
-    return elements

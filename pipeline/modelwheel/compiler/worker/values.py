@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +21,8 @@ from .columns import Columns
 
 MAX_ELEMENTS = 256
 """The largest tensors whose values are followed."""
+MAX_POSITIONS = 4096
+"""The same for integers along one axis, such as all positions that a length is compared with."""
 
 Number: TypeAlias = int | float | bool | None
 Shape: TypeAlias = tuple[int | None, ...]
@@ -29,6 +31,8 @@ Bounds: TypeAlias = tuple[int, int]
 
 Step: TypeAlias = tuple[str, float, float]
 """A change of values: its kind and up to two numbers."""
+Line: TypeAlias = tuple[float, float]
+"""What a value is multiplied with, and what is added to it then."""
 _MAX_STEPS = 8
 
 
@@ -42,12 +46,15 @@ class Origin:
     """What was done to the values, in order."""
     columns: Columns | None = None
     """The columns whose values they are; None where columns are not known."""
+    lines: tuple[Line, ...] | None = ((1.0, 0.0),)
+    """What became of a value x up to here: `a * x + b` with one pair for all, or with one for each column; None if it
+    was anything else."""
 
     def then(self, kind: str, one: float = 0.0, other: float = 0.0) -> Origin | None:
         """The same after one more step; None if there are too many."""
         if len(self.steps) == _MAX_STEPS or not (math.isfinite(one) and math.isfinite(other)):
             return None
-        return Origin(self.feed, (*self.steps, (kind, one, other)), self.columns)
+        return replace(self, steps=(*self.steps, (kind, one, other)), lines=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +75,16 @@ class Tensor:
     """Whether its elements depend on elements of the inputs, not only on their shapes."""
     bounds: Bounds | None = None
     """Of its elements, where they are not known."""
+    compared: tuple[Origin, ...] = ()
+    """Of a truth value: what was compared with a constant."""
+    positions: bool = False
+    """Whether it counts from 0 along an axis whose extent is not fixed."""
 
     @property
     def is_plain(self) -> bool:
         """Whether nothing is known about its elements."""
-        return self.value is None and self.bounds is None and not self.origins
+        known = self.value is not None or self.bounds is not None
+        return not (known or self.origins or self.compared or self.positions)
 
     @property
     def elements(self) -> int:
@@ -90,7 +102,7 @@ def read_constant(node: Any) -> Tensor:
     constant = Tensor(shape, dynamic=False)
     if any(extent < 0 for extent in shape) or message.dtype not in _NUMBERS:
         return constant
-    if constant.elements > MAX_ELEMENTS:
+    if not is_short(shape, integer=message.dtype in _INTEGERS):
         return constant
     try:
         array = tensor_util.MakeNdarray(message)
@@ -99,6 +111,14 @@ def read_constant(node: Any) -> Tensor:
     return Tensor(shape, tuple(array.ravel().tolist()), dynamic=False)
 
 
+def is_short(shape: Sequence[int | None], *, integer: bool) -> bool:
+    """Whether a tensor of this shape has so few elements that their values are followed."""
+    elements = math.prod(extent or 0 for extent in shape)
+    along_one = elements == max((extent or 0 for extent in shape), default=1)
+    return elements <= (MAX_POSITIONS if integer and along_one else MAX_ELEMENTS)
+
+
+_INTEGERS = frozenset({types_pb2.DT_INT32, types_pb2.DT_INT64})
 _NUMBERS = frozenset(
     {
         *(types_pb2.DT_INT8, types_pb2.DT_INT16, types_pb2.DT_INT32, types_pb2.DT_INT64),
@@ -115,13 +135,16 @@ def fold(node: Any, inputs: Sequence[Tensor]) -> Tensor | None:
         return None
     if node.op not in _BY_SHAPE and any(i.value is None for i in inputs):
         return None
-    if sum(len(i.value or ()) for i in inputs) > 4 * MAX_ELEMENTS:
+    if sum(len(i.value or ()) for i in inputs) > 4 * MAX_POSITIONS:
         return None
     try:
         result = function(node, inputs)
     except _FAILURES:
         return None
-    if result is None or result.size > MAX_ELEMENTS:
+    if result is None:
+        return None
+    integer = all(isinstance(number, int) for number in result.ravel()[:1])
+    if not is_short(result.shape, integer=integer):
         return None
     dynamic = any(i.dynamic for i in inputs)
     return Tensor(result.shape, tuple(result.ravel().tolist()), dynamic)
@@ -236,7 +259,7 @@ def _as_array(found: Any) -> _Array:
 def _range(_: Any, inputs: Sequence[Tensor]) -> _Array | None:
     start, limit, delta = (_known(tensor)[0] for tensor in inputs)
     numbers = range(start, limit, delta)
-    return np.array(numbers, dtype=object) if len(numbers) <= MAX_ELEMENTS else None
+    return np.array(numbers, dtype=object) if len(numbers) <= MAX_POSITIONS else None
 
 
 def _fill(_: Any, inputs: Sequence[Tensor]) -> _Array | None:

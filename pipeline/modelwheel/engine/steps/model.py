@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from ...compiler import check
+from ...compiler.coverage import expected_tables, table_calls, table_rows, unread
 from ...compiler.findings import Finding
 from ...compiler.flags import compiler_flags
 from ...compiler.freeze import CONFIG, GRAPH
 from ...compiler.fusions import chosen, registered
-from ...compiler.input_values import usable_columns, usable_masks, usable_ranges, valid_values
+from ...compiler.input_values import (
+    usable_columns,
+    usable_masks,
+    usable_parts,
+    usable_ranges,
+    usable_some,
+    valid_values,
+    wide_ranges,
+)
 from ...compiler.inspection import INSPECTION, Inspection, SignatureInfo
 from ...compiler.jobs import (
     CompileRequest,
@@ -26,7 +35,7 @@ from ...compiler.jobs import (
 from ...compiler.readings import Reading, reading_of
 from ...compiler.reference import default_rows
 from ...compiler.renames import rename
-from ...compiler.shapes import batched_inputs
+from ...compiler.shapes import batched_inputs, compiled_shape
 from ...levels import Level
 from ...limits import Limits
 from ...platforms import Platform
@@ -116,7 +125,20 @@ class InspectStep(ModelStep, JobStep):
             lenient=lenient,
         )
         findings = check.check_signature(found, expected)
+        if not any(finding.severity == "error" for finding in findings):
+            findings += self._check_tables(found)
         return [replace(finding, place=_place(spec.path, finding.field)) for finding in findings]
+
+    def _check_tables(self, found: Inspection) -> Iterator[Finding]:
+        """What of the tables of the model would not be compared with random rows."""
+        spec = self.request.spec
+        signature = found.signature(spec.model.serving_key)
+        if signature is None or not signature.tables or spec.verify.samples:
+            return
+        signature = rename(signature, spec.names)
+        request = _reference_request(self.request, self.reading, signature)
+        for table in unread(expected_tables(signature, request)):
+            yield Finding("warning" if table.read is not None else "note", "tables", str(table))
 
 
 def _tolerances(verify: VerifySection) -> dict[str, tuple[float, float]]:
@@ -202,29 +224,46 @@ class ReferenceStep(_AfterInspect):
     vital = True
 
     def _job_request(self, store: Store, records: Records) -> ReferenceRequest:
-        spec, sizes = self.request.spec, self.request.batch_sizes
-        batched, signature = self.is_batched(store, records), self.signature(store, records)
-        return ReferenceRequest(
-            reading=self.reading,
-            signature=spec.model.serving_key,
-            batch_sizes=sizes if batched else (),
-            rows=(*default_rows(sizes), spec.verify.rows) if batched else (),
-            seed=spec.verify.seed,
-            ranges=usable_ranges(signature, spec.verify.ranges),
-            masks=usable_masks(signature, spec.verify.ranges),
-            columns=usable_columns(signature, spec.verify.ranges),
-            valid=valid_values(signature, spec.verify.ranges),
-            samples=PurePosixPath(spec.verify.samples or "").name,
-            names=spec.names,
-            shapes=self.request.shapes,
-            lengths=self.request.lengths,
-            padded={
-                name: Padding(axes=tuple(section.buckets), value=axis.pad)
-                for name, section in spec.inputs.items()
-                for axis in section.buckets.values()
-            },
-            keep_state=spec.keep_state,
-        )
+        return _reference_request(self.request, self.reading, self.signature(store, records))
+
+
+def _reference_request(
+    request: Request, reading: Reading, signature: SignatureInfo
+) -> ReferenceRequest:
+    """What a signature, which has its names in the wheel, is evaluated on."""
+    spec, sizes = request.spec, request.batch_sizes
+    shapes = {t.name: compiled_shape(t, request.shapes) for t in signature.inputs}
+    batched, given = bool(batched_inputs(signature, request.shapes)), spec.verify.ranges
+    more = 0 if spec.verify.samples else table_rows(signature, shapes)
+    calls = (
+        0 if batched or spec.verify.samples or spec.keep_state else table_calls(signature, shapes)
+    )
+    return ReferenceRequest(
+        reading=reading,
+        signature=spec.model.serving_key,
+        batch_sizes=sizes if batched else (),
+        rows=(*default_rows(sizes), max(spec.verify.rows, more)) if batched else (),
+        seed=spec.verify.seed,
+        ranges=usable_ranges(signature, given),
+        masks=usable_masks(signature, given),
+        columns=usable_columns(signature, given),
+        valid=valid_values(signature, given),
+        parts=usable_parts(signature, given),
+        some=usable_some(signature, given),
+        wide=wide_ranges(signature, given),
+        tables=signature.tables,
+        more=calls,
+        samples=PurePosixPath(spec.verify.samples or "").name,
+        names=spec.names,
+        shapes=request.shapes,
+        lengths=request.lengths,
+        padded={
+            name: Padding(axes=tuple(section.buckets), value=axis.pad)
+            for name, section in spec.inputs.items()
+            for axis in section.buckets.values()
+        },
+        keep_state=spec.keep_state,
+    )
 
 
 @dataclass(frozen=True)

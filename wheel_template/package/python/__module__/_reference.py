@@ -1,7 +1,7 @@
 """TensorFlow's results for random inputs, and how far the compiled model may differ from them.
 
-The package stores a sample of each output. Inputs are generated from the seed in the manifest, from raw
-PCG64 bits, which NumPy guarantees not to change (NEP 19), unless the package has rows of real data. Rows are axis 0
+The package stores a sample of each output. Inputs are generated from the seed in the manifest
+(`_random_inputs.py`), unless the package has rows of real data. Rows are axis 0
 of all arrays here, whatever the batch axis of the model is: see `to_call`.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from ._errors import widen
 from ._model import Model, TensorSpec
+from ._random_inputs import random_input
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -280,18 +280,7 @@ def _has_rows(inputs: Arrays, rows: int) -> bool:
 
 def make_inputs(rows: int, call: int = 0) -> Arrays:
     """The inputs that TensorFlow's results are for."""
-    verification = load_manifest()["verification"]
-    return {
-        spec.name: _random(
-            spec,
-            rows,
-            verification["seed"] + call,
-            verification["ranges"].get(spec.name),
-            verification["masks"].get(spec.name, []),
-            verification["columns"].get(spec.name, []),
-        )
-        for spec in Model.inputs
-    }
+    return {spec.name: _random(spec, rows, call) for spec in Model.inputs}
 
 
 def _read_inputs(file: Mapping[str, NDArray[Any]], call: int | None) -> Arrays:
@@ -299,41 +288,25 @@ def _read_inputs(file: Mapping[str, NDArray[Any]], call: int | None) -> Arrays:
     return {spec.name: _to_model(spec, file[f"{place}/{spec.name}"]) for spec in Model.inputs}
 
 
-def _random(
-    spec: TensorSpec,
-    rows: int,
-    seed: int,
-    bounds: list[float] | None,
-    masks: list[dict[str, Any]],
-    columns: list[dict[str, Any]],
-) -> NDArray[Any]:
+def _random(spec: TensorSpec, rows: int, call: int) -> NDArray[Any]:
     longest = max(Model.lengths, default=0)
     shape = tuple(
         rows if axis == spec.batch_axis else longest if extent is None else extent
         for axis, extent in _axes(spec)
     )
-    count = math.prod(shape)
-    bits = np.random.PCG64([seed, zlib.crc32(spec.name.encode())]).random_raw(2 * count)
-    unit = (np.asarray(bits, np.uint64) >> np.uint64(11)) * 2.0**-53
-    floating = spec.dtype.kind in "fc" or _is_bfloat16(spec)
-    low, high = bounds or ((-math.sqrt(3.0), math.sqrt(3.0)) if floating else (0.0, 2.0))
-    if spec.dtype.kind == "c":
-        values = low + unit * (high - low)
-        # In turn: the first rows are the same, however many there are.
-        return np.asarray(values[::2] + 1j * values[1::2], spec.dtype).reshape(shape)
-    lows, highs = np.full(shape[-1:], low), np.full(shape[-1:], high)
-    for column in columns:
-        lows[column["first"] : column["end"]] = column["low"]
-        highs[column["first"] : column["end"]] = column["high"]
-    values = np.asarray(lows + unit[:count].reshape(shape) * (highs - lows))
-    for number, mask in enumerate(masks, start=1):
-        blocks = shape[: len(shape) - min(mask["axes"], len(shape) - 1)] if shape else ()
-        seeds = [seed, zlib.crc32(spec.name.encode()), number]
-        bits = np.random.PCG64(seeds).random_raw(math.prod(blocks))
-        values[(np.asarray(bits, np.uint64) >> np.uint64(62) == 0).reshape(blocks)] = mask["value"]
-    if _is_bfloat16(spec):
-        return _to_model(spec, values)
-    return np.asarray(values if floating else np.floor(values)).astype(spec.dtype)
+    verification, name = load_manifest()["verification"], spec.name
+    columns = verification["columns"].get(name, [])
+    return random_input(
+        verification["seed"] + call,
+        name,
+        shape,
+        "bfloat16" if _is_bfloat16(spec) else spec.dtype.name,
+        verification["ranges"].get(name),
+        [(mask["value"], mask["axes"]) for mask in verification["masks"].get(name, [])],
+        [(c["first"], c["end"], c["low"], c["high"], c["parts"]) for c in columns],
+        verification["parts"].get(name, 0),
+        name in verification["some"],
+    )
 
 
 def _is_bfloat16(spec: TensorSpec) -> bool:

@@ -195,7 +195,8 @@ def run(levels: Sequence[str] | None, reference: Path | None, as_json: bool) -> 
     comparisons, skipped = compare_all(levels, reference)
     passed = bool(comparisons) and all(comparison.passed for comparison in comparisons)
     if not as_json:
-        return passed, "\n".join([*_table(comparisons, skipped), "passed" if passed else "FAILED"])
+        lines = (*_table(comparisons, skipped), *_tables(), "passed" if passed else "FAILED")
+        return passed, "\n".join(lines)
     rows = [{**comparison._asdict(), "passed": comparison.passed} for comparison in comparisons]
     truth = load_manifest()["verification"]["truth"]
     report = {"passed": passed, "comparisons": rows, "skipped": skipped, "truth": truth}
@@ -210,6 +211,13 @@ def _table(comparisons: Sequence[Comparison], skipped: Mapping[str, str]) -> Ite
         yield "  ".join(map(str.ljust, line, widths)).rstrip()
     for level, reason in skipped.items():
         yield f"{level}  skipped: {reason}"
+
+
+def _tables() -> Iterator[str]:
+    """How much of each table of the model the rows above select."""
+    for table in load_manifest()["verification"]["truth"]["tables"]:
+        read = "an unknown number" if table["read"] is None else table["read"]
+        yield f"{read} of {table['rows']} rows of the table of {table['layer']!r} selected"
 
 
 def _cells(item: Comparison) -> tuple[str, ...]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 from ...effects import Effect
 from ...inspection import Cost, Inspection, LargeTensor, OpUse, SignatureInfo, SignatureUse, Support
 from ...stablehlo_ops import CALLS_TENSORFLOW, describe
-from ..demands import Demand, Demands, part_of
-from ..origins import solve
+from ..demands import Demands
+from ..uses import Demand, part_of, passed
 from ..values import Origin, Tensor
 from .mlir_text import Block, Function, Op, result_types
 from .module_values import module_demands, with_module_values
@@ -99,10 +99,10 @@ def demands_of(node: Any, name: str, inputs: Sequence[Tensor]) -> Demands:
         if int(argument) < before:
             continue
         for origin in inputs[int(argument) - before].origins:
-            bounds = solve(origin.steps, demand.low, demand.high)
-            if bounds is not None and bounds != (None, None):
-                columns = _columns(demand, origin)
-                found.setdefault((origin.feed, Demand(demand.kind, *bounds, columns)), (op, name))
+            own = passed(demand, origin)
+            if own is not None:
+                own = replace(own, columns=_columns(demand, origin))
+                found.setdefault((origin.feed, own), (op, name))
     return found
 
 

@@ -47,7 +47,7 @@ def inspect(model: Path, reading: KerasReading) -> Inspection:
     file, loaded = _load(model / reading.file)
     message = saved_model_pb2.SavedModel()
     meta_graph = message.meta_graphs.add()
-    meta_graph.graph_def.CopyFrom(loaded.function.graph.as_graph_def())
+    meta_graph.graph_def.CopyFrom(_graph_def(loaded.function.graph))
     meta_graph.meta_info_def.tensorflow_version = f"Keras {file.version or '1'}"
     signature = meta_graph.signature_def[DEFAULT_SIGNATURE]
     arguments = {tensor.op.name: tensor for tensor in loaded.function.inputs}
@@ -64,6 +64,24 @@ def inspect(model: Path, reading: KerasReading) -> Inspection:
         return found
     marked = {DEFAULT_SIGNATURE: layers_by_mark(loaded.model)}
     return found.model_copy(update={"marked": marked})
+
+
+def _graph_def(graph: Any) -> Any:
+    """The definition of a function's graph, with the shapes of the variables that it is given."""
+    graph_def = graph.as_graph_def()
+    shapes = {given.op.name: handle.shape for handle, given in _variables(graph)}
+    for node in graph_def.node:
+        if node.op == "Placeholder" and node.name in shapes:
+            node.attr["_handle_shapes"].list.shape.add().CopyFrom(shapes[node.name])
+    return graph_def
+
+
+def _variables(graph: Any) -> Iterator[tuple[Any, Any]]:
+    """The shape and type of each variable that a function's graph captures, and what stands for it there."""
+    for variable, given in graph.captures:
+        data = getattr(variable, "_handle_data", None)
+        if given.dtype == tf.resource and data is not None and data.shape_and_type:
+            yield data.shape_and_type[0], given
 
 
 def load(model: Path, reading: KerasReading, key: str) -> LoadedSignature:

@@ -14,8 +14,10 @@ from dataclasses import dataclass, replace
 from ...inspection import SignatureInfo
 from ..column_moves import loosen, take_part
 from ..columns import Columns
-from ..demands import Demand, Demands, part_of, valid_values
-from ..origins import Origins, change, combine, solve, unite
+from ..demands import Demands
+from ..origins import Origins, bare, change, combine, lose, unite
+from ..uses import Demand, Kinds, find_scales, find_uses, indexed, selected, spans
+from ..valid import tables_of, valid_values
 from ..values import Origin, Step, Tensor
 from .mlir_text import Block, Function, Op, TensorType, result_types, tensor_types
 from .module_walk import MAIN, called_functions
@@ -31,14 +33,23 @@ class _Value:
     """What is known about a tensor."""
 
     origins: Origins = ()
-    number: float | None = None
-    """What every element is."""
-    positions: int | None = None
-    """It counts from 0 up to this, excluded, along one axis."""
+    numbers: tuple[float, ...] = ()
+    """What the elements are: one number for all, or those along one axis; empty if they are not known."""
+    last: bool = True
+    """Whether that axis is the last one."""
+    constant: bool = False
+    """Whether no input decides about it."""
+    positions: bool = False
+    """Whether it counts from 0 along an axis whose extent is not fixed."""
     parts: tuple[_Value, ...] = ()
     """Of a concatenation."""
     compared: Origins = ()
     """Of a truth value: what was compared with a constant."""
+
+    @property
+    def number(self) -> float | None:
+        """What every element is, if that is known."""
+        return self.numbers[0] if len(self.numbers) == 1 else None
 
 
 _UNKNOWN = _Value()
@@ -68,7 +79,28 @@ _ARITHMETIC = {
     "maximum": "Maximum",
     "minimum": "Minimum",
 }
+_USES = {
+    **_ARITHMETIC,
+    "convert": "Cast",
+    "log": "Log",
+    "log_plus_one": "Log1p",
+    "sqrt": "Sqrt",
+    "rsqrt": "Rsqrt",
+    "power": "Pow",
+    "shift_left": "LeftShift",
+    "shift_right_arithmetic": "RightShift",
+    "shift_right_logical": "RightShift",
+}
 """As TensorFlow calls them."""
+_COMPARISONS = {
+    "EQ": "Equal",
+    "NE": "NotEqual",
+    "LT": "Less",
+    "LE": "LessEqual",
+    "GT": "Greater",
+    "GE": "GreaterEqual",
+}
+_MAX_POSITIONS = 1 << 16
 
 
 def with_module_values(
@@ -83,7 +115,8 @@ def with_module_values(
         )
         for tensor in signature.inputs
     )
-    return signature.model_copy(update={"inputs": inputs})
+    tables = tables_of(feeds, demands)
+    return signature.model_copy(update={"inputs": inputs, "tables": tables})
 
 
 def module_demands(functions: Mapping[str, Function], count: int) -> Demands:
@@ -92,7 +125,7 @@ def module_demands(functions: Mapping[str, Function], count: int) -> Demands:
     before = len(functions[MAIN].arguments) - count
     arguments = functions[MAIN].arguments[before:]
     feeds = [_Value((_origin(number, kind),)) for number, kind in enumerate(arguments)]
-    walk.call(MAIN, (*[_UNKNOWN] * before, *feeds), 0)
+    walk.call(MAIN, (*[_Value(constant=True)] * before, *feeds), 0)
     return walk.demands
 
 
@@ -114,9 +147,15 @@ class _Walk:
         return self._block(function.body, known, name, depth)
 
     def _block(
-        self, block: Block, known: _Environment, function: str, depth: int
+        self,
+        block: Block,
+        known: _Environment,
+        function: str,
+        depth: int,
+        *,
+        condition: bool = False,
     ) -> tuple[_Value, ...]:
-        """What a block returns."""
+        """What a block returns; `condition` is whether a loop goes on by it."""
         for op in block.ops:
             self._left -= 1
             if self._left < 0:  # what was found up to here is as true as before
@@ -125,9 +164,9 @@ class _Walk:
             if op.name in ("func.return", "stablehlo.return"):
                 return tuple(inputs)
             place = op.name, f"{function} %{op.results[0][0]}" if op.results else op.name
-            for origin, demand in _find(op, inputs):
-                self.demands.setdefault((origin.feed, demand), place)
             values = self._results(op, inputs, known, function, depth)
+            for origin, demand in _find(op, inputs, values, condition=condition):
+                self.demands.setdefault((origin.feed, demand), place)
             position = 0
             for name, count in op.results:
                 known[name] = (values[position : position + count] + (_UNKNOWN,) * count)[:count]
@@ -142,13 +181,15 @@ class _Walk:
             if op.name != "func.call" or depth == _MAX_CALLS:
                 return ()
             return self.call(called[0], inputs, depth + 1)
-        for region in op.regions:
+        for number, region in enumerate(op.regions):
             # Of a loop, the values before its first turn: most are the same in all.
             given = inputs if op.name == "stablehlo.while" else ()
             bound: _Environment = {n: (v,) for n, v in zip(region.arguments, given, strict=False)}
             # Not a copy, which would be quadratic in a long function.
             outer = known.maps if isinstance(known, ChainMap) else [known]
-            self._block(region, ChainMap(bound, *outer), function, depth)
+            decides = op.name == "stablehlo.while" and not number
+            inside = ChainMap(bound, *outer)
+            self._block(region, inside, function, depth, condition=decides)
         return () if op.regions else (_evaluate(op, inputs),)
 
 
@@ -165,14 +206,22 @@ def _evaluate(op: Op, inputs: Sequence[_Value]) -> _Value:
     if name == "constant":
         return _constant(op)
     if name == "iota":
-        return _Value(positions=_extent(result_types(op), _number(op.text, "dim")))
+        return _iota(op)
+    if name == "dynamic_iota":
+        return _Value(constant=True, positions=True)
     if not inputs:
         return _UNKNOWN
+    found = _follow(op, name, inputs)
+    return replace(found, constant=all(value.constant for value in inputs))
+
+
+def _follow(op: Op, name: str, inputs: Sequence[_Value]) -> _Value:
     if name == "convert":
         return inputs[0]
     if name in _MOVES:
         parts = inputs[0].parts if name == "reshape" else ()
-        return replace(inputs[0], origins=_move(op, name, inputs), parts=parts)
+        moved = replace(inputs[0], origins=_move(op, name, inputs), parts=parts)
+        return _broadcast(op, moved) if name == "broadcast_in_dim" else moved
     if name == "concatenate":
         joined = unite(value.origins for value in inputs)
         return _Value(loosen(joined), parts=tuple(inputs))
@@ -186,7 +235,22 @@ def _evaluate(op: Op, inputs: Sequence[_Value]) -> _Value:
         return _Value(compared=inputs[0].origins or inputs[1].origins)
     if name == "select" and len(inputs) == 3:
         return _select(*inputs)
-    return _UNKNOWN
+    return _Value(lose(unite(value.origins for value in inputs))) if _is_integer(op) else _UNKNOWN
+
+
+def _iota(op: Op) -> _Value:
+    axis, types = _number(op.text, "dim"), result_types(op)
+    count = _extent(types, axis) or 0
+    if count > _MAX_POSITIONS:
+        return _Value(constant=True)
+    last = bool(types) and axis == len(types[-1].shape) - 1
+    return _Value(numbers=tuple(map(float, range(count))), last=last, constant=True)
+
+
+def _broadcast(op: Op, value: _Value) -> _Value:
+    axes, types = _list(op.text, "dims"), result_types(op)
+    last = bool(types) and axes[-1:] == [len(types[-1].shape) - 1]
+    return replace(value, last=value.last and last)
 
 
 def _move(op: Op, name: str, inputs: Sequence[_Value]) -> Origins:
@@ -205,8 +269,15 @@ def _move(op: Op, name: str, inputs: Sequence[_Value]) -> Origins:
 
 
 def _tensor(value: _Value) -> Tensor:
-    numbers = None if value.number is None else (value.number,)
-    return Tensor((), numbers, origins=value.origins)
+    shape = (len(value.numbers),) if len(value.numbers) > 1 and value.last else ()
+    return Tensor(
+        shape,
+        value.numbers or None,
+        origins=value.origins,
+        data=not value.constant,
+        compared=value.compared,
+        positions=value.positions,
+    )
 
 
 def _clamp(inputs: Sequence[_Value], *, integer: bool) -> _Value:
@@ -220,7 +291,7 @@ def _clamp(inputs: Sequence[_Value], *, integer: bool) -> _Value:
 def _select(condition: _Value, one: _Value, other: _Value) -> _Value:
     """Of `x < 0 ? x + size : x`, an index that may count from the end, only the second counts."""
     for value in (one, other):
-        if value.origins and value.origins == condition.compared:
+        if value.origins and bare(value.origins) == bare(condition.compared):
             return _Value(value.origins)
     return _Value(unite((one.origins, other.origins)))
 
@@ -228,16 +299,16 @@ def _select(condition: _Value, one: _Value, other: _Value) -> _Value:
 def _constant(op: Op) -> _Value:
     match = re.match(r"\s*dense<([^<>]*)> : ", op.text[:_MAX_CONSTANT])
     if match is None:
-        return _UNKNOWN
+        return _Value(constant=True)
     try:
         numbers = [float(text) for text in re.split(r"[\[\],\s]+", match[1]) if text]
     except ValueError:
-        return _UNKNOWN
-    counts = numbers == list(range(len(numbers))) and len(numbers) > 1
-    return _Value(
-        number=numbers[0] if len(numbers) == 1 else None,
-        positions=len(numbers) if counts else None,
-    )
+        return _Value(constant=True)
+    types = result_types(op)
+    shape = [extent for extent in (types[-1].shape if types else ()) if extent != 1]
+    known = len(numbers) == 1 or len(shape) == 1
+    last = bool(types) and len(numbers) > 1 and types[-1].shape[-1] == len(numbers)
+    return _Value(numbers=tuple(numbers) if known else (), last=last, constant=True)
 
 
 def _is_integer(op: Op) -> bool:
@@ -248,19 +319,55 @@ def _is_integer(op: Op) -> bool:
 # --- demands --------------------------------------------------------------------------------------
 
 
-def _find(op: Op, inputs: Sequence[_Value]) -> Iterator[tuple[Origin, Demand]]:
+def _find(
+    op: Op, inputs: Sequence[_Value], values: Sequence[_Value], *, condition: bool
+) -> Iterator[tuple[Origin, Demand]]:
     name = op.name.partition(".")[2]
+    if name in ("gather", "dynamic_gather") and len(inputs) > 1 and inputs[0].constant:
+        yield from _find_table(op, inputs[1])
+    if not any(value.origins for value in inputs):
+        return
     if name in _TABLES and len(inputs) > 1:
         operand, of_axes, collapsed = _TABLES[name]
         yield from _find_indexed(op, inputs[operand], of_axes, collapsed)
     elif name in ("dynamic_slice", "dynamic_update_slice"):
         yield from _find_sliced(op, inputs[1 + (name != "dynamic_slice") :])
     elif name == "case" and inputs:
-        yield from _bounded(inputs[0].origins, len(op.regions), "range")
-    elif name == "compare" and re.search(r"\b(EQ|NE)\b", op.text):
-        for one, other in (inputs, inputs[::-1]):
-            if other.positions is not None:
-                yield from _bounded(one.origins, other.positions, "range")
+        yield from indexed(inputs[0].origins, len(op.regions), soft=True)
+    elif name == "compare":
+        direction = next(iter(re.findall(r"\b(LT|LE|GT|GE|EQ|NE)\b", op.text)), "")
+        if direction:
+            tensors = list(map(_tensor, inputs))
+            yield from find_uses(_COMPARISONS[direction], tensors, _kinds(op), condition=condition)
+    elif name == "clamp" and not _is_integer(op):
+        numbers = [n for value in (inputs[0], *inputs[2:3]) for n in value.numbers]
+        yield from spans(inputs[1].origins if len(inputs) > 1 else (), numbers)
+    elif name in _USES:
+        yield from find_uses(_USES[name], list(map(_tensor, inputs)), _kinds(op))
+        if name in _ARITHMETIC and values:
+            yield from find_scales(values[0].origins)
+
+
+def _kinds(op: Op) -> Kinds:
+    operands, results = _operand_types(op) or result_types(op), result_types(op)
+    names = [_type_name(types[0].element) if types else "" for types in (operands, results)]
+    return Kinds(*names)
+
+
+def _type_name(element: str) -> str:
+    """NumPy's name of an element type: `int32` for `i32`."""
+    if element == "i1":
+        return "bool"
+    match = re.fullmatch(r"(u?i|s?i|f)(\d+)", element)
+    if match is None:
+        return element
+    return {"i": "int", "si": "int", "ui": "uint", "f": "float"}[match[1]] + match[2]
+
+
+def _find_table(op: Op, indices: _Value) -> Iterator[tuple[Origin, Demand]]:
+    axes, single = _list(op.text, "start_index_map"), _list(op.text, "collapsed_slice_dims")
+    if len(axes) == 1 and axes == single:
+        yield from selected(_tensor(indices), _extent(_operand_types(op)[:1], axes[0]))
 
 
 _TABLES = {
@@ -280,7 +387,7 @@ def _find_indexed(
     for axis, part in zip(axes, parts, strict=False):
         extent = _extent(types[:1], axis)
         if extent is not None and axis in single:  # one element of the axis is taken
-            yield from _bounded(part.origins, extent, "index")
+            yield from indexed(part.origins, extent, soft=False)
 
 
 def _find_sliced(op: Op, starts: Sequence[_Value]) -> Iterator[tuple[Origin, Demand]]:
@@ -289,14 +396,7 @@ def _find_sliced(op: Op, starts: Sequence[_Value]) -> Iterator[tuple[Origin, Dem
     for axis, start in enumerate(starts):
         extent, part = _extent(types[:1], axis), _extent(taken[-1:], axis)
         if extent is not None and part is not None and extent > part:
-            yield from _bounded(start.origins, extent - part + 1, "index")
-
-
-def _bounded(origins: Origins, limit: int, kind: str) -> Iterator[tuple[Origin, Demand]]:
-    for origin in origins:
-        bounds = solve(origin.steps, 0, limit) if limit > 0 else None
-        if bounds is not None and bounds != (None, None):
-            yield origin, Demand(kind, *bounds, part_of(origin))
+            yield from indexed(start.origins, extent - part + 1, soft=False)
 
 
 def _operand_types(op: Op) -> list[TensorType]:

@@ -1,0 +1,1 @@
+"""Overwrites weights of finished wheels, and counts how many of the changes `verify` and the self-test find."""
