@@ -116,12 +116,18 @@ def test_random_inputs_are_those_of_the_reference(packages: Path) -> None:
 
 def test_samples_have_rows_first_whatever_the_batch_axis(packages: Path) -> None:
     """Random numbers are those of the reference, whose rows come first; calls take the model's own axes."""
+    verification = {"seed": 5, "ranges": {}, "masks": {}, "columns": {}, "parts": {}, "some": []}
+    manifest = {
+        "verification": verification,
+        "signature": {"inputs": [], "outputs": [], "state": []},
+    }
+    (packages / "model_digits" / "_manifest.json").write_text(json.dumps(manifest))
     script = (
         "import numpy as np\n"
         "from model_digits import _reference as reference\n"
         "from model_digits._model import TensorSpec, describe\n"
         "spec = TensorSpec('x', np.dtype('float32'), (3, None, 2), 1, 1)\n"
-        "made = reference._random(spec, 5, 7, None, [], [])\n"
+        "made = reference._random(spec, 5, 2)\n"
         "print(describe(spec), made.shape, reference.to_call(spec, made).shape)\n"
         "print(made.tobytes().hex(), reference.to_call(spec, made)[2, 4].tolist() == made[4, 2].tolist())"
     )

@@ -232,7 +232,7 @@ def _reference_request(
 ) -> ReferenceRequest:
     """What a signature, which has its names in the wheel, is evaluated on."""
     spec, sizes = request.spec, request.batch_sizes
-    shapes = {t.name: compiled_shape(t, request.shapes) for t in signature.inputs}
+    shapes = {t.name: compiled_shape(signature, t, request.shapes) for t in signature.inputs}
     batched, given = bool(batched_inputs(signature, request.shapes)), spec.verify.ranges
     more = 0 if spec.verify.samples else table_rows(signature, shapes)
     calls = (

@@ -33,7 +33,7 @@ from ..uses import (
 )
 from ..valid import tables_of, valid_values
 from ..values import MAX_POSITIONS, Origin, Step, Tensor, is_short
-from .onnx_rewrites.graphs import subgraphs
+from .onnx_operators.graph import subgraphs
 
 _MAX_DEPTH = 16
 _MOVES = frozenset(
