@@ -109,7 +109,9 @@ def _exact(arrays: Mapping[str, Any], key: str, most: int = MAX_SAMPLES) -> dict
     return {key: values.ravel()[sample_indices(values.size, most)]}
 
 
-def _noise(arrays: Mapping[str, Any], case: str, name: str, most: int) -> dict[str, Any]:
+def _noise(
+    arrays: Mapping[str, Any], case: str, name: str, most: int = MAX_SAMPLES
+) -> dict[str, Any]:
     key = noise_key(case, name)
     if key not in arrays:
         return {}
