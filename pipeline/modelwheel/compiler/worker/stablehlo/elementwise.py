@@ -111,7 +111,35 @@ def _logical(x: Array, y: Array) -> Array:
     return np.asarray(np.right_shift(x.view(unsigned), y.view(unsigned)).view(x.dtype))
 
 
-abs_ = _unary("stablehlo.abs", np.abs)
+def keep_sign(x: Value) -> Value:
+    """The value itself, as `x | (x & -x)` if it is a signed integer that may have wrapped around.
+
+    XLA's simplifier takes squares, products and absolute values of integers for not negative and drops what
+    follows from that (tensorflow#118178); it does not see through this, and LLVM removes it.
+    """
+    if x.known is not None or x.dtype.kind != "i":
+        return x
+    return or_(x, and_(x, negate(x)))
+
+
+def multiply(x: Value | Scalar, y: Value | Scalar) -> Value:
+    """Products of pairs of elements."""
+    found = _product(x, y)
+    constant = any(not isinstance(v, Value) or v.known is not None for v in (x, y))
+    return found if constant else keep_sign(found)
+
+
+def abs_(x: Value) -> Value:
+    """Absolute values; that of the lowest integer is itself."""
+    return keep_sign(_magnitude(x))
+
+
+def power(x: Value | Scalar, y: Value | Scalar) -> Value:
+    """Powers of pairs of elements."""
+    return keep_sign(_power(x, y))
+
+
+_magnitude = _unary("stablehlo.abs", np.abs)
 negate = _unary("stablehlo.negate", np.negative)
 exp = _unary("stablehlo.exponential", float_wise(np.exp))
 expm1 = _unary("stablehlo.exponential_minus_one", float_wise(np.expm1))
@@ -149,10 +177,10 @@ digamma = _unary("chlo.digamma", None)
 
 add = _binary("stablehlo.add", np.add)
 subtract = _binary("stablehlo.subtract", np.subtract)
-multiply = _binary("stablehlo.multiply", np.multiply)
+_product = _binary("stablehlo.multiply", np.multiply)
 divide = _binary("stablehlo.divide", _divide)
 remainder = _binary("stablehlo.remainder", np.fmod)
-power = _binary("stablehlo.power", np.power)
+_power = _binary("stablehlo.power", np.power)
 maximum = _binary("stablehlo.maximum", np.maximum)
 minimum = _binary("stablehlo.minimum", np.minimum)
 and_ = _binary("stablehlo.and", np.bitwise_and)

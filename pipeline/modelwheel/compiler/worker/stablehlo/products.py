@@ -11,6 +11,7 @@ import numpy as np
 from . import types
 from .axes import identity, in_memory
 from .builder import Value
+from .elementwise import keep_sign
 from .fold import errors_ignored, foldable
 from .shapes import broadcast_to, numbers, reshape, transpose
 from .types import DType
@@ -73,6 +74,7 @@ def dot_general(
         "stablehlo.dot_general", given, [types.tensor(dtype, result)], attributes
     )
     made = Value(x.builder, dtype, result, name)
+    made = keep_sign(made) if dtype == x.dtype else made  # products of narrower numbers do not wrap
     first, second = len(batch[0]), len(batch[0]) + len(free[0])
     back = [
         *range(first),

@@ -18,6 +18,7 @@ from .elementwise import (
     equal,
     exp,
     is_nan,
+    keep_sign,
     log,
     maximum,
     minimum,
@@ -71,6 +72,7 @@ def reduce(x: Value, axes: Sequence[int], kind: Kind, *, keep: bool = False) -> 
             found = _FOLD[kind](x.known, axis=tuple(axes), keepdims=keep)
         return x.builder.constant(np.asarray(found).astype(x.dtype))
     reduced = _reduce_stored(x, axes, kind)
+    reduced = keep_sign(reduced) if kind == "multiply" else reduced
     return reshape(reduced, shape) if keep else reduced
 
 

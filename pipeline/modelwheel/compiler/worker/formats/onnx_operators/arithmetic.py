@@ -100,12 +100,9 @@ def where(node: Node) -> Result:
 
 @operator("Sign")
 def sign(node: Node) -> Result:
-    """-1, 0 or 1; of NaN it is 0, as in ONNX Runtime."""
+    """-1, 0 or 1."""
     x = node.input(0)
-    if x.dtype.kind == "u":
-        return e.convert(e.not_equal(x, 0), x.dtype)
-    found = e.sign(x)
-    return e.select(e.is_nan(x), 0, found) if is_float(x.dtype) else found
+    return e.convert(e.not_equal(x, 0), x.dtype) if x.dtype.kind == "u" else e.sign(x)
 
 
 @operator("IsNaN")

@@ -49,7 +49,30 @@ def to_type(x: Value, dtype: DType, *, saturated: bool = True) -> Value:
         x = e.convert(x, STORED[x.dtype])
     if is_float(dtype):
         return to_float(x, dtype, saturated=saturated)
-    return e.convert(x, dtype)
+    return to_integer(x, dtype) if is_float(x.dtype) else e.convert(x, dtype)
+
+
+def to_integer(x: Value, dtype: DType) -> Value:
+    """Floats without their fraction, as ONNX Runtime converts them on x86.
+
+    What a signed type of 32 or 64 bits does not hold, and NaN, becomes its lowest number; narrower and unsigned
+    types keep the lower bits of such a number.
+    """
+    if x.known is not None and np.isfinite(x.known.astype(np.float64)).all():
+        x = x.builder.constant(np.trunc(x.known.astype(np.float64)), np.float64)
+    if dtype == np.uint64:
+        half = e.convert(x - 2.0**63, np.int64)
+        return e.select(
+            x < 2.0**63,
+            e.bitcast(to_integer(x, np.dtype(np.int64)), dtype),
+            e.bitcast(half, dtype) + 2**63,
+        )
+    held = np.dtype(np.int64) if dtype in (np.int64, np.uint32) else np.dtype(np.int32)
+    wide = e.convert(x, FLOAT32) if x.dtype.itemsize < 4 else x
+    edge = 2.0 ** (held.itemsize * 8 - 1)
+    inside = e.and_(wide >= -edge, wide < edge)
+    found = e.select(inside, e.convert(wide, held), int(np.iinfo(held).min))
+    return e.convert(found, dtype)
 
 
 def _narrow(x: Value, dtype: DType) -> Value:
