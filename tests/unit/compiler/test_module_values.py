@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-pytest.importorskip("tensorflow", reason="reading modules needs TensorFlow's types")
-
 from modelwheel.compiler.inspection import SignatureInfo, TensorInfo
 from modelwheel.compiler.worker.formats.mlir_text import read_functions
 from modelwheel.compiler.worker.formats.module_values import with_module_values

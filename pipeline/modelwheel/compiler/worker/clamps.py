@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from .bounds import bounds_of, follow_bounds
 from .constants import SCALARS
+from .folding import read_constant
 from .graphs import bodies, is_function, node_name, nodes_of
-from .values import UNKNOWN, Tensor, read_constant
+from .values import UNKNOWN, Tensor
 
 _FOLLOWED = frozenset({"Cast", "Identity", "Maximum", "Minimum"})
 _DEPTH = 16

@@ -22,13 +22,14 @@ from .constants import SHAPE_ONLY
 from .declared import FRAME, READABLE, SPECIAL, reserved
 from .demands import TABLE_OPS, find_demands, join_demands
 from .effects import effect_of
+from .folding import fold, read_constant
 from .formats.judge_module import MODULE_OP, cost_of, demands_of
 from .found import Found
 from .graphs import GRAPH, node_name
 from .loops import Loop, Turns, closes_loop, count_turns
 from .op_shapes import OpShapes, count_outputs
 from .origins import carry, follow_compared
-from .values import UNKNOWN, Bounds, Origin, Tensor, fold, read_constant
+from .values import UNKNOWN, Bounds, Origin, Tensor
 
 _SAME = frozenset(
     {
