@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
-import tensorflow as tf
-
 from .origins import Origins, undo
 from .uses import ARITHMETIC, Demand, Kinds, Use, find_scales, find_uses, indexed, selected, spans
 from .values import Origin, Tensor
@@ -63,6 +61,8 @@ def _kinds(node: Any) -> Kinds:
 
 @cache
 def _type_name(kind: int) -> str:
+    import tensorflow as tf  # reading other formats needs no TensorFlow
+
     return str(tf.dtypes.as_dtype(kind).name) if kind else ""
 
 

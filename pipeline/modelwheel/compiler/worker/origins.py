@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from statistics import fmean
 from typing import Any, TypeAlias
-
-from tensorflow.core.framework import types_pb2
 
 from .column_moves import loosen, move
 from .values import Line, Origin, Step, Tensor
@@ -47,15 +46,22 @@ _NO_VALUES = frozenset(
     }
 )
 """Operations on integers whose results do not grow with these."""
-_FLOATS = frozenset(
-    {types_pb2.DT_FLOAT, types_pb2.DT_DOUBLE, types_pb2.DT_HALF, types_pb2.DT_BFLOAT16}
-)
-_INTEGERS = frozenset(
-    {
-        *(types_pb2.DT_INT8, types_pb2.DT_INT16, types_pb2.DT_INT32, types_pb2.DT_INT64),
-        *(types_pb2.DT_UINT8, types_pb2.DT_UINT16, types_pb2.DT_UINT32, types_pb2.DT_UINT64),
-    }
-)
+
+
+_INTEGERS = frozenset(f"DT_{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64))
+_FLOATS = frozenset({"DT_FLOAT", "DT_DOUBLE", "DT_HALF", "DT_BFLOAT16"})
+
+
+@cache
+def _type_name(kind: int) -> str:
+    """The name of a type of TensorFlow's: `DT_INT32`."""
+    from tensorflow.core.framework import types_pb2  # reading other formats needs no TensorFlow
+
+    return str(types_pb2.DataType.Name(kind))
+
+
+def _is_integer(kind: int) -> bool:
+    return _type_name(kind) in _INTEGERS
 
 
 def carry(node: Any, inputs: Sequence[Tensor], outputs: int) -> tuple[Origins, ...]:
@@ -76,18 +82,18 @@ def _carry(op: str, node: Any, inputs: Sequence[Tensor]) -> Origins:
         return joined if op in _KEEP_COLUMNS else loosen(joined)
     if op == "Cast":
         kind = node.attr["DstT"].type
-        return inputs[0].origins if kind in _FLOATS or kind in _INTEGERS else ()
+        return inputs[0].origins if _type_name(kind) in _FLOATS | _INTEGERS else ()
     if op in _CHANGES and inputs[0].origins:
         return change(inputs[0].origins, _CHANGES[op])
     if len(inputs) == 2 and op in _ARITHMETIC:
-        return combine(op, inputs[0], inputs[1], integer=node.attr["T"].type in _INTEGERS)
+        return combine(op, inputs[0], inputs[1], integer=_is_integer(node.attr["T"].type))
     if op in COMPARES and len(inputs) == 2:
         return change(*_find_mask(inputs))
     if op == "ClipByValue":
         clipped = combine("Maximum", inputs[0], inputs[1], integer=False)
         low = type(inputs[0])(inputs[0].shape, origins=clipped)
         return combine("Minimum", low, inputs[2], integer=False)
-    if op not in _NO_VALUES and "T" in node.attr and node.attr["T"].type in _INTEGERS:
+    if op not in _NO_VALUES and "T" in node.attr and _is_integer(node.attr["T"].type):
         return lose(unite(tensor.origins for tensor in inputs))
     return ()
 
