@@ -117,6 +117,54 @@ def test_what_cannot_be_compiled_is_a_finding(op: str, tmp_path: Path) -> None:
     assert f"{op} in '/a/b'" in str(findings[0])
 
 
+def with_function(called: Any, calls: list[Any], known: dict[str, Any], opset: int = 17) -> Any:
+    """A model with a function of the domain `own`, which some of its nodes call."""
+    model = model_of(calls, {"x": random(4)}, ["y"], known, opset)
+    model.functions.append(called)
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("calls", "support"), [("c", "compiled"), ("x", "unsupported"), ("cx", "unsupported")]
+)
+def test_what_a_function_is_called_with_decides_lengths(
+    calls: str, support: str, tmp_path: Path
+) -> None:
+    body = [node("Abs", ["a"], ["b"]), node("NonZero", ["b"], ["i"])]
+    imports = [helper.make_opsetid("", 17)]
+    function = helper.make_function("own", "f", ["a"], ["i"], body, imports)
+    nodes = [node("f", [name], [f"of_{name}"], domain="own") for name in calls]
+    nodes.append(node("Concat", [f"of_{name}" for name in calls], ["y"], axis=1))
+    found = inspect(with_function(function, nodes, {"c": random(4)}), tmp_path)
+    assert {use.support for use in found.ops if use.op == "NonZero"} == {support}
+
+
+def test_what_a_branch_computes_of_constants_is_known(tmp_path: Path) -> None:
+    body = [node("Abs", ["c"], ["b"]), node("NonZero", ["b"], ["i"])]
+    branch = helper.make_graph(body, "branch", [], [info("i", None, np.int64)])
+    model = model_of(
+        [node("If", ["x"], ["y"], then_branch=branch, else_branch=branch)],
+        {"x": np.array(1, bool)},
+        ["y"],
+        {"c": random(4)},
+    )
+    found = inspect(model, tmp_path)
+    assert {use.support for use in found.ops if use.op == "NonZero"} == {"compiled"}
+
+
+def test_a_function_has_opsets_of_its_own(tmp_path: Path) -> None:
+    """The operation is newer than the opset of the graph."""
+    imports = [helper.make_opsetid("", 17)]
+    body = [node("HannWindow", ["a"], ["w"])]
+    function = helper.make_function("own", "f", ["a"], ["w"], body, imports)
+    calls = [node("f", ["n"], ["y"], domain="own")]
+    found = inspect(with_function(function, calls, {"n": np.array(8)}, 15), tmp_path)
+    assert [use.op for use in found.ops] == ["HannWindow"]
+    model = model_of([node("HannWindow", ["n"], ["y"])], {}, ["y"], {"n": np.array(8)}, 15)
+    assert "is not an operation of opset 15" in refusal(model, tmp_path)
+
+
 def test_functions_that_multiply_are_counted_before_they_are_inlined(tmp_path: Path) -> None:
     """Thirty functions, each of which calls the next one twice."""
     model = model_of([node("F0", ["x"], ["y"], domain="own")], {"x": random(2)})

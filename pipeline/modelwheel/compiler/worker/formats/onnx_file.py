@@ -6,7 +6,7 @@ The format is described in https://github.com/onnx/onnx/blob/main/docs/IR.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +81,9 @@ def _check_opset(model: onnx.ModelProto, name: str) -> None:
         )
 
 
-def opset_of(model: onnx.ModelProto) -> int:
-    """The version of ONNX's own operations."""
-    return max(o.version for o in model.opset_import if o.domain in STANDARD)
+def opsets_of(imports: Iterable[Any]) -> dict[str, int]:
+    """The version of each domain that a model or one of its functions imports, the main one as ''."""
+    return {("" if one.domain in STANDARD else one.domain): one.version for one in imports}
 
 
 def every_graph(model: onnx.ModelProto) -> Iterator[Any]:
@@ -92,16 +92,26 @@ def every_graph(model: onnx.ModelProto) -> Iterator[Any]:
     Raises:
         UnsupportedModelError: Graphs are nested too deeply.
     """
-    waiting: list[tuple[Any, int]] = [(graph, 0) for graph in (model.graph, *model.functions)]
+    for graph in (model.graph, *model.functions):
+        yield from graphs_of(graph)
+
+
+def graphs_of(graph: Any) -> Iterator[Any]:
+    """A graph or function, and the graphs inside its nodes.
+
+    Raises:
+        UnsupportedModelError: They are nested too deeply.
+    """
+    waiting: list[tuple[Any, int]] = [(graph, 0)]
     while waiting:
-        graph, depth = waiting.pop()
+        one, depth = waiting.pop()
         if depth > _MAX_DEPTH:
             raise UnsupportedModelError(
                 f"graphs are nested more than {_MAX_DEPTH} levels deep; export the model with fewer "
                 "nested conditions and loops"
             )
-        yield graph
-        waiting += [(inner, depth + 1) for node in graph.node for inner in subgraphs(node)]
+        yield one
+        waiting += [(inner, depth + 1) for node in one.node for inner in subgraphs(node)]
 
 
 def tensors_of(graph: Any) -> Iterator[tuple[str, TensorProto]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ from . import DEFAULT_SIGNATURE
 from .onnx_file import (
     STANDARD,
     every_graph,
+    graphs_of,
     node_name,
-    opset_of,
+    opsets_of,
     read_model,
     read_signature,
     tensors_of,
@@ -45,7 +46,7 @@ def inspect_file(model: Path, reading: OnnxReading) -> Inspection:
     parsed = read_model(model, reading)
     functions = {(f.domain, f.name): f for f in parsed.functions}
     graphs = list(every_graph(parsed))
-    _refuse_custom(graphs, functions, parsed)
+    _refuse_custom(parsed, functions)
     signature = read_signature(parsed, reading.constants)
     costs = _Costs(functions)
     nodes, depth = costs.of(parsed.graph)
@@ -64,15 +65,20 @@ def inspect_file(model: Path, reading: OnnxReading) -> Inspection:
     )
 
 
-def _refuse_custom(graphs: Iterable[Any], functions: _Functions, model: onnx.ModelProto) -> None:
-    opset = opset_of(model)
-    opsets = {o.domain: o.version for o in model.opset_import}
-    for graph in graphs:
+def _refuse_custom(model: onnx.ModelProto, functions: _Functions) -> None:
+    opsets = opsets_of(model.opset_import)
+    _refuse_custom_of(model.graph, functions, opsets)
+    for function in model.functions:  # each has versions of its own
+        _refuse_custom_of(function, functions, {**opsets, **opsets_of(function.opset_import)})
+
+
+def _refuse_custom_of(top: Any, functions: _Functions, opsets: Mapping[str, int]) -> None:
+    for graph in graphs_of(top):
         for node in graph.node:
             if (node.domain, node.op_type) in functions:
                 continue
             place = f"{one_line(describe(node))} (domain {one_line(node.domain or 'ai.onnx')})"
-            version = opset if node.domain in STANDARD else opsets.get(node.domain, 1)
+            version = opsets.get("" if node.domain in STANDARD else node.domain, 1)
             if is_known(node.op_type, node.domain, version):
                 continue
             if node.domain not in (*STANDARD, CLASSICAL):
@@ -106,12 +112,15 @@ def _tabulate(
     model: onnx.ModelProto, graphs: Iterable[Any], functions: _Functions, reading: OnnxReading
 ) -> Iterator[OpUse]:
     uses: dict[tuple[str, Support], _Uses] = defaultdict(_Uses)
-    fixed = _fixed_names(model, reading)
+    undecided = _Undecided(functions)
+    undecided.visit(model.graph, (frozenset(reading.constants),))
     for graph in graphs:
         name = "" if graph is model.graph else graph.name
-        for node in graph.node:
+        for place, node in enumerate(graph.node):
             if (node.domain, node.op_type) not in functions:
-                uses[node.op_type, _support(node, fixed)].add(name, node_name(node))
+                refused = node.op_type in UNSUPPORTED or (id(graph), place) in undecided.found
+                support: Support = "unsupported" if refused else "compiled"
+                uses[node.op_type, support].add(name, node_name(node))
     for (op, support), use in sorted(uses.items()):
         layers = tuple(use.layers)
         yield OpUse(
@@ -124,26 +133,40 @@ def _tabulate(
         )
 
 
-def _support(node: onnx.NodeProto, fixed: set[str]) -> Support:
-    if node.op_type in UNSUPPORTED:
-        return "unsupported"
-    # Of Compress only the condition counts.
-    decisive = node.input[1:] if node.op_type == "Compress" else node.input
-    if node.op_type in DEPENDS_ON_VALUES and not fixed.issuperset(filter(None, decisive)):
-        return "unsupported"
-    return "compiled"
+class _Undecided:
+    """Nodes whose number of results depends on values that are unknown before the model runs."""
 
+    def __init__(self, functions: _Functions) -> None:
+        self._functions = functions
+        self._visited: set[tuple[int, frozenset[str]]] = set()
+        self.found: set[tuple[int, int]] = set()
+        """By the identity of their graph and their place in it."""
 
-def _fixed_names(model: onnx.ModelProto, reading: OnnxReading) -> set[str]:
-    """Values of the graph that may be known before it runs: from constants and shapes."""
-    fixed = {tensor.name for tensor in model.graph.initializer} | set(reading.constants)
-    for node in model.graph.node:
-        known = node.op_type in ("Constant", "Shape", "Size") or (
-            bool(node.input) and fixed.issuperset(filter(None, node.input))
-        )
-        if known and not any(True for _ in subgraphs(node)):
-            fixed.update(node.output)
-    return fixed
+    def visit(self, graph: Any, outside: tuple[Collection[str], ...]) -> None:
+        """Finds those of a graph and of what it calls, given the known names around it."""
+        fixed = {tensor.name for tensor in getattr(graph, "initializer", ())}
+        scope = (*outside, fixed)
+        for place, node in enumerate(graph.node):
+            inner = list(subgraphs(node))
+            known = [not name or any(name in names for names in scope) for name in node.input]
+            # Of Compress only the condition counts.
+            decisive = known[1:] if node.op_type == "Compress" else known
+            if node.op_type in DEPENDS_ON_VALUES and not all(decisive):
+                self.found.add((id(graph), place))
+            constant = node.op_type in ("Constant", "Shape", "Size") or (known and all(known))
+            if constant and not inner:
+                fixed.update(node.output)
+            for one in inner:
+                self.visit(one, scope)
+            called = self._functions.get((node.domain, node.op_type))
+            if called is not None:
+                self._call(called, known)
+
+    def _call(self, function: onnx.FunctionProto, known: Sequence[bool]) -> None:
+        given = frozenset(n for n, k in zip(function.input, known, strict=False) if k)
+        if (id(function), given) not in self._visited:
+            self._visited.add((id(function), given))
+            self.visit(function, (given,))
 
 
 # --- sizes ----------------------------------------------------------------------------------------
