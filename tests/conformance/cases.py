@@ -91,11 +91,9 @@ def _arrays(values: Sequence[Any], declared: Sequence[onnx.ValueInfoProto]) -> d
         if kind != "tensor_type":
             what = "sequences" if kind == "sequence_type" else "optional values"
             raise NotApplicableError(f"{what} as inputs or outputs")
-        array = (
-            numpy_helper.to_array(onnx.TensorProto.FromString(value))
-            if isinstance(value, bytes)
-            else np.asarray(value)
-        )
+        tensor = onnx.TensorProto.FromString(value) if isinstance(value, bytes) else value
+        read = isinstance(tensor, onnx.TensorProto)
+        array = numpy_helper.to_array(tensor) if read else np.asarray(tensor)
         if array.dtype.kind in "OUS":
             raise NotApplicableError("strings")
         found[info.name] = array

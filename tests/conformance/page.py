@@ -18,7 +18,8 @@ _HEAD = """\
 # ONNX's conformance suite
 
 Every model of `onnx.backend.test`, in onnx {version}: converted to StableHLO, compiled by XLA, run on the inputs of the case
-and compared with its outputs. `make onnx-conformance` writes this page; a tenth of the cases is compared in every run of CI.
+and compared with its outputs. `make onnx-conformance` writes this page; a tenth of the cases is compared in every run of CI,
+and as a wheel too, at the lowest and the highest CPU level.
 
 - **passed**: the outputs agree within the tolerance of the case. Integers and truth values are equal. Floats of 16 bits and less may
   differ by two units in the last place.

@@ -24,6 +24,8 @@ _AT_ONCE = 200
 _FLAGS = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 """Compiling takes most of the time; what is compared does not depend on how well it is optimised."""
 
+_NOT_PASSED = ("float4_e2m1fn", "float8_e8m0fnu")
+
 Verdict = Literal["passed", "refused", "not applicable", "wrong", "crashed"]
 
 
@@ -90,7 +92,7 @@ def evaluate(case: Case, given: Mapping[str, Array]) -> tuple[dict[str, Array], 
     """The outputs of a case as modelwheel converts it, and the inputs that it needs as constants.
 
     Raises:
-        UnsupportedModelError: It is refused, whatever is constant.
+        UnsupportedModelError: It is refused, whatever is constant, or it is called with types that are not passed.
     """
     import tensorflow as tf
 
@@ -99,6 +101,7 @@ def evaluate(case: Case, given: Mapping[str, Array]) -> tuple[dict[str, Array], 
     from modelwheel.compiler.worker.stablehlo.types import STORED
     from modelwheel.errors import UnsupportedModelError
 
+    _refuse_types(case, given)
     first: UnsupportedModelError | None = None
     for fixed in _choices(given):
         shapes = {n: a.shape for n, a in given.items() if n not in fixed}
@@ -114,6 +117,19 @@ def evaluate(case: Case, given: Mapping[str, Array]) -> tuple[dict[str, Array], 
         return dict(zip(converted.outputs, values, strict=True)), fixed
     assert first is not None
     raise first
+
+
+def _refuse_types(case: Case, given: Mapping[str, Array]) -> None:
+    """TensorFlow, which compiles, has no code for these as inputs and outputs; `check` refuses them in all models."""
+    from modelwheel.errors import UnsupportedModelError
+
+    _, expected = case.data[0]
+    for array in [*given.values(), *expected.values()]:
+        if array.dtype.name in _NOT_PASSED:
+            raise UnsupportedModelError(
+                f"the runtime does not support inputs and outputs of the type {array.dtype}; cast them "
+                "inside the model"
+            )
 
 
 def _choices(given: Mapping[str, Array]) -> Iterator[tuple[str, ...]]:
