@@ -55,7 +55,9 @@ def find_demands(
 
 
 def _kinds(node: Any) -> Kinds:
-    kinds = [node.attr[key].type for key in (("SrcT", "DstT") if node.op == "Cast" else ("T", "T"))]
+    keys = ("SrcT", "DstT") if node.op == "Cast" else ("T", "T")
+    # Reading an attribute that is left out would add it, empty.
+    kinds = [node.attr[key].type if key in node.attr else 0 for key in keys]
     return Kinds(*map(_type_name, kinds))
 
 
