@@ -12,6 +12,8 @@ import onnx
 from tests.conformance.cases import KINDS
 from tests.conformance.run import Outcome
 
+_VALUES = re.compile("shapes that are not fixed|decodes an image file")
+"""Refusals of results whose shapes follow from values."""
 PAGE = Path(__file__).parents[2] / "docs" / "onnx.md"
 
 _HEAD = """\
@@ -26,6 +28,8 @@ and as a wheel too, at the lowest and the highest CPU level.
 - **with constants**: as above, with inputs that decide shapes made constant, as `source.constants` does it in a spec.
 - **refused**: one sentence says why. The sentences are below.
 - **not applicable**: the case is about strings, sequences or optional values as inputs or outputs, or training.
+
+Inputs and outputs of int4, int2 and float8 are converted and run here, but the arrays of a wheel have no such types: `check` refuses them.
 
 """
 
@@ -47,9 +51,11 @@ def write_page(outcomes: Sequence[Outcome], kinds: Mapping[str, str]) -> str:
         lines.append(f"| {kind} | {_counts(chosen)} |")
     judged = [o for o in outcomes if o.verdict != "not applicable"]
     passed = sum(o.verdict == "passed" for o in judged)
+    fixed = [o for o in judged if not (o.verdict == "refused" and _VALUES.search(o.reason))]
     lines += [
         "",
-        f"Of {len(judged):,} cases that apply, {passed:,} pass: {passed / len(judged):.1%}.",
+        f"Of {len(judged):,} cases that apply, {passed:,} pass: {passed / len(judged):.1%}. Of the "
+        f"{len(fixed):,} among them whose shapes values do not decide, {passed / len(fixed):.1%}.",
         "",
     ]
     lines += ["## Refused", "", "| why | cases |", "|---|---|"]

@@ -92,7 +92,13 @@ def p_relu(node: Node) -> Result:
 def dropout(node: Node) -> Result:
     """The input: compiled models do not train."""
     x = node.input(0)
-    if node.optional(2) is not None and bool(node.required(2, "its mode").reshape(())):
+    mode = node.optional(2)
+    if mode is not None and mode.known is None:
+        raise node.refuse(
+            "trains where an input says so",
+            "export the model for inference, or fix that input with source.constants",
+        )
+    if mode is not None and bool(node.required(2, "its mode").reshape(())):
         ratio = 0.5 if node.optional(1) is None else float(node.required(1, "its ratio"))
         if ratio != 0:
             raise node.refuse("draws random numbers", "export the model for inference")
