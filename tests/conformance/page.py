@@ -54,8 +54,10 @@ def write_page(outcomes: Sequence[Outcome], kinds: Mapping[str, str]) -> str:
     fixed = [o for o in judged if not (o.verdict == "refused" and _VALUES.search(o.reason))]
     lines += [
         "",
-        f"Of {len(judged):,} cases that apply, {passed:,} pass: {passed / len(judged):.1%}. Of the "
-        f"{len(fixed):,} among them whose shapes values do not decide, {passed / len(fixed):.1%}.",
+        (
+            f"Of {len(judged):,} cases that apply, {passed:,} pass: {passed / len(judged):.1%}. Of the "
+            f"{len(fixed):,} among them whose shapes values do not decide, {passed / len(fixed):.1%}."
+        ),
         "",
     ]
     lines += ["## Refused", "", "| why | cases |", "|---|---|"]
