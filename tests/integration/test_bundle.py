@@ -149,7 +149,8 @@ def write_rows(bundle: Path, path: Path) -> np.ndarray[Any, Any]:
     """Writes seven recorded rows as the examples read them; returns what the model made of them."""
     header = (bundle / "tests/reference.h").read_text()
     case = re.findall(r"^    (\{7,.*\}),$", header, re.MULTILINE)[0]
-    _, _, _, inputs, outputs, elements = ast.literal_eval(case.replace("{", "[").replace("}", "]"))
+    values = ast.literal_eval(case.replace("{", "[").replace("}", "]"))
+    inputs, outputs, elements = values[3:6]
     content = (bundle / "tests/reference.bin").read_bytes()
     path.write_bytes(content[inputs[0] : inputs[0] + 7 * 4 * 4])
     return np.frombuffer(content, np.float32, elements[0], outputs[0])

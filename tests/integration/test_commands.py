@@ -178,10 +178,10 @@ def test_wrong_usage_is_answered_by_the_usage(modelwheel: Modelwheel, spec: Path
 
 
 def test_a_directory_that_is_no_model(modelwheel: Modelwheel, spec: Path) -> None:
-    (spec.parent / "model" / "saved_model.pb").rename(spec.parent / "model" / "graph.pb")
+    (spec.parent / "model" / "saved_model.pb").rename(spec.parent / "model" / "graph.txt")
     done = modelwheel("build", spec, code=SourceError.exit_code)
     assert "failed  tiny-1.0.0/fetch" in done.err
-    assert "it has no saved_model.pb; there is 'graph.pb'" in done.err
+    assert "it has no saved_model.pb; there is 'graph.txt'" in done.err
     done = modelwheel("new", "tiny", "--model", spec.parent / "model",
                       "--out", spec.parent / "specs", code=SourceError.exit_code)  # fmt: skip
     assert "is not a SavedModel" in _sentence(done.err)

@@ -84,7 +84,7 @@ const modelwheel_api api_{name} = {{sizeof(modelwheel_api), MODELWHEEL_ABI_VERSI
     {count}, tensors_{name}, {count}, tensors_{name}, 2, sizes, 1, nullptr, 0, nullptr, create, destroy,
     nullptr, nullptr, twice<{count}>, twice<{count}>, nullptr, nullptr, nullptr, nullptr,
     0, nullptr, nullptr, nullptr, nullptr, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
-    nullptr, nullptr}};
+    nullptr, nullptr, nullptr}};
 extern "C" const modelwheel_api *model_{name}_api(void) {{ return &api_{name}; }}
 bool call_{name}() {{
   model_{name}::Model model;

@@ -9,17 +9,11 @@ import pytest
 
 from modelwheel.accuracy import TableRead, Truth, notes_on
 from modelwheel.compiler import random_inputs
-from modelwheel.compiler.coverage import (
-    MAX_TABLE_ROWS,
-    draw_input,
-    expected_tables,
-    table_calls,
-    table_rows,
-    tables_read,
-)
+from modelwheel.compiler.coverage import MAX_TABLE_ROWS, table_calls, table_rows
 from modelwheel.compiler.inspection import Mask, SignatureInfo, Table, TensorInfo, ValidValues
 from modelwheel.compiler.jobs import ReferenceRequest
 from modelwheel.compiler.random_inputs import random_input
+from modelwheel.compiler.table_reads import draw_input, expected_tables, tables_read
 from modelwheel.compiler.worker.boundary_inputs import boundary_inputs
 
 

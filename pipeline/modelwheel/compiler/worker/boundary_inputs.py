@@ -9,10 +9,10 @@ import ml_dtypes
 import numpy as np
 
 from ...accuracy import MORE
-from ..coverage import draw_input
 from ..inspection import TensorInfo
 from ..jobs import ReferenceRequest
 from ..random_inputs import default_bounds
+from ..table_reads import draw_input
 from .rows import Arrays
 
 Array = np.ndarray[Any, Any]

@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from ...errors import UnsupportedModelError
-from ..coverage import draw_input
 from ..inspection import SignatureInfo
 from ..jobs import ReferenceRequest
+from ..table_reads import draw_input
 
 
 def described_inputs(request: ReferenceRequest) -> dict[str, Any]:

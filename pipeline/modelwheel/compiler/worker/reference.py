@@ -17,7 +17,6 @@ from ...dtypes import integer_limits
 from ...errors import UnsupportedModelError
 from ...util.text import one_line
 from ..check import RANDOM_FIX
-from ..coverage import tables_read
 from ..endings import is_about_memory
 from ..inspection import SignatureInfo
 from ..jobs import ReferenceJob, ReferenceRequest
@@ -25,6 +24,7 @@ from ..measuring import widen
 from ..reference import ARRAYS, SUMMARY, Reference, case_of, input_key, output_key
 from ..renames import rename
 from ..shapes import batched_inputs, static_shapes
+from ..table_reads import tables_read
 from . import formats
 from .batch_axes import move_inputs, move_outputs, moved_axes, require_independence
 from .boundary import evaluate_boundary

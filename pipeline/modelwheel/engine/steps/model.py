@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from ...compiler import check
-from ...compiler.coverage import expected_tables, table_calls, table_rows, unread
+from ...compiler.coverage import table_calls, table_rows, unread
 from ...compiler.findings import Finding
 from ...compiler.flags import compiler_flags
 from ...compiler.freeze import CONFIG, GRAPH
@@ -137,6 +137,8 @@ class InspectStep(ModelStep, JobStep):
             return
         signature = rename(signature, spec.names)
         request = _reference_request(self.request, self.reading, signature)
+        from ...compiler.table_reads import expected_tables  # NumPy takes long to import
+
         for table in unread(expected_tables(signature, request)):
             yield Finding("warning" if table.read is not None else "note", "tables", str(table))
 
