@@ -50,7 +50,7 @@ kinds (uint8[N,4] pixels, float[N,2,4,6,5] volume, float[N,2,6,6] image, float[N
 """`indices` count through all rows of the batch, `places` within one."""
 
 _SPEC = f"""\
-model: {{name: kinds, version: "1.0.0"}}
+model: {{name: onnx-kinds, version: "1.0.0"}}
 source: {{directory: ., path: kinds.onnx}}
 compilation: {{batch_sizes: [{ROWS}]}}
 targets: [{LOWEST}]
@@ -103,7 +103,7 @@ def kinds(
     for wheel in (work / "dist").glob("*.whl"):
         unpack(wheel, work / "packages")
     sys.path.append(str(work / "packages"))
-    yield importlib.import_module("model_kinds"), file
+    yield importlib.import_module("model_onnx_kinds"), file
     sys.path.remove(str(work / "packages"))
 
 
