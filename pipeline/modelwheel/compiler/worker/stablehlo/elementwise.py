@@ -155,11 +155,8 @@ logistic = _unary("stablehlo.logistic", float_wise(lambda x: 1 / (1 + np.exp(-x)
 floor = _unary("stablehlo.floor", float_wise(np.floor))
 ceil = _unary("stablehlo.ceil", float_wise(np.ceil))
 round_even = _unary("stablehlo.round_nearest_even", float_wise(np.rint))
-round_away = _unary("stablehlo.round_nearest_afz", None)
 sign = _unary("stablehlo.sign", np.sign)
 not_ = _unary("stablehlo.not", np.invert)
-popcnt = _unary("stablehlo.popcnt", None)
-real = _unary("stablehlo.real", None)
 is_finite = _unary("stablehlo.is_finite", np.isfinite, bool_result=True)
 is_inf = _unary("chlo.is_inf", np.isinf, bool_result=True)
 erf = _unary("chlo.erf", float_wise(_erf))
@@ -173,7 +170,6 @@ asinh = _unary("chlo.asinh", float_wise(np.arcsinh))
 acosh = _unary("chlo.acosh", float_wise(np.arccosh))
 atanh = _unary("chlo.atanh", float_wise(np.arctanh))
 lgamma = _unary("chlo.lgamma", float_wise(_lgamma))
-digamma = _unary("chlo.digamma", None)
 
 add = _binary("stablehlo.add", np.add)
 subtract = _binary("stablehlo.subtract", np.subtract)
@@ -191,7 +187,6 @@ shift_right_logical = _binary("stablehlo.shift_right_logical", _shift(_logical, 
 shift_right_arithmetic = _binary(
     "stablehlo.shift_right_arithmetic", _shift(np.right_shift, lambda x: np.where(x < 0, -1, 0))
 )
-atan2 = _binary("stablehlo.atan2", np.arctan2)
 
 _COMPARE: dict[str, Callable[..., Any]] = {
     "EQ": np.equal,

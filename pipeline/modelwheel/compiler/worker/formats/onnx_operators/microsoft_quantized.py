@@ -17,7 +17,15 @@ from ...stablehlo.types import FLOAT32, Array
 from . import recurrent
 from .microsoft import as_standard, value
 from .node import MICROSOFT, Node, Result, operator
-from .quantized import along, dequantize, integer_product, quantize, saturate, without_zero
+from .quantized import (
+    along,
+    dequantize,
+    integer_product,
+    quantize,
+    saturate,
+    scale_of_range,
+    without_zero,
+)
 
 
 @operator("QuantizeLinear", "DequantizeLinear", domain=MICROSOFT)
@@ -144,12 +152,7 @@ def q_gemm(node: Node) -> Result:
 
 def dynamic(x: Value) -> tuple[Value, Value]:
     """Floats as whole numbers from -255 to 255 by the range of all of them, and their scale."""
-    axes = list(range(x.rank))
-    low = e.minimum(r.reduce(x, axes, "minimum"), 0)
-    high = e.maximum(r.reduce(x, axes, "maximum"), 0)
-    scale = (high - low) / 255
-    safe = e.select(e.equal(scale, 0), 1, scale)
-    zero = e.round_even(e.clamp(0, -low / safe, 255))
+    _, safe, zero = scale_of_range(x)
     return e.clamp(0, e.round_even(x / safe) + zero, 255) - zero, safe
 
 

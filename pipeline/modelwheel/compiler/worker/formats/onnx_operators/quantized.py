@@ -116,17 +116,22 @@ def dequantize_linear(node: Node) -> Result:
     return dequantize(x, along(scale, x, axis, block), zero, dtype)
 
 
-@operator("DynamicQuantizeLinear")
-def dynamic_quantize_linear(node: Node) -> Result:
-    """Floats as uint8, with a scale and a zero point that follow from their range."""
-    x = node.input(0)
+def scale_of_range(x: Value) -> tuple[Value, Value, Value]:
+    """The scale of uint8 for the range of all floats, the same with 1 for 0, and the zero point as a float."""
     axes = list(range(x.rank))
     low = e.minimum(r.reduce(x, axes, "minimum"), 0)
     high = e.maximum(r.reduce(x, axes, "maximum"), 0)
     scale = (high - low) / 255
     safe = e.select(e.equal(scale, 0), 1, scale)
-    zero = e.round_even(e.clamp(0, -low / safe, 255))
-    zero = e.convert(zero, np.uint8)
+    return scale, safe, e.round_even(e.clamp(0, -low / safe, 255))
+
+
+@operator("DynamicQuantizeLinear")
+def dynamic_quantize_linear(node: Node) -> Result:
+    """Floats as uint8, with a scale and a zero point that follow from their range."""
+    x = node.input(0)
+    scale, safe, point = scale_of_range(x)
+    zero = e.convert(point, np.uint8)
     return [saturate(x / safe, zero, np.dtype(np.uint8)), scale, zero]
 
 
