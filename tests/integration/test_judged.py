@@ -41,6 +41,13 @@ def test_a_conversion_with_other_weights_is_an_error(judged: dict[str, Any]) -> 
         assert judged[name]["converted"] == {}
 
 
+def test_rounding_in_between_is_no_error_of_the_conversion(judged: dict[str, Any]) -> None:
+    loudness = judged["loudness"]
+    assert loudness["converted"] == {}
+    assert loudness["undefined"]["zeros"] == "rounding decides what they are"
+    assert loudness["without"] == {}
+
+
 def test_nan_decides_nothing(judged: dict[str, Any]) -> None:
     nan = judged["nan"]
     assert nan["undecided"] == {

@@ -18,6 +18,7 @@ from modelwheel.compiler.jobs import ReferenceRequest
 from modelwheel.compiler.reference import Reference, input_key, output_key
 from modelwheel.compiler.worker.boundary import evaluate_boundary
 from modelwheel.compiler.worker.formats.base import Arrays, Fetch, SignatureGraph, StaticShapes
+from modelwheel.compiler.worker.formats.xla_module import call_module, read_module
 from modelwheel.compiler.worker.reference import _are_independent
 from modelwheel.compiler.worker.rows import Rows
 from modelwheel.compiler.worker.truth.find import find_truth
@@ -82,6 +83,44 @@ def _best_graph(x: Any) -> dict[str, Any]:
     return {"shares": shares, "best": best}
 
 
+def _loudness(x: Array) -> Arrays:
+    """From 0 to 1; the last logarithm of each row is computed in another way, as by a loop beside one of vectors."""
+    found = np.log(x * x + np.float32(1e-10))
+    found[:, -1] = np.nextafter(found[:, -1], np.float32(np.inf))
+    found -= found.min(1, keepdims=True)
+    largest = found.max(1, keepdims=True)
+    return {"y": np.where(largest > 0, found / np.where(largest > 0, largest, 1), found)}
+
+
+_LOUDNESS = """
+func.func public @main(%x: tensor<ROWSx4xf32>) -> tensor<ROWSx4xf32> {
+  %none = stablehlo.constant dense<0.0> : tensor<f32>
+  %high = stablehlo.constant dense<0x7F800000> : tensor<f32>
+  %zero = stablehlo.constant dense<0.0> : tensor<ROWSx4xf32>
+  %one = stablehlo.constant dense<1.0> : tensor<ROWSx4xf32>
+  %least = stablehlo.constant dense<1.0e-10> : tensor<ROWSx4xf32>
+  %0 = stablehlo.multiply %x, %x : tensor<ROWSx4xf32>
+  %1 = stablehlo.add %0, %least : tensor<ROWSx4xf32>
+  %2 = stablehlo.log %1 : tensor<ROWSx4xf32>
+  %3 = stablehlo.reduce(%2 init: %high) applies stablehlo.minimum across dimensions = [1] : (tensor<ROWSx4xf32>, tensor<f32>) -> tensor<ROWSxf32>
+  %4 = stablehlo.broadcast_in_dim %3, dims = [0] : (tensor<ROWSxf32>) -> tensor<ROWSx4xf32>
+  %5 = stablehlo.subtract %2, %4 : tensor<ROWSx4xf32>
+  %6 = stablehlo.reduce(%5 init: %none) applies stablehlo.maximum across dimensions = [1] : (tensor<ROWSx4xf32>, tensor<f32>) -> tensor<ROWSxf32>
+  %7 = stablehlo.broadcast_in_dim %6, dims = [0] : (tensor<ROWSxf32>) -> tensor<ROWSx4xf32>
+  %8 = stablehlo.compare GT, %7, %zero : (tensor<ROWSx4xf32>, tensor<ROWSx4xf32>) -> tensor<ROWSx4xi1>
+  %9 = stablehlo.select %8, %7, %one : tensor<ROWSx4xi1>, tensor<ROWSx4xf32>
+  %10 = stablehlo.divide %5, %9 : tensor<ROWSx4xf32>
+  return %10 : tensor<ROWSx4xf32>
+}
+"""
+
+
+def _loudness_graph(x: Any) -> dict[str, Any]:
+    text = _LOUDNESS.replace("ROWS", str(x.shape[0]))
+    (found,) = call_module(read_module(text.encode(), "x").bytecode, [x], [("float32", x.shape)])
+    return {"y": found}
+
+
 def _product(x: Array, weights: Array = WEIGHTS) -> Arrays:
     return {"y": x @ weights}
 
@@ -95,6 +134,8 @@ MODELS = {
     ),
     # Neither says what the largest of NaN is.
     "nan": Model(lambda x: _best(x, 1), _best_graph),
+    # A unit in the last place decides about all values of a row of zeros.
+    "loudness": Model(_loudness, _loudness_graph),
     "weights": Model(_product, lambda x: {"y": x @ (WEIGHTS * np.float32(1.001))}),
     "right": Model(_product, lambda x: {"y": x @ WEIGHTS}),
     "half": Model(

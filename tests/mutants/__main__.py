@@ -29,8 +29,22 @@ from tests.mutants.weights import KINDS, find_places, make_mutants, read_weights
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import SHARED_MODELS
 
-ZOO = ("mlp", "recurrent", "transformer")
-"""Cases of the zoo, beside the models of `tests.mutants.models`."""
+ZOO = (
+    *(
+        "mlp",
+        "multi",
+        "several_rows",
+        "recurrent",
+        "transformer",
+        "real_rows",
+        "tf1_loop",
+        "frozen_graph",
+    ),
+    *("keras", "keras_h5", "keras_2", "jax", "jax_fixed"),
+    *("onnx", "onnx_resize", "onnx_control_flow", "onnx_quantised", "onnx_lstm"),
+    *("large_saved_model", "large_jax", "large_onnx"),
+)
+"""Cases of the zoo with weights, beside the models of `tests.mutants.models`."""
 PUBLISHED = ("fer_emotion", "mhcnuggets_a0201")
 """Directories of ../shared/models, where they are."""
 

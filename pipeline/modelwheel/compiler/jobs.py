@@ -165,7 +165,7 @@ class Padding(JsonRecord):
 class ReferenceRequest(JobRequest):
     """Evaluate one signature; the outputs are arrays and a `Reference`."""
 
-    VERSION = 19
+    VERSION = 20
     INPUTS = ModelInput
     OUTPUTS = (ARRAYS, SUMMARY)
 

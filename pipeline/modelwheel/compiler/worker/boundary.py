@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import isfinite
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ from ...accuracy import EPSILON, MORE, NOTABLE, ROUNDINGS, Deviation, Truth
 from ...errors import UnsupportedModelError
 from ...util.text import one_line
 from ..jobs import ReferenceRequest
-from ..measuring import measure, widen
+from ..measuring import difference, measure, widen
 from ..reference import Reference, case_of, exact_key, input_key, noise_key, output_key
 from .boundary_inputs import LARGE, boundary_inputs
 from .formats.base import TENSORFLOW, Arrays, LoadedModel, StatefulModel, framework_of
@@ -36,6 +36,7 @@ from .truth.missing import NoTruthError
 from .truth.noise import Case, Noise, conversion_error, find_noise
 from .truth.parts import exact_part
 from .truth.pieces import Pieces, find_pieces
+from .truth.rounding import round_elsewhere
 from .truth.spread import measure_spread
 from .turns import turns_by_values
 
@@ -245,6 +246,21 @@ class _Graph:
             lambda given: measure_spread(self._frozen, given, narrow, _DRAWS), calls
         )
 
+    def rounded(self, calls: list[Arrays]) -> list[Arrays]:
+        """How far each element of the outputs moves if results in between differ in their last place."""
+        graphs = [round_elsewhere(self._frozen.graph_def, draw) for draw in range(_DRAWS)]
+        base, *others = (
+            self._pieces.run(partial(run_calls, graph, self._frozen), calls)
+            for graph in (self._frozen.graph_def, *graphs)
+        )
+        return [
+            {
+                name: np.max([difference(values, other[n][name]) for other in others], axis=0)
+                for name, values in outputs.items()
+            }
+            for n, outputs in enumerate(base)
+        ]
+
     def compiled(self, calls: list[Arrays]) -> list[Arrays]:
         """The outputs by XLA; raises NoTruthError."""
         return self._pieces.run(partial(run_compiled, self._frozen), calls)
@@ -331,6 +347,8 @@ class _Others:
             if self._is_converted and one.kind in _FINITE and ours.shape == exact.shape:
                 case, noise = self._case(one), self.noise(one, output)
                 if said := conversion_error(case, output, noise, self._framework):
+                    if self._does_rounding_decide(one, case, output):
+                        return "rounding decides what they are"
                     self.converted[one.kind, output] = f"on rows of {one.kind}, {said}"
                     return None
             return f"in float64 {difference}"
@@ -342,6 +360,19 @@ class _Others:
             return f"with XLA {difference}"
         lost = self._lost_nan(output) if one.kind == "nan" else 0
         return f"NaN becomes a number in {lost} of {ours.size} values" if lost else None
+
+    def _does_rounding_decide(self, one: _Evaluated, case: Case, output: str) -> bool:
+        """Whether an output moves as far if only results in between round elsewhere: no weight and no zero is changed."""
+        if one.kind not in self._rounded:
+            return False
+        spread = {**case.spread, **self._rounded[one.kind]}
+        case = replace(case, spread=spread)
+        noise = find_noise(case.without_exact(output), output, self._framework)
+        return conversion_error(case, output, noise, self._framework) is None
+
+    @cached_property
+    def _rounded(self) -> Mapping[str, Arrays]:
+        return _try(self._graph.rounded, self._evaluated)[0]
 
     def _lost_nan(self, output: str) -> int:
         """In how many values of the row of NaN there is a number that NaN has changed.
