@@ -59,6 +59,7 @@ VALID = {
     "wrapped_float": "0 <= x < 40 (ResourceGather in 'words')",
     "pixels": "0 <= x < 255 (Sub in 'sub')",
     "bytes": "None",
+    "halved_in_turns": "None",
     "squared": "None",
     "added": "0 <= x < 10 (Cast in 'Cast')",
     "divisor": "1 <= x < 256 (FloorDiv in 'floordiv')",

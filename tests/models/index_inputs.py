@@ -95,6 +95,12 @@ class Tables(tf.Module):  # type: ignore[misc]
             "wrapped": (INT, lambda x: embed(_wrap(x))),
             "wrapped_float": (FLOAT, lambda x: embed(_wrap(tf.cast(x, tf.int32)))),
             "pixels": (FLOAT, lambda x: tf.nn.relu(x * (1 / 127.5) - 1.0)),
+            "halved_in_turns": (
+                FLOAT,
+                lambda x: tf.while_loop(
+                    lambda i, _: i < 3, lambda i, y: (i + 1, y * (1 / 127.5) - 1.0), [0, x]
+                )[1],
+            ),
             "bytes": (BYTES, lambda x: tf.cast(x, tf.float32) / 255.0),
             "standardised": (
                 FLOAT,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ from modelwheel.compiler.reference import Reference, input_key, output_key
 from modelwheel.compiler.worker.boundary import evaluate_boundary
 from modelwheel.compiler.worker.formats.base import Arrays, Fetch, SignatureGraph, StaticShapes
 from modelwheel.compiler.worker.formats.xla_module import call_module, read_module
-from modelwheel.compiler.worker.reference import _are_independent
-from modelwheel.compiler.worker.rows import Rows
+from modelwheel.compiler.worker.row_noise import RowNoise
+from modelwheel.compiler.worker.rows import Rows, check_rows
 from modelwheel.compiler.worker.truth.find import find_truth
 
 Array = np.ndarray[Any, Any]
@@ -170,13 +171,24 @@ def judge(model: Model, x: Array) -> dict[str, Any]:
 
 
 def independence() -> list[bool]:
-    """Whether rows are independent for a model that is noisy, and for one that mixes them."""
+    """Whether noise explains what NumPy makes of other rows, for a model without it, and for one that mixes rows."""
     random = np.random.default_rng(1)
     rows, other = (
         Rows({"x": random.normal(size=(4, 4)).astype(np.float32)}, frozenset({"x"})) for _ in "ab"
     )
-    mixing = Model(_product, lambda x: {"y": x @ WEIGHTS + 1e-5 * tf.reduce_mean(x)})
-    return [_are_independent(model, model, rows, other) for model in (MODELS["right"], mixing)]
+
+    def mix(x: Any) -> dict[str, Any]:
+        return {"y": x @ WEIGHTS + 1e-5 * tf.reduce_mean(x)}
+
+    def noisy(x: Array) -> Arrays:
+        return {"y": x @ WEIGHTS + np.float32(1e-2 * len(x))}
+
+    found = []
+    for graph in (lambda x: {"y": x @ WEIGHTS}, mix):
+        model = Model(noisy, graph)
+        with closing(RowNoise(model, by_spread=True)) as noise:
+            found.append(check_rows(model, rows, other, {4: model(rows.arrays)}, (), noise))
+    return [verdict.reason is None for verdict in found]
 
 
 def main() -> None:

@@ -80,7 +80,7 @@ class JobRequest(JsonRecord):
 class InspectRequest(JobRequest):
     """Read a model without loading it; the output is an `Inspection`."""
 
-    VERSION = 13
+    VERSION = 14
     INPUTS = ModelInput
     OUTPUTS = (INSPECTION,)
 
@@ -165,7 +165,7 @@ class Padding(JsonRecord):
 class ReferenceRequest(JobRequest):
     """Evaluate one signature; the outputs are arrays and a `Reference`."""
 
-    VERSION = 20
+    VERSION = 21
     INPUTS = ModelInput
     OUTPUTS = (ARRAYS, SUMMARY)
 

@@ -67,6 +67,30 @@ def test_the_first_scale_and_shift_of_each_column() -> None:
     assert _found(_FLOAT, "float32", *bytes_) == "0 <= x < 255"
 
 
+def test_what_a_loop_scales_in_each_turn_says_nothing() -> None:
+    def loop(scaled: str, returned: str) -> str:
+        lines = (
+            _constant("start", "0", "tensor<i32>"),
+            f"%w:2 = stablehlo.while(%k = %start, %v = %arg0) : tensor<i32>, {_FLOAT}",
+            "cond {",
+            *(_constant("end", "3", "tensor<i32>"),),
+            "%c = stablehlo.compare LT, %k, %end, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>",
+            "stablehlo.return %c : tensor<i1>",
+            "} do {",
+            _constant("d", "255.0", _FLOAT),
+            f"%e = stablehlo.divide {scaled}, %d : {_FLOAT}",
+            _constant("one", "1", "tensor<i32>"),
+            "%n = stablehlo.add %k, %one : tensor<i32>",
+            f"stablehlo.return %n, {returned} : tensor<i32>, {_FLOAT}",
+            "}",
+        )
+        return _found(_FLOAT, "float32", *lines)
+
+    assert loop("%v", "%e") == "None"
+    # The same in every turn.
+    assert loop("%v", "%v") == loop("%arg0", "%e") == "0 <= x < 255"
+
+
 def test_lengths_masks_and_integers_of_which_nothing_is_known() -> None:
     positions = (
         "%p = stablehlo.iota dim = 1 : tensor<4x6xi32>",

@@ -115,6 +115,21 @@ def test_masks_scales_and_integers_of_which_nothing_is_known() -> None:
     assert _found([_node("Div", "nine", "x")]).startswith("1 <= x < ")
 
 
+def test_what_a_loop_scales_in_each_turn_says_nothing() -> None:
+    def turn(scaled: str) -> Any:
+        kinds = (("i", 7), ("go", 9), ("v", 1), ("end", 9), ("out", 1))
+        i, go, v, end, out = (onnx.helper.make_tensor_value_info(n, t, None) for n, t in kinds)
+        nodes = [_node("Identity", "go", output="end"), _node("Div", scaled, "grey", output="out")]
+        return onnx.helper.make_graph(nodes, "turn", [i, go, v], [end, out])
+
+    def found(scaled: str) -> str:
+        loop = _node("Loop", "nine", "", "x", body=turn(scaled))
+        return _found([loop], dtype="float32")
+
+    assert found("v") == "None"
+    assert found("x") == "0 <= x < 255 (Div in 'div')"
+
+
 def test_tables_say_how_their_index_is_made() -> None:
     nodes = [_node("Add", "x", "three", output="i"), _node("Gather", "table", "i")]
     tables = _signature(nodes).tables

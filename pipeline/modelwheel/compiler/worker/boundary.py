@@ -25,10 +25,10 @@ from .boundary_inputs import LARGE, boundary_inputs
 from .formats.base import TENSORFLOW, Arrays, LoadedModel, StatefulModel, framework_of
 from .formats.rows_first import innermost
 from .frozen import FrozenGraph, freeze_graph
+from .row_noise import RowNoise
 from .rows import Evaluate, Rows, find_influence
 from .truth.double import widen_graph
 from .truth.evaluate import run_calls, run_compiled
-from .truth.exactly import Exactly
 from .truth.find import find_correction, require_small
 from .truth.largest import largest_value
 from .truth.magnitudes import narrow_of, scales_of
@@ -174,20 +174,12 @@ def _test_neighbours(
     }
     rows = Rows(given, batched).take(slice(count))
     others, leading = Rows(extreme, batched), summary.leading_per_row
-    reason = find_influence(evaluate, rows, others, leading)
-    if reason is None or _is_noise(loaded, rows, others, leading):
+    with closing(RowNoise(loaded, by_spread=False)) as noise:
+        reason = find_influence(evaluate, rows, others, leading, noise)
+    if reason is None:
         return summary
     update = {"independent": False, "reason": reason, "rows": request.batch_sizes}
     return summary.model_copy(update=update)
-
-
-def _is_noise(loaded: LoadedModel, rows: Rows, extreme: Rows, leading: _Leading) -> bool:
-    """Whether extreme rows change none in float64; not if there is no such form of the model."""
-    try:
-        with closing(Exactly(loaded)) as evaluate:
-            return find_influence(evaluate, rows, extreme, leading, exactly=True) is None
-    except NoTruthError:
-        return False
 
 
 class _Graph:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from ...accuracy import MORE, ROUNDINGS, UNDECIDED
+from ...accuracy import MORE
 from ...dtypes import integer_limits
 from ...errors import UnsupportedModelError
 from ...util.text import one_line
@@ -20,7 +19,6 @@ from ..check import RANDOM_FIX
 from ..endings import is_about_memory
 from ..inspection import SignatureInfo
 from ..jobs import ReferenceJob, ReferenceRequest
-from ..measuring import widen
 from ..reference import ARRAYS, SUMMARY, Reference, case_of, input_key, output_key
 from ..renames import rename
 from ..shapes import batched_inputs, static_shapes
@@ -33,16 +31,14 @@ from .drawn_inputs import described_inputs, draw_inputs
 from .failures import explain_failure
 from .formats.base import Arrays, LoadedModel, framework_of
 from .formats.rows_first import moved_inputs
-from .frozen import freeze_graph
 from .lengths import Extents, Lengths, PaddedError, tested_lengths
 from .messages import first_line
-from .rows import Evaluate, Rows, check_again, check_rows, find_difference, take_few
+from .row_noise import RowNoise
+from .rows import Evaluate, Rows, check_rows, find_difference
 from .samples import read_samples, repeat_rows
 from .truth.exactly import Exactly
-from .truth.find import find_truth, require_small
-from .truth.magnitudes import narrow_of
+from .truth.find import find_truth
 from .truth.missing import NoTruthError
-from .truth.spread import measure_spread
 
 
 def run(job: ReferenceJob) -> None:
@@ -190,9 +186,8 @@ def _evaluate_rows(job: ReferenceJob, loaded: LoadedModel, batched: tuple[str, .
     evaluate = _evaluator(job, loaded)
     outputs: dict[int, Arrays] = {size: evaluate(rows.take(slice(size)).arrays) for size in sizes}
     _require_repeatable(evaluate, rows.take(slice(sizes[-1])).arrays, outputs[sizes[-1]])
-    verdict = check_rows(evaluate, rows, other, outputs, request.rows)
-    if verdict.by_values and _are_independent(loaded, evaluate, rows, other):
-        verdict = replace(verdict, reason=None)
+    with closing(RowNoise(loaded, by_spread=True)) as noise:
+        verdict = check_rows(evaluate, rows, other, outputs, request.rows, noise)
     summary = Reference(
         independent=verdict.reason is None,
         reason=verdict.reason,
@@ -202,36 +197,6 @@ def _evaluate_rows(job: ReferenceJob, loaded: LoadedModel, batched: tuple[str, .
         **described_inputs(request),
     )
     return rows.arrays, outputs, summary
-
-
-def _are_independent(loaded: LoadedModel, evaluate: Evaluate, rows: Rows, other: Rows) -> bool:
-    """Whether rows are independent in float64; without that, whether they change by what rounding moves at most."""
-    try:
-        with closing(Exactly(loaded)) as exactly:
-            return check_again(exactly, rows, other) is None
-    except NoTruthError:
-        pass
-    try:
-        noise = _noise_of(loaded, evaluate, take_few(rows))
-    except (NoTruthError, UnsupportedModelError):
-        return False
-    return check_again(evaluate, rows, other, noise) is None
-
-
-def _noise_of(loaded: LoadedModel, evaluate: Evaluate, rows: Rows) -> Arrays:
-    """How far rounding moves the outputs for some rows, and so another number of rows may; see `measure_spread`."""
-    shapes = {name: values.shape for name, values in rows.arrays.items()}
-    frozen = freeze_graph(loaded.graph(shapes), shapes)
-    require_small(frozen)
-    (spread,) = measure_spread(frozen, [rows.arrays], narrow_of(frozen))
-    outputs, noise = evaluate(rows.arrays), dict[str, np.ndarray[Any, Any]]()
-    for name, moves in spread.items():
-        values = widen(outputs[name])
-        scale = np.abs(values[np.isfinite(values)]).max(initial=0.0)
-        if outputs[name].dtype.kind not in "biu" and moves.shape == values.shape:
-            # What moves further decides nothing about rows either.
-            noise[name] = ROUNDINGS * np.where(moves <= UNDECIDED / ROUNDINGS * scale, moves, 0.0)
-    return noise
 
 
 def _evaluate_lengths(

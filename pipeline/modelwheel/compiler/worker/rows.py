@@ -7,8 +7,8 @@ other rows are replaced, when rows are permuted, when there are fewer rows, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ml_dtypes
@@ -32,17 +32,12 @@ is rounded the other way at another batch size. Outputs with fewer elements must
 _EXACT = 1e-7
 """The same for evaluations in float64: the noise of float32, however large, is far below."""
 
-
-_FEW = 4
-"""Rows that are evaluated in float64."""
+_EXPLAINED = 4
+"""So many times what noise was found to do, it may do again in changes of the same kind."""
 
 
 class _DependentError(Exception):
     """A row depends on others; the message says what changed."""
-
-    def __init__(self, said: str, *, by_values: bool = False) -> None:
-        super().__init__(said)
-        self.by_values = by_values
 
 
 @dataclass(frozen=True)
@@ -53,8 +48,6 @@ class Verdict:
     """For every output, the extent of axis 0 for each row; 0 if it is not proportional to the rows."""
     reason: str | None
     """Why rows are not independent, as a sentence; None if they are."""
-    by_values: bool = False
-    """Whether only values differ, which float32 itself may do: see `check_again`."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +86,32 @@ class Rows:
         )
 
 
+@dataclass(frozen=True)
+class Change:
+    """An evaluation of some rows among others than before."""
+
+    rows: Rows
+    """All that are evaluated."""
+    indices: tuple[int, ...]
+    """Which of the rows before are compared."""
+    places: tuple[int, ...] | None = None
+    """Where these are; all of `rows` by default."""
+
+
+Explain = Callable[[Rows, Arrays, Change, Arrays], bool]
+"""Whether noise makes that outputs of rows change: gets the rows and their outputs, the change and its outputs.
+
+Where a model makes much of the last place of its numbers, rows differ for no other reason than the order of sums.
+"""
+
+
 def check_rows(
-    evaluate: Evaluate, rows: Rows, other: Rows, outputs: dict[int, Arrays], counts: Iterable[int]
+    evaluate: Evaluate,
+    rows: Rows,
+    other: Rows,
+    outputs: dict[int, Arrays],
+    counts: Iterable[int],
+    explain: Explain | None = None,
 ) -> Verdict:
     """Tests the independence of `rows`.
 
@@ -104,6 +121,7 @@ def check_rows(
         other: As many other rows.
         outputs: Known outputs of the first rows, by their number; those for `counts` are added.
         counts: Other numbers of rows to evaluate.
+        explain: Is asked about each change of values.
     """
     # A verdict needs it even if an evaluation below fails.
     leading = _leading_per_row(outputs)
@@ -119,48 +137,41 @@ def check_rows(
         known = {**outputs, rows.count: whole, 1: alone[0]}
         leading = _leading_per_row(known)
         _refuse_constant_extents(leading, known)
-        test = _Test(whole, leading)
+        test = _Test(rows, whole, leading, explain)
         for number, results in outputs.items():
-            test.compare(results, range(number), f"in a batch of {number} instead of {rows.count}")
+            change = Change(rows.take(slice(number)), tuple(range(number)))
+            test.compare(results, change, f"in a batch of {number} instead of {rows.count}")
+        test = test.ask_again()
         for index, results in alone.items():
-            test.compare(results, [index], "when it is alone")
-        _perturb(evaluate, rows, other, test)
+            test.compare(results, Change(rows.take([index]), (index,)), "when it is alone")
+        test = test.ask_again()
+        _replace_neighbours(evaluate, rows, other, test, "when other rows are replaced")
+        # A fixed seed: the same model gets the same verdict every time.
+        order = np.random.Generator(np.random.PCG64(rows.count)).permutation(rows.count)
+        permuted = Change(rows.take(order), tuple(order.tolist()))
+        results = _evaluate(evaluate, permuted.rows, f"{rows.count} rows")
+        test.ask_again().compare(results, permuted, "when rows are permuted")
     except _DependentError as error:
-        return Verdict(leading, str(error), error.by_values)
+        return Verdict(leading, str(error))
     return Verdict(leading, None)
 
 
-def take_few(rows: Rows) -> Rows:
-    """As many rows as `check_again` evaluates."""
-    return rows.take(slice(_FEW))
-
-
-def check_again(
-    evaluate: Evaluate, rows: Rows, other: Rows, noise: Arrays | None = None
-) -> str | None:
-    """Why a few of the rows depend on others by more than noise, as a sentence; None if they do not.
-
-    Where a model makes much of the last place of its numbers, rows differ in float32 for no other reason than the order
-    of sums.
+def is_the_same(
+    rows: Rows, whole: Arrays, change: Change, changed: Arrays, noise: Arrays | None = None
+) -> bool:
+    """Whether rows are the same after a change.
 
     Args:
-        evaluate: The model in float64, or in its own types if there is `noise`.
-        rows: At least two rows.
-        other: As many other rows.
-        noise: How far each element of the outputs for `take_few(rows)` may be from what it is among other rows.
+        rows: The rows.
+        whole: Their outputs, in float64 if there is no `noise`.
+        change: What is changed.
+        changed: The outputs then.
+        noise: How far each element of `whole` may be from what it is among other rows.
     """
-    few, others = take_few(rows), take_few(other)
+    leading = _leading_per_row({rows.count: whole, change.rows.count: changed})
     tolerance = _EXACT if noise is None else _TOLERANCE
-    try:
-        whole = _evaluate(evaluate, few, f"{few.count} rows")
-        test = _Test(whole, _leading_per_row({few.count: whole}), tolerance, noise or {})
-        for index in {0, few.count - 1}:
-            alone = _evaluate(evaluate, few.take([index]), "1 row")
-            test.compare(alone, [index], "when it is alone")
-        _perturb(evaluate, few, others, test)
-    except _DependentError as error:
-        return str(error)
-    return None
+    test = _Test(rows, whole, leading, tolerance=tolerance, noise=noise or {})
+    return test.difference(changed, change) is None
 
 
 def find_influence(
@@ -168,8 +179,7 @@ def find_influence(
     rows: Rows,
     extreme: Rows,
     leading: Mapping[str, int],
-    *,
-    exactly: bool = False,
+    explain: Explain | None = None,
 ) -> str | None:
     """How extreme rows change those beside them, as a sentence; None if they do not.
 
@@ -178,13 +188,10 @@ def find_influence(
         rows: Ordinary rows.
         extreme: As many others.
         leading: For every output, the extent of axis 0 for each row.
-        exactly: Whether it is evaluated in float64; then a few rows are enough.
+        explain: Is asked about each change of values.
     """
-    if exactly:
-        rows, extreme = take_few(rows), take_few(extreme)
-    tolerance = _EXACT if exactly else _TOLERANCE
     try:
-        test = _Test(_evaluate(evaluate, rows, f"{rows.count} rows"), leading, tolerance)
+        test = _Test(rows, _evaluate(evaluate, rows, f"{rows.count} rows"), leading, explain)
         _replace_neighbours(evaluate, rows, extreme, test, "when other rows are extreme")
     except _DependentError as error:
         return str(error)
@@ -197,17 +204,10 @@ def _replace_neighbours(
     """Keeps each row once while its neighbours are replaced."""
     for parity in (0, 1):
         kept = np.arange(rows.count) % 2 == parity
-        changed = _evaluate(evaluate, rows.replace(~kept, other), f"{rows.count} rows")
-        indices = np.flatnonzero(kept)
-        test.compare(test.select(changed, indices), indices, circumstance)
-
-
-def _perturb(evaluate: Evaluate, rows: Rows, other: Rows, test: _Test) -> None:
-    what = f"{rows.count} rows"
-    _replace_neighbours(evaluate, rows, other, test, "when other rows are replaced")
-    # A fixed seed: the same model gets the same verdict every time.
-    order = np.random.Generator(np.random.PCG64(rows.count)).permutation(rows.count)
-    test.compare(_evaluate(evaluate, rows.take(order), what), order, "when rows are permuted")
+        indices = tuple(np.flatnonzero(kept).tolist())
+        change = Change(rows.replace(~kept, other), indices, indices)
+        results = _evaluate(evaluate, change.rows, f"{rows.count} rows")
+        test.compare(results, change, circumstance)
 
 
 def _evaluate(evaluate: Evaluate, rows: Rows, what: str) -> Arrays:
@@ -242,13 +242,57 @@ def _refuse_constant_extents(leading: Mapping[str, int], outputs: Mapping[int, A
 class _Test:
     """Compares rows of outputs with the same rows of an evaluation of all rows."""
 
+    rows: Rows
     whole: Arrays
     leading: Mapping[str, int]
+    explain: Explain | None = None
     tolerance: float = _TOLERANCE
     noise: Arrays = field(default_factory=dict)
-    """See `check_again`."""
+    """See `is_within`."""
+    explained: dict[str, float] = field(default_factory=dict)
+    """The largest differences that noise made, by output."""
 
-    def select(self, outputs: Arrays, indices: Iterable[int]) -> Arrays:
+    def ask_again(self) -> _Test:
+        """The same for changes of another kind, about which noise so far says nothing."""
+        return replace(self, explained={})
+
+    def compare(self, outputs: Arrays, change: Change, circumstance: str) -> None:
+        """Raises if rows of `outputs` differ from those before the change."""
+        found = self.difference(outputs, change)
+        if found is None:
+            return
+        name, said, is_of_values = found
+        if is_of_values and self.explain and self.explain(self.rows, self.whole, change, outputs):
+            self._remember(outputs, change)
+            return
+        raise _DependentError(f"a row of output {name!r} changes {circumstance}: {said}")
+
+    def difference(self, outputs: Arrays, change: Change) -> tuple[str, str, bool] | None:
+        """An output that differs, how, and whether only its values do; None if all are the same."""
+        noise = self._select(self.noise, change.indices)
+        for name, expected, values in self._pairs(outputs, change):
+            given, same_shape = values, values.shape == expected.shape
+            if same_shape and (name in noise or name in self.explained):
+                allowed = noise.get(name, _EXPLAINED * self.explained.get(name, 0.0))
+                given = np.where(difference(values, expected) <= allowed, expected, values)
+            if said := find_difference(given, expected, self.whole[name], self.tolerance):
+                return name, said, same_shape
+        return None
+
+    def _remember(self, outputs: Arrays, change: Change) -> None:
+        for name, expected, given in self._pairs(outputs, change):
+            far = float(difference(given, expected).max(initial=0.0))
+            if expected.dtype.kind not in "biu" and np.isfinite(far):
+                self.explained[name] = max(self.explained.get(name, 0.0), far)
+
+    def _pairs(self, outputs: Arrays, change: Change) -> Iterator[tuple[str, Any, Any]]:
+        """Each output: its name, its rows before the change, and after it."""
+        if change.places is not None:
+            outputs = self._select(outputs, change.places)
+        for name, expected in self._select(self.whole, change.indices).items():
+            yield name, expected, outputs[name]
+
+    def _select(self, outputs: Arrays, indices: Iterable[int]) -> Arrays:
         """The outputs that belong to some rows."""
         chosen = list(indices)
         selected = {}
@@ -257,21 +301,6 @@ class _Test:
             by_row = values.reshape(len(values) // ratio, ratio, *trailing)
             selected[name] = by_row[chosen].reshape(len(chosen) * ratio, *trailing)
         return selected
-
-    def compare(self, outputs: Arrays, indices: Iterable[int], circumstance: str) -> None:
-        """Raises if `outputs` differ from those of the rows `indices` in the evaluation of all rows."""
-        chosen = list(indices)
-        noise = self.select(self.noise, chosen)
-        for name, expected in self.select(self.whole, chosen).items():
-            given = outputs[name]
-            if name in noise and given.shape == expected.shape:
-                given = np.where(difference(given, expected) <= noise[name], expected, given)
-            differs = find_difference(given, expected, self.whole[name], self.tolerance)
-            if differs:
-                raise _DependentError(
-                    f"a row of output {name!r} changes {circumstance}: {differs}",
-                    by_values=outputs[name].shape == expected.shape,
-                )
 
 
 def find_difference(

@@ -29,7 +29,7 @@ from .graphs import GRAPH, node_name
 from .loops import Loop, Turns, closes_loop, count_turns
 from .op_shapes import OpShapes, count_outputs
 from .origins import carry, follow_compared
-from .values import UNKNOWN, Bounds, Origin, Tensor
+from .values import UNKNOWN, Bounds, Origin, Tensor, in_turns
 
 _SAME = frozenset(
     {
@@ -166,6 +166,8 @@ class Sizes:
             found.need_constants(body.nodes[number], inputs)
         node = body.nodes[number]
         origins = () if body.calls[number] else carry(node, inputs, len(outputs))
+        if closes_loop(body, number):
+            origins = tuple(map(in_turns, origins))
         if node.op in TABLE_OPS or any(tensor.origins for tensor in inputs):
             results = origins[0] if origins else ()
             condition = self._decides(body, number)
@@ -325,7 +327,9 @@ class Sizes:
             return (Tensor(dynamic=True),)
         loop = Loop.of_functions(self._library, condition, turn, inputs)
         state = tuple(
-            tensor if index in loop.invariant else forget(tensor)
+            tensor
+            if index in loop.invariant
+            else replace(forget(tensor), origins=in_turns(tensor.origins))
             for index, tensor in enumerate(inputs)
         )
         state, met = self._widen(turn, state)

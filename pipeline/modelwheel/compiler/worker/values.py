@@ -6,7 +6,7 @@ A value is a flat tuple of Python numbers with None for what is not known.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -48,6 +48,11 @@ class Origin:
         if len(self.steps) == _MAX_STEPS or not (math.isfinite(one) and math.isfinite(other)):
             return None
         return replace(self, steps=(*self.steps, (kind, one, other)), lines=None)
+
+
+def in_turns(origins: Iterable[Origin]) -> tuple[Origin, ...]:
+    """The origins of a variable of a loop that changes it: what a turn scales says nothing about the inputs."""
+    return tuple(replace(origin, lines=None) for origin in origins)
 
 
 @dataclass(frozen=True, slots=True)

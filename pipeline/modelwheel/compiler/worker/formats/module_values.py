@@ -18,7 +18,7 @@ from ..demands import Demands
 from ..origins import Origins, bare, change, combine, lose, unite
 from ..uses import Demand, Kinds, find_scales, find_uses, indexed, selected, spans
 from ..valid import tables_of, valid_values
-from ..values import Origin, Step, Tensor
+from ..values import Origin, Step, Tensor, in_turns
 from .mlir_text import Block, Function, Op, TensorType, result_types, tensor_types
 from .module_walk import MAIN, called_functions
 
@@ -183,7 +183,7 @@ class _Walk:
             return self.call(called[0], inputs, depth + 1)
         for number, region in enumerate(op.regions):
             # Of a loop, the values before its first turn: most are the same in all.
-            given = inputs if op.name == "stablehlo.while" else ()
+            given = _entering(op, inputs) if op.name == "stablehlo.while" else ()
             bound: _Environment = {n: (v,) for n, v in zip(region.arguments, given, strict=False)}
             # Not a copy, which would be quadratic in a long function.
             outer = known.maps if isinstance(known, ChainMap) else [known]
@@ -191,6 +191,16 @@ class _Walk:
             inside = ChainMap(bound, *outer)
             self._block(region, inside, function, depth, condition=decides)
         return () if op.regions else (_evaluate(op, inputs),)
+
+
+def _entering(loop: Op, inputs: Sequence[_Value]) -> Iterator[_Value]:
+    """What the variables of a loop hold before its first turn."""
+    turn = loop.regions[-1]
+    results = turn.ops[-1].operands if turn.ops else []
+    for number, value in enumerate(inputs):
+        argument = turn.arguments[number : number + 1]
+        kept = number < len(results) and [results[number][0]] == argument
+        yield value if kept else replace(value, origins=in_turns(value.origins))
 
 
 def _read(known: _Environment, name: str, index: int) -> _Value:

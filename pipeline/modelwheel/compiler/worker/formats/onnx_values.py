@@ -32,7 +32,7 @@ from ..uses import (
     spans,
 )
 from ..valid import tables_of, valid_values
-from ..values import MAX_POSITIONS, Origin, Step, Tensor, is_short
+from ..values import MAX_POSITIONS, Origin, Step, Tensor, in_turns, is_short
 from .onnx_operators.graph import subgraphs
 
 _MAX_DEPTH = 16
@@ -154,10 +154,18 @@ class _Walk:
 def _entering(node: Any, inner: Any, inputs: Sequence[_Value]) -> _Known:
     """What the inputs of a loop's body hold before its first turn."""
     names = [value.name for value in inner.input]
+    if node.op_type not in ("Loop", "Scan"):
+        return {}
+    given = list(inputs)
     if node.op_type == "Loop":
-        count = _Value(Tensor(data=bool(inputs and inputs[0].tensor.data)), "int64")
-        return dict(zip(names, [count, *inputs[1:]], strict=False))
-    return dict(zip(names, inputs, strict=False)) if node.op_type == "Scan" else {}
+        given[:1] = [_Value(Tensor(data=bool(inputs and inputs[0].tensor.data)), "int64")]
+    scanned = next((a.i for a in node.attribute if a.name == "num_scan_inputs"), 0)
+    for number in range(len(given) - scanned):
+        tensor = given[number].tensor
+        given[number] = replace(
+            given[number], tensor=replace(tensor, origins=in_turns(tensor.origins))
+        )
+    return dict(zip(names, given, strict=False))
 
 
 def _fed(value: Any) -> _Value:
