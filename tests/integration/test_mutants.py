@@ -38,9 +38,11 @@ def test_the_page_counts_misses_that_have_an_effect() -> None:
     outcomes = [
         Outcome("a", "row", verify=True, selftest=False, effect="large"),
         Outcome("a", "row", verify=False, selftest=False, effect="none"),
+        Outcome("a", "row", verify=False, selftest=False, effect="rare"),
     ]
     assert score(outcomes, "verify") == (1, 1)
+    assert score(outcomes, "verify", rare=True) == (1, 2)
     assert score(outcomes, "selftest") == (0, 1)
     page = write_page(outcomes)
-    assert "| a | row | 2 | 1 | 0 | 1 | 0 | 1 |" in page
-    assert page.endswith("The self-test: **0 of 1** (0.0%).\n")
+    assert "| a | row | 3 | 1 | 0 | 1 | 0 | 1 | 1 |" in page
+    assert page.endswith("The self-test: **0 of 1** (0.0%; 0.0% of 2).\n")

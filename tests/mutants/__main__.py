@@ -66,7 +66,7 @@ class Outcome:
     """Whether it was found."""
     selftest: bool
     effect: str | None
-    """Of one that was missed: `none`, `small` or `large`, on other random rows."""
+    """Of one that was missed: `none`, `small`, `rare` or `large`, on other random rows."""
 
 
 def run_mutants(

@@ -28,13 +28,16 @@ without it on eight times as many other random rows:
 
 - **no effect**: all outputs are the same to the last bit, such as behind a unit that is never active;
 - **small**: outputs differ, but by less than the tolerance;
-- **large**: an output differs by more. This is a miss that counts.
+- **rare**: an output differs by more, but in fewer than one row of ten, such as behind a unit that is seldom active: all rows of
+  the comparison may be others;
+- **large**: an output differs by more in other cases. This is a miss that counts.
 
 These rows are drawn by the same rules as those of the comparison. What only values beyond these rules would show counts as no effect.
 
 """
 _TAIL = """
-A score counts the changes that are found among those that have an effect above the tolerance: found, or missed and large.
+A score counts the changes that are found among those that have an effect above the tolerance: found, or missed and large. In brackets,
+those that are rare count too.
 """
 
 
@@ -44,8 +47,8 @@ def write_page(outcomes: Sequence[Outcome]) -> str:
     lines += [f"| {kind} | {about} |\n" for kind, about in KINDS.items()]
     lines += ["\nAll but `digit` write the values with the other sign.\n", _KINDS]
     lines.append(
-        "| model | kind | tried | verify finds | self-test finds | missed by either: no effect | small | large |\n"
-        "|---|---|---:|---:|---:|---:|---:|---:|\n"
+        "| model | kind | tried | verify finds | self-test finds | missed by either: no effect | small | rare | large |\n"
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|\n"
     )
     for model in dict.fromkeys(one.model for one in outcomes):
         for kind in KINDS:
@@ -55,9 +58,10 @@ def write_page(outcomes: Sequence[Outcome]) -> str:
     lines.append(_row(("**all**", ""), outcomes))
     lines.append(_TAIL)
     for name in ("verify", "selftest"):
-        caught, counted = score(outcomes, name)
+        (caught, counted), (_, with_rare) = score(outcomes, name), score(outcomes, name, rare=True)
         lines.append(
-            f"{_NAMES[name]}: **{caught} of {counted}** ({caught / max(counted, 1):.1%}).\n"
+            f"{_NAMES[name]}: **{caught} of {counted}** ({caught / max(counted, 1):.1%}; "
+            f"{caught / max(with_rare, 1):.1%} of {with_rare}).\n"
         )
     return "".join(lines)
 
@@ -65,14 +69,13 @@ def write_page(outcomes: Sequence[Outcome]) -> str:
 _NAMES = {"verify": "\n`modelwheel verify`", "selftest": "\nThe self-test"}
 
 
-def score(outcomes: Iterable[Outcome], name: str) -> tuple[int, int]:
+def score(outcomes: Iterable[Outcome], name: str, *, rare: bool = False) -> tuple[int, int]:
     """How many of the changes that have an effect are found by `verify` or by `selftest`, and how many there are."""
-    found = [bool(getattr(one, name)) for one in outcomes if _counts(one, name)]
+    effects = {"large", "rare"} if rare else {"large"}
+    found = [
+        bool(getattr(one, name)) for one in outcomes if getattr(one, name) or one.effect in effects
+    ]
     return sum(found), len(found)
-
-
-def _counts(one: Outcome, name: str) -> bool:
-    return bool(getattr(one, name)) or one.effect == "large"
 
 
 def _row(cells: Iterable[str], found: Sequence[Outcome]) -> str:
@@ -84,5 +87,5 @@ def _numbers(found: Sequence[Outcome]) -> Iterator[str]:
     yield str(sum(one.verify for one in found))
     yield str(sum(one.selftest for one in found))
     missed = [one for one in found if not (one.verify and one.selftest)]
-    for effect in ("none", "small", "large"):
+    for effect in ("none", "small", "rare", "large"):
         yield str(sum(one.effect == effect for one in missed))

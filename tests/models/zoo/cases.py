@@ -142,6 +142,7 @@ _ONNX = (
     Case("onnx_control_flow", "zoo.onnx_files", "loop.onnx", "a loop with a known number of turns, a branch by a value"),
     Case("onnx_quantised", "zoo.onnx_files", "quantised.onnx", "a quantised product"),
     Case("onnx_lstm", "zoo.onnx_files", "lstm.onnx", "a bidirectional LSTM"),
+    Case("onnx_ml", "zoo.onnx_files", "ml.onnx", "classical machine learning: a scaler"),
 )  # fmt: skip
 
 _LARGE = tuple(
@@ -221,7 +222,7 @@ REFUSED = (
     Case("lengthened_array", "zoo.signatures", "lengthened_array", refused=True),
     Case("clock", "zoo.signatures", "clock", refused=True),
     Case("onnx_non_zero", "zoo.onnx_files", "non_zero.onnx", refused=True),
-    Case("onnx_ml", "zoo.onnx_files", "ml.onnx", refused=True),
+    Case("onnx_trees", "zoo.onnx_files", "trees.onnx", refused=True),
     Case("onnx_noise", "zoo.onnx_files", "noise.onnx", refused=True),
     Case("onnx_custom_domain", "zoo.onnx_files", "custom.onnx", refused=True),
     Case("onnx_text", "zoo.onnx_files", "text.onnx", refused=True),

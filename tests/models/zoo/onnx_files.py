@@ -153,6 +153,8 @@ def _write_refused(directory: Path) -> None:
     _write(directory / "non_zero.onnx", [_node("NonZero", ["x"], ["y"])], whole, free)
     scaled = _node("Scaler", ["x"], ["y"], domain="ai.onnx.ml", offset=[0.5], scale=[2.0])
     _write(directory / "ml.onnx", [scaled], x, {"y": _ROWS})
+    trees = _node("TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml")
+    _write(directory / "trees.onnx", [trees], x, {"y": _ROWS})
     noise = _node("RandomNormalLike", ["x"], ["y"])
     _write(directory / "noise.onnx", [noise], x, {"y": _ROWS})
     custom = _node("Attention2", ["x"], ["y"], domain="com.example")
