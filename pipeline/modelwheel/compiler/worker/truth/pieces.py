@@ -108,7 +108,12 @@ def _memory_left() -> float:
     import resource
 
     limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
-    used = re.search(r"^VmData:\s*(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        # Landlock allows the inode that this directory had, and the kernel makes another when its caches are full.
+        return math.inf
+    used = re.search(r"^VmData:\s*(\d+) kB", status, re.MULTILINE)
     if limit == resource.RLIM_INFINITY or used is None:
         return math.inf
     return limit - 1024 * int(used[1])
