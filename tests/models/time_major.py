@@ -62,7 +62,9 @@ def _write_onnx(directory: Path) -> None:
     from onnx import TensorProto, helper
 
     nodes = [
-        helper.make_node("Add", ["h", "h"], ["last"]),
+        # A scalar beside inputs with rows.
+        helper.make_node("Sub", ["rate", "rate"], ["none"]),
+        helper.make_node("Sum", ["h", "h", "none"], ["last"]),
         helper.make_node("Reshape", ["x", "shape"], ["pairs"]),
         helper.make_node("Mul", ["x", "x"], ["squares"]),
         helper.make_node("ReduceSum", ["squares", "axes"], ["power"], keepdims=0),
@@ -70,14 +72,16 @@ def _write_onnx(directory: Path) -> None:
         helper.make_node("Tanh", ["moved"], ["y"]),
     ]
     shapes: dict[str, Any] = {"x": [3, "N", 2], "h": [1, "N"], "last": [1, "N"], "pairs": [3, None]}
-    shapes |= {"power": [None], "y": [None, None, None]}
+    shapes |= {"rate": [], "power": [None], "y": [None, None, None]}
     infos = {n: helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()}
     constants = [
         helper.make_tensor(name, TensorProto.INT64, [2], values)
         for name, values in (("shape", [3, -1]), ("axes", [0, 2]))
     ]
     outputs = [infos[name] for name in ("last", "pairs", "power", "y")]
-    graph = helper.make_graph(nodes, "time_major", [infos["x"], infos["h"]], outputs, constants)
+    graph = helper.make_graph(
+        nodes, "time_major", [infos[name] for name in ("x", "h", "rate")], outputs, constants
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     onnx.save(model, directory / "model.onnx")
 

@@ -93,6 +93,33 @@ def test_a_known_condition_selects_a_branch() -> None:
         assert "stablehlo.if" not in made.text
 
 
+def test_one_element_has_the_shape_that_the_first_branch_gives_it() -> None:
+    shapes = {"t": [], "e": [1]}
+    graphs = [
+        helper.make_graph(
+            [node("Reshape", ["x", f"to_{name}"], [name])], name, [], [info(name, None)]
+        )
+        for name in shapes
+    ]
+    one = node("If", ["c"], ["y"], name="i", then_branch=graphs[0], else_branch=graphs[1])
+    constants = {f"to_{name}": np.array(shape, np.int64) for name, shape in shapes.items()}
+    made = converted([one], {"x": random(1), "c": np.array(object=True)}, constants)
+    assert made.module.results == (("float32", ()),)
+    assert "stablehlo.if" in made.module.text
+
+
+def test_a_branch_that_shapes_forbid_says_what_decides() -> None:
+    wrong = helper.make_graph(
+        [node("Reshape", ["x", "seven"], ["a"], name="m")], "t", [], [info("a", None)]
+    )
+    right = helper.make_graph([node("Neg", ["x"], ["b"])], "e", [], [info("b", None)])
+    one = node("If", ["c"], ["y"], name="i", then_branch=wrong, else_branch=right)
+    with pytest.raises(
+        UnsupportedModelError, match=r"it is in a branch of If 'i': .*source.constants"
+    ):
+        converted([one], {"x": random(2, 3), "c": np.array(object=True)}, {"seven": np.array([7])})
+
+
 @pytest.mark.parametrize(
     ("make", "reason"),
     [

@@ -105,7 +105,7 @@ def _transpose(arrays: Arrays, orders: Orders) -> Arrays:
     """Arrays with their axes in another order; one of another rank is left for the checks that follow."""
     return {
         name: np.ascontiguousarray(values.transpose(orders[name]))
-        if values.ndim == len(orders.get(name, ()))
+        if name in orders and values.ndim == len(orders[name])
         else values
         for name, values in arrays.items()
     }

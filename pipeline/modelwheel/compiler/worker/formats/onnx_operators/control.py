@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
+from math import prod
 
 import numpy as np
 import onnx
 
 from .....errors import UnsupportedModelError
+from .....util.text import one_line
 from ...stablehlo import Builder, Value
 from ...stablehlo import control as c
 from ...stablehlo import elementwise as e
@@ -49,7 +52,14 @@ def if_(node: Node) -> Result:
     forms: list[list[Item]] = []
 
     def write(branch: Closure) -> list[Value]:
-        forms.append(branch.write([]))
+        try:
+            items = branch.write([])
+        except UnsupportedModelError as error:
+            raise UnsupportedModelError(
+                f"{error}; it is in a branch of {one_line(node.where)}: if an input decides about that and is always "
+                "the same, make it a constant, such as source.constants: {NAME: VALUE}"
+            ) from None
+        forms.append([_fit(*pair) for pair in zip_longest(items, *forms[:1])] if forms else items)
         return list(_tensors(forms[-1]))
 
     try:
@@ -63,6 +73,15 @@ def if_(node: Node) -> Result:
             "make its condition a constant with source.constants, or make both shapes equal",
         )
     return _rebuild(forms[0], values)
+
+
+def _fit(item: Item, like: Item) -> Item:
+    """One element in the shape that the other branch gives it, which may be that of a scalar."""
+    if not (isinstance(item, Value) and isinstance(like, Value)):
+        return item
+    if prod(item.shape) == prod(like.shape) == 1 and item.shape != like.shape:
+        return s.reshape(item, like.shape)
+    return item
 
 
 def _tensors(items: Sequence[Item]) -> Iterator[Value]:
