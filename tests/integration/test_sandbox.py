@@ -24,7 +24,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandboxes o
 USERS = {"this user": None, "nobody": 65534}
 KINDS = ("bubblewrap", "landlock", "bubblewrap-child", "landlock-child")
 
-PERMITTED = {"write_own", "read_input", "use_threads", "use_devices", "import_late", "use_pairs"}
+PERMITTED = {
+    *("write_own", "read_input", "use_threads", "use_devices", "import_late", "use_pairs"),
+    "know_itself",
+}
 """What a program needs."""
 
 ALSO = {
@@ -48,6 +51,8 @@ INSIDE = {
     *("leave_shared_memory", "leave_socket", "listen_tcp", "make_namespace", "make_set_user_id"),
     *("open_netlink", "outlive_parent", "send_udp", "use_file_in_memory", "use_io_uring"),
     *("use_memory", "use_shared_memory", "write_huge_file"),
+    *("lease_input", "watch_inputs", "read_mounts", "read_mounts_of_thread"),
+    *("read_sockets", "read_sockets_of_thread"),
 }
 """What namespaces alone do not stop, as it stays inside them or has no limit there."""
 

@@ -6,6 +6,7 @@ Each attack returns what it achieved, and raises if it is refused. Its target is
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import json
 import mmap
@@ -23,6 +24,10 @@ _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _TIOCSCTTY, _TIOCSTI = 0x540E, 0x5412
 _PTRACE_ATTACH, _PTRACE_DETACH = 16, 17
 _CLONE_NEWUSER = 0x10000000
+_F_SETLEASE, _F_NOTIFY, _F_SETDELEG = 1024, 1026, 1040
+_FS_IOC_SETFLAGS, _FS_IOC_GETFLAGS, _NODUMP = 0x40086602, 0x80086601, 0x40
+_FS_IOC_GETVERSION, _FS_IOC_SETVERSION = 0x80087601, 0x40087602
+_FS_IOC_FSGETXATTR, _FS_IOC_FSSETXATTR = 0x801C581F, 0x401C5820
 
 Target = dict[str, Any]
 """What `tests.support.prison` prepared outside."""
@@ -64,6 +69,12 @@ def use_threads(_: Target) -> str:
 def use_devices(_: Target) -> str:
     Path("/dev/null").write_text("x")
     return str(len(Path("/dev/urandom").open("rb").read(8)))
+
+
+def know_itself(_: Target) -> str:
+    threads = os.listdir("/proc/self/task")  # noqa: PTH208 - only the number counts
+    maps = Path("/proc/self/maps").read_text().count("\n")
+    return f"{len(threads)} threads, {maps} maps, {_status('VmRSS')} kB"
 
 
 def import_late(_: Target) -> str:
@@ -135,6 +146,69 @@ def remove_input(target: Target) -> str:
     Path(target["input"]).rename("taken")
     Path("taken").rename(target["input"])
     return "moved it"
+
+
+def lease_input(target: Target) -> str:
+    # Whoever opens it waits for 45 seconds.
+    with Path(target["input"]).open("rb") as file:
+        fcntl.fcntl(file, _F_SETLEASE, fcntl.F_WRLCK)
+        fcntl.fcntl(file, _F_SETLEASE, fcntl.F_UNLCK)
+    return "got a lease"
+
+
+def watch_inputs(target: Target) -> str:
+    directory = os.open(Path(target["input"]).parent, os.O_RDONLY)
+    try:
+        return str(fcntl.fcntl(directory, _F_NOTIFY, 0))
+    finally:
+        os.close(directory)
+
+
+def set_flags_of_input(target: Target) -> str:
+    return _exchange(target, _FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS)
+
+
+def set_version_of_input(target: Target) -> str:
+    return _exchange(target, _FS_IOC_GETVERSION, _FS_IOC_SETVERSION)
+
+
+def set_attributes_of_input(target: Target) -> str:
+    return _exchange(target, _FS_IOC_FSGETXATTR, _FS_IOC_FSSETXATTR)
+
+
+def _exchange(target: Target, get: int, put: int) -> str:
+    """Puts back what an input has; a file system without these attributes says so (ENOTTY)."""
+    found = bytearray(28)
+    with Path(target["input"]).open("rb") as file:
+        try:
+            fcntl.ioctl(file, get, found)
+        except OSError as error:
+            if error.errno in (errno.ENOTTY, errno.EOPNOTSUPP):
+                return "the file system has none"
+            # Asking is refused: the change itself counts.
+        try:
+            fcntl.ioctl(file, put, bytes(found))
+        except OSError as error:
+            if error.errno in (errno.ENOTTY, errno.EOPNOTSUPP):
+                return "the kernel was asked"
+            raise
+    return "set"
+
+
+def read_sockets(_: Target) -> str:
+    return Path("/proc/self/net/unix").read_text()[:3]
+
+
+def read_sockets_of_thread(_: Target) -> str:
+    return Path(f"/proc/self/task/{os.getpid()}/net/tcp").read_text()[:3]
+
+
+def read_mounts(_: Target) -> str:
+    return Path("/proc/self/mountinfo").read_text()[:3]
+
+
+def read_mounts_of_thread(_: Target) -> str:
+    return Path("/proc/thread-self/mounts").read_text()[:3]
 
 
 def read_home(target: Target) -> str:

@@ -15,6 +15,10 @@ import struct
 
 from .kernel import call, require
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 ENOUGH = 3
 """The first version that also guards truncation (Linux 6.2); older ones do not protect inputs."""
 
@@ -45,13 +49,21 @@ WRITABLE_DEVICES = ("/dev/null",)
 _FACTS = ("cpuinfo", "loadavg", "meminfo", "stat", "sys/kernel/osrelease", "sys/vm", "version")
 """What libraries read of /proc beside the process itself; none of it is about other processes."""
 
+_OWN = (
+    *("auxv", "cgroup", "cmdline", "comm", "environ", "exe", "fd", "limits", "maps", "oom_score"),
+    *("sched", "schedstat", "smaps", "smaps_rollup", "stat", "statm", "status"),
+)
+"""What a process may read of itself. `net`, `mountinfo` and their like are about the whole machine."""
+_LISTED = ("task",)
+"""What it may only list: the directory of each thread has `net` and `mountinfo` too."""
+
 
 def version() -> int:
     """The version of Landlock's interface in this kernel; 0 without Landlock."""
     return max(0, call("syscall", _CREATE_RULESET, None, 0, _VERSION_FLAG))
 
 
-def restrict_files(readable: list[str], writable: list[str]) -> None:
+def restrict_files(readable: list[str], writable: list[str], listed: Sequence[str] = ()) -> None:
     """Restricts the calling thread, and what it starts from now on, to these paths.
 
     It can also neither use TCP, nor reach abstract sockets or send signals outside, as far as the
@@ -60,6 +72,7 @@ def restrict_files(readable: list[str], writable: list[str]) -> None:
     Args:
         readable: Files and directories; those that do not exist are left out.
         writable: The same, in which files can also be created, changed and removed.
+        listed: Directories whose entries can be listed, also further down, but not read.
 
     Raises:
         OSError: The kernel refuses the rules.
@@ -79,7 +92,7 @@ def restrict_files(readable: list[str], writable: list[str]) -> None:
     size = 24 if found >= 6 else 16 if found >= 4 else 8
     ruleset = require("syscall", _CREATE_RULESET, _pointer(attributes), size, 0)
     try:
-        for paths, rights in ((readable, _READ), (writable, _WRITE)):
+        for paths, rights in ((readable, _READ), (writable, _WRITE), (listed, _READ_DIR)):
             for path in paths:
                 _allow(ruleset, path, rights & handled)
         require("syscall", _RESTRICT_SELF, ruleset, 0)
@@ -113,5 +126,13 @@ def kernel_paths(process: str = "/proc/self", *, all_processes: bool) -> list[st
         all_processes: Whether to include those of other processes, which a program needs that
             starts some. The kernel still protects their memory, environment and files.
     """
-    facts = ["/proc"] if all_processes else [process, *(f"/proc/{name}" for name in _FACTS)]
-    return [*_DEVICES, *WRITABLE_DEVICES, *facts, *(os.path.realpath(name) for name in facts)]
+    own = [os.path.realpath(process) + f"/{name}" for name in _OWN]
+    facts = ["/proc"] if all_processes else [*own, *(f"/proc/{name}" for name in _FACTS)]
+    # Not the file that a link leads to: `exe` is Python, `fd` has pipes.
+    links = [os.path.realpath(name) for name in facts if name not in own]
+    return [*_DEVICES, *WRITABLE_DEVICES, *facts, *links]
+
+
+def listed_paths(process: str = "/proc/self") -> list[str]:
+    """Directories of the process itself that it may list."""
+    return [f"{os.path.realpath(process)}/{name}" for name in _LISTED]

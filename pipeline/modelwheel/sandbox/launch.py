@@ -97,7 +97,9 @@ def restrict(
     kernel.no_new_privileges()
     kernel.drop_capabilities()
     readable = [*readable, *landlock.kernel_paths(all_processes=all_processes)]
-    landlock.restrict_files(readable, [writable, *landlock.WRITABLE_DEVICES])
+    landlock.restrict_files(
+        readable, [writable, *landlock.WRITABLE_DEVICES], landlock.listed_paths()
+    )
     if seccomp.is_available():
         seccomp.apply_filter(seccomp.build_filter(os.uname().machine, pid=pid, execute=execute))
 

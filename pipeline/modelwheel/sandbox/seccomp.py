@@ -36,12 +36,14 @@ _CLONE_THREAD = 0x00010000
 _AF_UNIX, _SOCK_DGRAM, _SOCK_TYPES = 1, 2, 0xF
 _SET_ID_BITS = 0o6000
 _PR_SET_PDEATHSIG = 1
-_TERMINAL_INPUT = (0x5412, 0x541C)
-"""TIOCSTI and TIOCLINUX put text into a terminal as if it had been typed (CVE-2017-5226)."""
-_SIGNAL_OWNER_IOCTLS = (0x8901, 0x8902)
-"""FIOSETOWN and SIOCSPGRP name a process that a descriptor sends signals to."""
-_SIGNAL_OWNER_FCNTLS = (8, 10, 15)
-"""F_SETOWN, F_SETSIG and F_SETOWN_EX do the same."""
+_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+"""TCGETS and TIOCGWINSZ (what a terminal is like), FIONREAD, FIONBIO, FIONCLEX and FIOCLEX. All others fail: they
+type into terminals (CVE-2017-5226), name processes that get signals, or change attributes of files that are open for
+reading only (FS_IOC_SETFLAGS, FS_IOC_SETVERSION, FS_IOC_FSSETXATTR), and each file system has its own."""
+_FCNTLS = (0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 36, 37, 38, 1025, 1027, 1030, 1031, 1032, 1034, 1035, 1037)
+"""Copies, flags and locks of descriptors, and questions. All others fail: F_SETOWN, F_SETSIG and F_SETOWN_EX name a
+process that gets signals; F_SETLEASE, F_NOTIFY and F_SETDELEG make whoever opens an input wait; F_SET_RW_HINT and
+F_SET_FILE_RW_HINT change what a file system knows of it."""
 
 _REFUSED = {
     errno.EPERM: """
@@ -95,8 +97,8 @@ _CHECKED: dict[str, tuple[Check, ...]] = {
     ),
     "sendto": ((_low(4), 0xFFFFFFFF, (0,), False), (_high(4), 0xFFFFFFFF, (0,), False)),
     # The kernel reads the lower half only (CVE-2019-10063).
-    "ioctl": ((_low(1), 0xFFFFFFFF, _TERMINAL_INPUT + _SIGNAL_OWNER_IOCTLS, True),),
-    "fcntl": ((_low(1), 0xFFFFFFFF, _SIGNAL_OWNER_FCNTLS, True),),
+    "ioctl": ((_low(1), 0xFFFFFFFF, _IOCTLS, False),),
+    "fcntl": ((_low(1), 0xFFFFFFFF, _FCNTLS, False),),
     "sched_setaffinity": ((_low(0), 0xFFFFFFFF, (0,), False),),
     "open": ((_low(2), _SET_ID_BITS, (0,), False),),
     "openat": ((_low(3), _SET_ID_BITS, (0,), False),),

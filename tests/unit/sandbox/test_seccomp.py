@@ -103,9 +103,22 @@ DECISIONS: list[tuple[str, tuple[int, ...], int | str]] = [
     ("ioctl", (0, 0x5412 | HIGH), errno.EPERM),
     ("ioctl", (0, 0x541C), errno.EPERM),
     ("ioctl", (0, 0x8901), errno.EPERM),
+    # FS_IOC_SETFLAGS, FS_IOC_SETVERSION and FS_IOC_FSSETXATTR, which need no more than an open input.
+    ("ioctl", (3, 0x40086602), errno.EPERM),
+    ("ioctl", (3, 0x40087602), errno.EPERM),
+    ("ioctl", (3, 0x401C5820), errno.EPERM),
+    ("ioctl", (0, 0x5401), "allowed"),
+    ("ioctl", (3, 0x5451), "allowed"),
     ("fcntl", (3, 2), "allowed"),
     ("fcntl", (3, 8), errno.EPERM),
     ("fcntl", (3, 15), errno.EPERM),
+    # F_SETLEASE, F_NOTIFY and F_SETDELEG make those wait who open an input.
+    ("fcntl", (3, 1024, 1), errno.EPERM),
+    ("fcntl", (3, 1026), errno.EPERM),
+    ("fcntl", (3, 1040), errno.EPERM),
+    ("fcntl", (3, 1036), errno.EPERM),
+    ("fcntl", (3, 1030), "allowed"),
+    ("fcntl", (3, 7), "allowed"),
     # No set-user-ID or set-group-ID bits.
     ("openat", (0, 0, 0o101, 0o755), "allowed"),
     ("openat", (0, 0, 0o101, 0o4755), errno.EPERM),
