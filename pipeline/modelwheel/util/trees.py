@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -13,6 +15,11 @@ from .names import MAX_DEPTH, NameSet, UnsafePathError, name_problem
 
 _NEVER_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """Opening a pipe would wait for its writer; Windows has no such pipes, and changes line ends."""
+
+PATIENCE = 90.0
+"""Seconds until a file must be readable that another program holds. A lease ends 45 seconds after the first try to
+open the file (/proc/sys/fs/lease-break-time), whatever its holder does."""
+_PAUSE = 0.05
 
 _JUNCTION = 0xA0000003
 """IO_REPARSE_TAG_MOUNT_POINT: Windows reports a junction as a directory, not as a symbolic link."""
@@ -56,7 +63,7 @@ def open_plain(path: Path) -> BinaryIO:
     """
     # By the file itself too: Windows cannot open a directory, and has no O_NONBLOCK.
     _require_kind(path.name, path.stat(), directory=False)
-    file = os.fdopen(os.open(path, os.O_RDONLY | _NEVER_WAIT), "rb")
+    file = os.fdopen(_open_held(str(path), os.O_RDONLY | _NEVER_WAIT), "rb")
     try:
         _require_kind(path.name, os.fstat(file.fileno()), directory=False)
     except BaseException:
@@ -199,7 +206,7 @@ def _open_at(descriptor: int | None, name: str, path: Path) -> BinaryIO:
     # O_NONBLOCK: opening a pipe would wait for its writer.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        file = os.fdopen(os.open(name, flags, dir_fd=descriptor), "rb")
+        file = os.fdopen(_open_held(name, flags, descriptor), "rb")
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
     try:
@@ -209,6 +216,24 @@ def _open_at(descriptor: int | None, name: str, path: Path) -> BinaryIO:
         file.close()
         raise
     return file
+
+
+def _open_held(name: str, flags: int, directory: int | None = None) -> int:
+    """Opens a file as soon as no other program has a lease on it; the flags say not to wait for that.
+
+    Raises:
+        OSError: It cannot be opened; EBUSY if that program keeps it.
+    """
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return os.open(name, flags, dir_fd=directory)
+        except BlockingIOError:
+            # Asked again, not without O_NONBLOCK: what has the name may be a pipe by then.
+            if time.monotonic() > end:
+                said = f"another program has held it for {PATIENCE:g} s; end that program"
+                raise OSError(errno.EBUSY, said, name) from None
+            time.sleep(_PAUSE)
 
 
 def _open_path(name: str, path: Path) -> BinaryIO:
