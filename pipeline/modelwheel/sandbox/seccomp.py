@@ -40,7 +40,29 @@ _IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """TCGETS and TIOCGWINSZ (what a terminal is like), FIONREAD, FIONBIO, FIONCLEX and FIOCLEX. All others fail: they
 type into terminals (CVE-2017-5226), name processes that get signals, or change attributes of files that are open for
 reading only (FS_IOC_SETFLAGS, FS_IOC_SETVERSION, FS_IOC_FSSETXATTR), and each file system has its own."""
-_FCNTLS = (0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 36, 37, 38, 1025, 1027, 1030, 1031, 1032, 1034, 1035, 1037)
+_FCNTLS = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    9,
+    11,
+    36,
+    37,
+    38,
+    1025,
+    1027,
+    1030,
+    1031,
+    1032,
+    1034,
+    1035,
+    1037,
+)
 """Copies, flags and locks of descriptors, and questions. All others fail: F_SETOWN, F_SETSIG and F_SETOWN_EX name a
 process that gets signals; F_SETLEASE, F_NOTIFY and F_SETDELEG make whoever opens an input wait; F_SET_RW_HINT and
 F_SET_FILE_RW_HINT change what a file system knows of it."""

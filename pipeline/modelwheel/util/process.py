@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
 from ..errors import ModelwheelError
+from . import guard
 from .groups import CREATION_FLAGS, interrupt_group, kill_group
 from .urls import redact
 
@@ -162,8 +163,7 @@ def stream(
         raise
     finally:
         process.stdout.close()
-        with _alive_lock:
-            _alive.discard(process)
+        _remove(process)
     return Completed(command, process.returncode, "\n".join(lines).encode(), b"")
 
 
@@ -214,8 +214,7 @@ def read_output(
             kill_group(process)
             process.stdout.close()
             process.wait()
-            with _alive_lock:
-                _alive.discard(process)
+            _remove(process)
         errors.seek(0)
         said = errors.read(_MAX_SAID)
     if late.is_set():
@@ -250,12 +249,11 @@ def kill_all() -> None:
 def known_to_kill_all(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Lets `kill_all` also kill a process that was started elsewhere, as leader of its group."""
     with _alive_lock:
-        _alive.add(process)
+        _add(process)
     try:
         yield
     finally:
-        with _alive_lock:
-            _alive.discard(process)
+        _remove(process)
 
 
 def _communicate(
@@ -288,8 +286,7 @@ def _communicate(
         _kill_and_reap(process)
         raise
     finally:
-        with _alive_lock:
-            _alive.discard(process)
+        _remove(process)
     return out or b"", err, process.returncode
 
 
@@ -324,9 +321,22 @@ def _start(
             raise ProcessError(
                 f"cannot start `{shown}`: {reason}; install {command[0]!r} or put it on PATH"
             ) from error
-        _alive.add(process)
+        _add(process)
     _lower(process, ceiling)
     return process
+
+
+def _add(process: subprocess.Popen[bytes]) -> None:
+    """Called with the lock held."""
+    _alive.add(process)
+    guard.watch(process.pid)
+
+
+def _remove(process: subprocess.Popen[bytes]) -> None:
+    """Of a process that has ended."""
+    with _alive_lock:
+        _alive.discard(process)
+        guard.forget(process.pid)
 
 
 def _lower(process: subprocess.Popen[bytes], ceiling: Ceiling | None) -> None:

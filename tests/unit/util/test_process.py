@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from modelwheel.util import guard
 from modelwheel.util.groups import CREATION_FLAGS, kill_group
 from modelwheel.util.process import ProcessError, ProcessTimeoutError, kill_all, run, stream
 from tests.support.portability import IS_WINDOWS, behave_like_windows, both_systems
@@ -124,6 +125,30 @@ def test_an_interrupted_builder_ends_what_its_threads_started(tmp_path: Path) ->
     thread.join(20)
     assert "killed by" in str(errors[0]) or "exit code" in str(errors[0])
     wait_until(lambda: not _alive(pid))
+
+
+@POSIX
+def test_what_a_killed_program_has_started_ends_too(tmp_path: Path) -> None:
+    """As after SIGKILL of a build: CMake, its compilers and theirs."""
+    script = "import sys; from modelwheel.util.process import run; run(sys.argv[1:])"
+    with subprocess.Popen(python(script, *python(FAMILY, tmp_path / "pid"))) as builder:
+        child = _wait_for(tmp_path / "pid")
+        members = [psutil.Process(child), psutil.Process(child).parent()]
+        assert all(member is not None and _alive(member.pid) for member in members)
+        builder.kill()
+    wait_until(lambda: not any(_alive(member.pid) for member in members if member))
+
+
+@POSIX
+def test_the_guard_forgets_what_has_ended() -> None:
+    """The number of a group that has ended may be that of another program when this one is killed."""
+    told: list[tuple[str, int]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guard, "watch", lambda group: told.append(("watch", group)))
+        patch.setattr(guard, "forget", lambda group: told.append(("forget", group)))
+        run(python("pass"))
+    (first, started), (last, ended) = told
+    assert (first, last, started) == ("watch", "forget", ended)
 
 
 def test_a_group_that_has_ended_is_left_alone() -> None:
