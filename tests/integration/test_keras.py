@@ -122,6 +122,7 @@ def test_a_model_of_texts_is_refused_with_the_lines_that_save_the_rest(keras: La
             "the layer 'twice' is a Lambda, which holds Python code that is never run",
         ),
         ("lambda.h5", "the layer 'twice' is a Lambda, which holds Python code that is never run"),
+        ("twofold.h5", "the layer 'evil' is a Lambda, which holds Python code that is never run"),
         (
             "custom.keras",
             "the model is of the class Custom, whose Python code is not part of the file; load the",

@@ -20,6 +20,8 @@ os.environ["KERAS_BACKEND"] = "tensorflow"
 import keras
 import tensorflow as tf
 
+from tests.models.hostile_containers import write_twofold_keras
+
 
 def _randomize(model: Any) -> None:
     generator = np.random.default_rng(7)
@@ -185,6 +187,7 @@ def _write_refused(root: Path) -> None:
     config["config"]["layers"][1] |= {"module": "os", "class_name": "system"}
     _write_archive(root / "module.keras", {**files, "config.json": json.dumps(config).encode()})
     _write_archive(root / "bomb.keras", {**files, "assets/zeros": bytes(100 << 20)})
+    write_twofold_keras(root / "twofold.h5", "print('ran')")
     (root / "cut.keras").write_bytes((root / "plain.keras").read_bytes()[:-40])
 
 

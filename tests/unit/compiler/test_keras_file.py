@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from modelwheel.compiler.worker.keras_file import KerasFile, judge_config
+from modelwheel.compiler.worker.keras_file import KerasFile, judge_config, without_training
 from modelwheel.compiler.worker.keras_versions import differs
 from modelwheel.errors import UnsupportedModelError
 
@@ -61,10 +61,9 @@ HARMLESS = {
     "a tensor": layer("Dense", args=[{"class_name": "__keras_tensor__", "config": {"shape": [1]}}]),
     "a value": layer("Dense", config={"name": "a", "x": {"class_name": "__numpy__", "config": {}}}),
     "a function of TensorFlow": layer("TFOpLambda", None, config={"function": "math.square"}),
-    "training": {
-        **layer("Dense"),
-        "compile_config": {"loss": {"class_name": "Mine", "module": "a"}},
-    },
+    "training": without_training(
+        {**layer("Dense"), "compile_config": {"loss": {"class_name": "Mine", "module": "a"}}}
+    ),
 }
 
 
@@ -74,6 +73,16 @@ def test_harmless_configurations_pass(described: dict[str, Any]) -> None:
 
 
 REFUSED = {
+    "training": (
+        {**layer("Dense"), "compile_config": {"loss": layer("Lambda")}},
+        "is a Lambda, which holds Python code",
+    ),
+    "what only looks like training": (
+        without_training(
+            layer("Dense", config={"name": "a", "x": {"compile_config": layer("Lambda")}})
+        ),
+        "is a Lambda, which holds Python code",
+    ),
     "Lambda": (layer("Lambda"), "the layer 'first' is a Lambda, which holds Python code"),
     "Lambda of Keras 2": (layer("Lambda", None), "is a Lambda, which holds Python code"),
     "a lambda as argument": (

@@ -1,8 +1,9 @@
 """Reads and judges a file of Keras without Keras: its configuration and the shapes of its arrays.
 
 A `.keras` file is a ZIP archive of `config.json`, `metadata.json` and `model.weights.h5`; an `.h5` file
-has the configuration as an attribute. Loading calls what the configuration names, so only classes of
-Keras itself may be named, and none that holds code or reads files.
+has the configuration as an attribute. Which one a file is, its name says first, as for Keras: it may be both.
+Loading calls what the configuration names, so only classes of Keras itself may be named, and none that holds
+code or reads files. Keras never reads the file itself, but one that has what was judged and nothing else.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...errors import UnsupportedModelError
 from ..inspection import LargeTensor
+from .keras_hdf5 import copy, walk
 from .keras_texts import text_problem
 
 _CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 _HDF5 = b"\x89HDF\r\n\x1a\n"
+_TRAINING = "compile_config"
 _MAX_JSON = 64 << 20
 _MAX_RATIO = 64
 """Bytes of arrays for each byte of a file; weights hardly shrink when they are compressed."""
@@ -102,6 +106,8 @@ class KerasFile:
     version: str
     """Of the Keras that wrote it; empty if it does not say."""
     arrays: tuple[LargeTensor, ...]
+    is_archive: bool = False
+    """Whether it is a ZIP archive, not an HDF5 file."""
 
     @property
     def is_keras_2(self) -> bool:
@@ -122,24 +128,84 @@ def read_keras_file(path: Path) -> KerasFile:
     Raises:
         UnsupportedModelError: It is damaged, not of Keras, or larger than it may be.
     """
-    try:
-        if zipfile.is_zipfile(path):
+    with _damage(path):
+        if path.name.endswith(".keras") and zipfile.is_zipfile(path):
             return _read_archive(path)
         with path.open("rb") as file:
             signature = file.read(len(_HDF5))
         if signature == _HDF5:
             return _read_hdf5(path)
+    raise UnsupportedModelError(f"{path.name} is neither a .keras nor an HDF5 file of Keras")
+
+
+def write_judged(path: Path, file: KerasFile, directory: Path) -> Path:
+    """Writes a file with the configuration that was read and the arrays that are in it, for Keras to read.
+
+    Args:
+        path: The file that was read.
+        file: What was read of it.
+        directory: An empty directory.
+
+    Returns:
+        The new file, of the same kind.
+
+    Raises:
+        UnsupportedModelError: It is damaged.
+    """
+    import h5py
+
+    config, weights = json.dumps(file.config), directory / "model.h5"
+    with (
+        _damage(path),
+        _open_weights(path, is_archive=file.is_archive) as source,
+        # The new form, which has room for long lists of names.
+        h5py.File(weights, "w", libver="latest") as target,
+    ):
+        copy(source, target)
+        if not file.is_archive:
+            for name in list(target.attrs):
+                del target.attrs[name]
+            about = {"model_config": config, "keras_version": file.version}
+            target.attrs.update({**about, "backend": "tensorflow"})
+    if not file.is_archive:
+        return weights
+    written = directory / "model.keras"
+    with zipfile.ZipFile(written, "w") as archive:
+        archive.writestr(_CONFIG, config)
+        archive.writestr(_METADATA, json.dumps({"keras_version": file.version}))
+        archive.write(weights, _WEIGHTS)
+    weights.unlink()
+    return written
+
+
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    """Says what is wrong with a file that cannot be read."""
+    try:
+        yield
     except (OSError, LookupError, ValueError, TypeError, RuntimeError, zipfile.BadZipFile) as error:
         reason = str(error).partition("\n")[0]
         raise UnsupportedModelError(
             f"{path.name} is damaged or not a model of Keras ({reason}); save or fetch it again"
         ) from None
-    raise UnsupportedModelError(f"{path.name} is neither a .keras nor an HDF5 file of Keras")
+
+
+@contextmanager
+def _open_weights(path: Path, *, is_archive: bool) -> Iterator[Any]:
+    """The HDF5 file, or the one in an archive."""
+    import h5py
+
+    if is_archive:
+        with zipfile.ZipFile(path) as archive:
+            content = archive.read(_WEIGHTS)
+        with h5py.File(io.BytesIO(content), "r") as weights:
+            yield weights
+    else:
+        with h5py.File(path, "r") as file:
+            yield file
 
 
 def _read_archive(path: Path) -> KerasFile:
-    import h5py
-
     with zipfile.ZipFile(path) as archive:
         total = sum(member.file_size for member in archive.infolist())
         _require_bytes(path.name, total, path.stat().st_size)
@@ -151,16 +217,16 @@ def _read_archive(path: Path) -> KerasFile:
                 raise ValueError(f"{name} is too large")
         config = _parse(archive.read(_CONFIG))
         metadata = _parse(archive.read(_METADATA))
-        with h5py.File(io.BytesIO(archive.read(_WEIGHTS)), "r") as weights:
-            arrays = tuple(_arrays(weights))
-        _require_bytes(path.name, _bytes(arrays), archive.getinfo(_WEIGHTS).file_size)
-    return KerasFile(config, str(metadata.get("keras_version", "")), _tensors(arrays))
+        stored = archive.getinfo(_WEIGHTS).file_size
+    with _open_weights(path, is_archive=True) as weights:
+        arrays = tuple(_arrays(weights))
+    _require_bytes(path.name, _bytes(arrays), stored)
+    version = str(metadata.get("keras_version", ""))
+    return KerasFile(config, version, _tensors(arrays), is_archive=True)
 
 
 def _read_hdf5(path: Path) -> KerasFile:
-    import h5py
-
-    with h5py.File(path, "r") as file:
+    with _open_weights(path, is_archive=False) as file:
         if "model_config" not in file.attrs:
             raise UnsupportedModelError(
                 f"{path.name} holds weights without their model; save it with model.save(FILE), "
@@ -175,27 +241,28 @@ def _read_hdf5(path: Path) -> KerasFile:
 
 
 def _parse(text: Any) -> Mapping[str, Any]:
-    parsed = json.loads(text)
+    parsed = without_training(json.loads(text))
     if not isinstance(parsed, dict):
         raise TypeError("its configuration is not an object")
     return parsed
 
 
-def _arrays(group: Any, place: str = "") -> Iterator[tuple[str, int, int]]:
+def without_training(value: Any) -> Any:
+    """A configuration without how its models were trained, which Keras would read: also of models inside."""
+    if isinstance(value, list):
+        return [without_training(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    dropped = _TRAINING if "class_name" in value else None
+    return {name: without_training(item) for name, item in value.items() if name != dropped}
+
+
+def _arrays(file: Any) -> Iterator[tuple[str, int, int]]:
     """Name, elements and bytes of an element of every array; links to other files are refused."""
     import h5py
 
-    for name in group:
-        link = group.get(name, getlink=True)
-        where = f"{place}/{name}"
-        if not isinstance(link, h5py.HardLink):
-            raise OSError(f"{where} is a link")
-        item = group[name]
-        if isinstance(item, h5py.Group):
-            yield from _arrays(item, where)
-        elif isinstance(item, h5py.Dataset):
-            if item.external or item.is_virtual:
-                raise OSError(f"{where} is stored in another file")
+    for where, item in walk(file):
+        if isinstance(item, h5py.Dataset):
             yield where, int(item.size or 0), item.dtype.itemsize
 
 
@@ -282,10 +349,8 @@ def _judge(value: Any, layer: str, is_known: Callable[[str], bool]) -> None:
         if problem:
             place = f"the layer {layer!r}" if layer else "the model"
             raise UnsupportedModelError(f"{place} {problem}; {EXPORT_FIX}")
-    for name, item in value.items():
-        # It is never read: models are loaded without their training.
-        if name != "compile_config":
-            _judge(item, layer, is_known)
+    for item in value.values():
+        _judge(item, layer, is_known)
 
 
 def _problem(value: Mapping[str, Any], is_known: Callable[[str], bool]) -> str:

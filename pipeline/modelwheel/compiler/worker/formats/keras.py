@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import math
 import os
+import tempfile
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ from ...fusions import LAYERS
 from ...inspection import Inspection, SignatureInfo, TensorInfo
 from ...readings import KerasReading
 from ..inspect_meta_graph import inspect_message
-from ..keras_file import EXPORT_FIX, KerasFile, judge_config, read_keras_file
+from ..keras_file import EXPORT_FIX, KerasFile, judge_config, read_keras_file, write_judged
 from ..keras_versions import OTHER_LAYERS, differs
 from ..layer_calls import calls_marked, layers_by_mark
 from . import DEFAULT_SIGNATURE
@@ -126,13 +127,16 @@ def read_model(path: Path) -> tuple[KerasFile, Any, Any]:
     # Keras knows the names of its classes; nothing has asked it to make one yet.
     keras = _import_keras("keras")
     judge_config(file.config, lambda name: _is_known(keras, name, file))
-    if not file.is_keras_2 or not differs(file.config):
-        model = _read_with(keras, path, file)
-        if model is not None:
-            return file, keras, model
-    require("keras", f"reading {path.name}, which Keras {file.version or '1'} wrote,")
-    keras = _import_keras("tf_keras")
-    model = _read_with(keras, path, file)
+    with tempfile.TemporaryDirectory() as directory:
+        # Keras reads nothing that was not judged, whatever else the file is.
+        judged = write_judged(path, file, Path(directory))
+        if not file.is_keras_2 or not differs(file.config):
+            model = _read_with(keras, judged, path.name, file)
+            if model is not None:
+                return file, keras, model
+        require("keras", f"reading {path.name}, which Keras {file.version or '1'} wrote,")
+        keras = _import_keras("tf_keras")
+        model = _read_with(keras, judged, path.name, file)
     if model is None:
         raise UnsupportedModelError(
             f"{path.name} is loaded with other inputs or weights than it declares; {EXPORT_FIX}"
@@ -152,21 +156,30 @@ def _is_known(keras: Any, name: str, file: KerasFile) -> bool:
     return name in _MODELS or any(hasattr(getattr(keras, n), name) for n in _NAMESPACES)
 
 
-def _read_with(keras: Any, path: Path, file: KerasFile) -> Any:
-    """The model; None if a file of Keras 2 is not what was loaded, or Keras 3 cannot load it."""
+def _read_with(keras: Any, judged: Path, name: str, file: KerasFile) -> Any:
+    """The model; None if a file of Keras 2 is not what was loaded, or Keras 3 cannot load it.
+
+    Args:
+        keras: The Keras that reads it.
+        judged: The file that was written from what was judged.
+        name: Of the file that the user knows.
+        file: What was judged.
+    """
+    # Keras 2 forgets its safe mode for .h5 files.
+    saving = importlib.import_module(f"{keras.__name__}.src.saving.serialization_lib")
     try:
-        with _quiet():
-            model = keras.models.load_model(str(path), compile=False, safe_mode=True)
+        with _quiet(), saving.SafeModeScope(safe_mode=True):
+            model = keras.models.load_model(str(judged), compile=False, safe_mode=True)
     except Exception as error:  # Keras raises what its layers raise
         if file.is_keras_2 and keras.__name__ == "keras":
             return None
         reason = str(error).strip().partition("\n")[0]
-        raise UnsupportedModelError(f"Keras cannot load {path.name}: {reason}") from error
+        raise UnsupportedModelError(f"Keras cannot load {name}: {reason}") from error
     if file.is_keras_2 and not _agrees(model, file):
         return None
     if not getattr(model, "inputs", None):
         raise UnsupportedModelError(
-            f"{path.name} does not say which inputs its model takes; {EXPORT_FIX}"
+            f"{name} does not say which inputs its model takes; {EXPORT_FIX}"
         )
     return model
 

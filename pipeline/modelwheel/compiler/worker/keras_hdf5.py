@@ -1,0 +1,76 @@
+"""The groups and arrays of an HDF5 file that Keras wrote: found one by one, and copied to a file with nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+_NUMBERS = "biufcSUV"
+"""Kinds of types that are stored as they are; V holds bfloat16."""
+
+
+def walk(file: Any) -> Iterator[tuple[str, Any]]:
+    """Every group and array below a file, by its path, each before what is in it.
+
+    Raises:
+        OSError: One is a link, is stored in another file, or has two names.
+    """
+    import h5py
+
+    waiting, seen = [("", file)], set[int]()
+    while waiting:
+        place, group = waiting.pop()
+        for name in group:
+            where = f"{place}/{name}"
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                raise OSError(f"{where} is a link")
+            item = group[name]
+            address = h5py.h5o.get_info(item.id).addr
+            if address in seen:
+                raise OSError(f"{where} has two names")
+            seen.add(address)
+            if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual):
+                raise OSError(f"{where} is stored in another file")
+            if isinstance(item, (h5py.Group, h5py.Dataset)):
+                yield where, item
+            if isinstance(item, h5py.Group):
+                waiting.append((where, item))
+
+
+def copy(source: Any, target: Any) -> None:
+    """Copies groups and arrays with their attributes, and no links, references or types of their own.
+
+    Args:
+        source: An open file or group.
+        target: An empty one.
+
+    Raises:
+        OSError: As `walk`, or an array holds no numbers.
+    """
+    import h5py
+
+    _copy_attributes(source, target)
+    for where, item in walk(source):
+        name = where.removeprefix("/")
+        if isinstance(item, h5py.Group):
+            made = target.create_group(name)
+        elif item.dtype.kind in _NUMBERS and item.shape is not None:
+            made = target.create_dataset(name, data=item[()], dtype=item.dtype)
+        else:
+            raise OSError(f"{where} holds no numbers")
+        _copy_attributes(item, made)
+
+
+def _copy_attributes(source: Any, target: Any) -> None:
+    """Those that are texts or numbers; Keras writes no others."""
+    import h5py
+
+    for name in source.attrs:
+        value = source.attrs[name]
+        array = np.asarray(value)
+        if isinstance(value, (str, bytes)) or array.dtype.kind in "biufSU":
+            target.attrs[name] = value
+        elif array.dtype.kind == "O" and all(isinstance(one, (str, bytes)) for one in array.flat):
+            target.attrs.create(name, array, dtype=h5py.string_dtype())
