@@ -19,33 +19,12 @@ from modelwheel.compiler.readings import PyTorchReading
 from modelwheel.compiler.reference import Reference
 from modelwheel.compiler.worker.formats.pt2_file import read_program
 from modelwheel.errors import EnvironmentProblemError, UnsupportedModelError
+from tests.models.hostile_torch import LEAF, torch_program
 from tests.support.laboratory import Laboratory, run_script
 
 pytestmark = pytest.mark.slow
 
 _TENSOR = {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "Symbol('s77', positive=True)"}}]}
-_LEAF: dict[str, Any] = {"type": None, "context": None, "children_spec": []}
-
-
-def _program() -> dict[str, Any]:
-    """A program that returns the absolute values of a vector, as PyTorch 2.13 writes it."""
-    spec = {"type": "builtins.tuple", "context": "null", "children_spec": [_LEAF]}
-    call = {"in_spec": json.dumps([1, spec]), "out_spec": json.dumps([1, spec])}
-    return {
-        "graph_module": {
-            "graph": {
-                "nodes": [{"target": "torch.ops.aten.abs.default", "metadata": {}}],
-                "tensor_values": {"x": _TENSOR, "abs_1": _TENSOR},
-            },
-            "signature": {
-                "input_specs": [{"user_input": {"arg": {"as_tensor": {"name": "x"}}}}],
-                "output_specs": [{"user_output": {"arg": {"as_tensor": {"name": "abs_1"}}}}],
-            },
-            "module_call_graph": [{"fqn": "", "signature": call}],
-        },
-        "range_constraints": {"s77": {"min_val": 0, "max_val": None}},
-        "guards_code": [],
-    }
 
 
 def _write(
@@ -73,14 +52,14 @@ def _size(program: dict[str, Any], size: str) -> None:
 
 
 def _container(program: dict[str, Any], kind: str) -> None:
-    spec = {"type": kind, "context": "null", "children_spec": [_LEAF]}
+    spec = {"type": kind, "context": "null", "children_spec": [LEAF]}
     (call,) = program["graph_module"]["module_call_graph"]
     call["signature"]["in_spec"] = json.dumps([1, spec])
 
 
 def test_inputs_and_outputs_have_the_order_of_the_program(tmp_path: Path) -> None:
     names = ["zeta", "alpha", *(f"x{n}" for n in range(10, 0, -1))]
-    program = _program()
+    program = torch_program()
     graph = program["graph_module"]
     graph["graph"]["tensor_values"] = dict.fromkeys(names, _TENSOR)
     arguments = [{"arg": {"as_tensor": {"name": name}}} for name in names]
@@ -89,7 +68,7 @@ def test_inputs_and_outputs_have_the_order_of_the_program(tmp_path: Path) -> Non
         "output_specs": [{"user_output": argument} for argument in arguments],
     }
     keys = [f"y{n}" for n in range(12, 0, -1)]
-    leaves = [_LEAF] * len(keys)
+    leaves = [LEAF] * len(keys)
     returned = {"type": "builtins.dict", "context": json.dumps(keys), "children_spec": leaves}
     graph["module_call_graph"][0]["signature"]["out_spec"] = json.dumps([1, returned])
     _write(tmp_path / "ordered.pt2", program)
@@ -136,7 +115,7 @@ def test_what_pytorch_would_evaluate_is_refused(
     laboratory: Laboratory, tmp_path: Path, name: str
 ) -> None:
     change, expected = HOSTILE[name]
-    program = _program()
+    program = torch_program()
     change(program)
     _write(tmp_path / "evil.pt2", program)
     assert expected in _refusal(laboratory, tmp_path)
@@ -148,12 +127,12 @@ def test_what_pytorch_would_evaluate_is_refused(
 def test_what_pytorch_would_load_is_refused(
     laboratory: Laboratory, tmp_path: Path, member: str
 ) -> None:
-    _write(tmp_path / "evil.pt2", _program(), {member: b"evil"})
+    _write(tmp_path / "evil.pt2", torch_program(), {member: b"evil"})
     assert f"holds {member!r}, which modelwheel does not load" in _refusal(laboratory, tmp_path)
 
 
 def test_pickled_tensors_and_damage_are_refused(laboratory: Laboratory, tmp_path: Path) -> None:
-    _write(tmp_path / "evil.pt2", _program(), weights={"w": {"use_pickle": True}})
+    _write(tmp_path / "evil.pt2", torch_program(), weights={"w": {"use_pickle": True}})
     assert "the tensor 'w' as a pickle" in _refusal(laboratory, tmp_path)
     (tmp_path / "evil.pt2").write_bytes(b"PK\x03\x04")
     assert "evil.pt2 is damaged" in _refusal(laboratory, tmp_path)
@@ -162,7 +141,7 @@ def test_pickled_tensors_and_damage_are_refused(laboratory: Laboratory, tmp_path
 def test_without_pytorch_the_extra_is_named(laboratory: Laboratory, tmp_path: Path) -> None:
     if importlib.util.find_spec("torch") is not None:
         pytest.skip("torch is installed")
-    _write(tmp_path / "evil.pt2", _program())
+    _write(tmp_path / "evil.pt2", torch_program())
     with pytest.raises(EnvironmentProblemError, match=r"pip install 'modelwheel\[pytorch\]'"):
         _inspect(laboratory, tmp_path, "evil.pt2")
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import MutableMapping
 from contextlib import suppress
 from types import ModuleType
+from typing import Any, cast
 
 from ...errors import EnvironmentProblemError, UnsupportedProgramError
 from ...versions import TENSORFLOW_VERSION
@@ -19,6 +21,12 @@ _MODULES = (
 """Of the jobs; they import parts of TensorFlow."""
 
 
+def block_triton() -> None:
+    """Has PyTorch do without triton, which it only needs on GPUs: its library crashes in a process with TensorFlow."""
+    modules: MutableMapping[str, ModuleType | None] = cast("Any", sys.modules)
+    modules["triton"] = None
+
+
 class TensorFlowWork:
     """The work of `modelwheel.compiler.worker.serve`."""
 
@@ -28,6 +36,7 @@ class TensorFlowWork:
         Raises:
             EnvironmentProblemError: It is missing, or another version.
         """
+        block_triton()
         fix = f"`pip install 'modelwheel[compile]'` installs TensorFlow {TENSORFLOW_VERSION}"
         try:
             tf = _import_tensorflow()

@@ -2,7 +2,7 @@
 
 A `.pt2` is a ZIP archive: the program as JSON, and tensors as plain bytes. It may hold pickles and compiled
 libraries too, which PyTorch would load, and strings that it evaluates. `read_program` refuses these, and
-only what it returns is given to PyTorch.
+only what it returns is given to PyTorch: an archive that is written from what was judged.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import io
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,24 +19,27 @@ from typing import Any
 
 from ....errors import UnsupportedModelError
 from ...inspection import TensorInfo
+from .pt2_judgement import judge_payload, judge_program
+from .pt2_sizes import first_symbol
 
 _SAVE = "save the program again with torch.export.save of PyTorch 2.9 or later"
 _MEMBERS = re.compile(
     r"data/weights/(weight_\d+|model_weights_config\.json)"
     r"|data/constants/(tensor_\d+|model_constants_config\.json)"
-    r"|models/model\.json|archive_format|archive_version|byteorder|\.data/\w+"
+    r"|models/model\.json",
+    re.ASCII,
 )
+_FACTS = {
+    "archive_format": re.compile(rb"pt2"),
+    "archive_version": re.compile(rb"\d{1,9}"),
+    "byteorder": re.compile(rb"little|big"),
+    ".data/version": re.compile(rb"\d{1,9}\n?"),
+}
+"""What other files of an archive say."""
 _SAMPLE = "data/sample_inputs/model.pt"
 """A pickle, which is left out."""
+_PROGRAM = "models/model.json"
 _CONFIGS = ("data/weights/model_weights_config.json", "data/constants/model_constants_config.json")
-_TARGETS = re.compile(
-    r"torch\.ops\.aten\.\w+\.\w+|_operator\.(getitem|add|sub|mul|floordiv|neg|pow)"
-)
-_CONTAINERS = frozenset({None, "builtins.tuple", "builtins.list", "builtins.dict"})
-# PyTorch evaluates these with SymPy.
-_EXPRESSION = re.compile(r"[\w\s()+*/,.='-]*")
-_WORDS = re.compile(r"Symbol|Integer|Add|Mul|Pow|Max|Min|FloorDiv|CleanDiv|Mod|PythonMod|[su]\d+"
-                    r"|positive|nonnegative|integer|True|False")  # fmt: skip
 _DTYPES = {
     1: "uint8",
     2: "int8",
@@ -86,88 +90,41 @@ def read_program(path: Path) -> Program:
     try:
         with zipfile.ZipFile(path) as archive:
             members = _read_members(archive, path.name)
-        program = json.loads(members["models/model.json"])
-        for name in _CONFIGS:
-            _judge_config(json.loads(members[name]), path.name)
-        _judge_program(program, path.name)
-        program["guards_code"] = []
-        for node in program["graph_module"]["graph"]["nodes"]:
-            node["metadata"] = {}
-        inputs, outputs, least = _interface(program, path.name)
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, AttributeError, IndexError):
+        judged = {
+            _PROGRAM: judge_program(json.loads(members[_PROGRAM]), path.name),
+            **{name: judge_payload(json.loads(members[name]), path.name) for name in _CONFIGS},
+        }
+        inputs, outputs, least = _interface(judged[_PROGRAM], path.name)
+    except (
+        *(zipfile.BadZipFile, zlib.error, EOFError, OSError, LookupError, RecursionError),
+        *(RuntimeError, ValueError, TypeError, AttributeError),
+    ):
         raise UnsupportedModelError(
             f"{path.name} is damaged, or not what torch.export.save writes; {_SAVE}"
         ) from None
-    members["models/model.json"] = json.dumps(program).encode()
+    members |= {name: json.dumps(value).encode() for name, value in judged.items()}
     return Program(members, inputs, outputs, least)
 
 
 def _read_members(archive: zipfile.ZipFile, name: str) -> dict[str, bytes]:
-    members = {}
+    members: dict[str, bytes] = {}
     for member in archive.infolist():
         inner = member.filename.partition("/")[2]
         if inner == _SAMPLE or member.filename.endswith("/.data/serialization_id"):
             continue
-        if not _MEMBERS.fullmatch(inner):
+        if not _MEMBERS.fullmatch(inner) and inner not in _FACTS:
             raise UnsupportedModelError(
                 f"{name} holds {member.filename!r}, which modelwheel does not load; {_SAVE}, without "
                 "compiled parts, custom classes and extra files"
             )
         if member.compress_type != zipfile.ZIP_STORED:
             raise ValueError("PyTorch does not compress")
+        if inner in members:
+            raise ValueError("two of its files have the same name")
         members[inner] = archive.read(member)
+        if inner in _FACTS and not _FACTS[inner].fullmatch(members[inner]):
+            raise ValueError(f"{inner} says something else")
     return members
-
-
-def _judge_config(config: Any, name: str) -> None:
-    for tensor, entry in config["config"].items():
-        if entry.get("use_pickle") is not False:
-            raise UnsupportedModelError(
-                f"{name} holds the tensor {tensor!r} as a pickle, which is not loaded; make it a "
-                "dense tensor"
-            )
-
-
-def _judge_program(program: Any, name: str) -> None:
-    for key, value in _walk(program):
-        if key == "target" and not _TARGETS.fullmatch(str(value)):
-            raise UnsupportedModelError(
-                f"the program in {name} calls {str(value)!r}, which is not an operation of ATen; export "
-                "it without custom and higher-order operations"
-            )
-        if key in ("as_operator", "as_custom_obj", "as_graph"):
-            raise UnsupportedModelError(
-                f"the program in {name} passes an argument that is neither a tensor nor a number; "
-                "export it without control flow of PyTorch and custom classes"
-            )
-        if key == "expr_str" and not _is_expression(str(value)):
-            raise UnsupportedModelError(
-                f"the program in {name} has a size {str(value)!r} that is not arithmetic; export it again"
-            )
-        if key in ("in_spec", "out_spec"):
-            for inner, kind in _walk(json.loads(value)):
-                if inner == "type" and kind not in _CONTAINERS:
-                    raise UnsupportedModelError(
-                        f"the program in {name} takes or returns a {kind}; use tuples, lists and "
-                        "dictionaries"
-                    )
-
-
-def _is_expression(text: str) -> bool:
-    words = re.findall(r"[A-Za-z_]\w*", text)
-    return bool(_EXPRESSION.fullmatch(text)) and all(map(_WORDS.fullmatch, words))
-
-
-def _walk(value: Any) -> Iterator[tuple[str, Any]]:
-    """Every key of every object, with its value; without recursion, as JSON may nest deeply."""
-    waiting = [value]
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, dict):
-            yield from found.items()
-            waiting += found.values()
-        elif isinstance(found, list):
-            waiting += found
 
 
 # --- interface ------------------------------------------------------------------------------------
@@ -222,8 +179,8 @@ def _info(name: str, value: Any) -> TensorInfo:
 def _least(size: Any, ranges: Any) -> int:
     if "as_int" in size:
         return int(size["as_int"])
-    symbol = re.search(r"[su]\d+", size["as_expr"]["expr_str"])
-    bounds = ranges.get(symbol[0], {}) if symbol else {}
+    symbol = first_symbol(size["as_expr"]["expr_str"])
+    bounds = ranges.get(symbol, {}) if symbol else {}
     # PyTorch treats 0 and 1 apart from all other sizes.
     return max(2, bounds.get("min_val") or 0)
 

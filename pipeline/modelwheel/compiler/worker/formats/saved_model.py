@@ -12,6 +12,8 @@ import tensorflow as tf
 from tensorflow.python.eager import wrap_function
 from tensorflow.python.framework import convert_to_constants
 from tensorflow.python.saved_model import load as object_loading
+from tensorflow.python.saved_model import load_v1_in_v2 as graph_loading
+from tensorflow.python.saved_model import path_helpers
 
 from ....errors import UnsupportedModelError
 from ...freeze import c_names
@@ -125,8 +127,9 @@ def load(model: Path, reading: SavedModelReading, key: str) -> LoadedSignature:
         if has_objects(saved_model, meta_graph):
             loaded = _load_objects(model, saved_model)
         else:
-            # TensorFlow finds a graph by exactly the tags that it was saved with.
-            loaded = tf.saved_model.load(str(model), tags=list(meta_graph.meta_info_def.tags))
+            with tf.init_scope():
+                # TensorFlow finds a graph by exactly the tags that it was saved with.
+                loaded = _GraphLoader(model, saved_model).load(list(meta_graph.meta_info_def.tags))
         function = loaded.signatures[key]
     except Exception as error:
         explained = _explain(error)
@@ -137,6 +140,16 @@ def load(model: Path, reading: SavedModelReading, key: str) -> LoadedSignature:
     keywords = {spec.name: keyword for keyword, spec in specs.items()}
     keywords |= {name: name for name in specs if name not in keywords}
     return LoadedSignature(info, function, keywords, loaded)
+
+
+class _GraphLoader(graph_loading._EagerSavedModelLoader):  # type: ignore[misc]
+    """TensorFlow's loader of graphs, with the message that was judged in place of what is in the file."""
+
+    def __init__(self, directory: Path, saved_model: Any) -> None:
+        """As in tensorflow/python/saved_model/loader_impl.py, but for the last line there, which parses the file."""
+        self._export_dir = str(directory)
+        self._variables_path = path_helpers.get_variables_path(str(directory))
+        self._saved_model = saved_model
 
 
 def _load_objects(directory: Path, saved_model: Any) -> Any:
