@@ -13,13 +13,23 @@ from typing import ClassVar
 
 from ..errors import AuditError, EnvironmentProblemError, ModelwheelError
 from ..wheelfile.unverified import require_verified
-from .gates import build_paths, completeness, conventions, instructions, size, symbols, tags
+from .gates import (
+    build_paths,
+    completeness,
+    conventions,
+    instructions,
+    members,
+    size,
+    symbols,
+    tags,
+)
 from .gates.finding import Gate, GateFinding
 from .opened import open_wheel
 
 __all__ = ["GATES", "Audited", "GateFinding", "audit_wheels", "require_accepted"]
 
 GATES: dict[str, Gate] = {
+    "members": members.check,
     "tags": tags.check,
     "symbols": symbols.check,
     "build paths": build_paths.check,

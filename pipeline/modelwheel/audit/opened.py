@@ -17,6 +17,7 @@ from ..errors import WheelError
 from ..versions import RUNTIME
 from ..wheelfile.contents import Contents, open_contents
 from ..wheelfile.wheel import Wheel
+from ..wheelfile.wheel import open_wheel as read_wheel
 from . import platform_tag
 from .formats.binary import Binary
 from .formats.read import MAGIC, read_binaries
@@ -24,6 +25,8 @@ from .platform_tag import PlatformTag
 
 Role: TypeAlias = Literal["library", "extension", "other"]
 
+_ALWAYS_UNPACKED, _MAX_RATIO = 64 << 20, 32
+"""Bytes that a wheel may always unpack to, and for each of its own bytes."""
 _LIBRARY = re.compile(r"(model_\w+)/(lib/lib\1\.(so|dylib)|\1\.dll)")
 _EXTENSION = re.compile(r"\w+/_core\.[^/]+\.(so|pyd)")
 
@@ -143,7 +146,15 @@ def open_wheel(path: Path) -> OpenedWheel:
     Raises:
         WheelError: It cannot be read, or its name is not a wheel's.
     """
-    contents = open_contents(path)
-    if contents.wheel is None:
+    if not path.name.endswith(".whl"):
         raise WheelError(f"{path} is not a wheel; pass .whl files")
-    return OpenedWheel(contents.wheel, contents)
+    opened = read_wheel(path)
+    unpacked = sum(member.size for member in opened.members.values())
+    # Every gate reads it all: what shrinks to nothing would take them hours.
+    if unpacked > _ALWAYS_UNPACKED + _MAX_RATIO * opened.size:
+        raise WheelError(
+            f"{path} has {opened.size / 1e6:.1f} MB and unpacks to {unpacked / 1e6:.0f} MB, more than "
+            f"{_MAX_RATIO} times as much, as no model's machine code and weights do; build it again"
+        )
+    contents = open_contents(path)
+    return OpenedWheel(opened, contents)

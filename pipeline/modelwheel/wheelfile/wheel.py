@@ -7,6 +7,7 @@ in the same way everywhere: with one sentence. Nothing is unpacked and nothing i
 from __future__ import annotations
 
 import errno
+import stat
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from packaging.utils import (
     InvalidWheelFilename,
     NormalizedName,
     canonicalize_name,
+    is_normalized_name,
     parse_wheel_filename,
 )
 from packaging.version import Version
@@ -34,6 +36,7 @@ from ..source.rules import Tally
 from ..util.names import NameSet, UnsafePathError, safety_problem
 from ..util.text import one_line
 from ..util.trees import open_plain
+from .container import container_problem
 
 MAX_TEXT = 64 << 20
 """Bytes of a member that is read whole as text: manifests, SBOMs and METADATA are far smaller."""
@@ -191,8 +194,10 @@ def open_wheel(path: Path) -> Wheel:
         WheelError: The file cannot be read or is not a wheel that every installer accepts.
     """
     name = parse_name(path)
-    with _opened(path) as archive:
+    with _errors_of(path), open_plain(path) as file, open_zip(file) as archive:
         members = dict(_list_members(path, archive))
+        if problem := container_problem(file, archive):
+            raise invalid_wheel(path, problem)
     return Wheel(name.distribution, name.version, name.tags, path, members)
 
 
@@ -204,6 +209,8 @@ def parse_name(path: Path) -> WheelName:
     """
     try:
         distribution, version, _, tags = parse_wheel_filename(path.name)
+        if not is_normalized_name(distribution):  # of dots alone, for example
+            raise InvalidWheelFilename(f"Invalid wheel filename (distribution): {path.name!r}")
     except InvalidWheelFilename as error:
         raise WheelError(
             f"{path}: {one_line(error)}; restore the name that it was built with"
@@ -254,6 +261,8 @@ def _list_members(path: Path, archive: zipfile.ZipFile) -> Iterator[tuple[str, M
             # Installers differ in which of the two they keep.
             raise invalid_wheel(path, f"it contains {name} twice")
         seen.add(name)
+        if mode := _mode_problem(info):
+            raise invalid_wheel(path, f"{name} {mode}")
         if name.endswith("/"):
             _require_safe(path, name.rstrip("/"))
             continue
@@ -266,6 +275,17 @@ def _list_members(path: Path, archive: zipfile.ZipFile) -> Iterator[tuple[str, M
         if problem := zip_problem(info):
             raise invalid_wheel(path, problem)
         yield name, Member(info.file_size, info.compress_size)
+
+
+def _mode_problem(info: zipfile.ZipInfo) -> str:
+    """What is wrong with the mode of a member, which some installers set; continues its name."""
+    mode = info.external_attr >> 16  # as Unix tools write it; 0 elsewhere
+    kind = stat.S_IFDIR if info.orig_filename.endswith("/") else stat.S_IFREG
+    if stat.S_IFMT(mode) not in (0, kind):
+        return "is a link, a device or of another kind than its name says"
+    if mode & (stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX):
+        return "has a set-user-ID, set-group-ID or sticky bit"
+    return ""
 
 
 def _require_safe(path: Path, name: str) -> None:

@@ -155,6 +155,8 @@ def test_a_wheel_that_unpacks_to_more_than_a_model_may_have(
     wheel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patch(wheel, 24, (1 << 30) + 1, 4)
+    content = wheel.read_bytes()  # and in the header of the file itself
+    wheel.write_bytes(content[:22] + ((1 << 30) + 1).to_bytes(4, "little") + content[26:])
     with pytest.raises(WheelError, match="at most 1073741824 are read"):
         open_wheel(wheel).read(INIT)
     monkeypatch.setattr(rules, "MAX_MODEL_FILES", 2)

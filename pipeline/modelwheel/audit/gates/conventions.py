@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 
 from ...errors import EnvironmentProblemError
+from ...util.text import one_line
 from ..opened import OpenedWheel
 from .finding import GateFinding
 
@@ -41,6 +42,8 @@ def _check_with_twine(wheel: OpenedWheel) -> Iterator[GateFinding]:
             failed = twine_check([str(wheel.path)], strict=True)
     except TwineException as error:
         failed, messages.texts = True, [str(error)]
+    except Exception as error:  # noqa: BLE001 - whatever it makes of a damaged file
+        failed, messages.texts = True, [f"cannot read it ({one_line(error)})"]
     finally:
         logger.removeHandler(messages)
         logger.propagate = propagates
@@ -61,6 +64,10 @@ def _check_contents(wheel: OpenedWheel) -> Iterator[GateFinding]:
         failed = WheelChecker().check_contents(WheelContents.from_wheel(wheel.path))
     except WheelValidationError as error:
         yield GateFinding(wheel.name, f"check-wheel-contents: {error}")
+        return
+    except Exception as error:  # noqa: BLE001 - such as a RECORD that is not UTF-8
+        said = f"check-wheel-contents cannot read it ({one_line(error)}); build the wheel again"
+        yield GateFinding(wheel.name, said)
         return
     for one in failed:
         files = ", ".join(one.args[:3])
