@@ -10,7 +10,7 @@
     trusted_keys = ["MCowBQYDK2VwAyEA..."]            # their records count if one of these signed them
 
     [sandbox]
-    mode = "required"           # refuse to run models without one; by default "preferred", or "off"
+    mode = "preferred"          # run models without one, too; by default "required" but on Windows, which has none, or "off"
     seconds = 3600              # the longest time that a step on a model may take
     memory_gb = 16              # the most memory that it may use; by default in proportion to the model
 
@@ -114,7 +114,10 @@ class StoreRules(_Section):
 class SandboxRules(_Section):
     """The section `sandbox`: whether models run in one, and what they may use there."""
 
-    mode: Literal["required", "preferred", "off"] = "preferred"
+    mode: Literal["required", "preferred", "off"] = (
+        "preferred" if sys.platform == "win32" else "required"
+    )
+    """Windows has no sandbox; every other system can have one."""
     seconds: Annotated[int, Constraint(strict=True, gt=0)] = 3600
     memory_gb: Annotated[float, Constraint(strict=True, gt=0, allow_inf_nan=False)] | None = None
 

@@ -15,7 +15,7 @@ SandboxMode = Annotated[
     typer.Option(
         "--sandbox",
         help="Whether models must run in a sandbox; by default `sandbox.mode` in "
-        "modelwheel.toml, else preferred.",
+        "modelwheel.toml, else required (on Windows, which has none, preferred).",
     ),
 ]
 

@@ -19,7 +19,9 @@ from .start import Stream, start_launched
 
 _log = logging.getLogger(__name__)
 
-_ADVICE = "`modelwheel doctor` says how to get one; --sandbox off runs models without"
+_ADVICE = "`modelwheel doctor` says how to get one"
+_WITHOUT = "--sandbox preferred runs models without, as safe as this machine can"
+_GIVEN_UP = "--sandbox off: a model can read and change your files, use the network and start programs, as you can"
 
 Kind: TypeAlias = Literal["bubblewrap", "landlock", "sandbox-exec", "partial", "job", "none"]
 
@@ -115,13 +117,14 @@ def choose_sandbox(policy: Policy, limits: Limits | None = None) -> Sandbox:
 
 def _choose(policy: Policy) -> Sandbox:
     if policy is Policy.OFF:
+        _log.warning(_GIVEN_UP)
         return Sandbox("none", "none (switched off)")
     found, reasons = find_sandbox()
     if found is not None:
         return found
     said = "no sandbox works on this machine: " + "; ".join(reasons)
     if policy is Policy.REQUIRED:
-        raise SandboxError(f"{said}. {_ADVICE}")
+        raise SandboxError(f"{said}. {_ADVICE}; {_WITHOUT}")
     _log.warning("%s, so models run without it. %s", said, _ADVICE)
     return _part_of_one(reasons)
 

@@ -49,7 +49,7 @@ def test_none(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture)
         choose_sandbox(Policy.REQUIRED)
     assert str(refused.value) == (
         f"no sandbox works on this machine: {why}. `modelwheel doctor` says how to get one; "
-        "--sandbox off runs models without"
+        "--sandbox preferred runs models without, as safe as this machine can"
     )
     assert caplog.messages == []
     chosen = choose_sandbox(Policy.PREFERRED)
@@ -67,7 +67,11 @@ def test_a_kernel_without_filters(monkeypatch: pytest.MonkeyPatch) -> None:
         choose_sandbox(Policy.REQUIRED)
 
 
-def test_off_looks_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_off_looks_for_none_and_says_what_it_gives_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr("modelwheel.sandbox.choose.find_sandbox", None)
     chosen = choose_sandbox(Policy.OFF)
     assert (chosen.name, chosen.confines) == ("none (switched off)", False)
+    (warning,) = caplog.messages
+    assert "a model can read and change your files, use the network and start programs" in warning
