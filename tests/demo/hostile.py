@@ -32,10 +32,12 @@ from modelwheel.compiler.pool import WorkerPool
 from modelwheel.errors import ModelwheelError
 from modelwheel.sandbox.choose import Sandbox, choose_sandbox
 from modelwheel.sandbox.policy import Limits, Policy
+from modelwheel.util.process import run as run_program
 from modelwheel.util.text import one_line
 from tests.demo.__main__ import build_wheel, install
 from tests.demo.data import WORK, pin_spec, run, say
 from tests.demo.hostile_callers import CALLERS
+from tests.demo.hostile_containers import CONTAINER_ATTACKS
 from tests.demo.hostile_files import FILE_ATTACKS
 from tests.models.hostile import ATTACKS, SECRET, TOKEN, VARIABLE, Attack, Victim
 
@@ -227,9 +229,10 @@ def attack_models(sandbox: Sandbox) -> list[Outcome]:
 
 def attack_by_files() -> list[Outcome]:
     """Gives every hostile file to the command that reads it."""
-    say(f"giving {len(FILE_ATTACKS)} hostile files to the commands that read them")
+    attacks = [*FILE_ATTACKS, *CONTAINER_ATTACKS]
+    say(f"giving {len(attacks)} hostile files to what reads them")
     outcomes = []
-    for attack in FILE_ATTACKS:
+    for attack in attacks:
         directory = HOSTILE / "files" / attack.name
         victim = Victim(directory / "victim")
         victim.prepare()
@@ -292,6 +295,9 @@ def main() -> None:
     shutil.rmtree(HOSTILE, ignore_errors=True)
     (HOSTILE / "workers").mkdir(parents=True)
     os.environ[VARIABLE] = TOKEN
+    run_program(
+        [sys.executable, "-c", ""]
+    )  # with it starts the guard, which ends with this process
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     sandbox = choose_sandbox(Policy.REQUIRED, LIMITS)
     outcomes = [*attack_models(sandbox), *attack_by_files(), *attack_by_callers()]
