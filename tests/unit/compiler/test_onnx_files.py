@@ -15,7 +15,7 @@ from modelwheel.errors import UnsupportedModelError
 from modelwheel.versions import TORCH_MLIR_VERSION
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from modelwheel.compiler.worker.formats.onnx_file import load_external, read_model, read_signature
 from modelwheel.compiler.worker.formats.onnx_inspect import inspect_file
@@ -257,3 +257,24 @@ def test_the_extra_installs_the_converter_that_is_part_of_keys() -> None:
     project = (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
     assert f'"torch-mlir=={TORCH_MLIR_VERSION}"' in project
     assert PyTorchReading(file="m.pt2").converter == f"torch-mlir {TORCH_MLIR_VERSION}"
+
+
+def test_a_sparse_constant_is_refused_wherever_it_is(tmp_path: Path) -> None:
+    """Its values may be in a file that only ONNX Runtime would open."""
+    model = model_of(
+        [node("Constant", [], ["w"]), node("Add", ["x", "w"], ["y"])], {"x": random(2)}
+    )
+    values = model.graph.node[0].attribute.add(name="sparse_value").sparse_tensor.values
+    values.data_location = TensorProto.EXTERNAL
+    values.external_data.add(key="location", value="/etc/passwd")
+    assert "the weight 'w' is sparse; save the model with dense weights" in refusal(model, tmp_path)
+
+
+def test_what_is_not_judged_is_not_evaluated(tmp_path: Path) -> None:
+    model = model_of([node("Neg", ["x"], ["y"])], {"x": random(2)})
+    model.training_info.add().algorithm.node.add(op_type="Evil")
+    unknown = b"\xfa\x3e\x04evil"  # field 1007, which ONNX does not have
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString() + unknown)
+    read = read_model(tmp_path, OnnxReading(file="m.onnx")).SerializeToString()
+    assert b"vil" not in read
+    assert b"Neg" in read

@@ -52,6 +52,9 @@ def read_model(model: Path, reading: OnnxReading) -> onnx.ModelProto:
         raise UnsupportedModelError(
             f"{name} is damaged or not an ONNX file; export or fetch the model again"
         )
+    # ONNX Runtime gets the message: nothing must be in it that is not judged here.
+    parsed.DiscardUnknownFields()
+    parsed.ClearField("training_info")
     _check_opset(parsed, name)
     for graph in every_graph(parsed):
         _check_graph(graph)
@@ -127,11 +130,13 @@ def tensors_of(graph: Any) -> Iterator[tuple[str, TensorProto]]:
 
 
 def _check_graph(graph: Any) -> None:
-    sparse = getattr(graph, "sparse_initializer", ())
+    sparse = [tensor.values.name for tensor in getattr(graph, "sparse_initializer", ())]
+    for node in graph.node:
+        if any(one.HasField("sparse_tensor") or one.sparse_tensors for one in node.attribute):
+            sparse.append(node.name or next(iter(node.output), node.op_type))
     if sparse:
         raise UnsupportedModelError(
-            f"the weight {one_line(repr(sparse[0].values.name))} is sparse; save the model with dense "
-            "weights"
+            f"the weight {one_line(repr(sparse[0]))} is sparse; save the model with dense weights"
         )
     for name, tensor in tensors_of(graph):
         if any(extent < 0 for extent in tensor.dims):
