@@ -85,6 +85,7 @@ _REFUSED = {
         chmod chown fchmod fchmodat fchmodat2 fchown fchownat lchown
         fremovexattr fsetxattr lremovexattr lsetxattr removexattr setxattr
         futimesat utime utimensat utimes
+        inotify_add_watch inotify_init inotify_init1
     """,
     errno.EACCES: "accept accept4 bind connect listen sendmmsg sendmsg socket",
     # A structure in memory holds their arguments, which a filter cannot read. The C library then
@@ -95,7 +96,7 @@ _REFUSED = {
 }
 """Calls that always fail, by their error. In order: administration; other processes; priorities;
 keys; memory that no limit counts and that outlives the process; links and devices; permissions,
-owners and times, which Landlock does not protect."""
+owners and times, which Landlock does not protect; what others do with files."""
 
 Check = tuple[int, int, tuple[int, ...], bool]
 """Fails a call depending on half an argument: which half, a mask, values, and whether these values

@@ -50,6 +50,9 @@ fsopen 430 430
 fspick 433 433
 futimesat 261 -
 init_module 175 105
+inotify_add_watch 254 27
+inotify_init 253 -
+inotify_init1 294 26
 io_uring_enter 426 426
 io_uring_register 427 427
 io_uring_setup 425 425

@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 _END = struct.Struct("<4s4H2IH")
 _LOCAL = struct.Struct("<4s5H3I2H")
-_DESCRIPTORS = (12, 16, 20, 24)
-"""Bytes behind a file's data if its header was written before its size was known: with a signature or ZIP64 or not."""
 _HAS_DESCRIPTOR, _UTF_8 = 1 << 3, 1 << 11
+_EXTRAS = frozenset({0x0001, 0x000A, 0x5455, 0x7875})
+"""Of ZIP64, and of times and owners of NTFS and Unix. Others give a file another name, or hide bytes."""
+_LONGEST_DESCRIPTOR = 24
+"""Bytes behind a file's data if its header was written before its size was known."""
 
 
 def container_problem(file: BinaryIO, archive: zipfile.ZipFile) -> str:
@@ -51,24 +53,54 @@ def _gaps(file: BinaryIO, archive: zipfile.ZipFile, end: int) -> Iterator[str]:
         yield "something is before its first file"
     for member, following in zip(members, [*starts[1:], end], strict=True):
         name = member.orig_filename
+        if member.comment or not _has_known_extras(member.extra):
+            yield f"{name} has a comment or fields that wheels do not have"
         file.seek(member.header_offset)
         header = file.read(_LOCAL.size)
         if len(header) < _LOCAL.size or not header.startswith(b"PK\3\4"):
             yield f"{name} has no header"
             return
-        _, _, flags, method, _, _, _, packed, unpacked, named, extra = _LOCAL.unpack(header)
+        _, _, flags, method, _, _, *about, named, extra = _LOCAL.unpack(header)
         encoding = "utf-8" if flags & _UTF_8 else "cp437"
         if file.read(named).decode(encoding, "replace") != name:
             yield f"{name} has another name in its own header"
+        if not _has_known_extras(file.read(extra)):
+            yield f"{name} has fields in its own header that wheels do not have"
         if method != member.compress_type:
             yield f"{name} is compressed in another way than its directory says"
-        streamed = bool(flags & _HAS_DESCRIPTOR)
-        zip64 = 0xFFFFFFFF in (packed, unpacked)
-        if not (streamed or zip64) and (packed, unpacked) != (
-            member.compress_size,
-            member.file_size,
-        ):
-            yield f"{name} has another size in its own header"
-        rest = following - member.header_offset - _LOCAL.size - named - extra - member.compress_size
-        if rest not in (_DESCRIPTORS if streamed else (0,)):
+        data = member.header_offset + _LOCAL.size + named + extra
+        rest = following - data - member.compress_size
+        file.seek(max(0, following - max(rest, 0)))
+        behind = file.read(rest) if 0 < rest <= _LONGEST_DESCRIPTOR else b""
+        yield from _sizes(member, about, behind, streamed=bool(flags & _HAS_DESCRIPTOR))
+        if rest != len(behind):
             yield f"something is behind {name}, or two of its files share bytes"
+
+
+def _sizes(
+    member: zipfile.ZipInfo, about: Sequence[int], behind: bytes, *, streamed: bool
+) -> Iterator[str]:
+    """Whether hash and sizes of a file are the same in its header or behind its data."""
+    true = (member.CRC, member.compress_size, member.file_size)
+    unknown = (0, 0xFFFFFFFF)  # not known yet, or in the field of ZIP64
+    fits = all(
+        x == y or (y in unknown and (streamed or y)) for x, y in zip(true, about, strict=True)
+    )
+    if not fits:
+        yield f"{member.orig_filename} has another size or hash in its own header"
+    forms = (struct.pack("<3I", *true), struct.pack("<I2Q", *true)) if streamed else (b"",)
+    if behind.removeprefix(b"PK\7\x08" if streamed else b"") not in forms and behind not in forms:
+        yield f"something is behind {member.orig_filename}, or two of its files share bytes"
+
+
+def _has_known_extras(extra: bytes) -> bool:
+    """Whether the extra fields of a file are whole, and of a kind that changes nothing."""
+    position = 0
+    while position < len(extra):
+        if position + 4 > len(extra):
+            return False
+        kind, length = struct.unpack_from("<2H", extra, position)
+        position += 4 + length
+        if kind not in _EXTRAS or position > len(extra):
+            return False
+    return True

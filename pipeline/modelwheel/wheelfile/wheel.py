@@ -264,6 +264,8 @@ def _list_members(path: Path, archive: zipfile.ZipFile) -> Iterator[tuple[str, M
         if mode := _mode_problem(info):
             raise invalid_wheel(path, f"{name} {mode}")
         if name.endswith("/"):
+            if info.file_size or info.compress_size:
+                raise invalid_wheel(path, f"{name} is a directory with bytes of its own")
             _require_safe(path, name.rstrip("/"))
             continue
         # Installers write by these names: none may lead elsewhere, also not on Windows.

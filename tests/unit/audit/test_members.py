@@ -80,6 +80,24 @@ def test_entry_points(tmp_path: Path, text: str, words: str) -> None:
     assert all(words in sentence for sentence in sentences[:1])
 
 
+@pytest.mark.parametrize(
+    ("requirement", "refused"),
+    [
+        ("numpy>=2", False),
+        ("NumPy", False),
+        ("modelwheel_runtime>=1,<2", False),
+        ("evil", True),
+        ("numpy @ https://example.org/numpy-9-py3-none-any.whl", True),
+        ("evil; extra == 'more'", True),
+    ],
+)
+def test_what_is_installed_with_it(tmp_path: Path, requirement: str, refused: bool) -> None:
+    text = (
+        f"Metadata-Version: 2.4\nName: model-tiny\nVersion: 1.0.0\nRequires-Dist: {requirement}\n"
+    )
+    assert bool(found(tmp_path, f"{INFO}/METADATA", text.encode())) is refused
+
+
 def test_entry_points_that_are_no_text(tmp_path: Path) -> None:
     (sentence,) = found(tmp_path, f"{INFO}/entry_points.txt", b"\xff")
     assert "cannot be read" in sentence

@@ -136,6 +136,7 @@ DECISIONS: list[tuple[str, tuple[int, ...], int | str]] = [
     ("io_uring_setup", (), errno.ENOSYS),
     ("userfaultfd", (), errno.ENOSYS),
     ("memfd_create", (), errno.EPERM),
+    ("inotify_init1", (), errno.EPERM),
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import stat
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -80,7 +81,11 @@ CHANGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     ),
     "another size in front": (
         lambda c: _number(c, 22, 1, 4),
-        "has another size in its own header",
+        "has another size or hash in its own header",
+    ),
+    "another hash in front": (
+        lambda c: _number(c, 14, 1, 1),
+        "has another size or hash in its own header",
     ),
     "another method in front": (lambda c: _number(c, 8, 8, 2), "is compressed in another way"),
     "no header": (lambda c: _change(c, 0, b"PK\5\6"), "has no header"),
@@ -129,6 +134,44 @@ def test_a_wheel_that_was_written_as_a_stream(wheel: Path) -> None:
     assert stream.written[6] & 8
     wheel.write_bytes(stream.written)
     assert open_wheel(wheel).read(INIT) == b"NAME = 'digits'\n"
+    descriptor = stream.written.index(b"PK\7\x08")
+    wheel.write_bytes(_number(bytes(stream.written), descriptor + 8, 1, 4))
+    assert "something is behind model_digits/__init__.py" in refusal(wheel)
+
+
+@pytest.mark.parametrize(
+    ("field", "verdict"),
+    [
+        (struct.pack("<2H", 0x5455, 1) + b"\0", ""),
+        (struct.pack("<2H", 0x7075, 4) + b"evil", "refused"),
+        (struct.pack("<2H", 0xCAFE, 0), "refused"),
+        (struct.pack("<2H", 0x5455, 9) + b"\0", "refused"),
+        (b"PK", "refused"),
+    ],
+)
+def test_fields_that_some_readers_take_for_names(wheel: Path, field: bytes, verdict: str) -> None:
+    with zipfile.ZipFile(wheel, "a") as archive:
+        member = zipfile.ZipInfo("model_digits/more.py")
+        member.extra = field
+        archive.writestr(member, b"")
+    if verdict:
+        assert "is not a valid wheel" in refusal(wheel)
+    else:
+        open_wheel(wheel)
+
+
+def test_comments_of_files(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel, "a") as archive:
+        member = zipfile.ZipInfo("model_digits/more.py")
+        member.comment = b"evil"
+        archive.writestr(member, b"")
+    assert "model_digits/more.py has a comment or fields" in refusal(wheel)
+
+
+def test_a_directory_with_bytes_of_its_own(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("model_digits/more/", b"evil")
+    assert "model_digits/more/ is a directory with bytes of its own" in refusal(wheel)
 
 
 @pytest.mark.parametrize(

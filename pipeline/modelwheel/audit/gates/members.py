@@ -6,6 +6,9 @@ import configparser
 import re
 from collections.abc import Iterator
 
+from packaging.utils import canonicalize_name
+
+from ...versions import RUNTIME
 from ..opened import OpenedWheel
 from .finding import GateFinding
 
@@ -14,8 +17,12 @@ _ENTRY_POINTS = "entry_points.txt"
 _RUN_AT_START = ".pth"
 
 
+_REQUIRED = frozenset({"numpy", RUNTIME})
+
+
 def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
-    """Compares the names of all files with those that a model's wheel may have."""
+    """Compares the names of all files, and of what is installed with them, with those that a model's wheel may have."""
+    yield from _check_requirements(wheel)
     package, metadata = f"{wheel.module}/", f"{wheel.dist_info}/"
     for name in wheel.contents.files:
         if name == metadata + _ENTRY_POINTS:
@@ -27,6 +34,16 @@ def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
             yield GateFinding(
                 name,
                 f"{_danger(name)}; a model's wheel has {package} and {metadata} only: remove it",
+            )
+
+
+def _check_requirements(wheel: OpenedWheel) -> Iterator[GateFinding]:
+    for requirement in wheel.contents.metadata.requires_dist or ():
+        if requirement.url or canonicalize_name(requirement.name) not in _REQUIRED:
+            yield GateFinding(
+                f"{wheel.dist_info}/METADATA",
+                f"requires {str(requirement)!r}, which is installed with it; a model's wheel requires "
+                f"{' and '.join(sorted(_REQUIRED))} alone: remove it",
             )
 
 

@@ -109,8 +109,8 @@ class _Judge:
             return self._structure(text, named=field == "in_spec")
         if field in _NAMES:
             return self._name(text)
-        if field == "torch_version":  # it may be "<=2.4"
-            return self._harmless(text.lstrip("<="))
+        if field == "torch_version" and text.startswith("<="):
+            return f"<={self._harmless(text.removeprefix('<='))}"
         if field in ("as_string", "as_strings"):  # such as the equation of einsum
             if not _TEXT.fullmatch(text) or _QUOTES.search(text):
                 raise self._refusal("the argument", text, "use letters, digits and signs only")
