@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -119,8 +120,8 @@ def test_the_key_may_be_in_the_environment(
 
 def test_a_file_that_changed_after_it_was_signed(wheel: Contents, tmp_path: Path) -> None:
     write_bundle(wheel.path, [sign(state(wheel), read_key(tmp_path, "ours"))])
-    with wheel.path.open("ab") as file:
-        file.write(b"\0")
+    with zipfile.ZipFile(wheel.path, "a") as archive:
+        archive.writestr("model_a/more.txt", b"")
     said = refused(open_contents(wheel.path), make_policy(tmp_path))
     assert "is about another file" in said
 
