@@ -22,7 +22,12 @@ SECONDS = int(os.environ.get("MODELWHEEL_FUZZ_SECONDS", "3"))
 
 # libFuzzer limits the peak of memory that the system reports, and a process inherits the peak of the one that starts it: here
 # of a process of tests that may have read large models. A small process between the two starts from nothing.
-START_SMALL = (sys.executable, "-S", "-c", "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))")
+START_SMALL = (
+    sys.executable,
+    "-S",
+    "-c",
+    "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))",
+)
 
 PROGRAMS = [path.stem for path in sorted(CPP.glob("fuzz/fuzz_*.cpp"))]
 
