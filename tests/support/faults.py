@@ -19,12 +19,17 @@ _SOURCE = Path(__file__).with_suffix(".c")
 
 def compile_library(directory: Path) -> Path | None:
     """The library to preload; None where there is no compiler or nothing is preloaded in this way."""
+    return build_preloaded(_SOURCE, directory)
+
+
+def build_preloaded(source: Path, directory: Path) -> Path | None:
+    """The same for another source in C."""
     compiler = shutil.which("cc")
     if compiler is None or not sys.platform.startswith("linux"):
         return None
-    library = directory / "faults.so"
+    library = directory / f"{source.stem}.so"
     flags = ("-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror")
-    subprocess.run([compiler, *flags, "-o", library, _SOURCE, "-ldl"], check=True)
+    subprocess.run([compiler, *flags, "-o", library, source, "-ldl"], check=True)
     return library
 
 

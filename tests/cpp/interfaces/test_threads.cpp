@@ -30,7 +30,7 @@ void test_every_part_is_done_once() {
     ThreadPool pool(workers);
     for (const std::size_t parts : {1, 2, 4, 100}) {
       std::vector<std::atomic<int>> done(parts);
-      pool.run(parts, [&done](std::size_t i) { ++done[i]; }, [] {});
+      pool.run(parts, [&done](std::size_t i) noexcept { ++done[i]; }, []() noexcept {});
       for (const std::atomic<int> &count : done) CHECK(count == 1);
     }
   }
@@ -44,7 +44,7 @@ void test_several_callers_share_a_pool() {
     callers.emplace_back([&pool, &done] {
       for (int i = 0; i < 100; ++i) {
         int mine[3] = {};
-        pool.run(3, [&mine](std::size_t part) { ++mine[part]; }, [] {});
+        pool.run(3, [&mine](std::size_t part) noexcept { ++mine[part]; }, []() noexcept {});
         done += mine[0] + mine[1] + mine[2];
       }
     });
@@ -60,12 +60,12 @@ void test_who_waits_is_called() {
   const std::thread::id owner = std::this_thread::get_id();
   pool.run(
       2,
-      [&](std::size_t) {
+      [&](std::size_t) noexcept {
         ++began;
         while (began != 2) std::this_thread::yield();
         while (!called && std::this_thread::get_id() != owner) std::this_thread::yield();
       },
-      [&called] { called = true; });
+      [&called]() noexcept { called = true; });
   CHECK(called);
 }
 
@@ -74,10 +74,10 @@ void test_threads_are_awake_for_a_while() {
   CHECK(lazy.find() == nullptr);
   ThreadPool &pool = lazy.get();
   CHECK(lazy.find() == &pool && !pool.is_awake());  // no thread has started
-  pool.run(2, [](std::size_t) {}, [] {});
+  pool.run(2, [](std::size_t) noexcept {}, []() noexcept {});
   while (pool.is_awake()) std::this_thread::yield();
   std::atomic<int> done{0};
-  pool.run(2, [&done](std::size_t) { ++done; }, [] {});
+  pool.run(2, [&done](std::size_t) noexcept { ++done; }, []() noexcept {});
   CHECK(done == 2);
 }
 
@@ -134,12 +134,12 @@ void test_calls_of_unknown_cost_wake_threads() {
 void test_the_child_of_a_fork_has_threads_of_its_own() {
   modelwheel::LazyThreadPool lazy(2);
   std::atomic<int> done{0};
-  const auto count = [&done](std::size_t) { ++done; };
-  lazy.get().run(2, count, [] {});
+  const auto count = [&done](std::size_t) noexcept { ++done; };
+  lazy.get().run(2, count, []() noexcept {});
   const pid_t child = fork();
   if (child == 0) {
     if (lazy.find() != nullptr) _exit(1);
-    lazy.get().run(2, count, [] {});
+    lazy.get().run(2, count, []() noexcept {});
     _exit(done == 4 ? 0 : 1);
   }
   int status = -1;
@@ -295,7 +295,7 @@ void test_steps_of_an_older_library_are_not_shared() {
 }
 
 void do_parts(void *pool, std::size_t parts, void (*task)(void *, std::size_t), void *argument) {
-  static_cast<ThreadPool *>(pool)->run(parts, [=](std::size_t part) { task(argument, part); }, [] {});
+  static_cast<ThreadPool *>(pool)->run(parts, [=](std::size_t part) noexcept { task(argument, part); }, []() noexcept {});
 }
 
 /// Each branch fills scratch memory, which no other has at the same time.

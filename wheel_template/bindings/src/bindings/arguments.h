@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -12,8 +13,14 @@
 
 namespace modelwheel {
 
-/// Sets an exception. Bytes that are not UTF-8 are replaced: another library may have written the text.
-inline void set_exception(PyObject *type, const char *text) { PyErr_Format(type, "%s", text); }
+/// Sets an exception; without memory for it, MemoryError. Bytes that are not UTF-8 are replaced: another library may
+/// have written the text. PyErr_Format would set one without a text, or clear MemoryError.
+inline void set_exception(PyObject *type, const char *text) {
+  PyObject *const sentence = PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace");
+  if (sentence == nullptr) return;
+  PyErr_SetObject(type, sentence);
+  Py_DECREF(sentence);
+}
 
 [[noreturn]] inline void raise(PyObject *type, const std::string &text) {
   set_exception(type, text.c_str());
@@ -47,6 +54,7 @@ inline std::string to_utf8(PyObject *value, const std::string &subject, const ch
   Py_ssize_t bytes = 0;
   const char *text = PyUnicode_AsUTF8AndSize(value, &bytes);
   if (text == nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_UnicodeError) == 0) throw PythonError();  // no memory
     PyErr_Clear();
     raise(PyExc_ValueError, subject + " has a surrogate, which is not a character");
   }

@@ -46,6 +46,8 @@ class PlainSlot {
 /// would let two streams of data change one state in an order that nobody chose.
 template <template <class> class Slot>
 class InstancePoolOf {
+  using Rules = std::map<std::size_t, std::string>;  // by number of rows
+
   struct Member {
     Instance instance;
     std::uint64_t settings;  // the generation of settings that it has
@@ -90,19 +92,25 @@ class InstancePoolOf {
     return Loan(*this, std::move(member));
   }
 
+  /// Sets the rule for all instances or, if it throws, for none.
   void set_batch_rule(const std::string &rule) {
+    Rules kept{{0, rule}};  // allocated before an instance has the rule
     const Loan loan = lend();
     check(api_, loan.get(), api_.set_batch_rule(loan.get(), rule.c_str()));
+    auto node = kept.extract(0);
+    node.key() = std::stoul(rule);  // a valid rule begins with its number of rows
     const std::lock_guard<std::mutex> lock(mutex_);
-    rules_[std::stoul(rule)] = rule;  // a valid rule begins with its number of rows
+    rules_.erase(node.key());
+    rules_.insert(std::move(node));
     ++settings_;
   }
 
   void set_batch_strategy(const std::string &strategy) {
+    std::string kept = strategy;
     const Loan loan = lend();
     check(api_, loan.get(), api_.set_batch_strategy(loan.get(), strategy.c_str()));
     const std::lock_guard<std::mutex> lock(mutex_);
-    strategy_ = strategy;
+    strategy_.swap(kept);
     ++settings_;
   }
 
@@ -162,7 +170,7 @@ class InstancePoolOf {
   Slot<Member> last_;
   std::mutex mutex_;  // guards the members below
   std::vector<std::unique_ptr<Member>> free_;
-  std::map<std::size_t, std::string> rules_;  // by number of rows
+  Rules rules_;
   std::string strategy_;
   std::atomic<std::uint64_t> settings_{0};  // also read without the mutex
 };

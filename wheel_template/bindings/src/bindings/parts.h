@@ -31,7 +31,8 @@ inline modelwheel_status share_steps(const modelwheel_api &api, modelwheel_model
                                      ThreadPool *pool) {
   if (!knows_steps(api)) return MODELWHEEL_OK;
   const auto run = [](void *context, std::size_t parts, modelwheel_task task, void *argument) {
-    static_cast<ThreadPool *>(context)->run(parts, [=](std::size_t part) { task(argument, part); }, [] {});
+    static_cast<ThreadPool *>(context)->run(
+        parts, [=](std::size_t part) noexcept { task(argument, part); }, []() noexcept {});
   };
   return api.set_threads(model, pool == nullptr ? 1 : threads, run, pool);
 }
@@ -69,18 +70,23 @@ class PartedEvaluation {
         owner_(std::this_thread::get_id()) {}
 
   /// Runs part i on models[i], whose steps so many threads share, on the threads of the pool; without one, in order,
-  /// where all models may be the same. Returns the first failure, and whose it is.
+  /// where all models may be the same. Returns the first failure, and whose it is. Throws std::bad_alloc before any
+  /// part begins, or not at all: a thread of the pool can hand no exception on, and its caller cannot leave before it.
   std::pair<modelwheel_status, modelwheel_model *> run(ThreadPool *pool, const std::vector<modelwheel_model *> &models,
                                                        std::size_t threads) {
     std::vector<modelwheel_status> statuses(models.size(), MODELWHEEL_OK);
-    const auto part = [&](std::size_t i) {
+    std::vector<const void *> inputs(models.size() * api_.num_inputs);
+    std::vector<void *> outputs(models.size() * api_.num_outputs);
+    const auto part = [&](std::size_t i) noexcept {
       // On the thread that runs the part, whose cache has the instance.
       statuses[i] = share_steps(api_, models[i], threads, pool);
-      if (statuses[i] == MODELWHEEL_OK) statuses[i] = run_part(i, models[i]);
+      if (statuses[i] == MODELWHEEL_OK)
+        statuses[i] =
+            run_part(i, models[i], inputs.data() + i * api_.num_inputs, outputs.data() + i * api_.num_outputs);
       if (statuses[i] != MODELWHEEL_OK) ends_ = true;
     };
     if (pool != nullptr)
-      pool->run(models.size(), part, [this] { is_interrupted(); });
+      pool->run(models.size(), part, [this]() noexcept { is_interrupted(); });
     else
       for (std::size_t i = 0; i < models.size() && !ends_; ++i) part(i);
     // A part that ended because of another one says that it was interrupted.
@@ -93,18 +99,17 @@ class PartedEvaluation {
   }
 
  private:
-  modelwheel_status run_part(std::size_t part, modelwheel_model *model) {
+  /// `inputs` and `outputs` have room for the pointers of this part.
+  modelwheel_status run_part(std::size_t part, modelwheel_model *model, const void **inputs, void **outputs) noexcept {
     const std::size_t first = part * rows_per_part_, left = all_.rows - first;
     const std::size_t rows = left < rows_per_part_ ? left : rows_per_part_;
     if (scattered_)
       return api_.run_part(model, first, rows, all_.rows, all_.length, all_.inputs, all_.outputs, poll, this);
-    std::vector<const void *> inputs;
-    std::vector<void *> outputs;
     for (std::size_t i = 0; i < api_.num_inputs; ++i)
-      inputs.push_back(static_cast<const char *>(all_.inputs[i]) + offset(inputs_[i], first));
+      inputs[i] = static_cast<const char *>(all_.inputs[i]) + offset(inputs_[i], first);
     for (std::size_t i = 0; i < api_.num_outputs; ++i)
-      outputs.push_back(static_cast<char *>(all_.outputs[i]) + offset(outputs_[i], first));
-    return evaluate(api_, model, {rows, all_.length, inputs.data(), outputs.data(), poll, this});
+      outputs[i] = static_cast<char *>(all_.outputs[i]) + offset(outputs_[i], first);
+    return evaluate(api_, model, {rows, all_.length, inputs, outputs, poll, this});
   }
 
   /// Whether rows of a tensor do not follow each other. Libraries that are older than `run_part` have no such tensor.
@@ -116,10 +121,10 @@ class PartedEvaluation {
     return tensor.leading_per_row == 0 ? 0 : row * tensor.row_bytes;
   }
 
-  static int poll(void *context) { return static_cast<PartedEvaluation *>(context)->is_interrupted() ? 1 : 0; }
+  static int poll(void *context) noexcept { return static_cast<PartedEvaluation *>(context)->is_interrupted() ? 1 : 0; }
 
   /// Only the thread that asked for the evaluation asks whether it has to end.
-  bool is_interrupted() {
+  bool is_interrupted() noexcept {
     if (!ends_ && all_.interrupt != nullptr && std::this_thread::get_id() == owner_ &&
         all_.interrupt(all_.context) != 0)
       ends_ = true;

@@ -22,10 +22,11 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
-#include <system_error>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace modelwheel {
@@ -61,10 +62,11 @@ class ThreadPool {
   ThreadPool &operator=(const ThreadPool &) = delete;
 
   /// Calls `part(i)` once for each i < `parts`, on any of the threads, and returns when all have returned. Calls
-  /// `idle()` on this thread now and then while it waits for others. Several threads may call `run` at the same time;
-  /// neither function may throw.
+  /// `idle()` on this thread now and then while it waits for others. Several threads may call `run` at the same time.
+  /// Neither function may throw, so `run` does not either: others may still be at work on what the caller has.
   template <class Part, class Idle>
-  void run(std::size_t parts, const Part &part, const Idle &idle) {
+  void run(std::size_t parts, const Part &part, const Idle &idle) noexcept {
+    static_assert(std::is_nothrow_invocable_v<const Part &, std::size_t> && std::is_nothrow_invocable_v<const Idle &>);
     start_workers();
     Task *const task = parts > 1 ? free_task() : nullptr;
     if (task == nullptr) {
@@ -151,14 +153,14 @@ class ThreadPool {
 #endif
   };
 
-  /// Fewer where the system refuses more.
+  /// Fewer where the system refuses more, or has no memory for them.
   void start_workers() {
     if (missing_ == 0) return;
     const std::lock_guard<std::mutex> lock(mutex_);
     const NoSignals of_the_process;
     try {
-      for (; missing_ > 0; --missing_) workers_.emplace_back([this] { work(); });
-    } catch (const std::system_error &) {
+      for (; missing_ > 0; --missing_) workers_.emplace_back([this]() noexcept { work(); });
+    } catch (const std::exception &) {  // system_error, bad_alloc
       missing_ = 0;
     }
   }
