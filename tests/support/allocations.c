@@ -70,7 +70,7 @@ int posix_memalign(void **memory, size_t alignment, size_t size) {
 }
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
-  static __typeof__(&pthread_create) next;
-  if (next == NULL) next = (__typeof__(next))dlsym(RTLD_NEXT, "pthread_create");
+  static int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+  if (next == NULL) *(void **)&next = dlsym(RTLD_NEXT, "pthread_create"); /* as POSIX casts it */
   return fails() ? EAGAIN : next(thread, attributes, start, argument);
 }

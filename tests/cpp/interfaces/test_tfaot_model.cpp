@@ -78,7 +78,7 @@ void test_padding_is_zero() {
   run(model, 4, inputs);
   model.setBatchRule(1, {4}, 3);
   check_outputs(run(model, 1, inputs), inputs, 1);
-  CHECK(toy_last_x == std::vector<float>({1, 0, 0, 0, 0, 0, 0, 0}));
+  CHECK((toy_last_x == std::array<float, 8>{1, 0, 0, 0, 0, 0, 0, 0}));
 }
 
 void test_mistakes_are_refused() {

@@ -295,7 +295,8 @@ void test_steps_of_an_older_library_are_not_shared() {
 }
 
 void do_parts(void *pool, std::size_t parts, void (*task)(void *, std::size_t), void *argument) {
-  static_cast<ThreadPool *>(pool)->run(parts, [=](std::size_t part) noexcept { task(argument, part); }, []() noexcept {});
+  static_cast<ThreadPool *>(pool)->run(
+      parts, [=](std::size_t part) noexcept { task(argument, part); }, []() noexcept {});
 }
 
 /// Each branch fills scratch memory, which no other has at the same time.

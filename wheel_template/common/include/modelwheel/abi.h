@@ -89,7 +89,8 @@ typedef struct modelwheel_model modelwheel_model;
 typedef int (*modelwheel_interrupt)(void *context);
 
 /* Work in parts, and how the caller has them done on its threads: calls task(argument, i) once for each i < parts, on
- * any threads and at the same time, and returns when all have returned. */
+ * any threads and at the same time, and returns when all have returned. It throws no exception: where it can make no
+ * thread, it calls the task itself. */
 typedef void (*modelwheel_task)(void *argument, size_t part);
 typedef void (*modelwheel_parallel_for)(void *context, size_t parts, modelwheel_task task, void *argument);
 
