@@ -2,6 +2,9 @@
 
 The file is a flatbuffer; its schema is jax/_src/export/serialization.fbs. Only the fields that describe
 the interface are read. They have kept their places since the first version, and later ones are ignored.
+
+Anything in a flatbuffer may be named many times, so that a tree of a kilobyte may have 2^90 leaves. JAX writes
+everything once: who reads more than the file has, reads something twice.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flatbuffers import encode, number_types, packer
@@ -20,6 +23,14 @@ from ....errors import UnsupportedModelError
 MAX_CALLING_CONVENTION = 10
 """Later ones may pass arguments in other ways."""
 _MAX_DEPTH = 100
+_MAX_NAMES = 64 << 20
+"""Characters of the names of all arrays, each with those of what it is in."""
+_SPARE_BYTES = 1 << 16
+"""What may be read beside twice the file: kinds of arrays are read for arguments and for results."""
+_SHOWN = 100
+"""Characters of a name in a sentence."""
+_ENTRY_BYTES = 4
+"""What naming a table or a text takes."""
 # The order of DType in the schema.
 _DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -74,7 +85,8 @@ def read_exported(content: bytes, name: str) -> Exported:
         UnsupportedModelError: It is damaged, or for several devices or other platforms than CPUs.
     """
     try:
-        exported = _Record(Table(content, encode.Get(packer.uoffset, content, 0)))
+        root = Table(content, encode.Get(packer.uoffset, content, 0))
+        exported = _Record(root, _Budget(2 * len(content) + _SPARE_BYTES))
         _refuse(exported, name)
         return Exported(
             exported.bytes(13),
@@ -121,26 +133,31 @@ def _refuse(exported: _Record, name: str) -> None:
 def _leaves(exported: _Record, tree: int, own: int, shared: int, what: str) -> tuple[Leaf, ...]:
     """The arrays of a tree, each described by itself or by its number in a table of all kinds."""
     numbers = exported.numbers(shared, number_types.Uint32Flags)
-    kinds = list(exported.records(19))
-    values = [kinds[number] for number in numbers] if numbers else list(exported.records(own))
+    kinds = [_leaf(kind) for kind in exported.records(19 if numbers else own)]
+    values = [kinds[number] for number in numbers] if numbers else kinds
     root = exported.record(tree)
     paths = list(_paths(root, (), 0)) if root is not None else []
     if len(paths) != len(values):
         raise ValueError("as many names as values")
+    if sum(len(str(part)) for path in paths for part in path) > _MAX_NAMES:
+        raise ValueError("the names of all leaves are too long")
     names = _input_names(paths) if what == "arg" else _output_names(paths)
     if len(set(names)) != len(names):
-        taken = ", ".join(name for name, count in Counter(names).items() if count > 1)
+        taken = ", ".join(
+            name[:_SHOWN] for name, count in Counter(names).most_common(3) if count > 1
+        )
         raise UnsupportedModelError(
             f"several arrays of the exported function would be called {taken}; rename its keys"
         )
-    return tuple(_leaf(name, value) for name, value in zip(names, values, strict=True))
+    return tuple(replace(kind, name=name) for name, kind in zip(names, values, strict=True))
 
 
-def _leaf(name: str, value: _Record) -> Leaf:
+def _leaf(value: _Record) -> Leaf:
+    """A leaf without its name; leaves of the same kind share one."""
     dtype = value.number(2, number_types.Uint8Flags)
     extents = list(value.strings(1))
     return Leaf(
-        name,
+        "",
         _DTYPES[dtype] if dtype < len(_DTYPES) else None,
         tuple(int(e) if e.isdecimal() else None for e in extents),
         tuple("" if e.isdecimal() else e for e in extents),
@@ -193,11 +210,28 @@ def _join(prefix: str, path: _Path) -> str:
 # --- flatbuffers ----------------------------------------------------------------------------------
 
 
+class _Budget:
+    """How many bytes may still be read."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def take(self, count: int) -> None:
+        """Notes that so many are read.
+
+        Raises:
+            ValueError: Those are more than there are left.
+        """
+        self._left -= count
+        if self._left < 0:
+            raise ValueError("something in the file is named many times")
+
+
 class _Record:
     """A table; fields are numbered as in the schema, and those that are not there are empty."""
 
-    def __init__(self, table: Any) -> None:
-        self._table = table
+    def __init__(self, table: Any, budget: _Budget) -> None:
+        self._table, self._budget = table, budget
 
     def _offset(self, field: int) -> int:
         return int(self._table.Offset(4 + 2 * field))
@@ -217,17 +251,19 @@ class _Record:
         offset = self._offset(field)
         if not offset:
             return None
-        return _Record(Table(self._table.Bytes, self._table.Indirect(offset + self._table.Pos)))
+        return self._other(self._table.Indirect(offset + self._table.Pos))
 
     def bytes(self, field: int) -> bytes:
         """A vector of bytes."""
         start, length = self._vector(field)
+        self._budget.take(length)
         return bytes(self._table.Bytes[start : start + length])
 
     def numbers(self, field: int, flags: Any) -> tuple[int, ...]:
         """A vector of numbers."""
         start, length = self._vector(field)
         width = flags.bytewidth
+        self._budget.take(width * length)
         return tuple(int(self._table.Get(flags, start + width * n)) for n in range(length))
 
     def strings(self, field: int) -> Iterator[str]:
@@ -238,11 +274,16 @@ class _Record:
     def records(self, field: int) -> Iterator[_Record]:
         """A vector of tables."""
         start, length = self._vector(field)
-        table = self._table
-        return (_Record(Table(table.Bytes, table.Indirect(start + 4 * n))) for n in range(length))
+        return (self._other(self._table.Indirect(start + 4 * n)) for n in range(length))
+
+    def _other(self, position: int) -> _Record:
+        self._budget.take(_ENTRY_BYTES)
+        return _Record(Table(self._table.Bytes, position), self._budget)
 
     def _text(self, position: int) -> str:
-        return bytes(self._table.String(position)).decode()
+        text = bytes(self._table.String(position))
+        self._budget.take(_ENTRY_BYTES + len(text))
+        return text.decode()
 
     def _vector(self, field: int) -> tuple[int, int]:
         """Where a vector begins, and its elements."""

@@ -29,6 +29,7 @@ from ...freeze import c_names
 from ...inspection import Shape, TensorInfo
 from ..messages import weights_within_limit
 from .base import Fetch, SignatureGraph
+from .mlir_bounds import refuse_bomb
 from .mlir_text import Function, TensorType, read_functions
 from .module_integers import keep_integers
 from .module_weights import Lean, as_arguments, put_back, take_out
@@ -118,11 +119,15 @@ def read_module(content: bytes, name: str, *, apart: bool = False) -> Module:
         apart: Whether large constants become arguments; otherwise the text is that of the whole module.
 
     Raises:
-        UnsupportedModelError: It is not a module, is of a later version of StableHLO, or has no `main`.
+        UnsupportedModelError: It is not a module, is of a later version of StableHLO, has no `main`, or is small but
+            would take hours to read.
     """
     if not content.startswith(_BYTECODE):  # torch-mlir writes constants of another dialect
         content = re.sub(rb"= arith\.constant (?=dense)", b"= stablehlo.constant ", content)
-    text = _run_passes(_parse(content, name), "strip-debuginfo")
+    refuse_bomb(content, name)
+    parsed = _parse(content, name)
+    refuse_bomb(parsed, name)
+    text = _run_passes(parsed, "strip-debuginfo")
     lean = take_out(_inline_resources(text, name))
     lean = replace(lean, text=_COMPOSITE.sub(_decompose, lean.text))
     functions = read_functions(lean.text)
