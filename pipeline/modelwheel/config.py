@@ -12,6 +12,7 @@
     [sandbox]
     mode = "preferred"          # run models without one, too; by default "required" but on Windows, which has none, or "off"
     seconds = 3600              # the longest time that a step on a model may take
+    reading_seconds = 60        # of the step that only reads it, and one more for each megabyte of its files
     memory_gb = 16              # the most memory that it may use; by default in proportion to the model
 
     [limits]
@@ -119,6 +120,7 @@ class SandboxRules(_Section):
     )
     """Windows has no sandbox; every other system can have one."""
     seconds: Annotated[int, Constraint(strict=True, gt=0)] = 3600
+    reading_seconds: Annotated[int, Constraint(strict=True, gt=0)] = 60
     memory_gb: Annotated[float, Constraint(strict=True, gt=0, allow_inf_nan=False)] | None = None
 
 

@@ -29,5 +29,7 @@ def open_sandbox(mode: Policy | None) -> Sandbox:
     """
     rules = load_config().sandbox
     memory = None if rules.memory_gb is None else round(rules.memory_gb * 1e9)
-    limits = Limits(wall_seconds=rules.seconds, memory_bytes=memory)
+    limits = Limits(
+        wall_seconds=rules.seconds, reading_seconds=rules.reading_seconds, memory_bytes=memory
+    )
     return choose_sandbox(mode or Policy(rules.mode), limits)

@@ -10,7 +10,7 @@ from ..errors import CompileError
 from ..sandbox.policy import Limits
 from ..spec.formats import FORMATS
 from ..util.text import one_line, safe_lines
-from .jobs import CompileJob, Job, SupportedJob
+from .jobs import CompileJob, InspectJob, Job, ReferenceJob, SupportedJob
 
 _LOG_LINES = 30
 """The end of a log that goes into the report of an unexpected error."""
@@ -58,12 +58,18 @@ class WorkerError(CompileError):
         self.detail = detail
 
 
-def too_long(step: str, limits: Limits, layers: Sequence[str]) -> WorkerError:
+def too_long(
+    step: str, limits: Limits, layers: Sequence[str], job: Job | None = None
+) -> WorkerError:
     """The error of a step that was stopped because it took too long."""
-    return WorkerError(
-        f"{step} took longer than {limits.wall_seconds:g} s and was stopped{_likely(layers)}; "
-        f"make the model smaller there, or raise `seconds` {_WIDEN}"
+    stopped = (
+        f"{step} took longer than {limits.wall_seconds:.4g} s and was stopped{_likely(layers)}"
     )
+    if isinstance(job, InspectJob):
+        return WorkerError(
+            f"{stopped}; {_unusual(job, 'read in seconds')}, or raise `reading_seconds` {_WIDEN}"
+        )
+    return WorkerError(f"{stopped}; make the model smaller there, or raise `seconds` {_WIDEN}")
 
 
 def too_large(
@@ -71,18 +77,26 @@ def too_large(
     limits: Limits,
     layers: Sequence[str],
     detail: str = "",
-    *,
-    evaluates: bool = False,
+    job: Job | None = None,
 ) -> WorkerError:
-    """The error of a step that needed too much memory; `evaluates` is whether it was for the rows of the proof."""
+    """The error of a step that needed too much memory."""
     assert limits.memory_bytes is not None
-    fewer = "set verify.rows in the spec to fewer rows, " if evaluates else ""
+    fix = "make the model or its batch size smaller"
+    if isinstance(job, ReferenceJob):
+        fix = f"set verify.rows in the spec to fewer rows, {fix}"
+    elif isinstance(job, InspectJob):
+        fix = _unusual(job, "read with far less")
     return WorkerError(
         f"{step} needed more than the {limits.memory_bytes / 1e9:.1f} GB of memory that it may use, "
-        f"and was stopped{_likely(layers)}; {fewer}make the model or its batch size smaller, or raise "
-        f"`memory_gb` {_WIDEN}",
+        f"and was stopped{_likely(layers)}; {fix}, or raise `memory_gb` {_WIDEN}",
         detail,
     )
+
+
+def _unusual(job: InspectJob, usual: str) -> str:
+    """What to do about a model that is read in another way than others."""
+    file = one_line(getattr(job.request.reading, "file", "") or "the model")
+    return f"{file} is small enough to be {usual}, so that it may be damaged or hostile: export or fetch it again"
 
 
 def _likely(layers: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ..sandbox.choose import Sandbox
 from ..sandbox.policy import Limits
 from .endings import WorkerError
-from .jobs import Job, JobResult, input_files
+from .jobs import InspectJob, Job, JobResult, input_files
 from .worker_process import COMMAND, FORKS, WorkerSettings
 from .workers import STOPPED, Needs, Workers
 
@@ -29,8 +29,11 @@ _WORKER_BYTES = 600_000_000
 _JOB_BYTES = 600_000_000
 _BYTES_PER_WEIGHT_BYTE = 21
 
-_WALL_SECONDS = 3600.0
-"""What a job may take where the repository says nothing."""
+_WALL_SECONDS, _READING_SECONDS = 3600.0, 60.0
+"""What a job may take where the repository says nothing, and what one that only reads a model may take."""
+
+_READING_SECONDS_PER_BYTE = 1e-6
+"""In addition: files of good will that take long are large."""
 
 _MEMORY_HEADROOM = 2
 _MEMORY_AT_LEAST = 6_000_000_000
@@ -146,7 +149,7 @@ class WorkerPool:
         # A missing file is for the job to report.
         weights = sum(path.stat().st_size for path in input_files(job) if path.exists())
         memory = self._per_job + _BYTES_PER_WEIGHT_BYTE * weights
-        task = _Task(job, Future(), memory, self._limits_of(weights), started, step)
+        task = _Task(job, Future(), memory, self._limits_of(job, weights), started, step)
         with self._changed:
             if self._closed or self._killed:
                 raise RuntimeError("the pool is closed")
@@ -154,9 +157,12 @@ class WorkerPool:
             self._dispatch()
         return task.future
 
-    def _limits_of(self, weights: int) -> Limits:
+    def _limits_of(self, job: Job, weights: int) -> Limits:
         """The limits of a job on a model with so many bytes of weights."""
         wall, memory = self._allowed.wall_seconds or _WALL_SECONDS, self._allowed.memory_bytes
+        if isinstance(job, InspectJob):
+            reading = self._allowed.reading_seconds or _READING_SECONDS
+            wall = min(wall, reading + _READING_SECONDS_PER_BYTE * weights)
         if memory is None:
             expected = _MEMORY_HEADROOM * _BYTES_PER_WEIGHT_BYTE * weights
             memory = _MEMORY_AT_LEAST + expected

@@ -27,7 +27,7 @@ from ..util.text import one_line, safe_lines
 from .endings import WorkerError, end_of, explain_end, ran_out_of_memory, too_large, too_long
 from .exchange import Exchange, Staged
 from .flags import Flags
-from .jobs import Job, JobResult, ReferenceJob
+from .jobs import Job, JobResult
 from .protocol import MAX_REPLY_BYTES, Answer, Hello, Message, Reply, Task
 
 COMMAND = (sys.executable, "-m", "modelwheel.compiler.worker")
@@ -161,15 +161,14 @@ class WorkerProcess:
         answer = reply.answer or Answer()
         code, log = reply.code or 0, reply.log
         if reply.ending == "timeout":
-            return too_long(step, limits, self._name_layers(staged, limits))
+            return too_long(step, limits, self._name_layers(staged, limits), staged.job)
         if limits.memory_bytes is not None and (
             answer.error == MemoryError.__name__
             or ran_out_of_memory(code, log, reply.peak_bytes / limits.memory_bytes)
         ):
             layers = self._name_layers(staged, limits)
             detail = safe_lines(answer.detail) or end_of(log)
-            evaluates = isinstance(staged.job, ReferenceJob)
-            return too_large(step, limits, layers, detail, evaluates=evaluates)
+            return too_large(step, limits, layers, detail, staged.job)
         if reply.ending == "garbage":
             return WorkerError("the process of the job sent no valid answer", end_of(log))
         if reply.ending == "ended":

@@ -44,6 +44,8 @@ class Limits:
     """CPU time of each process."""
     wall_seconds: float | None = None
     """Enforced by whoever waits for the program, with `wait.wait_within`."""
+    reading_seconds: float | None = None
+    """In place of `wall_seconds` where a model is only read, as far as it is less."""
     processes: int | None = None
     """1 allows threads, but no other process; otherwise threads count too. Root has no limit above 1."""
     file_bytes: int | None = None

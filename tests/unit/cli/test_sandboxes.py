@@ -44,11 +44,13 @@ def test_the_option_overrides_the_file(rules: Path) -> None:
     assert open_sandbox(Policy.PREFERRED).kind == "partial"
     with pytest.raises(SandboxError, match="there is none"):
         open_sandbox(Policy.REQUIRED)
-    rules.write_text('[sandbox]\nmode = "preferred"\nseconds = 7\nmemory_gb = 1.5\n')
+    rules.write_text(
+        '[sandbox]\nmode = "preferred"\nseconds = 7\nreading_seconds = 2\nmemory_gb = 1.5\n'
+    )
     assert open_sandbox(None).kind == "partial"
     chosen = open_sandbox(Policy.OFF)
     assert chosen.kind == "none"
-    assert chosen.limits == Limits(wall_seconds=7, memory_bytes=1_500_000_000)
+    assert chosen.limits == Limits(wall_seconds=7, reading_seconds=2, memory_bytes=1_500_000_000)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no sandbox")

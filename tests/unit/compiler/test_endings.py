@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from modelwheel.compiler.endings import ran_out_of_memory, too_large
+from modelwheel.compiler.endings import ran_out_of_memory, too_large, too_long
+from modelwheel.compiler.jobs import InspectRequest, Job, ReferenceRequest
+from modelwheel.compiler.readings import StableHloReading
 from modelwheel.sandbox.policy import Limits
 
 _FATAL = "F0000 00:00:17 1 b.cc:2] Check failed: a == b"
@@ -37,10 +41,31 @@ def test_whether_memory_ran_out(code: int, log: str, used: float, expected: bool
 
 def test_only_an_evaluation_is_smaller_with_fewer_rows() -> None:
     limits = Limits(memory_bytes=6 * 10**9)
-    said = str(too_large("net/reference", limits, (), evaluates=True))
+    said = str(
+        too_large(
+            "net/reference", limits, (), job=_job(ReferenceRequest(signature="s", batch_sizes=()))
+        )
+    )
     assert said == (
         "net/reference needed more than the 6.0 GB of memory that it may use, and was stopped; set verify.rows in the "
         "spec to fewer rows, make the model or its batch size smaller, or raise `memory_gb` of [sandbox] in "
         "modelwheel.toml"
     )
     assert "verify.rows" not in str(too_large("net/compile", limits, ()))
+
+
+def test_a_file_that_takes_too_long_to_read_is_named() -> None:
+    job = _job(InspectRequest(reading=StableHloReading(file="f.mlir")))
+    limits = Limits(wall_seconds=60.002288, memory_bytes=6 * 10**9)
+    assert str(too_long("net/inspect", limits, (), job)) == (
+        "net/inspect took longer than 60 s and was stopped; f.mlir is small enough to be read in seconds, so that it may "
+        "be damaged or hostile: export or fetch it again, or raise `reading_seconds` of [sandbox] in modelwheel.toml"
+    )
+    assert "f.mlir is small enough to be read with far less" in str(
+        too_large("net/inspect", limits, (), job=job)
+    )
+    assert "`seconds` of [sandbox]" in str(too_long("net/freeze", limits, ()))
+
+
+def _job(request: InspectRequest | ReferenceRequest) -> Job:
+    return request.job(Path("model"), Path("out"))

@@ -9,7 +9,7 @@ from typing import Any
 
 from tensorflow.core.framework import graph_pb2
 
-from ..jobs import CompileJob, Job, SupportedJob
+from ..jobs import CompileJob, InspectJob, Job, SupportedJob
 from .graph_files import read_graph_def
 from .graphs import Graph, layer_name
 from .meta_graph import read_meta_graph
@@ -39,7 +39,9 @@ def find(job: Job) -> tuple[str, ...]:
 def _nodes(job: Job) -> Iterator[Any]:
     if isinstance(job, CompileJob):
         graph_def = graph_pb2.GraphDef.FromString(job.inputs.graph.read_bytes())
-    elif isinstance(job, SupportedJob):
+    elif isinstance(
+        job, (InspectJob, SupportedJob)
+    ):  # what reading takes long for, nothing here reads sooner
         return
     else:
         reading = job.request.reading
