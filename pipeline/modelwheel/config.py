@@ -12,7 +12,7 @@
     [sandbox]
     mode = "preferred"          # run models without one, too; by default "required" but on Windows, which has none, or "off"
     seconds = 3600              # the longest time that a step on a model may take
-    reading_seconds = 60        # of the step that only reads it, and one more for each megabyte of its files
+    reading_seconds = 60        # of the processor, to read it only; one more for each megabyte
     memory_gb = 16              # the most memory that it may use; by default in proportion to the model
 
     [limits]

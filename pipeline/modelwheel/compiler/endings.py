@@ -62,14 +62,18 @@ def too_long(
     step: str, limits: Limits, layers: Sequence[str], job: Job | None = None
 ) -> WorkerError:
     """The error of a step that was stopped because it took too long."""
-    stopped = (
-        f"{step} took longer than {limits.wall_seconds:.4g} s and was stopped{_likely(layers)}"
-    )
+    seconds = min(filter(None, (limits.wall_seconds, limits.cpu_seconds)))
+    fix = "make the model smaller there, or raise `seconds`"
     if isinstance(job, InspectJob):
-        return WorkerError(
-            f"{stopped}; {_unusual(job, 'read in seconds')}, or raise `reading_seconds` {_WIDEN}"
-        )
-    return WorkerError(f"{stopped}; make the model smaller there, or raise `seconds` {_WIDEN}")
+        fix = f"{_unusual(job, 'read in seconds')}, or raise `reading_seconds`"
+    return WorkerError(
+        f"{step} took longer than {seconds:g} s and was stopped{_likely(layers)}; {fix} {_WIDEN}"
+    )
+
+
+def is_out_of_time(code: int) -> bool:
+    """Whether a process that ended so had used the processor for too long."""
+    return code == -getattr(signal, "SIGXCPU", 0) != 0
 
 
 def too_large(

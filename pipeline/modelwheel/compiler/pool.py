@@ -35,6 +35,9 @@ _WALL_SECONDS, _READING_SECONDS = 3600.0, 60.0
 _READING_SECONDS_PER_BYTE = 1e-6
 """In addition: files of good will that take long are large."""
 
+_BUSY = 2
+"""Reading is limited by the processor's time, so that it does not fail on a busy machine, and by so many times as much."""
+
 _MEMORY_HEADROOM = 2
 _MEMORY_AT_LEAST = 6_000_000_000
 """The memory limit of a job: its batch size counts, which the prediction does not know."""
@@ -160,16 +163,18 @@ class WorkerPool:
     def _limits_of(self, job: Job, weights: int) -> Limits:
         """The limits of a job on a model with so many bytes of weights."""
         wall, memory = self._allowed.wall_seconds or _WALL_SECONDS, self._allowed.memory_bytes
+        # The wall clock ends a job first, unless something has stopped its worker.
+        cpu = math.ceil(wall * _cores()) + 1
         if isinstance(job, InspectJob):
             reading = self._allowed.reading_seconds or _READING_SECONDS
-            wall = min(wall, reading + _READING_SECONDS_PER_BYTE * weights)
+            reading = min(wall, reading + _READING_SECONDS_PER_BYTE * weights)
+            cpu, wall = math.ceil(reading), min(wall, _BUSY * reading)
         if memory is None:
             expected = _MEMORY_HEADROOM * _BYTES_PER_WEIGHT_BYTE * weights
             memory = _MEMORY_AT_LEAST + expected
         return Limits(
             memory_bytes=memory,
-            # The wall clock ends a job first, unless something has stopped its worker.
-            cpu_seconds=math.ceil(wall * _cores()) + 1,
+            cpu_seconds=cpu,
             wall_seconds=wall,
             processes=1,
             file_bytes=_FILE_BYTES + _FILE_BYTES_PER_WEIGHT_BYTE * weights,

@@ -24,7 +24,15 @@ from ..sandbox.choose import Sandbox, choose_sandbox
 from ..sandbox.policy import Access, Limits, Policy, environment
 from ..util.groups import kill_group
 from ..util.text import one_line, safe_lines
-from .endings import WorkerError, end_of, explain_end, ran_out_of_memory, too_large, too_long
+from .endings import (
+    WorkerError,
+    end_of,
+    explain_end,
+    is_out_of_time,
+    ran_out_of_memory,
+    too_large,
+    too_long,
+)
 from .exchange import Exchange, Staged
 from .flags import Flags
 from .jobs import Job, JobResult
@@ -160,7 +168,7 @@ class WorkerProcess:
         """The error of a job that has no result."""
         answer = reply.answer or Answer()
         code, log = reply.code or 0, reply.log
-        if reply.ending == "timeout":
+        if reply.ending == "timeout" or is_out_of_time(code):
             return too_long(step, limits, self._name_layers(staged, limits), staged.job)
         if limits.memory_bytes is not None and (
             answer.error == MemoryError.__name__
