@@ -35,6 +35,8 @@ _NO_RESULTS = frozenset(
 )
 _NO_NUMBERS = frozenset({types_pb2.DT_STRING, types_pb2.DT_RESOURCE, types_pb2.DT_VARIANT})
 _SHOWN = 8
+_MAX_PORTS = 10_000
+"""Feeds, fetches and variables of a Config; a model has a few."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,12 @@ def read_interface(graph_def: Any, reading: GraphDefReading, config: Any | None)
             raise UnsupportedModelError(
                 "source.config names the feeds and fetches already; remove source.feeds and source.fetches"
             )
+        named = len(config.feed) + len(config.fetch) + len(config.variable)
+        if named > _MAX_PORTS:
+            raise UnsupportedModelError(
+                f"source.config names {named} feeds, fetches and variables, and at most {_MAX_PORTS} are read; name "
+                "those that a call of the model passes and needs, or join tensors in the graph"
+            )
         feeds = tuple(_config_feeds(finder, config))
         fetches = tuple(_config_fetches(finder, config))
         variables = tuple(_config_variables(finder, config))
@@ -225,7 +233,7 @@ def find_ports(graph_def: Any) -> FoundPorts:
     """
     finder = _Finder(graph_def)
     inputs, outputs = _found(finder)
-    switches = [tensor for tensor in inputs if _is_switch(finder, tensor)]
+    switches = {tensor: None for tensor in inputs if _is_switch(finder, tensor)}
     return FoundPorts(
         feeds=_by_name([tensor for tensor in inputs if tensor not in switches]),
         fetches=_by_name(outputs),
@@ -286,8 +294,9 @@ def _is_of_branch(finder: _Finder, name: str) -> bool:
 def _by_name(tensors: list[Tensor]) -> dict[str, str]:
     """Tensors by the last parts of their names, where these differ."""
     short = [re.sub(r"\W", "_", tensor.node.rpartition("/")[2]) for tensor in tensors]
+    times = Counter(short)
     names = [
-        name if short.count(name) == 1 else re.sub(r"\W", "_", tensor.node)
+        name if times[name] == 1 else re.sub(r"\W", "_", tensor.node)
         for name, tensor in zip(short, tensors, strict=True)
     ]
     counts = Counter(names)

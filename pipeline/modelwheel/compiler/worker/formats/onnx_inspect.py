@@ -33,6 +33,8 @@ from .onnx_operators.support import DEPENDS_ON_VALUES, UNSUPPORTED, is_known
 from .onnx_values import with_valid_values
 
 _NAMES_KEPT = 8
+_CALLS_KEPT = 16
+"""Calls of a function that differ in which of its inputs are known; of further ones counts what all know."""
 _LIMIT = 10**18
 _Functions = Mapping[tuple[str, str], Any]
 
@@ -138,7 +140,7 @@ class _Undecided:
 
     def __init__(self, functions: _Functions) -> None:
         self._functions = functions
-        self._visited: set[tuple[int, frozenset[str]]] = set()
+        self._visited: dict[int, set[frozenset[str]]] = defaultdict(set)
         self.found: set[tuple[int, int]] = set()
         """By the identity of their graph and their place in it."""
 
@@ -164,8 +166,11 @@ class _Undecided:
 
     def _call(self, function: onnx.FunctionProto, known: Sequence[bool]) -> None:
         given = frozenset(n for n, k in zip(function.input, known, strict=False) if k)
-        if (id(function), given) not in self._visited:
-            self._visited.add((id(function), given))
+        seen = self._visited[id(function)]
+        if len(seen) >= _CALLS_KEPT:  # of a function with 60 inputs, 2^60 calls may differ
+            given = given.intersection(*seen)
+        if given not in seen:
+            seen.add(given)
             self.visit(function, (given,))
 
 
