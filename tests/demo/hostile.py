@@ -40,6 +40,7 @@ from tests.demo.hostile_callers import CALLERS
 from tests.demo.hostile_containers import CONTAINER_ATTACKS
 from tests.demo.hostile_files import FILE_ATTACKS
 from tests.models.hostile import ATTACKS, SECRET, TOKEN, VARIABLE, Attack, Victim
+from tests.models.hostile_reading import SMALL
 
 HOSTILE = WORK / "hostile"
 LIMITS = Limits(
@@ -158,8 +159,13 @@ def judge(models: Path) -> tuple[dict[str, str], float]:
             encoding="utf-8",
         )
     start = time.monotonic()
+    return _check(specs), time.monotonic() - start
+
+
+def _check(specs: Path) -> dict[str, str]:
+    """What `modelwheel check` says of each model of a directory, by its name and version."""
     checked = json.loads(run_modelwheel("check", specs, "--json").stdout)["models"]
-    return {row["model"]: _verdict(row) for row in checked}, time.monotonic() - start
+    return {row["model"]: _verdict(row) for row in checked}
 
 
 def _verdict(row: dict[str, Any]) -> str:
@@ -243,6 +249,27 @@ def attack_by_files() -> list[Outcome]:
     return outcomes
 
 
+def attack_by_small_files() -> list[Outcome]:
+    """Reads every small file that would take hours."""
+    say(f"reading {len(SMALL)} files that would take hours or all memory")
+    directory, names = HOSTILE / "small", [small.name.replace("_", "-") for small in SMALL]
+    for name, small in zip(names, SMALL, strict=True):
+        model = directory / name
+        model.mkdir(parents=True)
+        fields = {"directory": name, "path": small.file, **small.write(model)}
+        source = ", ".join(f"{key}: {value}" for key, value in fields.items())
+        (directory / f"{name}.yaml").write_text(
+            f'model: {{name: {name}, version: "1.0.0"}}\nsource: {{{source}}}\n', encoding="utf-8"
+        )
+    start = time.monotonic()
+    verdicts = _check(directory)
+    say(f"all read in {time.monotonic() - start:.0f} s")
+    return [
+        Outcome(f"a file is {small.attempts}", verdicts[f"{name}-1.0.0"])
+        for name, small in zip(names, SMALL, strict=True)
+    ]
+
+
 def attack_by_callers() -> list[Outcome]:
     """Has programs misuse the wheel of the other demonstration."""
     python = install(build_wheel(pin_spec("digits")))
@@ -300,7 +327,8 @@ def main() -> None:
     )  # with it starts the guard, which ends with this process
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     sandbox = choose_sandbox(Policy.REQUIRED, LIMITS)
-    outcomes = [*attack_models(sandbox), *attack_by_files(), *attack_by_callers()]
+    outcomes = [*attack_models(sandbox), *attack_by_files(), *attack_by_small_files()]
+    outcomes += attack_by_callers()
     outcomes[-1].left += survivors(before)
     print_outcomes(outcomes, sandbox)
     failed = [outcome.attack for outcome in outcomes if outcome.left or not outcome.judged]

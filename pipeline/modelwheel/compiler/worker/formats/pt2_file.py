@@ -89,6 +89,8 @@ def read_program(path: Path) -> Program:
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            if sum(m.file_size for m in archive.infolist()) > path.stat().st_size:
+                raise ValueError("files that share their bytes unpack to more than there is")
             members = _read_members(archive, path.name)
         judged = {
             _PROGRAM: judge_program(json.loads(members[_PROGRAM]), path.name),
