@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import struct
@@ -41,6 +42,7 @@ from tests.demo.hostile_containers import CONTAINER_ATTACKS
 from tests.demo.hostile_files import FILE_ATTACKS
 from tests.models.hostile import ATTACKS, SECRET, TOKEN, VARIABLE, Attack, Victim
 from tests.models.hostile_reading import SMALL
+from tests.support.allocations import compile_library, starve
 
 HOSTILE = WORK / "hostile"
 LIMITS = Limits(
@@ -274,7 +276,12 @@ def attack_by_callers() -> list[Outcome]:
     """Has programs misuse the wheel of the other demonstration."""
     python = install(build_wheel(pin_spec("digits")))
     say(f"calling it from {len(CALLERS)} hostile programs")
-    return [Outcome(attempts, _call(python, source)) for attempts, source in CALLERS.items()]
+    outcomes = [Outcome(attempts, _call(python, source)) for attempts, source in CALLERS.items()]
+    counts = re.findall(
+        r": (\d+) allocations", starve(python, compile_library(HOSTILE), "model_digits")
+    )
+    said = f"a MemoryError each, {sum(map(int, counts))} times"
+    return [*outcomes, Outcome("a program has no memory for one allocation after the other", said)]
 
 
 def _call(python: Path, source: str) -> str:
