@@ -61,12 +61,23 @@ class _InterruptedBuildError(BaseException):
 
 
 def main() -> None:
-    """Runs the command line; errors that a user can fix end in a sentence and an exit code."""
+    """Runs the command `modelwheel`."""
+    run_application(app, "modelwheel", "the output of `modelwheel --verbose ...`")
+
+
+def run_application(application: typer.Typer, name: str, evidence: str) -> None:
+    """Runs a command line; errors that a user can fix end in a sentence and an exit code.
+
+    Args:
+        application: Its commands and options.
+        name: What users type.
+        evidence: What belongs into the report of an unexpected error.
+    """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     tolerate_encodings()
     try:
-        app(prog_name="modelwheel")
+        application(prog_name=name)
     except ModelwheelError as error:
         say_error(error)
         sys.exit(error.exit_code)
@@ -83,7 +94,7 @@ def main() -> None:
         else:
             say_error(
                 f"internal error: {type(error).__name__}: {error}. This is a bug; please report it "
-                f"with the output of `modelwheel --verbose ...`{_issue_tracker()}"
+                f"with {evidence}{_issue_tracker()}"
             )
         sys.exit(ModelwheelError.exit_code)
 

@@ -12,6 +12,7 @@ import typer
 from .. import extras
 from ..errors import SpecError, UsageError
 from .app import AUTHOR, RELEASE, app
+from .building import run_build
 from .options import (
     AsJson,
     BatchSizes,
@@ -398,29 +399,18 @@ def _build(
     *,
     keep_unverified: bool = False,
 ) -> NoReturn:
-    extras.require("build", "compiling models", advise="compile")
-    from ..config import load_config
     from ..engine import build as builder
-    from ..engine.requirements import require_for_build
-    from .display.progress import BuildDisplay
     from .display.tables import print_failures, print_results
 
-    if keep_work_dir is not None:
-        # Now, so that a directory that cannot be made is refused before anything slow.
-        keep_work_dir.mkdir(parents=True, exist_ok=True)
-    store = open_store()
-    options = builder.BuildOptions(
+    results = run_build(
+        requests,
         out,
-        open_sandbox(sandbox),
         goal,
-        keep_work_dir,
-        jobs,
-        limits=load_config().limits,
+        keep_work_dir=keep_work_dir,
+        jobs=jobs,
+        sandbox=sandbox,
         keep_unverified=keep_unverified,
     )
-    require_for_build(requests, store, goal, out)
-    with BuildDisplay() as display:
-        results = builder.build(requests, store, options, display)
     if as_json:
         print_json(builder.summarise(results))
     else:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..compiler.inspection import Inspection, SignatureInfo, TensorInfo
 from ..compiler.pool import WorkerPool
-from ..compiler.readings import GraphDefReading, reading_of
+from ..compiler.readings import GraphDefReading, Reading, reading_of
 from ..compiler.shapes import find_shape_problem
 from ..errors import SpecError
 from ..sandbox.choose import Sandbox
@@ -37,6 +37,25 @@ def write_spec(
     path = directory / f"{name}.yaml"
     if path.exists():
         raise SpecError(f"{path} exists; remove it or choose another name")
+    fetched, origin = locate(model, store)
+    if fetched.file:
+        model = model / fetched.file
+    with store.scratch() as scratch, WorkerPool(scratch, 1, sandbox=sandbox) as pool:
+        inspection = inspect(name, fetched, reading_of_unknown(origin), store, pool)
+    relative = Path(os.path.relpath(model, directory))
+    text = scaffold_spec(name, relative, _describe(inspection, signature), is_file=model.is_file())
+    directory.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text.encode())
+    return path
+
+
+def locate(model: Path, store: Store) -> tuple[source.FetchedModel, DirectorySource]:
+    """A model that a command line names: what the store has of it, and the source that describes it.
+
+    Raises:
+        SpecError: It is not a path.
+        SourceError: There is no such model.
+    """
     if model.as_posix().startswith("hf:/"):
         raise SpecError(
             "hf:// addresses are not read; download the .onnx file, or export the model by "
@@ -45,19 +64,15 @@ def write_spec(
     is_file = model.is_file()
     origin = DirectorySource.at(model.parent, model.name) if is_file else DirectorySource.at(model)
     fetched = source.fetch(origin, store)
-    if fetched.file:
-        is_file, model = True, model / fetched.file
-        origin = origin.holding(fetched.file)
-    with store.scratch() as scratch, WorkerPool(scratch, 1, sandbox=sandbox) as pool:
-        reading = reading_of(origin, "model")
-        if isinstance(reading, GraphDefReading):
-            reading = reading.model_copy(update={"find": True})
-        inspection = inspect(name, fetched, reading, store, pool)
-    relative = Path(os.path.relpath(model, directory))
-    text = scaffold_spec(name, relative, _describe(inspection, signature), is_file=is_file)
-    directory.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, text.encode())
-    return path
+    return fetched, origin.holding(fetched.file) if fetched.file else origin
+
+
+def reading_of_unknown(origin: DirectorySource) -> Reading:
+    """How a model is read about which no spec says more: inputs and outputs of graphs are found in them."""
+    reading = reading_of(origin, "model")
+    if isinstance(reading, GraphDefReading):
+        return reading.model_copy(update={"find": True})
+    return reading
 
 
 def _describe(inspection: Inspection, key: str) -> ModelDescription:

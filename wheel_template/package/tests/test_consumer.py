@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
@@ -94,6 +95,18 @@ def test_tfcompile_classes(package, samples, programs, tmp_path, library, interf
         part = sample.first(size) if library.batched else sample
         arrays = [part.arguments[spec.name] for spec in package.Model.inputs]
         check(package, arrays, tmp_path, size, programs / "consumer_cpp17", "tfcompile")
+
+
+def test_the_tool_file_of_scram_has_the_directory(package, interfaces):
+    if "cmssw" not in interfaces:
+        pytest.skip("the wheel has no tool file")
+    tool = ET.fromstring(run(sys.executable, "-m", package.__name__, "--scram"))
+    base, *places = (one.attrib for one in tool.findall("client/environment"))
+    root = Path(package.__file__).parent
+    assert Path(base["default"]) == root
+    found = {one["name"]: one["default"].replace(f"${base['name']}", str(root)) for one in places}
+    assert Path(found["LIBDIR"]) == root / "lib"
+    assert Path(found["INCLUDE"], f"{tool.attrib['name']}", "model.h").is_file()
 
 
 def test_flags_of_the_package(package, arrays, sample, tmp_path):

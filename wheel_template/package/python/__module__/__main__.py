@@ -93,10 +93,13 @@ _BUILD_FLAGS = {
     "libdir": "directory of the library",
     "cmakedir": "directory for CMake's find_package",
     "pkgconfigdir": "directory for pkg-config",
+    "scram": "the tool file for CMSSW's scram, with this directory filled in",
 }
 
 
 def _build_flag(flag: str) -> str:
+    if flag == "scram":
+        return _tool_file()
     library_dir = _paths.get_library_dir()
     # Programs for Windows have no run-time search path: DLLs are found beside the program and on PATH.
     run_path = [] if sys.platform == "win32" else [f"-Wl,-rpath,{library_dir}"]
@@ -108,6 +111,26 @@ def _build_flag(flag: str) -> str:
         "cmakedir": _paths.get_cmake_dir(),
         "pkgconfigdir": _paths.get_pkgconfig_dir(),
     }[flag]
+
+
+def _tool_file() -> str:
+    """The tool file for scram, in ASCII: it is valid XML in whatever encoding the caller stores it."""
+    from xml.sax.saxutils import escape
+
+    base = Path(_paths.get_library_dir()).parent
+    found = list(base.glob("share/scram/*.xml"))
+    if not found:
+        message = f"{_PACKAGE} has no tool file: package.interfaces of its spec leaves out cmssw"
+        raise FileNotFoundError(message)
+    place = base.as_posix()
+    if "$" in place:
+        message = (
+            f"scram would read a variable in {place}: install the model in a directory without $"
+        )
+        raise ValueError(message)
+    text = found[0].read_text(encoding="utf-8")
+    text = text.replace("@TOOL_BASE@", escape(place, {'"': "&quot;"})).rstrip("\n")
+    return text.encode("ascii", "xmlcharrefreplace").decode()
 
 
 def _description() -> str:
