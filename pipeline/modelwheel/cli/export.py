@@ -1,0 +1,67 @@
+"""Commands that write a model for the package systems of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..util.text import one_line
+from .app import RELEASE, app
+from .options import load
+from .output import say
+
+export = typer.Typer(
+    name="export", help="Write a model for the package system of others.", no_args_is_help=True
+)
+app.add_typer(export, rich_help_panel=RELEASE)
+
+
+@export.command()
+def cmsdist(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="A spec file.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Where to write; a checkout of CMSDIST gets the line in its list of models too.",
+        ),
+    ] = Path(),
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The repository of CMSDATA that has the model, such as RecoTauTag-TrainingFiles.",
+        ),
+    ] = None,
+    aot_config: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Where that repository has the configuration; by default beside the model.",
+        ),
+    ] = None,
+    branch: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="The branch of the repository that has the commit."),
+    ] = "master",
+) -> None:
+    """Write tfaot-model-NAME.spec, with which CMSDIST builds a model."""
+    from ..cms.cmsdist import MODELS_FILE, export_cmsdist
+    from ..engine.delivery import writing_to
+    from ..errors import UsageError
+
+    loaded = load([spec])
+    if len(loaded) != 1:
+        raise UsageError(f"{one_line(spec)} names several specs; name one file")
+    with writing_to(out):
+        done = export_cmsdist(loaded[0], out, data=data, aot_config=aot_config, branch=branch)
+    say(f"wrote {done.spec_file}")
+    if done.listed:
+        say(f"{out / MODELS_FILE} has the line: {done.line}")
+    else:
+        say(f"line for {MODELS_FILE}: {done.line}")
+    if done.config is not None:
+        say(f"wrote {done.config}")
+        say(f"{done.repository} needs it, or one like it, at that commit as {done.config_place}")
