@@ -17,12 +17,14 @@ from modelwheel.compiler.freeze import FrozenSignature
 from modelwheel.wheelfile.wheel import open_wheel
 from tests.support.commands import Modelwheel, run
 from tests.support.laboratory import Laboratory
+from tests.support.scram import STAND_INS, ReleaseArea
 from tests.support.wheels import LOWEST, Built, make_environment
 
 pytestmark = pytest.mark.slow
 
 SPECS = Path(__file__).parents[2] / "model_specs"
 PROGRAMS = Path(__file__).with_name("programs")
+MODULE = STAND_INS / "MySubsystem" / "MyModule"
 URL = "https://github.com/cms-externals/cms-tfaot.git"
 STRICT = (
     "-std=c++17",
@@ -145,13 +147,27 @@ def test_code_written_for_tfcompile_gets_the_same(chain: Chain) -> None:
     np.testing.assert_array_equal(printed(chain, "tfcompile", 2), printed(chain, "simple", 2))
 
 
-def test_the_tool_file_of_scram_is_there(chain: Chain) -> None:
-    place = "import model_test_simple as m, pathlib; print(pathlib.Path(m.__file__).parent)"
-    package = Path(run(chain.python, "-I", "-c", place).out.strip())
-    tool = ET.parse(package / "share" / "scram" / "tfaot-model-test-simple.xml").getroot()
-    assert (tool.tag, tool.attrib["name"]) == ("tool", "tfaot-model-test-simple")
-    assert tool.attrib["version"] == "1.0.0"
-    assert [lib.attrib["name"] for lib in tool.findall("lib")] == ["model_test_simple"]
+def test_a_plugin_is_built_with_the_tool_file_of_the_installed_wheel(
+    chain: Chain, tmp_path: Path
+) -> None:
+    asked = (chain.python, "-I", "-m", "model_test_simple")
+    name = "tfaot-model-test-simple"
+    tool_file = tmp_path / f"{name}.xml"
+    tool_file.write_text(run(*asked, "--scram").out)
+    tool = ET.parse(tool_file).getroot()
+    assert tool.attrib == {"name": name, "version": "1.0.0", "revision": "1"}
+
+    module = shutil.copytree(MODULE, tmp_path / "MySubsystem" / "MyModule")
+    for file in (module / "plugins").iterdir():
+        text = file.read_text().replace("tfaot-model-test", name)
+        file.write_text(text.replace("tfaot_model::test>", "tfaot_model::test_simple>"))
+    area = ReleaseArea(tmp_path, interface=[Path(run(*asked, "--includedir").out.strip())])
+    area.setup(tool_file)
+    printed = area.run(area.build(module), module / "test" / "my_plugin_cfg.py")
+    for rows in (1, 2):
+        (expected,) = evaluate(chain, "model_test_simple", rows)
+        found = re.findall(rf"^output {rows}: (\S+), (\S+)$", printed, re.MULTILINE)
+        np.testing.assert_array_equal(np.array(found, np.float32), expected)
 
 
 # The defects of the CMS chain that show in models and code; those of its configuration files are in

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="tools of scram are for Linux"),
 ]
 
+PAGE = Path(__file__).parents[2] / "docs" / "cms.md"
 MODULE = STAND_INS / "MySubsystem" / "MyModule"
 
 CONFIG = """\
@@ -88,6 +90,13 @@ class Developed:
         return self.area / "tfaot" / "test"
 
 
+def documented(command: str) -> list[str]:
+    """The first command line of the documentation that begins with a command."""
+    line = re.search(rf"^{command} .*$", PAGE.read_text(), re.MULTILINE)
+    assert line is not None
+    return shlex.split(line[0])
+
+
 def one_level() -> str:
     """Flags that have one CPU level compiled, so that it takes seconds."""
     return f"--additional-flags=--target_cpu={LOWEST}"
@@ -97,9 +106,7 @@ def one_level() -> str:
 def developed(cms: Cms, tmp_path_factory: pytest.TempPathFactory) -> Developed:
     """The command of the documentation, whose shell expands the variable or not."""
     area = tmp_path_factory.mktemp("area")
-    config = cms.work / "aot_config.yaml"
-    place = ("--aot-config", config, "--output-directory", "${CMSSW_BASE}/tfaot/test", "--dev")
-    done = cms("cms_tfaot_compile", *place, one_level(), area=area)
+    done = cms(*documented("cms_tfaot_compile"), one_level(), area=area)
     return Developed(area, done.out)
 
 
@@ -203,7 +210,7 @@ def test_a_name_of_the_tool_is_that_of_its_directory(
 
 
 def test_a_bare_model_is_checked(cms: Cms) -> None:
-    done = cms("cmsml_check_aot_compatibility", cms.work / "saved_model", "--devices", "cpu")
+    done = cms(*documented("cmsml_check_aot_compatibility"))
     table = dict(re.findall(r"^\| (\w+) +\| (yes|NO) +\|$", done.out, re.MULTILINE))
     assert {"Const", "MatMul", "ReadVariableOp", "Softmax"} <= table.keys()
     assert set(table.values()) == {"yes"}

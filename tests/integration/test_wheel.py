@@ -343,6 +343,9 @@ def test_interfaces_are_those_of_the_spec(built: Built, environment: Path) -> No
     done = run(environment, "-I", "-m", "model_batch_mean", "--cflags", code=1)
     expected = "error: model_batch_mean has no headers: package.interfaces of its spec leaves out C"
     assert done.err.strip() == expected
+    done = run(environment, "-I", "-m", "model_mlp", "--scram", code=1)
+    expected = "error: model_mlp has no tool file: package.interfaces of its spec leaves out cmssw"
+    assert done.err.strip() == expected
 
 
 def test_the_environment_has_no_tensorflow(environment: Path) -> None:
