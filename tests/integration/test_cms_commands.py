@@ -65,7 +65,8 @@ class Cms:
     ) -> Done:
         program = Path(sys.executable).with_name(command)
         cache = str(self.cache)
-        done = run(program, *arguments, code=code, MODELWHEEL_CACHE_DIR=cache, CMSSW_BASE=str(area))
+        here = ("env", "-C", self.work, program)
+        done = run(*here, *arguments, code=code, MODELWHEEL_CACHE_DIR=cache, CMSSW_BASE=str(area))
         assert "Traceback" not in done.err
         return done
 

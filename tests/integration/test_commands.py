@@ -23,7 +23,7 @@ from tests.support.stores import KEY, make, open_store
 COMMANDS = (
     *("new", "check", "plan", "build", "bundle", "compile", "tune", "doctor", "cache", "config"),
     *("wheel", "verify", "report", "download", "inspect", "runtime", "audit", "index", "publish"),
-    *("attest", "rebuild", "bench", "profile"),
+    *("attest", "rebuild", "bench", "profile", "export"),
 )
 HOST = host_platform().name
 

@@ -116,6 +116,11 @@ GROUP: Any = typer.main.get_command(app)
 def parse(arguments: list[str]) -> None:
     """Has the command line parsed as if it were run, and runs nothing."""
     with GROUP.make_context("modelwheel", list(arguments)) as context:
-        name, command, rest = GROUP.resolve_command(context, arguments)
-        with command.make_context(name, rest, parent=context):
-            pass
+        _parse(GROUP, context, arguments)
+
+
+def _parse(group: Any, context: Any, arguments: list[str]) -> None:
+    name, command, rest = group.resolve_command(context, arguments)
+    with command.make_context(name, list(rest), parent=context) as inner:
+        if hasattr(command, "commands"):
+            _parse(command, inner, rest)

@@ -16,7 +16,7 @@ from modelwheel import extras
 from modelwheel.errors import EnvironmentProblemError, WheelError
 from tests.support.commands import Done
 
-EXTRAS = ("build", "compile", "jax", "keras", "onnx", "publish", "release", "cross", "all")
+EXTRAS = ("build", "compile", "jax", "keras", "onnx", "publish", "release", "cross", "cms", "all")
 
 SPEC = """\
 model: {name: tiny, version: "1.0.0"}
@@ -73,7 +73,7 @@ def closure(*names: str) -> set[str]:
 SPEC_ONLY = ["check", "--spec-only", "SPEC"]
 CORE = (
     *(["--help"], ["new", "--help"], SPEC_ONLY, ["plan", "SPEC"]),
-    *(["plan", "SPEC", "--release-list"], ["cache"], ["config"]),
+    *(["plan", "SPEC", "--release-list"], ["cache"], ["config"], ["export", "cmsdist", "--help"]),
 )
 NOT_A_WHEEL = ["inspect", "a.whl"]
 MISSING = {
@@ -167,7 +167,7 @@ def test_a_missing_extra_is_named(extra: str, line: list[str], isolated: dict[st
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_extras_are_resolved(extra: str) -> None:
     assert ("tensorflow" in extras.distributions(extra)) == (
-        extra in ("compile", "jax", "keras", "onnx", "all")
+        extra in ("compile", "jax", "keras", "onnx", "cms", "all")
     )
     assert ("twine" in extras.distributions(extra)) == (
         extra in ("publish", "release", "cross", "all")
