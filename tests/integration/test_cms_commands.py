@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -16,7 +17,7 @@ import pytest
 
 from modelwheel.platforms import host_platform
 from tests.support.commands import Done, run
-from tests.support.scram import STAND_INS, ReleaseArea
+from tests.support.scram import STAND_INS, TENSORFLOW_AOT, ReleaseArea
 from tests.support.wheels import LOWEST
 
 pytestmark = [
@@ -217,6 +218,10 @@ def test_a_bare_model_is_checked(cms: Cms) -> None:
     assert set(table.values()) == {"yes"}
     assert "Placeholder" not in table
     assert done.out.splitlines()[-1] == "cpu: all ops compatible"
+    config = cms.work / "aot_config.yaml"
+    assert cms("cmsml_check_aot_compatibility", config).out == done.out
+    refused = cms("cmsml_check_aot_compatibility", config, "-k", "serve", code=3)
+    assert "no signature 'serve'; choose from serving_default" in refused.err
 
 
 def test_what_cannot_be_compiled_is_named(cms: Cms, models: Path) -> None:
@@ -233,3 +238,44 @@ def test_what_cannot_be_compiled_is_named(cms: Cms, models: Path) -> None:
     assert listed.out.splitlines()[-1] == done.out.splitlines()[-1]
     assert listed.out.count(" yes\n") > 300
     assert cms(command, "-t", "-f", "plain").out.count(" yes\n") == listed.out.count(" yes\n")
+
+
+def test_a_model_that_cannot_be_compiled_leaves_nothing(
+    cms: Cms, models: Path, tmp_path: Path
+) -> None:
+    """From a configuration in JSON."""
+    model = {"name": "test", "version": "1.0.0", "saved_model": str(models / "bessel")}
+    config = tmp_path / "aot_config.json"
+    config.write_text(json.dumps({"model": model, "compilation": {"batch_sizes": [1]}}))
+    done = cms("cms_tfaot_compile", "-c", config, "-o", tmp_path / "out", one_level(), code=5)
+    assert "Bessel" in done.err
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.exhaustive
+def test_the_other_architecture_is_cross_compiled(cms: Cms, tmp_path: Path) -> None:
+    """By zig, to object files that link there."""
+    here = host_platform().architecture
+    other, level = {"x86_64": ("aarch64", "armv8-a"), "aarch64": ("x86_64", "x86-64")}[here]
+    flags = f"--additional-flags=--target_triple {other}-unknown-linux-gnu --target_cpu {level}"
+    config = ("-c", cms.work / "aot_config.yaml", "-o", tmp_path, "--dev")
+    cms("cms_tfaot_compile", *config, flags)
+    source = tmp_path / "program.cpp"
+    source.write_text(PROGRAM)
+    include = [f"-I{path}" for path in (tmp_path / "include", *TENSORFLOW_AOT)]
+    compiler = (sys.executable, "-m", "ziglang", "c++", "-target", f"{other}-linux-gnu.2.28")
+    objects = sorted((tmp_path / "lib").glob("*.o"))
+    assert len(objects) == 4
+    run(*compiler, "-std=c++17", *include, source, *objects, "-o", tmp_path / "program")
+    machine = int.from_bytes((tmp_path / "program").read_bytes()[18:20], "little")
+    assert machine == {"x86_64": 62, "aarch64": 183}[other]
+
+
+PROGRAM = """\\
+#include <PhysicsTools/TensorFlowAOT/interface/Model.h>
+#include <tfaot-model-test/model.h>
+int main() {
+  tfaot::FloatArrays input = {{0, 1, 2, 3}};
+  return std::get<0>(tfaot::Model<tfaot_model::test>().run<tfaot::FloatArrays>(1, input)).size() == 1 ? 0 : 1;
+}
+"""

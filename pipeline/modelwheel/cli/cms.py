@@ -142,13 +142,17 @@ def check_aot_compatibility(
     model_path: Annotated[
         Path | None,
         typer.Argument(
-            metavar="PATH", help="A SavedModel's directory, or the file of another format."
+            metavar="PATH",
+            help="A SavedModel's directory, the file of another format, or an AOT configuration.",
         ),
     ] = None,
     serving_key: Annotated[
         str | None,
         typer.Option(
-            "--serving-key", "-k", metavar="KEY", help="The signature; by default serving_default."
+            "--serving-key",
+            "-k",
+            metavar="KEY",
+            help="The signature; by default the configuration's, else serving_default.",
         ),
     ] = None,
     table: Annotated[
@@ -188,7 +192,7 @@ def check_aot_compatibility(
         say(show_table(every, table_format))
     if model_path is None:
         return
-    found = check_model(_expand(model_path), serving_key or "serving_default", store, sandbox)
+    found = check_model(_expand(model_path), serving_key, store, sandbox)
     if not table:
         say(show_table(found.operations, table_format))
     say(f"\n{found.verdict}")

@@ -7,12 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..compiler.pool import WorkerPool
+from ..compiler.readings import reading_of
 from ..engine.check_models import inspect
 from ..engine.new_spec import locate, reading_of_unknown
 from ..errors import SpecError, UsageError
 from ..sandbox.choose import Sandbox
+from ..source import fetch as source
+from ..spec import load_spec
 from ..store.store import Store
 from ..util.words import suggest
+
+_CONFIGURATIONS = (".yaml", ".yml", ".json")
+"""How the names of configurations end."""
 
 _TRIVIAL = ("Placeholder", "NoOp")
 """Operations that compute nothing."""
@@ -43,16 +49,29 @@ class Compatibility:
         return f"cpu: not compatible, {len(self.incompatible)} incompatible ops: {names}"
 
 
-def check_model(path: Path, key: str, store: Store, sandbox: Sandbox) -> Compatibility:
+def check_model(path: Path, key: str | None, store: Store, sandbox: Sandbox) -> Compatibility:
     """Reads a model and looks its operations up.
+
+    Args:
+        path: The model, or the configuration that names it.
+        key: The signature; None for that of the configuration, else `serving_default`.
+        store: Keeps what was found.
+        sandbox: Where the model is read.
 
     Raises:
         SourceError: There is no such model.
-        SpecError: It has no such signature.
+        SpecError: It has no such signature, or the configuration has mistakes.
     """
-    fetched, origin = locate(path, store)
+    if path.suffix in _CONFIGURATIONS:
+        spec = load_spec(path)
+        fetched = source.fetch(spec.origin, store)
+        reading = reading_of(spec.origin.holding(fetched.file), spec.interface_order)
+        key = key or spec.model.serving_key
+    else:
+        fetched, origin = locate(path, store)
+        reading, key = reading_of_unknown(origin), key or "serving_default"
     with store.scratch() as scratch, WorkerPool(scratch, 1, sandbox=sandbox) as pool:
-        found = inspect(path.name, fetched, reading_of_unknown(origin), store, pool)
+        found = inspect(path.name, fetched, reading, store, pool)
     if found.signature(key) is None:
         keys = [signature.key for signature in found.signatures]
         raise SpecError(f"--serving-key: the model has no signature {key!r}; {suggest(key, keys)}")
