@@ -222,6 +222,8 @@ def test_a_bare_model_is_checked(cms: Cms) -> None:
     assert cms("cmsml_check_aot_compatibility", config).out == done.out
     refused = cms("cmsml_check_aot_compatibility", config, "-k", "serve", code=3)
     assert "no signature 'serve'; choose from serving_default" in refused.err
+    refused = cms("cmsml_check_aot_compatibility", config, "-f", "grids", code=2)
+    assert "--table-format: unknown format 'grids'; did you mean" in refused.err
 
 
 def test_what_cannot_be_compiled_is_named(cms: Cms, models: Path) -> None:

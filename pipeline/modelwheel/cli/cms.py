@@ -104,13 +104,11 @@ def tfaot_compile(
 
     request = make_tool_request(_expand(aot_config), additional_flags)
     out = _expand(output_directory).absolute()
-    tool = tools.Tool(
-        request.spec,
-        tools.check_tool_name(tool_name or tools.default_tool_name(request.spec)),
-        tool_base or (tools.default_tool_base(out) if dev else tools.UNFILLED_BASE),
-        out,
-        dev,
-    )
+    if tool_name is None:
+        tool_name = tools.default_tool_name(request.spec)
+    if tool_base is None:
+        tool_base = tools.default_tool_base(out) if dev else tools.UNFILLED_BASE
+    tool = tools.Tool(request.spec, tools.check_tool_name(tool_name), tool_base, out, dev)
     _write_tool(tool, request)
     if dev:
         say(tools.next_steps(tool, request.batch_sizes))

@@ -55,6 +55,7 @@ def test_a_configuration_must_be_there(tmp_path: Path) -> None:
     ("options", "sentence"),
     [
         (["--tool-name", "a b"], "--tool-name: 'a b' must be"),
+        (["--tool-name", ""], "--tool-name: '' must be"),
         (["--additional-flags", "--x=1"], "--additional-flags: --x cannot be obeyed"),
         (["--additional-flags=--target_cpu=armv8-a --target_triple=x86_64-linux"], "armv8-a"),
     ],

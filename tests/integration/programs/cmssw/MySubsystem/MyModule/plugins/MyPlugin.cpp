@@ -1,5 +1,5 @@
-// A plugin of CMSSW that evaluates a compiled model: the calls of the example in CMS's documentation, for as many rows as
-// the number of the event.
+// A plugin of CMSSW that evaluates a compiled model: the calls of the example in CMS's documentation, for as many rows
+// as the number of the event.
 #include <memory>
 
 #include "FWCore/Framework/interface/Event.h"
@@ -10,8 +10,7 @@
 #include "PhysicsTools/TensorFlowAOT/interface/Model.h"
 #include "tfaot-model-test/model.h"
 
-// For what is printed.
-#include <iostream>
+// For the precision of what is printed.
 #include <limits>
 
 class MyPlugin : public edm::stream::EDAnalyzer<> {

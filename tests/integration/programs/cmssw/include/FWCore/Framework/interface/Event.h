@@ -3,6 +3,7 @@
 #define STAND_IN_EVENT_H
 
 #include <cstdint>
+#include <iostream>  // CMSSW's headers bring it, and plugins rely on that
 
 namespace edm {
 

@@ -22,7 +22,7 @@ std::unique_ptr<stream::EDAnalyzerBase> make_module(const ParameterSet &paramete
 
 }  // namespace edm
 
-#define DEFINE_FWK_MODULE(module)     \
+#define DEFINE_FWK_MODULE(module)      \
   extern "C" const edm::Plugin plugin; \
   const edm::Plugin plugin { #module, &edm::make_module<module>, &module::fillDescriptions }
 
