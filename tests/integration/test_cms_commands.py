@@ -17,7 +17,7 @@ import pytest
 
 from modelwheel.platforms import host_platform
 from tests.support.commands import Done, run
-from tests.support.scram import STAND_INS, TENSORFLOW_AOT, ReleaseArea
+from tests.support.scram import STAND_INS, ReleaseArea
 from tests.support.wheels import LOWEST
 
 pytestmark = [
@@ -262,22 +262,23 @@ def test_the_other_architecture_is_cross_compiled(cms: Cms, tmp_path: Path) -> N
     flags = f"--additional-flags=--target_triple {other}-unknown-linux-gnu --target_cpu {level}"
     config = ("-c", cms.work / "aot_config.yaml", "-o", tmp_path, "--dev")
     cms("cms_tfaot_compile", *config, flags)
-    source = tmp_path / "program.cpp"
-    source.write_text(PROGRAM)
-    include = [f"-I{path}" for path in (tmp_path / "include", *TENSORFLOW_AOT)]
-    compiler = (sys.executable, "-m", "ziglang", "c++", "-target", f"{other}-linux-gnu.2.28")
+    (tmp_path / "program.c").write_text(PROGRAM)
     objects = sorted((tmp_path / "lib").glob("*.o"))
     assert len(objects) == 4
-    run(*compiler, "-std=c++17", *include, source, *objects, "-o", tmp_path / "program")
+    compiler = (sys.executable, "-m", "ziglang", "cc", "-target", f"{other}-linux-gnu.2.28")
+    given: list[str | Path] = [f"-I{tmp_path}/include", tmp_path / "program.c", *objects]
+    run(*compiler, *given, "-lm", "-o", tmp_path / "program")
     machine = int.from_bytes((tmp_path / "program").read_bytes()[18:20], "little")
     assert machine == {"x86_64": 62, "aarch64": 183}[other]
 
 
-PROGRAM = """\\
-#include <PhysicsTools/TensorFlowAOT/interface/Model.h>
-#include <tfaot-model-test/model.h>
-int main() {
-  tfaot::FloatArrays input = {{0, 1, 2, 3}};
-  return std::get<0>(tfaot::Model<tfaot_model::test>().run<tfaot::FloatArrays>(1, input)).size() == 1 ? 0 : 1;
+PROGRAM = """\
+#include <tfaot-model-test/model_test.h>
+#include <stddef.h>
+int main(void) {
+  modelwheel_model *model;
+  if (model_test_create(NULL, &model, NULL, 0) != MODELWHEEL_OK) return 1;
+  model_test_destroy(model);
+  return 0;
 }
 """
