@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -150,6 +152,30 @@ def test_paths_are_those_of_the_package(packages: Path) -> None:
         package / "lib" / "cmake" / "model_digits",
         package / "lib" / "pkgconfig",
     ]
+
+
+def test_the_tool_file_has_any_directory_in_ascii(packages: Path, tmp_path: Path) -> None:
+    """And scram reads no variable in it."""
+    script = "import runpy, sys; sys.argv = ['m', '--scram']; runpy.run_module('model_digits', run_name='__main__')"
+    tool = '<tool><client><environment name="X_BASE" default="@TOOL_BASE@"/></client></tool>\n'
+    for name, refused in (
+        ('naïve & "quoted" <dir>', ""),
+        ("$HOME", "scram would read a variable in "),
+    ):
+        elsewhere = shutil.copytree(packages, tmp_path / name)
+        scram = elsewhere / "model_digits" / "share" / "scram"
+        scram.mkdir(parents=True)
+        (scram / "tfaot-model-digits.xml").write_text(tool)
+        environment = {**os.environ, "PYTHONPATH": str(elsewhere), "PYTHONIOENCODING": "ascii"}
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if refused:
+            assert (done.returncode, done.stdout) == (1, "")
+            assert done.stderr.startswith(f"error: {refused}")
+            continue
+        assert done.returncode == 0, done.stderr
+        (variable,) = ET.fromstring(done.stdout).iter("environment")
+        assert Path(variable.attrib["default"]) == elsewhere / "model_digits"
 
 
 def test_values_by_position_by_name_and_from_lists(packages: Path) -> None:
