@@ -221,6 +221,8 @@ def _describe_model(spec: Spec) -> manifest.Model:
         distribution=spec.distribution,
         version=model.version,
         namespace=spec.compilation.namespace,
+        cpp_class=spec.compilation.cpp_class or "",
+        cpp_header=spec.cpp_header or "",
         author=model.author or "",
         description=model.description or "",
         summary=summary,
@@ -231,5 +233,6 @@ def _describe_model(spec: Spec) -> manifest.Model:
         keywords=package.keywords,
         bindings=package.bindings,
         interfaces=package.interfaces,
+        programs=package.programs,
         weights_storage=package.weights_storage,
     )

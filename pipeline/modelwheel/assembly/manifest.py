@@ -18,7 +18,7 @@ from ..compiler.inspection import ColumnValues, Mask
 from ..compiler.reference import case_of
 from ..errors import WheelError
 from ..signature import Signature
-from ..spec.package import DEFAULT_INTERFACES, Interface, WeightsStorage
+from ..spec.package import DEFAULT_INTERFACES, Interface, Program, WeightsStorage
 from ..spec.verification import Tolerance
 from ..util.records import JsonRecord, first_mistake
 from ..util.text import one_line
@@ -47,6 +47,10 @@ class Model(JsonRecord):
     distribution: str
     version: str
     namespace: str
+    cpp_class: str = ""
+    """The full name of the class in `cpp_header`; empty if there is none."""
+    cpp_header: str = ""
+    """Below the directory of headers."""
     author: str
     description: str
     summary: str
@@ -62,6 +66,8 @@ class Model(JsonRecord):
     """How the weights are stored; results differ from the model's by what that loses."""
     interfaces: tuple[Interface, ...] = DEFAULT_INTERFACES
     """What the wheel has headers and files for."""
+    programs: tuple[Program, ...] = ("test", "benchmark")
+    """What a bundle has in addition to the library."""
 
     @property
     def requirements(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Commands that write a model for the package systems of others."""
+"""Commands that write what the build and package systems of others need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .options import load
 from .output import say
 
 export = typer.Typer(
-    name="export", help="Write a model for the package system of others.", no_args_is_help=True
+    name="export", help="Write files for the build systems of others.", no_args_is_help=True
 )
 app.add_typer(export, rich_help_panel=RELEASE)
 
@@ -65,3 +65,20 @@ def cmsdist(
     if done.config is not None:
         say(f"wrote {done.config}")
         say(f"{done.repository} needs it, or one like it, at that commit as {done.config_place}")
+
+
+@export.command()
+def bazel(
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="DIR", help="A new directory for the repository."),
+    ] = Path("third_party/rules_modelwheel"),
+) -> None:
+    """Write the repository rules_modelwheel, whose modelwheel_library compiles models in a build by Bazel.
+
+    Its tf_library takes what that of TensorFlow takes. docs/consumers.md has an example.
+    """
+    from ..packaging.bazel import write_rules
+
+    write_rules(out)
+    say(f'{out}: load("@rules_modelwheel//modelwheel:defs.bzl", "modelwheel_library")')

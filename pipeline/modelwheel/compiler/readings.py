@@ -49,6 +49,8 @@ class GraphDefReading(_Reading):
     """The name of a file with a tf2xla Config, which names feeds and fetches."""
     checkpoint: str = ""
     """The prefix of the files of a checkpoint."""
+    freeze_saver: str = ""
+    """The name of a file with a SaverDef, which says how the graph restores the checkpoint."""
 
 
 class KerasReading(_Reading):

@@ -12,13 +12,14 @@ import shutil
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, get_args
 
 from ..assembly.manifest import Manifest
 from ..errors import WheelError
 from ..levels import LEVELS
 from ..platforms import ARCHITECTURES, PLATFORMS, Platform
 from ..signature import Tensor
+from ..spec.package import Program
 from ..util.process import ProcessError, run
 from .backend import STEERING, explain
 from .kernels import read_kernels
@@ -77,6 +78,48 @@ def render_bundle(project: Path, reference: Path, *, static_arena: bool = False)
     (project / "tests").mkdir()
     cases = list(_write_reference(manifests[0], reference, project / "tests/reference.bin"))
     context = {
+        **_context(project, manifests, static_arena=static_arena),
+        "cases": cases,
+        "reference_bytes": (project / "tests/reference.bin").stat().st_size,
+    }
+    template = dict(bundle_template(manifests[0].model.interfaces))
+    del template[_MEMORY_HEADER]
+    # Every bundle is tested, whether its test stays in it or not.
+    render(template, {**context, "programs": get_args(Program)}, project)
+
+
+def remove_programs(project: Path, *, static_arena: bool = False) -> None:
+    """Removes the test and the benchmark from a finished bundle, where the spec wants none.
+
+    Args:
+        project: What `render_bundle` wrote.
+        static_arena: What it was given.
+    """
+    manifests = load_manifests(project)
+    model = manifests[0].model
+    if model.programs == get_args(Program):
+        return
+    for program in set(get_args(Program)) - set(model.programs):
+        (project / "tests" / f"{model.module}_{program}.c").unlink()
+    if "test" not in model.programs:
+        for name in ("reference.h", "reference.bin"):
+            (project / "tests" / name).unlink()
+    if not model.programs:
+        (project / "tests").rmdir()
+        (project / "cmake/programs.cmake").unlink()
+    whole = bundle_template(model.interfaces)
+    template = {place: whole[place] for place in map(PurePosixPath, _NAME_PROGRAMS)}
+    render(template, _context(project, manifests, static_arena=static_arena), project)
+
+
+_NAME_PROGRAMS = ("BUILD.bazel.in", "CMakeLists.txt.in", "Makefile.in", "README.md.in")
+"""Files that say how the programs are built, beside those that are copied."""
+
+
+def _context(
+    project: Path, manifests: Sequence[Manifest], *, static_arena: bool
+) -> dict[str, object]:
+    return {
         **project_context(manifests),
         "static_arena": static_arena,
         "platforms": [_platform(manifest, project) for manifest in manifests],
@@ -85,12 +128,7 @@ def render_bundle(project: Path, reference: Path, *, static_arena: bool = False)
             for level in LEVELS.values()
         ],
         "level_names": [(level.name, level.identifier) for level in LEVELS.values()],
-        "cases": cases,
-        "reference_bytes": (project / "tests/reference.bin").stat().st_size,
     }
-    template = dict(bundle_template(manifests[0].model.interfaces))
-    del template[_MEMORY_HEADER]
-    render(template, context, project)
 
 
 def _platform(manifest: Manifest, project: Path) -> dict[str, object]:

@@ -16,6 +16,7 @@ An overlay is a directory of files with their places in a project. A project is 
 | `objects/` | the object files that extensions have in common |
 | `kernels/` | the object files of kernels, which are the same for all models |
 | `bundle/` | bundles of a model, which have no Python |
+| `bazel/` | the repository of Bazel's rules, which compile a model in the build |
 | `profile/` | the program that times each step of a model |
 
 No two overlays of one project have a file in the same place.
@@ -59,6 +60,9 @@ BUNDLE_OVERLAYS = ("common", "model", "bundle")
 
 KERNELS_OVERLAYS = ("common", "model", "kernels")
 """The overlays with the kernels that are the same for all models; `kernels_template` has what they are made from."""
+
+BAZEL_OVERLAYS = ("bazel",)
+"""The overlays of the repository with Bazel's rules."""
 
 PROFILE_OVERLAYS = ("common", "bindings", "model", "profile")
 """The overlays of the program that times each step of a model; of the bindings it has the pool of threads."""
@@ -153,8 +157,14 @@ def _render_file(
 
 
 def _expansions(name: str, context: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-    """The context itself, or one for each batch size or platform if the name has a placeholder for these."""
-    if "__batch__" in name:
+    """The context itself, or one for each batch size or platform if the name has a placeholder for these.
+
+    None for a header that the model does not have.
+    """
+    if "__cpp_header__" in name:
+        if context["cpp_header"]:
+            yield context
+    elif "__batch__" in name:
         sizes = context["batch_sizes"]
         assert isinstance(sizes, list)
         for size in sizes:
@@ -169,7 +179,7 @@ def _expansions(name: str, context: Mapping[str, object]) -> Iterator[Mapping[st
 
 
 def _replace_placeholders(name: str, values: Mapping[str, object]) -> str:
-    for key in ("module", "name", "identifier", "batch", "platform"):
+    for key in ("module", "name", "identifier", "batch", "platform", "cpp_header"):
         if key in values:
             name = name.replace(f"__{key}__", str(values[key]))
     return name

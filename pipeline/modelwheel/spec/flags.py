@@ -112,6 +112,52 @@ def _check_xla_flag(flag: str) -> str:
     return _check_allowed(flag, _ALLOWED_XLA)
 
 
+_TFCOMPILE_DEFAULTS = {
+    "experimental_quantize": r"=(false|0)",
+    "gen_name_to_index": r"(=(true|1))?",
+    "gen_program_shape": r"=(false|0)",
+    "mlir_components": r"=(None)?",
+    "sanitize_dataflow": r"=(false|0)",
+}
+"""Flags of tfcompile itself whose value may only be what always holds here."""
+
+_TFCOMPILE_INSTEAD = {
+    "config": "Use source.config",
+    "cpp_class": "Use compilation.cpp_class",
+    "debug_info": "Remove it: messages name the nodes of the graph",
+    "dump_fetch_nodes": "Use `modelwheel inspect`, which lists the outputs",
+    "entry_point": "Remove it: functions are named after the model",
+    "experimental_quantize": "Use package.weights_storage",
+    "gen_name_to_index": "Remove it: the generated classes always have names",
+    "gen_program_shape": "Remove it: GetArgName, arg_size and the C table describe the tensors",
+    "graph": "Use source.path",
+    "mlir_components": "Remove it: graphs are converted without MLIR",
+    "out_": "Remove it: the command's --out decides where files are",
+    "sanitize_": "Remove it: machine code has no instrumentation",
+    "target_cpu": "Use targets, which takes CPU levels",
+    "target_features": "Use targets, which takes CPU levels",
+    "target_triple": "Use the command's --platform",
+    "tf_xla_": "Move it to tf_xla_flags",
+    "use_xla_nanort_runtime": "Remove it: the runtime is modelwheel's",
+}
+"""Beginnings of the names of flags of tfcompile that cannot be set, and what has their place."""
+
+
+def _check_tfcompile_flag(flag: str) -> str:
+    _check_form(flag)
+    name = flag_name(flag)
+    if name.startswith("xla_"):
+        return _check_allowed(flag, _ALLOWED_XLA)
+    pattern = _TFCOMPILE_DEFAULTS.get(name)
+    if pattern is not None and re.fullmatch(pattern, flag.removeprefix(f"--{name}")):
+        return flag
+    for beginning, instead in _TFCOMPILE_INSTEAD.items():
+        if name.startswith(beginning):
+            raise mistake(f"{flag} of tfcompile cannot be set in a spec", instead)
+    known = "Flags of XLA begin with xla_; docs/authors.md has the list"
+    raise mistake(f"{name} is not a flag of tfcompile", known)
+
+
 def _check_repeats(flags: tuple[str, ...]) -> tuple[str, ...]:
     if found := find_repeats(map(flag_name, flags), "{} is set twice"):
         raise mistakes(found)
@@ -130,6 +176,13 @@ XlaFlags = Annotated[
     tuple[Annotated[_Flag, AfterValidator(_check_xla_flag)], ...], Field(max_length=128), _Repeats
 ]
 """Flags for XLA itself."""
+
+TfcompileFlags = Annotated[
+    tuple[Annotated[_Flag, AfterValidator(_check_tfcompile_flag)], ...],
+    Field(max_length=128),
+    _Repeats,
+]
+"""Flags as tfcompile's command line has them."""
 
 
 class FastMath(Section):

@@ -41,7 +41,9 @@ FORMATS: Mapping[str, Format] = {
     "graph_def": Format(
         "TensorFlow GraphDef",
         (".pb", ".pbtxt"),
-        options=frozenset({"feeds", "fetches", "constants", "config", "checkpoint"}),
+        options=frozenset(
+            {"feeds", "fetches", "constants", "config", "checkpoint", "freeze_saver"}
+        ),
     ),
     "keras": Format("Keras", (".keras", ".h5", ".hdf5")),
     "stablehlo": Format("StableHLO", (".mlir", ".mlirbc", ".stablehlo", ".jax")),
@@ -53,7 +55,7 @@ FORMATS: Mapping[str, Format] = {
 }
 """The formats by their names in a spec."""
 
-OPTIONS = ("tags", "feeds", "fetches", "constants", "config", "checkpoint")
+OPTIONS = ("tags", "feeds", "fetches", "constants", "config", "checkpoint", "freeze_saver")
 """Fields of `source` that are options of formats."""
 
 

@@ -18,6 +18,7 @@ from pydantic import (
     StrictStr,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 
 from ..errors import SpecError
@@ -31,18 +32,23 @@ from .fields import (
     Line,
     LocalPath,
     Prose,
+    RelativePath,
     Section,
     mistake,
     mistakes,
     unique,
 )
-from .flags import FastMath, Flags, XlaFlags, flag_name
+from .flags import FastMath, Flags, TfcompileFlags, XlaFlags, flag_name
 from .interface import InputSection, InterfaceOrder, Names, PrunedInputs, check_one_length
 from .names import (
+    CPP_CLASS_PATTERN,
     NAME_PATTERN,
     NAMESPACE_PATTERN,
+    check_cpp_class,
+    check_cpp_header,
     check_model_name,
     check_namespace,
+    find_taken,
     to_distribution,
     to_identifier,
 )
@@ -122,12 +128,47 @@ class CompilationSection(Section):
     )
     tf_xla_flags: Flags = Field(default=(), description="Extra TF_XLA_FLAGS (TensorFlow to XLA).")
     xla_flags: XlaFlags = Field(default=(), description="Extra XLA_FLAGS (XLA to machine code).")
+    cpp_class: (
+        Annotated[StrictStr, Field(max_length=255), AfterValidator(check_cpp_class)] | None
+    ) = Field(
+        default=None,
+        description="Full name of a class like those that tfcompile generates, as its `cpp_class`. With several "
+        "batch sizes there is one for each, which ends with _bs and the number.",
+        examples=["foo::bar::MatMulComp"],
+        json_schema_extra={"pattern": CPP_CLASS_PATTERN},
+    )
+    cpp_header: Annotated[RelativePath, AfterValidator(check_cpp_header)] | None = Field(
+        default=None,
+        description="Header of `cpp_class`, below `include`. Omitted: NAME.h, where - becomes _.",
+        examples=["nets/matmul.h"],
+    )
+    tfcompile_flags: TfcompileFlags = Field(
+        default=(),
+        description="Flags as tfcompile's command line has them: those of XLA that `xla_flags` takes.",
+    )
 
     @field_validator("batch_sizes")
     @classmethod
     def _sort(cls, sizes: tuple[int, ...] | None) -> tuple[int, ...] | None:
         # One order, so that neither the digest nor the wheel depends on the order in the file.
         return tuple(sorted(sizes)) if sizes is not None else None
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if self.cpp_header is not None and self.cpp_class is None:
+            wrong = "it is the header of cpp_class, which is missing"
+            raise mistake(wrong, "Add cpp_class or remove this", ("cpp_header",))
+        twice = set(map(flag_name, self.xla_flags)) & set(map(flag_name, self.tfcompile_flags))
+        if twice:
+            wrong = f"xla_flags sets {', '.join(sorted(twice))} as well"
+            raise mistake(wrong, "Keep one of them", ("tfcompile_flags",))
+        return self
+
+    @property
+    def all_xla_flags(self) -> tuple[str, ...]:
+        """Flags for XLA from both fields that may have some."""
+        own = (flag for flag in self.tfcompile_flags if flag_name(flag).startswith("xla_"))
+        return (*self.xla_flags, *own)
 
 
 def _check_target(name: str) -> str:
@@ -207,6 +248,30 @@ class Spec(Section):
         if isinstance(context, Mapping) and "path" in context:
             self._path = context["path"]
 
+    @field_validator("compilation")
+    @classmethod
+    def _check_class(
+        cls, compilation: CompilationSection, info: ValidationInfo
+    ) -> CompilationSection:
+        model = info.data.get("model")
+        if model is not None and compilation.cpp_class is not None:
+            identifier = to_identifier(model.name)
+            found = find_taken(compilation.cpp_class, compilation.namespace, identifier)
+            if found is not None:
+                raise mistake(*found, ("cpp_class",))
+            if compilation.cpp_header is None:
+                check_cpp_header(f"{identifier}.h", "cpp_header")
+        return compilation
+
+    @field_validator("package")
+    @classmethod
+    def _check_headers(cls, package: PackageSection, info: ValidationInfo) -> PackageSection:
+        compilation = info.data.get("compilation")
+        if compilation is None or compilation.cpp_class is None or "cpp" in package.interfaces:
+            return package
+        wrong = "compilation.cpp_class is a class of cpp, which is not in the list"
+        raise mistake(wrong, "Add cpp", ("interfaces",))
+
     @field_validator("source")
     @classmethod
     def _check_one_place(cls, source: Source | None, info: ValidationInfo) -> Source | None:
@@ -236,11 +301,16 @@ class Spec(Section):
     def _check_flags(cls, fast_math: FastMath, info: ValidationInfo) -> FastMath:
         compilation = info.data.get("compilation")
         names = {flag_name(flag) for flag in fast_math.xla_flags()}
-        extra = compilation.xla_flags if compilation is not None else ()
+        extra = compilation.all_xla_flags if compilation is not None else ()
         twice = [name for name in map(flag_name, extra) if name in names]
         # Flags alone are fine: a configuration of CMS sets these, and keeps its meaning.
         if twice and fast_math.model_fields_set:
-            wrong = f"compilation.xla_flags sets {', '.join(twice)} as well"
+            fields = [
+                f"compilation.{field}"
+                for field in ("xla_flags", "tfcompile_flags")
+                if names & set(map(flag_name, getattr(compilation, field)))
+            ]
+            wrong = f"{' and '.join(fields)} sets {', '.join(twice)} as well"
             raise mistake(wrong, "Remove the flags there")
         return fast_math
 
@@ -298,6 +368,13 @@ class Spec(Section):
         return to_distribution(self.model.name)
 
     @property
+    def cpp_header(self) -> str | None:
+        """The header of `compilation.cpp_class`, below `include`; None without such a class."""
+        if self.compilation.cpp_class is None:
+            return None
+        return self.compilation.cpp_header or f"{self.identifier}.h"
+
+    @property
     def module(self) -> str:
         """The name of the Python module (`model_test_simple`)."""
         return f"model_{self.identifier}"
@@ -311,7 +388,7 @@ class Spec(Section):
 
     def xla_flags(self) -> tuple[str, ...]:
         """The spec's part of XLA_FLAGS: switches for arithmetic, each set once, then the extra flags."""
-        extra = self.compilation.xla_flags
+        extra = self.compilation.all_xla_flags
         names = {flag_name(flag) for flag in extra}
         arithmetic = self.fast_math.xla_flags()
         return (*(flag for flag in arithmetic if flag_name(flag) not in names), *extra)

@@ -37,6 +37,18 @@ _OURS = _words("modelwheel tfaot tfaot_model")
 # In the generated C++ class and Python stub, these stand beside the names of inputs and outputs.
 _BESIDE_TENSORS = frozenset(["Outputs", "evaluate", "self"])
 
+# Headers of C, POSIX and common systems that other headers include: one of the same name, found first, would hide them.
+_SYSTEM_HEADERS = frozenset(
+    _words("""
+aio alloca arpa assert byteswap complex cpio crt ctype dirent dlfcn elf endian err errno error fcntl features fenv float fmtmsg
+fnmatch ftw getopt glob grp iconv intrin inttypes io iso646 langinfo libgen libintl limits link locale malloc math memory
+memory_resource monetary mqueue net netdb nl_types obstack paths poll process pthread pwd regex resolv sched search semaphore setjmp
+share signal spawn stat stdalign stdarg stdatomic stdbit stdbool stdckdint stddef stdint stdio stdlib stdnoreturn string strings
+stropts syslog tar termios tgmath threads time trace uchar ulimit unistd utime utmp utmpx values wait wchar wctype windows winsock
+wordexp
+""")
+)
+
 _RESERVED = {
     **dict.fromkeys(_TAKEN, "is a name of the C and C++ standard libraries or compilers"),
     **dict.fromkeys(_OURS, "is a name of the runtime"),
@@ -117,6 +129,74 @@ def to_identifier(name: str) -> str:
 def to_distribution(name: str) -> str:
     """The normalised distribution name of a checked model name (PEP 503): `model-test-simple`."""
     return f"model-{name.replace('_', '-')}"
+
+
+CPP_CLASS_PATTERN = NAMESPACE_PATTERN
+
+
+def check_cpp_class(name: str) -> str:
+    """The full name of a C++ class itself, such as `foo::bar::MatMulComp` or `MatMulComp`, if it is valid.
+
+    Raises:
+        PydanticCustomError: It is not valid; the message says why.
+    """
+    if not re.fullmatch(CPP_CLASS_PATTERN, name) or "__" in name:
+        wrong = f"'{name}' is not the name of a C++ class that a program may define"
+        raise mistake(wrong, "Write it like MatMulComp or foo::bar::MatMulComp, with single _")
+    *namespaces, own = name.split("::")
+    if namespaces:
+        check_namespace("::".join(namespaces))
+    if (reason := _reserved(own)) and "Python" not in reason:
+        raise mistake(f"'{own}' {reason}", "Choose another name")
+    # Classes of several batch sizes get such names.
+    if re.search(r"_bs\d+$", own):
+        wrong = f"'{own}' ends like the name of the class for one batch size"
+        raise mistake(wrong, "Remove the number at the end")
+    return name
+
+
+def find_taken(name: str, namespace: str, identifier: str) -> tuple[str, str] | None:
+    """Why a class cannot have this checked full name in the headers of a model, and what to do; None if it can.
+
+    Args:
+        name: The full name of the class.
+        namespace: Where the model's other classes are.
+        identifier: Of the model.
+    """
+    parts, module = name.split("::"), f"model_{identifier}"
+    if parts[0] == module or (len(parts) == 1 and name.startswith(f"{module}_")):
+        return f"{parts[0]} is a name of the model's other headers", "Choose another name"
+    if f"{namespace}::".startswith(f"{name}::"):
+        return f"{name} is a namespace of the model's other classes", "Choose another name"
+    if f"{name}::".startswith(f"{namespace}::{identifier}::"):
+        return f"{namespace}::{identifier} is the model's own class", "Choose another name"
+    return None
+
+
+def check_cpp_header(path: str, field: str = "") -> str:
+    """The place of a header below an `include` directory, such as `nets/matmul.h`, if it is valid.
+
+    Args:
+        path: A relative path with `/`.
+        field: The field that would give another place, where the path is a default.
+
+    Raises:
+        PydanticCustomError: It is not valid; the message says why.
+    """
+    parts = path.split("/")
+    elsewhere = f"{f'Set {field}: ' if field else 'Write '}nets/{parts[-1]}"
+    if not all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", part) for part in parts):
+        wrong = "the parts of a header's path may have letters, digits and _ . + - only"
+        raise mistake(wrong, "Write it like nets/matmul.h")
+    if not re.search(r"[^/]\.(h|hh|hpp|hxx)$", path):
+        raise mistake("a header ends with .h, .hh, .hpp or .hxx", "Write it like nets/matmul.h")
+    if len(parts) == 1 and parts[0].partition(".")[0].lower() in _SYSTEM_HEADERS:
+        raise mistake(f"the header {path} would hide the system's header of that name", elsewhere)
+    if parts[0] in ("modelwheel", "PhysicsTools") or parts[0].startswith(
+        "tfaot-model-" if len(parts) > 1 else "model_"
+    ):
+        raise mistake(f"{parts[0]} is a name of the model's other headers", elsewhere)
+    return path
 
 
 def check_namespace(namespace: str) -> str:

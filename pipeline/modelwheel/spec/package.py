@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, StrictStr, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, StrictBool, StrictStr, ValidationInfo, field_validator
 
 from ..util.names import NameSet, UnsafePathError
 from ..util.trees import read_below
@@ -19,6 +19,9 @@ Interface: TypeAlias = Literal["c", "cpp", "python", "cmssw"]
 
 WeightsStorage: TypeAlias = Literal["float32", "float16", "int8"]
 """How a library stores the weights that its code uses as float32 values."""
+
+Program: TypeAlias = Literal["test", "benchmark"]
+"""A program of a bundle."""
 
 DEFAULT_INTERFACES: tuple[Interface, ...] = ("c", "cpp", "python")
 
@@ -120,6 +123,20 @@ class PackageSection(Section):
         examples=[["c", "cpp", "python", "cmssw"]],
         json_schema_extra={"uniqueItems": True},
     )
+
+    gen_test: StrictBool = Field(
+        default=True,
+        description="Whether bundles have the program NAME_test. Every bundle passes it before it is written.",
+    )
+    gen_benchmark: StrictBool = Field(
+        default=True, description="Whether bundles have the program NAME_benchmark."
+    )
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The programs that a bundle has."""
+        wanted: Mapping[Program, bool] = {"test": self.gen_test, "benchmark": self.gen_benchmark}
+        return tuple(program for program, is_wanted in wanted.items() if is_wanted)
 
     @field_validator("license_files")
     @classmethod

@@ -237,6 +237,10 @@ class _ModelSource(Section):
     checkpoint: RelativePath | None = Field(
         default=None, description="GraphDef: prefix of the checkpoint that has the variables."
     )
+    freeze_saver: RelativePath | None = Field(
+        default=None,
+        description="GraphDef: a SaverDef, text or binary, that says which of the graph's savers restores the checkpoint.",
+    )
 
     _directory: Path = PrivateAttr(default=Path())
     _extras: tuple[ExtraFile, ...] = PrivateAttr(default=())
@@ -248,6 +252,8 @@ class _ModelSource(Section):
         own = [ExtraFile(self.config)] if self.config else []
         if self.checkpoint:
             own.append(ExtraFile(self.checkpoint, is_checkpoint=True))
+        if self.freeze_saver:
+            own.append(ExtraFile(self.freeze_saver))
         return (*own, *self._extras)
 
     def with_extras(self, *extras: ExtraFile) -> Self:
@@ -271,6 +277,9 @@ class _ModelSource(Section):
                 wrong = f"{option} is not an option of models of the format {found}"
                 hint = f"Remove it; it is for {' and '.join(having)}"
                 raise mistakes([Mistake(wrong, hint, (option,))])
+        if self.freeze_saver and not self.checkpoint:
+            wrong = "a saver restores a checkpoint, and there is none"
+            raise mistake(wrong, "Add checkpoint or remove this", ("freeze_saver",))
         return self
 
     @property
@@ -297,7 +306,7 @@ class _ModelSource(Section):
     def format_options(self) -> dict[str, Any]:
         """The options that the spec gives, as JSON holds them; files by their names in the tree."""
         given = self.model_dump(mode="json", include=set(OPTIONS), exclude_defaults=True)
-        for name in {"config", "checkpoint"} & given.keys():
+        for name in {"config", "checkpoint", "freeze_saver"} & given.keys():
             given[name] = PurePosixPath(given[name]).name
         return given
 

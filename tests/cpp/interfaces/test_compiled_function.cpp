@@ -9,14 +9,13 @@
 #include "throws.h"
 #include "toy_functions.h"
 
-namespace Eigen {
-struct ThreadPoolDevice;
-}
-
 namespace {
 
 using tfaot_model::toy_bs2;
 
+using AllocMode = toy_bs2::AllocMode;
+static_assert(AllocMode::ARGS_RESULTS_AND_TEMPS == AllocMode::ARGS_VARIABLES_RESULTS_PROFILES_AND_TEMPS);
+static_assert(AllocMode::RESULTS_AND_TEMPS_ONLY == AllocMode::RESULTS_PROFILES_AND_TEMPS_ONLY);
 static_assert(!std::is_copy_constructible_v<toy_bs2> && std::is_move_constructible_v<toy_bs2>);
 static_assert(toy_bs2::arg0_count() == 4 && toy_bs2::arg0_size() == 16 && toy_bs2::arg_n_size() == 8);
 static_assert(toy_bs2::result2_count() == 4 && toy_bs2::result2_size() == 32);
@@ -36,7 +35,7 @@ void check_results(const toy_bs2 &function) {
 
 void test_owned_arguments() {
   toy_bs2 function;
-  function.set_thread_pool(static_cast<const Eigen::ThreadPoolDevice *>(nullptr));
+  function.set_thread_pool(nullptr);
   fill(function);
   CHECK(function.arg_x(1, 0) == 3 && function.arg_feed_x_data() == function.args()[0]);
   CHECK(function.Run());

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from modelwheel.assembly.manifest import Manifest
-from modelwheel.packaging.bundle import render_bundle
+from modelwheel.packaging.bundle import remove_programs, render_bundle
+from modelwheel.packaging.project import project_context
+from modelwheel.packaging.template import model_template, render
 from modelwheel.signature import Signature, Tensor
 from tests.support.index_wheels import make_manifest
 
@@ -55,14 +57,19 @@ def _render(project: Path, described: Manifest, **arrays: Any) -> Path:
     return project
 
 
-@pytest.fixture
-def bundle(tmp_path: Path) -> Path:
+def _bundle(project: Path, **model: Any) -> Path:
     described = _described()
+    described = described.model_copy(update={"model": described.model.model_copy(update=model)})
     shapes = {tensor.name: tensor.shape_at(4, None) for tensor in described.signature.inputs}
     arrays = {f"in/{name}": np.ones(shape, np.float32) for name, shape in shapes.items()}
     for rows in described.verification.rows:
         arrays[f"out/{rows}/scores"] = np.full((rows, 10), rows, np.float32)
-    return _render(tmp_path / "bundle", described, **arrays)
+    return _render(project, described, **arrays)
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    return _bundle(tmp_path / "bundle")
 
 
 def test_nothing_in_a_bundle_is_python(bundle: Path) -> None:
@@ -84,6 +91,76 @@ def test_files_of_bazel_are_calls_that_name_what_is_there(bundle: Path) -> None:
     libraries = {f"lib/{p}/libmodel_digits.a" for p in ("linux-x86_64", "windows-amd64")}
     assert names >= libraries
     assert [name for name in names - libraries if not (bundle / name).is_file()] == []
+
+
+BUILD_FILES = ("BUILD.bazel", "CMakeLists.txt", "Makefile", "README.md")
+
+
+@pytest.mark.parametrize("kept", [("test",), ("benchmark",), ()])
+def test_programs_that_a_spec_does_not_want_are_removed(
+    bundle: Path, tmp_path: Path, kept: tuple[str, ...]
+) -> None:
+    """`package.gen_test` and `package.gen_benchmark`."""
+    other = _bundle(tmp_path / "other", programs=kept)
+    assert (other / "tests/model_digits_test.c").is_file()  # with which it is tested
+    remove_programs(other)
+    remove_programs(bundle)  # which keeps both
+    of_program = {
+        "test": ["_test.c", "reference.bin", "reference.h"],
+        "benchmark": ["_benchmark.c"],
+    }
+    for program, endings in of_program.items():
+        for ending in endings:
+            (path,) = (path for path in (bundle / "tests").iterdir() if path.name.endswith(ending))
+            assert (other / "tests" / path.name).is_file() == (program in kept)
+    assert (other / "cmake/programs.cmake").is_file() == bool(kept)
+    for name in BUILD_FILES:
+        text = (other / name).read_text()
+        for program in ("test", "benchmark"):
+            mark = re.compile(rf"(\b|_){program}\b")
+            assert bool(mark.search(text)) == (program in kept), f"{name}: {program}"
+            assert mark.search((bundle / name).read_text())
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+@pytest.mark.parametrize("programs", [("test", "benchmark"), ("test",), ()])
+def test_the_makefile_has_the_goals_of_the_programs(
+    tmp_path: Path, programs: tuple[str, ...]
+) -> None:
+    bundle = _bundle(tmp_path / "bundle", programs=programs)
+    remove_programs(bundle)
+    for goal in ("all", "install", "test", "benchmark"):
+        done = subprocess.run(
+            ["make", "--dry-run", goal], cwd=bundle, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode == 0) == (goal in ("all", "install", *programs)), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("sizes", "classes"),
+    [((1,), ["MatMulComp"]), ((1, 8), ["MatMulComp_bs1", "MatMulComp_bs8"])],
+)
+def test_a_class_has_the_name_that_the_spec_gives_it(
+    tmp_path: Path, sizes: tuple[int, ...], classes: list[str]
+) -> None:
+    described = _described()
+    names = {"cpp_class": "foo::bar::MatMulComp", "cpp_header": "nets/matmul.h"}
+    update = {
+        "model": described.model.model_copy(update=names),
+        "batching": described.batching.model_copy(update={"sizes": sizes}),
+    }
+    context = project_context([described.model_copy(update=update)])
+    render(model_template("shared", ["c", "cpp", "python"]), context, tmp_path)
+    header = (tmp_path / "include/nets/matmul.h").read_text()
+    assert (
+        re.findall(r"^class (\w+) final : public ::tfaot_model::", header, re.MULTILINE) == classes
+    )
+    assert "namespace foo::bar {" in header
+
+
+def test_without_a_class_there_is_no_header_of_it(bundle: Path) -> None:
+    own = {"model_digits.h", "model_digits.hpp", "modelwheel", "tfaot-model-digits"}
+    assert {path.name for path in (bundle / "include").iterdir()} == own
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")

@@ -124,6 +124,87 @@ def test_other_namespaces_are_refused(namespace: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "header"),
+    [("foo::bar::MatMulComp", "jet_tagger.h"), ("MatMulComp", "jet_tagger.h"), ("lambda", "x/y.h")],
+)
+def test_classes_of_cpp(name: str, header: str) -> None:
+    given = {} if header == "jet_tagger.h" else {"cpp_header": header}
+    spec = make(compilation={"cpp_class": name, **given})
+    assert (spec.compilation.cpp_class, spec.cpp_header) == (name, header)
+    assert make().cpp_header is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "a::",
+            "::A",
+            "a:B",
+            "1A",
+            "_A",
+            "A__B",
+            "A B",
+            "a::int",
+            "std",
+            "std::A",
+            "a::class",
+            "A;b",
+        ),
+        *(
+            "A_bs4",
+            "tfaot_model",
+            "tfaot_model::jet_tagger",
+            "tfaot_model::jet_tagger::A",
+            "modelwheel::A",
+        ),
+        *("model_jet_tagger", "model_jet_tagger::Model", "model_jet_tagger_run"),
+    ],
+)
+def test_other_classes_are_refused(name: str) -> None:
+    assert is_refused(compilation={"cpp_class": name})
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *(
+            "string.h",
+            "Math.h",
+            "a",
+            ".h",
+            "a/.h",
+            "a b.h",
+            "../a.h",
+            "/a.h",
+            "a\\b.h",
+            "a.c",
+            "a//..//b.h",
+        ),
+        *(
+            "modelwheel/abi.h",
+            "model_jet_tagger.h",
+            "tfaot-model-x/y.h",
+            "PhysicsTools/a.h",
+            'a".h',
+        ),
+    ],
+)
+def test_other_headers_are_refused(header: str) -> None:
+    assert is_refused(compilation={"cpp_class": "A", "cpp_header": header})
+
+
+def test_flags_of_tfcompile_reach_xla_and_the_others_say_what_holds() -> None:
+    flags = ("--xla_cpu_optimize_for_size", "--gen_name_to_index", "--mlir_components=None")
+    spec = make(compilation={"tfcompile_flags": flags})
+    found = [flag for flag in spec.xla_flags() if "fast" not in flag]
+    assert found == ["--xla_cpu_optimize_for_size"]
+    off = make(compilation={"tfcompile_flags": ["--xla_cpu_enable_fast_math=true"]})
+    fast = [flag for flag in off.xla_flags() if flag.startswith("--xla_cpu_enable_fast_math=")]
+    assert fast == ["--xla_cpu_enable_fast_math=true"]
+
+
+@pytest.mark.parametrize(
     ("given_version", "canonical"),
     [("1.0", "1.0"), ("v1.0", "1.0"), ("1.0.0-RC1", "1.0.0rc1"), ("2024.01.05", "2024.1.5")],
 )

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 from tensorflow.compiler.tf2xla import tf2xla_pb2
 from tensorflow.core.framework import graph_pb2
-from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.core.protobuf import saved_model_pb2, saver_pb2
 
 from ...errors import UnsupportedModelError
 from ...util.text import one_line
@@ -50,6 +50,21 @@ def read_config(path: Path) -> Any:
             "longer has conversion_options: remove them"
         )
     return config
+
+
+def read_saver(path: Path) -> Any:
+    """The SaverDef in a file; text if its name ends with `.pbtxt` or `.txt`.
+
+    Raises:
+        UnsupportedModelError: It is not a SaverDef, or names no node that restores.
+    """
+    saver = _read(path, saver_pb2.SaverDef(), "a SaverDef")
+    if not saver.restore_op_name or len(UnknownFieldSet(saver)):
+        raise UnsupportedModelError(
+            f"{_name(path)} is not a SaverDef: it names no node that restores variables; write it by "
+            "tf.compat.v1.train.Saver(...).as_saver_def().SerializeToString()"
+        )
+    return saver
 
 
 def _name(path: Path) -> str:

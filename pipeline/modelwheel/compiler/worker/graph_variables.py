@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -44,6 +44,8 @@ class Values:
     initial: Mapping[str, Any]
     """TensorProtos by the nodes of variables that the graph initialises by constants."""
     declared: Mapping[str, ConfigVariable]
+    only_restored: bool = False
+    """Whether a saver was named: what it does not restore has no value."""
 
     def of(self, node: Any) -> np.ndarray[Any, Any]:
         """The value of a variable.
@@ -65,6 +67,11 @@ class Values:
     def _find(self, node: Any) -> np.ndarray[Any, Any]:
         if self.checkpoint is not None:
             shared = node.attr["shared_name"].s.decode("utf-8", "replace")
+            if self.only_restored and node.name not in self.keys:
+                raise UnsupportedModelError(
+                    f"the saver of source.freeze_saver does not restore the variable {node.name!r}; name one that "
+                    "restores all variables, or remove freeze_saver"
+                )
             key = self.keys.get(node.name, node.name)
             if key not in self.checkpoint.shapes and shared in self.checkpoint.shapes:
                 key = shared
@@ -92,7 +99,11 @@ class Values:
 
 
 def read_values(
-    graph_def: Any, directory: Path, prefix: str, declared: tuple[ConfigVariable, ...]
+    graph_def: Any,
+    directory: Path,
+    prefix: str,
+    declared: tuple[ConfigVariable, ...],
+    saver: Any = None,
 ) -> Values:
     """Finds what the variables of a graph hold.
 
@@ -101,9 +112,11 @@ def read_values(
         directory: Of the model.
         prefix: Of the checkpoint; empty if there is none.
         declared: The variables of the Config.
+        saver: A SaverDef, whose restoring alone counts; None if all of the graph's does.
 
     Raises:
-        UnsupportedModelError: The checkpoint cannot be read, or a variable of the Config is not one.
+        UnsupportedModelError: The checkpoint cannot be read, a variable of the Config is not one, or the graph has no
+            such saver.
     """
     nodes = {node.name: node for node in graph_def.node}
     for variable in declared:
@@ -120,8 +133,11 @@ def read_values(
                 f"{type_name(variable.dtype)}"
             )
     keys, initial = {}, {}
+    restoring = nodes.keys() if saver is None else _restoring(nodes, saver)
     for variable_name, value, source in _assignments(nodes):
         if source.op in _RESTORES:
+            if value.assign not in restoring:
+                continue
             keys[variable_name] = _restored_name(nodes, source, value)
         elif source.op == "Const" and value.assign == f"{variable_name}/Assign":
             initial[variable_name] = source.attr["value"].tensor
@@ -130,7 +146,27 @@ def read_values(
         {variable: key for variable, key in keys.items() if key},
         initial,
         {variable.node: variable for variable in declared},
+        saver is not None,
     )
+
+
+def _restoring(nodes: Mapping[str, Any], saver: Any) -> Collection[str]:
+    """The names of the nodes that a saver runs to restore variables."""
+    for field in ("restore_op_name", "filename_tensor_name"):
+        name = node_name(getattr(saver, field))
+        if name not in nodes:
+            raise UnsupportedModelError(
+                f"source.freeze_saver: its {field} is {one_line(name)!r}, which the graph does not have; name the "
+                "saver that was made with this graph"
+            )
+    found: set[str] = set()
+    waiting = [node_name(saver.restore_op_name)]
+    while waiting:
+        name = waiting.pop()
+        if name not in found and name in nodes:
+            found.add(name)
+            waiting += map(node_name, nodes[name].input)
+    return found
 
 
 @dataclass(frozen=True)

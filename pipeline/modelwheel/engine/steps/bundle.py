@@ -13,6 +13,7 @@ from ...packaging.backend import build_environment
 from ...packaging.bundle import (
     build_library,
     build_programs,
+    remove_programs,
     render_bundle,
     write_memory_header,
 )
@@ -73,6 +74,7 @@ class BundleStep(ModelStep, LocalStep):
             manifest = Manifest.load(out / "platforms" / here.name / MANIFEST_FILE)
             reference_file = out / "tests/reference.bin"
             require_passing(program, reference_file, workspace.sandbox, self.request.name, manifest)
+        remove_programs(out, static_arena=self.static_arena)
         # After everything else, because it lists every file.
         write_checksums(out)
 

@@ -2,6 +2,10 @@
 #ifndef MODELWHEEL_INSTANCE_HPP
 #define MODELWHEEL_INSTANCE_HPP
 
+#if __cplusplus < 201703L && (!defined(_MSVC_LANG) || _MSVC_LANG < 201703L)
+#error "the C++ headers of a model need C++17: compile with -std=c++17 (Bazel: --cxxopt=-std=c++17)"
+#endif
+
 #include <cstddef>
 #include <memory>
 #include <stdexcept>

@@ -16,6 +16,7 @@
 #include "modelwheel/abi.h"
 #include "modelwheel/buffer.hpp"
 #include "modelwheel/instance.hpp"
+#include "modelwheel/thread_pool.hpp"
 
 namespace modelwheel {
 
@@ -39,11 +40,13 @@ struct StaticTensor {
 /// allowed, copying is not. Different objects may be used by different threads, one of them by one thread at a time.
 class CompiledFunction {
  public:
-  /// The names are tfcompile's. Only arguments make a difference: the second mode allocates none, and set_arg_data
-  /// must be called for each before Run.
+  /// The names are tfcompile's, of today and of its page. Only arguments make a difference: the second mode allocates
+  /// none, and set_arg_data must be called for each before Run.
   enum class AllocMode {
     ARGS_VARIABLES_RESULTS_PROFILES_AND_TEMPS,
     RESULTS_PROFILES_AND_TEMPS_ONLY,
+    ARGS_RESULTS_AND_TEMPS = ARGS_VARIABLES_RESULTS_PROFILES_AND_TEMPS,
+    RESULTS_AND_TEMPS_ONLY = RESULTS_PROFILES_AND_TEMPS_ONLY,
   };
 
   /// Functions that never run at the same time may share an `instance`, and with it the memory for temporaries; null
@@ -83,8 +86,19 @@ class CompiledFunction {
   std::string error_msg() const { return error_msg_; }
   void set_error_msg(const std::string &error_msg) { error_msg_ = error_msg; }
 
-  /// Takes any device (Eigen::ThreadPoolDevice, ...), for code that sets one: the calling thread does all the work.
-  void set_thread_pool(const void *) {}
+  /// Lets the threads of a device share the large steps of each Run, where that pays; results have the same bits. The
+  /// device must live until another one, or null, is set, or the object is destroyed. Functions that share an instance
+  /// share the device too. Throws Error if there is no memory for the threads.
+  template <class Device>
+  void set_thread_pool(const Device *device) {
+    static_assert(IsThreadPoolDevice<Device>::value,
+                  "set_thread_pool takes an Eigen::ThreadPoolDevice: define EIGEN_USE_THREADS and include "
+                  "unsupported/Eigen/CXX11/Tensor first");
+    if (device == nullptr) return set_thread_pool(nullptr);
+    set_threads(static_cast<std::size_t>(device->numThreads()), run_on_pool<Device>, const_cast<Device *>(device));
+  }
+  /// The calling thread does all the work, as in a new object.
+  void set_thread_pool(std::nullptr_t) { set_threads(1, nullptr, nullptr); }
 
   // --- arguments: dense, row-major ---
 
@@ -146,6 +160,12 @@ class CompiledFunction {
       memory_.emplace_back(tensor_bytes(tensors[i], batch_size_));
       pointers.push_back(memory_.back().data());
     }
+  }
+
+  void set_threads(std::size_t threads, modelwheel_parallel_for parallel_for, void *context) {
+    constexpr std::size_t kEnd = offsetof(modelwheel_api, set_threads) + sizeof(modelwheel_api::set_threads);
+    if (api_->struct_size < kEnd) throw Error("the model's library is older than set_threads", MODELWHEEL_UNSUPPORTED);
+    check(*api_, instance_.get(), api_->set_threads(instance_.get(), threads, parallel_for, context));
   }
 
   int bytes(const modelwheel_tensor &tensor) const { return static_cast<int>(tensor_bytes(tensor, batch_size_)); }

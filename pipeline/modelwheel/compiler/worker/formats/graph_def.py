@@ -21,7 +21,7 @@ from ....util.text import one_line
 from ...inspection import FoundPorts, Inspection, LargeTensor, SignatureInfo, TensorInfo
 from ...readings import GraphDefReading
 from ..graph_binding import BoundGraph, bind
-from ..graph_files import read_config, read_graph_def
+from ..graph_files import read_config, read_graph_def, read_saver
 from ..graph_interface import Interface, Port, find_ports, read_interface
 from ..graph_tensors import set_shape
 from ..graph_variables import read_values, replace_references, resources
@@ -98,7 +98,8 @@ def _read(model: Path, reading: GraphDefReading) -> _Model:
     config = read_config(model / reading.config) if reading.config else None
     ports = find_ports(graph_def) if reading.find else None
     interface = read_interface(graph_def, reading, config)
-    values = read_values(graph_def, model, reading.checkpoint, interface.variables)
+    saver = read_saver(model / reading.freeze_saver) if reading.freeze_saver else None
+    values = read_values(graph_def, model, reading.checkpoint, interface.variables, saver)
     bound = bind(graph_def, interface)
     replace_references(bound.graph_def, values)
     variables = {node.name: values.of(node) for node in resources(bound.graph_def)}
