@@ -13,7 +13,7 @@ import pytest
 
 from modelwheel.platforms import host_platform
 from tests.containers.apt import UnavailableError
-from tests.support.bazel import run_bazel
+from tests.support.bazel import require_bazel, run_bazel
 from tests.support.commands import Done, Modelwheel, run
 from tests.support.foreign import run_here, run_musl, run_windows, run_windows_wheel
 from tests.support.julia import find_julia
@@ -188,8 +188,7 @@ def test_the_example_in_julia_computes_what_the_model_did(
 
 @pytest.mark.skipif(HOST != "linux-x86_64", reason="Bazel is Debian's for this processor")
 def test_bazel_builds_a_program_and_runs_the_test(bundle: Path, tmp_path: Path) -> None:
-    if not shutil.which("bazel-4"):
-        pytest.skip("bazel-bootstrap is not installed")
+    require_bazel()
     copy = shutil.copytree(bundle, tmp_path / "bundle")
     printed = run_bazel(tmp_path, copy, PROGRAM)
     for level in LEVELS:

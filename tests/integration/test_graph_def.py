@@ -27,6 +27,16 @@ TAGGER: dict[str, Any] = {
 }
 
 
+SAVERS: dict[str, Any] = {
+    "file": "savers.pb",
+    "feeds": {},
+    "fetches": {},
+    "constants": {},
+    "config": "savers.config.pbtxt",
+    "checkpoint": "savers.ckpt",
+}
+
+
 @pytest.fixture(scope="module")
 def files(graphs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The graphs, and damaged files beside them."""
@@ -41,6 +51,8 @@ def files(graphs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (directory / "nobody.pbtxt").write_text('fetch { id { node_name: "reslt" } }')
     typed = 'feed { id { node_name: "x_hold" } type: DT_FLOAT }'
     (directory / "typed.pbtxt").write_text(f'{typed}\nfetch {{ id {{ node_name: "x_y_sum" }} }}')
+    saver = 'restore_op_name: "nobody/restore_all" filename_tensor_name: "first/Const:0"'
+    (directory / "other.saver.pbtxt").write_text(saver)
     return directory
 
 
@@ -146,6 +158,18 @@ def test_any_node_may_be_fed(laboratory: Laboratory) -> None:
             "'x_hold:0' is int32, not float32",
         ),
         ({"checkpoint": "damaged"}, "the checkpoint damaged cannot be read"),
+        (
+            SAVERS | {"freeze_saver": "savers.third.saver"},
+            "the saver of source.freeze_saver does not restore the variable 'y'; name one that restores all variables",
+        ),
+        (
+            SAVERS | {"freeze_saver": "other.saver.pbtxt"},
+            "source.freeze_saver: its restore_op_name is 'nobody/restore_all', which the graph does not have",
+        ),
+        (
+            SAVERS | {"freeze_saver": "savers.pb"},
+            "savers.pb is not a SaverDef",
+        ),
         (
             {"file": "add_with_ckpt.pb", "feeds": {"x": "x_hold"}, "fetches": {"y": "x_y_sum"}}
             | {"constants": {}, "checkpoint": "variable_readonly.ckpt"},

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from modelwheel.packaging.bazel import write_rules
 from modelwheel.request import make_request
 from modelwheel.spec import load_spec
 from tests.support.commands import run
@@ -35,6 +36,18 @@ source: {{directory: {directory}, path: {stem}.pb, config: {stem}.config.pbtxt{m
 targets: [{level}]
 {state}
 """
+
+PAGE = Path(__file__).with_name("programs") / "tfcompile_page"
+"""The C++ text, the Config and the BUILD file of https://www.tensorflow.org/xla/tfcompile, as they are there."""
+
+_PAGE_SPEC = """\
+model: {{name: test_graph_tfmatmul, version: "1.0.0"}}
+source: {{directory: {directory}, path: matmul.pb, config: {config}}}
+targets: [{level}]
+compilation: {{cpp_class: "foo::bar::MatMulComp", cpp_header: tensorflow/compiler/aot/tests/test_graph_tfmatmul.h}}
+"""
+
+SAVERS = {"first": "savers.first.saver", "second": "savers.second.saver.pbtxt"}
 
 STATEFUL = ("variable", "variable_sequential_updates", "variable_uninitialized")
 """Graphs that change variables."""
@@ -72,6 +85,19 @@ def _cms_specs(graphs: Path, work: Path) -> list[Path]:
     return specs
 
 
+def _page_spec(graphs: Path, work: Path) -> Path:
+    """The model of the page, whose Config is beside its graph."""
+    directory = work / "page"
+    directory.mkdir()
+    shutil.copy(graphs / "matmul.pb", directory)
+    (config,) = PAGE.glob("*.config.pbtxt")
+    shutil.copy(config, directory)
+    spec = work / "page.yaml"
+    fields = {"directory": directory, "config": config.name, "level": LOWEST}
+    spec.write_text(_PAGE_SPEC.format(**fields), encoding="utf-8")
+    return spec
+
+
 @pytest.fixture(scope="module")
 def projects(graphs: Path, tmp_path_factory: pytest.TempPathFactory) -> Projects:
     """The projects from which wheels would be made: the classes need no more."""
@@ -88,7 +114,15 @@ def projects(graphs: Path, tmp_path_factory: pytest.TempPathFactory) -> Projects
         fields = {"name": name, "directory": graphs, "stem": stem, "level": LOWEST, "more": more}
         state = "keep_state: true" if stem in STATEFUL else ""
         spec.write_text(_SPEC.format(**fields, state=state), encoding="utf-8")
+        if stem != "savers":
+            requests.append(make_request(load_spec(spec)))
+    for saver, file in SAVERS.items():
+        spec = work / f"savers-{saver}.yaml"
+        more = f", checkpoint: savers.ckpt, freeze_saver: {file}"
+        fields |= {"name": f"tf-savers-{saver}", "stem": "savers", "more": more}
+        spec.write_text(_SPEC.format(**fields, state=""), encoding="utf-8")
         requests.append(make_request(load_spec(spec)))
+    requests.append(make_request(load_spec(_page_spec(graphs, work))))
     return compile_projects(requests, work / "store", work)
 
 
@@ -105,6 +139,46 @@ def test_a_program_uses_all_classes(projects: Projects, tmp_path: Path) -> None:
     for name, expected in {"tagger": _tagger(), "sequence": _sequence()}.items():
         rows = [line.split()[1:] for line in printed if line.startswith(name)]
         np.testing.assert_allclose(np.array(rows, np.float32), expected, rtol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def eigen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with Eigen under the names that the page has for it."""
+    if not any(Path("/usr").glob("*/include/eigen3")) and not Path("/usr/include/eigen3").exists():
+        pytest.skip("libeigen3-dev is not installed")
+    rules = tmp_path_factory.mktemp("rules") / "rules"
+    write_rules(rules)
+    return rules
+
+
+def _compile(projects: Projects, name: str, eigen: Path, source: Path, work: Path) -> Path:
+    """A program with Eigen and the library of a model."""
+    project = projects.project(name)
+    library = work / f"lib{module_of(project)}.so"
+    Linker(host_toolchain(), work / "runtime").link(project, library)
+    include = ("-I", project / "include", "-I", eigen, "-I", PROGRAM.parent)
+    options = ("-O1", "-std=c++17", *include, source, library, f"-Wl,-rpath,{work}", "-lpthread")
+    run("c++", *options, "-o", work / "program")
+    return work / "program"
+
+
+def test_the_text_of_the_page_prints_success(
+    projects: Projects, eigen: Path, tmp_path: Path
+) -> None:
+    program = _compile(projects, "test_graph_tfmatmul", eigen, PAGE / "my_code.cc", tmp_path)
+    assert run(program).out == "Success\n"
+
+
+def test_the_threads_of_a_device_share_the_work(
+    projects: Projects, eigen: Path, tmp_path: Path
+) -> None:
+    """And what is no device of Eigen's is refused, not ignored."""
+    source = PROGRAM.with_name("tfcompile_threads.cpp")
+    program = _compile(projects, "tf-product", eigen, source, tmp_path)
+    assert int(run(program).out) > 0  # tasks that the pool was given
+    include = ("-I", projects.project("tf-product") / "include", "-I", eigen, "-I", PROGRAM.parent)
+    refused = run("c++", "-std=c++17", "-fsyntax-only", "-DNO_DEVICE", *include, source, code=1)
+    assert "set_thread_pool takes an Eigen::ThreadPoolDevice" in refused.err
 
 
 def _rows(inputs: int) -> Any:

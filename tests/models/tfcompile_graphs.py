@@ -84,6 +84,36 @@ def add_with_ckpt_saver(directory: Path) -> str:
 
 
 @_graph
+def savers(directory: Path) -> str:
+    """One variable that each of two savers restores from another name, and a saver of another variable."""
+    with tf.Graph().as_default():
+        values = {"a": 42, "b": 7}
+        written = [v1.get_variable(k, initializer=v, use_resource=False) for k, v in values.items()]
+        version = saver_pb2.SaverDef.V2
+        saver = v1.train.Saver(dict(zip(values, written, strict=True)), write_version=version)
+        _save(directory, "savers.ckpt", saver)
+    x = v1.placeholder(tf.int32, name="x_hold")
+    y = v1.get_variable("y", initializer=0, use_resource=False)
+    other = v1.get_variable("other", initializer=0, use_resource=False)
+    tf.add(x, y, name="x_y_sum")
+    restored = {"first": {"a": y}, "second": {"b": y}, "third": {"a": other}}
+    for name, variables in restored.items():
+        saver_def = v1.train.Saver(variables, name=name).as_saver_def()
+        (directory / f"savers.{name}.saver").write_bytes(saver_def.SerializeToString())
+        (directory / f"savers.{name}.saver.pbtxt").write_text(str(saver_def), encoding="utf-8")
+    return _feed("x_hold") + _fetch("x_y_sum")
+
+
+@_graph
+def product(_: Path) -> str:
+    """A product that is worth several threads."""
+    weights = np.random.default_rng(4).standard_normal((512, 512)).astype(np.float32)
+    x = v1.placeholder(tf.float32, name="x_hold")
+    tf.matmul(x, tf.constant(weights), name="x_w_prod")
+    return _feed("x_hold", 256, 512) + _fetch("x_w_prod")
+
+
+@_graph
 def assert_eq(_: Path) -> str:
     """An assertion, which no output depends on."""
     x, y = v1.placeholder(tf.int32, name="x_hold"), v1.placeholder(tf.int32, name="y_hold")

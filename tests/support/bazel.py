@@ -1,10 +1,17 @@
-"""Bazel as Debian packages it (bazel-bootstrap), without network: a bundle in a project that uses it."""
+"""Bazel as Debian packages it (bazel-bootstrap), without network: projects that use bundles and rules of modelwheel."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.commands import run
+import pytest
+
+from tests.support.commands import Done, run
+
+COMMAND = "bazel-4"
 
 _CC_RULES = ("binary", "import", "library", "test", "toolchain", "toolchain_suite")
 _JAVA_RULES = ("import", "library", "runtime", "toolchain")
@@ -38,6 +45,67 @@ cc_test(
 """
 
 
+def require_bazel() -> None:
+    """Skips a test where there is no such Bazel."""
+    if not shutil.which(COMMAND):
+        pytest.skip("bazel-bootstrap is not installed")
+
+
+@dataclass(frozen=True)
+class BazelProject:
+    """A workspace, in the directory `project` of one for Bazel's own files."""
+
+    work: Path
+
+    @property
+    def directory(self) -> Path:
+        """Where the workspace is."""
+        return self.work / "project"
+
+    @classmethod
+    def write(
+        cls,
+        work: Path,
+        files: Mapping[str, str | Path],
+        repositories: Mapping[str, Path],
+        more: str = "",
+    ) -> BazelProject:
+        """Writes a workspace.
+
+        Args:
+            work: An existing directory.
+            files: Their texts by their paths, or files to copy.
+            repositories: Directories of other repositories by their names.
+            more: What WORKSPACE has in addition.
+        """
+        project = cls(work)
+        all_repositories = dict(repositories)
+        texts: dict[str, str | Path] = dict(files)
+        for name, content in _REPOSITORIES.items():
+            all_repositories[name] = work / name
+            texts |= {f"../{name}/{path}": text for path, text in content.items()}
+            texts[f"../{name}/WORKSPACE"] = ""
+        lines = [
+            f'local_repository(name = "{name}", path = "{path}")\n'
+            for name, path in all_repositories.items()
+        ]
+        texts["WORKSPACE"] = "".join(lines) + more
+        for path, text in texts.items():
+            place = project.directory / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(text, Path):
+                shutil.copyfile(text, place)
+            else:
+                place.write_text(text, encoding="utf-8")
+        return project
+
+    def __call__(self, *arguments: str, code: int = 0) -> Done:
+        """Runs one command of Bazel."""
+        # A server would outlive the test.
+        startup = ("--batch", "--nohome_rc", f"--output_user_root={self.work / 'root'}")
+        return run("env", "-C", self.directory, COMMAND, *startup, *arguments, code=code)
+
+
 def run_bazel(work: Path, bundle: Path, program: str) -> str:
     """Builds a program with the library of a bundle, and runs it and the bundle's test.
 
@@ -49,27 +117,9 @@ def run_bazel(work: Path, bundle: Path, program: str) -> str:
     Returns:
         What both have printed.
     """
-    project = work / "project"
-    files = {"program.c": program}
-    repositories = {}
-    for name, content in _REPOSITORIES.items():
-        repositories[name] = work / name
-        files |= {f"../{name}/{path}": text for path, text in content.items()}
-        files[f"../{name}/WORKSPACE"] = ""
     (header,) = bundle.glob("include/*_memory.h")
     module = header.stem.removesuffix("_memory")
-    repositories[module] = bundle
-    files["WORKSPACE"] = "".join(
-        f'local_repository(name = "{name}", path = "{path}")\n'
-        for name, path in repositories.items()
-    )
-    files["BUILD"] = _BUILD.format(bundle=module)
-    for name, text in files.items():
-        (project / name).parent.mkdir(parents=True, exist_ok=True)
-        (project / name).write_text(text)
-    # A server would outlive the test.
-    startup = ("--batch", "--nohome_rc", f"--output_user_root={work / 'root'}")
-    return run(
-        *("env", "-C", project, "bazel-4", *startup, "test", "--test_output=all"),
-        *("//:program", f"@{module}//:{module}_test", f"@{module}//:{module}_benchmark"),
-    ).out
+    files = {"program.c": program, "BUILD": _BUILD.format(bundle=module)}
+    project = BazelProject.write(work, files, {module: bundle})
+    targets = ("//:program", f"@{module}//:{module}_test", f"@{module}//:{module}_benchmark")
+    return project("test", "--test_output=all", *targets).out

@@ -14,6 +14,7 @@
 #include "tfaot-model-cms-tagger/model.h"
 #include "tfaot-model-tf-add-with-ckpt-saver/tf_add_with_ckpt_saver_bs1.h"
 #include "tfaot-model-tf-add-with-ckpt/tf_add_with_ckpt_bs1.h"
+#include "tensorflow/compiler/aot/tests/test_graph_tfmatmul.h"
 #include "tfaot-model-tf-add/tf_add_bs1.h"
 #include "tfaot-model-tf-assert-eq/tf_assert_eq_bs1.h"
 #include "tfaot-model-tf-cond-v1/tf_cond_v1_bs1.h"
@@ -22,6 +23,8 @@
 #include "tfaot-model-tf-gather/tf_gather_bs1.h"
 #include "tfaot-model-tf-matmul-and-add/tf_matmul_and_add_bs1.h"
 #include "tfaot-model-tf-matmul/tf_matmul_bs1.h"
+#include "tfaot-model-tf-savers-first/tf_savers_first_bs1.h"
+#include "tfaot-model-tf-savers-second/tf_savers_second_bs1.h"
 #include "tfaot-model-tf-scatter/tf_scatter_bs1.h"
 #include "tfaot-model-tf-splits/tf_splits_bs1.h"
 #include "tfaot-model-tf-top-k/tf_top_k_bs1.h"
@@ -70,6 +73,13 @@ void add_with_checkpoint() {
   REQUIRE(add.Run() && add.result0(0) == 153);
 }
 
+template <class Add>
+void add_with_saver(std::int32_t restored) {
+  Add add;
+  add.arg0() = 1;
+  REQUIRE(add.Run() && add.result0() == 1 + restored);
+}
+
 template <class Cond>
 void cond() {
   Cond cond;
@@ -105,15 +115,17 @@ void gather() {
   REQUIRE(equal(params, gather.arg0_data()) && gather.result0(1) == 4);
 }
 
+template <class MatMul>
 void matmul() {
   const float left[] = {1, 2, 3, 4, 5, 6}, right[] = {7, 8, 9, 10, 11, 12}, expected[] = {58, 64, 139, 154};
-  tf_matmul_bs1 matmul;
+  MatMul matmul;
   matmul.set_thread_pool(nullptr);
   std::copy(left, left + 6, matmul.arg0_data());
   for (int i = 0; i < 6; ++i) matmul.arg1(i / 2, i % 2) = right[i];
   REQUIRE(matmul.Run() && equal(expected, matmul.result0_data()) && matmul.result0(1, 0) == 139);
 
-  tf_matmul_bs1 borrowing(tf_matmul_bs1::AllocMode::RESULTS_PROFILES_AND_TEMPS_ONLY);
+  MatMul borrowing(MatMul::AllocMode::RESULTS_AND_TEMPS_ONLY);
+  REQUIRE(!borrowing.Run());
   borrowing.set_arg0_data(left);
   borrowing.set_arg1_data(right);
   REQUIRE(borrowing.Run() && equal(expected, borrowing.result0_data()));
@@ -219,12 +231,15 @@ int main() {
   add();
   add_with_checkpoint<tf_add_with_ckpt_bs1>();
   add_with_checkpoint<tf_add_with_ckpt_saver_bs1>();
+  add_with_saver<tf_savers_first_bs1>(42);
+  add_with_saver<tf_savers_second_bs1>(7);
   cond<tf_cond_bs1>();
   cond<tf_cond_v1_bs1>();
   function();
   assert_eq();
   gather();
-  matmul();
+  matmul<tf_matmul_bs1>();
+  matmul<foo::bar::MatMulComp>();
   matmul_and_add();
   scatter();
   splits();
