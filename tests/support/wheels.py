@@ -29,9 +29,11 @@ _SPEC = """\
 model: {{name: {name}, version: "1.0.0", author: A. Author, description: A model of the tests.}}
 source: {{directory: {model}}}
 targets: [{targets}]
-compilation: {{batch_sizes: [1, 4]}}
+compilation: {{batch_sizes: [1, 4]{compilation}}}
 {more}
 """
+
+_CLASS = ", cpp_class: 'nets::tests::Pruned', cpp_header: nets/pruned.h"
 
 _OPTIONS = """
 allow_pruned_inputs: true
@@ -42,11 +44,21 @@ package: {license: MIT, weights_license: CC-BY-4.0, license_files: [texts/WEIGHT
 """
 
 
-def spec_text(model: str, *, name: str = "", more: str = "", levels: tuple[str, ...] = ()) -> str:
+def spec_text(
+    model: str,
+    *,
+    name: str = "",
+    compilation: str = "",
+    more: str = "",
+    levels: tuple[str, ...] = (),
+) -> str:
     """The spec of one of the models in `tests/models`, which lies beside it."""
-    targets = ", ".join(levels or (LOWEST,))
     return _SPEC.format(
-        name=name or model.replace("_", "-"), model=model, targets=targets, more=more
+        name=name or model.replace("_", "-"),
+        model=model,
+        targets=", ".join(levels or (LOWEST,)),
+        compilation=compilation,
+        more=more,
     )
 
 
@@ -54,7 +66,7 @@ SPECS = {
     "mlp": spec_text("mlp", levels=EVERYWHERE),
     "kinds": spec_text("kinds"),
     "batch-mean": spec_text("batch_mean", more="package: {interfaces: [python]}"),
-    "options": spec_text("unused_input", name="options", more=_OPTIONS),
+    "options": spec_text("unused_input", name="options", compilation=_CLASS, more=_OPTIONS),
 }
 WITH_HEADERS = [name for name in SPECS if name != "batch-mean"]
 REFUSED = {

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from modelwheel import __version__
 from modelwheel.errors import UsageError
 from modelwheel.packaging.bazel import write_rules
+from tests.support.commands import Modelwheel
 
 
 @pytest.fixture
@@ -38,6 +40,18 @@ def _defined(path: Path) -> list[str]:
     functions = [node.name for node in body if isinstance(node, ast.FunctionDef)]
     values = [node.targets[0] for node in body if isinstance(node, ast.Assign)]
     return [*functions, *(target.id for target in values if isinstance(target, ast.Name))]
+
+
+def test_the_command_writes_them_to_a_new_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    modelwheel = Modelwheel(tmp_path / "cache")
+    done = modelwheel("export", "bazel")
+    assert 'load("@rules_modelwheel//modelwheel:defs.bzl", "modelwheel_library")' in done.out
+    module = (tmp_path / "third_party/rules_modelwheel/MODULE.bazel").read_text()
+    assert f'module(name = "rules_modelwheel", version = "{__version__}")' in module
+    assert "name a new directory" in modelwheel("export", "bazel", "--out", ".", code=2).err
 
 
 def test_tf_library_has_the_arguments_of_tensorflow(rules: Path) -> None:

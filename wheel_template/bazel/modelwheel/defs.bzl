@@ -50,7 +50,8 @@ def modelwheel_library(
       gen_test: Whether there is NAME_test.
       gen_benchmark: Whether there is NAME_benchmark.
       batch_sizes: To compile, where the graph leaves the batch axis free.
-      targets: CPU levels to compile for, such as ["x86-64-v3"]; by default those that `modelwheel levels` lists.
+      targets: CPU levels to compile for, such as ["x86-64-v3"]; by default all of this architecture but those for special
+        arithmetic.
       copts: Of the test and the benchmark.
       deps: More libraries that NAME brings with it.
       linkopts: More options for linking with NAME.
@@ -135,7 +136,7 @@ def _model_name(package, name):
     text = "".join([c if c in _LETTERS else " " for c in name.lower().elems()])
     words = "_".join([word for word in text.split(" ") if word])
     number = hash("%s//%s:%s" % (native.repository_name(), package, name))
-    return "bazel_%s_%s" % (words[:32].strip("_"), str(number).replace("-", "n"))
+    return "bazel_%s_%s" % (words[:32].strip("_") or "model", str(number).replace("-", "n"))
 
 def _prefix(files):
     """The name of a checkpoint: what all of its files begin with."""
