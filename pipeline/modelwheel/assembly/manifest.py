@@ -28,6 +28,9 @@ from ..versions import NUMPY_REQUIREMENT, RUNTIME_REQUIREMENT
 # Raise it together with the one in `Manifest`: a Literal cannot refer to a constant.
 MANIFEST_VERSION = 3
 
+PROGRAMS: tuple[Program, ...] = ("test", "benchmark")
+"""All programs that a bundle may have."""
+
 
 class File(JsonRecord):
     """A file, identified by its content."""
@@ -66,7 +69,7 @@ class Model(JsonRecord):
     """How the weights are stored; results differ from the model's by what that loses."""
     interfaces: tuple[Interface, ...] = DEFAULT_INTERFACES
     """What the wheel has headers and files for."""
-    programs: tuple[Program, ...] = ("test", "benchmark")
+    programs: tuple[Program, ...] = PROGRAMS
     """What a bundle has in addition to the library."""
 
     @property

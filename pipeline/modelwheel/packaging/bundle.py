@@ -12,14 +12,13 @@ import shutil
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
 
-from ..assembly.manifest import Manifest
+from ..assembly.manifest import PROGRAMS, Manifest
 from ..errors import WheelError
 from ..levels import LEVELS
 from ..platforms import ARCHITECTURES, PLATFORMS, Platform
 from ..signature import Tensor
-from ..spec.package import Program
 from ..util.process import ProcessError, run
 from .backend import STEERING, explain
 from .kernels import read_kernels
@@ -85,7 +84,7 @@ def render_bundle(project: Path, reference: Path, *, static_arena: bool = False)
     template = dict(bundle_template(manifests[0].model.interfaces))
     del template[_MEMORY_HEADER]
     # Every bundle is tested, whether its test stays in it or not.
-    render(template, {**context, "programs": get_args(Program)}, project)
+    render(template, {**context, "programs": PROGRAMS}, project)
 
 
 def remove_programs(project: Path, *, static_arena: bool = False) -> None:
@@ -97,9 +96,9 @@ def remove_programs(project: Path, *, static_arena: bool = False) -> None:
     """
     manifests = load_manifests(project)
     model = manifests[0].model
-    if model.programs == get_args(Program):
+    if model.programs == PROGRAMS:
         return
-    for program in set(get_args(Program)) - set(model.programs):
+    for program in set(PROGRAMS) - set(model.programs):
         (project / "tests" / f"{model.module}_{program}.c").unlink()
     if "test" not in model.programs:
         for name in ("reference.h", "reference.bin"):

@@ -10,11 +10,11 @@
 
 #include "PhysicsTools/TensorFlowAOT/interface/Model.h"
 #include "require.h"
+#include "tensorflow/compiler/aot/tests/test_graph_tfmatmul.h"
 #include "tfaot-model-cms-sequence/model.h"
 #include "tfaot-model-cms-tagger/model.h"
 #include "tfaot-model-tf-add-with-ckpt-saver/tf_add_with_ckpt_saver_bs1.h"
 #include "tfaot-model-tf-add-with-ckpt/tf_add_with_ckpt_bs1.h"
-#include "tensorflow/compiler/aot/tests/test_graph_tfmatmul.h"
 #include "tfaot-model-tf-add/tf_add_bs1.h"
 #include "tfaot-model-tf-assert-eq/tf_assert_eq_bs1.h"
 #include "tfaot-model-tf-cond-v1/tf_cond_v1_bs1.h"

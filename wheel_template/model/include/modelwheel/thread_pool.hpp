@@ -55,8 +55,8 @@ class PartsOfWork {
   std::condition_variable all_done_;
 };
 
-/// A modelwheel_parallel_for whose context is a `const Device *`. Where memory for the pool's tasks is short, the caller
-/// does more parts itself.
+/// A modelwheel_parallel_for whose context is a `const Device *`. Where memory for the pool's tasks is short, the
+/// caller does more parts itself.
 template <class Device>
 void run_on_pool(void *context, std::size_t parts, modelwheel_task task, void *argument) {
   std::shared_ptr<PartsOfWork> work;
