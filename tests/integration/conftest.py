@@ -25,7 +25,7 @@ commands.preload = True
 LONGEST = (
     *("test_cross", "test_zoo", "test_shared_models", "test_wheel", "test_cpp", "test_wheelhouse"),
     *("test_precision", "test_fusions", "test_onnx", "test_onnx_conformance", "test_inspect"),
-    *("test_state", "test_bundle"),
+    *("test_state", "test_bundle", "test_bazel"),
 )
 """Files that take minutes: started last, one of them would leave the other cores idle."""
 

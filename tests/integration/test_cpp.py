@@ -34,7 +34,9 @@ ALONE = "interfaces_memory"
 TESTS = {
     "default": [*RUNTIME, *INTERFACES, *KERNELS],
     "asan": [n for n in (*RUNTIME, *INTERFACES, *FUZZ, *KERNELS) if n != ALONE and "_v2" not in n],
-    "tsan": ["interfaces_instance_pool", "interfaces_state", "interfaces_threads"],
+    "tsan": [
+        f"interfaces_{name}" for name in ("instance_pool", "state", "thread_pool_device", "threads")
+    ],
 }
 
 
