@@ -33,7 +33,7 @@ compilation: {{batch_sizes: [1, 4]{compilation}}}
 {more}
 """
 
-_CLASS = ", cpp_class: 'nets::tests::Pruned', cpp_header: nets/pruned.h"
+_CLASS = ", cpp_class: 'nets::options', cpp_header: nets/options.h"
 
 _OPTIONS = """
 allow_pruned_inputs: true
