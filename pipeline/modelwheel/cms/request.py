@@ -25,6 +25,11 @@ def make_tool_request(config: Path, additional_flags: str) -> Request:
     if not config.is_file():
         raise SpecError(f"--aot-config: there is no file {str(config)!r}")
     spec = _for_cmssw(load_spec(config))
+    if spec.compilation.cpp_class is not None:
+        raise SpecError(
+            f"{config}: compilation.cpp_class: the classes of a tool are NAME_bsN in compilation.namespace; remove it, or "
+            "build a bundle (modelwheel bundle)"
+        )
     return make_request(spec, *_narrow(target), platforms=[_platform(target)])
 
 

@@ -70,6 +70,13 @@ def test_options_are_checked_before_anything_is_compiled(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_class_that_a_tool_does_not_have_is_refused(tmp_path: Path) -> None:
+    config = tmp_path / "aot_config.yaml"
+    config.write_text(CONFIG.replace("[1]", '[1], cpp_class: "foo::Bar"'))
+    error = refusal(cms.compile_app, "-c", config, "-o", tmp_path / "out")
+    assert "compilation.cpp_class: the classes of a tool are NAME_bsN" in str(error)
+
+
 def test_paths_may_have_variables_of_the_shell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
