@@ -20,6 +20,7 @@ pytestmark = pytest.mark.slow
 _FORMATS = {
     ".mlir": "stablehlo",
     ".jax": "stablehlo",
+    ".h5": "keras",
     ".onnx": "onnx",
     ".pt2": "pytorch",
     ".pbtxt": "graph_def",

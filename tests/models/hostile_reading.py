@@ -217,6 +217,21 @@ def exported(tree: Callable[[_Flat], int], kinds: int = 0) -> bytes:
 # --- other formats --------------------------------------------------------------------------------
 
 
+@_small("an HDF5 file whose groups are linked twice each", "evil.h5", "has two names")
+def groups_twice() -> bytes:
+    import h5py
+
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
+        file.attrs.update({"model_config": "{}", "keras_version": "2.13.1"})
+        group = file
+        for _ in range(60):
+            inner = group.create_group("a")
+            group["b"] = inner  # a hard link
+            group = inner
+    return content.getvalue()
+
+
 @_small("ONNX functions that are called in 2^40 different ways", "evil.onnx", "")
 def calls_that_differ() -> bytes:
     from onnx import TensorProto, helper
