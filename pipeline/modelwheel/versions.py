@@ -24,11 +24,14 @@ ABI_VERSION = 1
 RUNTIME = "modelwheel-runtime"
 """The package with the Python extension for all models whose spec says `package.bindings: shared`."""
 
-_RUNTIME_MINOR, _RUNTIME_PATCH = 7, 0
+_RUNTIME_MINOR, _RUNTIME_PATCH = 7, 1
 """The minor version is raised when `wheel_template/bindings/` or `runtime/` offer more, the patch with
 any other change there; a new ABI begins with 0.0."""
 
 RUNTIME_VERSION = f"{ABI_VERSION}.{_RUNTIME_MINOR}.{_RUNTIME_PATCH}"
 
-RUNTIME_REQUIREMENT = f"{RUNTIME}>={ABI_VERSION}.{_RUNTIME_MINOR},<{ABI_VERSION + 1}"
-"""What the Python package of a model needs of it: a release for its ABI that offers all of today's."""
+RUNTIME_MINIMUM = f"{ABI_VERSION}.{_RUNTIME_MINOR}"
+"""The first release for its ABI that offers all of today's."""
+
+RUNTIME_REQUIREMENT = f"{RUNTIME}>={RUNTIME_MINIMUM},<{ABI_VERSION + 1}"
+"""What the Python package of a model needs of it."""

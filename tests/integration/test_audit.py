@@ -78,8 +78,9 @@ def replace(path: Path, old: str, new: str) -> None:
 
 def build_library(project: Path, directory: Path) -> Path:
     """Builds the library of a project and strips it as an installation does."""
+    pybind11 = run(sys.executable, "-m", "pybind11", "--cmakedir").out.strip()
     cmake("-S", project, "-B", directory, "-DCMAKE_BUILD_TYPE=Release", "-G", "Ninja",
-          f"-DPython_EXECUTABLE={sys.executable}")  # fmt: skip
+          f"-Dpybind11_DIR={pybind11}", f"-DPython_EXECUTABLE={sys.executable}")  # fmt: skip
     cmake("--build", directory, "--target", "model_mlp")
     library = directory / "libmodel_mlp.so"
     run("strip", library)

@@ -104,6 +104,7 @@ def test_everything_is_shown(modelwheel: Modelwheel, built: Built) -> None:
         "1, 4 (others are split into these, smallest)",
         "TensorFlow 2.21.0",
         "machine-learning-model",
+        "pybind11",
         "model_options/_reference.npz",
     ):
         assert words in shown

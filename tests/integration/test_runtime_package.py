@@ -126,7 +126,7 @@ def test_a_model_with_an_extension(tmp_path: Path) -> None:
     project = render_model(tmp_path, "extension")
     expected = {
         f'dependencies = ["{NUMPY_REQUIREMENT}"]',
-        'requires = ["scikit-build-core>=1.1"]',
+        'requires = ["scikit-build-core>=1.1", "pybind11>=3.1"]',
     }
     assert expected <= set(settings(project))
     assert not [line for line in settings(project) if "py-api" in line or "before-test" in line]

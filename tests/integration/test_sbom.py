@@ -29,6 +29,7 @@ set(MODEL_MODULE model_a)
 set(MODEL_PLATFORM_DIR "${PROJECT_SOURCE_DIR}")
 set(MODEL_LEVELS x86_64 x86_64_v3)
 set(MODEL_LEVEL_OPTIONS_x86_64 -O3 -march=x86-64)
+set(pybind11_VERSION 3.9.9)
 include("${SBOM_CMAKE}")
 """
 
@@ -92,15 +93,18 @@ def test_the_model_is_a_component_with_its_origin(completed: dict[str, Any]) -> 
 def test_what_is_compiled_in_has_version_and_licence(completed: dict[str, Any]) -> None:
     components = by_ref(completed)
     licenses = {
-        ref: components[ref]["licenses"][0]["expression"] for ref in ("xla", "modelwheel", "numpy")
+        ref: components[ref]["licenses"][0]["expression"]
+        for ref in ("xla", "modelwheel", "pybind11", "numpy")
     }
     assert licenses == {
         "xla": "Apache-2.0",
         "modelwheel": "Apache-2.0",
+        "pybind11": "BSD-3-Clause",
         "numpy": "BSD-3-Clause",
     }
     assert components["xla"]["version"] == components["tensorflow"]["version"] == "2.21.0"
     assert components["xla"]["components"][0]["hashes"][0]["content"] == "12" * 32
+    assert components["pybind11"]["version"] == "3.9.9"
     flags = properties(components["modelwheel"])
     assert flags["flags:x86-64"] == "-O3 -march=x86-64"
     (whole,) = [d for d in completed["dependencies"] if d["ref"] == "wheel"]
@@ -182,7 +186,7 @@ def test_where_the_extension_is_shared() -> None:
     manifest = describe()
     shared = manifest.model.model_copy(update={"bindings": "shared"})
     bom = by_ref(json.loads(template(manifest.model_copy(update={"model": shared}))))
-    assert "cxx-library" not in bom
+    assert not {"pybind11", "cxx-library"} & set(bom)
     assert bom["modelwheel-runtime"]["scope"] == "required"
     assert bom["modelwheel-runtime"]["properties"] == [
         {"name": "modelwheel:requirement", "value": RUNTIME_REQUIREMENT}
@@ -193,4 +197,5 @@ def test_the_package_with_the_shared_extension_has_one_too(tmp_path: Path) -> No
     bom = complete(runtime_template("1.2.3"), tmp_path)
     assert bom["metadata"]["component"]["purl"] == "pkg:pypi/modelwheel-runtime@1.2.3"
     found = {ref: component["version"] for ref, component in by_ref(bom).items() if ref != "numpy"}
-    assert set(found) == {"cmake", "c-compiler", "cxx-compiler", "cxx-library"}
+    assert found["pybind11"] == "3.9.9"
+    assert set(found) == {"cmake", "c-compiler", "cxx-compiler", "cxx-library", "pybind11"}

@@ -148,8 +148,9 @@ def test_the_library_is_hardened_and_found_beside_the_extension(built: Built, na
 def compiled(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the library of `mlp` is built as from a source distribution, which compiles all kernels."""
     project, build = built.project("mlp"), tmp_path_factory.mktemp("compiled")
+    pybind11 = run(sys.executable, "-m", "pybind11", "--cmakedir").out.strip()
     cmake("-S", project, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-G", "Ninja",
-          f"-DPython_EXECUTABLE={sys.executable}")  # fmt: skip
+          f"-Dpybind11_DIR={pybind11}", f"-DPython_EXECUTABLE={sys.executable}")  # fmt: skip
     cmake("--build", build, "--target", "model_mlp")
     return build
 
@@ -354,7 +355,7 @@ def test_the_environment_has_no_tensorflow(environment: Path) -> None:
     ).out
     names = {line.partition("==")[0] for line in listed.split()}
     assert {f"model-{name}" for name in SPECS} < names
-    assert not {"tensorflow", "protobuf", "modelwheel"} & names
+    assert not {"tensorflow", "pybind11", "protobuf", "modelwheel"} & names
 
 
 def test_the_command_of_the_package(environment: Path) -> None:

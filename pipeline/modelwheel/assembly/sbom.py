@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cyclonedx.model.component import Component, Pedigree
     from packageurl import PackageURL
 
-SBOM_VERSION = 3
+SBOM_VERSION = 4
 """Increased when the same manifest leads to another template; part of every key."""
 
 SBOM_TEMPLATE = "sbom.cdx.json.in"
@@ -59,7 +59,7 @@ def runtime_template(version: str) -> str:
     wheel = _license(_component(RUNTIME, RUNTIME, version, description), "Apache-2.0")
     wheel.purl = _purl(RUNTIME, version)
     wheel.properties = _properties({"flags": "@MODEL_SBOM_FLAGS@"})
-    return _write(wheel, [_cxx_library()], [_numpy()], _compilers())
+    return _write(wheel, [_pybind11(), _cxx_library()], [_numpy()], _compilers())
 
 
 def _write(
@@ -228,7 +228,7 @@ def _linked(manifest: Manifest) -> list[Component]:
     if PLATFORMS[manifest.platform].system != "windows":
         linked.append(_compiler_runtime())
     if manifest.model.bindings == "extension":
-        linked.append(_cxx_library())
+        linked += [_pybind11(), _cxx_library()]
     return linked
 
 
@@ -239,6 +239,12 @@ def _compiler_runtime() -> Component:
 
 def _cxx_library() -> Component:
     return _found("CXX_LIBRARY", "C++ library of the Python extension")
+
+
+def _pybind11() -> Component:
+    version = "@MODEL_SBOM_PYBIND11_VERSION@"
+    description = "Headers that are compiled into the Python extension"
+    return _license(_component("pybind11", "pybind11", version, description), "BSD-3-Clause")
 
 
 def _found(variable: str, description: str) -> Component:

@@ -38,6 +38,7 @@ def build_environment(bindings: str = "extension") -> dict[str, str]:
     if bindings == "extension":
         # An extension is built for one ABI of Python; without one, a wheel serves all.
         tools["python"] = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
+        tools["pybind11"] = version("pybind11")
     return {
         "platform": sysconfig.get_platform(),
         "cc": _compiler_version("CC", "cc"),

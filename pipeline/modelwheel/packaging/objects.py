@@ -1,6 +1,7 @@
 """The object files that the extensions of all models have in common, compiled once for each Python and compiler.
 
-Compiling them takes about as long as the C++ that differs between small models. It is a step of a build with a record in the store, like every other result: signed and verified in the same way. A compiler launcher such as ccache
+Reading pybind11's headers takes longer than the rest of a small wheel. So it is a step of a build with a record in the
+store, like every other result: signed and verified in the same way. A compiler launcher such as ccache
 would need a second cache, which nobody signs, and is not available everywhere. Its key would be guessed from
 command lines, where this one consists of what a wheel's own key does: sources, compiler, tools and Python's ABI.
 

@@ -19,6 +19,7 @@ from ..signature import Signature, Tensor
 from ..util.files import digest_file
 from ..util.markdown import escape, table
 from ..util.words import shape_text
+from ..versions import RUNTIME_MINIMUM, RUNTIME_REQUIREMENT
 from .runtime import NEEDED_SDIST
 from .template import SOURCE_DATE_EPOCH, model_template, render
 
@@ -91,6 +92,8 @@ def project_context(manifests: Sequence[Manifest]) -> dict[str, object]:
         "platforms": [_platform(one) for one in manifests],
         "source_date_epoch": SOURCE_DATE_EPOCH,
         "requirements": list(model.requirements),
+        "runtime_minimum": RUNTIME_MINIMUM,
+        "runtime_requirement": RUNTIME_REQUIREMENT,
     }
 
 

@@ -6,7 +6,7 @@ An overlay is a directory of files with their places in a project. A project is 
 |---|---|
 | `common/` | every project |
 | `wheel/` | every project that wheels are built from |
-| `bindings/` | every project with a Python extension: its C++ |
+| `bindings/` | every project with a Python extension: the pybind11 code |
 | `model/` | every model: the library and its headers |
 | `package/` | the Python package of every model |
 | `extension/` | models with an extension of their own (`package.bindings: extension`) |

@@ -82,7 +82,7 @@ def _render(record: Record, store: Store, scratch: Path) -> Path:
 
 def _tools(contents: Contents) -> dict[str, str]:
     """What a wheel was built with, according to its SBOM and its WHEEL file."""
-    named = (*COMPILERS, "cmake", "compiler-runtime", "cxx-library")
+    named = (*COMPILERS, "cmake", "pybind11", "compiler-runtime", "cxx-library")
     tools = {
         component["bom-ref"]: f"{component.get('name')} {component.get('version')}"
         for sbom in contents.sboms.values()

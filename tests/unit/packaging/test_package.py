@@ -16,11 +16,14 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from modelwheel.compiler.random_inputs import random_input
+from modelwheel.versions import RUNTIME_REQUIREMENT
 from tests.support.projects import render_model
 
 RUNTIME = '''
 """Stands for modelwheel-runtime: y = 2 x + n for x float32 [batch, 2] and n int32 [batch]."""
 import numpy as np
+
+__version__ = "99.0.0"
 
 class Library:
     name, version, about = "digits", "1.0.0", "{}"
@@ -68,6 +71,35 @@ def run_python(packages: Path, script: str) -> str:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+_IMPORT = """
+import sys
+{change}
+try:
+    import model_digits
+except ImportError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ("import modelwheel_runtime; modelwheel_runtime.__version__ = '1.6.0'", "1.6.0"),
+        ("import modelwheel_runtime; modelwheel_runtime.__version__ = '0.99.1'", "0.99.1"),
+        ("sys.modules['modelwheel_runtime'] = None", "none"),
+    ],
+)
+def test_a_runtime_that_is_too_old_or_missing_is_one_sentence(
+    packages: Path, change: str, found: str
+) -> None:
+    """pip installs what a wheel requires; other tools, and `--no-deps`, leave an older one."""
+    said = run_python(packages, _IMPORT.format(change=change))
+    assert said == (
+        f"model_digits needs {RUNTIME_REQUIREMENT}, but {found} is installed; run: "
+        f'python -m pip install "{RUNTIME_REQUIREMENT}"\n'
+    )
 
 
 def test_importing_needs_nothing_beyond_numpy(packages: Path) -> None:

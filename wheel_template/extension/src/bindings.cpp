@@ -3,9 +3,4 @@
 
 extern "C" const modelwheel_api *MODELWHEEL_API(void);
 
-int modelwheel::add_members(PyObject *module) noexcept {
-  PyObject *const library = new_library(module, *MODELWHEEL_API());
-  const int result = library == nullptr ? -1 : PyModule_AddObjectRef(module, "library", library);
-  Py_XDECREF(library);
-  return result;
-}
+void modelwheel::add_members(PyObject *module) { add_library(module, "library", *MODELWHEEL_API()); }

@@ -1,17 +1,21 @@
 // src/bindings/arguments.h - arguments from Python and exceptions to Python, with sentences of ours.
 #pragma once
 
+#include <pybind11/pybind11.h>
+
 #include <cstddef>
 #include <cstring>
 #include <exception>
 #include <new>
+#include <stdexcept>
 #include <string>
 
-#include "bindings/python.h"
 #include "modelwheel/abi.h"
 #include "modelwheel/instance.hpp"
 
 namespace modelwheel {
+
+namespace py = pybind11;
 
 /// Sets an exception; without memory for it, MemoryError. Bytes that are not UTF-8 are replaced: another library may
 /// have written the text. PyErr_Format would set one without a text, or clear MemoryError.
@@ -22,9 +26,25 @@ inline void set_exception(PyObject *type, const char *text) {
   Py_DECREF(sentence);
 }
 
-[[noreturn]] inline void raise(PyObject *type, const std::string &text) {
-  set_exception(type, text.c_str());
-  throw PythonError();
+/// Takes over what a function of Python returned. Throws Python's exception if that is null.
+inline py::object taken(PyObject *object) {
+  if (object == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(object);
+}
+
+/// A new tuple with `make(i)`, a py::object, for each i below `count`.
+template <class Make>
+py::object make_tuple(std::size_t count, const Make &make) {
+  py::object tuple = taken(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (std::size_t i = 0; i < count; ++i)
+    PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), py::object(make(i)).release().ptr());
+  return tuple;
+}
+
+/// The number of objects in a tuple, and one of them, which the tuple keeps.
+inline std::size_t size_of(py::handle tuple) { return static_cast<std::size_t>(PyTuple_GET_SIZE(tuple.ptr())); }
+inline py::handle item(py::handle tuple, std::size_t index) {
+  return PyTuple_GET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(index));
 }
 
 /// The beginning of a text that may be long, cut between two characters.
@@ -36,66 +56,77 @@ inline std::string shortened(std::string text) {
 }
 
 /// str(object), whatever characters it has.
-inline std::string to_text(PyObject *object) {
-  const Object text = Object::taken(PyObject_Str(object));
-  const Object bytes = Object::taken(PyUnicode_AsEncodedString(text.get(), "utf-8", "backslashreplace"));
-  return shortened(
-      std::string(PyBytes_AS_STRING(bytes.get()), static_cast<std::size_t>(PyBytes_GET_SIZE(bytes.get()))));
+inline std::string to_text(py::handle object) {
+  const py::object text = taken(PyObject_Str(object.ptr()));
+  const py::object bytes = taken(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+  return shortened(PyBytes_AS_STRING(bytes.ptr()));
 }
 
-inline std::string type_name(PyObject *value) { return shortened(Py_TYPE(value)->tp_name); }
+inline std::string type_name(py::handle value) { return shortened(Py_TYPE(value.ptr())->tp_name); }
 
 /// The UTF-8 text of a str. `subject` is what it is, such as "digits: the batch rule". Raises TypeError or ValueError.
-inline std::string to_utf8(PyObject *value, const std::string &subject, const char *expected) {
-  if (PyUnicode_Check(value) == 0)
-    raise(PyExc_TypeError, subject + " must be " + expected + ", got " + type_name(value));
-  if (static_cast<std::size_t>(PyUnicode_GET_LENGTH(value)) > kLongestRule)
-    raise(PyExc_ValueError, subject + " is longer than " + std::to_string(kLongestRule) + " characters");
+inline std::string to_utf8(py::handle value, const std::string &subject, const char *expected) {
+  if (!py::isinstance<py::str>(value))
+    throw py::type_error(subject + " must be " + expected + ", got " + type_name(value));
+  if (static_cast<std::size_t>(PyUnicode_GET_LENGTH(value.ptr())) > kLongestRule)
+    throw py::value_error(subject + " is longer than " + std::to_string(kLongestRule) + " characters");
   Py_ssize_t bytes = 0;
-  const char *text = PyUnicode_AsUTF8AndSize(value, &bytes);
+  const char *const text = PyUnicode_AsUTF8AndSize(value.ptr(), &bytes);
+  if (text == nullptr && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError) == 0) throw py::error_already_set();
   if (text == nullptr) {
     if (PyErr_ExceptionMatches(PyExc_UnicodeError) == 0) throw PythonError();  // no memory
     PyErr_Clear();
-    raise(PyExc_ValueError, subject + " has a surrogate, which is not a character");
+    throw py::value_error(subject + " has a surrogate, which is not a character");
   }
   std::string result(text, static_cast<std::size_t>(bytes));
-  if (result.find('\0') != std::string::npos) raise(PyExc_ValueError, subject + " has a null character");
+  if (result.find('\0') != std::string::npos) throw py::value_error(subject + " has a null character");
   return result;
 }
 
 /// A number of rows. Raises TypeError or ValueError.
-inline std::size_t to_rows(PyObject *value, const std::string &model) {
-  if (PyIndex_Check(value) == 0) raise(PyExc_TypeError, model + ": rows must be an int, got " + type_name(value));
-  const Object number = Object::taken(PyNumber_Index(value));
+inline std::size_t to_rows(py::handle value, const std::string &model) {
+  if (PyIndex_Check(value.ptr()) == 0) throw py::type_error(model + ": rows must be an int, got " + type_name(value));
+  const py::object number = taken(PyNumber_Index(value.ptr()));
   int overflow = 0;
-  const long long rows = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
-  if (overflow > 0) raise(PyExc_ValueError, model + ": rows must be less than 2**63");
-  if (overflow < 0) raise(PyExc_ValueError, model + ": rows must not be negative");
-  if (rows < 0) raise(PyExc_ValueError, model + ": rows must not be negative, got " + std::to_string(rows));
+  const long long rows = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (overflow > 0) throw py::value_error(model + ": rows must be less than 2**63");
+  if (overflow < 0) throw py::value_error(model + ": rows must not be negative");
+  if (rows < 0) throw py::value_error(model + ": rows must not be negative, got " + std::to_string(rows));
   return static_cast<std::size_t>(rows);
 }
 
-inline void set_exception(const Error &error) {
-  switch (error.status()) {
-    case MODELWHEEL_OUT_OF_MEMORY: set_exception(PyExc_MemoryError, error.what()); break;
-    case MODELWHEEL_INTERNAL: set_exception(PyExc_RuntimeError, error.what()); break;
-    default: set_exception(PyExc_ValueError, error.what());
+inline PyObject *exception_type(modelwheel_status status) {
+  switch (status) {
+    case MODELWHEEL_OUT_OF_MEMORY: return PyExc_MemoryError;
+    case MODELWHEEL_INTERNAL: return PyExc_RuntimeError;
+    default: return PyExc_ValueError;
   }
 }
 
-/// Calls a function from C, which knows no exceptions: they become Python's, and the result null.
+/// Translates failures of the library for pybind11, and those of memory without needing some. Bytes that are not UTF-8
+/// are replaced: another library may have written the text.
+inline void translate_errors(std::exception_ptr exception) {
+  try {
+    if (exception) std::rethrow_exception(exception);
+  } catch (const Error &error) {
+    PyErr_Format(exception_type(error.status()), "%s", error.what());
+  } catch (const std::bad_alloc &) {
+    PyErr_NoMemory();
+  } catch (const std::runtime_error &) {
+    // pybind11 says that it could not allocate an object; Python has said what that is.
+    if (PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_MemoryError) == 0) throw;
+  }
+}
+
+/// Calls a function as pybind11 calls those that it defines: exceptions become Python's, and the result null.
 template <class Function>
 PyObject *call_from_c(const Function &function) noexcept {
   try {
-    return function().release();
-  } catch (const PythonError &) {
-    // It is set.
-  } catch (const Error &error) {
-    set_exception(error);
-  } catch (const std::bad_alloc &) {
-    PyErr_NoMemory();
-  } catch (const std::exception &error) {
-    set_exception(PyExc_RuntimeError, error.what());
+    return function().release().ptr();
+  } catch (py::error_already_set &error) {
+    error.restore();
+  } catch (...) {
+    py::detail::try_translate_exceptions();
   }
   return nullptr;
 }

@@ -6,8 +6,6 @@
 #include <vector>
 
 #include "bindings/arrays.h"
-#include "bindings/numpy.h"
-#include "bindings/python.h"
 
 namespace modelwheel {
 
@@ -15,22 +13,22 @@ namespace modelwheel {
 /// (`resize` with refcheck=False), although others refer to it.
 class BoundArray {
  public:
-  explicit BoundArray(Object array)
-      : array_(std::move(array)), memory_(fields(array_.get()).data), elements_(count()) {}
+  explicit BoundArray(py::object array)
+      : array_(std::move(array)), memory_(fields(array_).data), elements_(count()) {}
 
-  bool changed() const { return fields(array_.get()).data != memory_ || count() != elements_; }
+  bool changed() const { return fields(array_).data != memory_ || count() != elements_; }
 
-  PyObject *get() const { return array_.get(); }
+  py::handle get() const { return array_; }
   void *memory() const { return memory_; }
 
  private:
   Py_intptr_t count() const {
     Py_intptr_t elements = 1;
-    for (std::size_t axis = 0; axis < rank_of(array_.get()); ++axis) elements *= fields(array_.get()).shape[axis];
+    for (std::size_t axis = 0; axis < rank_of(array_); ++axis) elements *= fields(array_).dimensions[axis];
     return elements;
   }
 
-  Object array_;
+  py::object array_;
   void *memory_;
   Py_intptr_t elements_;
 };
@@ -40,23 +38,23 @@ class Bound {
  public:
   Bound(std::size_t rows, std::size_t length) : rows_(rows), length_(length) {}
 
-  void add_input(Object array) {
+  void add_input(py::object array) {
     inputs_.emplace_back(std::move(array));
     sources_.push_back(inputs_.back().memory());
   }
 
-  void add_output(Object array) {
+  void add_output(py::object array) {
     outputs_.emplace_back(std::move(array));
     targets_.push_back(outputs_.back().memory());
   }
 
-  void set_result(Object result) { result_ = std::move(result); }
+  void set_result(py::object result) { result_ = std::move(result); }
 
   std::size_t rows() const { return rows_; }
   std::size_t length() const { return length_; }
   const void *const *sources() const { return sources_.data(); }
   void *const *targets() const { return targets_.data(); }
-  PyObject *result() const { return result_.get(); }
+  const py::object &result() const { return result_; }
 
   const std::vector<BoundArray> &inputs() const { return inputs_; }
   const std::vector<BoundArray> &outputs() const { return outputs_; }
@@ -66,7 +64,7 @@ class Bound {
   std::vector<BoundArray> inputs_, outputs_;
   std::vector<const void *> sources_;
   std::vector<void *> targets_;
-  Object result_;
+  py::object result_;
 };
 
 }  // namespace modelwheel

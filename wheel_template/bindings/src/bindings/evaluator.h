@@ -14,7 +14,6 @@
 #include "bindings/gil.h"
 #include "bindings/inputs.h"
 #include "bindings/instance_pool.h"
-#include "bindings/numpy.h"
 #include "bindings/outputs.h"
 #include "bindings/parts.h"
 #include "bindings/recent_calls.h"
@@ -27,17 +26,17 @@ namespace modelwheel {
 
 /// NumPy's element types of all tensors of a model.
 struct DTypes {
-  DTypes(const NumPy &numpy, const modelwheel_api &api)
-      : inputs(of(numpy, api.inputs, api.num_inputs)),
-        outputs(of(numpy, api.outputs, api.num_outputs)),
-        states(of(numpy, api.states, num_states(api))) {}
+  explicit DTypes(const modelwheel_api &api)
+      : inputs(of(api.inputs, api.num_inputs)),
+        outputs(of(api.outputs, api.num_outputs)),
+        states(of(api.states, num_states(api))) {}
 
-  std::vector<Object> inputs, outputs, states;
+  std::vector<py::dtype> inputs, outputs, states;
 
  private:
-  static std::vector<Object> of(const NumPy &numpy, const modelwheel_tensor *tensors, std::size_t count) {
-    std::vector<Object> dtypes;
-    for (std::size_t i = 0; i < count; ++i) dtypes.push_back(numpy.dtype(numpy_name(tensors[i].dtype)));
+  static std::vector<py::dtype> of(const modelwheel_tensor *tensors, std::size_t count) {
+    std::vector<py::dtype> dtypes;
+    for (std::size_t i = 0; i < count; ++i) dtypes.emplace_back(numpy_name(tensors[i].dtype));
     return dtypes;
   }
 };
@@ -67,10 +66,10 @@ using InstancePool = InstancePoolOf<PlainSlot>;
 class Evaluator {
  public:
   Evaluator(const modelwheel_api &api, const char *level, std::size_t threads)
-      : api_(api), pool_(api_, level), threads_(threads), lengths_(api), dtypes_(numpy_, api) {
+      : api_(api), pool_(api_, level), threads_(threads), lengths_(api), dtypes_(api) {
     if (threads > 1) require_splitting();
     for (std::size_t i = 0; i < api_.num_outputs; ++i)
-      names_.push_back(Object::taken(PyUnicode_FromString(api_.outputs[i].name)));
+      names_.emplace_back(api_.outputs[i].name);
     if (!knows_estimates(api_)) return;
     const InstancePool::Loan model = pool_.lend();
     short_rows_ = count_rows(api_, model.get(), kShort);
@@ -79,26 +78,26 @@ class Evaluator {
   const std::string &level() const { return pool_.level(); }
 
   /// One array for each input, in order; returns one new array for each output.
-  Object run(PyObject *arrays) {
+  py::object run(py::handle arrays) {
     check_tuple("run()", "input", api_.num_inputs, arrays);
-    Object outputs = Object::taken(PyTuple_New(static_cast<Py_ssize_t>(api_.num_outputs)));
-    evaluate_to_new(arrays, [&](std::size_t i, Object output) {
-      PyTuple_SET_ITEM(outputs.get(), static_cast<Py_ssize_t>(i), output.release());
+    py::object outputs = taken(PyTuple_New(static_cast<Py_ssize_t>(api_.num_outputs)));
+    evaluate_to_new(arrays, [&](std::size_t i, py::object output) {
+      PyTuple_SET_ITEM(outputs.ptr(), static_cast<Py_ssize_t>(i), output.release().ptr());
     });
     return outputs;
   }
 
   /// The same with the result of a call of the model: the array, or a dict by name if there are several. Returns
   /// NotImplemented if there is not one NumPy array for each input: then values are converted or refused elsewhere.
-  Object call(PyObject *arguments) {
-    if (!are_arrays(arguments)) return Object::shared(Py_NotImplemented);
-    Object result = empty_result();
-    evaluate_to_new(arguments, [&](std::size_t i, Object output) { store(result, i, std::move(output)); });
+  py::object call(py::handle arguments) {
+    if (!are_arrays(arguments)) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+    py::object result = empty_result();
+    evaluate_to_new(arguments, [&](std::size_t i, py::object output) { store(result, i, std::move(output)); });
     return result;
   }
 
   /// The same as run with results in arrays of the caller, one for each output.
-  void run_into(PyObject *arrays, PyObject *out) {
+  void run_into(py::handle arrays, py::handle out) {
     check_tuple("run_into()", "input", api_.num_inputs, arrays);
     check_tuple("run_into()", "output", api_.num_outputs, out);
     std::vector<Range> taken;
@@ -109,24 +108,24 @@ class Evaluator {
 
   /// Checks the arrays of calls to come, whose memory they use. `out` is a tuple as in run_into, or None for new
   /// arrays. Calls return these arrays as `call` does.
-  std::unique_ptr<Bound> bind(PyObject *arrays, PyObject *out) {
+  std::unique_ptr<Bound> bind(py::handle arrays, py::handle out) {
     check_tuple("bind()", "input", api_.num_inputs, arrays);
-    if (out != Py_None) check_tuple("bind()", "output", api_.num_outputs, out);
+    if (!out.is_none()) check_tuple("bind()", "output", api_.num_outputs, out);
     for (std::size_t i = 0; i < api_.num_inputs; ++i) require_in_place(api_.inputs[i], item(arrays, i));
     Inputs inputs(api_, lengths_, numpy_, dtypes_.inputs, arrays);
     auto bound = std::make_unique<Bound>(inputs.rows(), inputs.length());
-    for (std::size_t i = 0; i < api_.num_inputs; ++i) bound->add_input(Object::shared(item(arrays, i)));
-    Object result = empty_result();
+    for (std::size_t i = 0; i < api_.num_inputs; ++i) bound->add_input(py::reinterpret_borrow<py::object>(item(arrays, i)));
+    py::object result = empty_result();
     std::vector<Range> taken;
     each_output(inputs, [&](std::size_t i, const modelwheel_tensor &tensor) {
-      Object output;
-      if (out == Py_None) {
-        output = new_output(numpy_, api_.name, tensor, dtypes_.outputs[i].get(), inputs.rows());
+      py::object output;
+      if (out.is_none()) {
+        output = new_output(numpy_, api_.name, tensor, dtypes_.outputs[i], inputs.rows());
       } else {
         given_output(out, i, tensor, inputs, taken);
-        output = Object::shared(item(out, i));
+        output = py::reinterpret_borrow<py::object>(item(out, i));
       }
-      bound->add_output(Object::shared(output.get()));
+      bound->add_output(output);
       store(result, i, std::move(output));
     });
     bound->set_result(std::move(result));
@@ -140,18 +139,18 @@ class Evaluator {
     evaluate(bound.rows(), bound.length(), bound.sources(), bound.targets());
   }
 
-  std::string batch_rule(PyObject *rows) {
+  std::string batch_rule(py::handle rows) {
     const std::size_t count = to_rows(rows, api_.name);
     const InstancePool::Loan model = pool_.lend();
     const WithoutGil others_may_run;
     return modelwheel::batch_rule(api_, model.get(), count);
   }
 
-  void set_batch_rule(PyObject *rule) {
+  void set_batch_rule(py::handle rule) {
     pool_.set_batch_rule(to_utf8(rule, subject("the batch rule"), "a str such as '5:4,1'"));
   }
 
-  void set_batch_strategy(PyObject *strategy) {
+  void set_batch_strategy(py::handle strategy) {
     pool_.set_batch_strategy(to_utf8(strategy, subject("the batch strategy"), "the str 'cheapest' or 'smallest'"));
   }
 
@@ -163,11 +162,11 @@ class Evaluator {
   }
 
   /// A new array for each tensor of the state.
-  Object state() {
+  py::object state() {
     std::vector<void *> targets;
-    Object arrays = make_tuple(dtypes_.states.size(), [&](std::size_t i) {
-      Object array = new_output(numpy_, api_.name, api_.states[i], dtypes_.states[i].get(), 1);
-      targets.push_back(fields(array.get()).data);
+    py::object arrays = make_tuple(dtypes_.states.size(), [&](std::size_t i) {
+      py::object array = new_output(numpy_, api_.name, api_.states[i], dtypes_.states[i], 1);
+      targets.push_back(fields(array).data);
       return array;
     });
     if (targets.empty()) return arrays;
@@ -177,14 +176,14 @@ class Evaluator {
   }
 
   /// One array for each tensor of the state, in order. All are checked before any is copied.
-  void set_state(PyObject *arrays) {
+  void set_state(py::handle arrays) {
     check_tuple("set_state()", "state", dtypes_.states.size(), arrays);
-    std::vector<Object> values;
+    std::vector<py::object> values;
     std::vector<const void *> sources;
     for (std::size_t i = 0; i < dtypes_.states.size(); ++i) {
       values.push_back(
-          checked_array(numpy_, api_.name, "state", api_.states[i], dtypes_.states[i].get(), item(arrays, i)));
-      sources.push_back(fields(values.back().get()).data);
+          checked_array(numpy_, api_.name, "state", api_.states[i], dtypes_.states[i], item(arrays, i)));
+      sources.push_back(fields(values.back()).data);
     }
     if (sources.empty()) return;
     const InstancePool::Loan model = pool_.lend();
@@ -192,31 +191,29 @@ class Evaluator {
   }
 
   /// The strategy and the rules that were set, so that another evaluator can be given the same.
-  Object settings() {
+  py::object settings() {
     const auto settings = pool_.settings();
     const std::string &strategy = settings.first;
-    const Object texts = make_tuple(settings.second.size(), [&](std::size_t i) {
-      return Object::taken(PyUnicode_FromString(settings.second[i].c_str()));
-    });
-    return Object::taken(Py_BuildValue("(zO)", strategy.empty() ? nullptr : strategy.c_str(), texts.get()));
+    const py::object texts = make_tuple(settings.second.size(), [&](std::size_t i) { return py::str(settings.second[i]); });
+    return taken(Py_BuildValue("(zO)", strategy.empty() ? nullptr : strategy.c_str(), texts.ptr()));
   }
 
  private:
-  bool are_arrays(PyObject *arguments) const {
-    if (PyTuple_CheckExact(arguments) == 0 || size_of(arguments) != api_.num_inputs) return false;
+  bool are_arrays(py::handle arguments) const {
+    if (PyTuple_CheckExact(arguments.ptr()) == 0 || size_of(arguments) != api_.num_inputs) return false;
     for (std::size_t i = 0; i < api_.num_inputs; ++i)
-      if (!numpy_.is_array(item(arguments, i))) return false;
+      if (!numpy_.PyArray_Check_(item(arguments, i).ptr())) return false;
     return true;
   }
 
   /// What a call returns, before its outputs are stored in it.
-  Object empty_result() const { return api_.num_outputs == 1 ? Object() : Object::taken(PyDict_New()); }
+  py::object empty_result() const { return api_.num_outputs == 1 ? py::object() : taken(PyDict_New()); }
 
-  void store(Object &result, std::size_t i, Object output) const {
+  void store(py::object &result, std::size_t i, py::object output) const {
     if (api_.num_outputs == 1)
       result = std::move(output);
-    else if (PyDict_SetItem(result.get(), names_[i].get(), output.get()) != 0)
-      throw PythonError();
+    else if (PyDict_SetItem(result.ptr(), names_[i].ptr(), output.ptr()) != 0)
+      throw py::error_already_set();
   }
 
   /// Calls `each` with the index of each output and its tensor at the length of the call.
@@ -229,7 +226,7 @@ class Evaluator {
 
   /// `target` returns the memory of an output, for its index, its tensor at the length of the call, and the inputs.
   template <class Target>
-  void evaluate_arrays(PyObject *given, const Target &target) {
+  void evaluate_arrays(py::handle given, const Target &target) {
     Inputs inputs(api_, lengths_, numpy_, dtypes_.inputs, given);
     Few<void *> targets(api_.num_outputs);
     each_output(inputs,
@@ -239,10 +236,10 @@ class Evaluator {
 
   /// The memory of the caller's array for an output, which no input and no output before it, those in `taken`, may
   /// share.
-  void *given_output(PyObject *out, std::size_t i, const modelwheel_tensor &tensor, Inputs &inputs,
+  void *given_output(py::handle out, std::size_t i, const modelwheel_tensor &tensor, Inputs &inputs,
                      std::vector<Range> &taken) const {
     void *const memory =
-        checked_target(numpy_, api_.name, tensor, dtypes_.outputs[i].get(), inputs.rows(), item(out, i));
+        checked_target(numpy_, api_.name, tensor, dtypes_.outputs[i], inputs.rows(), item(out, i));
     const Range range(memory, tensor_bytes(tensor, inputs.rows()));
     for (std::size_t j = 0; j < api_.num_inputs; ++j)
       if (range.overlaps(inputs.range(j))) refuse_overlap(i, "input", api_.inputs[j]);
@@ -253,38 +250,36 @@ class Evaluator {
   }
 
   /// Calls to come read the memory of the array, so it cannot be converted or copied.
-  void require_in_place(const modelwheel_tensor &tensor, PyObject *value) const {
-    const auto refuse = [&](PyObject *error, const char *problem) {
-      raise(error, subject("bind(): input '") + tensor.name + "' " + problem);
-    };
-    if (!numpy_.is_array(value))
-      refuse(PyExc_TypeError, ("must be a NumPy array, which each call reads, got " + type_name(value)).c_str());
+  void require_in_place(const modelwheel_tensor &tensor, py::handle value) const {
+    const auto sentence = [&](const char *problem) { return subject("bind(): input '") + tensor.name + "' " + problem; };
+    if (!numpy_.PyArray_Check_(value.ptr()))
+      throw py::type_error(sentence("must be a NumPy array, which each call reads, got ") + type_name(value));
     if (!is_contiguous(value))
-      refuse(PyExc_ValueError,
-             "is not C-contiguous, and each call reads its memory; bind numpy.ascontiguousarray(...)");
+      throw py::value_error(
+          sentence("is not C-contiguous, and each call reads its memory; bind numpy.ascontiguousarray(...)"));
   }
 
   void require_unchanged(const std::vector<BoundArray> &arrays, const char *kind,
                          const modelwheel_tensor *tensors) const {
     for (std::size_t i = 0; i < arrays.size(); ++i)
       if (arrays[i].changed())
-        raise(PyExc_ValueError, subject("the array that was bound to ") + kind + " '" + tensors[i].name +
+        throw py::value_error(subject("the array that was bound to ") + kind + " '" + tensors[i].name +
                                     "' has other memory now; bind it again");
   }
 
   /// `keep` gets the index and the new array of each output, before it has values.
   template <class Keep>
-  void evaluate_to_new(PyObject *given, const Keep &keep) {
+  void evaluate_to_new(py::handle given, const Keep &keep) {
     evaluate_arrays(given, [&](std::size_t i, const modelwheel_tensor &tensor, const Inputs &inputs) {
-      Object output = new_output(numpy_, api_.name, tensor, dtypes_.outputs[i].get(), inputs.rows());
-      void *const memory = fields(output.get()).data;
+      py::object output = new_output(numpy_, api_.name, tensor, dtypes_.outputs[i], inputs.rows());
+      void *const memory = fields(output).data;
       keep(i, std::move(output));
       return memory;
     });
   }
 
   [[noreturn]] void refuse_overlap(std::size_t output, const char *kind, const modelwheel_tensor &other) const {
-    raise(PyExc_ValueError, subject("out: the array for '") + api_.outputs[output].name + "' overlaps that of " + kind +
+    throw py::value_error(subject("out: the array for '") + api_.outputs[output].name + "' overlaps that of " + kind +
                                 " '" + other.name + "'; pass an array with memory of its own");
   }
 
@@ -321,7 +316,7 @@ class Evaluator {
       status = modelwheel::evaluate(api_, model, interruptible(all, signals));
       raised = signals.raised();
     }
-    if (raised) throw PythonError();
+    if (raised) throw py::error_already_set();
     check(api_, model, status);
   }
 
@@ -346,16 +341,16 @@ class Evaluator {
                   .run(pool, models, threads_.threads() / parts);
       raised = signals.raised();
     }
-    if (raised) throw PythonError();
+    if (raised) throw py::error_already_set();
     check(api_, found.second, found.first);
   }
 
   /// Raises TypeError unless there is one object for each tensor.
-  void check_tuple(const char *function, const char *kind, std::size_t count, PyObject *arrays) const {
-    if (PyTuple_Check(arrays) == 0)
-      raise(PyExc_TypeError, subject(function) + " takes a tuple of NumPy arrays, got " + type_name(arrays));
+  void check_tuple(const char *function, const char *kind, std::size_t count, py::handle arrays) const {
+    if (PyTuple_Check(arrays.ptr()) == 0)
+      throw py::type_error(subject(function) + " takes a tuple of NumPy arrays, got " + type_name(arrays));
     if (size_of(arrays) != count)
-      raise(PyExc_TypeError, subject("expected ") + std::to_string(count) + ' ' + kind + (count == 1 ? "" : "s") +
+      throw py::type_error(subject("expected ") + std::to_string(count) + ' ' + kind + (count == 1 ? "" : "s") +
                                  ", got " + std::to_string(size_of(arrays)));
   }
 
@@ -370,14 +365,14 @@ class Evaluator {
     else if (api_.no_emulation_reason != nullptr)
       reason = api_.no_emulation_reason;
     if (!reason.empty())
-      raise(PyExc_ValueError, subject("threads split the rows of a batch, which this model does not allow: ") + reason);
+      throw py::value_error(subject("threads split the rows of a batch, which this model does not allow: ") + reason);
   }
 
   /// Without rows nothing is evaluated, so an output of fixed shape would have no value.
   void require_growing_outputs() const {
     for (std::size_t i = 0; i < api_.num_outputs; ++i)
       if (api_.outputs[i].leading_per_row == 0)
-        raise(PyExc_ValueError,
+        throw py::value_error(
               subject("output '") + api_.outputs[i].name + "' has a fixed shape: pass at least one row");
   }
 
@@ -386,9 +381,9 @@ class Evaluator {
   LazyThreadPool threads_;
   RecentCalls recent_;
   LengthTable lengths_;
-  const NumPy numpy_;
+  const NumPy numpy_ = NumPy::get();
   DTypes dtypes_;
-  std::vector<Object> names_;  // of the outputs
+  std::vector<py::str> names_;  // of the outputs
   std::size_t short_rows_ = 0;
 };
 

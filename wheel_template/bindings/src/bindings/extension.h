@@ -1,4 +1,6 @@
 // src/bindings/extension.h - the two parts of an extension: module.cpp, and bindings.cpp, which differs.
+//
+// Without pybind11, whose headers take seconds to read: bindings.cpp is compiled for each model.
 #pragma once
 
 #include <Python.h>
@@ -7,10 +9,13 @@
 
 namespace modelwheel {
 
-/// A new Library, whose table is never freed. In module.cpp. Returns null with an exception set.
-PyObject *new_library(PyObject *module, const modelwheel_api &api);
+/// Adds to the module what this extension has beside its classes. In bindings.cpp. May throw as pybind11's functions do.
+void add_members(PyObject *module);
 
-/// Adds to the module what this extension has beside its classes. In bindings.cpp. Returns -1 with an exception set.
-int add_members(PyObject *module) noexcept;
+/// A new Library, whose table is never freed. In module.cpp. Throws as pybind11's functions do.
+PyObject *new_library(const modelwheel_api &api);
+
+/// Adds a Library to the module under this name. In module.cpp. Throws as pybind11's functions do.
+void add_library(PyObject *module, const char *name, const modelwheel_api &api);
 
 }  // namespace modelwheel

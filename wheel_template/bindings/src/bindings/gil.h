@@ -1,10 +1,11 @@
 // src/bindings/gil.h - without the GIL: other threads run, signals are handled, and the interpreter may end meanwhile.
 #pragma once
 
+#include <Python.h>
+
 #include <chrono>
 #include <thread>
 
-#include "bindings/python.h"
 
 namespace modelwheel {
 
@@ -27,7 +28,8 @@ auto call_with_gil(const Call &call) -> decltype(call()) {
   }
 }
 
-/// Releases the GIL, and takes it again when destroyed.
+/// Releases the GIL, and takes it again when destroyed. pybind11's gil_scoped_release does not survive the end of the
+/// interpreter.
 class WithoutGil {
  public:
   WithoutGil() : state_(PyEval_SaveThread()) {}

@@ -19,21 +19,21 @@ namespace modelwheel {
 /// One array for each input. Raises TypeError or ValueError. The tuple must outlive it.
 class Inputs {
  public:
-  Inputs(const modelwheel_api &api, const LengthTable &lengths, const NumPy &numpy, const std::vector<Object> &dtypes,
-         PyObject *given)
+  Inputs(const modelwheel_api &api, const LengthTable &lengths, const NumPy &numpy, const std::vector<py::dtype> &dtypes,
+         py::handle given)
       : api_(api),
         length_(length_of(api, lengths, numpy, given)),
         tensors_(api.inputs, api.num_inputs, lengths.inputs, length_),
         memory_(api.num_inputs) {
     for (std::size_t i = 0; i < api_.num_inputs; ++i) {
-      PyObject *const value = item(given, i);
-      if (is_plain(numpy, tensors_[i], dtypes[i].get(), value)) {
+      const py::handle value = item(given, i);
+      if (is_plain(numpy, tensors_[i], dtypes[i], value)) {
         memory_[i] = fields(value).data;
         continue;
       }
-      Object array = checked_array(numpy, api_.name, "input", tensors_[i], dtypes[i].get(), value);
-      memory_[i] = fields(array.get()).data;
-      if (array.get() != value) copies_.push_back(std::move(array));
+      py::object array = checked_array(numpy, api_.name, "input", tensors_[i], dtypes[i], value);
+      memory_[i] = fields(array).data;
+      if (!array.is(value)) copies_.push_back(std::move(array));
     }
     rows_ = common_rows(given);
   }
@@ -49,15 +49,15 @@ class Inputs {
   Range range(std::size_t index) { return {memory_[index], tensor_bytes(tensors_[index], rows_)}; }
 
  private:
-  std::size_t common_rows(PyObject *given) const {
+  std::size_t common_rows(py::handle given) const {
     std::optional<std::size_t> first;
     std::size_t rows = 1;
     for (std::size_t i = 0; i < api_.num_inputs; ++i) {
       if (api_.inputs[i].leading_per_row == 0) continue;
-      const Py_intptr_t extent = fields(item(given, i)).shape[batch_axis(api_.inputs[i])];
+      const Py_intptr_t extent = fields(item(given, i)).dimensions[batch_axis(api_.inputs[i])];
       const std::size_t own = static_cast<std::size_t>(extent) / api_.inputs[i].leading_per_row;
       if (first && own != rows)
-        raise(PyExc_ValueError, std::string(api_.name) + ": all inputs must have the same number of rows, but '" +
+        throw py::value_error(std::string(api_.name) + ": all inputs must have the same number of rows, but '" +
                                     api_.inputs[*first].name + "' has " + std::to_string(rows) + " and '" +
                                     api_.inputs[i].name + "' has " + std::to_string(own));
       if (!first) first = i;
@@ -70,7 +70,7 @@ class Inputs {
   const std::size_t length_;
   const TensorsAt tensors_;
   Few<const void *> memory_;
-  std::vector<Object> copies_;  // of arrays that are not contiguous
+  std::vector<py::object> copies_;  // of arrays that are not contiguous
   std::size_t rows_ = 0;
 };
 
