@@ -32,6 +32,11 @@ inline py::object taken(PyObject *object) {
   return py::reinterpret_steal<py::object>(object);
 }
 
+/// Where types allocate objects for pybind11, which would use null without a question.
+inline PyObject *allocate(PyTypeObject *type, Py_ssize_t items) {
+  return taken(PyType_GenericAlloc(type, items)).release().ptr();
+}
+
 /// A new tuple with `make(i)`, a py::object, for each i below `count`.
 template <class Make>
 py::object make_tuple(std::size_t count, const Make &make) {

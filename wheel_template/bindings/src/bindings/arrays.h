@@ -25,7 +25,8 @@ inline std::size_t rank_of(py::handle array) { return static_cast<std::size_t>(f
 
 inline bool is_contiguous(py::handle array) { return (fields(array).flags & NumPy::NPY_ARRAY_C_CONTIGUOUS_) != 0; }
 
-/// Whether the elements of an array are of a type, in this machine's order of bytes. Equal types may be several objects.
+/// Whether the elements of an array are of a type, in this machine's order of bytes. Equal types may be several
+/// objects.
 inline bool has_dtype(const NumPy &numpy, py::handle array, py::handle dtype) {
   PyObject *const own = fields(array).descr;
   return own == dtype.ptr() || numpy.PyArray_EquivTypes_(own, dtype.ptr());
@@ -88,11 +89,12 @@ inline void check_array(const NumPy &numpy, const char *model, const char *kind,
     const bool bits = tensor.dtype == MODELWHEEL_BFLOAT16;  // of other values, not numbers to convert
     throw py::type_error(subject() + " must be " + numpy_name(tensor.dtype) + (bits ? " (the bits of bfloat16)" : "") +
                          ", got " + to_text(fields(array).descr) + "; convert it with " +
-                         (bits ? ".astype(ml_dtypes.bfloat16).view('uint16')" : ".astype('" + std::string(numpy_name(tensor.dtype)) + "')"));
+                         (bits ? ".astype(ml_dtypes.bfloat16).view('uint16')"
+                               : ".astype('" + std::string(numpy_name(tensor.dtype)) + "')"));
   }
   if (!has_shape(array, tensor))
-    throw py::value_error(subject() + " must have the shape " + expected_shape(tensor) + ", got " +
-                                shape_text(array) + one_row_hint(array, tensor));
+    throw py::value_error(subject() + " must have the shape " + expected_shape(tensor) + ", got " + shape_text(array) +
+                          one_row_hint(array, tensor));
 }
 
 /// Whether an array is of a class whose values are not all valid. Only such objects make this module be imported.
@@ -104,20 +106,20 @@ inline bool is_masked(const NumPy &numpy, py::handle array) {
 }
 
 /// A C-contiguous array that can be the `tensor`. Raises TypeError or ValueError.
-inline py::object checked_array(const NumPy &numpy, const char *model, const char *kind, const modelwheel_tensor &tensor,
-                            py::handle dtype, py::handle value) {
+inline py::object checked_array(const NumPy &numpy, const char *model, const char *kind,
+                                const modelwheel_tensor &tensor, py::handle dtype, py::handle value) {
   const auto subject = [&] { return std::string(model) + ": " + kind + " '" + tensor.name + '\''; };
-  if (!numpy.PyArray_Check_(value.ptr())) throw py::type_error(subject() + " must be a NumPy array, got " + type_name(value));
+  if (!numpy.PyArray_Check_(value.ptr()))
+    throw py::type_error(subject() + " must be a NumPy array, got " + type_name(value));
   if (is_masked(numpy, value))
-    throw py::type_error(
-          subject() + " is a masked array, whose mask would be ignored; pass array.filled(VALUE), or array.data");
+    throw py::type_error(subject() +
+                         " is a masked array, whose mask would be ignored; pass array.filled(VALUE), or array.data");
   check_array(numpy, model, kind, tensor, dtype, value);
   if (is_contiguous(value)) return py::reinterpret_borrow<py::object>(value);
   // Not the method `copy`: a subclass may replace that, and what it returns need not have this shape. For large arrays
   // this releases the GIL.
   constexpr int kFlags = NumPy::NPY_ARRAY_C_CONTIGUOUS_ | NumPy::NPY_ARRAY_ENSUREARRAY_;
-  return taken(
-      call_with_gil([&] { return numpy.PyArray_FromAny_(value.ptr(), nullptr, 0, 0, kFlags, nullptr); }));
+  return taken(call_with_gil([&] { return numpy.PyArray_FromAny_(value.ptr(), nullptr, 0, 0, kFlags, nullptr); }));
 }
 
 /// The memory of an array.

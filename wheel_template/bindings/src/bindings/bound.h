@@ -13,8 +13,7 @@ namespace modelwheel {
 /// (`resize` with refcheck=False), although others refer to it.
 class BoundArray {
  public:
-  explicit BoundArray(py::object array)
-      : array_(std::move(array)), memory_(fields(array_).data), elements_(count()) {}
+  explicit BoundArray(py::object array) : array_(std::move(array)), memory_(fields(array_).data), elements_(count()) {}
 
   bool changed() const { return fields(array_).data != memory_ || count() != elements_; }
 

@@ -15,7 +15,7 @@ namespace modelwheel {
 /// turn, so the garbage collector knows it.
 struct BoundCall {
   py::object owner;  // of the evaluator
-  Evaluator *evaluator;
+  Evaluator *evaluator = nullptr;
   std::unique_ptr<Bound> bound;
 
   /// Null while pybind11 makes the object.
@@ -31,15 +31,18 @@ struct BoundCall {
     type.tp_vectorcall_offset = type.tp_basicsize;  // a member behind those of pybind11
     type.tp_basicsize += static_cast<Py_ssize_t>(sizeof(vectorcallfunc));
     type.tp_call = PyVectorcall_Call;
+    type.tp_alloc = allocate;
     type.tp_new = refuse_new;
     type.tp_traverse = traverse;
     type.tp_clear = clear;
   }
 
   static py::object make(py::object owner, Evaluator &evaluator, std::unique_ptr<Bound> bound) {
-    py::object made = py::cast(std::make_unique<BoundCall>(BoundCall{std::move(owner), &evaluator, std::move(bound)}));
-    *reinterpret_cast<vectorcallfunc *>(reinterpret_cast<char *>(made.ptr()) + Py_TYPE(made.ptr())->tp_vectorcall_offset) =
-        call;
+    // Filled afterwards: where pybind11 cannot register an object, it frees the value without its destructor.
+    py::object made = py::cast(BoundCall());
+    *of(made.ptr()) = {std::move(owner), &evaluator, std::move(bound)};
+    *reinterpret_cast<vectorcallfunc *>(reinterpret_cast<char *>(made.ptr()) +
+                                        Py_TYPE(made.ptr())->tp_vectorcall_offset) = call;
     return made;
   }
 
@@ -48,7 +51,8 @@ struct BoundCall {
       if (PyVectorcall_NARGS(count) != 0 || (names != nullptr && size_of(names) != 0))
         throw py::type_error("a bound call takes no arguments; write to the arrays that were bound, or bind others");
       const BoundCall &bound = *of(self);
-      if (bound.bound == nullptr) throw Error("the garbage collector has taken the arrays of this call", MODELWHEEL_INTERNAL);
+      if (bound.bound == nullptr)
+        throw Error("the garbage collector has taken the arrays of this call", MODELWHEEL_INTERNAL);
       bound.evaluator->run_bound(*bound.bound);
       return bound.bound->result();
     });

@@ -68,8 +68,7 @@ class Evaluator {
   Evaluator(const modelwheel_api &api, const char *level, std::size_t threads)
       : api_(api), pool_(api_, level), threads_(threads), lengths_(api), dtypes_(api) {
     if (threads > 1) require_splitting();
-    for (std::size_t i = 0; i < api_.num_outputs; ++i)
-      names_.emplace_back(api_.outputs[i].name);
+    for (std::size_t i = 0; i < api_.num_outputs; ++i) names_.emplace_back(api_.outputs[i].name);
     if (!knows_estimates(api_)) return;
     const InstancePool::Loan model = pool_.lend();
     short_rows_ = count_rows(api_, model.get(), kShort);
@@ -114,7 +113,8 @@ class Evaluator {
     for (std::size_t i = 0; i < api_.num_inputs; ++i) require_in_place(api_.inputs[i], item(arrays, i));
     Inputs inputs(api_, lengths_, numpy_, dtypes_.inputs, arrays);
     auto bound = std::make_unique<Bound>(inputs.rows(), inputs.length());
-    for (std::size_t i = 0; i < api_.num_inputs; ++i) bound->add_input(py::reinterpret_borrow<py::object>(item(arrays, i)));
+    for (std::size_t i = 0; i < api_.num_inputs; ++i)
+      bound->add_input(py::reinterpret_borrow<py::object>(item(arrays, i)));
     py::object result = empty_result();
     std::vector<Range> taken;
     each_output(inputs, [&](std::size_t i, const modelwheel_tensor &tensor) {
@@ -181,8 +181,7 @@ class Evaluator {
     std::vector<py::object> values;
     std::vector<const void *> sources;
     for (std::size_t i = 0; i < dtypes_.states.size(); ++i) {
-      values.push_back(
-          checked_array(numpy_, api_.name, "state", api_.states[i], dtypes_.states[i], item(arrays, i)));
+      values.push_back(checked_array(numpy_, api_.name, "state", api_.states[i], dtypes_.states[i], item(arrays, i)));
       sources.push_back(fields(values.back()).data);
     }
     if (sources.empty()) return;
@@ -194,7 +193,8 @@ class Evaluator {
   py::object settings() {
     const auto settings = pool_.settings();
     const std::string &strategy = settings.first;
-    const py::object texts = make_tuple(settings.second.size(), [&](std::size_t i) { return py::str(settings.second[i]); });
+    const py::object texts =
+        make_tuple(settings.second.size(), [&](std::size_t i) { return py::str(settings.second[i]); });
     return taken(Py_BuildValue("(zO)", strategy.empty() ? nullptr : strategy.c_str(), texts.ptr()));
   }
 
@@ -238,8 +238,7 @@ class Evaluator {
   /// share.
   void *given_output(py::handle out, std::size_t i, const modelwheel_tensor &tensor, Inputs &inputs,
                      std::vector<Range> &taken) const {
-    void *const memory =
-        checked_target(numpy_, api_.name, tensor, dtypes_.outputs[i], inputs.rows(), item(out, i));
+    void *const memory = checked_target(numpy_, api_.name, tensor, dtypes_.outputs[i], inputs.rows(), item(out, i));
     const Range range(memory, tensor_bytes(tensor, inputs.rows()));
     for (std::size_t j = 0; j < api_.num_inputs; ++j)
       if (range.overlaps(inputs.range(j))) refuse_overlap(i, "input", api_.inputs[j]);
@@ -251,7 +250,9 @@ class Evaluator {
 
   /// Calls to come read the memory of the array, so it cannot be converted or copied.
   void require_in_place(const modelwheel_tensor &tensor, py::handle value) const {
-    const auto sentence = [&](const char *problem) { return subject("bind(): input '") + tensor.name + "' " + problem; };
+    const auto sentence = [&](const char *problem) {
+      return subject("bind(): input '") + tensor.name + "' " + problem;
+    };
     if (!numpy_.PyArray_Check_(value.ptr()))
       throw py::type_error(sentence("must be a NumPy array, which each call reads, got ") + type_name(value));
     if (!is_contiguous(value))
@@ -264,7 +265,7 @@ class Evaluator {
     for (std::size_t i = 0; i < arrays.size(); ++i)
       if (arrays[i].changed())
         throw py::value_error(subject("the array that was bound to ") + kind + " '" + tensors[i].name +
-                                    "' has other memory now; bind it again");
+                              "' has other memory now; bind it again");
   }
 
   /// `keep` gets the index and the new array of each output, before it has values.
@@ -280,7 +281,7 @@ class Evaluator {
 
   [[noreturn]] void refuse_overlap(std::size_t output, const char *kind, const modelwheel_tensor &other) const {
     throw py::value_error(subject("out: the array for '") + api_.outputs[output].name + "' overlaps that of " + kind +
-                                " '" + other.name + "'; pass an array with memory of its own");
+                          " '" + other.name + "'; pass an array with memory of its own");
   }
 
   std::string subject(const char *what) const { return std::string(api_.name) + ": " + what; }
@@ -351,7 +352,7 @@ class Evaluator {
       throw py::type_error(subject(function) + " takes a tuple of NumPy arrays, got " + type_name(arrays));
     if (size_of(arrays) != count)
       throw py::type_error(subject("expected ") + std::to_string(count) + ' ' + kind + (count == 1 ? "" : "s") +
-                                 ", got " + std::to_string(size_of(arrays)));
+                           ", got " + std::to_string(size_of(arrays)));
   }
 
   /// An option is obeyed or refused.
@@ -372,8 +373,8 @@ class Evaluator {
   void require_growing_outputs() const {
     for (std::size_t i = 0; i < api_.num_outputs; ++i)
       if (api_.outputs[i].leading_per_row == 0)
-        throw py::value_error(
-              subject("output '") + api_.outputs[i].name + "' has a fixed shape: pass at least one row");
+        throw py::value_error(subject("output '") + api_.outputs[i].name +
+                              "' has a fixed shape: pass at least one row");
   }
 
   const modelwheel_api &api_;

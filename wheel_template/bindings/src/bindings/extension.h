@@ -9,7 +9,8 @@
 
 namespace modelwheel {
 
-/// Adds to the module what this extension has beside its classes. In bindings.cpp. May throw as pybind11's functions do.
+/// Adds to the module what this extension has beside its classes. In bindings.cpp. May throw as pybind11's functions
+/// do.
 void add_members(PyObject *module);
 
 /// A new Library, whose table is never freed. In module.cpp. Throws as pybind11's functions do.

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <thread>
 
-
 namespace modelwheel {
 
 [[noreturn]] inline void sleep_forever() {

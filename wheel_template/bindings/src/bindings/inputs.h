@@ -19,8 +19,8 @@ namespace modelwheel {
 /// One array for each input. Raises TypeError or ValueError. The tuple must outlive it.
 class Inputs {
  public:
-  Inputs(const modelwheel_api &api, const LengthTable &lengths, const NumPy &numpy, const std::vector<py::dtype> &dtypes,
-         py::handle given)
+  Inputs(const modelwheel_api &api, const LengthTable &lengths, const NumPy &numpy,
+         const std::vector<py::dtype> &dtypes, py::handle given)
       : api_(api),
         length_(length_of(api, lengths, numpy, given)),
         tensors_(api.inputs, api.num_inputs, lengths.inputs, length_),
@@ -58,8 +58,8 @@ class Inputs {
       const std::size_t own = static_cast<std::size_t>(extent) / api_.inputs[i].leading_per_row;
       if (first && own != rows)
         throw py::value_error(std::string(api_.name) + ": all inputs must have the same number of rows, but '" +
-                                    api_.inputs[*first].name + "' has " + std::to_string(rows) + " and '" +
-                                    api_.inputs[i].name + "' has " + std::to_string(own));
+                              api_.inputs[*first].name + "' has " + std::to_string(rows) + " and '" +
+                              api_.inputs[i].name + "' has " + std::to_string(own));
       if (!first) first = i;
       rows = own;
     }

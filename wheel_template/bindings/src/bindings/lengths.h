@@ -24,8 +24,8 @@ inline std::size_t length_of(const modelwheel_api &api, const LengthTable &lengt
       const auto length = static_cast<std::size_t>(fields(array).dimensions[axis]);
       if (length < 1 || length > largest)
         throw py::value_error(std::string(api.name) + ": input '" + api.inputs[i].name + "' has the length " +
-                                    std::to_string(length) + " along axis " + std::to_string(axis) +
-                                    "; lengths from 1 to " + std::to_string(largest) + " were compiled");
+                              std::to_string(length) + " along axis " + std::to_string(axis) + "; lengths from 1 to " +
+                              std::to_string(largest) + " were compiled");
       return length;
     }
   return 0;

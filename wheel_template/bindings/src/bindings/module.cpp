@@ -107,10 +107,10 @@ PyObject *refuse_new_library(PyTypeObject *, PyObject *, PyObject *) {
 void register_library(py::module_ &module) {
   py::class_<Library> type(module, "Library", "A loaded library of a model.", py::module_local(), py::is_final(),
                            py::custom_type_setup([](PyHeapTypeObject *heap_type) {
+                             heap_type->ht_type.tp_alloc = allocate;
                              heap_type->ht_type.tp_new = refuse_new_library;
                            }));
-  for (const Property &property : kProperties)
-    type.def_property_readonly(property.name, property.read, property.doc);
+  for (const Property &property : kProperties) type.def_property_readonly(property.name, property.read, property.doc);
   freeze(type);
 }
 
@@ -141,7 +141,9 @@ PyObject *new_evaluator(PyTypeObject *, PyObject *args, PyObject *kwargs) {
       throw py::error_already_set();
     if (!py::isinstance<Library>(library))
       throw py::type_error("Evaluator() takes a Library, got " + type_name(library));
-    return py::cast(make_evaluator(*py::handle(library).cast<const Library &>().api, level, threads));
+    std::unique_ptr<Evaluator> made = make_evaluator(*py::handle(library).cast<const Library &>().api, level, threads);
+    // Not the unique_ptr: where pybind11 cannot register the object, it has freed the value, and so would the pointer.
+    return py::cast(made.release(), py::return_value_policy::take_ownership);
   });
 }
 
@@ -190,6 +192,7 @@ void register_evaluator(py::module_ &module) {
   py::class_<Evaluator> type(module, "Evaluator",
                              "Evaluator(library, level, threads=1)\n--\n\nEvaluates a model with NumPy arrays.",
                              py::module_local(), py::is_final(), py::custom_type_setup([](PyHeapTypeObject *heap_type) {
+                               heap_type->ht_type.tp_alloc = allocate;
                                heap_type->ht_type.tp_new = new_evaluator;
                                heap_type->ht_type.tp_init = [](PyObject *, PyObject *, PyObject *) { return 0; };
                              }));

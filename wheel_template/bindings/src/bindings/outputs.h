@@ -36,8 +36,9 @@ inline py::object new_output(const NumPy &numpy, const char *model, const modelw
   // Inputs without elements may have any number of rows.
   const std::size_t row_size = std::max(tensor.row_bytes, tensor.leading_per_row);
   if (tensor.leading_per_row != 0 && row_size != 0 && rows > PTRDIFF_MAX / row_size)
-    throw Error(std::string(model) + ": output '" + tensor.name + "' is too large for " + std::to_string(rows) + " rows",
-                MODELWHEEL_OUT_OF_MEMORY);
+    throw Error(
+        std::string(model) + ": output '" + tensor.name + "' is too large for " + std::to_string(rows) + " rows",
+        MODELWHEEL_OUT_OF_MEMORY);
   Few<Py_intptr_t> shape(tensor.rank);
   std::copy(tensor.shape, tensor.shape + tensor.rank, shape.data());
   if (tensor.leading_per_row != 0) shape[batch_axis(tensor)] = static_cast<Py_intptr_t>(rows * tensor.leading_per_row);
@@ -55,7 +56,8 @@ inline py::object new_output(const NumPy &numpy, const char *model, const modelw
 inline void *checked_target(const NumPy &numpy, const char *model, const modelwheel_tensor &tensor, py::handle dtype,
                             std::size_t rows, py::handle array) {
   const auto subject = [&] { return std::string(model) + ": out: the array for '" + tensor.name + "' "; };
-  if (!numpy.PyArray_Check_(array.ptr())) throw py::type_error(subject() + "must be a NumPy array, got " + type_name(array));
+  if (!numpy.PyArray_Check_(array.ptr()))
+    throw py::type_error(subject() + "must be a NumPy array, got " + type_name(array));
   if (is_masked(numpy, array)) throw py::type_error(subject() + "is a masked array; pass array.data");
   if (!has_dtype(numpy, array, dtype))
     throw py::type_error(subject() + "must be " + numpy_name(tensor.dtype) + ", got " + to_text(fields(array).descr));
@@ -63,10 +65,9 @@ inline void *checked_target(const NumPy &numpy, const char *model, const modelwh
   const std::size_t axis = batch_axis(tensor);
   const bool grows = tensor.leading_per_row != 0;
   if (!has_shape(array, tensor) || (grows && fields(array).dimensions[axis] != extent))
-    throw py::value_error(
-          subject() + "must have the shape " + expected_shape(tensor) +
-              (grows ? " with " + std::to_string(extent) + " along axis " + std::to_string(axis) : "") + ", got " +
-              shape_text(array));
+    throw py::value_error(subject() + "must have the shape " + expected_shape(tensor) +
+                          (grows ? " with " + std::to_string(extent) + " along axis " + std::to_string(axis) : "") +
+                          ", got " + shape_text(array));
   if (!is_contiguous(array)) throw py::value_error(subject() + "must be C-contiguous");
   if ((fields(array).flags & NumPy::NPY_ARRAY_WRITEABLE_) == 0) throw py::value_error(subject() + "must be writable");
   return fields(array).data;
