@@ -40,7 +40,7 @@ allow_pruned_inputs: true
 batching: {strategy: smallest, rules: ["5:4,1"]}
 fast_math: {enable: true, approximate_functions: true}
 package: {license: MIT, weights_license: CC-BY-4.0, license_files: [texts/WEIGHTS],
-          interfaces: [c, cpp, python, cmssw], summary: "Quotes \\" and \\\\ stay", urls: {Paper: "https://example.org/a?b=c"}}
+          interfaces: [c, cpp, python, cmssw, pybind11], summary: "Quotes \\" and \\\\ stay", urls: {Paper: "https://example.org/a?b=c"}}
 """
 
 

@@ -12,6 +12,7 @@ An overlay is a directory of files with their places in a project. A project is 
 | `extension/` | models with an extension of their own (`package.bindings: extension`) |
 | `shared/` | models that use the extension of modelwheel-runtime (`package.bindings: shared`) |
 | `cmssw/` | models for CMSSW (`package.interfaces`) |
+| `pybind11/` | models that pybind11 modules of others use (`package.interfaces`) |
 | `runtime/` | the package modelwheel-runtime |
 | `objects/` | the object files that extensions have in common |
 | `kernels/` | the object files of kernels, which are the same for all models |
@@ -46,7 +47,10 @@ MODEL_OVERLAYS: Mapping[str, tuple[str, ...]] = {
 }
 """The overlays of a model's project, for each value of `package.bindings`."""
 
-INTERFACE_OVERLAYS: Mapping[str, tuple[str, ...]] = {"cmssw": ("cmssw",)}
+INTERFACE_OVERLAYS: Mapping[str, tuple[str, ...]] = {
+    "cmssw": ("cmssw",),
+    "pybind11": ("pybind11",),
+}
 """More overlays of a model's project, for values of `package.interfaces`; those of all others are always there."""
 
 RUNTIME_OVERLAYS = ("common", "wheel", "bindings", "runtime")
@@ -84,8 +88,9 @@ def model_template(bindings: str, interfaces: Collection[str]) -> Template:
 
 
 def bundle_template(interfaces: Collection[str]) -> Template:
-    """The template of a model's bundle, for one value of `package.interfaces`."""
-    return combine_overlays((*BUNDLE_OVERLAYS, *_interface_overlays(interfaces)))
+    """The template of a model's bundle, for one value of `package.interfaces`: without those for Python."""
+    native = [one for one in interfaces if one != "pybind11"]
+    return combine_overlays((*BUNDLE_OVERLAYS, *_interface_overlays(native)))
 
 
 def kernels_template() -> Template:

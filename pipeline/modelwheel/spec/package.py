@@ -14,7 +14,7 @@ from ..util.words import nearest_word
 from .fields import Label, Line, Mistake, RelativePath, Section, mistake, mistakes, unique
 from .sources import check_url
 
-Interface: TypeAlias = Literal["c", "cpp", "python", "cmssw"]
+Interface: TypeAlias = Literal["c", "cpp", "python", "cmssw", "pybind11"]
 """What a wheel can have headers and files for."""
 
 WeightsStorage: TypeAlias = Literal["float32", "float16", "int8"]
@@ -25,7 +25,7 @@ Program: TypeAlias = Literal["test", "benchmark"]
 
 DEFAULT_INTERFACES: tuple[Interface, ...] = ("c", "cpp", "python")
 
-_NEEDS: Mapping[Interface, Interface] = {"cpp": "c", "cmssw": "cpp"}
+_NEEDS: Mapping[Interface, Interface] = {"cpp": "c", "cmssw": "cpp", "pybind11": "cpp"}
 
 
 def _check_interfaces(given: tuple[Interface, ...]) -> tuple[Interface, ...]:
@@ -35,7 +35,7 @@ def _check_interfaces(given: tuple[Interface, ...]) -> tuple[Interface, ...]:
         if interface in given and needed not in given:
             raise mistake(f"{interface} uses the headers of {needed}", f"Add {needed}")
     # One order, so that neither the digest nor the wheel depends on the order in the file.
-    known: tuple[Interface, ...] = (*DEFAULT_INTERFACES, "cmssw")
+    known: tuple[Interface, ...] = (*DEFAULT_INTERFACES, "cmssw", "pybind11")
     return tuple(one for one in known if one in given)
 
 
@@ -119,8 +119,9 @@ class PackageSection(Section):
     ] = Field(
         default=DEFAULT_INTERFACES,
         description="What the wheel has headers and files for: `c` (also CMake and pkg-config), `cpp` (also the "
-        "classes of tfcompile's kind), `python`, and `cmssw` (PhysicsTools/TensorFlowAOT and scram).",
-        examples=[["c", "cpp", "python", "cmssw"]],
+        "classes of tfcompile's kind), `python`, `cmssw` (PhysicsTools/TensorFlowAOT and scram), and `pybind11` (a class "
+        "over NumPy arrays, for pybind11 modules of others).",
+        examples=[["c", "cpp", "python", "cmssw", "pybind11"]],
         json_schema_extra={"uniqueItems": True},
     )
 

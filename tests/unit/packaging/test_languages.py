@@ -106,7 +106,7 @@ def test_ordinary_names_look_as_before() -> None:
     assert code_cell("dense_1/Relu:0") == "`dense_1/Relu:0`"
 
 
-EVERYTHING = ("c", "cpp", "python", "cmssw")
+EVERYTHING = ("c", "cpp", "python", "cmssw", "pybind11")
 
 
 @pytest.fixture(scope="module")

@@ -22,9 +22,13 @@ from modelwheel.packaging.template import (
 )
 
 CMSSW = {f"{name} for CMSSW": (*overlays, "cmssw") for name, overlays in MODEL_OVERLAYS.items()}
+PYBIND11 = {
+    f"{name} for pybind11": (*overlays, "pybind11") for name, overlays in MODEL_OVERLAYS.items()
+}
 PROJECTS = {
     **MODEL_OVERLAYS,
     **CMSSW,
+    **PYBIND11,
     "runtime": RUNTIME_OVERLAYS,
     "objects": OBJECTS_OVERLAYS,
     "kernels": KERNELS_OVERLAYS,
