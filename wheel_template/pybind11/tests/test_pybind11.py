@@ -46,7 +46,9 @@ def test_results_are_those_of_python(package, arrays, consumer):
 
 
 def test_results_are_at_addresses_that_models_use_in_place(arrays, consumer):
-    assert all(one.ctypes.data % 64 == 0 and one.flags.writeable for one in consumer.Model()(*arrays))
+    assert all(
+        one.ctypes.data % 64 == 0 and one.flags.writeable for one in consumer.Model()(*arrays)
+    )
 
 
 def test_nothing_is_converted(arrays, consumer):
@@ -61,12 +63,13 @@ def test_nothing_is_converted(arrays, consumer):
 def test_a_wrong_shape_is_a_sentence(package, arrays, consumer):
     spec = package.Model.inputs[0]
     wrong = [np.zeros((*arrays[0].shape, 1), arrays[0].dtype), *arrays[1:]]
-    with pytest.raises(ValueError, match="must have the shape .*, got ") as caught:
+    with pytest.raises(ValueError, match=r"must have the shape .*, got ") as caught:
         consumer.Model()(*wrong)
     assert f"input '{spec.name}'" in str(caught.value)
 
 
-def test_threads_share_a_model(package, arrays, consumer, stateless):
+@pytest.mark.usefixtures("stateless")
+def test_threads_share_a_model(package, arrays, consumer):
     """The GIL is released, and calls of one object wait for each other."""
     model, expected, failures = consumer.Model(), expect(package, arrays), []
 
