@@ -102,7 +102,11 @@ static double estimate(modelwheel_model *model, size_t rows, size_t length, size
 }
 
 static const int64_t shape[] = {-1, 2};
+#ifdef BFLOAT16 /* arrays of the wrong type are refused before a run */
+static const modelwheel_tensor x = {"x/given", "x_given", MODELWHEEL_BFLOAT16, 2, 2, shape, 1, 2, 4};
+#else
 static const modelwheel_tensor x = {"x/given", "x_given", MODELWHEEL_FLOAT32, 4, 2, shape, 1, 2, 8};
+#endif
 static const modelwheel_tensor y = {"y", "y", MODELWHEEL_FLOAT32, 4, 2, shape, 1, 2, 8};
 static const size_t batch_sizes[] = {1, 4};
 static const char *const levels[] = {"plain"};

@@ -223,6 +223,17 @@ def test_any_memory_layout(evaluator):
     np.testing.assert_array_equal(output, 2 * wide[:, ::2])
 
 
+def test_values_of_bfloat16_are_passed_as_their_bits(compile_library):
+    """Numbers that are converted to uint16 would be other values."""
+    library = modelwheel_runtime.open_library(compile_library("BFLOAT16"), "model_doubling")
+    with pytest.raises(TypeError) as caught:
+        modelwheel_runtime.Evaluator(library, None).run((rows(2),))
+    assert str(caught.value) == (
+        "doubling: input 'x/given' must be uint16 (the bits of bfloat16), got float32; convert it "
+        "with .astype(ml_dtypes.bfloat16).view('uint16')"
+    )
+
+
 def test_inputs_that_do_not_fit(evaluator):
     for wrong in (rows(2).astype(np.float64), rows(2).astype(">f4")):
         with pytest.raises(TypeError, match="doubling: input 'x/given' must be float32, got"):
