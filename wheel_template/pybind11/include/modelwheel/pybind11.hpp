@@ -153,8 +153,8 @@ class ArrayModel {
     const std::vector<pybind11::ssize_t> expected = shape_of(tensor, call);
     const std::vector<pybind11::ssize_t> given(array.shape(), array.shape() + array.ndim());
     if (given != expected)
-      throw pybind11::value_error(model_.name() + ": input '" + tensor.name + "' must have the shape " + text(expected) +
-                                  ", got " + text(given));
+      throw pybind11::value_error(model_.name() + ": input '" + tensor.name + "' must have the shape " +
+                                  text(expected) + ", got " + text(given));
   }
 
   static std::string text(const std::vector<pybind11::ssize_t> &shape) {
