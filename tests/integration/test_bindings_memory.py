@@ -53,13 +53,14 @@ calls = {
     "wrong dtype": lambda: evaluator.call((wrong,)),
     "wrong count": lambda: evaluator.run(()),
     "wrong rows": lambda: evaluator.batch_rule("x"),
+    "wrong library": lambda: modelwheel_runtime.open_library(sys.argv[2], "other"),
     "wrong level": lambda: modelwheel_runtime.Evaluator(library, "none"),
 }
 for name, call in calls.items():
     try:
         call()
         expected = "none"
-    except (TypeError, ValueError) as error:
+    except (ImportError, TypeError, ValueError) as error:
         expected = type(error).__name__
     failed, unharmed, count = 0, 0, 0
     while unharmed < 20:
@@ -101,7 +102,7 @@ def test_every_allocation_fails_in_turn(modelwheel: Modelwheel, tmp_path: Path) 
     }
     done = run(sys.executable, "-c", _CALLS, failing, library, **environment)
     failed = {name: int(count) for name, _, count in map(_split, done.out.splitlines())}
-    assert len(failed) == 16
+    assert len(failed) == 17
     assert min(failed["Evaluator"], failed["bind"], failed["call"], failed["wrong dtype"]) > 1
 
 

@@ -77,9 +77,8 @@ inline std::string to_utf8(py::handle value, const std::string &subject, const c
     throw py::value_error(subject + " is longer than " + std::to_string(kLongestRule) + " characters");
   Py_ssize_t bytes = 0;
   const char *const text = PyUnicode_AsUTF8AndSize(value.ptr(), &bytes);
-  if (text == nullptr && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError) == 0) throw py::error_already_set();
   if (text == nullptr) {
-    if (PyErr_ExceptionMatches(PyExc_UnicodeError) == 0) throw PythonError();  // no memory
+    if (PyErr_ExceptionMatches(PyExc_UnicodeError) == 0) throw py::error_already_set();  // no memory
     PyErr_Clear();
     throw py::value_error(subject + " has a surrogate, which is not a character");
   }
@@ -108,13 +107,17 @@ inline PyObject *exception_type(modelwheel_status status) {
   }
 }
 
-/// Translates failures of the library for pybind11, and those of memory without needing some. Bytes that are not UTF-8
-/// are replaced: another library may have written the text.
+/// Translates failures of the library for pybind11, its own with a text of which bytes may be no UTF-8, and those of
+/// memory without needing some.
 inline void translate_errors(std::exception_ptr exception) {
   try {
     if (exception) std::rethrow_exception(exception);
   } catch (const Error &error) {
-    PyErr_Format(exception_type(error.status()), "%s", error.what());
+    set_exception(exception_type(error.status()), error.what());
+  } catch (const py::type_error &error) {
+    set_exception(PyExc_TypeError, error.what());
+  } catch (const py::value_error &error) {
+    set_exception(PyExc_ValueError, error.what());
   } catch (const std::bad_alloc &) {
     PyErr_NoMemory();
   } catch (const std::runtime_error &) {
