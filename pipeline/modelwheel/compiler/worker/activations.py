@@ -7,6 +7,7 @@ operands that may be exchanged may be in any order.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -79,20 +80,53 @@ def _erfc(f: _Forms, x: _Form) -> _Form:
 
 def _definitions(f: _Forms) -> Iterator[tuple[_Form, p.Activation]]:
     x, one = f.argument, f.constant(1)
-    half, root = f.of("multiply", f.constant(0.5), x), f.constant(0.5**0.5)
+    root = f.constant(0.5**0.5)
     yield f.of("tanh", x), "tanh"
     for sigmoid in (f.of("logistic", x), _sigmoid(f)):
         yield sigmoid, "sigmoid"
         yield f.of("multiply", x, sigmoid), "silu"
-    yield f.of("multiply", half, _erfc(f, f.of("multiply", f.of("negate", x), root))), "gelu"
     erf = f.of("erf", f.of("multiply", x, root))
-    yield f.of("multiply", half, f.of("add", one, erf)), "gelu"
-    cube = f.of("multiply", x, f.of("multiply", x, x))
-    inner = f.of("add", x, f.of("multiply", f.constant(0.044715), cube))
-    # The square root of 2 / pi.
-    tanh = f.of("tanh", f.of("multiply", f.constant(0.7978845608028654), inner))
-    yield f.of("multiply", half, f.of("add", one, tanh)), "gelu_tanh"
+    below = f.of("multiply", f.of("negate", x), root)
+    for shares in (_erfc(f, below), f.of("add", one, erf)):
+        yield from ((form, "gelu") for form in _half_of_x_times(f, shares))
+    for inner in _cubic(f):
+        shares = f.of("add", one, f.of("tanh", inner))
+        yield from ((form, "gelu_tanh") for form in _half_of_x_times(f, shares))
     yield from _hard_swish(f)
+
+
+def _half_of_x_times(f: _Forms, factor: _Form) -> Iterator[_Form]:
+    """The product in any order: frameworks and the exporters of models differ."""
+    return _product(f, f.constant(0.5), f.argument, factor)
+
+
+def _product(f: _Forms, *factors: _Form) -> Iterator[_Form]:
+    """A product of three factors, in any order."""
+    for last, one, other in ((0, 1, 2), (1, 0, 2), (2, 0, 1)):
+        yield f.of("multiply", f.of("multiply", factors[one], factors[other]), factors[last])
+
+
+def _cubic(f: _Forms) -> Iterator[_Form]:
+    """The square root of 2 / pi, times x + 0.044715 x^3: with x factored out or not."""
+    x, cubic = f.argument, f.constant(0.044715)
+    square = f.of("multiply", x, x)
+    root = math.sqrt(2 / math.pi)
+    # The root of a rounded number, as torch-mlir writes it, is another float.
+    for scale in (f.constant(root), f.constant(root - 2**-24)):
+        yield from _scaled_cubic(f, scale, cubic, square)
+
+
+def _scaled_cubic(f: _Forms, scale: _Form, cubic: _Form, square: _Form) -> Iterator[_Form]:
+    x = f.argument
+    for summand in (
+        f.of("multiply", cubic, f.of("multiply", x, square)),
+        f.of("multiply", f.of("multiply", f.of("multiply", cubic, x), x), x),
+        f.of("multiply", f.of("multiply", cubic, x), square),
+        f.of("multiply", x, f.of("multiply", cubic, square)),
+    ):
+        yield f.of("multiply", scale, f.of("add", x, summand))
+    for share in (f.of("multiply", cubic, square), f.of("multiply", x, f.of("multiply", cubic, x))):
+        yield from _product(f, x, scale, f.of("add", f.constant(1), share))
 
 
 def _hard_swish(f: _Forms) -> Iterator[tuple[_Form, p.Activation]]:

@@ -19,7 +19,7 @@ from ..walk import all_written
 from .attention_masks import Masks
 from .epilogues import Emitted, Steps, fits, may_exchange, read_parts
 from .memory import Memory
-from .softmaxes import softmax_of
+from .softmaxes import Softmax, Value, softmax_of
 from .views import Source, source_of, strides_in_result, strides_of
 
 _MOST_HEAD_AXES = 2
@@ -37,6 +37,8 @@ class _Operand:
     finished: p.Product | None = None
     sources: Sequence[Any] = ()
     """What is read for it."""
+    factor: float = 1.0
+    """What the kernel has multiplied it by."""
 
 
 def join_attention(steps: Steps, candidate: Emitted, memory: Memory) -> bool:
@@ -57,10 +59,10 @@ class _Attention:
         instruction = self._hlo.instruction(answers.instruction)
         if not isinstance(second, p.Dot) or instruction is None or not _is_plain(second):
             return False
-        shares, values = self._hlo.operands(instruction)
-        softmax = softmax_of(self._hlo, lambda: self._steps.numbering, shares)
-        if softmax is None or softmax.source.opcode != "dot":
+        found = self._shares(second, *self._hlo.operands(instruction))
+        if found is None:
             return False
+        second, softmax, values = found
         asked = self._step(softmax.source)
         between = [self._step(fusion) for fusion in softmax.fusions]
         first = None if asked is None else asked.thunk
@@ -77,7 +79,40 @@ class _Attention:
         masks = Masks.of(self._steps, self._memory, softmax, first.out.shape)
         if operands is None or output is None or masks is None:
             return False
-        return self._replace(softmax.scale, asked, answers, inner, operands, output, masks)
+        scale = softmax.scale * operands[0].factor * operands[1].factor
+        heads = [one.heads for one in operands]
+        new = _step_of(scale, (first, second), output[1].thunk, heads, output[0])
+        return self._replace(new, asked, answers, inner, operands, output, masks)
+
+    def _shares(
+        self, product: p.Dot, left: Any, right: Any
+    ) -> tuple[p.Dot, Softmax, Any] | None:
+        """The product of the softmax of scores, which is on its left side, and the values; the softmax; the values."""
+        for dot, shares, values in ((product, left, right), (_turned(product), right, left)):
+            rows, value = self._rows_first(dot, shares)
+            softmax = softmax_of(self._hlo, lambda: self._steps.numbering, value)
+            if softmax is not None and softmax.source.opcode == "dot":
+                return rows, softmax, values
+        return None
+
+    def _rows_first(self, dot: p.Dot, shares: Any) -> tuple[p.Dot, Value]:
+        """The product as if nothing had exchanged the rows and columns of its left side, and the value of that."""
+        source, last = source_of(self._hlo, shares), len(dot.lhs.shape) - 1
+        strides = strides_of(self._hlo, source)
+        if dot.lhs_contracting != (last - 1,) or source.fusion is None or strides is None:
+            return dot, Value(shares, None)
+        order = _last_two_exchanged(last + 1)
+        shape = tuple(dot.lhs.shape[axis] for axis in order)
+        lhs = dot.lhs.model_copy(
+            update={"shape": shape, "minor_to_major": tuple(range(last, -1, -1))}
+        )
+        steps = (strides.steps[axis] for axis in order)
+        if strides.start or any(
+            one not in (other, 0) for one, other in zip(steps, lhs.strides, strict=True)
+        ):
+            return dot, Value(shares, None)
+        straight = dot.model_copy(update={"lhs": lhs, "lhs_contracting": (last,)})
+        return straight, Value(source.node, source.fusion)
 
     def _step(self, instruction: Any) -> Emitted | None:
         """The step whose value an instruction outside of fusions is."""
@@ -103,20 +138,19 @@ class _Attention:
         features = _free(second.rhs, second.rhs_batch, second.rhs_contracting)
         if not len(rows) == len(columns) == len(features) == 1:
             return None
+        query = (*first.lhs_batch, *rows, *first.lhs_contracting)
+        key = (*first.rhs_batch, *columns, *first.rhs_contracting)
+        value = (*second.rhs_batch, *second.rhs_contracting, *features)
         return [
-            self._operand(queries, asked, first.lhs, first.lhs_batch, rows + first.lhs_contracting),
-            self._operand(keys, asked, first.rhs, first.rhs_batch, columns + first.rhs_contracting),
-            self._operand(
-                values, answers, second.rhs, second.rhs_batch, second.rhs_contracting + features
-            ),
+            self._operand(source_of(self._hlo, queries, scaled=True), asked, first.lhs, query),
+            self._operand(source_of(self._hlo, keys, scaled=True), asked, first.rhs, key),
+            self._operand(source_of(self._hlo, values), answers, second.rhs, value),
         ]
 
     def _operand(
-        self, node: Any, reader: Emitted, array: Array, batch: Sequence[int], matrix: Sequence[int]
+        self, source: Source, reader: Emitted, array: Array, axes: Sequence[int]
     ) -> _Operand:
-        axes = (*batch, *matrix)
         in_place = _Operand(_heads(array.slice, 0, array.strides, axes))
-        source = source_of(self._hlo, node)
         kernel = None if source.kernel is None else self._step(source.kernel)
         strides = strides_of(self._hlo, source)
         if kernel is None or strides is None or not isinstance(kernel.thunk, p.Kernel):
@@ -129,7 +163,7 @@ class _Attention:
             if len(kernel.thunk.arguments) != 1:
                 return in_place
             heads = _heads(kernel.thunk.arguments[0], strides.start, strides.steps, axes)
-            return _Operand(heads, kernel)
+            return _Operand(heads, kernel, factor=source.factor)
         return self._finished(source, kernel, strides.start, strides.steps, axes) or in_place
 
     def _finished(
@@ -161,7 +195,7 @@ class _Attention:
                 between, needed
             ):
                 heads = _heads(place, start, steps, axes)
-                return _Operand(heads, kernel, step, moved, found.sources)
+                return _Operand(heads, kernel, step, moved, found.sources, source.factor)
         return None
 
     # --- the result ------------------------------------------------------------------------------
@@ -170,6 +204,8 @@ class _Attention:
         """Where the result is to be, and the step that has put it there."""
         axes = range(len(second.out.shape))
         plain = _heads(second.out.slice, 0, second.out.strides, axes), answers
+        assert isinstance(answers.thunk, p.Dot)
+        is_turned = second.lhs != answers.thunk.lhs
         value = self._hlo.instruction(answers.instruction)
         readers = self._hlo.readers(value)
         if readers is None or len(readers) != 1:
@@ -181,13 +217,14 @@ class _Attention:
         strides = strides_in_result(self._hlo, source)
         if strides is None or len(kernel.thunk.results) != 1 or len(strides.steps) != len(axes):
             return plain
-        return _heads(kernel.thunk.results[0], strides.start, strides.steps, axes), kernel
+        moved = _last_two_exchanged(len(axes)) if is_turned else axes
+        return _heads(kernel.thunk.results[0], strides.start, strides.steps, moved), kernel
 
     # --- all of them -----------------------------------------------------------------------------
 
     def _replace(
         self,
-        scale: float,
+        step: p.Attention,
         asked: Emitted,
         answers: Emitted,
         inner: Sequence[Emitted],
@@ -225,16 +262,8 @@ class _Attention:
                 one.product.fusion = one.kernel.instruction
                 steps.leave(self._hlo.instruction(one.kernel.instruction), one.sources)
         masks.apply()
-        first, second = asked.thunk, answers.thunk
-        assert isinstance(first, p.Dot)
-        assert isinstance(second, p.Dot)
-        answers.thunk = _step_of(
-            scale,
-            (first, second),
-            last.thunk,
-            [one.heads for one in operands],
-            heads.model_copy(update={"slice": new}),
-        ).model_copy(update=masks.named)
+        output_place = step.output.model_copy(update={"slice": new})
+        answers.thunk = step.model_copy(update={"output": output_place, **masks.named})
         answers.fusion = last.instruction if last is not answers else answers.fusion
         steps.all[:] = [
             step
@@ -275,6 +304,33 @@ def _heads(place: Slice, start: int, steps: Sequence[int], axes: Sequence[int]) 
     *batch, row, column = (steps[axis] for axis in axes)
     outer, inner = [0] * (_MOST_HEAD_AXES - len(batch)) + batch
     return p.Heads(slice=place, start=start, steps=(outer, inner, row, column))
+
+
+def _turned(dot: p.Dot) -> p.Dot:
+    """The same product with its sides exchanged: JAX writes the values first."""
+    order = _last_two_exchanged(len(dot.out.shape))
+    out = dot.out.model_copy(
+        update={
+            "shape": tuple(dot.out.shape[axis] for axis in order),
+            "minor_to_major": tuple(order[axis] for axis in dot.out.minor_to_major),
+        }
+    )
+    return dot.model_copy(
+        update={
+            "lhs": dot.rhs,
+            "rhs": dot.lhs,
+            "out": out,
+            "lhs_batch": dot.rhs_batch,
+            "rhs_batch": dot.lhs_batch,
+            "lhs_contracting": dot.rhs_contracting,
+            "rhs_contracting": dot.lhs_contracting,
+        }
+    )
+
+
+def _last_two_exchanged(rank: int) -> list[int]:
+    """The order of the axes."""
+    return [*range(rank - 2), rank - 1, rank - 2]
 
 
 def _written_to(product: p.Product, place: Slice, parts: dict[str, Any]) -> p.Product:

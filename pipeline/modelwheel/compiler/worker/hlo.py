@@ -110,6 +110,23 @@ class HloModule:
             (instruction,) = self.operands(instruction)
         return instruction
 
+    def keeps_memory(self, instruction: Any) -> bool:
+        """Whether it is a transpose or a copy that moves axes of one element only, so that rows stay where they are."""
+        if instruction.opcode not in ("transpose", "copy"):
+            return False
+        (operand,) = self.operands(instruction)
+        axes = instruction.dimensions or range(len(operand.shape.dimensions))
+        moved = [axis for axis in axes if operand.shape.dimensions[axis] != 1]
+        return moved == sorted(moved) and all(map(_in_order, (operand.shape, instruction.shape)))
+
+    def number(self, instruction: Any) -> float | None:
+        """The 32-bit float that all elements of a constant are; None for anything else."""
+        if instruction.opcode == "broadcast" and not instruction.dimensions:
+            (instruction,) = self.operands(instruction)
+        if instruction.opcode != "constant" or len(instruction.literal.f32s) != 1:
+            return None
+        return float(instruction.literal.f32s[0])
+
     def called_root(self, instruction: Any) -> Any:
         """The last instruction of the computation that it calls."""
         (called,) = instruction.called_computation_ids
@@ -245,6 +262,12 @@ def array_of(shape: Any, where: Slice) -> Array:
         shape=tuple(shape.dimensions),
         minor_to_major=tuple(shape.layout.minor_to_major),
     )
+
+
+def _in_order(shape: Any) -> bool:
+    """Whether the last axis of several elements varies fastest, and so on to the first."""
+    axes = [a for a in shape.layout.minor_to_major if shape.dimensions[a] != 1]
+    return axes == sorted(axes, reverse=True)
 
 
 def _elements(shape: Any) -> int:

@@ -48,16 +48,16 @@ class Kept:
 
 
 def softmax_of(
-    hlo: HloModule, numbering: Callable[[], Numbering], instruction: Any
+    hlo: HloModule, numbering: Callable[[], Numbering], value: Value
 ) -> Softmax | None:
-    """The softmax whose value an instruction outside of fusions has; None if it is anything else.
+    """The softmax that a value is; None if it is anything else.
 
     Args:
         hlo: The module.
         numbering: The numbers of its values, which are asked for late: to find them takes long.
-        instruction: The instruction.
+        value: The value.
     """
-    return _Finder(hlo, numbering).found(instruction)
+    return _Finder(hlo, numbering).found(value)
 
 
 class _Finder:
@@ -66,8 +66,10 @@ class _Finder:
         self._numbering = numbering
         self._fusions: dict[int, Any] = {}
 
-    def found(self, instruction: Any) -> Softmax | None:
-        share = self._behind(Value(instruction, None))
+    def found(self, value: Value) -> Softmax | None:
+        if value.fusion is not None:
+            self._fusions[value.fusion.id] = value.fusion
+        share = self._behind(value)
         shape = share.node.shape
         if share.node.opcode != "divide" or not _is_float(shape) or not is_in_order(shape):
             return None
@@ -82,7 +84,7 @@ class _Finder:
         if difference.node.opcode != "subtract":
             return None
         scaled, largest = self._operands(difference)
-        compared = self._reduced(self._of_row(largest), "maximum")
+        compared = self._reduced(self._raised(self._of_row(largest)), "maximum")
         if compared is None or self._number(compared) != self._number(scaled):
             return None
         scores, kept = self._kept(scaled)
@@ -98,7 +100,7 @@ class _Finder:
         """The same value where it is computed; notes the fusion."""
         node, fusion = value.node, value.fusion
         while True:
-            if node.opcode == "bitcast":
+            if node.opcode == "bitcast" or self._hlo.keeps_memory(node):
                 (node,) = self._hlo.operands(node)
             elif fusion is not None and node.opcode == "parameter":
                 node, fusion = self._hlo.operands(fusion)[node.parameter_number], None
@@ -128,6 +130,19 @@ class _Finder:
             return None
         (operand,) = self._operands(value)
         return operand if is_in_order(operand.node.shape) else None
+
+    def _raised(self, value: Value | None) -> Value | None:
+        """What JAX takes the larger one of and minus infinity, which changes nothing."""
+        if value is None:
+            return None
+        found = self._behind(value)
+        if found.node.opcode != "maximum":
+            return value
+        one, other = self._operands(found)
+        for largest, least in ((one, other), (other, one)):
+            if self._constant(least) == -math.inf:
+                return largest
+        return value
 
     def _reduced(self, value: Value | None, reducer: p.Reducer) -> Value | None:
         """What is reduced along rows to a value, perhaps in windows first."""
@@ -169,12 +184,7 @@ class _Finder:
         return start == (0.0 if reducer == "sum" else -math.inf)
 
     def _constant(self, value: Value) -> float | None:
-        node = self._behind(value).node
-        if node.opcode == "broadcast" and not node.dimensions:
-            (node,) = self._hlo.operands(node)
-        if node.opcode != "constant" or len(node.literal.f32s) != 1:
-            return None
-        return float(node.literal.f32s[0])
+        return self._hlo.number(self._behind(value).node)
 
     def _kept(self, value: Value) -> tuple[Value, Kept | None]:
         """What a value is where it is not one number, by a condition."""

@@ -29,13 +29,21 @@ class Source:
     """The instructions that move it, the last one first, with those that read it."""
     kernel: Any | None
     """The instruction outside of fusions whose kernel moves it."""
+    factor: float = 1.0
+    """What the kernel multiplies all elements by."""
 
 
-def source_of(hlo: HloModule, instruction: Any) -> Source:
-    """The value that an instruction outside of fusions moves, looking through at most one kernel."""
+def source_of(hlo: HloModule, instruction: Any, *, scaled: bool = False) -> Source:
+    """The value that an instruction outside of fusions moves, looking through at most one kernel.
+
+    Args:
+        hlo: The module.
+        instruction: The instruction.
+        scaled: Whether the kernel may also multiply it by a number.
+    """
     node, fusion = instruction, None
     moves: list[Any] = []
-    kernel = None
+    kernel, factor = None, 1.0
     while True:
         if node.opcode == "bitcast":
             moves.append(node)
@@ -44,7 +52,8 @@ def source_of(hlo: HloModule, instruction: Any) -> Source:
             node, fusion = hlo.operands(fusion)[node.parameter_number], None
         elif fusion is None and node.opcode in _MOVES | {"fusion"}:
             root = hlo.called_root(node) if node.opcode == "fusion" else node
-            if kernel is not None or root.opcode not in _MOVES:
+            moved = root.opcode in _MOVES or (scaled and _multiplied(hlo, root) is not None)
+            if kernel is not None or not moved:
                 break
             kernel = node
             if node.opcode == "fusion":
@@ -55,9 +64,24 @@ def source_of(hlo: HloModule, instruction: Any) -> Source:
         elif node.opcode in _MOVES:
             moves.append(node)
             (node,) = hlo.operands(node)
+        elif scaled and fusion is not None and (found := _multiplied(hlo, node)) is not None:
+            node, factor = found[0], factor * found[1]
         else:
             break
-    return Source(node, fusion, tuple(moves), kernel)
+    return Source(node, fusion, tuple(moves), kernel, factor)
+
+
+def _multiplied(hlo: HloModule, node: Any) -> tuple[Any, float] | None:
+    """What an instruction multiplies by a number, without moving it, and the number."""
+    if node.opcode != "multiply":
+        return None
+    one, other = hlo.operands(node)
+    for value, constant in ((one, other), (other, one)):
+        factor = hlo.number(constant)
+        same = value.shape.layout.minor_to_major == node.shape.layout.minor_to_major
+        if factor is not None and math.isfinite(factor) and factor != 0 and same:
+            return value, factor
+    return None
 
 
 @dataclass(frozen=True)
