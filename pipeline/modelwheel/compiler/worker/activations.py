@@ -1,7 +1,7 @@
 """Finds activation functions in the computations of fusions: tanh, sigmoid, SiLU, GELU, hard SiLU.
 
 XLA writes most of them as arithmetic (xla/hlo/transforms/expanders/logistic_expander.cc, `Erfc` in
-xla/hlo/builder/lib/math.cc). An activation is found if the instructions are its definition, down to the last constant;
+xla/hlo/builder/lib/math.cc, `materializeErfc` in stablehlo/transforms/ChloLegalizeToStablehlo.cpp). An activation is found if the instructions are its definition, down to the last constant;
 operands that may be exchanged may be in any order.
 """
 
@@ -78,6 +78,34 @@ def _erfc(f: _Forms, x: _Form) -> _Form:
     return f.of("select", f.of("compare GT", size, one), beyond, inside)
 
 
+def _erfc_of_chlo(f: _Forms, x: _Form) -> _Form:
+    """The same as `chlo.erfc` becomes: between 1 and 2 another polynomial of 1 / x^2 than beyond."""
+    zero, one, two = (f.constant(number) for number in (0, 1, 2))
+    size, square = f.of("abs", x), f.of("multiply", x, x)
+    negative, inverse = f.of("negate", square), f.of("divide", one, square)
+    middle = (
+        *(0.0232682, -0.138703942, 0.368742466, -0.582473278, 0.621000469),
+        *(-0.494451523, 0.340488, -0.274112701, 0.563825965),
+    )
+    far = (
+        *(-10.477664, 12.9772, -7.49551868, 2.92101908),
+        *(-1.01526523, 0.42184633, -0.282076746, 0.564189494),
+    )
+    near = (
+        *(7.85386146e-05, -0.000801019371, 0.00518832775, -0.0268538129),
+        *(0.112835854, -0.37612626, 1.12837911),
+    )
+    polynomials = f.horner(inverse, *middle), f.horner(inverse, *far)
+    polynomial = f.of("select", f.of("compare LT", size, two), *polynomials)
+    power = f.of("multiply", f.of("exponential", negative), f.of("divide", one, size))
+    least = f.of("compare LT", negative, f.constant(-88.7228394))
+    tail = f.of("select", least, zero, f.of("multiply", power, polynomial))
+    below = f.of("compare LT", x, zero)
+    beyond = f.of("select", below, f.of("subtract", two, tail), tail)
+    inside = f.of("subtract", one, f.of("multiply", x, f.horner(square, *near)))
+    return f.of("select", f.of("compare LT", size, one), inside, beyond)
+
+
 def _definitions(f: _Forms) -> Iterator[tuple[_Form, p.Activation]]:
     x, one = f.argument, f.constant(1)
     root = f.constant(0.5**0.5)
@@ -87,7 +115,7 @@ def _definitions(f: _Forms) -> Iterator[tuple[_Form, p.Activation]]:
         yield f.of("multiply", x, sigmoid), "silu"
     erf = f.of("erf", f.of("multiply", x, root))
     below = f.of("multiply", f.of("negate", x), root)
-    for shares in (_erfc(f, below), f.of("add", one, erf)):
+    for shares in (_erfc(f, below), _erfc_of_chlo(f, below), f.of("add", one, erf)):
         yield from ((form, "gelu") for form in _half_of_x_times(f, shares))
     for inner in _cubic(f):
         shares = f.of("add", one, f.of("tanh", inner))

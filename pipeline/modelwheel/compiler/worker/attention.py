@@ -84,9 +84,7 @@ class _Attention:
         new = _step_of(scale, (first, second), output[1].thunk, heads, output[0])
         return self._replace(new, asked, answers, inner, operands, output, masks)
 
-    def _shares(
-        self, product: p.Dot, left: Any, right: Any
-    ) -> tuple[p.Dot, Softmax, Any] | None:
+    def _shares(self, product: p.Dot, left: Any, right: Any) -> tuple[p.Dot, Softmax, Any] | None:
         """The product of the softmax of scores, which is on its left side, and the values; the softmax; the values."""
         for dot, shares, values in ((product, left, right), (_turned(product), right, left)):
             rows, value = self._rows_first(dot, shares)

@@ -47,9 +47,7 @@ class Kept:
     replacement: float
 
 
-def softmax_of(
-    hlo: HloModule, numbering: Callable[[], Numbering], value: Value
-) -> Softmax | None:
+def softmax_of(hlo: HloModule, numbering: Callable[[], Numbering], value: Value) -> Softmax | None:
     """The softmax that a value is; None if it is anything else.
 
     Args:

@@ -45,6 +45,8 @@ class Op:
     text: str
     """What follows its name, without its regions and without the contents of strings."""
     regions: list[Block] = field(default_factory=list)
+    line: int = -1
+    """Where it begins in the text of the module, from 0."""
 
     @property
     def operands(self) -> list[tuple[str, int]]:
@@ -88,7 +90,7 @@ def read_functions(text: str) -> dict[str, Function]:
         UnsupportedModelError: The text has a form that is not known.
     """
     functions: dict[str, Function] = {}
-    lines = iter(_STRING.sub(_shorten, text.split("\n{-#", 1)[0]).splitlines())
+    lines = _Lines(_STRING.sub(_shorten, text.split("\n{-#", 1)[0]).splitlines())
     for line in lines:
         words = line.strip()
         if not words or words == "}" or re.fullmatch(r"module(\W.*)?\{", words):
@@ -106,6 +108,18 @@ def read_functions(text: str) -> dict[str, Function]:
             _read_block(lines, Block(names)),
         )
     return functions
+
+
+class _Lines(Iterator[str]):
+    """The lines of a text, and the number of the last one that was read."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = iter(lines)
+        self.number = -1
+
+    def __next__(self) -> str:
+        self.number += 1
+        return next(self._lines)
 
 
 def tensor_types(text: str) -> Iterator[TensorType]:
@@ -128,7 +142,7 @@ def _shorten(match: re.Match[str]) -> str:
     return match[0] if len(match[2]) < 200 and _NAME.fullmatch(match[2]) else '""'
 
 
-def _read_block(lines: Iterator[str], block: Block) -> Block:
+def _read_block(lines: _Lines, block: Block) -> Block:
     """Reads operations up to the bracket that closes the function."""
     blocks = [block]
     owners: list[Op] = []
@@ -150,6 +164,7 @@ def _read_block(lines: Iterator[str], block: Block) -> Block:
             blocks.append(owner.regions[-1])
         else:
             op = _read_op(words)
+            op.line = lines.number
             blocks[-1].ops.append(op)
             if words.endswith("({"):
                 op.regions.append(Block())

@@ -33,6 +33,7 @@ from .mlir_bounds import refuse_bomb
 from .mlir_text import Function, TensorType, read_functions
 from .module_integers import keep_integers
 from .module_weights import Lean, as_arguments, put_back, take_out
+from .written_functions import restore_functions
 
 _T = TypeVar("_T")
 
@@ -195,7 +196,8 @@ def module_graph(
         }
         given = [placeholders[n] for n in arguments]
         given += [tf.constant(values) for values in module.weights]
-        results = call_module(module.bytecode, given, _declared(outputs), platforms)
+        compiled = replace(module, text=restore_functions(module.text))
+        results = call_module(compiled.bytecode, given, _declared(outputs), platforms)
         fetches = {
             info.name: Fetch(tensor.name, tensor.dtype)
             for info, tensor in zip(outputs, results, strict=True)

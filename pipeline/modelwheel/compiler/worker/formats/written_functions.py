@@ -1,0 +1,186 @@
+"""Finds the error function and its complement where a framework has written them out as arithmetic.
+
+JAX and torch-mlir export polynomials in place of `erf` and `erfc`, and other versions of them other ones. So they are found by
+what they compute: a value is `erf` of another one if it is that at many points. The operation itself takes the place of the
+arithmetic, for which the compiler has better code, and by which GELU is found.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .mlir_text import Block, Op, read_functions, result_types
+
+_ROOTS = frozenset({"stablehlo.clamp", "stablehlo.select"})
+"""What such arithmetic ends with: it differs for small and for large numbers."""
+_MOST_OPERATIONS = 160
+_ELEMENT = "f32"
+_NUMBER = re.compile(r"dense<([-+.\deE]+|0x[0-9A-Fa-f]{8})>")
+_DIRECTION = re.compile(r"\b(LT|LE|GT|GE|EQ|NE)\b")
+_Array: TypeAlias = np.ndarray[Any, Any]
+_ARITHMETIC: Mapping[str, Callable[..., _Array]] = {
+    "abs": np.abs,
+    "add": np.add,
+    "clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
+    "divide": np.divide,
+    "exponential": np.exp,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "multiply": np.multiply,
+    "negate": np.negative,
+    "select": np.where,
+    "subtract": np.subtract,
+}
+_COMPARISONS: Mapping[str, Callable[..., _Array]] = {
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+    "EQ": np.equal,
+    "NE": np.not_equal,
+}
+
+
+class _Function:
+    """One of those that are found."""
+
+    def __init__(self, op: str, function: Callable[[float], float], absolute: float) -> None:
+        self.op, self._absolute = op, absolute
+        self._few, self._many = (self._points(function, number) for number in (12, 3000))
+
+    @staticmethod
+    def _points(function: Callable[[float], float], number: int) -> tuple[_Array, _Array]:
+        points = np.linspace(-9.01, 9.02, number)
+        return points, np.array([function(point) for point in points])
+
+    def is_computed_by(self, compute: Callable[[_Array], _Array | None]) -> bool:
+        """Whether a function is this one, as exactly as 32-bit floats can be."""
+        for points, expected in (self._few, self._many):
+            found = compute(points)
+            if found is None or not np.allclose(found, expected, rtol=1e-6, atol=self._absolute):
+                return False
+        return True
+
+
+_FUNCTIONS = (
+    _Function("chlo.erf", math.erf, 3e-7),
+    # The least normal number: smaller ones may be 0.
+    _Function("chlo.erfc", math.erfc, 1.2e-38),
+)
+
+
+def restore_functions(text: str) -> str:
+    """The text of a module in which `chlo.erf` and `chlo.erfc` are what arithmetic stood for; the same text if none does."""
+    if not any(f"{name} " in text for name in _ROOTS):
+        return text
+    lines: list[str] | None = None
+    for function in read_functions(text).values():
+        for root, argument, name in _written(function.body, {}):
+            lines = lines or text.split("\n")
+            start, _, _ = lines[root.line].partition("=")
+            kind = lines[root.line][lines[root.line].rindex("tensor<") :]
+            lines[root.line] = f"{start}= {name} %{argument} : {kind} -> {kind}"
+    return text if lines is None else "\n".join(lines)
+
+
+def _written(block: Block, outer: Mapping[str, Op]) -> Iterator[tuple[Op, str, str]]:
+    """The last operation of each function that is written out, its argument, and the operation that it is."""
+    known = {**outer, **{name: op for op in block.ops for name, _ in op.results}}
+    for op in block.ops:
+        for region in op.regions:
+            yield from _written(region, known)
+        if op.name in _ROOTS and [t.element for t in result_types(op)[-1:]] == [_ELEMENT]:
+            found = _Arithmetic(known, op).found()
+            if found is not None:
+                yield op, *found
+
+
+class _Arithmetic:
+    """The operations that a value is computed by, element by element."""
+
+    def __init__(self, known: Mapping[str, Op], root: Op) -> None:
+        self._known = known
+        self._root = root.results[0][0]
+
+    def found(self) -> tuple[str, str] | None:
+        """What the value is a function of, and which."""
+        names = self._names()
+        # The farthest: before it, numbers beyond which the function is constant may be cut off.
+        for name in reversed(names) if len(names) <= _MOST_OPERATIONS else ():
+            for function in _FUNCTIONS:
+                if function.is_computed_by(lambda points, name=name: self._values(name, points)):  # type: ignore[misc]
+                    return name, function.op
+        return None
+
+    def _names(self) -> list[str]:
+        """The values that it depends on, the nearest first."""
+        found = [self._root]
+        for name in found:  # grows while it is walked
+            op = self._known.get(name)
+            if op is not None and (name == self._root or _is_arithmetic(op)):
+                found += dict.fromkeys(n for n, _ in op.operands if n not in found)
+            if len(found) > _MOST_OPERATIONS:
+                break
+        return [name for name in found[1:] if not self._is_constant(name)]
+
+    def _is_constant(self, name: str) -> bool:
+        op = self._known.get(name)
+        return op is not None and _number(op, self._known) is not None
+
+    def _values(self, argument: str, points: _Array) -> _Array | None:
+        """The value at some points of an argument; None if it depends on anything else."""
+        known: dict[str, _Array] = {argument: points}
+        try:
+            with np.errstate(all="ignore"):
+                return self._value(self._root, known)
+        except _OtherError:
+            return None
+
+    def _value(self, name: str, known: dict[str, _Array]) -> _Array:
+        if name not in known:
+            op = self._known.get(name)
+            if op is None:
+                raise _OtherError
+            number = _number(op, self._known)
+            if number is not None:
+                known[name] = np.float64(number)
+            elif _is_arithmetic(op):
+                operands = [self._value(operand, known) for operand, _ in op.operands]
+                known[name] = _compute(op)(*operands)
+            else:
+                raise _OtherError
+        return known[name]
+
+
+class _OtherError(Exception):
+    """A value depends on something else."""
+
+
+def _is_arithmetic(op: Op) -> bool:
+    name = op.name.removeprefix("stablehlo.")
+    return name in _ARITHMETIC or name == "compare"
+
+
+def _compute(op: Op) -> Callable[..., _Array]:
+    if op.name != "stablehlo.compare":
+        return _ARITHMETIC[op.name.removeprefix("stablehlo.")]
+    direction = _DIRECTION.search(op.text)
+    return _COMPARISONS[direction[1]] if direction else _ARITHMETIC["select"]
+
+
+def _number(op: Op, known: Mapping[str, Op]) -> float | None:
+    """The number that all elements of a constant are."""
+    if op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape") and op.operands:
+        before = known.get(op.operands[0][0])
+        return None if before is None or before is op else _number(before, known)
+    match = _NUMBER.search(op.text) if op.name == "stablehlo.constant" else None
+    if match is None:
+        return None
+    if match[1].startswith("0x"):
+        return float(np.array([int(match[1], 16)], np.uint32).view(np.float32)[0])
+    return float(match[1])
