@@ -114,7 +114,10 @@ def check_signature(inspection: Inspection, expected: Expected) -> list[Finding]
         *_check_constants(inspection, signature.key),
         *_check_assets(inspection),
         *check_fusions(
-            inspection.marked.get(signature.key, {}), expected.fusions, expected.registered
+            inspection.marked.get(signature.key, {}),
+            inspection.composites.get(signature.key, {}),
+            expected.fusions,
+            expected.registered,
         ),
     ]
     order = ("error", "warning", "note")

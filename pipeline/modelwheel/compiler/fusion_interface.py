@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from ..errors import UnsupportedModelError
 from ..util.text import one_line
@@ -18,13 +18,8 @@ class Place(NamedTuple):
     """What a fusion replaces."""
 
     name: str
-    """A marked function, or the layer that a pattern is in."""
-    pattern: bool = False
-
-    @property
-    def kind(self) -> str:
-        """What messages call it."""
-        return "layer" if self.pattern else "function"
+    """A marked function, a composite, or the layer that a pattern is in."""
+    kind: Literal["function", "composite", "layer"] = "function"
 
 
 class Tensor(NamedTuple):
@@ -161,8 +156,11 @@ def _show(shape: Sequence[int | str | None] | None) -> str:
 def mismatch(fusion: Fusion, place: Place, what: str) -> UnsupportedModelError:
     """The error about a call or a pattern that does not have the interface of its fusion; `what` is a clause."""
     where = f"the {place.kind} {one_line(place.name)!r}"
-    if place.pattern:
+    if place.kind == "layer":
         said, fix = "contains", "leave it out of compilation.fusions"
+    elif place.kind == "composite":
+        said = "stands for the fusion"
+        fix = "correct the model or that package, or leave the name out of compilation.fusions"
     else:
         said = "is marked with"
         fix = "correct the function or its mark, or leave the name out of compilation.fusions"

@@ -157,6 +157,11 @@ def registered(
     return found
 
 
+def composite_name(name: str, version: int) -> str:
+    """What a fusion for a composite of StableHLO is called: versions later than 0 are part of the name."""
+    return f"{name}@{version}" if version else name
+
+
 def is_pattern(name: str) -> bool:
     """Whether a name is that of a pattern, which is found in a graph without a mark."""
     return name.startswith(_PATTERNS)
@@ -168,7 +173,7 @@ def chosen(
     """The implementations for the names that a model has marked, and for wanted patterns, sorted by name.
 
     Args:
-        marked: The names.
+        marked: The names, also those of composites.
         wanted: The names that may be replaced; None for all that authors have marked.
         known: What is registered.
     """
@@ -180,16 +185,47 @@ def chosen(
 
 
 def check_fusions(
-    marked: Mapping[str, int], wanted: Collection[str] | None, known: Mapping[str, Provider]
+    marked: Mapping[str, int],
+    composites: Mapping[str, int],
+    wanted: Collection[str] | None,
+    known: Mapping[str, Provider],
 ) -> Iterator[Finding]:
-    """What the author of a spec should know about the functions that the model marks.
+    """What the author of a spec should know about what fusions can replace in the model.
 
     Args:
         marked: How many functions of the signature are marked with each name.
+        composites: How many composites of StableHLO have each name.
         wanted: `compilation.fusions` of the spec.
         known: What is registered.
     """
-    for name in wanted or ():
+    named = {*marked, *composites}
+    yield from _check_wanted(named, wanted or (), known)
+    applied = {provider.name: provider for provider in chosen(named, wanted, known)}
+    why = "says" if wanted is not None else "does not name it"
+    for name, functions in sorted(marked.items()):
+        what = "layer" if name.startswith(LAYERS) else "function"
+        shown = f"{count(functions, what)} marked with {one_line(name)!r}"
+        if name in applied:
+            yield Finding("note", "fusion", f"{shown}: calls are replaced by {applied[name]}")
+        elif name in known:
+            yield Finding("note", "fusion", f"{shown}: left alone, as compilation.fusions {why}")
+        elif not name.startswith(LAYERS):
+            yield Finding("note", "fusion", f"{shown}: left alone, as nothing is registered for it")
+    for name, number in sorted(composites.items()):
+        shown = f"{count(number, 'composite')} {one_line(name)!r}"
+        if name in applied:
+            yield Finding("note", "fusion", f"{shown}: replaced by {applied[name]}")
+        elif name in known:
+            yield Finding("note", "fusion", f"{shown}: decomposed, as compilation.fusions {why}")
+        else:
+            yield Finding("note", "fusion", f"{shown}: decomposed, as nothing is registered for it")
+
+
+def _check_wanted(
+    named: Collection[str], wanted: Iterable[str], known: Mapping[str, Provider]
+) -> Iterator[Finding]:
+    """What is wrong about the names in `compilation.fusions`."""
+    for name in wanted:
         place = ("compilation", "fusions")
         if name not in known:
             yield Finding(
@@ -199,22 +235,11 @@ def check_fusions(
                 f"correct compilation.fusions, or install the package that implements it: {suggest(name, known)}",
                 place,
             )
-        elif name not in marked and not is_pattern(name):
+        elif name not in named and not is_pattern(name):
             yield Finding(
                 "warning",
                 "unused-fusion",
-                f"no function of the signature is marked with {name!r}",
+                f"no function or composite of the signature is marked with {name!r}",
                 "remove it from compilation.fusions",
                 place,
             )
-    applied = {provider.name: provider for provider in chosen(marked, wanted, known)}
-    for name, functions in sorted(marked.items()):
-        what = "layer" if name.startswith(LAYERS) else "function"
-        shown = f"{count(functions, what)} marked with {one_line(name)!r}"
-        if name in applied:
-            yield Finding("note", "fusion", f"{shown}: calls are replaced by {applied[name]}")
-        elif name in known:
-            why = "says" if wanted is not None else "does not name it"
-            yield Finding("note", "fusion", f"{shown}: left alone, as compilation.fusions {why}")
-        elif not name.startswith(LAYERS):
-            yield Finding("note", "fusion", f"{shown}: left alone, as nothing is registered for it")

@@ -5,6 +5,7 @@ A worker writes it as `inspection.json`; `modelwheel.compiler.check` needs no Te
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
@@ -274,6 +275,8 @@ class Inspection(JsonRecord):
     functions: int = 0
     marked: Mapping[str, Mapping[str, int]] = {}
     """By signature: how many functions that it runs have a mark of each name, see `modelwheel.compiler.fusions`."""
+    composites: Mapping[str, Mapping[str, int]] = {}
+    """By signature, if it has any: how many composites of StableHLO have each name."""
     training: Mapping[str, Training] = {}
     """By signature, if it was exported in training mode."""
     costs: Mapping[str, Cost] = {}
@@ -284,6 +287,12 @@ class Inspection(JsonRecord):
     """What `GraphDefReading.find` has found."""
     largest: LargeTensor | None = None
     """Among all constants and variables of the file: TensorFlow makes them when it loads it."""
+
+    def replaceable(self, key: str) -> dict[str, int]:
+        """How many functions and composites of a signature have each name that a fusion may be registered for."""
+        counts = Counter(self.marked.get(key, {}))
+        counts.update(self.composites.get(key, {}))
+        return dict(counts)
 
     def signature(self, key: str) -> SignatureInfo | None:
         """The signature of that name, or None."""

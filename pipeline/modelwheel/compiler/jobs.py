@@ -80,7 +80,7 @@ class JobRequest(JsonRecord):
 class InspectRequest(JobRequest):
     """Read a model without loading it; the output is an `Inspection`."""
 
-    VERSION = 15
+    VERSION = 16
     INPUTS = ModelInput
     OUTPUTS = (INSPECTION,)
 
@@ -95,7 +95,7 @@ class InspectRequest(JobRequest):
 class FreezeRequest(JobRequest):
     """Freeze one signature at one batch size; the outputs are a graph and a `FrozenSignature`."""
 
-    VERSION = 10
+    VERSION = 11
     INPUTS = ModelInput
     OUTPUTS = (GRAPH, CONFIG, SIGNATURE, STATE)
 

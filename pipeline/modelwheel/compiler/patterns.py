@@ -88,11 +88,15 @@ Tensor: TypeAlias = Hashable
 class View(Protocol):
     """A graph as `match` reads it. Operations that hand on their input, such as Identity, are not seen."""
 
-    def operation(self, tensor: Tensor) -> tuple[str, Sequence[Tensor]] | None:
-        """The type and the inputs of the operation whose only result is this; None for other tensors."""
+    def operation(
+        self, tensor: Tensor, attributes: Mapping[str, bool | int | str]
+    ) -> tuple[str, Sequence[Tensor]] | None:
+        """The type and the inputs of the operation whose only result is this; None for other tensors.
 
-    def has_attributes(self, tensor: Tensor, wanted: Mapping[str, bool | int | str]) -> bool:
-        """Whether its operation has attributes with these values."""
+        Args:
+            tensor: The result.
+            attributes: None also if it cannot be seen as an operation with these.
+        """
 
     def scalar(self, tensor: Tensor) -> float | None:
         """The value of all elements of a constant; None if they differ, or it is no constant."""
@@ -166,11 +170,11 @@ def _written(pattern: Integers, view: View, found: Match) -> tuple[tuple[int, ..
 
 
 def _find_operation(pattern: Op, tensor: Tensor, view: View, found: Match) -> Iterator[Match]:
-    operation = view.operation(tensor)
+    operation = view.operation(tensor, pattern.attributes)
     if operation is None or operation[0] not in pattern.types:
         return
     inputs = operation[1]
-    if len(inputs) != len(pattern.inputs) or not view.has_attributes(tensor, pattern.attributes):
+    if len(inputs) != len(pattern.inputs):
         return
     orders = [inputs]
     if operation[0] in COMMUTATIVE and len(inputs) == 2:

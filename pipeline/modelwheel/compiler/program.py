@@ -18,7 +18,7 @@ from .arrays import Allocation, Array, Slice
 from .elementwise import Operation, Plane
 from .masks import MaskCode
 
-PROGRAM_VERSION = 39
+PROGRAM_VERSION = 40
 """Raised when a field below changes its meaning; part of every compile key."""
 
 

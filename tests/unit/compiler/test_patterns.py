@@ -42,14 +42,14 @@ class Graph:
     ranks: Mapping[Any, int]
     kept: bool = True
 
-    def operation(self, tensor: Any) -> tuple[str, Sequence[Any]] | None:
+    def operation(
+        self, tensor: Any, attributes: Mapping[str, bool | int | str]
+    ) -> tuple[str, Sequence[Any]] | None:
         """See `View`."""
         found = self.operations.get(tensor)
-        return None if found is None else (found[0], found[1:])
-
-    def has_attributes(self, tensor: Any, wanted: Mapping[str, bool | int | str]) -> bool:  # noqa: ARG002
-        """See `View`."""
-        return wanted in ({}, {"keep_dims": self.kept})
+        if found is None or attributes not in ({}, {"keep_dims": self.kept}):
+            return None
+        return found[0], found[1:]
 
     def scalar(self, tensor: Any) -> float | None:
         """See `View`."""

@@ -23,7 +23,7 @@ from .bodies import Library, Reach
 from .data_flow import Flow, Place
 from .demands import Demands
 from .effects import effect_of, may_be_folded
-from .formats.judge_module import MODULE_OP, cost_of, kinds_of
+from .formats.judge_module import MODULE_OP, composites_of, cost_of, kinds_of
 from .found import Found, largest_stored
 from .graphs import Graph, layer_name, node_name
 from .kernels import support_of
@@ -130,6 +130,9 @@ def _inspect(
         nodes=sum(len(body.nodes) for body in library.bodies.values()),
         functions=len(library.definitions),
         marked={key: _marks(library, reach) for key, reach in reached.items()},
+        composites={
+            key: names for key, reach in reached.items() if (names := _composites(library, reach))
+        },
         training={key: found.training for key, found in writes.items() if found.training},
         costs={key: _cost(library, reach, found[key]) for key, reach in reached.items()},
         loading=_cost(library, loading, _found(library, sizes, loading)),
@@ -146,6 +149,17 @@ def _marks(library: Library, reach: Reach) -> dict[str, int]:
     """How many of the functions that a signature runs have a mark of each name."""
     names = (mark_of(library.definitions[name]).name for name in reach.values if name)
     return dict(sorted(Counter(filter(None, names)).items()))
+
+
+def _composites(library: Library, reach: Reach) -> dict[str, int]:
+    """How many composites of each name are in the modules that a signature runs."""
+    counts: Counter[str] = Counter()
+    for function, numbers in reach.runs.items():
+        body = library.bodies[function]
+        for number in numbers:
+            if body.ops[number] == MODULE_OP:
+                counts.update(composites_of(body.nodes[number]))
+    return dict(sorted(counts.items()))
 
 
 def _with_valid_values(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
 
-from ..patterns import Pattern, Tensor, match, size
+from ..patterns import Pattern, Tensor, View, match, size
 
 _HANDED_ON = frozenset({"Identity", "StopGradient", "PreventGradient", "Snapshot"})
 """Operations whose result is their input: patterns do not see them."""
-_FOLDED: Mapping[str, Callable[..., Any]] = {
+FOLDED: Mapping[str, Callable[..., Any]] = {
     "Mul": np.multiply,
     "Neg": np.negative,
     "Pow": np.power,
@@ -31,44 +31,43 @@ class Found(NamedTuple):
 
     name: str
     """The fusion."""
-    root: Any
-    """The tensor that it computes."""
-    captured: Mapping[str, Any]
+    root: Tensor
+    """What it computes."""
+    captured: Mapping[str, Tensor]
     """Tensors by the names of captures."""
     attributes: Mapping[str, float]
 
 
-def find_patterns(
-    graph: Any, outputs: Sequence[Any], patterns: Mapping[str, Pattern]
-) -> Iterator[Found]:
+class Searched(View, Protocol):
+    """A graph in which patterns are looked for."""
+
+    def candidates(self) -> Iterable[Tensor]:
+        """What a pattern may compute."""
+
+    def is_read_outside(self, tensor: Tensor, inside: Collection[Tensor]) -> bool:
+        """Whether a tensor is wanted of the graph, or anything but the operations of these tensors reads it."""
+
+
+def find_patterns(graph: Searched, patterns: Mapping[str, Pattern]) -> Iterator[Found]:
     """The patterns in a graph; no two have an operation in common.
 
-    Nothing else reads what a pattern computes on the way to its result, and no output is such a tensor.
+    Nothing else reads what a pattern computes on the way to its result.
 
     Args:
-        graph: The graph of TensorFlow.
-        outputs: The tensors that are wanted of it.
+        graph: The graph.
         patterns: By the names of fusions. Larger ones are looked for first.
     """
-    view = GraphView(graph)
-    live = _live([tensor.op for tensor in outputs])
-    wanted = {tensor.name for tensor in outputs}
-    taken: set[Any] = set()
+    taken: set[Tensor] = set()
     for name, pattern in sorted(patterns.items(), key=lambda item: (-size(item[1]), item[0])):
-        for operation in graph.get_operations():
-            if operation not in live or len(operation.outputs) != 1:
+        for root in graph.candidates():
+            found = match(pattern, root, graph)
+            if found is None or found.inside & taken:
                 continue
-            root = operation.outputs[0]
-            found = match(pattern, root.name, view)
-            if found is None:
+            between = found.inside - {root}
+            if any(graph.is_read_outside(tensor, found.inside) for tensor in between):
                 continue
-            inside = {view.tensor(one).op for one in found.inside}
-            between = [view.tensor(one) for one in found.inside if one != root.name]
-            if inside & taken or any(_escapes(t, inside, wanted, live) for t in between):
-                continue
-            taken |= inside
-            captured = {key: view.tensor(one) for key, one in found.tensors.items()}
-            yield Found(name, root, captured, found.attributes)
+            taken |= found.inside
+            yield Found(name, root, found.tensors, found.attributes)
 
 
 def _live(waiting: list[Any]) -> set[Any]:
@@ -83,48 +82,52 @@ def _live(waiting: list[Any]) -> set[Any]:
     return live
 
 
-def _escapes(
-    tensor: Any, inside: Collection[Any], wanted: Collection[str], live: Collection[Any]
-) -> bool:
-    """Whether anything outside of a pattern reads a tensor."""
-    if tensor.name in wanted:
-        return True
-    for reader in tensor.consumers():
-        if reader not in live or reader in inside:
-            continue
-        if reader.type not in _HANDED_ON or _escapes(reader.outputs[0], inside, wanted, live):
-            return True
-    return False
-
-
 class GraphView:
-    """A graph of TensorFlow as patterns see it; its tensors are their names."""
+    """A graph of TensorFlow as patterns see it; its tensors are their names. See `Searched`."""
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: Any, outputs: Sequence[Any]) -> None:
         self._graph = graph
+        self._live = _live([tensor.op for tensor in outputs])
+        self._outputs = {tensor.name for tensor in outputs}
+
+    def candidates(self) -> Iterator[Tensor]:
+        """See `Searched`."""
+        for operation in self._graph.get_operations():
+            if operation in self._live and len(operation.outputs) == 1:
+                yield operation.outputs[0].name
+
+    def is_read_outside(self, tensor: Tensor, inside: Collection[Tensor]) -> bool:
+        """See `Searched`."""
+        return self._escapes(self.tensor(tensor), {self.tensor(one).op for one in inside})
+
+    def _escapes(self, tensor: Any, inside: Collection[Any]) -> bool:
+        if tensor.name in self._outputs:
+            return True
+        for reader in tensor.consumers():
+            if reader not in self._live or reader in inside:
+                continue
+            if reader.type not in _HANDED_ON or self._escapes(reader.outputs[0], inside):
+                return True
+        return False
 
     def tensor(self, name: Tensor) -> Any:
         """TensorFlow's tensor."""
         return self._graph.get_tensor_by_name(name)
 
-    def operation(self, tensor: Tensor) -> tuple[str, Sequence[Tensor]] | None:
+    def operation(
+        self, tensor: Tensor, attributes: Mapping[str, bool | int | str]
+    ) -> tuple[str, Sequence[Tensor]] | None:
         """See `View`."""
         found = self.tensor(tensor).op
         if len(found.outputs) != 1:
             return None
+        if any(_attribute(found, name) != value for name, value in attributes.items()):
+            return None
         return found.type, [_source(one).name for one in found.inputs]
-
-    def has_attributes(self, tensor: Tensor, wanted: Mapping[str, bool | int | str]) -> bool:
-        """See `View`."""
-        operation = self.tensor(tensor).op
-        return all(_attribute(operation, name) == value for name, value in wanted.items())
 
     def scalar(self, tensor: Tensor) -> float | None:
         """See `View`."""
-        value = _value(self.tensor(tensor))
-        if value is None or value.dtype.kind != "f" or not value.size or value.min() != value.max():
-            return None
-        return float(value.flat[0])
+        return uniform(_value(self.tensor(tensor)))
 
     def integers(self, tensor: Tensor) -> tuple[int, ...] | None:
         """See `View`."""
@@ -135,6 +138,13 @@ class GraphView:
         """See `View`."""
         rank: int | None = self.tensor(tensor).shape.rank
         return rank
+
+
+def uniform(value: Any) -> float | None:
+    """The number that all elements of an array of floats are; None if they differ, or it is no such array."""
+    if value is None or value.dtype.kind != "f" or not value.size or value.min() != value.max():
+        return None
+    return float(value.flat[0])
 
 
 def _source(tensor: Any) -> Any:
@@ -159,7 +169,7 @@ def _value(tensor: Any) -> Any:
         return None
     if tensor.op.type == "Const":
         return np.asarray(tf.get_static_value(tensor))
-    fold = _FOLDED.get(tensor.op.type)
+    fold = FOLDED.get(tensor.op.type)
     values = [_value(one) for one in tensor.op.inputs] if fold else [None]
     if fold is None or any(value is None for value in values):
         static = tf.get_static_value(tensor)

@@ -23,10 +23,12 @@ from ..fusion_interface import (
 from ..fusions import LAYERS, ON_REQUEST, AttributeValue, Fusion, Provider, Replaced, is_pattern
 from ..patterns import captures
 from .body_graphs import as_graph, body_graphs, tensors_of
+from .formats.judge_module import MODULE_OP
 from .graphs import GRAPH, call_function, layer_name, rename_tensor
 from .inlining import called_by, flat_tensors
 from .marks import mark_of
-from .matching import Found, find_patterns
+from .matching import Found, GraphView, find_patterns
+from .module_fusions import replace_in_module
 
 
 def replace(
@@ -48,15 +50,17 @@ def replace(
     """
     by_name = {provider.name: provider for provider in providers}
     functions = {function.signature.name: function for function in graph_def.library.function}
-    marked = {name for name, one in functions.items() if mark_of(one).name in by_name}
-    if not marked and not any(name.startswith(ON_REQUEST) for name in by_name):
+    if not by_name:
         return ()
+    marked = {name for name, one in functions.items() if mark_of(one).name in by_name}
     fusions = {name: load_fusion(provider) for name, provider in by_name.items()}
     graphs = body_graphs(graph_def, functions, marked)
     calls = list(_calls(graph_def, functions, graphs, marked))
     found = list(_patterns(graphs, fusions, fetches))
-    replacing = _Replacing(graph_def, functions, fusions, graphs[GRAPH])
+    replacing = _Replacing(graph_def, functions, fusions, graphs)
     counts: Counter[str] = Counter()
+    for node, given in _modules(graph_def, functions, graphs):
+        counts += replace_in_module(node, given, fusions, replacing.make)
     for node, arguments in calls:
         counts[replacing.replace_call(node, arguments)] += 1
     for body, one in found:
@@ -121,13 +125,15 @@ class _Replacing:
         graph_def: Any,
         functions: dict[str, Any],
         fusions: dict[str, Fusion],
-        graph: Any,
+        graphs: Mapping[str, Any],
     ) -> None:
-        self._graph = graph
+        self._graphs = graphs
+        self._graph = graphs[GRAPH]
         self._graph_def = graph_def
         self._functions = functions
         self._fusions = fusions
         self._made: dict[tuple[object, ...], str] = {}
+        self._of_modules: dict[tuple[object, ...], Any] = {}
 
     def replace_call(self, node: Any, arguments: tuple[Tensor, ...]) -> str:
         """Makes a node call the implementation; returns the name of the fusion."""
@@ -144,7 +150,7 @@ class _Replacing:
             attributes = mark.attributes
             if mark.name.startswith(LAYERS):  # which have more settings than most fusions need
                 attributes = {n: attributes[n] for n in attributes if n in fusion.attributes}
-            self._made[key] = self._make(fusion, arguments, attributes, wanted, place)
+            self._made[key] = self._add(fusion, arguments, attributes, wanted, place)
         if node.op == called:
             node.op = self._made[key]
         else:
@@ -153,14 +159,17 @@ class _Replacing:
 
     def replace_pattern(self, body: str, found: Found) -> None:
         """Makes the node that computes the result of a pattern call the implementation."""
-        fusion, root = self._fusions[found.name], found.root
-        place = Place(layer_name(root.op.name), pattern=True)
-        given = [found.captured[a.name] for a in fusion.arguments if a.name in found.captured]
+        fusion, root = self._fusions[found.name], self._graphs[body].get_tensor_by_name(found.root)
+        place = Place(layer_name(root.op.name), "layer")
+        captured = {
+            name: self._graphs[body].get_tensor_by_name(t) for name, t in found.captured.items()
+        }
+        given = [captured[a.name] for a in fusion.arguments if a.name in captured]
         arguments, wanted = tuple(tensors_of(given)), tensors_of([root])
         check_arguments(fusion, arguments, place)
         key = (found.name, arguments, tuple(sorted(found.attributes.items())))
         if key not in self._made:
-            self._made[key] = self._make(fusion, arguments, found.attributes, wanted, place)
+            self._made[key] = self._add(fusion, arguments, found.attributes, wanted, place)
         nodes = self._nodes(body)
         names = _Names(self._functions.get(body), self._functions)
         node = next(one for one in nodes if one.name == root.op.name)
@@ -174,6 +183,33 @@ class _Replacing:
     def _nodes(self, body: str) -> Any:
         return self._graph_def.node if body == GRAPH else self._functions[body].node_def
 
+    def make(
+        self,
+        fusion: Fusion,
+        arguments: Sequence[Tensor],
+        attributes: Mapping[str, AttributeValue | None],
+        wanted: Sequence[Tensor],
+        place: Place,
+    ) -> Any:
+        """The implementation for a module, which is in the library then; the same one for all layers that are alike."""
+        key = (fusion.name, tuple(arguments), tuple(sorted(attributes.items())), tuple(wanted))
+        if key not in self._of_modules:
+            check_arguments(fusion, arguments, place)
+            self._of_modules[key] = self._make(fusion, arguments, attributes, wanted, place)
+        return self._of_modules[key]
+
+    def _add(
+        self,
+        fusion: Fusion,
+        arguments: Sequence[Tensor],
+        attributes: Mapping[str, AttributeValue | None],
+        wanted: Sequence[Tensor],
+        place: Place,
+    ) -> str:
+        """Adds the implementation to the library; returns the name of its function."""
+        made = self._make(fusion, arguments, attributes, wanted, place)
+        return str(made.function_def.signature.name)
+
     def _make(
         self,
         fusion: Fusion,
@@ -181,8 +217,7 @@ class _Replacing:
         given: Mapping[str, AttributeValue | None],
         wanted: Sequence[Tensor],
         place: Place,
-    ) -> str:
-        """Adds the implementation to the library; returns the name of its function."""
+    ) -> Any:
         attributes: dict[str, Any] = dict(read_attributes(fusion, given, place))
         if fusion.needs_results:
             attributes["results"] = [result.shape for result in wanted]
@@ -191,7 +226,7 @@ class _Replacing:
         library = self._graph_def.library
         library.function.extend(made.graph.as_graph_def().library.function)
         library.function.append(made.function_def)
-        return str(made.function_def.signature.name)
+        return made
 
 
 class _Names:
@@ -278,5 +313,17 @@ def _patterns(
             outputs = [graph.get_tensor_by_name(f"{name}:0") for name in fetches]
         else:
             outputs = list(graph.outputs)
-        for found in find_patterns(graph, outputs, patterns):
+        for found in find_patterns(GraphView(graph, outputs), patterns) if patterns else ():
             yield body, found
+
+
+def _modules(
+    graph_def: Any, functions: Mapping[str, Any], graphs: Mapping[str, Any]
+) -> Iterator[tuple[Any, Sequence[Any]]]:
+    """The nodes that hold StableHLO modules, with what they take."""
+    for body, graph in graphs.items():
+        nodes = graph_def.node if body == GRAPH else functions[body].node_def
+        by_name = {node.name: node for node in nodes if node.op == MODULE_OP}
+        for operation in graph.get_operations() if by_name else ():
+            if operation.name in by_name:
+                yield by_name[operation.name], list(operation.inputs)

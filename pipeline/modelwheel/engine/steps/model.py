@@ -176,9 +176,9 @@ class _AfterInspect(ModelStep, JobStep):
         return rename(signature, self.request.spec.names)
 
     def marked(self, store: Store, records: Records) -> Mapping[str, int]:
-        """How many functions of the signature are marked with each name."""
+        """How many functions and composites of the signature have each name that fusions may be registered for."""
         found = read_inspection(store, records[self.needs[0]])
-        return found.marked.get(self.request.spec.model.serving_key, {})
+        return found.replaceable(self.request.spec.model.serving_key)
 
     def key(self, store: Store, records: Records) -> str:
         request = self._job_request(store, records)

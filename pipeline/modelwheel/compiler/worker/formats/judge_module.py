@@ -90,9 +90,14 @@ def cost_of(node: Any) -> Cost:
     return _judge(node.attr["module"].s)[1]
 
 
+def composites_of(node: Any) -> Mapping[str, int]:
+    """How many composites the module of such a node has, by their names."""
+    return _judge(node.attr["module"].s)[4]
+
+
 def demands_of(node: Any, name: str, inputs: Sequence[Tensor]) -> Demands:
     """What the module of such a node demands of the inputs whose values reach the node."""
-    demands, count = _judge(node.attr["module"].s)[2:]
+    demands, count = _judge(node.attr["module"].s)[2:4]
     before = count - len(inputs)  # the number of a platform is no input of the node
     found: Demands = {}
     for (argument, demand), (op, _) in demands.items():
@@ -115,11 +120,12 @@ def _columns(demand: Demand, origin: Origin) -> tuple[int, int] | None:
 
 
 @lru_cache(maxsize=64)
-def _judge(content: bytes) -> tuple[Mapping[str, Kind], Cost, Demands, int]:
+def _judge(content: bytes) -> tuple[Mapping[str, Kind], Cost, Demands, int, Mapping[str, int]]:
     module = read_module(content, "the module of an XlaCallModule node")
     count = len(module.main.arguments)
     demands = module_demands(module.functions, count)
-    return kinds(module, calls_tensorflow=True), cost(module), demands, count
+    found = kinds(module, calls_tensorflow=True)
+    return found, cost(module), demands, count, module.composites
 
 
 def inspect_module(
@@ -141,6 +147,7 @@ def inspect_module(
         graph_bytes=file_bytes,
         nodes=sum(use.count for use in uses),
         functions=len(module.functions),
+        composites={signature.key: module.composites} if module.composites else {},
         costs={signature.key: cost(module)},
         largest=_largest_constant(module.functions),
     )

@@ -48,6 +48,10 @@ class Lean:
     elements: tuple[tuple[tuple[int, ...], str], ...]
     """Shape and element type of each."""
 
+    def with_text(self, text: str) -> Lean:
+        """Another text with the same constants."""
+        return replace(self, text=text)
+
 
 def take_out(text: str) -> Lean:
     """The text of a module, as MLIR prints it, without its large constants."""
@@ -83,7 +87,7 @@ def as_arguments(lean: Lean, dtypes: Mapping[str, Any]) -> tuple[str, tuple[Arra
     for name, match in functions.items():
         text += [lean.text[end : match.start("rest")], lift.bodies[name]]
         end = match.end("rest")
-    whole = replace(lean, text="".join((*text, lean.text[end:])))
+    whole = lean.with_text("".join((*text, lean.text[end:])))
     return put_back(whole), tuple(lift.weights)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +42,8 @@ class LoadedModule:
 
     module: Module
     interface: Interface
+    read: Callable[[Collection[str]], Module]
+    """Reads the module again, and keeps composites of these names."""
 
     @property
     def info(self) -> SignatureInfo:
@@ -59,14 +61,15 @@ class LoadedModule:
     def graph(
         self,
         shapes: StaticShapes,
-        keep: Collection[str] = (),  # noqa: ARG002 - it has no functions with marks
+        keep: Collection[str] = (),
     ) -> SignatureGraph:
-        """See `LoadedModel`."""
+        """See `LoadedModel`; composites with these names are kept too."""
+        module = self.read(keep) if self.module.composites.keys() & set(keep) else self.module
         dtypes = {tensor.name: tensor.dtype for tensor in self.info.inputs}
         inputs = {name: (dtypes[name], shape) for name, shape in shapes.items()}
         interface = self.interface
         results = self._static_results(inputs)
-        return module_graph(self.module, inputs, interface.arguments, results, interface.platforms)
+        return module_graph(module, inputs, interface.arguments, results, interface.platforms)
 
     def _static_results(
         self, inputs: Mapping[str, tuple[str, tuple[int, ...]]]
@@ -103,16 +106,17 @@ def load(model: Path, reading: StableHloReading, key: str) -> LoadedModule:
     """See `Format.load`."""
     if key != DEFAULT_SIGNATURE:
         raise UnsupportedModelError(f"the model has no signature {key!r}")
-    return LoadedModule(*_read(model / reading.file))
+    path = model / reading.file
+    return LoadedModule(*_read(path), lambda keep: _read(path, keep)[0])
 
 
-def _read(path: Path) -> tuple[Module, Interface]:
+def _read(path: Path, keep: Collection[str] = ()) -> tuple[Module, Interface]:
     content = path.read_bytes()
     if is_exported(content):
         exported = read_exported(content, path.name)
-        module = read_module(exported.module, path.name, apart=True)
+        module = read_module(exported.module, path.name, apart=True, keep=keep)
         return module, _exported_interface(module, exported, path.name)
-    module = read_module(content, path.name, apart=True)
+    module = read_module(content, path.name, apart=True, keep=keep)
     main = module.main
     inputs = [tensor_info(f"arg{n}", tensor) for n, tensor in enumerate(main.arguments)]
     outputs = [tensor_info(f"result{n}", tensor) for n, tensor in enumerate(main.results)]

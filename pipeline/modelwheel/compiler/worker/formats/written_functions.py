@@ -130,7 +130,7 @@ class _Arithmetic:
 
     def _is_constant(self, name: str) -> bool:
         op = self._known.get(name)
-        return op is not None and _number(op, self._known) is not None
+        return op is not None and number_of(op, self._known) is not None
 
     def _values(self, argument: str, points: _Array) -> _Array | None:
         """The value at some points of an argument; None if it depends on anything else."""
@@ -146,7 +146,7 @@ class _Arithmetic:
             op = self._known.get(name)
             if op is None:
                 raise _OtherError
-            number = _number(op, self._known)
+            number = number_of(op, self._known)
             if number is not None:
                 known[name] = np.float64(number)
             elif _is_arithmetic(op):
@@ -173,11 +173,11 @@ def _compute(op: Op) -> Callable[..., _Array]:
     return _COMPARISONS[direction[1]] if direction else _ARITHMETIC["select"]
 
 
-def _number(op: Op, known: Mapping[str, Op]) -> float | None:
+def number_of(op: Op, known: Mapping[str, Op]) -> float | None:
     """The number that all elements of a constant are."""
     if op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape") and op.operands:
         before = known.get(op.operands[0][0])
-        return None if before is None or before is op else _number(before, known)
+        return None if before is None or before is op else number_of(before, known)
     match = _NUMBER.search(op.text) if op.name == "stablehlo.constant" else None
     if match is None:
         return None

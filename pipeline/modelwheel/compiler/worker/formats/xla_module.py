@@ -12,7 +12,7 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,6 +29,7 @@ from ...freeze import c_names
 from ...inspection import Shape, TensorInfo
 from ..messages import weights_within_limit
 from .base import Fetch, SignatureGraph
+from .composites import count_composites, decompose
 from .mlir_bounds import refuse_bomb
 from .mlir_text import Function, TensorType, read_functions
 from .module_integers import keep_integers
@@ -55,14 +56,6 @@ _ELEMENTS = {
     **{f"ui{bits}": f"uint{bits}" for bits in (2, 4, 8, 16, 32, 64)},
 }
 
-
-# Composites have the meaning of the functions that they name, and shapes are not refined in them.
-_COMPOSITE = re.compile(
-    r"stablehlo\.composite \"[^\"]*\" (?P<operands>[^{\n]*?) ?"
-    r"\{(?P<attributes>.*)\} : (?P<types>\(.*\) -> .*)$",
-    re.MULTILINE,
-)
-_DECOMPOSITION = re.compile(r"\bdecomposition = (@(?:\"[^\"]*\"|[\w$.-]+))(?=[,}]|$)")
 _RESOURCE = r'"(?:[^"\\]|\\.)*"|[\w.$-]+'
 # One on each line, with a number for the alignment before the bytes. Names are looked for at the start of lines only:
 # hexadecimal digits could be names too, and a search from each of them would take hours.
@@ -82,6 +75,8 @@ class Module:
     functions: Mapping[str, Function] = field(repr=False)
     weights: tuple[np.ndarray[Any, Any], ...] = field(default=(), repr=False)
     """Constants that `main` takes behind its arguments in this text, but not in `functions`."""
+    composites: Mapping[str, int] = field(default_factory=dict)
+    """How many composites it has, by their names; in `text` they are calls."""
 
     @property
     def main(self) -> Function:
@@ -99,7 +94,7 @@ class Module:
         from tensorflow.python import _pywrap_mlir
 
         # Shapes are refined along calls only if a function is called with the same shapes everywhere.
-        text = _run_passes(self.text.encode(), "inline") if "tensor<?" in self.text else self.text
+        text = run_passes(self.text.encode(), "inline") if "tensor<?" in self.text else self.text
         handle, name = tempfile.mkstemp(suffix=".mlirbc")
         os.close(handle)
         path = Path(name)
@@ -111,13 +106,16 @@ class Module:
             path.unlink()
 
 
-def read_module(content: bytes, name: str, *, apart: bool = False) -> Module:
+def read_module(
+    content: bytes, name: str, *, apart: bool = False, keep: Collection[str] = ()
+) -> Module:
     """A module from text, bytecode or a portable artifact; nothing of it is executed.
 
     Args:
         content: The module.
         name: What errors call it, such as the name of its file.
         apart: Whether large constants become arguments; otherwise the text is that of the whole module.
+        keep: Composites with these names are left in the text; all others become calls.
 
     Raises:
         UnsupportedModelError: It is not a module, is of a later version of StableHLO, has no `main`, or is small but
@@ -128,9 +126,12 @@ def read_module(content: bytes, name: str, *, apart: bool = False) -> Module:
     refuse_bomb(content, name)
     parsed = _parse(content, name)
     refuse_bomb(parsed, name)
-    text = _run_passes(parsed, "strip-debuginfo")
+    text = run_passes(parsed, "strip-debuginfo")
     lean = take_out(_inline_resources(text, name))
-    lean = replace(lean, text=_COMPOSITE.sub(_decompose, lean.text))
+    composites: Mapping[str, int] = {}
+    if "stablehlo.composite " in lean.text:
+        composites = count_composites(lean.text, read_functions(lean.text))
+        lean = lean.with_text(decompose(lean.text, keep))
     functions = read_functions(lean.text)
     if MAIN not in functions:
         found = ", ".join(functions) or "none"
@@ -138,8 +139,8 @@ def read_module(content: bytes, name: str, *, apart: bool = False) -> Module:
             f"{name} has no function `main` (its functions: {found}); rename the one to compile"
         )
     if not apart:
-        return Module(put_back(lean), functions)
-    return Module(*_with_arguments(lean, functions))
+        return Module(put_back(lean), functions, composites=composites)
+    return Module(*_with_arguments(lean, functions), composites)
 
 
 def _with_arguments(
@@ -168,6 +169,11 @@ def tensor_info(name: str, tensor: TensorType | str) -> TensorInfo:
             f"{name!r} has the type {kind}, which a compiled model cannot pass; convert it in the model"
         )
     return TensorInfo(name=name, dtype=dtype, shape=tensor.shape)
+
+
+def element_name(element: str) -> str:
+    """NumPy's name of an element type; that of MLIR if NumPy has none."""
+    return _ELEMENTS.get(element, element)
 
 
 # --- graphs and values ----------------------------------------------------------------------------
@@ -213,8 +219,17 @@ def call_module(
     tensors: Sequence[Any],
     results: Iterable[tuple[str, Shape | None]],
     platforms: Sequence[str] = ("CPU",),
+    functions: Sequence[str] = (),
 ) -> list[Any]:
-    """The results of `main`, whose types and shapes are declared, as tensors of TensorFlow."""
+    """The results of `main`, whose types and shapes are declared, as tensors of TensorFlow.
+
+    Args:
+        module: What XlaCallModule takes.
+        tensors: What `main` takes.
+        results: Type and shape of each.
+        platforms: For which the module was made.
+        functions: The names of functions of TensorFlow that it calls by their numbers.
+    """
     from tensorflow.compiler.tf2xla.python import xla
 
     types, shapes = zip(*results, strict=True)
@@ -225,7 +240,7 @@ def call_module(
         Sout=[tf.TensorShape(shape) for shape in shapes],
         module=module,
         platforms=list(platforms),
-        function_list=[],
+        function_list=list(functions),
         has_token_input_output=False,
         disabled_checks=[],
     )
@@ -286,15 +301,8 @@ def _inline_resources(text: str, name: str) -> str:
     return _CONSTANT.sub(write, body)
 
 
-def _decompose(match: re.Match[str]) -> str:
-    """A call in place of a composite; what has another form is judged as it is."""
-    named = _DECOMPOSITION.findall(match["attributes"])
-    if len(named) != 1:
-        return match[0]
-    return f"func.call {named[0]}({match['operands']}) : {match['types']}"
-
-
-def _run_passes(module: bytes, passes: str) -> str:
+def run_passes(module: bytes, passes: str) -> str:
+    """The text of a module after passes of MLIR."""
     from tensorflow.python import _pywrap_mlir
 
     text: str = _pywrap_mlir.ExperimentalRunPassPipeline(module, passes.encode(), False)  # noqa: FBT003
