@@ -28,7 +28,7 @@ from .patterns import Pattern
 GROUP = "modelwheel.fusions"
 
 _OURS = "modelwheel"
-_REVISION = "2"
+_REVISION = "3"
 """Raised when an implementation of ours changes: it is part of the keys of frozen graphs."""
 _PACKAGE = "modelwheel.compiler.worker.fusions"
 LAYERS = "keras."

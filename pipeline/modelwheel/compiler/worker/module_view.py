@@ -44,6 +44,13 @@ _REDUCTIONS: Mapping[str, tuple[str, float]] = {
     "add": ("Sum", 0.0),
     "maximum": ("Max", -math.inf),
 }
+_NEUTRAL: Mapping[str, float] = {
+    "stablehlo.add": 0.0,
+    "stablehlo.maximum": -math.inf,
+    "stablehlo.multiply": 1.0,
+}
+"""The number with which an operation changes nothing."""
+_TRUTH = re.compile(r"dense<(true|false)>")
 _REDUCTION = re.compile(r"init: .* applies stablehlo\.(\w+) across dimensions = \[(\d+)\]")
 _PRODUCT = re.compile(
     r"(?:batching_dims = \[(?P<left>[\d, ]*)\] x \[(?P<right>[\d, ]*)\], )?"
@@ -203,8 +210,11 @@ class ModuleView:
         if op is None or at.name not in self.types:
             return None
         operands = self._operands(op)
-        if op.name == "stablehlo.maximum":
-            return self._raised(at, operands)
+        if op.name in _NEUTRAL:
+            return self._unchanged(at, operands, _NEUTRAL[op.name])
+        if op.name == "stablehlo.select":
+            chosen = self._condition(operands[0])
+            return None if chosen is None else At(operands[1 if chosen else 2], at.places)
         if len(operands) != 1 or operands[0] not in self.types:
             return None
         (name,) = operands
@@ -223,12 +233,20 @@ class ModuleView:
         places = dict(zip(self._several(at.name), at.places, strict=False))
         return At(name, tuple(places.get(order[axis], 0) for axis in several))
 
-    def _raised(self, at: At, operands: Sequence[str]) -> At | None:
-        """The larger one of a value and minus infinity."""
+    def _unchanged(self, at: At, operands: Sequence[str], neutral: float) -> At | None:
+        """The operand that an operation with a number leaves as it is."""
         for name, other in (operands, operands[::-1]):
-            if self.scalar(At(other, ())) == -math.inf:
+            if self.scalar(At(other, ())) == neutral:
                 return At(name, at.places)
         return None
+
+    def _condition(self, name: str) -> bool | None:
+        """The truth value that all elements of a constant are."""
+        op = self.ops.get(name)
+        while op is not None and op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
+            op = self.ops.get(self._operands(op)[0])
+        match = _TRUTH.search(op.text) if op and op.name == "stablehlo.constant" else None
+        return None if match is None else match[1] == "true"
 
     def _several(self, name: str) -> list[int]:
         """The axes of more than one element."""

@@ -132,7 +132,9 @@ def _variance(mean: Pattern, distance: Pattern) -> Pattern:
     """The mean of squared distances, or that of squares less the squared mean."""
     squares = Either((Op(("SquaredDifference",), (_X, mean)), square(distance)))
     apart = subtract(reduced("Mean", square(_X), "x"), square(mean))
-    return Either((reduced("Mean", squares, "x"), apart))
+    # Flax: rounding may make it negative.
+    limited = Op(("Maximum",), (apart, Constant(0.0)))
+    return Either((reduced("Mean", squares, "x"), apart, limited))
 
 
 def _without_shapes(fusion: Fusion) -> tuple[Argument, ...]:
