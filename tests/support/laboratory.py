@@ -36,6 +36,7 @@ SHAPES: dict[str, dict[str, Shape]] = {
 
 _OTHER_FIRST = frozenset(
     {
+        "composites",
         "exported",
         "large",
         "onnx_images",

@@ -19,11 +19,12 @@ from ..stablehlo_ops import CALLS_TENSORFLOW
 from .formats.composites import decompose, reached_composites
 from .formats.mlir_text import Block, Function, Op, TensorType, read_functions, result_types
 from .formats.module_weights import put_back, take_out
+from .formats.written_functions import restore_functions
 from .formats.xla_module import call_module, element_name, run_passes
 from .matching import Found, find_patterns
 from .module_view import At, ModuleView
 
-_INLINED = "inline,cse"
+_INLINED = "inline"
 
 
 class Maker(Protocol):
@@ -80,7 +81,10 @@ def _specialised(node: Any, given: Sequence[Any], text: str, functions: Sequence
     """The module for the shapes of its inputs, as XLA refines it."""
     specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in given]
     results = [
-        (tf.dtypes.as_dtype(kind).name, None if shape.unknown_rank else tuple(d.size for d in shape.dim))
+        (
+            tf.dtypes.as_dtype(kind).name,
+            None if shape.unknown_rank else tuple(d.size for d in shape.dim),
+        )
         for kind, shape in zip(
             node.attr["Tout"].list.type, node.attr["Sout"].list.shape, strict=True
         )
@@ -95,7 +99,8 @@ def _specialised(node: Any, given: Sequence[Any], text: str, functions: Sequence
 
     traced = tf.function(call, jit_compile=True, autograph=False)
     refined = traced.experimental_get_compiler_ir(*specs)(stage="stablehlo", platform_name="CPU")
-    return run_passes(refined.encode(), "strip-debuginfo")
+    # XLA has written out again what was restored before.
+    return restore_functions(run_passes(refined.encode(), "strip-debuginfo"))
 
 
 @dataclass(frozen=True)

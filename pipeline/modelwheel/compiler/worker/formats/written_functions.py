@@ -18,6 +18,15 @@ from .mlir_text import Block, Op, read_functions, result_types
 
 _ROOTS = frozenset({"stablehlo.clamp", "stablehlo.select"})
 """What such arithmetic ends with: it differs for small and for large numbers."""
+_REPEATED = frozenset(
+    {
+        "stablehlo.broadcast_in_dim",
+        "stablehlo.dynamic_broadcast_in_dim",
+        "stablehlo.dynamic_reshape",
+        "stablehlo.reshape",
+    }
+)
+"""Operations on the first operand that leave a number what it is."""
 _MOST_OPERATIONS = 160
 _ELEMENT = "f32"
 _NUMBER = re.compile(r"dense<([-+.\deE]+|0x[0-9A-Fa-f]{8})>")
@@ -175,7 +184,7 @@ def _compute(op: Op) -> Callable[..., _Array]:
 
 def number_of(op: Op, known: Mapping[str, Op]) -> float | None:
     """The number that all elements of a constant are."""
-    if op.name in ("stablehlo.broadcast_in_dim", "stablehlo.reshape") and op.operands:
+    if op.name in _REPEATED and op.operands:
         before = known.get(op.operands[0][0])
         return None if before is None or before is op else number_of(before, known)
     match = _NUMBER.search(op.text) if op.name == "stablehlo.constant" else None
