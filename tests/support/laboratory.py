@@ -38,6 +38,7 @@ _OTHER_FIRST = frozenset(
     {
         "composites",
         "exported",
+        "found_layers",
         "large",
         "onnx_images",
         "onnx_operations",

@@ -187,7 +187,30 @@ def test_a_check_says_what_happens_to_marked_functions() -> None:
     assert error == "error"
     assert "did you mean 'embedding_lookup'?" in words
     ((_, words), *_) = findings("embedding_matmul")
-    assert "no function of the signature is marked with 'embedding_matmul'" in words
+    assert "no function or composite of the signature is marked with 'embedding_matmul'" in words
+
+
+def test_a_check_says_what_happens_to_composites() -> None:
+    inspection = inspect_model(
+        composites={"serving_default": {"acme.scaled@2": 1, "modelwheel.gelu": 2}}
+    )
+
+    def findings(*wanted: str, everything: bool = False) -> list[str]:
+        expected = Expected(fusions=None if everything else wanted, registered=registered(()))
+        return [str(one) for one in check_signature(inspection, expected)]
+
+    unknown = "1 composite 'acme.scaled@2': decomposed, as nothing is registered for it"
+    assert findings(everything=True) == [
+        unknown,
+        "2 composites 'modelwheel.gelu': replaced by modelwheel",
+    ]
+    assert findings() == [
+        unknown,
+        "2 composites 'modelwheel.gelu': decomposed, as compilation.fusions says",
+    ]
+    assert (
+        findings("modelwheel.gelu")[1] == "2 composites 'modelwheel.gelu': replaced by modelwheel"
+    )
 
 
 def test_what_is_shipped_can_be_found() -> None:
