@@ -92,7 +92,7 @@ def steps(laboratory: Laboratory, work: Path) -> dict[str, Counter[str]]:
         out = here.compile(front_end, _frozen(laboratory, work, front_end), _LEVEL)
         thunks = Program.load(out / "program.json").thunks
         epilogues = [getattr(thunk, "epilogue", None) for thunk in thunks]
-        found[front_end] = Counter(thunk.kind for thunk in thunks)
+        found[front_end] = Counter(str(thunk.kind) for thunk in thunks)
         found[front_end].update(str(one.activation) for one in epilogues if one is not None)
     return found
 

@@ -88,7 +88,7 @@ def _jax(directory: Path) -> None:
     def wrong(x: Any) -> Any:
         return functools.partial(lax.composite, name="lingvo.lstm_cell")(lambda x: x * 2.0)(x)
 
-    spec = jax.ShapeDtypeStruct((4, _STEPS, _INPUTS), np.float32)
+    spec = jax.ShapeDtypeStruct((4, _STEPS, _INPUTS), np.float32)  # type: ignore[no-untyped-call, unused-ignore]
     for name, function in (("composite", f), ("wrong", wrong)):
         (directory / name).mkdir()
         exported = export.export(jax.jit(function), platforms=["cpu"])(spec)

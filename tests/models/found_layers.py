@@ -76,7 +76,7 @@ def _jax(directory: Path) -> None:
 
     (batch,) = export.symbolic_shape("batch")
     for name, rows in (("jax", _BATCH), ("jax_symbolic", batch)):
-        spec = jax.ShapeDtypeStruct((rows, _TOKENS, _WIDTH), np.float32)
+        spec = jax.ShapeDtypeStruct((rows, _TOKENS, _WIDTH), np.float32)  # type: ignore[no-untyped-call, unused-ignore]
         exported = export.export(jax.jit(f), platforms=["cpu"])(spec)
         (directory / f"{name}.jax").write_bytes(exported.serialize())
 
@@ -159,7 +159,7 @@ def _onnx(directory: Path) -> None:
 
     nodes = _Onnx()
     result = _onnx_layers(nodes, _onnx_attention(nodes, "x"))
-    shape = ["batch", _TOKENS, _WIDTH]
+    shape: list[str | int | None] = ["batch", _TOKENS, _WIDTH]
     graph = helper.make_graph(
         nodes.nodes,
         "layers",
