@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,6 +29,8 @@ _REPEATED = frozenset(
 )
 """Operations on the first operand that leave a number what it is."""
 _MOST_OPERATIONS = 160
+_FEWEST_NUMBERS = 8
+"""Of polynomials that are exact enough: limits and masks have fewer."""
 _ELEMENT = "f32"
 _NUMBER = re.compile(r"dense<([-+.\deE]+|0x[0-9A-Fa-f]{8})>")
 _DIRECTION = re.compile(r"\b(LT|LE|GT|GE|EQ|NE)\b")
@@ -67,11 +70,10 @@ class _Function:
         points = np.linspace(-9.01, 9.02, number)
         return points, np.array([function(point) for point in points])
 
-    def is_computed_by(self, compute: Callable[[_Array], _Array | None]) -> bool:
+    def is_computed_by(self, compute: Callable[[_Array], _Array]) -> bool:
         """Whether a function is this one, as exactly as 32-bit floats can be."""
         for points, expected in (self._few, self._many):
-            found = compute(points)
-            if found is None or not np.allclose(found, expected, rtol=1e-6, atol=self._absolute):
+            if not np.allclose(compute(points), expected, rtol=1e-6, atol=self._absolute):
                 return False
         return True
 
@@ -119,55 +121,58 @@ class _Arithmetic:
     def found(self) -> tuple[str, str] | None:
         """What the value is a function of, and which."""
         names = self._names()
+        values = [name for name in names if not self._is_constant(name)]
+        if len(names) > _MOST_OPERATIONS or len(names) - len(values) < _FEWEST_NUMBERS:
+            return None
         # The farthest: before it, numbers beyond which the function is constant may be cut off.
-        for name in reversed(names) if len(names) <= _MOST_OPERATIONS else ():
-            for function in _FUNCTIONS:
-                if function.is_computed_by(lambda points, name=name: self._values(name, points)):  # type: ignore[misc]
-                    return name, function.op
+        for name in reversed(values):
+            if self._depends_only_on(name):
+                for function in _FUNCTIONS:
+                    if function.is_computed_by(partial(self._values, name)):
+                        return name, function.op
         return None
 
     def _names(self) -> list[str]:
-        """The values that it depends on, the nearest first."""
+        """What it is computed from, the nearest first."""
         found = [self._root]
         for name in found:  # grows while it is walked
             op = self._known.get(name)
-            if op is not None and (name == self._root or _is_arithmetic(op)):
+            if op is not None and not self._is_constant(name) and _is_arithmetic(op):
                 found += dict.fromkeys(n for n, _ in op.operands if n not in found)
             if len(found) > _MOST_OPERATIONS:
                 break
-        return [name for name in found[1:] if not self._is_constant(name)]
+        return found[1:]
+
+    def _depends_only_on(self, argument: str) -> bool:
+        """Whether the value follows from that of another one."""
+        waiting, seen = [self._root], {self._root}
+        while waiting:
+            op = self._known.get(waiting.pop())
+            if op is None or not _is_arithmetic(op):
+                return False
+            for name, _ in op.operands:
+                if name not in seen and name != argument and not self._is_constant(name):
+                    waiting.append(name)
+                seen.add(name)
+        return True
 
     def _is_constant(self, name: str) -> bool:
         op = self._known.get(name)
         return op is not None and number_of(op, self._known) is not None
 
-    def _values(self, argument: str, points: _Array) -> _Array | None:
-        """The value at some points of an argument; None if it depends on anything else."""
-        known: dict[str, _Array] = {argument: points}
-        try:
-            with np.errstate(all="ignore"):
-                return self._value(self._root, known)
-        except _OtherError:
-            return None
+    def _values(self, argument: str, points: _Array) -> _Array:
+        """The value at some points of what it depends on only."""
+        with np.errstate(all="ignore"):
+            return self._value(self._root, {argument: points})
 
     def _value(self, name: str, known: dict[str, _Array]) -> _Array:
         if name not in known:
-            op = self._known.get(name)
-            if op is None:
-                raise _OtherError
+            op = self._known[name]
             number = number_of(op, self._known)
-            if number is not None:
-                known[name] = np.float64(number)
-            elif _is_arithmetic(op):
-                operands = [self._value(operand, known) for operand, _ in op.operands]
-                known[name] = _compute(op)(*operands)
-            else:
-                raise _OtherError
+            operands = op.operands if number is None else []
+            values = [self._value(operand, known) for operand, _ in operands]
+            known[name] = np.asarray(number) if number is not None else _compute(op)(*values)
         return known[name]
-
-
-class _OtherError(Exception):
-    """A value depends on something else."""
 
 
 def _is_arithmetic(op: Op) -> bool:
