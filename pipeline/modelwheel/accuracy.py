@@ -16,6 +16,15 @@ from .util.words import as_ranges
 BOUNDARIES = ("zeros", "denormals", "lowest", "highest", "infinity", "nan")
 """Kinds of rows that are compared in addition to the random ones, or to those of real data."""
 
+_ROWS_OF = {
+    "zeros": "zeros",
+    "denormals": "denormal numbers",
+    "lowest": "the lowest numbers",
+    "highest": "the highest numbers",
+    "infinity": "infinity",
+    "nan": "NaN",
+}
+
 MORE = "more"
 """What the names of more evaluations of a model of one shape begin with: `more 1`."""
 _BOUNDARY = "at boundaries"
@@ -196,20 +205,20 @@ def truth_lines(truth: Truth) -> Iterator[tuple[str, ...]]:
 def notes_on(truth: Truth) -> Iterator[str]:
     """Sentences about what could not be measured."""
     if truth.missing is not None:
-        yield f"Compared with float32, as there is no float64 truth: {truth.missing}"
+        yield f"Compared with float32, because there is no float64 reference: {truth.missing}"
     for output, reason in truth.without.items():
         yield f"Output {output!r} is compared with float32: {reason}"
     for output, dtype in truth.narrow.items():
         units = f"at least {ROUNDINGS} units in the last place of {dtype}"
         yield f"Values of output {output!r} pass through {dtype}: {units} are allowed"
     for kind, reason in truth.undefined.items():
-        yield f"Not compared, rows of {kind}: {reason}"
+        yield f"Rows of {_ROWS_OF.get(kind, kind)} were not compared: {reason}"
     for output, reason in truth.undecided.items():
-        yield f"Not compared, of output {output!r}: {reason}"
+        yield f"Part of output {output!r} was not compared: {reason}"
     if truth.xla_missing is not None:
         yield f"Not measured with XLA: {truth.xla_missing}"
     for name, reason in truth.narrowed.items():
         yield f"Input {name!r} is compared on the integers 0 and 1 only: {reason}; set verify.ranges.{name}"
     for table in truth.tables:
         if table.read != table.rows:
-            yield f"Not compared in full: {table}"
+            yield f"Part of a table was not compared: {table}"

@@ -178,8 +178,8 @@ def _require_levels_for_each(
     for platform in platforms:
         if platform.architecture not in architectures:
             raise UsageError(
-                f"--level {','.join(wanted)} has no level for --platform {platform.name}; its "
-                f"levels are: {_names_of(platform)}"
+                f"--level {', '.join(wanted)} does not exist on {platform.name}; its levels are "
+                f"{_names_of(platform)}"
             )
 
 

@@ -244,7 +244,7 @@ def test_retry_after_is_honoured_within_a_limit(
 ) -> None:
     with serve_faulty(index, Faults(uploads=["429"])) as url:
         publish(url, wheels, canary)
-    assert f"{wheels[0].name}: the index answered 429; attempt 2 of 4 in 0.2 s" in canary
+    assert f"{wheels[0].name}: the index answered 429; trying again in 0.2 s (2 of 4)" in canary
     patience = Patience(first_wait=1, longest_wait=60)
     assert [patience.wait(attempt) for attempt in (0, 1, 2, 9)] == [1, 2, 4, 60]
     assert [patience.wait(0, said) for said in ("7", "3600", "soon", "-5")] == [7, 60, 1, 1]
@@ -354,7 +354,7 @@ def test_a_dead_index_is_given_up_quickly(
     ):
         publisher.plan(wheels)
     attempts = [record.message.rpartition("; ")[2] for record in caplog.records]
-    assert attempts == ["attempt 2 of 7 in 1 s", "attempt 3 of 7 in 2 s"]
+    assert attempts == ["trying again in 1 s (2 of 7)", "trying again in 2 s (3 of 7)"]
 
 
 def test_a_dead_upload_host_is_given_up_quickly(
@@ -390,7 +390,7 @@ def test_files_above_the_limit_are_refused_before_anything_is_sent(
 ) -> None:
     planned = plan(index.url, wheels, Rules(max_bytes=100))
     with pytest.raises(
-        PublishError, match=r"model_a.*accepts 0\.0 MiB: compile fewer(.|\n)*model_b"
+        PublishError, match=r"model_a.*accepts 100 bytes: compile fewer(.|\n)*model_b"
     ):
         planned.require_acceptable()
 

@@ -70,7 +70,7 @@ def refusal(*arguments: str) -> str:
         (f"publish {WHEEL} --release a-1.0", "--release needs --list"),
         (f"publish {WHEEL} --release b-1.0 --list list.json", "--list is that of a-1.0, not of --release b-1.0"),
         (f"publish {WHEEL} --release= --list list.json", "--list is that of a-1.0, not of --release"),
-        ("runtime --on-branch main --out new", "'main' is not a full name of a branch"),
+        ("runtime --on-branch main --out new", "needs the full name of a branch, such as refs/remotes/origin/main, not 'main'"),
         ("compile a.yaml --out . --github-output x", ". has .git, which is not a file of this job"),
         (f"publish {WHEEL}", "pass --repository-url URL, or set `upload`"),
         ("download a.yaml", "pass --index-url URL, or set `url`"),

@@ -48,7 +48,7 @@ def test_boundaries_and_ways_of_calling_have_lines_of_their_own() -> None:
     ]  # fmt: skip
     assert worst_of(found)["y"].rows == 4
     assert worst_of(found, "zeros")["y"].absolute == 8
-    note = "Not compared, rows of nan: output 'y' differs"
+    note = "Rows of NaN were not compared: output 'y' differs"
     assert note in notes_on(Truth(undefined={"nan": "output 'y' differs"}))
 
 
@@ -68,14 +68,14 @@ def test_what_could_not_be_measured_is_a_sentence() -> None:
         "Not measured with XLA: it keeps state",
     ]
     assert list(notes_on(Truth())) == []
-    assert "float64 truth: half" in next(notes_on(Truth(missing="half")))
+    assert "float64 reference: half" in next(notes_on(Truth(missing="half")))
 
 
 def test_what_is_not_compared_is_a_sentence() -> None:
     truth = Truth(narrow={"y": "float16"}, undecided={"z": "1 of 4 rows, which change"})
     assert list(notes_on(truth)) == [
         "Values of output 'y' pass through float16: at least 4 units in the last place of float16 are allowed",
-        "Not compared, of output 'z': 1 of 4 rows, which change",
+        "Part of output 'z' was not compared: 1 of 4 rows, which change",
     ]
 
 

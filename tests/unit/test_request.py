@@ -73,7 +73,7 @@ def test_all_platforms_are_those_that_have_one_of_the_levels(tmp_path: Path) -> 
         # The command would otherwise drop macOS without a word.
         (
             {"levels": ["x86-64-v3"], "platforms": ["linux-x86_64", "macos-arm64"]},
-            "--level x86-64-v3 has no level for --platform macos-arm64; its levels are: armv8-a",
+            "--level x86-64-v3 does not exist on macos-arm64; its levels are armv8-a",
         ),
         (
             {"levels": ["x86-64-v3"], "platforms": ["macos-arm64"]},

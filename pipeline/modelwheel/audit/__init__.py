@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ..errors import AuditError, EnvironmentProblemError, ModelwheelError
+from ..util.watching import NOBODY, Watcher, each
 from ..wheelfile.unverified import require_verified
 from .gates import (
     build_paths,
@@ -65,13 +66,17 @@ class Audited:
         return tuple(found for found in self.findings if found.severity == "violation")
 
 
-def audit_wheels(wheels: Iterable[Path]) -> list[Audited]:
+def audit_wheels(wheels: Iterable[Path], watcher: Watcher = NOBODY) -> list[Audited]:
     """Runs every gate on every wheel; a wheel that cannot be read does not stop the others from being checked.
+
+    Args:
+        wheels: The files.
+        watcher: Receives the name of each.
 
     Raises:
         EnvironmentProblemError: A tool that a gate requires is missing.
     """
-    return [_audit(wheel) for wheel in wheels]
+    return [_audit(wheel) for wheel in each(wheels, lambda wheel: wheel.name, watcher)]
 
 
 def _audit(path: Path) -> Audited:

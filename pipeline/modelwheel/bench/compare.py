@@ -21,6 +21,7 @@ from ..levels import LEVELS, cpu_level, cpu_name
 from ..request import Extent
 from ..sandbox.choose import Sandbox
 from ..util.groups import kill_group
+from ..util.watching import NOBODY, Watcher, each, step
 from ..verify.environment import InstalledWheel, compile_modules, install_wheel
 from ..wheelfile.wheel import open_wheel
 from .cpu import LowerCpu, lower_cpu
@@ -97,6 +98,7 @@ def compare(
     sandbox: Sandbox,
     directory: Path,
     copies: Path | None = None,
+    watcher: Watcher = NOBODY,
 ) -> list[Compared]:
     """Measures a model at every level that is asked for.
 
@@ -107,6 +109,7 @@ def compare(
         directory: An empty directory for environments and files.
         copies: A directory for patched copies of other runtimes, which later comparisons use again; by default one
             in `directory`.
+        watcher: Receives the name of each level.
 
     Raises:
         UsageError: The wheel has no such level, or cannot run that number of rows.
@@ -124,11 +127,13 @@ def compare(
             f"possible: {', '.join(usable) or 'none'}"
         )
     module = manifest.model.module
-    installed = install_wheel(contender.wheel, module, directory, sandbox, contender.needed)
-    # The other runtimes are installed, hence compiled. NumPy is imported before anything is measured.
-    compile_modules(installed.python, unless=r"site-packages[/\\]numpy[/\\]")
+    with step(f"{manifest.model.name}/install", watcher):
+        installed = install_wheel(contender.wheel, module, directory, sandbox, contender.needed)
+        # The other runtimes are installed, hence compiled. NumPy is imported before anything is measured.
+        compile_modules(installed.python, unless=r"site-packages[/\\]numpy[/\\]")
     compared = []
-    for level in settings.levels or usable[-1:]:
+    levels = settings.levels or usable[-1:]
+    for level in each(levels, lambda level: f"{manifest.model.name}/measure {level}", watcher):
         own = directory / level
         own.mkdir()
         lower = lower_cpu(LEVELS[level], own, copies or directory / "copies")

@@ -22,6 +22,7 @@ from ..spec.flags import flag_name
 from ..spec.tune_lock import TuneLock, write_lock
 from ..store.store import Store
 from ..util.records import JsonRecord
+from ..util.watching import step
 from ..verify.environment import InstalledWheel, install_wheel
 from ..wheelfile.wheel import open_wheel
 from .repeat import Measure, Repeated, repeat
@@ -190,7 +191,8 @@ def tune_spec(request: Request, tuner: Tuner, *, flags: bool) -> Tuned:
             trials[level.name], chosen[level.name] = _search(request, tuner, level)
         tuned = tuned.model_copy(update={"xla_flags": chosen})
         wheel = tuner.build(replace(request, tuned=tuned))
-    after = repeat([wheel.measure(level) for level in wheel.levels])
+    with step(f"{request.name}/measure", tuner.reporter):
+        after = repeat([wheel.measure(level) for level in wheel.levels])
     nanoseconds = {
         level.name: {size: round(found.median, 1) for size, found in side.spreads.items()}
         for level, side in zip(wheel.levels, after, strict=True)
@@ -257,7 +259,8 @@ def _search(
             continue
         trial_flags = (*chosen, flag)
         wheel = tuner.build(_with_flags(request, level, trial_flags))
-        without, with_flag = repeat([best.measure(level), wheel.measure(level)])
+        with step(f"{request.name}/{level.name}/measure {flag}", tuner.reporter):
+            without, with_flag = repeat([best.measure(level), wheel.measure(level)])
         ratios = without.over(with_flag).values()
         gain = geometric_mean(ratio.median for ratio in ratios) or 1.0
         # Also in the slower half of the rounds: chance must not decide.
@@ -299,7 +302,9 @@ def propose_sizes(
     level = current.levels[-1]
     sizes = candidates(workload, request.batch_sizes)
     wider = replace(request, levels=(level,), batch_sizes=sizes)
-    (measured,) = repeat([tuner.build(wider).measure(level)])
+    candidate = tuner.build(wider)
+    with step(f"{request.name}/measure", tuner.reporter):
+        (measured,) = repeat([candidate.measure(level)])
     costs = measured.spreads
     medians = {size: found.median for size, found in costs.items()}
     code = _code_sizes(wider, tuner.store, level)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..errors import UsageError
 from ..spec.batching import MAX_BATCH_SIZE
+from ..util.words import size_text
 from .splits import lowest_times
 
 Workload = Mapping[int, float]
@@ -82,7 +83,7 @@ def propose(
         if not chosen and not fitting:
             smallest = min(code.values())
             raise UsageError(
-                f"--code-budget: no batch size has less than {smallest / 1000:.1f} kB of machine code"
+                f"--code-budget: no batch size has less than {size_text(smallest)} of machine code"
             )
         trials = {s: expected_time({k: costs[k] for k in (*chosen, s)}, workload) for s in fitting}
         size = min(trials, key=trials.__getitem__, default=None)

@@ -11,15 +11,18 @@ import signal
 import sys
 import textwrap
 import traceback
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.models import CommandFunctionType
 
 from .. import __version__, errors
 from ..errors import EnvironmentProblemError, ModelwheelError
 from ..util import process
 from ..util.text import one_line
-from .output import log_to_stderr, say, say_error, tolerate_encodings
+from .output import be_quiet, log_to_stderr, say, say_error, tolerate_encodings
 
 AUTHOR, RELEASE, MAINTENANCE = "Model author", "Release", "Maintenance"
 """The panels of `modelwheel --help`."""
@@ -43,8 +46,43 @@ def _exit_codes() -> str:
     return "\n".join(["Exit codes:", *lines])
 
 
-app = typer.Typer(
+class _Plain:
+    """Help without the types of Python: `SPEC`, not `{SPEC}` or `SPEC <list[str]>`, and no `--help <bool>`."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in found:
+            if parameter.param_type_name == "argument":
+                # Which versions of Typer ask depends on them; others show no type of an argument.
+                parameter.display_type_rich = lambda ctx: None  # noqa: ARG005
+            elif parameter.is_flag and parameter.metavar is None:
+                parameter.metavar = ""
+        return found
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        pieces: list[str] = super().collect_usage_pieces(ctx)  # type: ignore[misc]
+        return [piece.replace("{", "").replace("}", "") for piece in pieces]
+
+
+class _Command(_Plain, TyperCommand):
+    pass
+
+
+class _Group(_Plain, TyperGroup):
+    pass
+
+
+class _Application(typer.Typer):
+    def command(
+        self, name: str | None = None, **options: Any
+    ) -> Callable[[CommandFunctionType], CommandFunctionType]:
+        """A decorator, as `Typer.command`."""
+        return super().command(name, cls=_Command, **options)
+
+
+app = _Application(
     name="modelwheel",
+    cls=_Group,
     help="Turn trained models into wheels of machine code.",
     epilog=_exit_codes(),
     no_args_is_help=True,
@@ -130,14 +168,21 @@ _log = logging.getLogger("modelwheel")
 def _options(
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", metavar="", help="Log every command that is run."),
+        typer.Option("--verbose", "-v", help="Log every command that is run."),
+    ] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet",
+            "-q",
+            help="Print results, warnings and errors alone: no progress.",
+        ),
     ] = False,
     version: Annotated[  # noqa: ARG001 - its callback does the work
         bool,
         typer.Option(
             "--version",
             "-V",
-            metavar="",
             callback=_print_version,
             is_eager=True,
             help="Print the version.",
@@ -146,4 +191,5 @@ def _options(
 ) -> None:
     # Other libraries' messages, such as each lock that filelock takes, are noise here.
     log_to_stderr()
+    be_quiet(quiet)
     _log.setLevel(logging.DEBUG if verbose else logging.WARNING)

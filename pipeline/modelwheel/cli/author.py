@@ -11,10 +11,12 @@ import typer
 
 from .. import extras
 from ..errors import SpecError, UsageError
+from . import completion
 from .app import AUTHOR, RELEASE, app
 from .building import run_build
 from .options import (
     AsJson,
+    AsTable,
     BatchSizes,
     ChangedSince,
     GithubOutput,
@@ -30,13 +32,14 @@ from .options import (
     hand_on,
     load,
     make_requests,
+    refuse_table_as_json,
     refuse_together,
     refuse_without,
     require_appendable,
     require_only,
     split,
 )
-from .output import print_json, say, say_json
+from .output import print_json, say, say_json, tell
 from .sandboxes import SandboxMode, open_sandbox
 from .stores import open_store
 
@@ -49,12 +52,15 @@ if TYPE_CHECKING:
 
 @app.command(rich_help_panel=AUTHOR)
 def new(
-    name: Annotated[str, typer.Argument(help="Name of the model, such as `my-model`.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the model, such as `my-model`.")
+    ],
     model: Annotated[
         Path,
         typer.Option(
             "--model",
             metavar="PATH",
+            autocompletion=completion.models,
             help="The model: a SavedModel's directory, or the file of another format.",
         ),
     ],
@@ -65,12 +71,19 @@ def new(
         Path, typer.Option("--out", metavar="DIR", help="Where to write NAME.yaml.")
     ] = Path("model_specs"),
     sandbox: SandboxMode = None,
+    as_json: AsJson = False,
 ) -> None:
     """Create a commented spec from a model."""
     extras.require("build", "`modelwheel new`", advise="compile")
     from ..engine.new_spec import write_spec
+    from .display.progress import BuildDisplay
 
-    path = write_spec(name, model, signature, directory, open_store(), open_sandbox(sandbox))
+    store, chosen = open_store(), open_sandbox(sandbox)
+    with BuildDisplay(results=False) as display:
+        path = write_spec(name, model, signature, directory, store, chosen, display)
+    if as_json:
+        print_json({"spec": path})
+        return
     say(f"wrote {path}; next: modelwheel check {path}")
 
 
@@ -78,7 +91,6 @@ Lenient = Annotated[
     bool,
     typer.Option(
         "--lenient",
-        metavar="",
         help="Only warn about tolerances, rows and ranges beyond what a build accepts.",
     ),
 ]
@@ -88,13 +100,12 @@ Lenient = Annotated[
 def check(
     specs: OptionalSpecs = None,
     spec_only: Annotated[
-        bool, typer.Option("--spec-only", metavar="", help="Check the files, not their models.")
+        bool, typer.Option("--spec-only", help="Check the files, not their models.")
     ] = False,
     released_once: Annotated[
         bool,
         typer.Option(
             "--released-once",
-            metavar="",
             help="Fail if a spec differs from the one released under its tag NAME-VERSION.",
         ),
     ] = False,
@@ -104,13 +115,12 @@ def check(
     lenient: Lenient = False,
     ops: Annotated[
         bool,
-        typer.Option("--ops", metavar="", help="Show signatures and operations of each model."),
+        typer.Option("--ops", help="Show signatures and operations of each model."),
     ] = False,
     supported: Annotated[
         bool,
         typer.Option(
             "--supported",
-            metavar="",
             help="List every operation that can be compiled, with its element types; takes no SPEC.",
         ),
     ] = False,
@@ -166,9 +176,12 @@ def check(
 def _print_supported(sandbox: Policy | None, as_json: bool) -> None:
     extras.require("build", "listing operations", advise="compile")
     from ..engine.check_models import list_supported
+    from ..util.watching import step
+    from .display.progress import BuildDisplay
     from .display.tables import print_supported
 
-    found = list_supported(open_store(), open_sandbox(sandbox))
+    with BuildDisplay(results=False) as display, step("asking TensorFlow", display):
+        found = list_supported(open_store(), open_sandbox(sandbox))
     if as_json:
         print_json(found)
     else:
@@ -209,16 +222,13 @@ def plan(
         bool,
         typer.Option(
             "--release-list",
-            metavar="",
             help="Print the files of a release and the jobs that make them, as JSON.",
         ),
     ] = False,
     platform: Platforms = None,
     musllinux: Annotated[
         bool,
-        typer.Option(
-            "--musllinux", metavar="", help="With --release-list: include musllinux wheels."
-        ),
+        typer.Option("--musllinux", help="With --release-list: include musllinux wheels."),
     ] = False,
     github_output: Annotated[
         Path | None,
@@ -298,7 +308,6 @@ def build(
         bool,
         typer.Option(
             "--keep-unverified",
-            metavar="",
             help="Put a wheel that does not pass verification into --out too, for inspection: its version ends with "
             "+unverified, and nothing publishes it.",
         ),
@@ -308,9 +317,11 @@ def build(
     tag: Tag = None,
     summary: Summary = None,
     sandbox: SandboxMode = None,
+    table: AsTable = False,
     as_json: AsJson = False,
 ) -> None:
     """Build and verify wheels for this machine."""
+    refuse_table_as_json(table, as_json)
     require_appendable(summary)
     requests = make_requests(load(specs, changed_since, tag), level, batch_size)
     _build(
@@ -323,6 +334,7 @@ def build(
         as_json,
         summary,
         keep_unverified=keep_unverified,
+        table=table,
     )
 
 
@@ -398,6 +410,7 @@ def _build(
     github_output: Path | None = None,
     *,
     keep_unverified: bool = False,
+    table: bool = False,
 ) -> NoReturn:
     from ..engine import build as builder
     from .display.tables import print_failures, print_results
@@ -414,13 +427,13 @@ def _build(
     if as_json:
         print_json(builder.summarise(results))
     else:
-        print_results(results)
+        print_results(results, table=table)
     if summary is not None:
         from .display.markdown import append, show_builds
 
         append(summary, show_builds(results))
     if keep_work_dir is not None and not any(result.run for result in results):
-        say(f"nothing was kept in {keep_work_dir}: no step ran", err=True)
+        tell(f"nothing was kept in {keep_work_dir}: no step ran")
     print_failures(results)
     code = builder.exit_code(results)
     if github_output is not None and not code:

@@ -11,6 +11,7 @@ import typer
 
 from .. import extras
 from ..errors import UsageError
+from . import completion
 from .app import AUTHOR, app
 from .options import AsJson, BatchSizes, Levels, load, make_requests
 from .output import print_json
@@ -21,12 +22,18 @@ if TYPE_CHECKING:
     from ..bench.compare import Contender, Settings
     from ..sandbox.choose import Sandbox
     from ..store.store import Store
+    from .display.progress import BuildDisplay
 
 
 @app.command(rich_help_panel=AUTHOR)
 def bench(
     model: Annotated[
-        str, typer.Argument(metavar="SPEC|WHEEL", help="A spec, which is built, or a wheel.")
+        str,
+        typer.Argument(
+            metavar="SPEC|WHEEL",
+            help="A spec, which is built, or a wheel.",
+            autocompletion=completion.specs_and_wheels,
+        ),
     ],
     peer: Annotated[
         list[str] | None,
@@ -37,9 +44,12 @@ def bench(
     ] = None,
     batch_size: BatchSizes = None,
     level: Levels = None,
-    threads: Annotated[int, typer.Option(min=1, help="Threads that each runtime may use.")] = 1,
+    threads: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Threads that each runtime may use.")
+    ] = 1,
     seconds: Annotated[
-        float, typer.Option(min=0.01, help="Time for each side and number of rows.")
+        float,
+        typer.Option(metavar="SECONDS", min=0.01, help="Time for each side and number of rows."),
     ] = 1.0,
     plots: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write plots as SVG files to this directory.")
@@ -59,15 +69,16 @@ def bench(
     from ..bench.results import Benchmark
     from .display.bench import print_compared, print_machine, print_mean
     from .display.console import OUT
+    from .display.progress import BuildDisplay
 
     files = _peers(peer or ())
     settings = Settings(rows=batch_size or (), levels=level or (), threads=threads, seconds=seconds)
     store, chosen = open_store(), open_sandbox(sandbox)
-    with store.scratch() as scratch:
-        contender = _contender(model, settings, store, chosen, scratch)
+    with store.scratch() as scratch, BuildDisplay() as display:
+        contender = _contender(model, settings, store, chosen, scratch, display)
         contender = replace(contender, files={**contender.files, **files})
         machine = describe_machine()
-        compared = compare(contender, settings, chosen, scratch)
+        compared = compare(contender, settings, chosen, scratch, watcher=display)
     benchmark = Benchmark(machine=machine, models=tuple(compared))
     if plots is not None:
         from ..bench.plots import write_plots
@@ -99,7 +110,12 @@ def _peers(given: Sequence[str]) -> Mapping[str, Path]:
 
 
 def _contender(
-    model: str, settings: Settings, store: Store, sandbox: Sandbox, scratch: Path
+    model: str,
+    settings: Settings,
+    store: Store,
+    sandbox: Sandbox,
+    scratch: Path,
+    display: BuildDisplay,
 ) -> Contender:
     """A wheel as it is, or what a spec becomes."""
     from ..bench.compare import Contender
@@ -113,7 +129,6 @@ def _contender(
     from ..config import load_config
     from ..engine.build import BuildOptions
     from ..engine.requirements import require_for_build
-    from .display.progress import BuildDisplay
 
     specs = load([model])
     if len(specs) != 1:
@@ -122,8 +137,7 @@ def _contender(
     out = scratch / "dist"
     require_for_build(requests, store, "wheel", scratch)
     options = BuildOptions(out, sandbox, limits=load_config().limits)
-    with BuildDisplay() as display:
-        ((result, contender),) = build_contenders(requests, store, options, display)
+    ((result, contender),) = build_contenders(requests, store, options, display)
     for _, error in result.errors:
         raise error
     assert contender is not None

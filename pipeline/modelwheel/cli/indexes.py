@@ -12,6 +12,7 @@ from .. import extras
 from ..config import FILE_NAME, find_address, require_address
 from ..errors import UsageError
 from ..util.text import one_line
+from . import completion
 from .app import RELEASE, app
 from .options import (
     AsJson,
@@ -25,7 +26,7 @@ from .options import (
     refuse_without,
     require_appendable,
 )
-from .output import print_json, say
+from .output import print_json, say, tell
 
 if TYPE_CHECKING:
     from ..index.plan import Release
@@ -34,7 +35,6 @@ AnyIndex = Annotated[
     bool,
     typer.Option(
         "--any-index",
-        metavar="",
         help="Also upload wheels with `linux_*` tags, which PyPI and most other indexes refuse.",
     ),
 ]
@@ -71,27 +71,33 @@ def download(
         typer.Option(
             metavar="DIR",
             help="Add the measurements and signed statements in this directory to wheels that have none; "
-            "all other files in it are left.",
+            "nothing else is copied.",
         ),
     ] = None,
     out: Annotated[Path, Out] = Path("dist"),
+    as_json: AsJson = False,
 ) -> None:
     """Download the released wheels of specs from package indexes, for a new static index."""
     extras.require("publish", "`modelwheel download`")
     from ..index.released import add_measured, download_wheels
     from ..util.words import count
     from ..versions import RUNTIME
+    from .display.progress import BuildDisplay
 
     loaded = load(specs)
     projects = {spec.distribution for spec in loaded}
     if any(spec.package.bindings == "shared" for spec in loaded):
         projects.add(RUNTIME)
-    copied = download_wheels(projects, _index_urls(index_url or ()), out)
+    with BuildDisplay(results=False) as display:
+        copied = download_wheels(projects, _index_urls(index_url or ()), out, display)
     if measured is not None:
         add_measured(measured, out)
+    if as_json:
+        print_json({"projects": projects, "downloaded": [out / name for name in copied]})
+        return
     for name in copied:
         say(out / name)
-    say(f"{count(len(copied), 'released wheel')} downloaded", err=True)
+    tell(f"{count(len(copied), 'released wheel')} downloaded")
 
 
 def _index_urls(given: Sequence[str]) -> list[str]:
@@ -122,15 +128,22 @@ def index(
         ),
     ] = None,
     out: Annotated[Path, Out] = Path("site"),
+    as_json: AsJson = False,
 ) -> None:
     """Write a static package index with a catalogue page of the models."""
     extras.require("publish", "`modelwheel index`")
     from ..index.site import write_site
     from ..util.words import count
+    from .display.progress import BuildDisplay
 
     if base_url:
         refuse_together("--base-url", {"--site-url": site_url}, "the site's API is below it")
-    site = write_site(wheels, out, base_url or None, find_address("site", site_url))
+    address = find_address("site", site_url)
+    with BuildDisplay(results=False) as display:
+        site = write_site(wheels, out, base_url or None, address, display)
+    if as_json:
+        print_json(site)
+        return
     where = "copied" if site.copied else "to be served at the same address"
     numbers = f"{count(site.projects, 'model')}, {count(site.wheels, 'wheel')}"
     say(f"wrote {site.directory}: {numbers} {where}")
@@ -159,9 +172,12 @@ GithubNeeds = Annotated[
         "files. Refuse files that differ.",
     ),
 ]
+PYPI_LARGEST = 100 << 20
 LargestFile = Annotated[
     float,
-    typer.Option(metavar="MIB", min=0, help="Largest file the index accepts, in MiB."),
+    typer.Option(
+        metavar="MB", min=0, help="Largest file the index accepts, in MB; by default as PyPI."
+    ),
 ]
 
 
@@ -170,19 +186,21 @@ def publish(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="DIST", help="Wheels and source distributions, or directories of them."
+            metavar="DIST",
+            help="Wheels and source distributions, or directories of them.",
+            autocompletion=completion.distributions,
         ),
     ],
     repository_url: RepositoryUrl = None,
     index_url: SimpleApi = None,
-    max_size: LargestFile = 100.0,
+    max_size: LargestFile = PYPI_LARGEST / 1e6,
     any_index: AnyIndex = False,
     release: ReleaseTag = None,
     release_list: ListOfRelease = None,
     github_needs: GithubNeeds = None,
     github_output: GithubOutput = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", metavar="", help="Show what would be uploaded.")
+        bool, typer.Option("--dry-run", help="Show what would be uploaded.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -196,7 +214,9 @@ def publish(
     from ..index.publish import Publisher
     from ..packaging.checksums import format_checksums
     from ..util import records
+    from ..util.watching import step
     from ..wheelfile.collect import find_distributions
+    from .display.progress import BuildDisplay
     from .display.tables import print_publication
 
     require_appendable(github_output)
@@ -204,10 +224,11 @@ def publish(
     with Publisher(
         require_address("upload", repository_url, "--repository-url"),
         index_url=_served_at(index_url, repository_url),
-        rules=Rules(int(max_size * 2**20), any_index),
-        report=lambda line: say(line, err=True),
+        rules=Rules(round(max_size * 1e6), any_index),
+        report=tell,
     ) as publisher:
-        planned = publisher.plan(find_distributions(files), bound)
+        with BuildDisplay(results=False) as display, step("reading the index", display):
+            planned = publisher.plan(find_distributions(files), bound)
         if not as_json:
             print_publication(planned)
         stops = dry_run or bool(planned.refused)
@@ -236,7 +257,7 @@ def _bind(tag: str | None, release_list: str | None, needs: str | None) -> Relea
     listed = read_list(release_list)
     if listed.tag != tag:
         raise UsageError(
-            f"--list is that of {one_line(listed.tag)}, not of --release {one_line(tag)}"
+            f"--list belongs to {one_line(listed.tag)}, but --release is {one_line(tag)}"
         )
     return Release(listed, None if needs is None else read_hashes(listed, needs))
 

@@ -11,7 +11,8 @@ import typer
 
 from ..errors import UsageError
 from ..util.text import one_line
-from .output import say
+from . import completion
+from .output import tell
 
 if TYPE_CHECKING:
     from ..request import Request
@@ -19,17 +20,29 @@ if TYPE_CHECKING:
 
 
 Wheels = Annotated[
-    list[Path], typer.Argument(metavar="WHEEL", help="Wheels, or directories of them.")
+    list[Path],
+    typer.Argument(
+        metavar="WHEEL",
+        help="Wheels, or directories of them.",
+        autocompletion=completion.wheels,
+    ),
 ]
 Out = typer.Option(metavar="DIR", help="Where to write the files.")
-Specs = Annotated[
-    list[str], typer.Argument(metavar="SPEC", help="Spec files, directories of them, or globs.")
+_SPEC = typer.Argument(
+    metavar="SPEC",
+    help="Spec files, directories of them, or globs.",
+    autocompletion=completion.specs,
+)
+Specs = Annotated[list[str], _SPEC]
+OptionalSpecs = Annotated[list[str] | None, _SPEC]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+AsTable = Annotated[
+    bool,
+    typer.Option(
+        "--table",
+        help="Show the errors of every output, and those of the model itself.",
+    ),
 ]
-OptionalSpecs = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="SPEC", help="Spec files, directories of them, or globs."),
-]
-AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")]
 OnBranch = Annotated[
     str | None,
     typer.Option(
@@ -49,6 +62,7 @@ Levels = Annotated[
     typer.Option(
         "--level",
         metavar="LEVEL",
+        autocompletion=completion.levels,
         help="Only this CPU level, such as x86-64-v3; may be repeated.",
     ),
 ]
@@ -65,6 +79,7 @@ Platforms = Annotated[
     typer.Option(
         "--platform",
         metavar="PLATFORM",
+        autocompletion=completion.platforms,
         help="For this platform, such as linux-aarch64; separate several by commas, or repeat.",
     ),
 ]
@@ -95,6 +110,12 @@ def refuse_together(option: str, others: Mapping[str, object], reason: str) -> N
     given = [name for name, value in others.items() if value]
     if given:
         raise UsageError(f"{option} cannot be combined with {', '.join(given)}: {reason}")
+
+
+def refuse_table_as_json(table: bool, as_json: bool) -> None:
+    """Raises UsageError if both `--table` and `--json` were given."""
+    if table:
+        refuse_together("--table", {"--json": as_json}, "JSON has all of the table")
 
 
 def refuse_without(option: str, others: Mapping[str, object]) -> None:
@@ -160,8 +181,7 @@ def require_only(names: Collection[str], out: Path) -> None:
     others = sorted(path.name for path in out.glob("*") if path.name not in names)
     if others:
         raise UsageError(
-            f"{out} has {one_line(others[0])}, which is not a file of this job; a release hands on nothing "
-            "else: pass an empty directory"
+            f"{out} already has {one_line(others[0])}, which this job has not made; pass an empty directory"
         )
 
 
@@ -193,7 +213,7 @@ def load(
 
         specs = select_changed(specs, changed_since)
         names = ", ".join(one_line(spec.path) for spec in specs) or "no spec"
-        say(f"changed since {one_line(changed_since)}: {names}", err=True)
+        tell(f"changed since {one_line(changed_since)}: {names}")
     return specs
 
 

@@ -21,6 +21,26 @@ def say(text: object, *, err: bool = False) -> None:
     typer.echo(safe_lines(text), err=err)
 
 
+_quiet = False
+
+
+def be_quiet(quiet: bool) -> None:
+    """Sets for the whole process whether results, warnings and errors alone are printed."""
+    global _quiet  # noqa: PLW0603 - an option of all commands, like the level of the log
+    _quiet = quiet
+
+
+def is_quiet() -> bool:
+    """Whether the command was called with `--quiet`."""
+    return _quiet
+
+
+def tell(text: object) -> None:
+    """Prints what a person may want to know beside the result, on standard error; nothing with `--quiet`."""
+    if not is_quiet():
+        say(text, err=True)
+
+
 def say_error(sentence: object) -> None:
     """Prints an error; the prefix is coloured on terminals that allow it (https://no-color.org)."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"

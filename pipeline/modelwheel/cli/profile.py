@@ -9,6 +9,7 @@ import typer
 
 from .. import extras
 from ..errors import UsageError
+from . import completion
 from .app import AUTHOR, app
 from .options import AsJson, load, make_requests
 from .output import print_json
@@ -18,24 +19,38 @@ from .stores import open_store
 
 @app.command(rich_help_panel=AUTHOR)
 def profile(
-    spec: Annotated[str, typer.Argument(metavar="SPEC", help="A spec file.")],
+    spec: Annotated[
+        str, typer.Argument(metavar="SPEC", help="A spec file.", autocompletion=completion.specs)
+    ],
     batch_size: Annotated[
         int | None, typer.Option(metavar="N", help="By default the smallest one of the spec.")
     ] = None,
     level: Annotated[
         str | None,
-        typer.Option(metavar="LEVEL", help="By default the highest one that this CPU has."),
+        typer.Option(
+            metavar="LEVEL",
+            help="By default the highest one that this CPU has.",
+            autocompletion=completion.levels,
+        ),
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.01, help="How long the model runs.")] = 1.0,
+    seconds: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.01, help="How long the model runs.")
+    ] = 1.0,
     threads: Annotated[
-        int, typer.Option(min=1, max=16, help="Time steps also as shared by so many threads.")
+        int,
+        typer.Option(
+            metavar="N", min=1, max=16, help="Also time the steps with this many threads."
+        ),
     ] = 1,
     flames: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a flame graph as SVG to this file.")
     ] = None,
     roofline: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write products under the machine's limits as SVG."),
+        typer.Option(
+            metavar="FILE",
+            help="Write a roofline plot as SVG: products, and what the machine could reach.",
+        ),
     ] = None,
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
@@ -55,6 +70,7 @@ def profile(
     from ..config import load_config
     from ..engine import build as builder
     from ..engine.requirements import require_for_build
+    from ..util.watching import step
     from .display.console import OUT
     from .display.profile import print_profile
     from .display.progress import BuildDisplay
@@ -74,9 +90,10 @@ def profile(
         )
         with BuildDisplay() as display:
             (result,) = builder.build([request], store, options, display)
-        for _, error in result.errors:
-            raise error
-        found = measure(request, store, chosen, scratch, seconds, threads)
+            for _, error in result.errors:
+                raise error
+            with step(f"{request.name}/measure", display):
+                found = measure(request, store, chosen, scratch, seconds, threads)
     if flames is not None:
         from ..bench.profile_plots import write_flames
 

@@ -11,16 +11,19 @@ import typer
 from .. import extras
 from ..config import load_config
 from ..util.text import one_line
+from . import completion
 from .app import RELEASE, app
 from .options import AsJson
-from .output import print_json, say
+from .output import print_json, say, tell
 from .sandboxes import SandboxMode, open_sandbox
 from .stores import open_store
 
 Distributions = Annotated[
     list[Path],
     typer.Argument(
-        metavar="FILE", help="Wheels, source distributions (.tar.gz) of models, or directories."
+        metavar="FILE",
+        help="Wheels, source distributions (.tar.gz) of models, or directories.",
+        autocompletion=completion.distributions,
     ),
 ]
 
@@ -42,6 +45,7 @@ def attest(
             metavar="URI", help="Who builds; by default the workflow that GitHub Actions runs."
         ),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Sign what wheels and source distributions were made from (in-toto, SLSA provenance v1).
 
@@ -50,18 +54,25 @@ def attest(
     extras.require("publish", "`modelwheel attest`")
     from ..provenance.signing import find_private_key, sign, write_bundle
     from ..provenance.statement import find_builder, find_invocation, make_statement
+    from ..util.watching import each
     from ..wheelfile.collect import find_distributions
     from ..wheelfile.contents import open_contents
+    from .display.progress import BuildDisplay
 
     private_key = find_private_key(key)
     who, run = find_builder(builder), find_invocation()
     # All are signed before any is written: a mistake leaves no half of the statements behind.
-    signed = [
-        (path, sign(make_statement(open_contents(path), who, run).to_json(), private_key))
-        for path in find_distributions(files)
-    ]
-    for path, line in signed:
-        say(write_bundle(path, [line]))
+    with BuildDisplay(results=False) as display:
+        signed = [
+            (path, sign(make_statement(open_contents(path), who, run).to_json(), private_key))
+            for path in each(find_distributions(files), lambda path: path.name, display)
+        ]
+    written = [(path, write_bundle(path, [line])) for path, line in signed]
+    if as_json:
+        print_json([{"file": path, "statement": statement} for path, statement in written])
+        return
+    for _, statement in written:
+        say(statement)
 
 
 @app.command(rich_help_panel=RELEASE)
@@ -71,12 +82,13 @@ def rebuild(
         Path | None,
         typer.Option(
             metavar="SPEC",
+            autocompletion=completion.specs,
             help="The spec; by default the one in model_specs/ with the same digest.",
         ),
     ] = None,
     use_cache: Annotated[
         bool,
-        typer.Option("--use-cache", metavar="", help="Use results that the store already has."),
+        typer.Option("--use-cache", help="Use results that the store already has."),
     ] = False,
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
@@ -122,7 +134,4 @@ def require_trusted(wheels: Sequence[Path], policy: Path) -> None:
     rules = load_policy(policy)
     for path in find_model_wheels(wheels):
         attested = require_provenance(open_contents(path), rules)
-        say(
-            f"{path.name}: built by {one_line(attested.builder)} from {one_line(attested.source)}",
-            err=True,
-        )
+        tell(f"{path.name}: built by {one_line(attested.builder)} from {one_line(attested.source)}")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .. import extras
+from ..util.watching import NOBODY, Watcher
+from . import completion
 from .app import RELEASE, app
 from .options import (
     AsJson,
@@ -22,11 +25,12 @@ from .options import (
     require_appendable,
     require_only,
 )
-from .output import print_json, say, say_error
+from .output import print_json, say, say_error, tell
 from .stores import open_store
 
 if TYPE_CHECKING:
     from ..release.outcome import Outcome
+    from .display.progress import BuildDisplay
 
 
 BuildIdentifiers = Annotated[
@@ -49,6 +53,7 @@ CrossTags = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TAG",
+        autocompletion=completion.cross_tags,
         help="Cross-build for this platform tag with zig instead of cibuildwheel, such as "
         "manylinux_2_17_aarch64; may be repeated.",
     ),
@@ -60,7 +65,9 @@ def wheel(
     sdists: Annotated[
         list[Path],
         typer.Argument(
-            metavar="SDIST", help="Source distributions of `modelwheel compile`, or directories."
+            metavar="SDIST",
+            help="Source distributions of `modelwheel compile`, or directories.",
+            autocompletion=completion.source_distributions,
         ),
     ],
     system: Annotated[
@@ -101,13 +108,20 @@ def wheel(
         refuse_without("--github-job", {"--sums": sums, "--github-output": github_output})
     require_appendable(github_output)
     found = find_distributions(sdists, (SDIST,))
-    if cross:
-        outcomes = _cross_build(found, cross, python, out)
-    elif github_job:
-        outcomes = _build_job(found, github_job, sums, out, github_output)
-    else:
-        outcomes = _drive_cibuildwheel(found, system, only, out)
-    _print_outcomes(outcomes, as_json=as_json)
+    from .display.progress import BuildDisplay
+
+    # cibuildwheel prints lines of its own.
+    with BuildDisplay(results=False) if cross else nullcontext() as display:
+        if cross:
+            outcomes = _cross_build(found, cross, python, out, display or NOBODY)
+        elif github_job:
+            outcomes = _build_job(found, github_job, sums, out, github_output)
+        else:
+            outcomes = _drive_cibuildwheel(found, system, only, out)
+        finished = [_shown(outcome, display, as_json=as_json) for outcome in outcomes]
+    if as_json:
+        print_json(finished)
+    raise typer.Exit(next((o.error.exit_code for o in finished if o.error is not None), 0))
 
 
 def _build_job(
@@ -128,18 +142,14 @@ def _build_job(
         yield outcome
 
 
-def _print_outcomes(outcomes: Iterator[Outcome], *, as_json: bool) -> NoReturn:
-    """Prints each outcome as it arrives; exits with the code of the first error."""
-    finished = []
-    for outcome in outcomes:
-        finished.append(outcome)
+def _shown(outcome: Outcome, display: BuildDisplay | None, *, as_json: bool) -> Outcome:
+    """The same outcome, which was printed: a person need not wait for the last one."""
+    with nullcontext() if display is None else display.paused():
         if outcome.error is not None:
             say_error(outcome.error)
         for path in outcome.wheels if not as_json else ():
             say(path)
-    if as_json:
-        print_json(finished)
-    raise typer.Exit(next((o.error.exit_code for o in finished if o.error is not None), 0))
+    return outcome
 
 
 def _drive_cibuildwheel(
@@ -155,26 +165,30 @@ def _drive_cibuildwheel(
     selection = select(system, only or ())
     if selection.system != "linux":  # there it runs in containers that have a compiler
         require_compiler(headers=False)  # cibuildwheel brings Pythons with headers
-    return build_wheels(sdists, selection, out, lambda line: say(line, err=True))
+    return build_wheels(sdists, selection, out, tell)
 
 
 def _cross_build(
-    sdists: list[Path], tags: list[str], python: str | None, out: Path
+    sdists: list[Path], tags: list[str], python: str | None, out: Path, watcher: Watcher
 ) -> Iterator[Outcome]:
     extras.require("cross", "`modelwheel wheel --cross`")
     from ..engine.requirements import require_disk
     from ..release.cross import build_wheels, find_target
 
     require_disk(out)  # zig is the compiler, and brings headers of its own
-    for target in [find_target(tag) for tag in tags]:
-        yield from build_wheels(sdists, target, python, out)
+    targets = [find_target(tag) for tag in tags]
+    for tag, target in zip(tags, targets, strict=True):
+        if tag != target.cross_tag:
+            tell(f"wheels for {tag} get the tag {target.cross_tag}: they install there too")
+    for target in dict.fromkeys(targets):
+        yield from build_wheels(sdists, target, python, out, watcher)
 
 
 @app.command(rich_help_panel=RELEASE)
 def runtime(
     out: Annotated[Path, Out] = Path("dist"),
     wheel: Annotated[
-        bool, typer.Option("--wheel", metavar="", help="Build the wheel for this Python, too.")
+        bool, typer.Option("--wheel", help="Build the wheel for this Python, too.")
     ] = False,
     tag: Annotated[
         str | None,
@@ -184,6 +198,7 @@ def runtime(
     ] = None,
     on_branch: OnBranch = None,
     github_output: GithubOutput = None,
+    as_json: AsJson = False,
 ) -> None:
     """Build modelwheel-runtime, which wheels with `bindings: shared` depend on.
 
@@ -204,8 +219,12 @@ def runtime(
         require_only((), out)
     if wheel:
         require_compiler(headers=True)
-    written = write_runtime(out, open_store(), wheel=wheel)
-    for path in written:
+    from ..util.watching import step
+    from .display.progress import BuildDisplay
+
+    with BuildDisplay(results=False) as display, step("modelwheel-runtime", display):
+        written = write_runtime(out, open_store(), wheel=wheel)
+    for path in written if not as_json else ():
         say(f"wrote {path}")
     if github_output is not None:
         from ..release.listing import list_runtime
@@ -213,3 +232,5 @@ def runtime(
         listed = list_runtime()
         append_output(github_output, list=listed.to_json().decode().strip(), tag=listed.tag)
         hand_on(written, out, github_output)
+    if as_json:
+        print_json({"files": written})

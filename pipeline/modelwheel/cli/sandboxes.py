@@ -14,6 +14,7 @@ SandboxMode = Annotated[
     Policy | None,
     typer.Option(
         "--sandbox",
+        metavar="required|preferred|off",
         help="Whether models must run in a sandbox; by default `sandbox.mode` in "
         "modelwheel.toml, else required (on Windows, which has none, preferred).",
     ),

@@ -19,6 +19,7 @@ from .stores import open_store
 if TYPE_CHECKING:
     from ..bench.tune import Tuner
     from ..request import Request
+    from .display.progress import BuildDisplay
 
 
 @app.command(rich_help_panel=AUTHOR)
@@ -28,7 +29,6 @@ def tune(
         bool,
         typer.Option(
             "--flags",
-            metavar="",
             help="Also try flags of XLA at each level, and keep those that gain 3 %.",
         ),
     ] = False,
@@ -81,13 +81,15 @@ def tune(
         with BuildDisplay() as display:
             tuner = Tuner(store, chosen, display, limits, scratch)
             if workload is None:
-                _tune(requests, tuner, flags=flags, as_json=as_json)
+                _tune(requests, tuner, display, flags=flags, as_json=as_json)
             else:
                 budget = None if code_budget is None else code_budget * 1000
-                _propose(requests, tuner, workload, budget, plot, as_json=as_json)
+                _propose(requests, tuner, display, workload, budget, plot, as_json=as_json)
 
 
-def _tune(requests: Sequence[Request], tuner: Tuner, *, flags: bool, as_json: bool) -> None:
+def _tune(
+    requests: Sequence[Request], tuner: Tuner, display: BuildDisplay, *, flags: bool, as_json: bool
+) -> None:
     from ..bench.tune import tune_spec
     from .display.tune import print_tuned
 
@@ -95,8 +97,9 @@ def _tune(requests: Sequence[Request], tuner: Tuner, *, flags: bool, as_json: bo
     for request in requests:
         found.append(tune_spec(request, tuner, flags=flags))
         if not as_json:
-            print_tuned(found[-1])
-            say(f"wrote {found[-1].lock}; commit it with {request.spec.path.name}")
+            with display.paused():
+                print_tuned(found[-1])
+                say(f"wrote {found[-1].lock}; commit it with {request.spec.path.name}")
     if as_json:
         print_json(found)
 
@@ -104,6 +107,7 @@ def _tune(requests: Sequence[Request], tuner: Tuner, *, flags: bool, as_json: bo
 def _propose(
     requests: Sequence[Request],
     tuner: Tuner,
+    display: BuildDisplay,
     text: str,
     budget: int | None,
     plot: Path | None,
@@ -121,8 +125,9 @@ def _propose(
         if plot is not None:
             write_splits(found[-1], workload, plot)
         if not as_json:
-            print_proposal(found[-1])
-            say(_advice(request, found[-1].proposed))
+            with display.paused():
+                print_proposal(found[-1])
+                say(_advice(request, found[-1].proposed))
     if as_json:
         print_json(found)
 

@@ -11,11 +11,14 @@ import typer
 from .. import extras
 from ..config import FILE_NAME, find_address, load_config
 from ..errors import ModelwheelError, UsageError
+from . import completion
 from .app import RELEASE, app
 from .options import (
     AsJson,
+    AsTable,
     Summary,
     Wheels,
+    refuse_table_as_json,
     refuse_together,
     refuse_without,
     require_appendable,
@@ -37,7 +40,6 @@ def verify(
         bool,
         typer.Option(
             "--provenance",
-            metavar="",
             help="Before anything is installed, check the signed provenance beside each wheel.",
         ),
     ] = False,
@@ -58,14 +60,15 @@ def verify(
         bool,
         typer.Option(
             "--emulate",
-            metavar="",
             help="Run with qemu-user what this machine cannot: levels up to x86-64-v3, and wheels for linux-aarch64.",
         ),
     ] = False,
     sandbox: SandboxMode = None,
+    table: AsTable = False,
     as_json: AsJson = False,
 ) -> None:
     """Install wheels into an empty environment and compare them with TensorFlow's outputs."""
+    refuse_table_as_json(table, as_json)
     if provenance:
         from .provenance import require_trusted
 
@@ -78,15 +81,17 @@ def verify(
         raise UsageError(f"--against: there is no file {str(against)!r}")
     from ..verify.selftest import verify_wheels
     from ..wheelfile.collect import find_model_wheels
+    from .display.progress import BuildDisplay
     from .display.tables import print_verified
 
     found = find_model_wheels(wheels)
     store, chosen = open_store(), open_sandbox(sandbox)
-    verified = verify_wheels(found, store, chosen, against, emulate=emulate)
+    with BuildDisplay(results=False) as display:
+        verified = verify_wheels(found, store, chosen, against, emulate=emulate, watcher=display)
     if as_json:
         print_json(verified)
     else:
-        print_verified(verified)
+        print_verified(verified, table=table)
     _exit_with(result.error for result in verified)
 
 
@@ -123,12 +128,15 @@ def report(
             raise UsageError(f"--plot: {str(plot)!r} is not an .svg file in an existing directory")
     from ..release.measure import measure_wheels
     from ..wheelfile.collect import find_model_wheels
+    from .display.progress import BuildDisplay
     from .display.tables import print_measurements
 
     require_appendable(summary)
     found = find_model_wheels(wheels, may_be_empty=True)
     address = find_address("url", index_url)
-    measured = measure_wheels(found, open_store(), open_sandbox(sandbox), address)
+    store, chosen = open_store(), open_sandbox(sandbox)
+    with BuildDisplay(results=False) as display:
+        measured = measure_wheels(found, store, chosen, address, display)
     reasons = "; ".join(dict.fromkeys(m.not_compared for m in measured if m.not_compared))
     if as_json:
         print_json(measured)
@@ -158,13 +166,12 @@ def _plot(measured: Sequence[Measurement], plot: Path, *, as_json: bool) -> None
 
 Replay = Annotated[
     bool,
-    typer.Option("--replay", metavar="", help="Trace every hash back to the commit of the model."),
+    typer.Option("--replay", help="Trace every hash back to the commit of the model."),
 ]
 Recompile = Annotated[
     bool,
     typer.Option(
         "--recompile",
-        metavar="",
         help="With --replay: rebuild everything, ignoring the cache.",
     ),
 ]
@@ -177,16 +184,18 @@ def inspect(
         typer.Argument(
             metavar="FILE",
             help="Wheels, source distributions (.tar.gz) of models, or directories of them.",
+            autocompletion=completion.distributions,
         ),
     ],
     show_sbom: Annotated[
-        bool, typer.Option("--sbom", metavar="", help="Print the embedded SBOM unchanged.")
+        bool, typer.Option("--sbom", help="Print the embedded SBOM unchanged.")
     ] = False,
     replay: Replay = False,
     spec: Annotated[
         Path | None,
         typer.Option(
             metavar="SPEC",
+            autocompletion=completion.specs,
             help="With --replay: the spec; by default the one in model_specs/ with the same digest.",
         ),
     ] = None,
@@ -217,7 +226,11 @@ def inspect(
     if show_sbom:
         _print_sbom(found)
         return
-    opened = [open_contents(path) for path in found]
+    from ..util.watching import each
+    from .display.progress import BuildDisplay
+
+    with BuildDisplay(results=False) as display:
+        opened = [open_contents(path) for path in each(found, lambda path: path.name, display)]
     if replay:
         _replay(opened, open_sandbox(sandbox), spec, recompile=recompile, as_json=as_json)
     elif as_json:
@@ -275,9 +288,11 @@ def audit(wheels: Wheels, as_json: AsJson = False) -> None:
     extras.require("release", "`modelwheel audit`")
     from ..audit import audit_wheels, require_accepted
     from ..wheelfile.collect import find_wheels
+    from .display.progress import BuildDisplay
     from .display.tables import print_audited
 
-    results = audit_wheels(find_wheels(wheels))
+    with BuildDisplay(results=False) as display:
+        results = audit_wheels(find_wheels(wheels), display)
     if as_json:
         print_json(results)
     else:

@@ -10,6 +10,7 @@ from ..errors import CompileError
 from ..sandbox.policy import Limits
 from ..spec.formats import FORMATS
 from ..util.text import one_line, safe_lines
+from ..util.words import size_text, time_text
 from .jobs import CompileJob, InspectJob, Job, ReferenceJob, SupportedJob
 
 _LOG_LINES = 30
@@ -67,7 +68,7 @@ def too_long(
     if isinstance(job, InspectJob):
         fix = f"{_unusual(job, 'read in seconds')}, or raise `reading_seconds`"
     return WorkerError(
-        f"{step} took longer than {seconds:g} s and was stopped{_likely(layers)}; {fix} {_WIDEN}"
+        f"{step} took longer than {time_text(seconds)} and was stopped{_likely(layers)}; {fix} {_WIDEN}"
     )
 
 
@@ -91,7 +92,7 @@ def too_large(
     elif isinstance(job, InspectJob):
         fix = _unusual(job, "read with far less")
     return WorkerError(
-        f"{step} needed more than the {limits.memory_bytes / 1e9:.1f} GB of memory that it may use, "
+        f"{step} needed more than the {size_text(limits.memory_bytes)} of memory that it may use, "
         f"and was stopped{_likely(layers)}; {fix}, or raise `memory_gb` {_WIDEN}",
         detail,
     )

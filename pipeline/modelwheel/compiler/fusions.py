@@ -201,24 +201,38 @@ def check_fusions(
     named = {*marked, *composites}
     yield from _check_wanted(named, wanted or (), known)
     applied = {provider.name: provider for provider in chosen(named, wanted, known)}
-    why = "says" if wanted is not None else "does not name it"
     for name, functions in sorted(marked.items()):
         what = "layer" if name.startswith(LAYERS) else "function"
         shown = f"{count(functions, what)} marked with {one_line(name)!r}"
         if name in applied:
             yield Finding("note", "fusion", f"{shown}: calls are replaced by {applied[name]}")
         elif name in known:
-            yield Finding("note", "fusion", f"{shown}: left alone, as compilation.fusions {why}")
+            yield _could_be_replaced(shown, name, known[name])
         elif not name.startswith(LAYERS):
-            yield Finding("note", "fusion", f"{shown}: left alone, as nothing is registered for it")
+            yield Finding(
+                "note",
+                "fusion",
+                f"{shown}: compiled as they are, because nothing is registered for it",
+            )
     for name, number in sorted(composites.items()):
         shown = f"{count(number, 'composite')} {one_line(name)!r}"
         if name in applied:
             yield Finding("note", "fusion", f"{shown}: replaced by {applied[name]}")
         elif name in known:
-            yield Finding("note", "fusion", f"{shown}: decomposed, as compilation.fusions {why}")
+            yield _could_be_replaced(shown, name, known[name])
         else:
-            yield Finding("note", "fusion", f"{shown}: decomposed, as nothing is registered for it")
+            yield Finding(
+                "note", "fusion", f"{shown}: decomposed, because nothing is registered for it"
+            )
+
+
+def _could_be_replaced(shown: str, name: str, provider: Provider) -> Finding:
+    return Finding(
+        "note",
+        "fusion",
+        f"{shown} could be replaced by {provider}",
+        f"for that, add {name!r} to compilation.fusions",
+    )
 
 
 def _check_wanted(

@@ -165,7 +165,7 @@ class Padding(JsonRecord):
 class ReferenceRequest(JobRequest):
     """Evaluate one signature; the outputs are arrays and a `Reference`."""
 
-    VERSION = 21
+    VERSION = 22
     INPUTS = ModelInput
     OUTPUTS = (ARRAYS, SUMMARY)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from ..compiler.findings import Finding
 from ..compiler.inspection import Inspection
@@ -24,6 +25,7 @@ from ..spec import Spec
 from ..store.keys import action_key
 from ..store.store import Store
 from ..util.text import one_line
+from ..util.watching import each
 from ..util.words import count
 from .scheduler import Outcome, Reporter, Task, Tools, run_steps
 from .steps.base import Step
@@ -39,8 +41,12 @@ def first_line(text: object) -> str:
 class CheckedModel:
     """What was found in one model and what follows for its spec."""
 
+    JSON_FIELDS: ClassVar = ("model", "signature", "error", "inspection", "findings", "verdict")
+
     model: str
     """Name and version."""
+    name: str
+    """Of the model, without its version."""
     signature: str
     """The signature to compile."""
     error: ModelwheelError | None = None
@@ -72,8 +78,6 @@ class _FirstCompileStep(CompileStep):
 class _Inspected:
     """A model on its way."""
 
-    name: str
-    """Of the model, without its version."""
     checked: CheckedModel
     task: Task | None = None
     """The steps that compile it once; None if it is refused before."""
@@ -101,17 +105,25 @@ def check_models(
         lenient: Whether tolerances, rows and ranges beyond their bounds only warn.
     """
     with store.scratch() as scratch, WorkerPool(scratch, command=worker, sandbox=sandbox) as pool:
-        found = [_inspect(spec, store, pool, limits, lenient=lenient) for spec in specs]
+        found = [
+            _inspect(spec, store, pool, limits, lenient=lenient)
+            for spec in each(specs, lambda spec: f"{_name(spec)}/inspect", reporter)
+        ]
         tasks = [one.task for one in found if one.task is not None]
+        # What inspects is one of them already, and its result is in the store.
         reporter.planned([step.name for task in tasks for step in task.steps])
         outcomes = iter(run_steps(tasks, Tools(store, pool, reporter, sandbox)))
     return [one.checked if one.task is None else _conclude(one, next(outcomes)) for one in found]
 
 
+def _name(spec: Spec) -> str:
+    return f"{spec.model.name}-{spec.model.version}"
+
+
 def _inspect(
     spec: Spec, store: Store, pool: WorkerPool, limits: Limits | None, *, lenient: bool
 ) -> _Inspected:
-    name, key = f"{spec.model.name}-{spec.model.version}", spec.model.serving_key
+    name, key = _name(spec), spec.model.serving_key
     try:
         request = make_request(spec)
         model = source.fetch(spec.origin, store)
@@ -120,16 +132,14 @@ def _inspect(
         found = inspect(spec.model.name, model, reading, store, pool)
         findings = InspectStep(request, model.tree_sha256).check(found, limits, lenient=lenient)
     except ModelwheelError as error:
-        return _Inspected(
-            spec.model.name,
-            CheckedModel(name, key, error, verdict=_refused(spec.model.name, error)),
-        )
+        said = _refused(spec.model.name, error)
+        return _Inspected(CheckedModel(name, spec.model.name, key, error, verdict=said))
     said = judge_findings(spec.model.name, found, key, findings)
-    checked = CheckedModel(name, key, None, found, findings, said)
+    checked = CheckedModel(name, spec.model.name, key, None, found, findings, said)
     if checked.exit_code:
-        return _Inspected(spec.model.name, checked)
+        return _Inspected(checked)
     steps = _steps_of_check(request, model.tree_sha256)
-    return _Inspected(spec.model.name, checked, Task(steps, model.directory))
+    return _Inspected(checked, Task(steps, model.directory))
 
 
 def _steps_of_check(request: Request, tree: str) -> tuple[Step, ...]:
@@ -146,7 +156,8 @@ def _conclude(inspected: _Inspected, outcome: Outcome) -> CheckedModel:
     if not outcome.errors:
         return inspected.checked
     _, error = outcome.errors[0]
-    return replace(inspected.checked, error=error, verdict=_refused(inspected.name, error))
+    checked = inspected.checked
+    return replace(checked, error=error, verdict=_refused(checked.name, error))
 
 
 def _refused(name: str, error: ModelwheelError) -> str:

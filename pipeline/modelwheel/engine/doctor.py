@@ -24,7 +24,7 @@ from ..store.disk import CACHE_VARIABLE, default_root
 from ..store.store import Store
 from ..store.summary import missing_upstream
 from ..util.process import ProcessError, run
-from ..util.words import count, first_few
+from ..util.words import count, first_few, size_text
 from ..versions import CMAKE_MINIMUM, GIT_MINIMUM, TENSORFLOW_PYTHONS, TENSORFLOW_VERSION
 
 _TIMEOUT = 20.0
@@ -155,8 +155,8 @@ def _check_disk() -> Finding:
     return _finding(
         "disk",
         prerequisites.check_disk(BUILD_BYTES, root) is None,
-        f"{_gigabytes(shutil.disk_usage(existing).free)} free in {root}",
-        f"free {_gigabytes(BUILD_BYTES)} there, or set {CACHE_VARIABLE} to another directory",
+        f"{size_text(shutil.disk_usage(existing).free)} free in {root}",
+        f"free {size_text(BUILD_BYTES)} there, or set {CACHE_VARIABLE} to another directory",
     )
 
 
@@ -194,8 +194,8 @@ def _check_memory() -> Finding:
     return _finding(
         "memory",
         available >= _MEMORY_BYTES,
-        f"{_gigabytes(available)} available",
-        f"compiling takes 1 GB or more: free {_gigabytes(_MEMORY_BYTES)}",
+        f"{size_text(available)} available",
+        f"compiling takes 1 GB or more: free {size_text(_MEMORY_BYTES)}",
         required=False,
     )
 
@@ -298,7 +298,11 @@ def _package(name: str, distribution: str, minimum: str) -> Finding:
 def _extra(name: str, extra: str, purpose: str, *, required: bool) -> Finding:
     names = extras.distributions(extra)
     missing = extras.missing(extra)
-    found = f"not installed: {first_few(missing)}" if missing else count(len(names), "package")
+    found = (
+        f"not installed: {first_few(missing)}"
+        if missing
+        else f"all {len(names)} packages are installed"
+    )
     fix = f"for {purpose}: `pip install 'modelwheel[{extra}]'`"
     return _finding(name, not missing, found, fix, required=required)
 
@@ -317,7 +321,3 @@ def _installed(distribution: str) -> str | None:
 
 def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
-
-
-def _gigabytes(size: int) -> str:
-    return f"{size / 1e9:.1f} GB"

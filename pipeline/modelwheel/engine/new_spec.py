@@ -16,6 +16,7 @@ from ..spec import DirectorySource
 from ..spec.scaffold import ModelDescription, TensorDescription, scaffold_spec
 from ..store.store import Store
 from ..util.files import write_atomically
+from ..util.watching import NOBODY, Watcher, step
 from ..util.words import suggest
 from .check_models import inspect
 
@@ -27,6 +28,7 @@ def write_spec(
     directory: Path,
     store: Store,
     sandbox: Sandbox,
+    watcher: Watcher = NOBODY,
 ) -> Path:
     """Writes `directory/NAME.yaml`; returns its path. The store keeps what was inspected.
 
@@ -37,10 +39,15 @@ def write_spec(
     path = directory / f"{name}.yaml"
     if path.exists():
         raise SpecError(f"{path} exists; remove it or choose another name")
-    fetched, origin = locate(model, store)
+    with step("reading the files", watcher):
+        fetched, origin = locate(model, store)
     if fetched.file:
         model = model / fetched.file
-    with store.scratch() as scratch, WorkerPool(scratch, 1, sandbox=sandbox) as pool:
+    with (
+        store.scratch() as scratch,
+        WorkerPool(scratch, 1, sandbox=sandbox) as pool,
+        step("inspecting the model", watcher),
+    ):
         inspection = inspect(name, fetched, reading_of_unknown(origin), store, pool)
     relative = Path(os.path.relpath(model, directory))
     text = scaffold_spec(name, relative, _describe(inspection, signature), is_file=model.is_file())

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from ..errors import PublishError
 from ..util.http import Patience
 from ..util.urls import redact
+from ..util.words import time_text
 from .client import IndexedFile, PackageIndex
 from .plan import KEEPS_VERSIONS, PlannedFile
 
@@ -58,7 +59,7 @@ def _wait_for(
             break
         if attempt + 1 < patience.attempts:
             seconds = patience.wait(attempt)
-            report(f"{file.name} is not listed yet; asking again in {seconds:.3g} s")
+            report(f"{file.name} is not listed yet; asking again in {time_text(seconds)}")
             time.sleep(seconds)
     else:
         raise PublishError(

@@ -24,6 +24,7 @@ from ..errors import PublishError, UsageError, WheelError
 from ..util.files import digest_file
 from ..util.text import one_line
 from ..util.urls import redact
+from ..util.words import size_text
 from ..wheelfile.collect import WHEEL
 from ..wheelfile.contents import open_contents
 from ..wheelfile.unverified import require_verified
@@ -264,7 +265,7 @@ def _refusals(distribution: _Distribution, size: int, rules: Rules) -> Iterator[
         )
     if size > rules.max_bytes:
         yield (
-            f"is {size / 2**20:.1f} MiB; the index accepts {rules.max_bytes / 2**20:.1f} MiB: compile "
+            f"is {size_text(size)}; the index accepts {size_text(rules.max_bytes)}: compile "
             "fewer levels or batch sizes, or ask the index for more and pass --max-size"
         )
 

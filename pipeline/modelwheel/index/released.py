@@ -16,6 +16,7 @@ from ..errors import PublishError
 from ..util.files import digest_file
 from ..util.http import Patience
 from ..util.urls import redact
+from ..util.watching import NOBODY, Watcher, each
 from ..wheelfile.reports import COMPANIONS
 from .client import IndexedFile, PackageIndex
 from .plan import KEEPS_VERSIONS
@@ -73,13 +74,16 @@ def is_installable(tags: frozenset[Tag]) -> bool:
     return not tags.isdisjoint(sys_tags())
 
 
-def download_wheels(projects: Collection[str], index_urls: Sequence[str], out: Path) -> list[str]:
+def download_wheels(
+    projects: Collection[str], index_urls: Sequence[str], out: Path, watcher: Watcher = NOBODY
+) -> list[str]:
     """Downloads every released wheel of some projects, and the measurements stored beside it.
 
     Args:
         projects: Names of distributions.
         index_urls: Simple APIs. The first that has a wheel is used.
         out: A directory. Wheels in it are kept.
+        watcher: Receives the name of each wheel on an index.
 
     Returns:
         The names of the downloaded wheels.
@@ -94,7 +98,7 @@ def download_wheels(projects: Collection[str], index_urls: Sequence[str], out: P
             wheel.name
             for project in sorted(projects)
             for index in indexes
-            for wheel in list_wheels(index, project)
+            for wheel in each(list_wheels(index, project), lambda wheel: wheel.name, watcher)
             if _copy(index, wheel, out)
         ]
 

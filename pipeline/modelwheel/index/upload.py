@@ -30,6 +30,7 @@ from ..errors import PublishError
 from ..util.http import RETRIED, UNREACHABLE_ATTEMPTS, Patience, explain, is_unreachable
 from ..util.text import one_line
 from ..util.urls import redact
+from ..util.words import time_text
 from .plan import PlannedFile
 
 _NO_CREDENTIALS = "set TWINE_USERNAME and TWINE_PASSWORD, or store them in the keyring"
@@ -127,7 +128,7 @@ class Uploader:
                 return
             attempts = min(attempts, failure.attempts or attempts)
             seconds = self._patience.wait(attempt - 1, failure.retry_after)
-            following = f"attempt {attempt + 1} of {attempts} in {seconds:.3g} s"
+            following = f"trying again in {time_text(seconds)} ({attempt + 1} of {attempts})"
             if attempt < attempts:
                 self._report(f"{file.name}: {failure.reason}; {following}")
             # Also after the last attempt: an index may list a file some time after it was stored.

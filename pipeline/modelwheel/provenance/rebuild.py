@@ -16,7 +16,7 @@ from ..packaging.sdist import build_sdist
 from ..platforms import host_platform
 from ..store.records import Record
 from ..store.store import Store
-from ..util.words import count, first_few
+from ..util.words import count, first_few, size_text
 from ..wheelfile.contents import Contents, open_contents
 from .consistency import BrokenLinkError, UncheckedLinkError, library_name
 from .difference import compare_bytes, first_difference
@@ -61,7 +61,7 @@ def _compare_wheel(contents: Contents, manifest: Manifest, record: Record, store
         by = first_few(sorted({tool for name, tool in _tools(again).items() if name in COMPILERS}))
         theirs, ours = contents.path.read_bytes(), again.path.read_bytes()
         if theirs == ours:
-            return f"same bytes: {len(ours)} bytes, built again by {by}"
+            return f"same bytes: {size_text(len(ours))}, built again by {by}"
         different = _differing(contents, again)
         if different:
             where = first_difference(contents, again, different)
@@ -162,7 +162,7 @@ def _compare_sdist(contents: Contents, record: Record, store: Store) -> str:
         again = build_sdist(project, scratch / "out")
         theirs, ours = contents.path.read_bytes(), again.read_bytes()
         if theirs == ours:
-            return f"same bytes: {len(ours)} bytes, packed again"
+            return f"same bytes: {size_text(len(ours))}, packed again"
         packed = open_contents(again)
         different = _differing(contents, packed)
         if different:

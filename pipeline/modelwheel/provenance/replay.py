@@ -34,6 +34,7 @@ from ..spec.sources import AnySource, is_local
 from ..store.records import Record
 from ..store.store import Store
 from ..util.trees import digest_tree
+from ..util.watching import step
 from ..util.words import count, first_few
 from ..versions import TENSORFLOW_VERSION
 from ..wheelfile.contents import Contents
@@ -227,7 +228,9 @@ class _Chain:
         # Other sources make other bytes: what differs has been reported already.
         if any(link.state == "broken" for link in self.links):
             raise UncheckedLinkError("another link is broken")
-        return compare_rebuilt(self._contents, self._require_project(), self._store)
+        project = self._require_project()
+        with step(f"{self._make_request().name}/{self._contents.kind}", self._reporter):
+            return compare_rebuilt(self._contents, project, self._store)
 
     def _make_request(self) -> Request:
         if self._spec is None or self._model is None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ProvenanceError, UsageError
 from ..util.files import write_atomically
+from ..util.words import size_text
 from ..wheelfile.reports import PROVENANCE_SUFFIX
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def read_bundle(path: Path) -> Iterator[Envelope]:
     except OSError as error:
         raise ProvenanceError(f"cannot read {bundle}: {error.strerror}") from None
     if len(content) > _LARGEST_BUNDLE:
-        raise ProvenanceError(f"{bundle.name} is larger than {_LARGEST_BUNDLE} bytes")
+        raise ProvenanceError(f"{bundle.name} is larger than {size_text(_LARGEST_BUNDLE)}")
     for line in content.splitlines():
         try:
             envelope = Envelope.from_dict(json.loads(line))

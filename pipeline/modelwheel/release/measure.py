@@ -17,6 +17,7 @@ from ..packaging.runtime import needed_wheels
 from ..sandbox.choose import Sandbox
 from ..store.store import Store
 from ..util.urls import redact
+from ..util.watching import NOBODY, Watcher, each
 from ..verify.environment import InstalledWheel, install_wheel
 from ..verify.selftest import find_reference, replaced_in, require_passed
 from ..wheelfile.reports import (
@@ -78,7 +79,11 @@ class Measurement:
 
 
 def measure_wheels(
-    paths: Iterable[Path], store: Store, sandbox: Sandbox, index_url: str | None = None
+    paths: Iterable[Path],
+    store: Store,
+    sandbox: Sandbox,
+    index_url: str | None = None,
+    watcher: Watcher = NOBODY,
 ) -> list[Measurement]:
     """Measures wheels one by one and stores the results beside each, for the catalogue.
 
@@ -87,6 +92,7 @@ def measure_wheels(
         store: May have the reference that a wheel was built with; otherwise its sample is used.
         sandbox: Where they run.
         index_url: The simple API of an index whose newest version is measured for comparison.
+        watcher: Receives the name of each wheel.
 
     Raises:
         WheelError: A file is not a wheel of a model.
@@ -94,7 +100,10 @@ def measure_wheels(
     """
     wheels = [wheel for wheel in map(open_wheel, paths) if is_installable(wheel.tags)]
     with _opened(index_url) as index:
-        measured = [_measure(wheel, store, sandbox, index) for wheel in wheels]
+        measured = [
+            _measure(wheel, store, sandbox, index)
+            for wheel in each(wheels, lambda wheel: wheel.name, watcher)
+        ]
     for measurement in measured:
         if measurement.report is not None:
             write_report(measurement.report, measurement.wheel)

@@ -99,7 +99,7 @@ def require_on_branch(specs: Sequence[Spec], branch: str, tag: str | None = None
     """
     if not branch.startswith("refs/"):
         raise UsageError(
-            f"{branch!r} is not a full name of a branch, such as refs/remotes/origin/main"
+            f"--on-branch needs the full name of a branch, such as refs/remotes/origin/main, not {branch!r}"
         )
     for directory in dict.fromkeys([spec.directory for spec in specs] or [Path()]):
         _require_commit_on(WorkingTree.of(directory), branch, tag)
@@ -122,8 +122,8 @@ def _require_commit_on(tree: WorkingTree, branch: str, tag: str | None) -> None:
         raise SpecError(f"{head} is checked out in {tree.root}, but that is not what {tag!r} tags")
     if not tree.is_ancestor(head, tip):
         raise SpecError(
-            f"{head} is not on {branch}: releases are made of what was reviewed and merged. Merge it, then "
-            "tag the commit on the branch"
+            f"{head} is not on {branch}, and only merged commits are released. Merge it, then tag the commit "
+            "on the branch"
         )
 
 

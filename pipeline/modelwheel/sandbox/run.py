@@ -13,6 +13,7 @@ from typing import IO
 
 from ..util.groups import kill_group
 from ..util.process import Completed, ProcessTimeoutError, known_to_kill_all
+from ..util.words import time_text
 from .choose import Sandbox
 from .policy import Access, Limits
 
@@ -47,7 +48,7 @@ def run_sandboxed(
             code = wait_within(process, limits.wall_seconds)
         except subprocess.TimeoutExpired:
             raise ProcessTimeoutError(
-                f"`{argv[0]}` took longer than {limits.wall_seconds:g} s and was stopped"
+                f"`{argv[0]}` took longer than {time_text(limits.wall_seconds or 0.0)} and was stopped"
             ) from None
         return Completed(tuple(map(str, argv)), code, _content(out), _content(err))
 

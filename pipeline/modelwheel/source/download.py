@@ -16,6 +16,7 @@ from ..util.files import CHUNK, digest_file
 from ..util.names import UnsafePathError
 from ..util.trees import open_plain
 from ..util.urls import redact
+from ..util.words import size_text, time_text
 from .rules import MAX_MODEL_BYTES
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _copy_local(url: str, target: BinaryIO) -> None:
     try:
         with open_plain(path) as source:
             if os.fstat(source.fileno()).st_size > MAX_MODEL_BYTES:
-                raise SourceError(f"{redact(url)} is larger than {MAX_MODEL_BYTES} bytes")
+                raise SourceError(f"{redact(url)} is larger than {size_text(MAX_MODEL_BYTES)}")
             shutil.copyfileobj(source, target, CHUNK)
     except UnsafePathError:
         raise SourceError(f"{path} is not a regular file; correct the URL") from None
@@ -106,8 +107,8 @@ def _download(url: str, target: BinaryIO, timeout: float) -> None:
             reader.read(url, write)
     except AnswerError as error:
         raise SourceError(
-            f"cannot download {redact(url)}: {error} (at most {MAX_MODEL_BYTES} bytes within "
-            f"{timeout:g} s); check the URL, the network and the host, then run again"
+            f"cannot download {redact(url)}: {error} (at most {size_text(MAX_MODEL_BYTES)} within "
+            f"{time_text(timeout)}); check the URL, the network and the host, then run again"
         ) from None
     except requests.RequestException as error:
         # The messages of requests repeat the URL with its credentials.

@@ -51,7 +51,7 @@ TFLITE = Foreign(
     "name the SavedModel or .keras file that it was converted from, or convert it back, by "
     "python -m tf2onnx.convert --tflite FILE --output model.onnx",
 )
-PICKLE = Foreign("a pickle, which runs code when it is loaded", _SCIKIT)
+PICKLE = Foreign("a pickle (loading one runs code)", _SCIKIT)
 TORCH_PICKLE = Foreign("a pickle of PyTorch, without the program of its network", _TORCH)
 TORCHSCRIPT = Foreign("a program of TorchScript", _TORCH)
 SAFETENSORS = Foreign("weights without their network (safetensors)", _WEIGHTS)
@@ -69,12 +69,12 @@ PADDLE = Foreign(
     "--save_file model.onnx",
 )
 CHECKPOINT = Foreign(
-    "a checkpoint of TensorFlow, which has weights without their network",
+    "a checkpoint of TensorFlow (weights without their network)",
     "build the model where it was made, load the checkpoint, and write both, by model.export('saved_model') or "
     "tf.saved_model.save(model, 'saved_model')",
 )
 HUGGING_FACE = Foreign(
-    "a directory of Hugging Face, which has weights without their network",
+    "a directory of Hugging Face that has weights without their network",
     f"export it, by {_TRANSFORMERS}, and name the .onnx file",
 )
 ARCHIVE = Foreign(
@@ -93,7 +93,7 @@ _BY_SUFFIX = {
     **dict.fromkeys((".pdmodel", ".pdiparams", ".pdparams"), PADDLE),
     **dict.fromkeys((".pt", ".pth"), TORCH_PICKLE),
     ".ckpt": Foreign(
-        "a checkpoint, which has weights without their network",
+        "a checkpoint (weights without their network)",
         _WEIGHTS.replace("load them", "load it"),
     ),
     **dict.fromkeys((".index", ".meta"), CHECKPOINT),

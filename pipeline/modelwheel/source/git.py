@@ -22,6 +22,7 @@ from ..util.names import UnsafePathError
 from ..util.process import Ceiling, Completed, ProcessError, ProcessTimeoutError, read_output, run
 from ..util.text import one_line
 from ..util.urls import redact
+from ..util.words import size_text, time_text
 from .placement import Placement, below
 from .rules import MAX_MODEL_BYTES, MAX_MODEL_DIRECTORIES, Tally, suggest_path
 
@@ -191,7 +192,7 @@ class _Repository:
             self.git("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", *args)
         except ProcessTimeoutError:
             raise SourceError(
-                f"fetching {redact(self.url)} took longer than {self.timeout:g} s; "
+                f"fetching {redact(self.url)} took longer than {time_text(self.timeout)}; "
                 "check the network and the host, then run again"
             ) from None
         except ProcessError as error:
@@ -417,7 +418,9 @@ def _write_files(
     sizes = repository.git("cat-file", "--batch-check=%(objectsize)", content=ids).text.split()
     # Before a byte is written: a small pack may unpack to any size.
     if sum(map(int, sizes)) > MAX_MODEL_BYTES:
-        raise SourceError(f"{redact(repository.url)} has more than {MAX_MODEL_BYTES} bytes there")
+        raise SourceError(
+            f"{redact(repository.url)} has more than {size_text(MAX_MODEL_BYTES)} there"
+        )
     # One git for all files, and a file between: models do not always fit into memory.
     contents = scratch / "contents"
     with contents.open("w+b") as file:

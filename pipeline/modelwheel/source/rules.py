@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 from ..util.names import NameSet, UnsafePathError
+from ..util.words import size_text
 
 MAX_MODEL_FILES = 10_000
 MAX_MODEL_DIRECTORIES = 10_000
@@ -39,7 +40,7 @@ class Tally:
         """
         self._bytes += size
         if self._bytes > MAX_MODEL_BYTES:
-            raise UnsafePathError(f"it has more than {MAX_MODEL_BYTES} bytes")
+            raise UnsafePathError(f"it has more than {size_text(MAX_MODEL_BYTES)}")
 
     def add(self, name: str) -> None:
         """Adds the name of a file of the model, with the directories that it needs.

@@ -127,7 +127,18 @@ def _check_archive_address(address: str) -> str:
     if "://" not in address:
         hint = "Write file:///absolute/path for an archive on this machine"
         raise mistake("this is not a URL", hint)
-    return check_url(address, ("https", "file"))
+    checked = check_url(address, ("https", "file"))
+    # The content decides in the end, so that other endings, as of `FILE/content`, say nothing.
+    if found := _UNREAD_ARCHIVE.search(urlsplit(checked).path.lower()):
+        hint = "Pack the model again as .tar.gz, .tar.xz or .zip"
+        raise mistake(f"'{found[0]}' is not a format of archives that is read", hint)
+    return checked
+
+
+_UNREAD_ARCHIVE = re.compile(
+    r"(\.tar|(\.tar)?\.(bz2|zst|lzma|lz4?|lzo|z|br)|\.(tbz2?|tzst|tlz|7z|rar|cab|iso|dmg))$"
+)
+"""Endings of archives that no release of modelwheel has read."""
 
 
 def _check_commit(commit: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..util.words import count
+from ..util.words import count, size_text
 from .garbage import disk_usage, list_entries
 from .store import Store
 
@@ -47,7 +47,7 @@ def missing_upstream(store: Store) -> tuple[Path, ...]:
 
 def describe(summary: Summary) -> Iterator[str]:
     """One line for each directory, and whose records count there."""
-    size = f"{summary.bytes / 1e6:.1f} MB"
+    size = size_text(summary.bytes)
     yield f"{count(summary.results, 'cached result')}, {size}, in {summary.directory}"
     if summary.signs_with is not None:
         yield f"  signed with {summary.signs_with}; records without a trusted signature are ignored"

@@ -19,6 +19,7 @@ from urllib3 import exceptions as causes
 from urllib3.util import Retry
 
 from .urls import redact
+from .words import size_text, time_text
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -140,7 +141,7 @@ class Reader:
                         raise
                     why = explain(error)
             # Outside `with`, so that no connection stays open during the wait.
-            _wait(self.patience, attempt, redact(url), why)
+            _wait(self.patience, attempt, redact(url), f"could not be read: {why}")
 
     def close(self) -> None:
         """Closes all connections."""
@@ -170,7 +171,7 @@ def chunks(response: requests.Response, limit: int, within: float) -> Iterator[b
     while chunk := _read_some(response):
         size += len(chunk)
         if size > limit:
-            raise AnswerError(f"the answer is longer than {limit} bytes")
+            raise AnswerError(f"the answer is longer than {size_text(limit)}")
         if time.monotonic() > deadline:
             raise AnswerError("the answer takes too long")
         yield chunk
@@ -210,7 +211,7 @@ def read_body(response: requests.Response, limit: int, within: float) -> bytes:
     except zlib.error:
         raise AnswerError("the answer is damaged") from None
     if len(unpacked) > limit:
-        raise AnswerError(f"the answer is longer than {limit} bytes")
+        raise AnswerError(f"the answer is longer than {size_text(limit)}")
     if not stream.eof:
         raise AnswerError("the answer ends too early")
     return unpacked
@@ -251,6 +252,17 @@ def _cause(error: Exception | None) -> Exception | None:
         return error.reason
     first = error.args[0] if error is not None and error.args else None
     return _cause(first) if isinstance(first, Exception) else error
+
+
+def _short(error: Exception | None) -> str:
+    """Why there was no answer, after the name of the host."""
+    if type(error).__name__ == "NameResolutionError":  # only urllib3 2 has the class
+        return "is not known by that name"
+    if isinstance(error, causes.NewConnectionError):
+        return "refused the connection"
+    if isinstance(error, causes.TimeoutError):
+        return "did not answer in time"
+    return "lost the connection"
 
 
 class _PatientRetry(Retry):
@@ -296,7 +308,7 @@ class _PatientRetry(Retry):
     def sleep(self, response: BaseHTTPResponse | None = None) -> None:
         last = self.history[-1]
         asked = None if response is None else response.headers.get("Retry-After")
-        why = f"status {last.status}" if last.status else type(last.error).__name__
+        why = f"answered {last.status}" if last.status else _short(last.error)
         _wait(self._patience, len(self.history), self._where, why, asked)
 
 
@@ -305,7 +317,12 @@ def _wait(
 ) -> None:
     seconds = patience.wait(failures - 1, retry_after)
     _log.warning(
-        "%s: %s; attempt %d of %d in %.0f s", what, why, failures + 1, patience.attempts, seconds
+        "%s %s; trying again in %s (%d of %d)",
+        what,
+        why,
+        time_text(seconds),
+        failures + 1,
+        patience.attempts,
     )
     time.sleep(seconds)
 

@@ -7,8 +7,15 @@ from collections.abc import Iterable, Sequence
 
 from .text import one_line
 
-_PUNCTUATION = re.compile(r"(?<=\d)[.,](?=\d)|(?<=\w)[-+](?=\w)|(?<=\d)%|([!-/:-@\[-`{-~])")
-"""The group is what could be markup: numbers such as 2.4e-08 and words such as x86-64 stay readable."""
+_PUNCTUATION = re.compile(
+    r"[,;'\"?/=%()]"  # nothing by itself: links need brackets, which are escaped
+    r"|[.:](?=\s|$)|(?<=\w)(?<!w)\.(?=\w)"  # no address, no :emoji:
+    r"|(?<=\w)[-+](?=\w)"
+    r"|([!-/:-@\[-`{-~])"
+)
+"""The group is what could be markup: numbers such as 2.4e-08, words such as x86-64 and sentences stay readable."""
+_ITEM = re.compile(r"^(\d+)([.)])(?=\s|$)")
+"""The number of a list."""
 
 _LONGEST = 1000
 """Characters of a message; the log has the rest."""
@@ -21,7 +28,7 @@ def escape(text: str) -> str:
     """
     line = one_line(" ".join(text.split()))
     line = line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
-    return _PUNCTUATION.sub(lambda found: "\\" * bool(found[1]) + found[0], line)
+    return _ITEM.sub(r"\1\\\2", _PUNCTUATION.sub(lambda m: "\\" * bool(m[1]) + m[0], line))
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -19,6 +19,7 @@ from ..errors import ModelwheelError
 from . import guard
 from .groups import CREATION_FLAGS, interrupt_group, kill_group
 from .urls import redact
+from .words import time_text
 
 _log = logging.getLogger(__name__)
 
@@ -218,7 +219,7 @@ def read_output(
         errors.seek(0)
         said = errors.read(_MAX_SAID)
     if late.is_set():
-        message = f"`{shown}` took longer than {timeout:g} s and was stopped"
+        message = f"`{shown}` took longer than {time_text(timeout or 0.0)} and was stopped"
         raise ProcessTimeoutError(_with_tail(message, b"", said), output=_text(said))
     if ended and process.returncode != 0:
         raise _failure(shown, process.returncode, b"", said)
@@ -280,7 +281,7 @@ def _communicate(
         out, err = process.communicate(content, timeout)
     except subprocess.TimeoutExpired:
         out, err = _kill_and_reap(process)
-        message = f"`{shown}` took longer than {timeout:g} s and was stopped"
+        message = f"`{shown}` took longer than {time_text(timeout or 0.0)} and was stopped"
         raise ProcessTimeoutError(_with_tail(message, out, err), output=_text(err, out)) from None
     except BaseException:  # above all KeyboardInterrupt
         _kill_and_reap(process)

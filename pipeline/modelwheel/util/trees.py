@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from .files import FileDigest, digest_stream
 from .names import MAX_DEPTH, NameSet, UnsafePathError, name_problem
+from .words import size_text
 
 _NEVER_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """Opening a pipe would wait for its writer; Windows has no such pipes, and changes line ends."""
@@ -118,7 +119,7 @@ def read_below(directory: Path, name: str, limit: int) -> bytes:
     with open_below(directory, name) as file:
         content = file.read(limit + 1)
     if len(content) > limit:
-        raise UnsafePathError(f"{name!r} has more than {limit} bytes")
+        raise UnsafePathError(f"{name!r} has more than {size_text(limit)}")
     return content
 
 

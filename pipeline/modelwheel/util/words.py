@@ -44,6 +44,71 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def size_text(size: float) -> str:
+    """A number of bytes as people read it, with three digits.
+
+    >>> size_text(512), size_text(7130), size_text(34_200_000), size_text(4 << 30)
+    ('512 bytes', '7.13 kB', '34.2 MB', '4.29 GB')
+    >>> size_text(999_600), size_text(1000), size_text(1)
+    ('1 MB', '1 kB', '1 byte')
+    """
+    if size < 1000:
+        return count(round(size), "byte")
+    return _with_unit(size / 1000, (("kB", 1000), ("MB", 1000), ("GB", None)))
+
+
+def time_text(seconds: float) -> str:
+    """A time as people read it, with three digits.
+
+    >>> time_text(85e-9), time_text(6.2e-7), time_text(3.97e-3), time_text(2.5), time_text(0)
+    ('85 ns', '620 ns', '3.97 ms', '2.5 s', '0 ns')
+    >>> time_text(0.5), time_text(45.04), time_text(168), time_text(3600), time_text(8000)
+    ('0.5 s', '45 s', '2 min 48 s', '60 min', '2 h 13 min')
+    """
+    if round(seconds) >= 7200:
+        return _two(round(seconds / 60), 60, "h", "min")
+    if round(seconds) >= 60:
+        return _two(round(seconds), 60, "min", "s")
+    if seconds >= 0.1:
+        return f"{_three_digits(seconds)} s"
+    return _with_unit(seconds * 1e9, (("ns", 1000), ("µs", 1000), ("ms", None)))
+
+
+def _two(number: int, base: int, large: str, small: str) -> str:
+    rest = f" {number % base} {small}" if number % base else ""
+    return f"{number // base} {large}{rest}"
+
+
+def _with_unit(value: float, units: Sequence[tuple[str, int | None]]) -> str:
+    """A value with the unit in which it is below the next one, after it is rounded."""
+    for unit, next_one in units:
+        text = _three_digits(value)
+        if next_one is None or float(text) < next_one:
+            return f"{text} {unit}"
+        value /= next_one
+    raise AssertionError("the last unit has none above it")
+
+
+def _three_digits(value: float) -> str:
+    decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    text = f"{value:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def percent(share: float) -> str:
+    """A part as people read it: three digits below 1000 %, no power of ten.
+
+    >>> percent(0.012), percent(0.0000012), percent(0.98765), percent(340.2)
+    ('1.2 %', 'less than 0.01 %', '98.8 %', '34020 %')
+    """
+    hundredths = 100 * share
+    if hundredths < 0.01:
+        return "less than 0.01 %"
+    if hundredths < 1:
+        return f"{hundredths:.2g} %"
+    return f"{hundredths:.1f} %" if hundredths < 100 else f"{hundredths:.0f} %"
+
+
 def shape_text(
     shape: Sequence[int | None], per_row: int = 1, extents: Sequence[tuple[int, int]] = ()
 ) -> str:

@@ -18,6 +18,7 @@ from ..platforms import host_platform, machine
 from ..sandbox.choose import Sandbox
 from ..store.store import Store
 from ..util.text import one_line
+from ..util.watching import NOBODY, Watcher, each
 from ..util.words import count
 from ..wheelfile.reports import Comparison, Report
 from ..wheelfile.wheel import Wheel, open_wheel
@@ -47,6 +48,7 @@ def verify_wheels(
     against: Path | None = None,
     *,
     emulate: bool = False,
+    watcher: Watcher = NOBODY,
 ) -> list[Verified]:
     """Verifies wheels one by one in a sandbox; an error in one does not stop the others.
 
@@ -57,8 +59,12 @@ def verify_wheels(
         against: An `.npz` file with arrays `in/NAME` and `out/NAME`, such as another runtime's outputs, to
             compare with instead.
         emulate: Whether qemu runs what this machine cannot.
+        watcher: Receives the name of each wheel.
     """
-    return [_verify(path, store, sandbox, against, emulate=emulate) for path in wheels]
+    return [
+        _verify(path, store, sandbox, against, emulate=emulate)
+        for path in each(wheels, lambda path: path.name, watcher)
+    ]
 
 
 def _verify(

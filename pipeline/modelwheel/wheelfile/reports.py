@@ -19,6 +19,7 @@ from ..util.names import UnsafePathError
 from ..util.records import first_mistake
 from ..util.text import one_line
 from ..util.trees import open_plain
+from ..util.words import size_text
 
 REPORT_SUFFIX = ".report.json"
 """Follows a wheel's whole file name: the report of `modelwheel verify`."""
@@ -208,7 +209,7 @@ def _read(path: Path, parse: Callable[[bytes], _T]) -> _T | None:
             content = file.read(MAX_REPORT + 1)
         if len(content) > MAX_REPORT:
             raise WheelError(
-                f"{path}: has more than {MAX_REPORT} bytes. Write it again with `modelwheel report`."
+                f"{path}: has more than {size_text(MAX_REPORT)}. Write it again with `modelwheel report`."
             )
         return parse(content)
     except UnsafePathError as error:

@@ -36,6 +36,7 @@ from ..source.rules import Tally
 from ..util.names import NameSet, UnsafePathError, safety_problem
 from ..util.text import one_line
 from ..util.trees import open_plain
+from ..util.words import size_text
 from .container import container_problem
 
 MAX_TEXT = 64 << 20
@@ -157,7 +158,7 @@ class Wheel(WheelName):
         """Raises WheelError if a member is too large to be read into memory."""
         if size > MAX_MEMBER:
             raise invalid_wheel(
-                self.path, f"{name} has {size} bytes; at most {MAX_MEMBER} are read"
+                self.path, f"{name} has {size_text(size)}; at most {size_text(MAX_MEMBER)} are read"
             )
 
     def read_text(self, name: str) -> bytes:
@@ -235,7 +236,7 @@ def require_text_size(path: Path, name: str, size: int) -> None:
     """Raises WheelError if a text member is larger than any that modelwheel writes."""
     if size > MAX_TEXT:
         raise WheelError(
-            f"{path}: {one_line(name)} has {size} bytes; at most {MAX_TEXT} are read. Build it again."
+            f"{path}: {one_line(name)} has {size_text(size)}; at most {size_text(MAX_TEXT)} are read. Build it again."
         )
 
 

@@ -180,7 +180,7 @@ def test_a_job_hands_on_its_files_and_nothing_else(tmp_path: Path) -> None:
     output.unlink()
     (out / "model_victim-9.9.9.tar.gz").write_bytes(b"dropped")
     with pytest.raises(
-        UsageError, match=r"has model_victim-9\.9\.9\.tar\.gz, which is not a file of"
+        UsageError, match=r"has model_victim-9\.9\.9\.tar\.gz, which this job has not made"
     ):
         hand_on([made], out, output)
     assert not output.exists()

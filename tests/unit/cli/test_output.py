@@ -162,7 +162,11 @@ def test_names_in_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     )  # fmt: skip
     error = UnsupportedModelError(f"layer {EVERYTHING}")
     tables.print_checked(
-        [CheckedModel(ENCODABLE, "serving", inspection=inspection, findings=(), error=error)]
+        [
+            CheckedModel(
+                ENCODABLE, ENCODABLE, "serving", inspection=inspection, findings=(), error=error
+            )
+        ]
     )
     require_harmless(capsys.readouterr().out)
 

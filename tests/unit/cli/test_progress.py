@@ -8,8 +8,11 @@ import re
 import pytest
 from rich.console import Console
 
+from modelwheel.cli import output
 from modelwheel.cli.display.progress import BuildDisplay
+from modelwheel.compiler.findings import Finding
 from modelwheel.errors import CompileError
+from modelwheel.util.watching import step
 
 _CONTROL = re.compile(r"\x1b\[[^A-Za-z]*[A-Za-z]")
 
@@ -67,3 +70,54 @@ def test_a_log_file_gets_a_line_for_each_event() -> None:
         f"done    {STEPS[1]} (2.5 s)",
         f"failed  {STEPS[2]}: no such [op]",
     ]
+
+
+def test_a_dumb_terminal_and_a_quiet_command_get_no_display(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def shown() -> str:
+        terminal = io.StringIO()
+        with BuildDisplay(Console(file=terminal, force_terminal=True, width=80)) as display:
+            display.planned(STEPS)
+            display.started(STEPS[0])
+            display.finished(STEPS[0], 2.5, cached=False)
+        return _CONTROL.sub("", terminal.getvalue()).strip()
+
+    assert "1/4" in shown()
+    monkeypatch.setenv("TERM", "dumb")
+    assert shown() == f"done    {STEPS[0]} (2.5 s)"
+    monkeypatch.setattr(output, "_quiet", True)
+    assert shown() == ""
+    monkeypatch.setenv("TERM", "xterm")
+    assert shown() == ""
+
+
+def test_warnings_are_shown_even_if_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "_quiet", True)
+    log = io.StringIO()
+    with BuildDisplay(Console(file=log, width=120)) as display:
+        display.findings("digits-1.0.0/inspect", [Finding("warning", "range", "no range")])
+    assert log.getvalue() == "warning digits-1.0.0/inspect: no range\n"
+
+
+def test_results_are_printed_where_the_display_was() -> None:
+    terminal = io.StringIO()
+    console = Console(file=terminal, force_terminal=True, width=80)
+    with BuildDisplay(console) as display:
+        display.planned(STEPS[:2])
+        display.started(STEPS[0])
+        with display.paused():
+            console.print("a result")
+        display.started(STEPS[1])
+    # It is alone in its line, and the display goes on below it.
+    before, _, after = terminal.getvalue().partition("a result\n")
+    assert before.endswith("\x1b[2K")
+    assert STEPS[1].partition("/")[2] in after or "(+1)" in after
+
+
+def test_a_step_without_a_model_keeps_its_name() -> None:
+    terminal = io.StringIO()
+    console = Console(file=terminal, force_terminal=True, width=80)
+    with BuildDisplay(console) as display, step("inspecting the model", display):
+        pass
+    assert "inspecting the model" in terminal.getvalue()

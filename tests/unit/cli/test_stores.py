@@ -38,7 +38,7 @@ def test_the_cache_shows_stores_and_whose_records_count(
     modelwheel: Modelwheel, tmp_path: Path
 ) -> None:
     first, second = modelwheel("cache").out.splitlines()
-    assert first == f"0 cached results, 0.0 MB, in {tmp_path / 'own'}"
+    assert first == f"0 cached results, 0 bytes, in {tmp_path / 'own'}"
     assert second == f"read-only: {tmp_path / 'release'} (not there)"
     (tmp_path / "release").mkdir()
     assert "(counts if signed by a trusted key)" in modelwheel("cache").out

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from modelwheel.cli.display.console import print_below
 from modelwheel.cli.display.markdown import show_builds, show_measurements
 from modelwheel.cli.display.tables import (
+    print_checked,
     print_diagnosis,
     print_failures,
     print_measurements,
     print_results,
 )
+from modelwheel.compiler.findings import Finding as Found
 from modelwheel.engine.build import BuildResult
+from modelwheel.engine.check_models import CheckedModel
 from modelwheel.engine.doctor import Finding
-from modelwheel.errors import CompileError
+from modelwheel.errors import CompileError, UnsupportedModelError
 from modelwheel.request import make_request
 from modelwheel.spec import load_spec
 
@@ -50,7 +56,7 @@ def test_several_failures_are_one_block(
 
 
 def test_failures_in_the_summary(failed: BuildResult) -> None:
-    assert r"reference failed\: shapes \[1\] and \[2\]" in show_builds([failed])
+    assert r"reference failed: shapes \[1\] and \[2\]" in show_builds([failed])
     assert "not built" in show_builds([failed])
 
 
@@ -86,7 +92,7 @@ def test_the_last_lines_of_a_diagnosis(capsys: pytest.CaptureFixture[str]) -> No
     print_diagnosis([fine, compiler, engine])
     assert capsys.readouterr().out.splitlines()[-2:] == [
         "Not ready to build wheels: C++ compiler",
-        "Not ready for everything: containers",
+        "Missing, but only some commands need it: containers",
     ]
 
 
@@ -97,5 +103,51 @@ def test_nothing_to_measure(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_why_nothing_is_compared() -> None:
     assert show_measurements([], note="not compared: no index is configured").endswith(
-        "\nnot compared\\: no index is configured\n"
+        "\nnot compared: no index is configured\n"
     )
+
+
+CHECKED = [
+    CheckedModel("net-1.0.0", "net", "serving", verdict="ok net: 2 kinds of operation, all compiled"),
+    CheckedModel(
+        "text-1.0.0",
+        "text",
+        "serving",
+        findings=(
+            Found("error", "string-tensor", "input 'words' is a string", "map it to numbers"),
+            Found("note", "range", "input 'n' takes 0 <= x < 9"),
+        ),
+        verdict="refused text: input 'words' is a string",
+    ),
+    CheckedModel("odd-1.0.0", "odd", "serving", UnsupportedModelError("no such op"), verdict="refused odd"),
+]  # fmt: skip
+
+
+def test_the_verdict_comes_before_its_errors_and_totals_come_last(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_checked(CHECKED)
+    assert capsys.readouterr().out.splitlines() == [
+        "ok net: 2 kinds of operation, all compiled",
+        "refused text: 1 error",
+        "  error text: input 'words' is a string; map it to numbers",
+        "  note text: input 'n' takes 0 <= x < 9",
+        "refused odd: 1 error",
+        "  error odd: no such op",
+        "3 models: 1 ok, 2 refused (text, odd)",
+    ]
+
+
+def test_one_model_has_no_totals(capsys: pytest.CaptureFixture[str]) -> None:
+    print_checked(CHECKED[:1])
+    assert capsys.readouterr().out.splitlines() == ["ok net: 2 kinds of operation, all compiled"]
+
+
+def test_lines_below_another_are_indented_on_a_terminal() -> None:
+    terminal = io.StringIO()
+    console = Console(file=terminal, force_terminal=True, width=40, soft_wrap=True, no_color=True)
+    path = "/a/path/that/is/longer/than/the/terminal/is/wide.yaml"
+    print_below(console, "error net:", f"the first words of a long sentence name {path} and go on")
+    lines = terminal.getvalue().splitlines()
+    assert lines[0] == "  error net: the first words of a long"
+    assert lines[1:] == ["    sentence name", f"    {path}", "    and go on"]

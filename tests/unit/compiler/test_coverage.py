@@ -55,7 +55,7 @@ def test_a_table_that_is_too_long_is_said_to_be_read_in_part() -> None:
     assert found.read == 2 * MAX_TABLE_ROWS
     (said,) = notes_on(Truth(tables=(found,)))
     assert said == (
-        "Not compared in full: 2048 of the 5000 rows of the table of 'words' are compared (41.0%); "
+        "Part of a table was not compared: 2048 of the 5000 rows of the table of 'words' are compared (41.0%); "
         "raise verify.rows for more, if the model has a batch axis"
     )
 

@@ -37,7 +37,7 @@ def test_a_page_is_read_within_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         with (
             server(answer(200, body, **headers)) as (address, _),
             PackageIndex(address, QUICK) as index,
-            pytest.raises(PublishError, match="the answer is longer than 1000 bytes"),
+            pytest.raises(PublishError, match="the answer is longer than 1 kB"),
         ):
             index.files("a")
 
@@ -46,9 +46,9 @@ def test_files_are_read_within_a_limit(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(client, "_MAX_FILE", 1000)
     with server(answer(200, bytes(2000))) as (address, _), PackageIndex(address, QUICK) as index:
         file = IndexedFile(f"{address}/a-1-py3-none-any.whl", None)
-        with pytest.raises(PublishError, match="the answer is longer than 1000 bytes"):
+        with pytest.raises(PublishError, match="the answer is longer than 1 kB"):
             index.sha256(file)
-        with pytest.raises(PublishError, match="the answer is longer than 1000 bytes"):
+        with pytest.raises(PublishError, match="the answer is longer than 1 kB"):
             index.download(file, tmp_path / "file")
         assert index.find_beside(file, ".report.json", 1000) is None
         assert index.find_beside(file, ".report.json", 2000) == bytes(2000)

@@ -215,8 +215,8 @@ def test_catalogue_tells_what_there_is_to_know(wheels: Path, tmp_path: Path) -> 
     )
     expected = [install, "model-jet-tagger 0.10.0", "Older: 0.9.0", "image float32"]
     expected += ["[batch, 8, 8, 1] input", "[batch * 3, 2]", "[batch, 10] output"]
-    expected += ["x86-64-v3", "Apache-2.0", "CC-BY-4.0", COMMIT, TREE, "weights 2.0 KiB"]
-    expected += ["machine code 1000 B", "library 4.9 KiB", "within tolerance 3 comparisons"]
+    expected += ["x86-64-v3", "Apache-2.0", "CC-BY-4.0", COMMIT, TREE, "weights 2 kB"]
+    expected += ["machine code 1 kB", "library 5 kB", "within tolerance 3 comparisons"]
     expected += [
         "2.5e-06 of 1e-05",
         "16 µs",

@@ -333,7 +333,7 @@ def test_a_tag_on_another_branch_is_refused(repository: Repository) -> None:
     put(repository, "README", "Never reviewed.\n")
     commit = repository.commit({})
     tag_alpha(repository)
-    assert refusal(repository).startswith(f"{commit} is not on refs/heads/main: ")
+    assert refusal(repository).startswith(f"{commit} is not on refs/heads/main, and only merged")
     repository.git("checkout", "--quiet", "main")
     repository.git("merge", "--quiet", "--no-ff", "-m", "merge", "work")
     check_at(repository, "alpha-1.0.0")
@@ -373,7 +373,7 @@ def test_a_tag_cannot_pose_as_the_branch(repository: Repository) -> None:
     tag_alpha(repository)
     repository.git("tag", "main")
     assert "is not on refs/heads/main" in refusal(repository)
-    with pytest.raises(UsageError, match="'main' is not a full name of a branch"):
+    with pytest.raises(UsageError, match="needs the full name of a branch, such as refs/remotes/origin/main, not 'main'"):
         require_on_branch(load(repository), "main")
     with pytest.raises(UsageError, match="has no refs/heads/nowhere; fetch it"):
         require_on_branch(load(repository), "refs/heads/nowhere")

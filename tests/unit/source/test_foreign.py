@@ -29,8 +29,8 @@ _SAFETENSORS = (2).to_bytes(8, "little") + b"{}"
 _FILES = {
     "m.tflite": (b"\x1c\0\0\0TFL3", "TensorFlow Lite", "tf2onnx.convert --tflite"),
     "renamed.model": (b"\x1c\0\0\0TFL3", "TensorFlow Lite", "tf2onnx.convert --tflite"),
-    "m.pkl": (pickle.dumps([1]), "a pickle, which runs code", "skl2onnx.to_onnx"),
-    "m.joblib": (pickle.dumps([1]), "a pickle, which runs code", "skl2onnx.to_onnx"),
+    "m.pkl": (pickle.dumps([1]), "a pickle (loading one runs code)", "skl2onnx.to_onnx"),
+    "m.joblib": (pickle.dumps([1]), "a pickle (loading one runs code)", "skl2onnx.to_onnx"),
     "m.safetensors": (_SAFETENSORS, "weights without their network", "torch.onnx.export"),
     "m.pt": (_zip("archive/data.pkl"), "a pickle of PyTorch", "torch.export.save"),
     "m.pth": (_zip("archive/data.pkl", "archive/code/m.py"), "TorchScript", "torch.export.save"),

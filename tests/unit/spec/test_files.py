@@ -307,7 +307,7 @@ def test_licence_texts_that_are_no_files_or_too_long(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert "'pipe' is a named pipe" in message(write(tmp_path, LICENSED % "pipe"))
     (tmp_path / "long").write_bytes(bytes(MAX_LICENSE_BYTES + 1))
-    assert "'long' has more than 1048576 bytes" in message(write(tmp_path, LICENSED % "long"))
+    assert "'long' has more than 1.05 MB" in message(write(tmp_path, LICENSED % "long"))
 
 
 @pytest.mark.parametrize(

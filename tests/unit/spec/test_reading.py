@@ -172,7 +172,7 @@ def test_size_is_bounded(tmp_path: Path, name: str) -> None:
     text = '{"a": "%s"}'
     assert not read(tmp_path, text % ("x" * (MAX_BYTES - 9)), name).problems
     too_long = read(tmp_path, text % ("x" * (MAX_BYTES - 8)), name)
-    assert sentences(too_long)[0].startswith(f"{name}:1:1: the file is larger than 256 KiB")
+    assert sentences(too_long)[0].startswith(f"{name}:1:1: the file is larger than 262 kB")
 
 
 def test_line_ends_and_byte_order_mark_do_not_matter(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...util.words import size_text
 from ..opened import OpenedWheel
 from .finding import GateFinding
 
@@ -25,30 +26,26 @@ def check(wheel: OpenedWheel) -> Iterator[GateFinding]:
     if size > INDEX_LIMIT:
         yield GateFinding(
             wheel.name,
-            f"is {size / 2**20:.1f} MiB; the limit is {INDEX_LIMIT >> 20} MiB, which leaves a margin below "
-            f"PyPI's 100 MiB: {_parts(wheel)}; compile fewer CPU levels and batch sizes, or "
+            f"is {size_text(size)}; the limit is {size_text(INDEX_LIMIT)}, which leaves a margin below "
+            f"PyPI's {size_text(100 << 20)}: {_parts(wheel)}; compile fewer CPU levels and batch sizes, or "
             "make the model smaller",
         )
     if size > budget:
         yield GateFinding(
             wheel.name,
-            f"is {_kilobytes(size)}, but weights, machine code and {_kilobytes(RUNTIME_BUDGET)} for "
-            f"the runtime add up to {_kilobytes(budget)}: {_parts(wheel)}; strip the binaries, and "
+            f"is {size_text(size)}, but weights, machine code and {size_text(RUNTIME_BUDGET)} for "
+            f"the runtime add up to {size_text(budget)}: {_parts(wheel)}; strip the binaries, and "
             "remove files that do not belong in the wheel",
         )
 
 
 def _parts(wheel: OpenedWheel) -> str:
     largest = sorted(wheel.compressed_sizes.items(), key=lambda item: -item[1])[:3]
-    parts = [f"{name} {_kilobytes(size)}" for name, size in largest]
+    parts = [f"{name} {size_text(size)}" for name, size in largest]
     if wheel.manifest is not None:
         sizes = wheel.manifest.sizes
         parts.append(
-            f"uncompressed weights {_kilobytes(sizes.weights)}, uncompressed machine code "
-            f"{_kilobytes(sizes.machine_code)}"
+            f"uncompressed weights {size_text(sizes.weights)}, uncompressed machine code "
+            f"{size_text(sizes.machine_code)}"
         )
     return ", ".join(parts)
-
-
-def _kilobytes(size: int) -> str:
-    return f"{size / 1000:.0f} kB"

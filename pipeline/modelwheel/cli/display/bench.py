@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from ...bench.results import OURS, TITLES, Benchmark, Case, Cell, Compared, Kind, Machine, Side
+from ...util.words import size_text, time_text
 from .console import plain
 
 
@@ -107,17 +108,17 @@ def notes(compared: Compared) -> Iterator[str]:
     weights = compared.weights_bytes / max(compared.saved_model_bytes, 1)
     built = compared.build_seconds
     yield (
-        f"  wheel {compared.wheel_bytes / 1000:.0f} kB; weights {compared.weights_bytes / 1000:.0f} kB, "
+        f"  wheel {size_text(compared.wheel_bytes)}; weights {size_text(compared.weights_bytes)}, "
         f"{weights:.2f} of the model's files; "
-        + ("built before" if built is None else f"built in {built:.0f} s of its steps")
+        + ("built before" if built is None else f"built in {time_text(built)} of its steps")
     )
 
 
 def _side(side: Side) -> str:
     if side.error is not None:
         return side.error
-    memory = "" if side.memory is None else f", {side.memory / 1e6:.1f} MB"
-    return f"{side.version}: first prediction {side.first_ms:.1f} ms after NumPy's import{memory}"
+    memory = "" if side.memory is None else f", {size_text(side.memory)}"
+    return f"{side.version}: first prediction {time_text((side.first_ms or 0.0) / 1e3)} after NumPy's import{memory}"
 
 
 def print_mean(console: Console, benchmark: Benchmark) -> None:

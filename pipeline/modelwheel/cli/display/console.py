@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -22,6 +23,35 @@ def plain(value: object) -> str:
 def plain_lines(value: object) -> str:
     """The same for text of several lines."""
     return escape(safe_lines(value))
+
+
+def print_below(
+    console: Console, head: str, text: str, indent: str = "  ", *, aligned: bool = False
+) -> None:
+    """Prints a line that belongs to the one above it.
+
+    A terminal breaks it between words, and indents what follows; elsewhere it is one line, for grep.
+
+    Args:
+        console: Where it goes.
+        head: The first words, with Rich's markup, as `[red]error[/]`.
+        text: What follows, without markup.
+        indent: What the line begins with.
+        aligned: Whether further lines begin below the text, or a little to the right of the head.
+    """
+    if console.is_terminal and not console.is_dumb_terminal:
+        # The head's width, without its markup.
+        width = len(console.render_str(head)) + 1
+        lines = textwrap.wrap(
+            one_line(text),
+            width=max(console.width, 40),
+            initial_indent=" " * (len(indent) + width),
+            subsequent_indent=" " * (len(indent) + width) if aligned else indent * 2,
+            break_long_words=False,  # paths and names stay in one piece for copying
+            break_on_hyphens=False,
+        )
+        text = "\n".join(lines).strip()
+    console.print(f"{indent}{head} {plain_lines(text)}")
 
 
 class SafeConsole(Console):

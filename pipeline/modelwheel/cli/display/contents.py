@@ -15,7 +15,7 @@ from ...compiler.fusions import Replaced
 from ...provenance.replay import Link
 from ...signature import Tensor
 from ...util.text import one_line, safe_lines
-from ...util.words import count, shape_text
+from ...util.words import count, shape_text, size_text
 from ...wheelfile.contents import Contents
 from .console import OUT, plain, plain_lines
 
@@ -23,8 +23,7 @@ _STATES = {"ok": "[green]ok[/]", "broken": "[red]broken[/]", "unchecked": "[yell
 
 
 def print_contents(contents: Contents) -> None:
-    """Model card, manifests, bills of materials and files."""
-    _print_card(OUT, contents.metadata.description or "")
+    """Manifests, bills of materials and files, then the text that an index shows."""
     for manifest in contents.manifests:
         OUT.print(_manifest_table(manifest))
         _print_truth(manifest.verification.truth)
@@ -33,6 +32,9 @@ def print_contents(contents: Contents) -> None:
         OUT.print(_sbom_table(sbom))
     OUT.print(f"\n[bold]{count(len(contents.files), 'file')}[/]")
     OUT.print(_file_table(contents))
+    if description := contents.metadata.description:
+        OUT.print("\n[bold]README[/]")
+        _print_card(OUT, description)
 
 
 def print_links(links: Sequence[Link]) -> None:
@@ -86,8 +88,8 @@ def _summary(manifest: Manifest) -> dict[str, str]:
         "batch sizes": _batches(manifest),
         **_lengths(manifest),
         "CPU levels": ", ".join(manifest.levels),
-        "size": f"weights {sizes.weights:,} + machine code {sizes.machine_code:,} bytes; "
-        f"the model has {sizes.saved_model:,}",
+        "size": f"weights {size_text(sizes.weights)} + machine code {size_text(sizes.machine_code)}; "
+        f"the model has {size_text(sizes.saved_model)}",
         **_storage(manifest),
         "reference": f"computed by {one_line(manifest.verification.evaluator)}",
         "tolerance": _tolerances(manifest),
@@ -103,7 +105,9 @@ def _storage(manifest: Manifest) -> dict[str, str]:
     expanded = manifest.sizes.expanded_weights
     if expanded is None:
         return {}
-    return {"weights": f"stored as {manifest.model.weights_storage}, {expanded:,} bytes in memory"}
+    return {
+        "weights": f"stored as {manifest.model.weights_storage}, {size_text(expanded)} in memory"
+    }
 
 
 def _fusions(fusions: Sequence[Replaced]) -> dict[str, str]:

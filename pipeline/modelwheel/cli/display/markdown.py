@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...accuracy import COLUMNS
 from ...util.markdown import escape, table
-from ...util.words import count
+from ...util.words import count, size_text, time_text
 from ...wheelfile.reports import notes_on_report, report_lines
 
 if TYPE_CHECKING:  # types alone: commands that print other tables should not wait for these
@@ -90,9 +90,9 @@ def measured_cells(measurement: Measurement) -> list[str]:
 
 def _size(measurement: Measurement) -> str:
     size, released = measurement.wheel_bytes, measurement.released
-    text = f"{size / 1000:.0f} kB"
+    text = size_text(size)
     if released is not None:
-        text += f"\nreleased: {released.wheel_bytes / 1000:.0f} kB ({size / released.wheel_bytes - 1:+.1%})"
+        text += f"\nreleased: {size_text(released.wheel_bytes)} ({size / released.wheel_bytes - 1:+.1%})"
     return text
 
 
@@ -112,8 +112,8 @@ def _times(measurement: Measurement) -> str:
 
 
 def _time(timing: Timing, older: Timing | None) -> str:
-    text = f"{count(timing.rows, 'row')}: {timing.nanoseconds / 1000:.3g} µs"
+    text = f"{count(timing.rows, 'row')}: {time_text(timing.nanoseconds / 1e9)}"
     if older is not None:
         ratio = older.nanoseconds / timing.nanoseconds
-        text += f", released {older.nanoseconds / 1000:.3g} µs ({ratio:.2f} x as fast)"
+        text += f", released {time_text(older.nanoseconds / 1e9)} ({ratio:.2f} x as fast)"
     return text

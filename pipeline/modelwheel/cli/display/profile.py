@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Column, Table
 
 from ...bench.profile import Profile, Step
+from ...util.words import count, percent, time_text
 from .console import plain
 
 _SHOWN = 0.005
@@ -21,7 +24,7 @@ def print_profile(console: Console, profile: Profile) -> None:
         "kind",
         Column("what", overflow="fold"),
         Column("layer", overflow="fold"),
-        "us",
+        "µs",
         "time",
         *([f"{profile.threads} threads"] if profile.threads > 1 else []),
         "GFLOP/s",
@@ -41,17 +44,41 @@ def print_profile(console: Console, profile: Profile) -> None:
         gain = _gain(us, sum(step.threaded_us or 0.0 for step in rest), profile)
         table.add_row("", "", f"{len(rest)} others", "", f"{us:.2f}", f"{us / total:.1%}", *gain)
     console.print(table)
-    work = sum(step.operations for step in profile.steps if step.gflops is not None)
-    console.print(
-        f"{profile.us:.1f} us a run, of which {total:.1f} in {len(profile.steps)} steps; products and convolutions "
-        f"{work / 1e6:.2f} MFLOP, {work / profile.us / 1e3:.1f} GFLOP/s = "
-        f"{work / profile.us / 1e3 / profile.peak_gflops:.0%} of the peak of one core ({profile.peak_gflops:.0f})"
+    for line in summary(profile):
+        console.print(line)
+
+
+def summary(profile: Profile) -> Iterator[str]:
+    """What all steps take together, and how much of the core that uses."""
+    inside = time_text(sum(step.us for step in profile.steps) / 1e6)
+    yield (
+        f"One run takes {time_text(profile.us / 1e6)}, of which {inside} are "
+        f"in the {count(len(profile.steps), 'step')} above"
     )
-    if profile.threaded_us:
-        console.print(
-            f"{profile.threaded_us:.1f} us with {profile.threads} threads, {profile.us / profile.threaded_us:.2f} times as "
-            "fast; their column has the same for each step"
+    work = sum(step.operations for step in profile.steps if step.gflops is not None)
+    if work:
+        rate = work / profile.us / 1e3
+        yield (
+            f"Products and convolutions: {operations_text(work)}, {rate:.1f} GFLOP/s in the whole run, which is "
+            f"{percent(rate / profile.peak_gflops)} of the {profile.peak_gflops:.0f} GFLOP/s that one core reaches"
         )
+    if profile.threaded_us:
+        yield (
+            f"With {profile.threads} threads, one run takes {time_text(profile.threaded_us / 1e6)}: "
+            f"{profile.us / profile.threaded_us:.2f} times as fast; their column has the same for each step"
+        )
+
+
+def operations_text(number: int) -> str:
+    """A number of operations as people read it.
+
+    >>> operations_text(4096), operations_text(2_340_000), operations_text(71)
+    ('4.1 thousand operations', '2.3 million operations', '71 operations')
+    """
+    for unit, name in ((1e9, "billion"), (1e6, "million"), (1e3, "thousand")):
+        if number >= unit:
+            return f"{number / unit:.1f} {name} operations"
+    return count(number, "operation")
 
 
 def _gain(us: float, threaded_us: float | None, profile: Profile) -> list[str]:

@@ -1,13 +1,14 @@
-"""The progress of a build.
+"""The progress of a command.
 
-A terminal gets a live display; anything else, such as a log file or CI, gets one plain line for each
-event. Both go to standard error, because standard output is for results.
+A terminal gets a live display; anything else, such as a log file or CI, gets one plain line for each step of a
+build, and nothing of other commands. Both go to standard error, because standard output is for results.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ from rich.table import Column
 from rich.text import Text
 
 from ...errors import ModelwheelError
+from ...util.words import time_text
+from ..output import is_quiet
 from .console import ERR, plain, plain_lines
 
 if TYPE_CHECKING:
@@ -63,7 +66,9 @@ class _RunningColumn(ProgressColumn):
 
 
 class BuildDisplay:
-    """A `modelwheel.engine.build.Reporter` for people.
+    """A `modelwheel.engine.build.Reporter` and a `modelwheel.util.watching.Watcher` for people.
+
+    Warnings are shown even with `--quiet`.
 
     Args:
         console: Where it writes.
@@ -71,7 +76,7 @@ class BuildDisplay:
     """
 
     def __init__(self, console: Console = ERR, *, results: bool = True) -> None:
-        self._results = results
+        self._results = results and not is_quiet()
         # `started` is called from several threads.
         self._guard = threading.Lock()
         self._console = console
@@ -85,7 +90,9 @@ class BuildDisplay:
             console=console,
             expand=True,
             transient=True,
-            disable=not console.is_terminal,
+            refresh_per_second=4,  # `bench` and `profile` measure meanwhile
+            redirect_stdout=False,  # it would go to standard error
+            disable=is_quiet() or not console.is_terminal,
         )
         self._task = self._progress.add_task("steps", total=0, running=Running([]))
 
@@ -100,6 +107,15 @@ class BuildDisplay:
         trace: TracebackType | None,
     ) -> None:
         self._progress.stop()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Takes the display away while results are printed."""
+        self._progress.stop()
+        try:
+            yield
+        finally:
+            self._progress.start()
 
     def planned(self, names: Sequence[str]) -> None:
         with self._guard:
@@ -116,7 +132,7 @@ class BuildDisplay:
         with self._guard:
             self._done(name)
             if self._results and not cached:
-                self._console.print(f"[green]done[/]    {plain(name)} ({seconds:.1f} s)")
+                self._console.print(f"[green]done[/]    {plain(name)} ({time_text(seconds)})")
 
     def failed(self, name: str, error: ModelwheelError) -> None:
         with self._guard:
@@ -140,5 +156,5 @@ class BuildDisplay:
     def _show(self) -> None:
         names = self._running
         if len(self._models) == 1:  # every name begins with the same model: leave it out
-            names = [name.partition("/")[2] for name in names]
+            names = [name.partition("/")[2] or name for name in names]
         self._progress.update(self._task, running=Running(names))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from rich.table import Column, Table
 
-from ...accuracy import COLUMNS
-from ...util.words import count
-from ...wheelfile.reports import notes_on_report, report_lines
-from .console import ERR, OUT, plain, plain_lines
+from ...util.words import count, size_text
+from ..output import tell
+from .comparisons import print_comparisons
+from .console import ERR, OUT, plain, plain_lines, print_below
 from .markdown import MEASURED, failure_lines, measured_cells
 
 if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` needs
@@ -25,19 +25,18 @@ if TYPE_CHECKING:  # types alone: `doctor` should not wait for what `build` need
     from ...release.measure import Measurement
     from ...release.parts import Parts
     from ...verify.selftest import Verified
-    from ...wheelfile.reports import Report
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
-def print_results(results: Sequence[BuildResult]) -> None:
-    """One block for each built spec: the file, its size, a wheel's errors."""
+def print_results(results: Sequence[BuildResult], *, table: bool = False) -> None:
+    """One block for each built spec: the file, its size, a wheel's errors (with `table`, all of them)."""
     for result in results:
         if result.sdist is not None:
             OUT.print(_summary(result, result.sdist))
             _print_replaced(result)
             platforms = ", ".join(platform.name for platform in result.request.platforms)
-            OUT.print(f"{result.sdist.stat().st_size / 1000:.0f} kB, for {platforms}")
+            OUT.print(f"{size_text(result.sdist.stat().st_size)}, for {platforms}")
         elif result.bundle is not None:
             OUT.print(_summary(result, result.bundle))
         elif result.wheel is not None:
@@ -47,9 +46,9 @@ def print_results(results: Sequence[BuildResult]) -> None:
             for path in result.needed:
                 OUT.print(f"Requires {plain(path.name)} (in the same directory)")
             if result.report is not None:
-                _print_comparisons(result.report)
+                print_comparisons(result.report, table=table)
     if any(result.wheel is not None for result in results):
-        ERR.print("For this machine; `modelwheel wheel` makes wheels to share.")
+        tell("For this machine; `modelwheel wheel` makes wheels to share.")
 
 
 def print_failures(results: Sequence[BuildResult]) -> None:
@@ -83,21 +82,21 @@ def _sizes(wheel: Path) -> str:
 
     sizes = read_sizes(open_wheel(wheel))
     return (
-        f"wheel {sizes.wheel / 1000:.0f} kB; its library {sizes.library / 1000:.0f} kB = "
-        f"weights {sizes.weights / 1000:.0f} + machine code {sizes.machine_code / 1000:.0f} + "
-        f"runtime {sizes.runtime / 1000:.0f} kB"
+        f"wheel {size_text(sizes.wheel)}; its library {size_text(sizes.library)} = "
+        f"weights {size_text(sizes.weights)} + machine code {size_text(sizes.machine_code)} + "
+        f"runtime {size_text(sizes.runtime)}"
     )
 
 
-def print_verified(results: Sequence[Verified]) -> None:
-    """The errors of each verified wheel."""
+def print_verified(results: Sequence[Verified], *, table: bool = False) -> None:
+    """The errors of each verified wheel; with `table`, all of them."""
     for result in results:
         if result.report is not None:
             against = "the full reference" if result.whole_reference else "the sample in the wheel"
             if result.against is not None:
                 against = plain(result.against)
             OUT.print(f"{plain(result.wheel.name)} against {against}")
-            _print_comparisons(result.report)
+            print_comparisons(result.report, table=table)
 
 
 def print_audited(results: Sequence[Audited]) -> None:
@@ -112,17 +111,6 @@ def print_audited(results: Sequence[Audited]) -> None:
             OUT.print(f"  [{colour}]{finding.severity}[/] {finding.gate}: {plain(finding)}")
         if result.error is not None:
             OUT.print(f"  [red]error[/] {plain_lines(result.error)}")
-
-
-def _print_comparisons(report: Report) -> None:
-    """The largest errors of the reference and of every level over all numbers of rows, and what was not run."""
-    table = Table(*COLUMNS, "tolerance", "")
-    marks = {None: "", True: "[green]ok[/]", False: "[red]exceeded[/]"}
-    for line in report_lines(report):
-        table.add_row(*map(plain, line.cells), line.limit, marks[line.passed])
-    OUT.print(table)
-    for note in notes_on_report(report):
-        OUT.print(plain(note))
 
 
 def print_measurements(measurements: Sequence[Measurement]) -> None:
@@ -144,19 +132,37 @@ def print_parts(parts: Sequence[Parts]) -> None:
 
 
 def print_checked(models: Sequence[CheckedModel], *, ops: bool = False) -> None:
-    """The findings and the verdict of every model; with `ops`, its signatures and operations."""
+    """The verdict on every model with its findings below, then how many there are of each.
+
+    With `ops`, a model's signatures and operations come before its verdict.
+    """
     for model in models:
-        if model.error is not None:
-            OUT.print(f"[red]error[/]: {plain_lines(model.error)}")
         if model.inspection is not None and ops:
             OUT.print(f"[bold]{plain(model.model)}[/]")
             _print_signatures(model.inspection, model.signature)
             _print_ops(model.inspection, model.signature)
-        for finding in model.findings:
-            colour = _COLOURS[finding.severity]
-            OUT.print(f"[{colour}]{finding.severity}[/]: {plain(finding)}")
+        _print_verdict(model)
+    if len(models) > 1:
+        refused = [model.name for model in models if model.exit_code]
+        named = f" ({', '.join(map(plain, refused))})" if refused else ""
+        OUT.print(
+            f"{count(len(models), 'model')}: {len(models) - len(refused)} ok, {len(refused)} refused{named}"
+        )
+
+
+def _print_verdict(model: CheckedModel) -> None:
+    errors = [*([] if model.error is None else str(model.error).splitlines())]
+    number = len(errors) + sum(finding.severity == "error" for finding in model.findings)
+    if model.exit_code:
+        OUT.print(f"[red]refused[/] {plain(model.name)}: {count(number, 'error')}")
+    else:
         word, _, rest = model.verdict.partition(" ")
-        OUT.print(f"[{'red' if model.exit_code else 'green'}]{word}[/] {plain(rest)}")
+        OUT.print(f"[green]{word}[/] {plain(rest)}")
+    for line in errors:
+        print_below(OUT, f"[red]error[/] {plain(model.name)}:", line)
+    for finding in model.findings:
+        colour = _COLOURS[finding.severity]
+        print_below(OUT, f"[{colour}]{finding.severity}[/] {plain(model.name)}:", str(finding))
 
 
 def print_supported(supported: Supported) -> None:
@@ -231,27 +237,22 @@ def _support(use: OpUse) -> str:
 
 
 def print_diagnosis(findings: Sequence[Diagnosis]) -> None:
-    """One line for each check, with a fix where one is needed."""
-    table = Table("", "", "found", "fix")
+    """One line for each check, with a fix below it where one is needed."""
+    width = max(len(finding.name) for finding in findings)
     for finding in findings:
-        mark = (
-            "[green]ok[/]"
-            if finding.ok
-            else "[red]missing[/]"
-            if finding.required
-            else "[yellow]note[/]"
-        )
-        table.add_row(
-            mark, finding.name, plain_lines(finding.found), plain_lines(finding.fix or "")
-        )
-    OUT.print(table)
+        mark = "[green]ok     [/]" if finding.ok else "[yellow]note   [/]"
+        if finding.required and not finding.ok:
+            mark = "[red]missing[/]"
+        print_below(OUT, f"{mark} {finding.name:{width}}", finding.found, "", aligned=True)
+        for line in (finding.fix or "").splitlines():
+            print_below(OUT, f"        {'':{width}}", line, "", aligned=True)
     required = [finding.name for finding in findings if finding.required and not finding.ok]
     optional = [finding.name for finding in findings if not finding.required and not finding.ok]
     OUT.print(
         f"Not ready to build wheels: {', '.join(required)}" if required else "Ready to build wheels"
     )
     if optional:
-        OUT.print(f"Not ready for everything: {', '.join(optional)}")
+        OUT.print(f"Missing, but only some commands need it: {', '.join(optional)}")
 
 
 def print_publication(plan: Plan) -> None:
@@ -260,7 +261,7 @@ def print_publication(plan: Plan) -> None:
     colours = {"upload": "green", "skip": "dim", "refuse": "red"}
     for file in plan.files:
         action = f"[{colours[file.action]}]{file.action}[/]"
-        size = f"{file.size / 1000:.0f} kB"
+        size = size_text(file.size)
         table.add_row(plain(file.name), plain(file.version), size, action, plain(file.reason))
     OUT.print(table)
     names = f": {', '.join(plan.new_projects)}" if plan.new_projects else ""

@@ -10,18 +10,18 @@ from rich.table import Table
 from ...bench.repeat import STABLE, is_stable
 from ...bench.statistics import Spread
 from ...bench.tune import WORTH, Proposal, Tuned, TunedLevel
-from ...util.words import count
+from ...util.words import count, size_text, time_text
 from .console import OUT, plain
 
 
 def print_tuned(tuned: Tuned) -> None:
     """What was measured at each level, and what changes by it."""
     for name, level in tuned.levels.items():
-        before = "us before" if level.measured_before else "us before, estimated"
+        before = "µs before" if level.measured_before else "µs before, estimated"
         table = Table(
             "rows",
             before,
-            "us now",
+            "µs now",
             "quartiles",
             box=SIMPLE,
             title=f"{plain(tuned.model)}, {name}, {plain(tuned.cpu)}",
@@ -35,17 +35,17 @@ def print_tuned(tuned: Tuned) -> None:
                 if trial.taken
                 else f"not taken: less than {WORTH - 1:.0%}, or not in all rounds"
             )
-            OUT.print(plain(f"  {trial.flag}: {trial.gain:.3f} times as quick; {verdict}"))
+            OUT.print(plain(f"  {trial.flag}: {trial.gain:.3f} times as fast; {verdict}"))
         OUT.print(plain(_changes(level)))
         _warn(tuple(level.after.values()))
 
 
 def _changes(level: TunedLevel) -> str:
     if not level.changed:
-        return f"  No split of 1 to {level.rows} rows changes for the better."
+        return f"  No call with 1 to {level.rows} rows gets faster."
     return (
-        f"  {level.changed} of 1 to {level.rows} rows are split better, "
-        f"at most {level.best_gain:.2f} times as quick."
+        f"  Of the calls with 1 to {level.rows} rows, {level.changed} get faster, by a factor of at most "
+        f"{level.best_gain:.2f}."
     )
 
 
@@ -53,10 +53,10 @@ def print_proposal(proposal: Proposal) -> None:
     """What each candidate costs, and the batch sizes before and after."""
     table = Table(
         "batch size",
-        "us a run",
+        "µs a run",
         "quartiles",
-        "us a row",
-        "code kB",
+        "µs a row",
+        "code",
         "now",
         "proposed",
         box=SIMPLE,
@@ -68,7 +68,7 @@ def print_proposal(proposal: Proposal) -> None:
             _us(found.median),
             _quartiles(found),
             _us(found.median / size),
-            f"{proposal.code[size] / 1000:.1f}",
+            size_text(proposal.code[size]),
             "x" if size in proposal.current else "",
             "x" if size in proposal.proposed else "",
         )
@@ -77,9 +77,9 @@ def print_proposal(proposal: Proposal) -> None:
         ("now", proposal.current, proposal.current_time),
         ("proposed", proposal.proposed, proposal.proposed_time),
     ):
-        code = sum(proposal.code[size] for size in sizes) / 1000
+        code = size_text(sum(proposal.code[size] for size in sizes))
         shown = ", ".join(map(str, sizes))
-        OUT.print(f"  {title}: {shown}: {_us(time)} us a call, {code:.1f} kB of XLA's code")
+        OUT.print(f"  {title}: {shown}: {time_text(time / 1e9)} a call, {code} of XLA's code")
     _warn(tuple(proposal.costs.values()))
 
 
@@ -87,8 +87,8 @@ def _warn(found: Sequence[Spread]) -> None:
     unstable = sum(not is_stable(one) for one in found)
     if unstable:
         OUT.print(
-            f"  {count(unstable, 'time')} did not become stable: half of the rounds are more than {STABLE:.0%} apart. "
-            "Repeat this on an idle machine."
+            f"  The machine is busy: {count(unstable, 'timing')} {'varies' if unstable == 1 else 'vary'} by more "
+            f"than {STABLE * 100:.0f} %. Run it again when it is idle."
         )
 
 

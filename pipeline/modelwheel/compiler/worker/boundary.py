@@ -333,7 +333,7 @@ class _Others:
             if one.kind.split(" ")[0] in (*_FINITE, MORE) and _is_finite(ours):
                 return None
             why = self._inexact.get(output, self._missing)
-            return f"no float64 tells what is right ({why})"
+            return f"this model has no float64 reference ({why})"
         if difference := self._compare(ours, exact, output):
             # The runtime of the file says what is right, unless rounding explains the difference.
             if self._is_converted and one.kind in _FINITE and ours.shape == exact.shape:
@@ -343,13 +343,14 @@ class _Others:
                         return "rounding decides what they are"
                     self.converted[one.kind, output] = f"on rows of {one.kind}, {said}"
                     return None
-            return f"in float64 {difference}"
+            return _said(difference, ours, exact, self._framework, "in float64")
         if not _is_special(one):
             return None
         if one.kind not in self._compiled:
             return f"it cannot be compared with XLA ({self._not_compiled})"
-        if difference := self._compare(self._compiled[one.kind][output], exact, output):
-            return f"with XLA {difference}"
+        compiled = self._compiled[one.kind][output]
+        if difference := self._compare(compiled, exact, output):
+            return _said(difference, compiled, exact, "XLA", "with XLA")
         lost = self._lost_nan(output) if one.kind == "nan" else 0
         return f"NaN becomes a number in {lost} of {ours.size} values" if lost else None
 
@@ -402,6 +403,31 @@ def _is_finite(array: np.ndarray[Any, Any]) -> bool:
     return array.dtype.kind in "biu" or bool(np.isfinite(array).all())
 
 
+_FINITE_ELSEWHERE = "other values are finite"
+
+
+def _said(
+    difference: str,
+    values: np.ndarray[Any, Any],
+    exact: np.ndarray[Any, Any],
+    who: str,
+    where: str,
+) -> str:
+    """A difference that `_compare` found, as a clause.
+
+    Args:
+        difference: What it said.
+        values: Of `who`.
+        exact: The same in float64.
+        who: What computed the values.
+        where: What is special about them.
+    """
+    if difference != _FINITE_ELSEWHERE:
+        return f"{where} {difference}"
+    lost = np.isfinite(widen(values)) & ~np.isfinite(widen(exact))
+    return f"{who} returns {'' if lost.any() else 'no '}finite numbers where float64 {'does not' if lost.any() else 'does'}"
+
+
 def _compare(values: np.ndarray[Any, Any], exact: np.ndarray[Any, Any], scale: float) -> str | None:
     """How values differ by more than their rounding, as the end of a sentence; see `scales_of`."""
     if values.shape != exact.shape:
@@ -410,7 +436,7 @@ def _compare(values: np.ndarray[Any, Any], exact: np.ndarray[Any, Any], scale: f
     if values.dtype.kind in "biu":
         return f"{found.changed} of {values.size} values differ" if found.changed else None
     if not isfinite(found.absolute):
-        return "other values are finite"
+        return _FINITE_ELSEWHERE
     # TensorFlow's threads take numbers below the smallest normal one for zero, others do not.
     least = max(_TINY, ROUNDINGS * EPSILON["float32"] * scale)
     if found.relative <= _AGREED or found.absolute <= least:

@@ -278,10 +278,7 @@ def _proposal(finder: _Finder, given: tuple[Port, ...]) -> str:
     lines = f"fetches: {_mapping(outputs)}"
     if not given:
         lines = f"feeds: {_mapping(inputs)}, {lines}"
-    return (
-        "a GraphDef does not say what its outputs are; name them in `source`, of what the graph has: "
-        f"{lines}"
-    )
+    return f"a GraphDef does not say what its outputs are. Add to `source` in the spec: {lines}"
 
 
 def _is_of_branch(finder: _Finder, name: str) -> bool:

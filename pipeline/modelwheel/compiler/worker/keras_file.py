@@ -30,9 +30,7 @@ _MAX_RATIO = 64
 """Bytes of arrays for each byte of a file; weights hardly shrink when they are compressed."""
 _SMALL = 1 << 20
 
-EXPORT_FIX = (
-    "load the model where it was made and save it with model.export(DIRECTORY), as a SavedModel"
-)
+EXPORT_FIX = "where the model was made, save it by model.export(DIRECTORY), as a SavedModel"
 
 _CODE = "holds Python code that is never run"
 _REFUSED = {

@@ -7,6 +7,7 @@ from pathlib import Path
 import jinja2
 
 from ...util.text import JOINERS, escape_unsafe
+from ...util.words import size_text
 
 
 def render(template: str, **values: object) -> bytes:
@@ -25,7 +26,7 @@ def render(template: str, **values: object) -> bytes:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(bytes=format_bytes, significant=format_significant)
+    environment.filters.update(bytes=size_text, significant=format_significant)
     return environment.get_template(template).render(values).encode()
 
 
@@ -34,13 +35,6 @@ def _show(value: object) -> object:
     if type(value) is not str:  # not of `Markup`, which templates have made
         return value
     return escape_unsafe(value, allowed=JOINERS | {"\n", "\t"})
-
-
-def format_bytes(size: int) -> str:
-    """A number of bytes with a suitable unit (`503.8 KiB`)."""
-    if size < 1024:
-        return f"{size} B"
-    return f"{size / 1024:.1f} KiB" if size < 1024**2 else f"{size / 1024**2:.1f} MiB"
 
 
 def format_significant(value: float) -> str:

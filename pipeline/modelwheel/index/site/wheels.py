@@ -11,6 +11,7 @@ from packaging.version import Version
 
 from ...assembly.manifest import Manifest
 from ...util.files import digest_file
+from ...util.watching import NOBODY, Watcher, each
 from ...versions import RUNTIME
 from ...wheelfile.reports import Report, Timing, read_report, read_timings
 from ...wheelfile.sizes import WheelSizes, read_sizes
@@ -60,13 +61,19 @@ class ModelWheel(IndexedWheel):
     timings: tuple[Timing, ...]
 
 
-def read_wheels(paths: Iterable[Path]) -> list[IndexedWheel]:
+def read_wheels(paths: Iterable[Path], watcher: Watcher = NOBODY) -> list[IndexedWheel]:
     """Reads wheels, sorted by project, version and file name.
+
+    Args:
+        paths: The files.
+        watcher: Receives the name of each.
 
     Raises:
         WheelError: One is damaged, was renamed, or was not built by modelwheel.
     """
-    wheels = [_read_wheel(open_wheel(path)) for path in paths]
+    wheels = [
+        _read_wheel(open_wheel(path)) for path in each(paths, lambda path: path.name, watcher)
+    ]
     return sorted(wheels, key=lambda wheel: (wheel.project, wheel.version, wheel.name))
 
 

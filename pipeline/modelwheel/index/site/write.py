@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ...errors import UsageError
+from ...util.watching import NOBODY, Watcher, step
 from ...wheelfile.collect import find_wheels
 from ...wheelfile.reports import find_companions
 from .catalogue import render_catalogue
@@ -40,7 +41,11 @@ class Site:
 
 
 def write_site(
-    paths: Sequence[Path], out: Path, base_url: str | None = None, index_url: str | None = None
+    paths: Sequence[Path],
+    out: Path,
+    base_url: str | None = None,
+    index_url: str | None = None,
+    watcher: Watcher = NOBODY,
 ) -> Site:
     """Writes the index and the catalogue of wheels; the same wheels give the same bytes.
 
@@ -51,6 +56,7 @@ def write_site(
         base_url: Where the site and the wheels will be served. Without it links are relative and
             the wheels are copied into the site.
         index_url: The simple API that install texts show; by default that of `base_url`.
+        watcher: Receives the name of each wheel, and what is written.
 
     Raises:
         UsageError: There are no wheels, or the address or `out` is unsuitable.
@@ -61,19 +67,20 @@ def write_site(
         index_url = _checked_address(index_url, "the address of the site")
     found = find_wheels(paths)
     _require_replaceable(out, found)
-    wheels = read_wheels(found)
+    wheels = read_wheels(found, watcher)
     models = [wheel for wheel in wheels if isinstance(wheel, ModelWheel)]
-    files = render_simple(wheels, address)
-    files |= render_requirements(wheels)
-    files |= render_catalogue(wheels, address, None if address else index_url)
-    files[".nojekyll"] = b""  # GitHub Pages would otherwise run the files through Jekyll
-    out.parent.mkdir(parents=True, exist_ok=True)
-    aside = out.with_name(f".{out.name}.{uuid.uuid4().hex}")
-    try:
-        _write_files(aside, files, wheels if address is None else [])
-        _put_in_place(aside, out)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    with step("the catalogue", watcher):
+        files = render_simple(wheels, address)
+        files |= render_requirements(wheels)
+        files |= render_catalogue(wheels, address, None if address else index_url)
+        files[".nojekyll"] = b""  # GitHub Pages would otherwise run the files through Jekyll
+        out.parent.mkdir(parents=True, exist_ok=True)
+        aside = out.with_name(f".{out.name}.{uuid.uuid4().hex}")
+        try:
+            _write_files(aside, files, wheels if address is None else [])
+            _put_in_place(aside, out)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
     projects = len({wheel.project for wheel in models})
     return Site(out, projects, len(wheels), copied=address is None)
 

@@ -22,6 +22,7 @@ from ...packaging.sdist import unpack
 from ...packaging.template import SOURCE_DATE_EPOCH
 from ...platforms import WheelPlatform, extension_suffix
 from ...util.process import ProcessError, run
+from ...util.watching import NOBODY, Watcher, each
 from ...verify.environment import create_environment, install
 from ...wheelfile.wheel import open_wheel
 from ..outcome import Outcome, record_outcome
@@ -37,7 +38,11 @@ _EXTENSIONS = (".so", ".pyd", ".dylib")
 
 
 def build_wheels(
-    sdists: Sequence[Path], target: WheelPlatform, python: str | None, out: Path
+    sdists: Sequence[Path],
+    target: WheelPlatform,
+    python: str | None,
+    out: Path,
+    watcher: Watcher = NOBODY,
 ) -> Iterator[Outcome]:
     """Cross-builds one wheel of each source distribution, one after the other.
 
@@ -48,6 +53,7 @@ def build_wheels(
         target: What the wheels are for.
         python: The version of Python that extensions are for (`3.12`); by default the one that runs modelwheel.
         out: The directory for finished wheels; created if missing.
+        watcher: Receives the name of each source distribution.
 
     Raises:
         EnvironmentProblemError: zig, auditwheel or that Python is missing.
@@ -56,7 +62,7 @@ def build_wheels(
     _require_tools()
     interpreter = find_interpreter(python)
     out.mkdir(parents=True, exist_ok=True)
-    for sdist in sdists:
+    for sdist in each(sdists, lambda path: f"{target.cross_tag}/{path.name}", watcher):
         yield record_outcome(sdist, partial(_build_wheels, sdist, target, interpreter, out))
 
 

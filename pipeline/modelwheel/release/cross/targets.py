@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ...errors import UsageError
 from ...platforms import WHEEL_PLATFORMS, WheelPlatform
 from ...util.words import suggest
@@ -10,14 +12,24 @@ CROSS_TARGETS = {known.cross_tag: known for known in WHEEL_PLATFORMS.values()}
 """Every platform of wheels by the platform tag of cross-built wheels."""
 
 
+_GLIBC = re.compile(r"manylinux(?:_2_(?P<minor>[1-9][0-9]*)|2014)_(?P<architecture>\w+)")
+
+
 def find_target(tag: str) -> WheelPlatform:
-    """The platform with this tag.
+    """The platform with this tag, or with an older C library, whose wheels install wherever those of the tag do.
 
     Raises:
         UsageError: The tag is unknown.
     """
     if tag in CROSS_TARGETS:
         return CROSS_TARGETS[tag]
+    if asked := _GLIBC.fullmatch(tag):
+        for known, target in CROSS_TARGETS.items():
+            ours = _GLIBC.fullmatch(known)
+            if ours is None or ours["architecture"] != asked["architecture"]:
+                continue
+            if int(ours["minor"]) <= int(asked["minor"] or 17):
+                return target
     raise UsageError(f"cannot cross-build for {tag!r}; {suggest(tag, CROSS_TARGETS)}")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from ...util.names import UnsafePathError
 from ...util.text import find_unsafe
 from ...util.trees import open_plain
-from ...util.words import nearest_word
+from ...util.words import nearest_word, size_text
 from . import json_reader, yaml_reader
 from .document import Document, UnreadableError
 from .problems import Position
@@ -51,7 +51,7 @@ def _read_bytes(path: Path) -> bytes:
         reason = getattr(error, "strerror", None) or error
         raise UnreadableError(_START, (), f"cannot be read: {reason}") from None
     if len(content) > MAX_BYTES:
-        wrong = f"the file is larger than {MAX_BYTES // 1024} KiB"
+        wrong = f"the file is larger than {size_text(MAX_BYTES)}"
         raise UnreadableError(_START, (), wrong, "A spec has a few lines; is this another file?")
     return content
 

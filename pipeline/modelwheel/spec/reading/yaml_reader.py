@@ -7,7 +7,7 @@ YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema), so that `no` and `on` s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import yaml
@@ -24,6 +24,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
+from ...util.text import one_line
 from .document import MAX_DEPTH, Document, UnreadableError
 from .problems import KeyPath, Position
 
@@ -56,10 +57,13 @@ _SCALAR_TAGS: dict[str, Callable[[_Scalar], bool]] = {
     f"{_TAG}float": lambda value: type(value) in (int, float),
 }
 
+_SECOND_COLON = "a second colon in one line"
+_INDENTED = "the indentation does not fit the lines above"
+
 _SYNTAX = (
-    ("mapping values are not allowed", "a second colon in one line", "Quote the text around it"),
+    ("mapping values are not allowed", _SECOND_COLON, "Quote the text around it"),
     (r"character '\t'", "a tab indents the line", "Indent with spaces"),
-    ("expected <block end>", "the indentation does not fit the lines above", "Align it with them"),
+    ("expected <block end>", _INDENTED, "Align it with them"),
     ("could not find expected ':'", "a key has no colon", "Write `key: value`"),
     ("unexpected end of stream", "a quotation mark is not closed", "Add the closing one"),
     ("expected ',' or ']'", "the list is not closed", "Add `]` or the missing comma"),
@@ -87,7 +91,7 @@ def read_into(document: Document, text: str) -> None:
             for _event in yaml.parse(text, Loader=yaml.SafeLoader):
                 pass
         except yaml.YAMLError as error:
-            raise _syntax_error(error) from None
+            raise _syntax_error(error, text) from None
         except _REFUSED:
             wrong = "is not valid YAML: an escape (`\\U...`) stands for no character of Unicode"
             raise UnreadableError(Position(1, 1), (), wrong, "Write the character itself") from None
@@ -111,7 +115,7 @@ def _quick_loader() -> Any:
     return yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 
-def _syntax_error(error: yaml.YAMLError) -> UnreadableError:
+def _syntax_error(error: yaml.YAMLError, text: str) -> UnreadableError:
     problem = getattr(error, "problem", None) or str(error)
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if "unexpected end of stream" in problem:
@@ -119,8 +123,34 @@ def _syntax_error(error: yaml.YAMLError) -> UnreadableError:
     position = Position(mark.line + 1, mark.column + 1) if mark else Position(1, 1)
     for theirs, ours, hint in _SYNTAX:
         if theirs in problem:
+            if ours in (_SECOND_COLON, _INDENTED) and (
+                found := _without_colon(text.splitlines(), position)
+            ):
+                return found
             return UnreadableError(position, (), f"is not valid YAML: {ours}", hint)
     return UnreadableError(position, (), f"is not valid YAML: {problem}")
+
+
+def _without_colon(lines: Sequence[str], position: Position) -> UnreadableError | None:
+    """The mistake, if it is not a second colon that PyYAML stops at, but the first one after a line without any."""
+    here = lines[position.line - 1][: position.column - 1] if position.line <= len(lines) else ""
+    if re.search(r":(\s|$)", here):
+        return None
+    before = (
+        (number, lines[number - 1].split(" #")[0]) for number in range(position.line - 1, 0, -1)
+    )
+    for number, line in before:
+        word = line.strip()
+        if not word or word.startswith("#"):
+            continue
+        # A list's `- x` has no key.
+        key = re.match(r"[\w.]+[\w.-]*", word)
+        if key is None or re.search(r":(\s|$)", word):
+            return None
+        column = line.index(key[0]) + len(key[0]) + 1
+        wrong = f"is not valid YAML: a colon is missing after {one_line(key[0])!r}"
+        return UnreadableError(Position(number, column), (), wrong, f"Write `{one_line(key[0])}:`")
+    return None
 
 
 class _Reader:

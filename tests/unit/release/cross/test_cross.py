@@ -64,6 +64,26 @@ def test_platforms_of_python() -> None:
     assert [target.libc for target in (AARCH64, MUSL)] == ["glibc", "musl"]
 
 
+@pytest.mark.parametrize(
+    ("tag", "built"),
+    [
+        ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64"),
+        ("manylinux2014_aarch64", "manylinux_2_17_aarch64"),
+        ("manylinux_2_39_aarch64", "manylinux_2_17_aarch64"),
+    ],
+)
+def test_wheels_for_an_older_library_serve_newer_tags(tag: str, built: str) -> None:
+    assert find_target(tag).cross_tag == built
+
+
+@pytest.mark.parametrize(
+    "tag", ["manylinux_2_12_x86_64", "manylinux_2_28_riscv64", "manylinux_3_x86_64"]
+)
+def test_tags_that_no_wheel_serves(tag: str) -> None:
+    with pytest.raises(UsageError, match=f"cannot cross-build for '{tag}'"):
+        find_target(tag)
+
+
 def test_unknown_target() -> None:
     with pytest.raises(UsageError, match=r"; did you mean 'manylinux_2_17_aarch64'\?"):
         find_target("manylinux_2_17_arm64")
