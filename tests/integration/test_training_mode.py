@@ -43,6 +43,8 @@ def _errors(inspection: Inspection, **expected: Any) -> list[Finding]:
         ("dropout", ["draws random numbers in 'functional"]),
         ("batch", ["moves averages of the batch in '"]),
         ("batch2.h5", ["moves averages of the batch in 'model"]),
+        ("renorm", ["moves averages of the batch in '"]),
+        ("spectral", ["normalises weights again in 'functional"]),
     ],
 )
 @pytest.mark.parametrize("keep_state", [False, True])
@@ -61,9 +63,17 @@ def test_training_mode_is_refused_and_is_no_state(
     assert way_out in error.fix
 
 
-@pytest.mark.parametrize("name", ["augmented.keras", "dropout.keras", "batch.keras", "inference"])
+@pytest.mark.parametrize(
+    "name", ["augmented.keras", "dropout.keras", "batch.keras", "spectral.keras", "inference"]
+)
 def test_both_ways_out_lead_to_a_model_for_inference(training: Laboratory, name: str) -> None:
     assert _errors(_inspect(training, name)) == []
+
+
+def test_a_state_that_moves_by_itself_is_not_training(training: Laboratory) -> None:
+    inspection = _inspect(training, "pendulum")
+    assert [error.code for error in _errors(inspection)] == ["state"]
+    assert _errors(inspection, keep_state=True) == []
 
 
 def test_writes_are_kept_if_an_output_of_any_call_depends_on_them(training: Laboratory) -> None:

@@ -92,6 +92,22 @@ class Counts(Variables):
         return {"y": x * self.state["read_later"]}
 
 
+class Pendulum(tf.Module):  # type: ignore[misc]
+    """A state that moves by itself, by a matrix that calls slow down: nothing of a training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turn = tf.Variable([[0.8, -0.6], [0.6, 0.8]], name="turn")
+        self.place = tf.Variable([[1.0, 0.0]], name="place")
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, name="x")])  # type: ignore[untyped-decorator]
+    def evaluate(self, x: Any) -> dict[str, Any]:
+        """Where it is, added to rows."""
+        self.place.assign(self.place @ self.turn)
+        self.turn.assign(self.turn * 0.99)
+        return {"y": x + self.place}
+
+
 def main() -> None:
     root = Path(sys.argv[1])
     root.mkdir(parents=True, exist_ok=True)
@@ -99,7 +115,12 @@ def main() -> None:
     model.save(root / "augmented.keras")
     model.export(str(root / "augmented"), verbose=False)
     _export(model, root / "inference", training=False)
-    for name, layer in (("dropout", layers.Dropout(0.5)), ("batch", layers.BatchNormalization())):
+    for name, layer in (
+        ("dropout", layers.Dropout(0.5)),
+        ("batch", layers.BatchNormalization()),
+        ("renorm", layers.BatchNormalization(renorm=True)),
+        ("spectral", layers.SpectralNormalization(layers.Dense(3))),
+    ):
         model = always(keras, layer)
         model.save(root / f"{name}.keras")
         model.export(str(root / name), verbose=False)
@@ -107,7 +128,11 @@ def main() -> None:
         import tf_keras
 
         always(tf_keras, tf_keras.layers.BatchNormalization()).save(root / "batch2.h5")
-    for name, module in (("variables", Variables()), ("counts", Counts())):
+    for name, module in (
+        ("variables", Variables()),
+        ("counts", Counts()),
+        ("pendulum", Pendulum()),
+    ):
         tf.saved_model.save(module, str(root / name), signatures=module.evaluate)
 
 

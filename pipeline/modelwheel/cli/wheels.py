@@ -126,7 +126,7 @@ def report(
         extras.require("plot", "--plot")
         if plot.suffix != ".svg" or not plot.parent.is_dir():
             raise UsageError(f"--plot: {str(plot)!r} is not an .svg file in an existing directory")
-    from ..release.measure import measure_wheels
+    from ..release.measure import measure_wheels, notes_on_releases
     from ..wheelfile.collect import find_model_wheels
     from .display.progress import BuildDisplay
     from .display.tables import print_measurements
@@ -137,7 +137,7 @@ def report(
     store, chosen = open_store(), open_sandbox(sandbox)
     with BuildDisplay(results=False) as display:
         measured = measure_wheels(found, store, chosen, address, display)
-    reasons = "; ".join(dict.fromkeys(m.not_compared for m in measured if m.not_compared))
+    reasons = "; ".join(notes_on_releases(measured))
     if as_json:
         print_json(measured)
     else:

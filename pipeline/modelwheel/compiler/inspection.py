@@ -198,6 +198,8 @@ class Training(JsonRecord):
     """Random numbers from the variable of a seed, which calls count on."""
     averages: SignatureUse | None = None
     """Writes to moving averages of a batch."""
+    weights: SignatureUse | None = None
+    """Writes to weights of layers, of what is computed from weights alone: a spectral normalization."""
 
 
 class LargeTensor(JsonRecord):

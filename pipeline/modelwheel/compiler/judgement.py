@@ -71,6 +71,7 @@ def _judge_variables(inspection: Inspection, key: str) -> Iterator[Finding]:
         shown = (
             ("draws random numbers", training.draws),
             ("moves averages of the batch", training.averages),
+            ("normalises weights again", training.weights),
         )
         what = " and ".join(
             f"{verb} in {few(use.layers, use.count)}" for verb, use in shown if use is not None

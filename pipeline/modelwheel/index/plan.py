@@ -78,6 +78,8 @@ class Plan:
     """In the order of their uploads: source distributions last."""
     problems: tuple[str, ...] = ()
     """What is wrong with the release as a whole, such as files that are missing."""
+    warnings: tuple[str, ...] = ()
+    """What users of the version before should know."""
 
     @property
     def refused(self) -> list[str]:

@@ -6,6 +6,7 @@ An interrupted publication is simply repeated: files that the index has are skip
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +15,10 @@ from urllib.parse import urlsplit
 from ..errors import PublishError
 from ..util.http import Patience
 from ..util.urls import redact, url_problem
+from ..wheelfile.collect import WHEEL
 from .client import PackageIndex
 from .compare import compare, is_listed
+from .order import warn_of_order
 from .plan import Plan, Release, Rules, make_plan
 from .upload import Uploader, simple_api
 
@@ -72,8 +75,10 @@ class Publisher:
         self._index.close()
 
     def plan(self, files: Sequence[Path], release: Release | None = None) -> Plan:
-        """See `make_plan`."""
-        return make_plan(files, self._url, self._index, self._rules, release)
+        """See `make_plan`; models whose inputs or outputs have moved since the version before have a warning."""
+        planned = make_plan(files, self._url, self._index, self._rules, release)
+        wheels = [f.path for f in planned.files if f.action == "upload" and f.path.suffix == WHEEL]
+        return replace(planned, warnings=tuple(warn_of_order(wheels, self._index)))
 
     def publish(self, plan: Plan) -> list[str]:
         """Uploads what is missing, then downloads and compares every file of the plan.

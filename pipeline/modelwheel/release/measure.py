@@ -12,9 +12,11 @@ from typing import ClassVar
 from ..assembly.manifest import Manifest
 from ..errors import ModelwheelError
 from ..index.client import PackageIndex
+from ..index.order import order_warning
 from ..index.released import find_newest, is_installable, open_index
 from ..packaging.runtime import needed_wheels
 from ..sandbox.choose import Sandbox
+from ..signature import Signature
 from ..store.store import Store
 from ..util.urls import redact
 from ..util.watching import NOBODY, Watcher, each
@@ -45,6 +47,8 @@ class Released:
     version: str
     wheel_bytes: int
     timings: tuple[Timing, ...]
+    moved: str = ""
+    """How the order of inputs or outputs has changed since, as a clause; empty if it has not."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,19 @@ def measure_wheels(
     return measured
 
 
+def notes_on_releases(measured: Iterable[Measurement]) -> list[str]:
+    """Why there is no released version beside some wheels, and what has moved since the others'; each once."""
+    return list(dict.fromkeys(note for one in measured for note in _notes(one)))
+
+
+def _notes(measurement: Measurement) -> Iterator[str]:
+    if measurement.not_compared:
+        yield measurement.not_compared
+    if measurement.released is not None and measurement.released.moved:
+        model = measurement.manifest.model
+        yield f"warning: {model.name} {model.version}: {measurement.released.moved}"
+
+
 @contextmanager
 def _opened(index_url: str | None) -> Iterator[PackageIndex | None]:
     if index_url is None:
@@ -142,7 +159,8 @@ def _measure(
     measurement = replace(measurement, report=report, timings=timings)
     if older is None:
         return replace(measurement, not_compared=_why_not(index, manifest))
-    released = Released(older.version, older.size, older_timings)
+    moved = order_warning(older.signature, older.version, manifest.signature)
+    released = Released(older.version, older.size, older_timings, moved)
     return replace(measurement, released=released)
 
 
@@ -160,6 +178,7 @@ class _InstalledRelease:
     installed: InstalledWheel
     version: str
     size: int
+    signature: Signature
 
 
 def _install_released(
@@ -176,7 +195,8 @@ def _install_released(
     wheel = scratch / found.name
     index.download(found.file, wheel)
     installed = install_wheel(wheel, manifest.model.module, scratch, sandbox, needed)
-    return _InstalledRelease(installed, str(found.version), wheel.stat().st_size)
+    signature = open_wheel(wheel).manifest.signature
+    return _InstalledRelease(installed, str(found.version), wheel.stat().st_size, signature)
 
 
 def _race(

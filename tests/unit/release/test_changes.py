@@ -373,7 +373,10 @@ def test_a_tag_cannot_pose_as_the_branch(repository: Repository) -> None:
     tag_alpha(repository)
     repository.git("tag", "main")
     assert "is not on refs/heads/main" in refusal(repository)
-    with pytest.raises(UsageError, match="needs the full name of a branch, such as refs/remotes/origin/main, not 'main'"):
+    with pytest.raises(
+        UsageError,
+        match="needs the full name of a branch, such as refs/remotes/origin/main, not 'main'",
+    ):
         require_on_branch(load(repository), "main")
     with pytest.raises(UsageError, match="has no refs/heads/nowhere; fetch it"):
         require_on_branch(load(repository), "refs/heads/nowhere")

@@ -123,9 +123,9 @@ def test_a_directory_is_judged_before_it_is_copied_or_hashed(
     assert "is not a SavedModel" in refusal(directory_source(home), store)
     with (home / "large").open("wb") as file:
         file.truncate(5 << 30)
-    with pytest.raises(SourceError, match="more than 4.29 GB"):
+    with pytest.raises(SourceError, match=r"more than 4\.29 GB"):
         fetch(directory_source(home), store)
-    with pytest.raises(SourceError, match="more than 4.29 GB"):
+    with pytest.raises(SourceError, match=r"more than 4\.29 GB"):
         source_key(directory_source(home))
 
 

@@ -267,3 +267,5 @@ def print_publication(plan: Plan) -> None:
     names = f": {', '.join(plan.new_projects)}" if plan.new_projects else ""
     new = count(len(plan.new_projects), "new project name")
     OUT.print(f"{new} on the index{plain(names)}")
+    for warning in plan.warnings:
+        print_below(OUT, "[yellow]warning[/]", warning, "")

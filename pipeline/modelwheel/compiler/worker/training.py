@@ -1,7 +1,7 @@
 """Recognises a signature that was exported in training mode, by what it computes and not by names.
 
-Keras 3 draws random numbers from the variable of a seed generator, which each call changes, and normalises a batch by
-its own mean while it moves averages that only inference reads.
+Keras 3 draws random numbers from the variable of a seed generator, which each call changes, normalises a batch by
+its own mean while it moves averages that only inference reads, and divides a kernel by its own spectral norm.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ _ELEMENTWISE = frozenset(
     }
 )
 """What updates an average from a mean."""
+_PRODUCTS = frozenset({"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "MatMul"})
+_LAYERS = re.compile(r"(Depthwise)?Conv\dD\w*|Gather(V2|Nd)?|ResourceGather(Nd)?")
+"""What applies weights to rows, besides products."""
 _NAMES_KEPT = 8
 _ASSIGNS = frozenset({"AssignVariableOp", "AssignSubVariableOp", "AssignAddVariableOp"})
 
@@ -48,9 +51,12 @@ def find_training(
     draws = list(_draws(flow, writes, read))
     known = {(function, node_name(tensor)) for function, tensor in read}
     averages = [w.place for w in unread if w.node.op in _ASSIGNS and _is_average(flow, w, known)]
-    if not draws and not averages:
+    weights = [w.place for w in writes if _is_normalized(flow, w, known)]
+    if not draws and not averages and not weights:
         return None
-    return Training(draws=_describe(draws), averages=_describe(averages))
+    return Training(
+        draws=_describe(draws), averages=_describe(averages), weights=_describe(weights)
+    )
 
 
 def _describe(places: Sequence[Place]) -> SignatureUse | None:
@@ -89,6 +95,41 @@ def _is_average(flow: Flow, write: Write, known: set[Place]) -> bool:
         elif node is None or node.op in _ELEMENTWISE or node.op in flow.graph.functions:
             waiting += flow.back(*place)
     return own and of_batch
+
+
+def _is_normalized(flow: Flow, write: Write, known: set[Place]) -> bool:
+    """Whether a write divides weights of a layer by a product of themselves, whatever is fed."""
+    if write.node.op != "AssignVariableOp":
+        return False
+    value = (write.place[0], write.node.input[1])
+    own = product = False
+    waiting, seen = [value], set()
+    while waiting:
+        place = waiting.pop()
+        if place in seen:
+            continue
+        seen.add(place)
+        node = _node(flow, (place[0], node_name(place[1])))
+        if node is not None and node.op in _PRODUCTS:
+            product |= not write.targets.isdisjoint(flow.variables(flow.reach([place])))
+        elif node is not None and node.op == "ReadVariableOp":
+            own |= not write.targets.isdisjoint(flow.variables(flow.reach([place])))
+        elif node is None or node.op in _ELEMENTWISE or node.op in flow.graph.functions:
+            waiting += flow.back(*place)
+    return own and product and not _has_inputs(flow, value) and _is_applied(flow, write, known)
+
+
+def _is_applied(flow: Flow, write: Write, known: set[Place]) -> bool:
+    """Whether outputs read a layer that applies the variable of a write to what is fed."""
+    for function, name in known:
+        node = _node(flow, (function, name))
+        if node is None or not (node.op in _PRODUCTS or _LAYERS.fullmatch(node.op)):
+            continue
+        operands = [(function, operand) for operand in node.input if not is_control(operand)]
+        weights = [o for o in operands if write.targets & flow.variables(flow.reach([o]))]
+        if weights and any(o not in weights and _has_inputs(flow, o) for o in operands):
+            return True
+    return False
 
 
 def _has_inputs(flow: Flow, place: Tensor) -> bool:
