@@ -156,7 +156,7 @@ def test_a_program_computes_what_pytorch_does(laboratory: Laboratory, tmp_path: 
         "image": (None, 3, 8, 8),
         "scale": (),
     }
-    assert [t.name for t in signature.outputs] == ["best", "logits", "spread"]
+    assert [t.name for t in signature.outputs] == ["logits", "best", "spread"]
     request = FreezeRequest(
         reading=PyTorchReading(file="small.pt2"), signature="serving_default", batch=3
     )

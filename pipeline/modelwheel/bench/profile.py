@@ -291,8 +291,10 @@ def _shape(array: Array) -> str:
 
 
 def layer_of(origin: str) -> str:
-    """The name of an operation without the calls that TensorFlow puts before it."""
+    """The name of an operation without the calls that TensorFlow and JAX put before it."""
     parts = origin.split("/")
-    while len(parts) > 1 and parts[0].rstrip("_0123456789") in _CALLS:
+    while len(parts) > 1 and (
+        parts[0].rstrip("_0123456789") in _CALLS or parts[0].startswith("jit(")
+    ):
         del parts[0]
     return one_line("/".join(parts))

@@ -21,10 +21,12 @@ from . import DEFAULT_SIGNATURE
 from .base import Arrays, SignatureGraph, StaticShapes
 from .channels_last import put_channels_last
 from .judge_module import inspect_module
+from .module_names import LAYER
 from .pt2_file import Program, read_program
 from .torch_mlir_library import load_torch_mlir
 from .xla_module import Module, module_graph, read_module, tensor_info
 
+_UNSAFE = re.compile(r"[^\w./ -]", re.ASCII)
 _Shapes = tuple[tuple[int, ...], ...]
 
 
@@ -176,7 +178,10 @@ def _convert(program: Program, shapes: _Shapes, name: str) -> Module:
             ]
             args, kwargs = _pytree.tree_unflatten(leaves, exported.call_spec.in_spec)
             static = torch.export.export(exported.module(check_guards=False), args, kwargs)
-            module = fx.export_and_import(static, output_type="stablehlo")
+            # As `export_and_import` would do; afterwards, what a layer is made of has its name.
+            plain = static.run_decompositions(fx.get_decomposition_table())
+            _name_layers(plain)
+            module = fx.export_and_import(plain, output_type="stablehlo", decomposition_table={})
             put_channels_last(module)
     except Exception as error:
         shown = ", ".join(
@@ -187,7 +192,25 @@ def _convert(program: Program, shapes: _Shapes, name: str) -> Module:
             f"{name} cannot be converted to StableHLO for {shown}: {_explain(error)}; replace it, or "
             "export the model to ONNX"
         ) from error
-    return read_module(str(module).encode(), name)
+    text: str = module.operation.get_asm(enable_debug_info=True)
+    return read_module(text.encode(), name, named=True)
+
+
+def _name_layers(exported: Any) -> None:
+    """Puts the names of layers where torch-mlir looks for places in Python code: those of weights, and of operations."""
+    signature = exported.graph_signature
+    weights = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    layers = {name: weight.rpartition(".")[0] for name, weight in weights.items()}
+    for node in exported.graph.nodes:
+        if node.op != "call_function":
+            continue
+        found = [layers[given.name] for given in node.all_input_nodes if given.name in layers]
+        if found and len(found) == len(node.all_input_nodes):  # a transposed weight, say
+            layers[node.name] = found[0]
+        operation = getattr(getattr(node.target, "overloadpacket", None), "__name__", node.name)
+        layer = found[0].replace(".", "/") if found else ""
+        shown = f"{layer}/{operation}" if layer else node.name
+        node.meta["stack_trace"] = f'File "{LAYER}{_UNSAFE.sub("_", shown)}", line 1, in layer'
 
 
 def _explain(error: Exception) -> str:

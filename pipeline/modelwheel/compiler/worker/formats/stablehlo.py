@@ -114,9 +114,9 @@ def _read(path: Path, keep: Collection[str] = ()) -> tuple[Module, Interface]:
     content = path.read_bytes()
     if is_exported(content):
         exported = read_exported(content, path.name)
-        module = read_module(exported.module, path.name, apart=True, keep=keep)
+        module = read_module(exported.module, path.name, apart=True, named=True, keep=keep)
         return module, _exported_interface(module, exported, path.name)
-    module = read_module(content, path.name, apart=True, keep=keep)
+    module = read_module(content, path.name, apart=True, named=True, keep=keep)
     main = module.main
     inputs = [tensor_info(f"arg{n}", tensor) for n, tensor in enumerate(main.arguments)]
     outputs = [tensor_info(f"result{n}", tensor) for n, tensor in enumerate(main.results)]

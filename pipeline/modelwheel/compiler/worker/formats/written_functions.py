@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .mlir_text import Block, Op, read_functions, result_types
+from .module_names import without_names
 
 _ROOTS = frozenset({"stablehlo.clamp", "stablehlo.select"})
 """What such arithmetic ends with: it differs for small and for large numbers."""
@@ -90,12 +91,13 @@ def restore_functions(text: str) -> str:
     if not any(f"{name} " in text for name in _ROOTS):
         return text
     lines: list[str] | None = None
-    for function in read_functions(text).values():
+    for function in read_functions(without_names(text)).values():
         for root, argument, name in _written(function.body, {}):
             lines = lines or text.split("\n")
-            start, _, _ = lines[root.line].partition("=")
-            kind = lines[root.line][lines[root.line].rindex("tensor<") :]
-            lines[root.line] = f"{start}= {name} %{argument} : {kind} -> {kind}"
+            line = without_names(lines[root.line])
+            start, kind = line.partition("=")[0], line[line.rindex("tensor<") :]
+            layer = lines[root.line][len(line) :]
+            lines[root.line] = f"{start}= {name} %{argument} : {kind} -> {kind}{layer}"
     return text if lines is None else "\n".join(lines)
 
 

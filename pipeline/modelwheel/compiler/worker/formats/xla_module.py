@@ -33,6 +33,7 @@ from .composites import count_composites, decompose
 from .mlir_bounds import refuse_bomb
 from .mlir_text import Function, TensorType, read_functions
 from .module_integers import keep_integers
+from .module_names import with_names, without_names
 from .module_weights import Lean, as_arguments, put_back, take_out
 from .written_functions import restore_functions
 
@@ -71,7 +72,7 @@ class Module:
     """A StableHLO module whose function `main` is the model."""
 
     text: str
-    """As TensorFlow prints it, without locations: what is judged is what is compiled."""
+    """As TensorFlow prints it: what is judged is what is compiled. Of its locations, at most names of layers are left."""
     functions: Mapping[str, Function] = field(repr=False)
     weights: tuple[np.ndarray[Any, Any], ...] = field(default=(), repr=False)
     """Constants that `main` takes behind its arguments in this text, but not in `functions`."""
@@ -94,7 +95,7 @@ class Module:
         from tensorflow.python import _pywrap_mlir
 
         # Shapes are refined along calls only if a function is called with the same shapes everywhere.
-        text = run_passes(self.text.encode(), "inline") if "tensor<?" in self.text else self.text
+        text = _printed(self.text.encode(), "inline") if "tensor<?" in self.text else self.text
         handle, name = tempfile.mkstemp(suffix=".mlirbc")
         os.close(handle)
         path = Path(name)
@@ -107,7 +108,12 @@ class Module:
 
 
 def read_module(
-    content: bytes, name: str, *, apart: bool = False, keep: Collection[str] = ()
+    content: bytes,
+    name: str,
+    *,
+    apart: bool = False,
+    named: bool = False,
+    keep: Collection[str] = (),
 ) -> Module:
     """A module from text, bytecode or a portable artifact; nothing of it is executed.
 
@@ -115,6 +121,7 @@ def read_module(
         content: The module.
         name: What errors call it, such as the name of its file.
         apart: Whether large constants become arguments; otherwise the text is that of the whole module.
+        named: Whether operations keep the names in their locations.
         keep: Composites with these names are left in the text; all others become calls.
 
     Raises:
@@ -126,13 +133,14 @@ def read_module(
     refuse_bomb(content, name)
     parsed = _parse(content, name)
     refuse_bomb(parsed, name)
-    text = run_passes(parsed, "strip-debuginfo")
+    text = _printed(parsed) if named else run_passes(parsed, "strip-debuginfo")
     lean = take_out(_inline_resources(text, name))
     composites: Mapping[str, int] = {}
     if "stablehlo.composite " in lean.text:
-        composites = count_composites(lean.text, read_functions(lean.text))
+        plain = without_names(lean.text)
+        composites = count_composites(plain, read_functions(plain))
         lean = lean.with_text(decompose(lean.text, keep))
-    functions = read_functions(lean.text)
+    functions = read_functions(without_names(lean.text))
     if MAIN not in functions:
         found = ", ".join(functions) or "none"
         raise UnsupportedModelError(
@@ -301,12 +309,19 @@ def _inline_resources(text: str, name: str) -> str:
     return _CONSTANT.sub(write, body)
 
 
-def run_passes(module: bytes, passes: str) -> str:
-    """The text of a module after passes of MLIR."""
+def run_passes(module: bytes, passes: str, *, located: bool = False) -> str:
+    """The text of a module after passes of MLIR, perhaps with locations."""
     from tensorflow.python import _pywrap_mlir
 
-    text: str = _pywrap_mlir.ExperimentalRunPassPipeline(module, passes.encode(), False)  # noqa: FBT003
+    text: str = _pywrap_mlir.ExperimentalRunPassPipeline(module, passes.encode(), located)
     return text
+
+
+def _printed(module: bytes, passes: str = "") -> str:
+    """The text of a module, with names of layers at the ends of lines."""
+    plain = run_passes(module, ",".join(filter(None, (passes, "strip-debuginfo"))))
+    named = with_names(plain, run_passes(module, passes, located=True))
+    return named if without_names(named) == plain else plain
 
 
 def _parse(content: bytes, name: str) -> bytes:
