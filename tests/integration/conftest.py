@@ -36,6 +36,38 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: order.get(item.path.stem, len(LONGEST)))
 
 
+_LEFT = pytest.StashKey[dict[str, int]]()
+"""How many exhaustive tests of each file are not run."""
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Counts what is left to `make exhaustive`, in the process that collects."""
+    for item in items:
+        if item.get_closest_marker("exhaustive") is not None:
+            left = item.config.stash.setdefault(_LEFT, {})
+            left[item.path.stem] = left.get(item.path.stem, 0) + 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hands the numbers to the process that prints."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left"] = session.config.stash.get(_LEFT, {})
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_testnodedown(node: Any) -> None:
+    """Takes the numbers of one process: all have the same."""
+    node.config.stash[_LEFT] = getattr(node, "workeroutput", {}).get("left", {})
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Says what was not run, and how to run it."""
+    if left := config.stash.get(_LEFT, {}):
+        names = ", ".join(f"{name} {count}" for name, count in sorted(left.items()))
+        number = sum(left.values())
+        terminalreporter.write_line(f"{number} tests are left to `make exhaustive`: {names}")
+
+
 @pytest.fixture(scope="session")
 def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
     """Makes what all processes of this session share."""
