@@ -95,11 +95,15 @@ def test_check_tells_the_same_before_anything_is_compiled(
     assert {finding["code"] for finding in text["findings"]} >= {"string-tensor"}
     assert [f for f in mlp["findings"] if f["severity"] == "error"] == []
     plain = modelwheel("check", *specs, code=code).out
-    assert "refused text: input " in plain
+    # The verdict, then its errors, with the name of the model; the totals come last.
+    lines = plain.splitlines()
+    assert re.fullmatch(r"refused text: \d+ errors?", lines[0])
+    assert lines[1].startswith("  error text: ")
     assert re.search(r"^ok mlp: \d+ kinds of operation, all compiled$", plain, re.MULTILINE)
+    assert lines[-1] == "2 models: 1 ok, 1 refused (text)"
     assert "MatMul" not in plain
     shown = modelwheel("check", "--ops", *specs, code=code).out
-    for words in ("x    │ float32 │ [batch, 4]", "│ MatMul", "removed by freezing", "error: "):
+    for words in ("x    │ float32 │ [batch, 4]", "│ MatMul", "removed by freezing", "error text: "):
         assert words in shown
 
 

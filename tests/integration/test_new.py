@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,14 @@ def test_what_it_writes_is_a_sound_spec(
     path = tmp_path / "specs" / "my-model.yaml"
     said = new(modelwheel, models / name, path.parent)
     assert said == f"wrote {path}; next: modelwheel check {path}\n"
-    assert "ok my-model: " in modelwheel("check", path).out.splitlines()[-1]
+    assert "ok my-model: " in modelwheel("check", path).out.splitlines()[0]
     # Other tests may have done more with the same model, but never under this name.
     assert {"inspect", "wheel"} & set(modelwheel.missing(path)) == {"wheel"}
+
+
+def test_where_it_was_written_as_json(modelwheel: Modelwheel, models: Path, tmp_path: Path) -> None:
+    said = new(modelwheel, models / "mlp", tmp_path, "--json")
+    assert json.loads(said) == {"spec": str(tmp_path / "my-model.yaml")}
 
 
 def test_free_axes_are_left_to_be_filled_in(
@@ -56,7 +62,7 @@ def test_an_unused_input_is_told_by_check(
     done = modelwheel("check", path, code=UnsupportedModelError.exit_code)
     assert "no output depends on the input 'unused'; set allow_pruned_inputs: true" in done.out
     path.write_text(f"{path.read_text()}allow_pruned_inputs: true\n")
-    assert "ok my-model: " in modelwheel("check", path).out.splitlines()[-1]
+    assert "ok my-model: " in modelwheel("check", path).out.splitlines()[0]
     assert modelwheel.plan(path)["freeze/b1"] == "cached"
 
 
@@ -70,7 +76,7 @@ def test_a_graph_without_signature_gets_what_is_found_in_it(
     assert dict(source.feeds) == {"input": "input:0"}
     assert dict(source.fetches) == {"id_probabilities": "output/id_probabilities:0"}
     assert dict(source.constants) == {"keras_learning_phase": False}
-    assert "ok my-model: " in modelwheel("check", path).out.splitlines()[-1]
+    assert "ok my-model: " in modelwheel("check", path).out.splitlines()[0]
 
 
 def test_an_existing_spec_is_left_alone(

@@ -172,8 +172,9 @@ def test_the_tests_that_travel_with_a_model_pass(
 def test_the_tests_that_travel_with_the_runtime_pass(
     modelwheel: Modelwheel, python: Path, tmp_path: Path
 ) -> None:
-    modelwheel("runtime", "--out", tmp_path)
+    done = modelwheel("runtime", "--out", tmp_path, "--json")
     (sdist,) = tmp_path.glob("*.tar.gz")
+    assert done.json == {"files": [str(sdist)]}
     tests = unpack_sdist(sdist, tmp_path) / "tests"
     done = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests)
     assert "skipped" not in done.out

@@ -163,7 +163,7 @@ def test_undeclared_state_is_refused_with_the_line_that_declares_it(
     spec = write_spec("dtln", tmp_path)
     done = modelwheel("check", spec, code=UnsupportedModelError.exit_code)
     assert (
-        "error: the signature keeps state in variables between calls: AssignVariableOp in "
+        "  error dtln: the signature keeps state in variables between calls: AssignVariableOp in "
         "'model/lstm', 'model/lstm_1', 'model/lstm_2', ... (8 times); write `keep_state: true` in the "
         "spec to keep it in the compiled model, or export a signature that takes the state as "
         "inputs and returns it as outputs"

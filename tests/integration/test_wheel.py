@@ -389,7 +389,11 @@ def test_a_changed_weight_is_found(modelwheel: Modelwheel, built: Built, tmp_pat
             is_library = member.filename.endswith("libmodel_mlp.so")
             new.writestr(member, changed if is_library else old.read(member))
     # Ordinary rows, those at boundaries, and those beside extreme ones.
-    assert modelwheel("verify", built.wheel("mlp")).out.count(" ok ") == 3 * len(LEVELS)
+    fine = built.wheel("mlp")
+    assert modelwheel("verify", fine, "--table").out.count(" ok ") == 3 * len(LEVELS)
+    shown = modelwheel("verify", fine).out
+    assert len(re.findall(r"^  \S+ +ok, [^ ]+ .*", shown, re.MULTILINE)) == len(LEVELS)
+    assert max(map(len, shown.splitlines()[1 : 1 + len(LEVELS)])) <= 80
     done = modelwheel("verify", wheel, code=VerifyError.exit_code)
     assert "exceed their tolerance; worst: output 'y'" in done.err
     assert "exceeded" in done.out

@@ -119,7 +119,7 @@ def test_the_table_says_what_was_measured_and_what_was_not() -> None:
     assert row[-2:] == ["50.0", "50%"]
     assert "OpenVINO with 4 rows: outputs differ: y by 1.0e+00, of 2.0e+00" in text
     assert "TensorFlow: not installed" in text
-    assert "wheel: 1.0.0: first prediction 1.5 ms after NumPy's import, 2.0 MB" in text
+    assert "wheel: 1.0.0: first prediction 1.5 ms after NumPy's import, 2 MB" in text
     assert "A CPU" in text
     assert text.splitlines()[-1] == (
         "Geometric mean over 1 cells: the best other runtime takes 2.00 times as long"

@@ -24,6 +24,7 @@ from modelwheel.spec import load_spec
 from tests.support.commands import write_tiny_spec
 
 COSTS = {1: 3.0, 4: 6.0, 16: 15.0}
+from modelwheel.util.watching import NOBODY, Watcher
 
 
 def _cheapest(costs: Mapping[int, float], rows: int) -> float:
@@ -103,6 +104,7 @@ class _Tuner:
 
     requests: list[Request] = field(default_factory=list)
     store: None = None
+    reporter: Watcher = NOBODY
 
     def build(self, request: Request) -> _Wheel:
         self.requests.append(request)

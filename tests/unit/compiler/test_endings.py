@@ -47,7 +47,7 @@ def test_only_an_evaluation_is_smaller_with_fewer_rows() -> None:
         )
     )
     assert said == (
-        "net/reference needed more than the 6.0 GB of memory that it may use, and was stopped; set verify.rows in the "
+        "net/reference needed more than the 6 GB of memory that it may use, and was stopped; set verify.rows in the "
         "spec to fewer rows, make the model or its batch size smaller, or raise `memory_gb` of [sandbox] in "
         "modelwheel.toml"
     )

@@ -27,6 +27,7 @@ from modelwheel.errors import UsageError, WheelError
 from modelwheel.index.site import write_site
 from modelwheel.index.site.rendering import _show
 from modelwheel.wheelfile.reports import REPORT_SUFFIX
+from tests.support.commands import Modelwheel
 from tests.support.index_wheels import (
     COMMIT,
     TREE,
@@ -429,3 +430,14 @@ def test_nothing_on_the_pages_reorders_or_hides_text() -> None:
     assert _show("नमस्\u200dते 👩\u200d🔬\n") == "नमस्\u200dते 👩\u200d🔬\n"
     assert _show(Markup("<b>")) == Markup("<b>")
     assert _show(None) is None
+
+
+def test_what_was_written_as_json(tmp_path: Path) -> None:
+    wheels = make_wheels(tmp_path / "wheels")
+    done = Modelwheel(tmp_path / "cache")("index", wheels, "--out", tmp_path / "site", "--json")
+    assert done.json == {
+        "directory": str(tmp_path / "site"),
+        "projects": 2,
+        "wheels": 3,
+        "copied": True,
+    }

@@ -103,6 +103,10 @@ def test_wheels_and_source_distributions_are_signed_and_verified(
         "attest", wheel.path, sdist, "--key", tmp_path / "ours.pem", "--builder", BUILDER
     )
     assert done.out.splitlines() == [str(bundle_path(wheel.path)), str(bundle_path(sdist))]
+    again = modelwheel(
+        "attest", sdist, "--key", tmp_path / "ours.pem", "--builder", BUILDER, "--json"
+    )
+    assert again.json == [{"file": str(sdist), "statement": str(bundle_path(sdist))}]
     policy = load_policy(make_policy(tmp_path))
     for path in (wheel.path, sdist):
         attested = require_provenance(open_contents(path), policy)

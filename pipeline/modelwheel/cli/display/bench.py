@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from ...bench.results import OURS, TITLES, Benchmark, Case, Cell, Compared, Kind, Machine, Side
-from ...util.words import size_text, time_text
+from ...util.words import count, size_text, time_text
 from .console import plain
 
 
@@ -129,5 +129,5 @@ def print_mean(console: Console, benchmark: Benchmark) -> None:
         console.print("Geometric mean: no other runtime was timed")
     else:
         console.print(
-            f"Geometric mean over {cells} cells: the best other runtime takes {mean:.2f} times as long"
+            f"Geometric mean over {count(cells, 'cell')}: the best other runtime takes {mean:.2f} times as long"
         )
