@@ -61,8 +61,13 @@ def say_json(text: str) -> None:
 
 
 class _Formatter(logging.Formatter):
+    """Names the module of a record that a developer asked for, or that is of another library."""
+
     def format(self, record: logging.LogRecord) -> str:
-        return safe_lines(super().format(record))
+        text = super().format(record)
+        if record.name.partition(".")[0] == "modelwheel" and record.levelno >= logging.WARNING:
+            text = text.replace(f"{record.name}: ", "warning: ", 1)
+        return safe_lines(text)
 
 
 def log_to_stderr() -> None:

@@ -34,7 +34,8 @@ def _answer(options: argparse.Namespace) -> tuple[bool, str]:
     if options.command == "selftest":
         from . import _selftest
 
-        return _selftest.run(options.level, options.reference, options.json)
+        passed, text = _selftest.run(options.level, options.reference, options.json)
+        return passed, text.rpartition("\n")[2] if options.quiet else text
     if options.command == "bench":
         from . import _bench
 
@@ -82,7 +83,9 @@ def _parser() -> argparse.ArgumentParser:
         help="outputs to compare with: an .npz file with arrays in/NAME and out/NAME (default: the "
         "sample in the package)",
     )
-    selftest.add_argument("--json", action="store_true", help="print JSON")
+    shown = selftest.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true", help="print JSON")
+    shown.add_argument("--quiet", action="store_true", help="print the last line alone")
     return parser
 
 
