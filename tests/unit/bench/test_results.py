@@ -122,7 +122,7 @@ def test_the_table_says_what_was_measured_and_what_was_not() -> None:
     assert "wheel: 1.0.0: first prediction 1.5 ms after NumPy's import, 2 MB" in text
     assert "A CPU" in text
     assert text.splitlines()[-1] == (
-        "Geometric mean over 1 cells: the best other runtime takes 2.00 times as long"
+        "Geometric mean over 1 cell: the best other runtime takes 2.00 times as long"
     )
 
 
