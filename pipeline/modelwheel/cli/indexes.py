@@ -257,7 +257,7 @@ def _bind(tag: str | None, release_list: str | None, needs: str | None) -> Relea
     listed = read_list(release_list)
     if listed.tag != tag:
         raise UsageError(
-            f"--list belongs to {one_line(listed.tag)}, but --release is {one_line(tag)}"
+            f"--list belongs to {one_line(listed.tag)}, but --release is {one_line(tag) or 'empty'}"
         )
     return Release(listed, None if needs is None else read_hashes(listed, needs))
 
