@@ -120,7 +120,7 @@ def test_what_could_run_code_is_refused(described: dict[str, Any], words: str) -
     with pytest.raises(UnsupportedModelError) as caught:
         judge_config(model(layer("Dense"), described), _KNOWN.__contains__)
     assert words in str(caught.value)
-    assert str(caught.value).endswith("save it with model.export(DIRECTORY), as a SavedModel")
+    assert str(caught.value).endswith("save it by model.export(DIRECTORY), as a SavedModel")
 
 
 TEXTS = {

@@ -156,7 +156,7 @@ def test_an_endless_download_is_cut_off(
     monkeypatch.setattr(download, "MAX_MODEL_BYTES", 3 << 20)
     with serve(tmp_path, Trickling) as address:
         message = refusal(pinned(f"http://{address}/x", b""), store)
-    assert f"longer than {3 << 20} bytes" in message
+    assert "longer than 3.15 MB" in message
 
 
 def test_credentials_reach_no_message_log_or_file(
