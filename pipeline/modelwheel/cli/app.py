@@ -68,11 +68,13 @@ class _Command(_Plain, TyperCommand):
     pass
 
 
-class _Group(_Plain, TyperGroup):
-    pass
+class Group(_Plain, TyperGroup):
+    """Commands below one name."""
 
 
-class _Application(typer.Typer):
+class Application(typer.Typer):
+    """Commands whose help is plain."""
+
     def command(
         self, name: str | None = None, **options: Any
     ) -> Callable[[CommandFunctionType], CommandFunctionType]:
@@ -80,9 +82,9 @@ class _Application(typer.Typer):
         return super().command(name, cls=_Command, **options)
 
 
-app = _Application(
+app = Application(
     name="modelwheel",
-    cls=_Group,
+    cls=Group,
     help="Turn trained models into wheels of machine code.",
     epilog=_exit_codes(),
     no_args_is_help=True,

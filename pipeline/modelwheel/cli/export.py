@@ -8,12 +8,15 @@ from typing import Annotated
 import typer
 
 from ..util.text import one_line
-from .app import RELEASE, app
+from .app import RELEASE, Application, Group, app
 from .options import load
 from .output import say
 
-export = typer.Typer(
-    name="export", help="Write files for the build systems of others.", no_args_is_help=True
+export = Application(
+    name="export",
+    cls=Group,
+    help="Write files for the build systems of others.",
+    no_args_is_help=True,
 )
 app.add_typer(export, rich_help_panel=RELEASE)
 

@@ -73,7 +73,9 @@ def test_help_shows_no_types_of_python(modelwheel: Modelwheel, command: str) -> 
     assert not re.findall(r"<\w+[\[>]|<\w+ range>|[{}]", text.partition("Exit codes:")[0])
 
 
-@pytest.mark.parametrize("command", GROUP.commands)
+@pytest.mark.parametrize(
+    "command", sorted(set(GROUP.commands) - {"export"})
+)  # it writes files for others
 def test_every_command_has_json(command: str) -> None:
     options = [name for parameter in GROUP.commands[command].params for name in parameter.opts]
     assert "--json" in options

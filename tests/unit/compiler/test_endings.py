@@ -58,7 +58,7 @@ def test_a_file_that_takes_too_long_to_read_is_named() -> None:
     job = _job(InspectRequest(reading=StableHloReading(file="f.mlir")))
     limits = Limits(wall_seconds=120.4, cpu_seconds=60, memory_bytes=6 * 10**9)
     assert str(too_long("net/inspect", limits, (), job)) == (
-        "net/inspect took longer than 60 s and was stopped; f.mlir is small enough to be read in seconds, so that it may "
+        "net/inspect took longer than 1 min and was stopped; f.mlir is small enough to be read in seconds, so that it may "
         "be damaged or hostile: export or fetch it again, or raise `reading_seconds` of [sandbox] in modelwheel.toml"
     )
     assert "f.mlir is small enough to be read with far less" in str(
