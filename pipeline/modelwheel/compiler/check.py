@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..dtypes import DTYPES, integer_limits
+from ..dtypes import integer_limits
 from ..errors import UnsupportedModelError
 from ..limits import Limits
 from ..spec import BatchRule
@@ -24,6 +24,7 @@ from .inspection import Inspection, OpUse, SignatureInfo, TensorInfo
 from .judgement import judge, where
 from .renames import explain_unknown, find_name_problems, rename
 from .shapes import Shapes, batch_axes, find_shape_problem, show
+from .tensor_checks import check_tensors
 
 MAX_ATOL, MAX_RTOL = 1.0, 0.1
 """The largest tolerances with which a wheel is built; larger ones would let wrong numbers pass."""
@@ -103,7 +104,7 @@ def check_signature(inspection: Inspection, expected: Expected) -> list[Finding]
     signature = rename(signature, expected.names)
     findings = [
         *found_names,
-        *_check_tensors(signature),
+        *check_tensors(signature),
         *_check_shapes(signature, expected),
         *_check_batching(signature, expected),
         *_check_verification(signature, expected),
@@ -152,12 +153,6 @@ def _unknown_signature(inspection: Inspection, key: str) -> Finding:
 # --- inputs and outputs ---------------------------------------------------------------------------
 
 
-def _check_tensors(signature: SignatureInfo) -> Iterator[Finding]:
-    for role, tensors in (("input", signature.inputs), ("output", signature.outputs)):
-        for tensor in tensors:
-            yield from _check_tensor(role, tensor)
-
-
 def _note_valid_values(signature: SignatureInfo, expected: Expected) -> Iterator[Finding]:
     """What random inputs are drawn from, where that follows from the graph."""
     for tensor in signature.inputs:
@@ -176,31 +171,6 @@ def _note_valid_values(signature: SignatureInfo, expected: Expected) -> Iterator
                 "TensorFlow may fail on other values; remove it to draw from all of these",
                 ("verify", "ranges", tensor.name),
             )
-
-
-def _check_tensor(role: str, tensor: TensorInfo) -> Iterator[Finding]:
-    name = f"{role} {tensor.name!r}"
-    if tensor.encoding != "dense":
-        yield Finding(
-            "error",
-            "encoding",
-            f"{name} is a {tensor.encoding} tensor, but compiled models take dense ones only",
-            "export a signature with dense tensors",
-        )
-    elif tensor.dtype == "string":
-        yield Finding(
-            "error",
-            "string-tensor",
-            f"{name} is a string tensor, which cannot be compiled",
-            "process text outside the model and use or export a signature of numbers",
-        )
-    elif tensor.dtype not in DTYPES:
-        yield Finding(
-            "error",
-            "dtype",
-            f"{name} has the type {tensor.dtype}, which the runtime does not support",
-            "cast it inside the model, for example to float32, float16 or int8",
-        )
 
 
 def _check_shapes(signature: SignatureInfo, expected: Expected) -> Iterator[Finding]:

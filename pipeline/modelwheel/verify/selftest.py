@@ -22,6 +22,7 @@ from ..util.watching import NOBODY, Watcher, each
 from ..util.words import count
 from ..wheelfile.reports import Comparison, Report
 from ..wheelfile.wheel import Wheel, open_wheel
+from .against import prepare_evaluation
 from .emulation import emulate_host, make_arm_python
 from .environment import InstalledWheel, install_wheel
 
@@ -73,9 +74,11 @@ def _verify(
     whole, report = False, None
     try:
         wheel = open_wheel(path)
-        reference = against or find_reference(wheel.manifest, store)
-        whole = against is None and reference is not None
+        reference = find_reference(wheel.manifest, store) if against is None else None
+        whole = reference is not None
         with store.scratch() as scratch:
+            if against is not None:
+                reference = prepare_evaluation(against, wheel.manifest, scratch)
             if emulate and wheel.manifest.platform == _ARM != host_platform().name:
                 report = _verify_on_arm(wheel, sandbox, reference, scratch)
             else:

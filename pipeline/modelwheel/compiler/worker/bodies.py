@@ -5,18 +5,24 @@ A model may have 100 000 nodes, so each message is read once, and walking is lin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import UnsupportedModelError
-from .graphs import GRAPH, node_name
+from .graph_tensors import output_types
+from .graphs import GRAPH, Graph, node_name
 
 _MANY = 10**18
 _GRADIENT_TYPE = "_gradient_op_type"
 # Of functions: names of others that TensorFlow puts in their place or takes their gradients from.
 _NAMING = ("forward_function_name", "backward_function_name")
 _IMPLEMENTS = "api_implements"
+# As TensorFlow writes a tensor that is not output 0 of its node (core/graph/tensor_id.cc, and in functions with the
+# output's name, core/framework/function.proto).
+_OF_GRAPH = re.compile(r"[^^:][^:]*:[0-9]{1,9}")
+_OF_FUNCTION = re.compile(r"[^^:][^:]*(:\w+)?:[0-9]{1,9}")
 
 
 class Body:
@@ -58,6 +64,11 @@ class Body:
             elif name not in self.arguments:
                 raise _damage(
                     f"node {self.names[number]!r} reads {tensor!r}, which does not exist{self._where()}"
+                )
+            if ":" in tensor and not (_OF_FUNCTION if self.name else _OF_GRAPH).fullmatch(tensor):
+                raise _damage(
+                    f"node {self.names[number]!r} reads {tensor!r}, which is not the name of a "
+                    f"tensor{self._where()}"
                 )
         self.tensors.append(tensors)
         self.data.append(data)
@@ -150,6 +161,7 @@ class Library:
                 group = function.attr[_IMPLEMENTS].s.decode("utf-8", "replace")
                 self._implementations.setdefault(group, []).append(name)
         self._missing: dict[str, str] = {}
+        self._check_outputs(graph_def)
         for body in self.bodies.values():
             self._read_calls(body)
         self.sizes, self.depths = self._measure()
@@ -168,6 +180,20 @@ class Library:
                         body.name,
                         f"node {body.names[number]!r} calls {absent!r}, which does not exist",
                     )
+
+    def _check_outputs(self, graph_def: Any) -> None:
+        """Refuses inputs of the graph's nodes that are outputs which their nodes do not have."""
+        body, graph = self.bodies[GRAPH], Graph(graph_def)
+        for name, tensors in zip(body.names, body.tensors, strict=True):
+            for tensor in tensors:
+                node, colon, index = tensor.partition(":")
+                # Output 0 is what most read, and what a node without outputs fails at when it is imported.
+                if colon and int(index):
+                    types = output_types(body.nodes[body.index[node]], graph)
+                    if types is not None and int(index) >= len(types):
+                        raise _damage(
+                            f"node {name!r} reads {tensor!r}, but {node!r} has {len(types)} outputs"
+                        )
 
     def results(self, function: str) -> list[str]:
         """The tensors that a function returns."""

@@ -102,7 +102,9 @@ def _text_problem(path: Path, kind: str, error: Exception) -> str:
             f"{_name(path)} has conversion_options, which TensorFlow no longer has; remove them "
             f"({one_line(error)})"
         )
-    return f"{_name(path)} is not {kind} in text form: {one_line(error)}"
+    if isinstance(error, UnicodeDecodeError) or "UTF-8" in str(error) or not str(error):
+        return f"{_name(path)} is not {kind} in text form: it is not UTF-8; save it in UTF-8, or in binary form (.pb)"
+    return f"{_name(path)} is not {kind} in text form: {one_line(error)[:300]}"
 
 
 def _other_message(path: Path) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import UnsupportedModelError
+from ...util.text import one_line
 from ..inspection import LargeTensor
 from .keras_hdf5 import copy, walk
 from .keras_texts import text_problem
@@ -26,6 +28,7 @@ _CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _TRAINING = "compile_config"
 _MAX_JSON = 64 << 20
+_VERSION = re.compile(r"[0-9]{1,4}(\.[0-9A-Za-z.+_-]{0,40})?")
 _MAX_RATIO = 64
 """Bytes of arrays for each byte of a file; weights hardly shrink when they are compressed."""
 _SMALL = 1 << 20
@@ -219,7 +222,7 @@ def _read_archive(path: Path) -> KerasFile:
     with _open_weights(path, is_archive=True) as weights:
         arrays = tuple(_arrays(weights))
     _require_bytes(path.name, _bytes(arrays), stored)
-    version = str(metadata.get("keras_version", ""))
+    version = _read_version(metadata.get("keras_version", ""))
     return KerasFile(config, version, _tensors(arrays), is_archive=True)
 
 
@@ -234,8 +237,15 @@ def _read_hdf5(path: Path) -> KerasFile:
         version = file.attrs.get("keras_version", "")
         arrays = tuple(_arrays(file))
     _require_bytes(path.name, _bytes(arrays), path.stat().st_size)
-    text = version.decode() if isinstance(version, bytes) else str(version)
-    return KerasFile(config, text, _tensors(arrays))
+    return KerasFile(config, _read_version(version), _tensors(arrays))
+
+
+def _read_version(found: Any) -> str:
+    """The Keras that wrote a file; empty if it does not say."""
+    text = found.decode() if isinstance(found, bytes) else str(found)
+    if text and not _VERSION.fullmatch(text):
+        raise ValueError(f"its keras_version {one_line(repr(text))[:80]} is not a version")
+    return text
 
 
 def _parse(text: Any) -> Mapping[str, Any]:

@@ -40,7 +40,9 @@ _PREAMBLE = re.compile(
     r"|  File \"|    |Traceback|\d+ root error|\s*\(\d+\) \w+:\s*$|defined at|Node: '[^']*'$"
 )
 # While a function is traced, TensorFlow puts the lines of Python that made it before the cause.
-_USER_CODE = re.compile(r"\Ain user code:$.*?^    \w+: (.+)$", re.MULTILINE | re.DOTALL)
+_USER_CODE = re.compile(r"\Ain user code:$.*?^    [\w.]+: (.+)$", re.MULTILINE | re.DOTALL)
+# Keras writes its advice before the cause, and so does each class around it.
+_ENCOUNTERED = "Exception encountered: "
 _DETECTED = re.compile(r"Detected at node '?([^\s']+)'? defined at")
 _FAILING_NODE = re.compile(r"\{\{node ([^{}]*)\}\}")
 
@@ -52,10 +54,15 @@ def cause_of(text: str) -> str:
     'indices[0] = 9 is not in [0, 4)'
     >>> cause_of("Graph execution error:\\n\\nDetected at node 'a' defined at\\nNode: 'a'\\nno such shape\\n\\t [[{{node a}}]]")
     'no such shape'
+    >>> cause_of("A could not be deserialized\\n\\nException encountered: no such layer")
+    'no such layer'
     """
+    text = text.rpartition(_ENCOUNTERED)[2] or text
     of_python = _USER_CODE.search(text)
     if of_python:
         text = of_python[1]
+    elif text.startswith("in user code:"):
+        text = text.rstrip().rpartition("\n")[2].strip()
     lines = [line.split("[[{{node")[0].split(" [Op:")[0] for line in text.splitlines()]
     for line in lines:
         if line.strip() and not _PREAMBLE.match(line):

@@ -344,6 +344,10 @@ def _read(file: Mapping[str, NDArray[Any]], key: str) -> Expected:
         shape, largest = values.shape, float(finite.max(initial=0))
         positions = np.arange(values.size, dtype=np.int64)
     else:
+        if f"shape/{key}" not in file:
+            raise ValueError(
+                f"the file has no array {key!r}; give arrays in/NAME and out/NAME for all inputs and outputs"
+            )
         shape = tuple(int(extent) for extent in file[f"shape/{key}"])
         values, largest = file[f"sample/{key}"], float(file[f"largest/{key}"])
         positions = np.arange(values.size, dtype=np.int64) * math.prod(shape) // max(values.size, 1)

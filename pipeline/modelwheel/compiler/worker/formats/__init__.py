@@ -15,6 +15,7 @@ from ....errors import UnsupportedModelError
 from ...inspection import Inspection
 from ...readings import Reading
 from ...renames import arrange
+from .guarded import GuardedModel, reading_errors
 from .renamed import renamed
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def inspect(model: Path, reading: Reading) -> Inspection:
     Raises:
         UnsupportedModelError: It is not a model of this format, or is damaged.
     """
-    found = of(reading).inspect(model, reading)
+    with reading_errors(reading):
+        found = of(reading).inspect(model, reading)
     signatures = tuple(arrange(signature, reading.order) for signature in found.signatures)
     return found.model_copy(update={"signatures": signatures})
 
@@ -86,4 +88,6 @@ def load(model: Path, reading: Reading, key: str, names: Mapping[str, str]) -> L
     Raises:
         UnsupportedModelError: It cannot be loaded, or has no such signature.
     """
-    return renamed(of(reading).load(model, reading, key), names, reading.order)
+    with reading_errors(reading):
+        loaded = of(reading).load(model, reading, key)
+    return renamed(GuardedModel(loaded, reading), names, reading.order)

@@ -31,6 +31,7 @@ from ..inspect_meta_graph import inspect_message
 from ..keras_file import EXPORT_FIX, KerasFile, judge_config, read_keras_file, write_judged
 from ..keras_versions import OTHER_LAYERS, differs
 from ..layer_calls import calls_marked, layers_by_mark
+from ..messages import first_line
 from . import DEFAULT_SIGNATURE
 from .base import SignatureGraph, StaticShapes
 from .saved_model import LoadedSignature
@@ -173,8 +174,9 @@ def _read_with(keras: Any, judged: Path, name: str, file: KerasFile) -> Any:
     except Exception as error:  # Keras raises what its layers raise
         if file.is_keras_2 and keras.__name__ == "keras":
             return None
-        reason = str(error).strip().partition("\n")[0]
-        raise UnsupportedModelError(f"Keras cannot load {name}: {reason}") from error
+        raise UnsupportedModelError(
+            f"Keras cannot load {name}: {first_line(error)}; {EXPORT_FIX}"
+        ) from error
     if file.is_keras_2 and not _agrees(model, file):
         return None
     if not getattr(model, "inputs", None):
@@ -308,8 +310,9 @@ def _trace(interface: _Interface) -> LoadedSignature:
     try:
         function = tf.function(call).get_concrete_function(**specs)
     except Exception as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise UnsupportedModelError(f"the model cannot be called: {reason}") from error
+        raise UnsupportedModelError(
+            f"the model cannot be called: {first_line(error)}; {EXPORT_FIX}"
+        ) from error
     info = SignatureInfo(
         key=DEFAULT_SIGNATURE,
         inputs=_tensors({name: specs[keywords[name]] for name in interface.input_order}),

@@ -5,6 +5,7 @@ The format is described in https://github.com/onnx/onnx/blob/main/docs/IR.md.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ from ....util.text import one_line
 from ...inspection import SignatureInfo, TensorInfo
 from ...readings import OnnxReading
 from . import DEFAULT_SIGNATURE
+from .onnx_nodes import bits_of, check_nodes, check_tensor
 from .onnx_operators.graph import describe, subgraphs
 
 OPSETS = range(6, defs.onnx_opset_version() + 1)
@@ -56,8 +58,7 @@ def read_model(model: Path, reading: OnnxReading) -> onnx.ModelProto:
     parsed.DiscardUnknownFields()
     parsed.ClearField("training_info")
     _check_opset(parsed, name)
-    for graph in every_graph(parsed):
-        _check_graph(graph)
+    _check_graphs(parsed)
     return parsed
 
 
@@ -124,12 +125,27 @@ def tensors_of(graph: Any) -> Iterator[tuple[str, TensorProto]]:
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.HasField("t"):
-                yield node.name or node.output[0], attribute.t
+                yield node_name(node), attribute.t
             for tensor in attribute.tensors:
-                yield node.name or node.output[0], tensor
+                yield node_name(node), tensor
 
 
-def _check_graph(graph: Any) -> None:
+def _check_graphs(model: onnx.ModelProto) -> None:
+    functions = {(function.domain, function.name) for function in model.functions}
+    opsets = opsets_of(model.opset_import)
+    for top in (model.graph, *model.functions):
+        own = {**opsets, **opsets_of(getattr(top, "opset_import", ()))}
+        for graph in graphs_of(top):
+            check_nodes(graph, own, functions, within_function=top is not model.graph)
+            _check_constants(graph)
+    for role, values in (("input", model.graph.input), ("output", model.graph.output)):
+        if not all(value.name for value in values):
+            raise UnsupportedModelError(
+                f"the ONNX file is damaged: one of the model's {role}s has no name; export it again"
+            )
+
+
+def _check_constants(graph: Any) -> None:
     sparse = [tensor.values.name for tensor in getattr(graph, "sparse_initializer", ())]
     for node in graph.node:
         if any(one.HasField("sparse_tensor") or one.sparse_tensors for one in node.attribute):
@@ -139,15 +155,12 @@ def _check_graph(graph: Any) -> None:
             f"the weight {one_line(repr(sparse[0]))} is sparse; save the model with dense weights"
         )
     for name, tensor in tensors_of(graph):
-        if any(extent < 0 for extent in tensor.dims):
-            raise UnsupportedModelError(
-                f"the ONNX file is damaged: {one_line(repr(name))} has a negative extent; export it again"
-            )
         if tensor.data_type == TensorProto.STRING:
             raise UnsupportedModelError(
                 f"{one_line(repr(name))} holds strings, which cannot be compiled; process text outside "
                 "the model and pass numbers"
             )
+        check_tensor(name, tensor)
         if uses_external_data(tensor):
             _external_file(tensor)
 
@@ -194,10 +207,10 @@ def _read_external(tensor: TensorProto, directory: Path, files: dict[Path, Any])
     shown, weight = one_line(repr(name)), one_line(repr(tensor.name))
     if path is None or not path.resolve().is_relative_to(directory.resolve()):
         raise UnsupportedModelError(
-            f"the weight {weight} is in the file {shown}, which is not there; set source.path to "
-            "the directory that holds both and source.format to onnx, or save the model as one file"
+            f"the weight {weight} is in the file {shown}, which is not there; put it beside the "
+            "model's file, or set source.path to the directory that holds both"
         )
-    size = int(np.prod(tensor.dims, dtype=np.float64)) * _bits(tensor) // 8
+    size = math.prod(tensor.dims) * bits_of(tensor) // 8
     offset, length = (_whole(entries.get(key), n) for key, n in (("offset", 0), ("length", size)))
     if path not in files:
         files[path] = (
@@ -219,13 +232,6 @@ def _external(tensor: TensorProto) -> dict[str, str]:
 def _whole(text: str | None, default: int) -> int:
     """A number of bytes; -1 for what is none, which no file has."""
     return default if text is None else int(text) if re.fullmatch(r"\d{1,18}", text) else -1
-
-
-def _bits(tensor: TensorProto) -> int:
-    name = TensorProto.DataType.Name(tensor.data_type)
-    if re.search(r"INT4|FLOAT4", name):
-        return 4
-    return int(8 * np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type)).itemsize)
 
 
 # --- interface ------------------------------------------------------------------------------------

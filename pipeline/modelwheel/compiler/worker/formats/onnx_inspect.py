@@ -11,6 +11,7 @@ from typing import Any
 
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+from onnx.external_data_helper import uses_external_data
 
 from ....errors import UnsupportedModelError
 from ....util.text import one_line
@@ -36,6 +37,8 @@ _NAMES_KEPT = 8
 _CALLS_KEPT = 16
 """Calls of a function that differ in which of its inputs are known; of further ones counts what all know."""
 _LIMIT = 10**18
+_MAX_LEVELS = 100
+"""Of calls of functions and graphs inside nodes, together."""
 _Functions = Mapping[tuple[str, str], Any]
 
 
@@ -185,26 +188,32 @@ class _Costs:
     _known: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     _open: list[tuple[str, str]] = field(default_factory=list)
 
-    def of(self, graph: Any) -> tuple[int, int]:
+    def of(self, graph: Any, level: int = 0) -> tuple[int, int]:
+        """For a graph that so many calls and graphs surround."""
         nodes, depth = 0, 0
         for node in graph.node:
             key = (node.domain, node.op_type)
-            inner = [self.of(each) for each in subgraphs(node)]
+            inner = [self.of(each, level + 1) for each in subgraphs(node)]
             if key in self.functions:
-                inner.append(self._of_function(key))
+                inner.append(self._of_function(key, level + 1))
             nodes += 1 + sum(count for count, _ in inner)
             depth = max([depth, *(1 + deep for _, deep in inner)])
+            if level + depth > _MAX_LEVELS:
+                raise UnsupportedModelError(
+                    f"around {one_line(describe(node))}, calls and graphs nest more than {_MAX_LEVELS} levels; "
+                    "export the model with fewer nested conditions, loops and functions"
+                )
         return min(nodes, _LIMIT), depth
 
-    def _of_function(self, key: tuple[str, str]) -> tuple[int, int]:
-        if key in self._open or len(self._open) > 100:
+    def _of_function(self, key: tuple[str, str], level: int) -> tuple[int, int]:
+        if key in self._open or level > _MAX_LEVELS:
             raise UnsupportedModelError(
-                f"the function {one_line(repr(key[1]))} calls itself, or calls nest more than 100 "
+                f"the function {one_line(repr(key[1]))} calls itself, or calls nest more than {_MAX_LEVELS} "
                 "levels; ONNX allows no recursion"
             )
         if key not in self._known:
             self._open.append(key)
-            self._known[key] = self.of(self.functions[key])
+            self._known[key] = self.of(self.functions[key], level)
             self._open.pop()
         return self._known[key]
 
@@ -223,7 +232,7 @@ def _loops(graphs: Iterable[Any]) -> Iterator[EndlessLoop]:
     for graph in graphs:
         values = {tensor.name: tensor for tensor in getattr(graph, "initializer", ())}
         for node in graph.node:
-            if node.op_type == "Constant" and node.attribute:
+            if node.op_type == "Constant" and node.attribute and node.output:
                 value = helper.get_attribute_value(node.attribute[0])
                 if isinstance(value, TensorProto):
                     values[node.output[0]] = value
@@ -235,6 +244,8 @@ def _loops(graphs: Iterable[Any]) -> Iterator[EndlessLoop]:
 
 
 def _scalar(tensor: TensorProto) -> int | None:
+    if uses_external_data(tensor):  # ONNX would open a file below the working directory
+        return None
     try:
         return int(numpy_helper.to_array(tensor).reshape(()))
     except (ValueError, TypeError):

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from ...inspection import SignatureInfo, TensorInfo
 from .base import Arrays, Fetch, LoadedModel, SignatureGraph, StaticShapes
+from .guarded import GuardedModel
 from .renamed import RenamedModel
 
 Orders = Mapping[str, tuple[int, ...]]
@@ -33,7 +34,7 @@ def rows_first(loaded: LoadedModel, inputs: Orders, outputs: Orders) -> LoadedMo
 
 def innermost(loaded: LoadedModel) -> LoadedModel:
     """The model of a format, without other names and axes."""
-    while isinstance(loaded, (RenamedModel, RowsFirst)):
+    while isinstance(loaded, (RenamedModel, RowsFirst, GuardedModel)):
         loaded = loaded.loaded
     return loaded
 

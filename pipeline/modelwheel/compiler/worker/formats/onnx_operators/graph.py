@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +11,12 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from .....errors import UnsupportedModelError
+from .....errors import ModelwheelError, UnsupportedModelError
 from .....util.text import one_line
 from ...stablehlo import Builder, Module, Value
 from ...stablehlo.types import Array
+from ..guarded import reason_of
+from ..onnx_nodes import MAX_ELEMENTS
 from . import OPERATORS
 from .functions import bind, function_of
 from .node import Absent, Item, Node, TensorList
@@ -176,8 +179,28 @@ def write_graph(
 def _write_node(
     node: onnx.NodeProto, known: Scope, read: tuple[bool, ...], context: Context
 ) -> Sequence[Item]:
+    try:
+        call = _call_of(node, known, read, context)
+        with context.builder.at(call.where):
+            written = _write(call, context)
+    except (ModelwheelError, MemoryError):
+        raise
+    except Exception as error:  # whatever an operation of ours, NumPy or onnx trips over
+        raise UnsupportedModelError(
+            f"{one_line(describe(node))} is not as ONNX defines it ({reason_of(error)}); check the file with "
+            "onnx.checker.check_model"
+        ) from error
+    _check_sizes(call, written)
+    if context.builder.operations > MAX_OPERATIONS:
+        raise call.refuse(
+            f"makes the graph exceed {MAX_OPERATIONS} operations", "use fewer or shorter loops"
+        )
+    return written
+
+
+def _call_of(node: onnx.NodeProto, known: Scope, read: tuple[bool, ...], context: Context) -> Node:
     domain = "" if node.domain == "ai.onnx" else node.domain
-    call = Node(
+    return Node(
         node.op_type,
         context.builder,
         tuple(_find(known, node, name) if name else None for name in node.input),
@@ -187,17 +210,19 @@ def _write_node(
         context.opsets.get(domain, 1),
         domain,
     )
-    try:
-        with context.builder.at(call.where):
-            written = _write(call, context)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        problem = f"is not as ONNX defines it ({type(error).__name__}: {one_line(str(error))})"
-        raise call.refuse(problem, "check the file with onnx.checker.check_model") from error
-    if context.builder.operations > MAX_OPERATIONS:
-        raise call.refuse(
-            f"makes the graph exceed {MAX_OPERATIONS} operations", "use fewer or shorter loops"
-        )
-    return written
+
+
+def _check_sizes(call: Node, written: Sequence[Item]) -> None:
+    for value in written:
+        if isinstance(value, Value) and not _fits(value.shape):
+            raise call.refuse(
+                f"makes a tensor of the shape {list(value.shape)}, which no machine can hold",
+                "correct its attributes, or the shapes of the inputs",
+            )
+
+
+def _fits(shape: Sequence[int]) -> bool:
+    return min(shape, default=0) >= 0 and math.prod(n or 1 for n in shape) <= MAX_ELEMENTS
 
 
 def _write(call: Node, context: Context) -> Sequence[Item]:
@@ -258,10 +283,12 @@ def describe(node: onnx.NodeProto) -> str:
 def _values(tensor: onnx.TensorProto) -> Array:
     try:
         return np.asarray(numpy_helper.to_array(tensor))
-    except (TypeError, ValueError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:
         raise UnsupportedModelError(
             f"the ONNX file is damaged: the weight {one_line(repr(tensor.name))} is not what its shape and "
-            f"type say ({one_line(str(error))}); export the model again"
+            f"type say ({reason_of(error)}); export the model again"
         ) from error
 
 

@@ -260,6 +260,8 @@ def space_to_depth(node: Node) -> Result:
 def range_(node: Node) -> Result:
     """Numbers at equal distances."""
     start, limit, delta = (node.required(i, "its ends").reshape(()) for i in range(3))
+    if not delta:
+        raise ValueError("its step is 0")
     count = max(int(np.ceil((limit.astype(object) - start) / delta)), 0)
     return node.builder.constant((start + np.arange(count) * delta).astype(start.dtype))
 
