@@ -230,7 +230,7 @@ _HTML_PAGE = (
 
 
 def _page(kind: str) -> Callable[[bytes, Path], object]:
-    return lambda content, _: parse_page(content, kind, _PAGE_URL, "a")
+    return lambda content, _: parse_page(content, kind, _PAGE_URL)
 
 
 def _names(content: bytes) -> None:

@@ -17,6 +17,7 @@ from ..util.http import UNCHANGED, AnswerError, Patience, Reader, chunks, explai
 from ..util.names import MAX_COMPONENT_BYTES
 from ..util.records import parse_json
 from ..util.urls import redact
+from .html_page import MAX_LINKS, read_links
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -103,7 +104,7 @@ class PackageIndex:
             _require_success(response, url)
             content = read_body(response, _MAX_PAGE, _PAGE_SECONDS)
             kind = response.headers.get("Content-Type", "text/html")
-            return parse_page(content, kind, response.url, project)
+            return parse_page(content, kind, response.url)
 
         # A cache would serve the page from before the upload.
         headers = {"Accept": ACCEPT_ANY, "Accept-Encoding": "gzip", "Cache-Control": "no-cache"}
@@ -234,15 +235,13 @@ class PackageIndex:
         return reader.read(url, use, headers=headers, auth=credentials)
 
 
-def parse_page(
-    content: bytes, content_type: str, url: str, project: str
-) -> Mapping[str, IndexedFile]:
+def parse_page(content: bytes, content_type: str, url: str) -> Mapping[str, IndexedFile]:
     """The files on a project's page, which was served at `url`, by name.
 
     Raises:
         PublishError: It is not a page of a package index.
     """
-    from pypi_simple import DistributionPackage, ProjectPage, RepositoryPage
+    from pypi_simple import ProjectPage
     from pypi_simple.errors import UnsupportedRepoVersionError
 
     kind, _, parameters = content_type.partition(";")
@@ -255,12 +254,8 @@ def parse_page(
                 packages = ProjectPage.from_json_data(data, url).packages
             elif kind.strip().lower() in ("application/vnd.pypi.simple.v1+html", "text/html"):
                 charset = parameters.strip().removeprefix("charset=").strip('"') or None
-                links = RepositoryPage.from_html(content, url, charset).links
-                packages = [
-                    DistributionPackage.from_link(link, project)
-                    for link in links
-                    if len(link.text) <= MAX_COMPONENT_BYTES
-                ]
+                links = read_links(content, url, charset)
+                return {link.name: IndexedFile(link.url, link.sha256) for link in links}
             else:
                 raise ValueError("it has another type")
     except (ValueError, UnsupportedRepoVersionError):
@@ -282,6 +277,8 @@ def _without_long_names(page: Any) -> Any:
             for file in page["files"]
             if not isinstance(file, dict) or len(str(file.get("filename"))) <= MAX_COMPONENT_BYTES
         ]
+        if len(files) > MAX_LINKS:
+            raise ValueError(f"it has more than {MAX_LINKS} files")
         return {**page, "files": files}
     return page
 

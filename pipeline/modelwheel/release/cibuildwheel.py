@@ -27,6 +27,7 @@ from ..packaging.sdist import unpack
 from ..packaging.template import SOURCE_DATE_EPOCH
 from ..platforms import PLATFORMS, SYSTEM_OF_TAG_WORD, SYSTEMS, WHEEL_PLATFORMS, host_system
 from ..util.process import Completed, run, stream
+from ..util.python import module_command
 from .containers import container_setting
 from .outcome import Outcome, record_outcome
 
@@ -147,7 +148,7 @@ def require_cibuildwheel() -> None:
 
 def _settings() -> dict[str, str]:
     """Environment variables for every build; the caller's own values take precedence."""
-    audit = (sys.executable, "-m", "modelwheel", "audit")
+    audit = (*module_command("modelwheel"), "audit")
     # cibuildwheel hands the command to the shell of the system.
     quoted = subprocess.list2cmdline(audit) if sys.platform == "win32" else shlex.join(audit)
     settings = {
@@ -194,7 +195,7 @@ def _build(
 
 
 def _cibuildwheel(*arguments: str | Path) -> tuple[str | Path, ...]:
-    return (sys.executable, "-m", "cibuildwheel", *arguments)
+    return (*module_command("cibuildwheel"), *arguments)
 
 
 def find_identifiers(

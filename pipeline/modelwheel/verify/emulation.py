@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..errors import EnvironmentProblemError
 from ..util.process import ProcessError, run
+from ..util.python import module_command
 
 _LIBRARIES = ("libc6", "libexpat1", "libffi8", "libgcc-s1", "libstdc++6", "zlib1g")
 _PYTHON = ("libpython{}-minimal", "libpython{}-stdlib", "python{}-minimal")
@@ -72,7 +73,7 @@ def make_arm_python(
     version = version or f"{sys.version_info.major}.{sys.version_info.minor}"
     root, packages = directory / "root", directory / "packages"
     _unpack_debian(root, directory / "apt", version)
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    pip = [*module_command("pip"), "--quiet", "--disable-pip-version-check", "install"]
     # Building a source distribution would run its code; byte code would be that of this Python.
     options = ["--only-binary=:all:", "--no-compile", f"--python-version={version}"]
     platforms = [f"--platform={name}" for name in _MANYLINUX]

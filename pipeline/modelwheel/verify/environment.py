@@ -16,6 +16,7 @@ from ..sandbox.choose import Sandbox
 from ..sandbox.policy import Access, environment
 from ..sandbox.run import run_sandboxed
 from ..util.process import Completed, ProcessError, run, signal_name
+from ..util.python import module_command
 from ..util.text import safe_lines
 from ..wheelfile.reports import Report, Timing, parse_report, parse_timings
 from .emulation import Emulated
@@ -151,7 +152,7 @@ def compile_modules(python: Path, unless: str) -> None:
 def install(python: Path, requirements: Sequence[str | Path], cwd: Path | None = None) -> None:
     """Installs into an environment with the pip of this one."""
     # pip's --python (22.3) installs into an environment that has no pip of its own.
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    pip = [*module_command("pip"), "--quiet", "--disable-pip-version-check"]
     # Building a source distribution would run its code, outside of any sandbox.
     options = ["install", "--no-compile", "--only-binary", ":all:"]
     run([*pip, "--python", python, *options, *requirements], cwd=cwd)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,7 @@ def test_an_index_with_tls_lists_no_file_without() -> None:
 )
 def test_pages_that_are_something_else(content: bytes, kind: str) -> None:
     with pytest.raises(PublishError, match="is not a page of a package index"):
-        client.parse_page(content, kind, "https://host/a/", "a")
+        client.parse_page(content, kind, "https://host/a/")
 
 
 def test_a_local_version_is_not_published(tmp_path: Path) -> None:
@@ -93,7 +94,34 @@ def test_a_file_name_that_takes_minutes_to_parse_is_left_out(kind: str) -> None:
         page = {"meta": {"api-version": "1.0"}, "name": "a", "files": files}
         content = json.dumps(page).encode()
     started = time.process_time()
-    assert list(client.parse_page(content, kind, "https://host/a/", "a")) == [
-        "a-1-py3-none-any.whl"
-    ]
+    assert list(client.parse_page(content, kind, "https://host/a/")) == ["a-1-py3-none-any.whl"]
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize(
+    "piece", ["<div>", "<a>", "<a ", "<!--", "<a href=x>y", '<a b="', "<a href=x>y</a>", "</a>"]
+)
+def test_a_page_of_any_shape_is_read_in_linear_time(piece: str) -> None:
+    content = (piece * (4_000_000 // len(piece))).encode()
+    started = time.process_time()
+    with suppress(PublishError):
+        client.parse_page(content, "text/html", "https://host/a/")
+    # Trees of such pages of 16 MB took a minute.
+    assert time.process_time() - started < 6
+
+
+def test_links_as_indexes_write_them() -> None:
+    page = (
+        b"""<!DOCTYPE html><meta name="pypi:repository-version" content="1.1"><BASE HREF="/x/">
+    <!-- <a href="no">no-1.tar.gz</a> --><a data-requires-python=">=3.10,<4" href='a-1.tar.gz#sha256=ab&amp;egg=c'>
+    a-1.tar.gz </a><a>none</a><A class=q href=/y/b-2.whl#md5=1>b<wbr>-2.whl</A><a href="u">"""
+        + (b"c" * 300)
+        + b"</a>"
+    )
+    assert client.parse_page(page, "text/html; charset=nonsense", "https://host/a/") == {
+        "a-1.tar.gz": IndexedFile("https://host/x/a-1.tar.gz", "ab"),
+        "b-2.whl": IndexedFile("https://host/y/b-2.whl", None),
+    }
+    later = page.replace(b"1.1", b"2.0")
+    with pytest.raises(PublishError, match="is not a page of a package index"):
+        client.parse_page(later, "text/html", "https://host/a/")

@@ -22,6 +22,7 @@ from ...packaging.sdist import unpack
 from ...packaging.template import SOURCE_DATE_EPOCH
 from ...platforms import WheelPlatform, extension_suffix
 from ...util.process import ProcessError, run
+from ...util.python import module_command
 from ...util.watching import NOBODY, Watcher, each
 from ...verify.environment import create_environment, install
 from ...wheelfile.wheel import open_wheel
@@ -233,7 +234,7 @@ def _repair(wheel: Path, target: WheelPlatform, work: Path) -> Path:
         "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH),
     }
     try:
-        run([sys.executable, "-m", "auditwheel", "repair", *options, wheel], env=environment)
+        run([*module_command("auditwheel"), "repair", *options, wheel], env=environment)
     except ProcessError as error:
         raise WheelError(f"auditwheel rejects {wheel.name}: {error}") from error
     return next(out.glob("*.whl"))
