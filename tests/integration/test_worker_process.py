@@ -14,9 +14,10 @@ import tests
 from modelwheel.compiler import worker_process
 from modelwheel.compiler.endings import WorkerError, explain_end
 from modelwheel.compiler.flags import Flags
-from modelwheel.compiler.jobs import InspectRequest, Job
+from modelwheel.compiler.jobs import FreezeRequest, InspectRequest, Job
 from modelwheel.compiler.pool import available_memory
 from modelwheel.compiler.protocol import Answer, Hello, Message, Reply
+from modelwheel.compiler.readings import OnnxReading
 from modelwheel.compiler.worker_process import (
     COMMAND,
     FORKS,
@@ -253,3 +254,36 @@ for name in {modules.split()}:
 sys.exit("tensorflow" in sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+_CRASHING = """
+import os
+from modelwheel.compiler.trail import follows, note
+from modelwheel.compiler.worker.serve import serve
+
+class Work:
+    def prepare(self): ...
+    def name_layers(self, job): return ()
+    def run(self, job):
+        for name in ("Relu 'a'", "Conv 'b\\u202e'"):
+            note(name)
+        os.abort()
+
+serve(Work())
+"""
+
+
+@pytest.mark.skipif(not FORKS, reason="a job that crashes ends the worker")
+def test_a_crash_names_the_node(tmp_path: Path) -> None:
+    command = (sys.executable, "-c", _CRASHING)
+    worker = WorkerProcess(WorkerSettings(command), Flags(), tmp_path, 1)
+    for name in ("model", "out"):
+        (tmp_path / name).mkdir()
+    request = FreezeRequest(reading=OnnxReading(file="m.onnx"), signature="s", batch=1)
+    with pytest.raises(WorkerError, match=r"\(SIGABRT\) at Conv 'b\\u202e'") as caught:
+        worker.run(request.job(tmp_path / "model", tmp_path / "out"), Limits())
+    assert "correct Conv" in str(caught.value)
+    with pytest.raises(WorkerError) as caught:  # it says nothing about where it is
+        worker.run(InspectRequest().job(tmp_path / "model", tmp_path / "out"), Limits())
+    assert " at Conv" not in str(caught.value)
+    worker.close()

@@ -135,13 +135,14 @@ def ran_out_of_memory(code: int, log: str, used: float = 0.0) -> bool:
     return is_about_memory(log) or (silent and used >= _LARGE)
 
 
-def explain_end(code: int, log: list[str], job: Job | None = None) -> str:
+def explain_end(code: int, log: list[str], job: Job | None = None, place: str = "") -> str:
     """Why a process died during a job, in one sentence.
 
     Args:
         code: Its exit code, negative for a signal.
         log: The lines that it wrote to standard error.
         job: The job, if it is known.
+        place: The node at which it crashed, if it is known.
     """
     fatal = one_line(next(filter(None, map(_fatal_message, reversed(log))), ""))
     # XLA ends the process at a flag that it does not know (xla/parse_flags_from_env.cc).
@@ -163,7 +164,38 @@ def explain_end(code: int, log: list[str], job: Job | None = None) -> str:
             f"{during}the worker process was killed by {name}, most likely because memory ran out; "
             "free some memory, or run fewer steps at once (--jobs)"
         )
-    return f"{during}the worker process crashed with {name}{last}"
+    at = f" at {one_line(place)}" if place else ""
+    return f"{during}the worker process crashed with {name}{at}{last}{_fix_of(job, place)}"
+
+
+def _fix_of(job: Job | None, place: str) -> str:
+    """Whose code crashed and what to do, as the end of a sentence."""
+    if job is None or isinstance(job, SupportedJob):
+        return ""
+    if isinstance(job, CompileJob):
+        return (
+            "; XLA itself fails at this graph: look for layers of extreme sizes, or remove "
+            "compilation.xla_flags from the spec, and report it with the model"
+        )
+    wrong = (
+        f"correct {one_line(place)}" if place else "look for extreme sizes and deep nesting in it"
+    )
+    return (
+        f"; {_PROGRAMS[job.request.reading.format][job.kind]} itself fails at this file: {wrong}, or export "
+        "the model again"
+    )
+
+
+_TENSORFLOW = {"inspect": "TensorFlow", "freeze": "TensorFlow", "reference": "TensorFlow"}
+_PROGRAMS = {
+    "saved_model": _TENSORFLOW,
+    "graph_def": _TENSORFLOW,
+    "keras": {**_TENSORFLOW, "inspect": "Keras", "freeze": "Keras"},
+    "stablehlo": {**_TENSORFLOW, "inspect": "MLIR", "freeze": "MLIR"},
+    "onnx": {"inspect": "onnx", "freeze": "TensorFlow", "reference": "ONNX Runtime"},
+    "pytorch": {"inspect": "torch-mlir", "freeze": "torch-mlir", "reference": "PyTorch"},
+}
+"""Whose code runs in a job, by format."""
 
 
 def _describe(job: Job) -> str:

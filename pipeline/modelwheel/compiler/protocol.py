@@ -43,6 +43,8 @@ class Task(str, Enum):
     RUN = "run"
     NAME_LAYERS = "name layers"
     """Which layers of its model are the likely reason that it takes too long, or too much."""
+    FOLLOW = "follow"
+    """Run it again after a crash, and log each node before it is run."""
 
 
 class Message(JsonRecord):

@@ -37,6 +37,7 @@ from .exchange import Exchange, Staged
 from .flags import Flags
 from .jobs import Job, JobResult
 from .protocol import MAX_REPLY_BYTES, Answer, Hello, Message, Reply, Task
+from .trail import is_followed, last_place
 
 COMMAND = (sys.executable, "-m", "modelwheel.compiler.worker")
 """Starts a worker."""
@@ -180,7 +181,9 @@ class WorkerProcess:
         if reply.ending == "garbage":
             return WorkerError("the process of the job sent no valid answer", end_of(log))
         if reply.ending == "ended":
-            return WorkerError(explain_end(code, log.splitlines(), staged.job), end_of(log))
+            place = self._find_crash(staged, limits) if is_followed(staged.job) else ""
+            said = explain_end(code, log.splitlines(), staged.job, place)
+            return WorkerError(said, end_of(log))
         message = one_line(answer.message) or f"{step} failed and gave no reason"
         if answer.detail:
             return WorkerError(message, safe_lines(answer.detail))
@@ -194,6 +197,15 @@ class WorkerProcess:
             reply = self._ask(number, staged, soon, Task.NAME_LAYERS)
             return reply.answer.layers if reply.answer is not None else ()
         return ()
+
+    def _find_crash(self, staged: Staged, limits: Limits) -> str:
+        """The node at which a job crashes again; empty if its steps are not known, or it does not."""
+        soon = replace(limits, wall_seconds=_NAMING_SECONDS)
+        number = next(self._numbers)
+        with suppress(WorkerError):
+            reply = self._ask(number, staged, soon, Task.FOLLOW)
+            return last_place(reply.log) if reply.ending == "ended" else ""
+        return ""
 
     def _ask(self, number: int, staged: Staged, limits: Limits, task: Task = Task.RUN) -> Reply:
         message = Message(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from modelwheel.compiler.endings import ran_out_of_memory, too_large, too_long
-from modelwheel.compiler.jobs import InspectRequest, Job, ReferenceRequest
-from modelwheel.compiler.readings import StableHloReading
+from modelwheel.compiler.endings import explain_end, ran_out_of_memory, too_large, too_long
+from modelwheel.compiler.jobs import FreezeRequest, InspectRequest, Job, ReferenceRequest
+from modelwheel.compiler.readings import OnnxReading, StableHloReading
 from modelwheel.sandbox.policy import Limits
 
 _FATAL = "F0000 00:00:17 1 b.cc:2] Check failed: a == b"
@@ -69,3 +69,19 @@ def test_a_file_that_takes_too_long_to_read_is_named() -> None:
 
 def _job(request: InspectRequest | ReferenceRequest) -> Job:
     return request.job(Path("model"), Path("out"))
+
+
+def test_a_crash_has_a_cause_and_a_fix(tmp_path: Path) -> None:
+    onnx = OnnxReading(file="m.onnx")
+    job = ReferenceRequest(reading=onnx, signature="s", batch_sizes=(1,)).job(tmp_path, tmp_path)
+    assert explain_end(-6, [], job, "Conv 'conv\x1b1'") == (
+        "while the ONNX model was evaluated, the worker process crashed with signal 6 (SIGABRT) at Conv 'conv\\x1b1'; "
+        "ONNX Runtime itself fails at this file: correct Conv 'conv\\x1b1', or export the model again"
+    )
+    hlo = StableHloReading(file="m.mlir")
+    assert explain_end(-11, [], InspectRequest(reading=hlo).job(tmp_path, tmp_path)) == (
+        "while the StableHLO model was read, the worker process crashed with signal 11 (SIGSEGV); MLIR itself fails at "
+        "this file: look for extreme sizes and deep nesting in it, or export the model again"
+    )
+    freeze = FreezeRequest(reading=onnx, signature="s", batch=1).job(tmp_path, tmp_path)
+    assert "TensorFlow itself fails at this file" in explain_end(-8, [], freeze)

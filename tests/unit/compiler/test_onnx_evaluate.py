@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from modelwheel.compiler import trail
 from modelwheel.compiler.worker.failures import explain_failure
 from modelwheel.errors import UnsupportedModelError
 
@@ -13,7 +14,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not inst
 from onnx import TensorProto, helper
 
 from modelwheel.compiler.worker.formats.onnx_evaluate import find_evaluator
-from tests.support.onnx_models import model_of, random
+from tests.support.onnx_models import info, model_of, random
 
 node = helper.make_node
 
@@ -55,3 +56,28 @@ def test_a_failure_names_the_evaluator_and_the_node() -> None:
     assert said.startswith(
         "ONNX Runtime fails in layer 'words': indices element out of data bounds"
     )
+
+
+def test_a_crash_is_found_node_by_node(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    inputs = {"x": random(2, 3), "c": np.array(True)}
+    branches = [
+        helper.make_graph([node(op, ["h"], ["t"])], op, [], [info("t", (2, 3))])
+        for op in ("Neg", "Exp")
+    ]
+    nodes = [
+        node("Add", ["x", "w"], ["h"], name="first"),
+        node("If", ["c"], ["b"], then_branch=branches[0], else_branch=branches[1]),
+        node("Dropout", ["b"], ["y", ""], name="last"),
+    ]
+    model = model_of(nodes, inputs, constants={"w": random(3)}, opset=18)
+    plain = find_evaluator(model).run(inputs)["y"]
+    assert "modelwheel is at" not in capfd.readouterr().err
+    monkeypatch.setattr(trail, "_state", {"follows": True})
+    np.testing.assert_array_equal(find_evaluator(model).run(inputs)["y"], plain)
+    log = capfd.readouterr().err
+    assert [line for line in log.splitlines() if line] == [
+        f"modelwheel is at: {place!a}" for place in ("Add 'first'", "If 'b'", "Dropout 'last'")
+    ]
+    assert trail.last_place(log) == "Dropout 'last'"

@@ -13,6 +13,7 @@ from ...errors import CompileError, ModelwheelError, StoreError
 from ..endings import is_about_memory
 from ..jobs import parse_job
 from ..protocol import Answer, Message, Task
+from ..trail import follow
 from .messages import blame, cause_of, without_node_markup
 from .work import Work
 
@@ -41,6 +42,8 @@ def answer_message(work: Work, problem: Exception | None, message: Message) -> A
         os.environ.update(job.flags.environment())
         if message.task is Task.NAME_LAYERS:
             return Answer(layers=work.name_layers(job))
+        if message.task is Task.FOLLOW:
+            follow()
         work.run(job)
     except ModelwheelError as error:
         return _failure(type(error).__name__, str(error))

@@ -14,9 +14,12 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper, numpy_helper
 
 from ....errors import UnsupportedModelError
 from ....util.text import one_line
+from ...trail import follows, note
+from .onnx_operators.graph import describe, needed_names
 
 Array = np.ndarray[Any, Any]
 
@@ -46,6 +49,8 @@ def find_evaluator(model: onnx.ModelProto) -> Evaluator:
     Raises:
         UnsupportedModelError: There is none.
     """
+    if follows():
+        return _stepping(model)
     said: dict[Callable[..., Evaluator], str] = {}
     ways = (_own_reference, _runtime) if _is_misread(model) else (_runtime, _own_reference)
     for make in ways:
@@ -97,6 +102,40 @@ def _runtime(model: onnx.ModelProto) -> Evaluator:
             raise ValueError(_as_tensorflow_says(str(error))) from error
 
     return Evaluator(f"ONNX Runtime {onnxruntime.__version__}", run)
+
+
+def _stepping(model: onnx.ModelProto) -> Evaluator:
+    """ONNX Runtime, one node after another, each of which is noted before: finds the one that crashes it."""
+
+    def run(inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        known = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+        known |= inputs
+        for node in model.graph.node:
+            note(describe(node))
+            known |= _run_node(model, node, known)
+        return {value.name: known[value.name] for value in model.graph.output}
+
+    return Evaluator("ONNX Runtime, step by step", run)
+
+
+def _run_node(
+    model: onnx.ModelProto, node: onnx.NodeProto, known: Mapping[str, Array]
+) -> Mapping[str, Array]:
+    # What graphs inside the node read from outside, too.
+    needed = needed_names(onnx.GraphProto(node=[node]), list(node.output)) & known.keys()
+    one = onnx.ModelProto()
+    one.CopyFrom(model)
+    one.graph.Clear()
+    one.graph.name = "node"
+    one.graph.node.append(node)
+    for name in sorted(needed):
+        kind = helper.np_dtype_to_tensor_dtype(known[name].dtype)
+        value = helper.make_tensor_value_info(name, kind, known[name].shape)
+        one.graph.input.append(value)
+    outputs = [name for name in node.output if name]
+    one.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
+    found = _runtime(one).run({name: known[name] for name in needed})
+    return {name: np.asarray(found[name]) for name in outputs}
 
 
 def _own_reference(model: onnx.ModelProto) -> Evaluator:

@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 
 from .....errors import ModelwheelError, UnsupportedModelError
 from .....util.text import one_line
+from ....trail import note
 from ...stablehlo import Builder, Module, Value
 from ...stablehlo.types import Array
 from ..guarded import reason_of
@@ -179,6 +180,7 @@ def write_graph(
 def _write_node(
     node: onnx.NodeProto, known: Scope, read: tuple[bool, ...], context: Context
 ) -> Sequence[Item]:
+    note(describe(node))
     try:
         call = _call_of(node, known, read, context)
         with context.builder.at(call.where):
