@@ -17,12 +17,12 @@ from typing import Any, TypeAlias
 Mutator: TypeAlias = Callable[[Random, bytes, Sequence[bytes]], bytes]
 """Called with the source of chance, one seed, and all seeds; returns a new input."""
 
-_NUMBERS = (0, 1, 2, 7, 8, 127, 128, 255, 256, 1 << 15, 1 << 16, (1 << 31) - 1, 1 << 31,
+NUMBERS = (0, 1, 2, 7, 8, 127, 128, 255, 256, 1 << 15, 1 << 16, (1 << 31) - 1, 1 << 31,
             (1 << 32) - 1, 1 << 63, (1 << 64) - 1)  # fmt: skip
-_TEXTS = ("", "a", "..", "/", "con", "a\0b", "\x1b[2J", "\u202e", "\ud800", "::error::x",
+TEXTS = ("", "a", "..", "/", "con", "a\0b", "\x1b[2J", "\u202e", "\ud800", "::error::x",
           "9" * 5000, "x" * 70_000, "1e999", "NaN", "%", "{}", "<!--", "../" * 40)  # fmt: skip
 _VALUES: tuple[Any, ...] = (None, True, False, 0, -1, 1 << 70, -(1 << 70), 1e308, float("inf"), float("nan"),
-           [], {}, [[]], *_TEXTS)  # fmt: skip
+           [], {}, [[]], *TEXTS)  # fmt: skip
 _WORDS = (b"\0", b"\xff", b"\xef\xbb\xbf", b"\n", b"\r", b"\t", b'"', b"'", b"\\", b"{", b"[", b"&a",
           b"*a", b"!!python/object:os.system", b"- " * 200, b"[" * 3000, b'{"a":' * 3000,
           b'"\\UFFFFFFFF"', b'"\\ud800"', b"<<: *a", b"1e999", b"0x", b"---\n", b"<a href=")  # fmt: skip
@@ -45,7 +45,7 @@ def mutate_bytes(random: Random, seed: bytes, seeds: Sequence[bytes]) -> bytes:
             content[at:at] = random.choice(_WORDS)
         elif action == 4:
             size = random.choice((1, 2, 4, 8))
-            number = random.choice(_NUMBERS) % (1 << 8 * size)
+            number = random.choice(NUMBERS) % (1 << 8 * size)
             order = random.choice(("little", "big"))
             content[at : at + size] = number.to_bytes(size, order)  # type: ignore[arg-type]
         elif action == 5:
@@ -66,7 +66,7 @@ def mutate_header(random: Random, seed: bytes, seeds: Sequence[bytes]) -> bytes:
         near = random.random() < 0.7
         at = random.randrange(min(len(content), 1024) if near else len(content))
         size = random.choice((1, 2, 4, 8))
-        number = random.choice((*_NUMBERS, random.randrange(256))) % (1 << 8 * size)
+        number = random.choice((*NUMBERS, random.randrange(256))) % (1 << 8 * size)
         content[at : at + size] = number.to_bytes(size, "little")
     return bytes(content[: len(seed)])
 
@@ -89,7 +89,7 @@ def _mutate_value(random: Random, value: Any) -> Any:
     if action < 0.1:
         del value[key]
     elif action < 0.2 and isinstance(value, dict):
-        value[random.choice(_TEXTS)] = value.pop(key)
+        value[random.choice(TEXTS)] = value.pop(key)
     elif action < 0.3 and isinstance(value, list):
         value.append(copy.deepcopy(random.choice((value[key], *_VALUES))))
     else:
@@ -106,7 +106,7 @@ def mutate_zip(random: Random, seed: bytes, seeds: Sequence[bytes]) -> bytes:
             places = [at for at in range(len(content)) if content[at : at + 4] == signature]
             if places:
                 at = random.choice(places) + random.randrange(4, 46)
-                content[at : at + 2] = (random.choice(_NUMBERS) % 65536).to_bytes(2, "little")
+                content[at : at + 2] = (random.choice(NUMBERS) % 65536).to_bytes(2, "little")
         return bytes(content)
     try:
         with zipfile.ZipFile(io.BytesIO(seed)) as archive:
@@ -121,18 +121,23 @@ def mutate_zip(random: Random, seed: bytes, seeds: Sequence[bytes]) -> bytes:
         files[number] = (name, mutate(random, content_of, [seed]))
     elif action == 1:
         files[number] = (
-            random.choice(_TEXTS)[:60_000].encode(errors="replace").decode() or "x",
+            random.choice(TEXTS)[:60_000].encode(errors="replace").decode() or "x",
             content_of,
         )
     elif action == 2:
         files.append(files[number])
     else:
         del files[number]
+    return write_zip(files, zipfile.ZIP_DEFLATED)
+
+
+def write_zip(files: Sequence[tuple[str, bytes]], compression: int) -> bytes:
+    """An archive of these members, whose names may be anything, also twice."""
     made = io.BytesIO()
-    with warnings.catch_warnings(), zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+    with warnings.catch_warnings(), zipfile.ZipFile(made, "w", compression) as archive:
         warnings.simplefilter("ignore")
-        for name, content_of in files:
-            archive.writestr(zipfile.ZipInfo(name), content_of)
+        for name, content in files:
+            archive.writestr(zipfile.ZipInfo(name), content, compression)
     return made.getvalue()
 
 

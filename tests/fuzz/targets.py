@@ -10,13 +10,11 @@ import gzip
 import io
 import json
 import lzma
-import shutil
 import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -48,64 +46,24 @@ from modelwheel.wheelfile.reports import (
 )
 from modelwheel.wheelfile.sizes import read_sizes
 from modelwheel.wheelfile.wheel import parse_metadata, parse_name
+from tests.fuzz.model_targets import MODEL_TARGETS
 from tests.fuzz.mutate import (
-    Mutator,
-    mutate_bytes,
     mutate_header,
     mutate_json,
     mutate_tar,
     mutate_zip,
 )
+from tests.fuzz.target import ROOT, SEEDS, Target, in_file
 from tests.support import described
 from tests.support.index_wheels import add_measurements, make_wheel
 
-ROOT = Path(__file__).parents[2]
-SEEDS = Path(__file__).parent / "seeds"
-"""Small shared libraries: `int f(int a) { return 3 * a + 1; }`, linked by zig cc."""
-
-CORPUS = Path(__file__).parent / "corpus"
-"""Inputs that once broke a parser, by target; all of them are run in every test."""
-
 _WHEEL = "model_a-1.0.0-cp311-cp311-linux_x86_64.whl"
-
-
-@dataclass(frozen=True)
-class Target:
-    """One parser."""
-
-    run: Callable[[bytes, Path], object]
-    """Called with an input and an empty directory."""
-    seeds: Callable[[], list[bytes]]
-    """Valid inputs, and others that reach far."""
-    mutate: Mutator = mutate_bytes
-    accepted: tuple[type[Exception], ...] = ()
-    """What it may raise in addition to ModelwheelError; its docstring says so."""
-
-    def check(self, content: bytes, scratch: Path) -> None:
-        """Runs one input.
-
-        Raises:
-            Exception: Something that the parser must not raise.
-        """
-        with suppress(ModelwheelError, *self.accepted):
-            self.run(content, scratch)
 
 
 def _files(*patterns: str) -> Callable[[], list[bytes]]:
     return lambda: [
         path.read_bytes() for pattern in patterns for path in sorted(ROOT.glob(pattern))
     ]
-
-
-def _in_file(name: str, read: Callable[[Path], object]) -> Callable[[bytes, Path], object]:
-    """A parser of a file with this name."""
-
-    def run(content: bytes, scratch: Path) -> object:
-        path = scratch / name
-        path.write_bytes(content)
-        return read(path)
-
-    return run
 
 
 def _read_lock(path: Path) -> None:
@@ -197,7 +155,7 @@ def _measurements(suffix: str) -> list[bytes]:
 
 
 def _beside(suffix: str, read: Callable[[Path], object]) -> Callable[[bytes, Path], object]:
-    return _in_file(_WHEEL + suffix, lambda path: read(path.with_name(_WHEEL)))
+    return in_file(_WHEEL + suffix, lambda path: read(path.with_name(_WHEEL)))
 
 
 def _read_config(content: bytes, scratch: Path) -> object:
@@ -250,11 +208,11 @@ _ENTRY = b"100644 blob " + b"a" * 40 + b"\tvariables/variables.index\0"
 
 TARGETS: Mapping[str, Target] = {
     "spec-yaml": Target(
-        _in_file("spec.yaml", load_spec),
+        in_file("spec.yaml", load_spec),
         _files("model_specs/*.yaml", "tests/specs/valid/*.yaml", "tests/specs/invalid/*.yaml"),
     ),
     "spec-json": Target(
-        _in_file("spec.json", load_spec), _files("tests/specs/valid/minimal.json"), mutate_json
+        in_file("spec.json", load_spec), _files("tests/specs/valid/minimal.json"), mutate_json
     ),
     "config": Target(
         _read_config,
@@ -264,7 +222,7 @@ TARGETS: Mapping[str, Target] = {
         ],
     ),
     "tune-lock": Target(
-        _in_file("spec.tune.json", _read_lock),
+        in_file("spec.tune.json", _read_lock),
         lambda: [
             b'{"cpu": "x", "nanoseconds": {"x86-64": {"1": 5.5}}, "xla_flags": {"x86-64": ["--xla_a=1"]}}'
         ],
@@ -280,8 +238,8 @@ TARGETS: Mapping[str, Target] = {
         lambda: [_ENTRY, _ENTRY + b"040000 tree " + b"b" * 64 + b"\tassets\0"],
         accepted=(UnsafePathError,),
     ),
-    "wheel": Target(_in_file(_WHEEL, _read_contents), _wheels, mutate_zip),
-    "sdist": Target(_in_file("model_a-1.0.0.tar.gz", _read_contents), _sdists, mutate_tar),
+    "wheel": Target(in_file(_WHEEL, _read_contents), _wheels, mutate_zip),
+    "sdist": Target(in_file("model_a-1.0.0.tar.gz", _read_contents), _sdists, mutate_tar),
     "record": Target(
         lambda content, _: parse(_KEY, content),
         lambda: [Record(_KEY, {"a/b": FileDigest("0" * 64, 5)}, {"step": "x"}).serialise()],
@@ -324,7 +282,7 @@ TARGETS: Mapping[str, Target] = {
     ),
     "library": Target(
         lambda content, _: [binary.image for binary in parse_library("a.so", content)],
-        lambda: [path.read_bytes() for path in sorted(SEEDS.iterdir())],
+        lambda: [path.read_bytes() for path in sorted(SEEDS.glob("*.so"))],
         mutate_header,
     ),
     "names": Target(
@@ -336,13 +294,5 @@ TARGETS: Mapping[str, Target] = {
             b"Sun, 06 Nov 1994 08:49:37 GMT",
         ],
     ),
+    **MODEL_TARGETS,
 }
-
-
-def clear(scratch: Path) -> None:
-    """Empties the directory for the next input."""
-    for path in scratch.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()

@@ -76,6 +76,15 @@ def one_line(text: object) -> str:
     return _defuse(escape_unsafe(str(text)))
 
 
+def shorten_words(text: str, most: int = 200) -> str:
+    """A text whose words have at most so many characters: names from files may have thousands.
+
+    >>> shorten_words("the node 'aaaaaaaaaaaa' is wrong", 8)
+    "the node 'aaaaaaa... is wrong"
+    """
+    return re.sub(rf"(\S{{{most}}})\S+", r"\1...", text)
+
+
 def safe_lines(text: object) -> str:
     r"""The same for text of several lines: line feeds and tabs stay, and no line is a command.
 

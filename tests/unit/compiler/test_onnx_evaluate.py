@@ -61,7 +61,7 @@ def test_a_failure_names_the_evaluator_and_the_node() -> None:
 def test_a_crash_is_found_node_by_node(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    inputs = {"x": random(2, 3), "c": np.array(True)}
+    inputs = {"x": random(2, 3), "c": np.ones((), np.bool_)}
     branches = [
         helper.make_graph([node(op, ["h"], ["t"])], op, [], [info("t", (2, 3))])
         for op in ("Neg", "Exp")

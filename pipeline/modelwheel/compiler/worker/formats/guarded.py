@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ....errors import ModelwheelError, UnsupportedModelError
 from ....spec.formats import FORMATS
-from ....util.text import one_line
+from ....util.text import one_line, shorten_words
 from ...endings import is_about_memory
 from ...inspection import SignatureInfo
 from ...readings import Reading
@@ -38,11 +38,16 @@ def reading_errors(reading: Reading, passing: tuple[type[Exception], ...] = ()) 
     Raises:
         UnsupportedModelError: Something inside raised an unexpected error.
     """
-    let_through: tuple[type[Exception], ...] = (ModelwheelError, MemoryError, *passing)
+    let_through: tuple[type[Exception], ...] = (MemoryError, *passing)
     try:
         yield
     except let_through:
         raise
+    except ModelwheelError as error:
+        text = shorten_words(str(error))
+        if text == str(error):
+            raise
+        raise type(error)(text) from error
     except Exception as error:
         if _is_of_machine(error):
             raise
