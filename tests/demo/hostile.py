@@ -39,6 +39,7 @@ from tests.demo.__main__ import build_wheel, install
 from tests.demo.data import WORK, pin_spec, run, say
 from tests.demo.hostile_callers import CALLERS
 from tests.demo.hostile_containers import CONTAINER_ATTACKS
+from tests.demo.hostile_damage import DAMAGE_ATTACKS, damaged_models
 from tests.demo.hostile_files import FILE_ATTACKS
 from tests.models.hostile import ATTACKS, SECRET, TOKEN, VARIABLE, Attack, Victim
 from tests.models.hostile_reading import SMALL
@@ -272,6 +273,23 @@ def attack_by_small_files() -> list[Outcome]:
     ]
 
 
+def attack_by_damage() -> list[Outcome]:
+    """Checks damaged model files, and gives others to the commands that read them."""
+    say("checking damaged files of every format")
+    directory = HOSTILE / "damaged"
+    outcomes = [
+        Outcome(attempts, said)
+        for attempts, said in damaged_models(directory, run_modelwheel, _verdict)
+    ]
+    for number, (attempts, perform) in enumerate(DAMAGE_ATTACKS.items()):
+        victim = Victim(directory / str(number) / "victim")
+        victim.prepare()
+        watch = Watch(victim, [])
+        said = perform(directory / str(number), victim, first_error)
+        outcomes.append(Outcome(attempts, said, left=watch.reached()))
+    return outcomes
+
+
 def attack_by_callers() -> list[Outcome]:
     """Has programs misuse the wheel of the other demonstration."""
     python = install(build_wheel(pin_spec("digits")))
@@ -335,7 +353,7 @@ def main() -> None:
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     sandbox = choose_sandbox(Policy.REQUIRED, LIMITS)
     outcomes = [*attack_models(sandbox), *attack_by_files(), *attack_by_small_files()]
-    outcomes += attack_by_callers()
+    outcomes += [*attack_by_damage(), *attack_by_callers()]
     outcomes[-1].left += survivors(before)
     print_outcomes(outcomes, sandbox)
     failed = [outcome.attack for outcome in outcomes if outcome.left or not outcome.judged]

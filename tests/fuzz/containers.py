@@ -116,7 +116,7 @@ def _value(random: Random, field: Any) -> Any:
 
 def _try(change: Callable[[], object]) -> None:
     """A value that the field's type does not have changes nothing."""
-    with suppress(TypeError, ValueError, IndexError):
+    with suppress(TypeError, ValueError, IndexError, AttributeError):
         change()
 
 

@@ -198,7 +198,7 @@ def _program_seeds() -> list[bytes]:
         "sizes": [{"as_expr": {"expr_str": "s0"}}, {"as_int": 4}],
         "requires_grad": False,
     }
-    leaf = {"type": None, "context": None, "children_spec": []}
+    leaf: dict[str, Any] = {"type": None, "context": None, "children_spec": []}
     spec = json.dumps([1, {"type": "builtins.tuple", "context": "null", "children_spec": [leaf]}])
     argument = {"as_tensor": {"name": "x"}}
     result = {"as_tensor": {"name": "relu"}}
@@ -262,7 +262,7 @@ def _model(
     *needs: str,
 ) -> Target:
     own = tuple(f"modelwheel.compiler.worker.{name}" for name in modules)
-    return Target(run, seeds, mutate, needs=needs, modules=own, forks=True)
+    return Target(run, seeds, mutate, needs=needs, modules=own, sentence=True, forks=True)
 
 
 MODEL_TARGETS: Mapping[str, Target] = {
@@ -303,7 +303,7 @@ MODEL_TARGETS: Mapping[str, Target] = {
         ("formats.stablehlo",),
         "tensorflow",
     ),
-    "pt2": Target(_read_program, _program_seeds, archive(json=mutate_json)),
+    "pt2": Target(_read_program, _program_seeds, archive(json=mutate_json), sentence=True),
     "samples": Target(
         in_file("m.npz", _read_samples),
         _sample_seeds,

@@ -6,10 +6,17 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from onnx import helper
 
+from modelwheel.compiler.endings import WorkerError
+from modelwheel.compiler.jobs import ReferenceRequest
+from modelwheel.compiler.readings import OnnxReading
 from tests.models.damaged import Damaged, damaged_files, spec_name, write_specs
 from tests.support.commands import Modelwheel
+from tests.support.laboratory import Laboratory
+from tests.support.onnx_models import model_of
 
 pytestmark = pytest.mark.slow
 
@@ -44,3 +51,25 @@ def test_a_damaged_file(one: Damaged, said: dict[str, str]) -> None:
 def test_every_file_is_another(tmp_path: Path) -> None:
     assert len({spec_name(one.file) for one in FILES}) == len(FILES)
     assert len(list(write_specs(tmp_path / "x", FILES).iterdir())) == len(FILES)
+
+
+def test_a_crash_of_what_evaluates_a_model_names_the_node(
+    laboratory: Laboratory, tmp_path: Path
+) -> None:
+    # ONNX Runtime ends its process where Split leaves an output out.
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"], name="first"),
+        helper.make_node("Split", ["r"], ["y", ""], name="halves", axis=1),
+    ]
+    model = model_of(nodes, {"x": np.zeros((2, 4), np.float32)}, opset=13)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    request = ReferenceRequest(
+        reading=OnnxReading(file="m.onnx"), signature="serving_default", batch_sizes=()
+    )
+    with pytest.raises(WorkerError) as caught:
+        laboratory.run(request.job(tmp_path, laboratory.new_directory()))
+    assert re.fullmatch(
+        r"while the ONNX model was evaluated, the worker process crashed with signal \d+ \(SIG\w+\) at Split "
+        r"'halves'.*; ONNX Runtime itself fails at this file: correct Split 'halves', or export the model again",
+        str(caught.value),
+    )

@@ -9,6 +9,7 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -181,13 +182,17 @@ def _graph_files() -> Iterator[tuple[str, bytes, str]]:
         ("index", "x:1", "reads 'x:1', but 'x' has 1 outputs"),
         ("control", "^x:0", "reads '^x:0', which is not the name of a tensor"),
     ):
-        yield name, _graph(lambda z, read=tensor: z.input.__setitem__(1, read)), says
+        yield name, _graph(partial(_read, tensor)), says
     yield (
         "attribute",
         _graph(lambda z: setattr(z.attr["T"], "type", 999)),
         "attribute.pb is damaged",
     )
     yield "utf16.pbtxt", 'node { name: "x" }'.encode("utf-16"), "it is not UTF-8"
+
+
+def _read(tensor: str, node: Any) -> None:
+    node.input[1] = tensor
 
 
 def _graph(change: Callable[[Any], object]) -> bytes:
@@ -198,7 +203,7 @@ def _graph(change: Callable[[Any], object]) -> bytes:
         x.attr["shape"].shape.dim.add(size=extent)
     z.input.extend(["x", "x"])
     change(z)
-    return graph.SerializeToString()
+    return bytes(graph.SerializeToString())
 
 
 # --- Keras, StableHLO, PyTorch --------------------------------------------------------------------

@@ -76,3 +76,12 @@ def test_each_reader_is_guarded(
         formats.inspect(tmp_path, reading)
     with pytest.raises(UnsupportedModelError, match=name):
         formats.load(tmp_path, reading, "serving_default", {})
+
+
+def test_names_of_a_file_neither_end_a_line_nor_fill_a_page() -> None:
+    said = f"the node '{'a' * 5000}' of\n'b' is no node; export it again"
+    with pytest.raises(UnsupportedModelError) as caught, reading_errors(_ONNX):
+        raise UnsupportedModelError(said)
+    text = str(caught.value)
+    assert text.endswith("... of\\x0a'b' is no node; export it again")
+    assert len(text) < 300

@@ -44,7 +44,7 @@ def reading_errors(reading: Reading, passing: tuple[type[Exception], ...] = ()) 
     except let_through:
         raise
     except ModelwheelError as error:
-        text = shorten_words(str(error))
+        text = shorten_words(one_line(error))
         if text == str(error):
             raise
         raise type(error)(text) from error
