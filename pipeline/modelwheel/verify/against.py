@@ -11,7 +11,7 @@ from ..errors import VerifyError
 from ..signature import Tensor
 from ..util.arrays import read_arrays
 from ..util.text import one_line
-from ..util.words import suggest
+from ..util.words import first_few
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,9 +74,8 @@ def _require_interface(arrays: _Arrays, manifest: Manifest) -> None:
     wanted |= {f"out/{tensor.name}": tensor for tensor in signature.outputs}
     for key in wanted:
         if key not in arrays:
-            raise ValueError(
-                f"the file has no array {key!r} ({suggest(key, list(arrays), 'its arrays are:')})"
-            )
+            has = first_few(list(arrays)) if arrays else "none"
+            raise ValueError(f"the file has no array {key!r}; its arrays are {has}")
     for key in arrays:
         if key not in wanted:
             raise ValueError(f"its array {key!r} is neither an input nor an output of the wheel")
