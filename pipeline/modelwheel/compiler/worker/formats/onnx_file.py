@@ -136,8 +136,8 @@ def _check_graphs(model: onnx.ModelProto) -> None:
     for top in (model.graph, *model.functions):
         own = {**opsets, **opsets_of(getattr(top, "opset_import", ()))}
         for graph in graphs_of(top):
-            check_nodes(graph, own, functions, within_function=top is not model.graph)
             _check_constants(graph)
+            check_nodes(graph, own, functions, within_function=top is not model.graph)
     for role, values in (("input", model.graph.input), ("output", model.graph.output)):
         if not all(value.name for value in values):
             raise UnsupportedModelError(
