@@ -202,14 +202,15 @@ def test_a_check_says_what_happens_to_composites() -> None:
         expected = Expected(fusions=None if everything else wanted, registered=registered(()))
         return [str(one) for one in check_signature(inspection, expected)]
 
-    unknown = "1 composite 'acme.scaled@2': decomposed, as nothing is registered for it"
+    unknown = "1 composite 'acme.scaled@2': decomposed, because nothing is registered for it"
     assert findings(everything=True) == [
         unknown,
         "2 composites 'modelwheel.gelu': replaced by modelwheel",
     ]
     assert findings() == [
         unknown,
-        "2 composites 'modelwheel.gelu': decomposed, as compilation.fusions says",
+        "2 composites 'modelwheel.gelu' could be replaced by modelwheel; for that, add 'modelwheel.gelu' to "
+        "compilation.fusions",
     ]
     assert (
         findings("modelwheel.gelu")[1] == "2 composites 'modelwheel.gelu': replaced by modelwheel"
