@@ -209,8 +209,10 @@ def test_a_check_says_what_happens_to_composites() -> None:
     ]
     assert findings() == [
         unknown,
-        "2 composites 'modelwheel.gelu' could be replaced by modelwheel; for that, add 'modelwheel.gelu' to "
-        "compilation.fusions",
+        (
+            "2 composites 'modelwheel.gelu' could be replaced by modelwheel"
+            "; for that, add 'modelwheel.gelu' to compilation.fusions"
+        ),
     ]
     assert (
         findings("modelwheel.gelu")[1] == "2 composites 'modelwheel.gelu': replaced by modelwheel"
