@@ -31,9 +31,11 @@ modelwheel::NativePath to_native_path(const py::str &path) {
 [[noreturn]] void refuse(const std::string &module, const py::str &path, const char *problem) {
   const py::object text = modelwheel::taken(PyUnicode_DecodeUTF8(
       problem, static_cast<Py_ssize_t>(std::char_traits<char>::length(problem)), "backslashreplace"));
-  py::set_error(PyExc_ImportError, modelwheel::taken(PyUnicode_FromFormat("the library of %s, %R, %U", module.c_str(),
-                                                                          path.ptr(), text.ptr())));
-  throw py::error_already_set();
+  const py::object sentence =
+      modelwheel::taken(PyUnicode_FromFormat("the library of %s, %R, %U", module.c_str(), path.ptr(), text.ptr()));
+  const char *const bytes = PyUnicode_AsUTF8(sentence.ptr());
+  if (bytes == nullptr) throw py::error_already_set();
+  throw py::import_error(bytes);
 }
 
 py::object open_library(const py::str &path, const py::str &module) {

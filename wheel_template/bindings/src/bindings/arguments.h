@@ -118,6 +118,8 @@ inline void translate_errors(std::exception_ptr exception) {
     set_exception(PyExc_TypeError, error.what());
   } catch (const py::value_error &error) {
     set_exception(PyExc_ValueError, error.what());
+  } catch (const py::import_error &error) {
+    set_exception(PyExc_ImportError, error.what());
   } catch (const std::bad_alloc &) {
     PyErr_NoMemory();
   } catch (const std::runtime_error &) {
