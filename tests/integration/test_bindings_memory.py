@@ -95,12 +95,12 @@ def test_every_allocation_fails_in_turn(modelwheel: Modelwheel, tmp_path: Path) 
     shared = ("-shared", "-fPIC", "-O1")
     run("cc", *shared, "-o", failing, tmp_path / "failing.c")
     run("cc", *shared, "-DMODELWHEEL_BUILDING", include, "-o", library, source)
-    environment = {
-        "LD_PRELOAD": str(failing),
-        "PYTHONMALLOC": "malloc",  # Python's own allocations fail too
-        "PYTHONPATH": str(tmp_path / "packages"),
-    }
-    done = run(sys.executable, "-c", _CALLS, failing, library, **environment)
+    done = run(
+        *(sys.executable, "-c", _CALLS, failing, library),
+        LD_PRELOAD=str(failing),
+        PYTHONMALLOC="malloc",  # Python's own allocations fail too
+        PYTHONPATH=str(tmp_path / "packages"),
+    )
     failed = {name: int(count) for name, _, count in map(_split, done.out.splitlines())}
     assert len(failed) == 17
     assert min(failed["Evaluator"], failed["bind"], failed["call"], failed["wrong dtype"]) > 1
