@@ -54,6 +54,7 @@ _FIXES = (
     (r"String|Regex|Substr|AsString|Unicode|SentencepieceOp",
      "process text outside the model and pass numbers"),
     (r"Sparse|Ragged", "use dense tensors"),
+    (r"TreeEnsemble", "forests of decision trees are not compiled; export a network or a linear model"),
 )  # fmt: skip
 
 
