@@ -1,4 +1,4 @@
-"""The packages that the task names are dependencies, and the product uses each of them."""
+"""The packages that modelwheel builds on are dependencies, and the product uses each of them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _dependencies() -> Iterator[str]:
     yield from (canonicalize_name(Requirement(one).name) for one in written)
 
 
-def test_the_table_names_the_given_packages() -> None:
+def test_the_table_names_each_package() -> None:
     assert list(_rows()) == GIVEN
 
 
