@@ -59,7 +59,7 @@ fuzz: $(VENV)/light
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 integration: $(VENV)/complete
-	$(BIN)/python -m pytest tests/integration -m "not exhaustive" --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest tests/integration -m "not exhaustive" --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 25
 
 # What `make integration` leaves out, because it takes longer than a pull request should wait.
 exhaustive: $(VENV)/complete
