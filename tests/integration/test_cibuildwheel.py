@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tarfile
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from modelwheel.release.cibuildwheel import (
     select,
 )
 from modelwheel.release.outcome import Outcome
+from modelwheel.util.python import module_command
 from modelwheel.util.records import as_json
 from tests.support.commands import Modelwheel
 
@@ -196,7 +198,7 @@ def test_settings_of_the_caller_stay_in_force(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, said = build([pack(project)], MACOS, tmp_path / "out")
-    assert f"{sys.executable} -m modelwheel audit {{wheel}}" in said
+    assert shlex.join((*module_command("modelwheel"), "audit")) + " {wheel}" in said
     assert "build_frontend: build[uv]" in said
     monkeypatch.setenv("CIBW_AUDIT_COMMAND", "my-audit {wheel}")
     monkeypatch.setenv("CIBW_BUILD_FRONTEND", "build")

@@ -18,6 +18,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from modelwheel.errors import ReplayError
+from modelwheel.util.words import size_text
 from tests.support.commands import Modelwheel, run
 from tests.support.wheels import HOST, LOWEST, SPECS, Built
 
@@ -157,7 +158,7 @@ def test_every_link_of_a_wheel_holds(modelwheel: Modelwheel, built: Built) -> No
     assert {state for state, _ in links.values()} == {"ok"}
     assert tuple(links) == (*LINKS, "wheel <- machine code")
     size = built.wheel("options").stat().st_size
-    assert links["wheel <- machine code"][1].startswith(f"same bytes: {size} bytes")
+    assert links["wheel <- machine code"][1].startswith(f"same bytes: {size_text(size)}")
 
 
 def test_without_the_spec_the_wheel_itself_is_checked(modelwheel: Modelwheel, built: Built) -> None:
@@ -244,7 +245,7 @@ def test_a_changed_model_is_named(modelwheel: Modelwheel, built: Built, tmp_path
 def test_a_wheel_built_again_has_the_same_bytes(modelwheel: Modelwheel, built: Built) -> None:
     wheel, spec = built.wheel("options"), built.spec("options")
     said = modelwheel("rebuild", "--use-cache", "--spec", spec, wheel).out
-    assert said.startswith(f"{wheel.name}: same bytes: {wheel.stat().st_size} bytes")
+    assert said.startswith(f"{wheel.name}: same bytes: {size_text(wheel.stat().st_size)}")
 
 
 def test_the_first_byte_that_differs_is_named(
@@ -306,7 +307,9 @@ def test_every_link_of_a_source_distribution_holds(
     assert "models/mlp at" in links["SavedModel <- source"][1]
     assert "# model-mlp" in modelwheel("inspect", sdist).out
     said = modelwheel("rebuild", "--spec", spec, sdist).out
-    assert said.startswith(f"{sdist.name}: same bytes: {sdist.stat().st_size} bytes, packed again")
+    assert said.startswith(
+        f"{sdist.name}: same bytes: {size_text(sdist.stat().st_size)}, packed again"
+    )
 
 
 def test_the_commit_is_found_without_the_spec(pinned: tuple[Path, Path], tmp_path: Path) -> None:

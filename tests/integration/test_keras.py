@@ -125,7 +125,7 @@ def test_a_model_of_texts_is_refused_with_the_lines_that_save_the_rest(keras: La
         ("twofold.h5", "the layer 'evil' is a Lambda, which holds Python code that is never run"),
         (
             "custom.keras",
-            "the model is of the class Custom, whose Python code is not part of the file; load the",
+            "the model is of the class Custom, whose Python code is not part of the file; where the model was made",
         ),
         ("module.keras", "the layer 'first' is of the class system, whose Python code"),
         ("only.weights.h5", "holds weights without their model; save it with model.save"),

@@ -128,7 +128,7 @@ def test_an_unexpected_failure_keeps_its_traceback(shared: ToyJobs) -> None:
             "sleep 600\nlayer a/b\nlayer c\u202e",
             r"took longer than 2 s .*layers 'a/b', 'c\\u202e'",
         ),
-        ("allocate 3000000000", "needed more than the 1.0 GB of memory"),
+        ("allocate 3000000000", "needed more than the 1 GB of memory"),
     ],
 )
 def test_a_job_that_fails_costs_nothing_but_itself(

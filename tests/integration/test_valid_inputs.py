@@ -181,7 +181,7 @@ def test_rows_of_a_file_are_repeated(laboratory: Laboratory, tables: Path) -> No
         ("wide.npz", "input 'x' has the type int64, but the model takes int32"),
         ("short.npz", "input 'x' has the shape [5, 5], but the model takes [rows, 6]"),
         ("single.npz", "it has less than 2 rows"),
-        ("objects.npz", "it holds Python objects"),
+        ("objects.npz", "holds Python objects"),
         ("damaged.npz", "it is damaged or not an .npz file"),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from modelwheel.util.words import size_text
 from modelwheel.wheelfile.wheel import open_wheel
 from tests.support.commands import Modelwheel
 from tests.support.static_arena import run_trapped
@@ -59,7 +60,7 @@ def test_the_wheel_is_smaller_and_its_error_is_known(
     saved = _WEIGHTS - _WEIGHTS // share
     assert abs(expanded - manifest.sizes.weights - saved) < 1024
     shown = modelwheel("inspect", built[name]["wheel"]).out
-    assert f"stored as {storage}, {expanded:,} bytes in memory" in shown
+    assert f"stored as {storage}, {size_text(expanded)} in memory" in shown
 
 
 def test_an_error_beyond_the_tolerance_is_refused_with_its_reason(

@@ -11,10 +11,6 @@
 
 void run_tfcompile_classes();
 
-namespace Eigen {
-struct ThreadPoolDevice;
-}
-
 using tfaot_model::test_multi_bs4;
 using tfaot_model::test_simple_bs2;
 
@@ -26,7 +22,7 @@ static_assert(test_multi_bs4::result1_count() == 8 && test_multi_bs4::result1_si
 
 void run_tfcompile_classes() {
   test_simple_bs2 model;
-  model.set_thread_pool(static_cast<const Eigen::ThreadPoolDevice *>(nullptr));
+  model.set_thread_pool(nullptr);
   const float rows[] = {0, 1, 2, 3, 4, 5, 6, 7};
   std::copy(rows, rows + 8, model.arg0_data());
   model.arg0(1, 3) = 7;

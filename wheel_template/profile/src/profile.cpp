@@ -50,7 +50,8 @@ void run(modelwheel_model *model, std::size_t rows, const void *const *inputs, v
 constexpr std::size_t rounds = 10;
 
 void do_parts(void *pool, std::size_t parts, modelwheel_task task, void *argument) {
-  static_cast<modelwheel::ThreadPool *>(pool)->run(parts, [=](std::size_t part) { task(argument, part); }, [] {});
+  const auto part = [=](std::size_t number) noexcept { task(argument, number); };
+  static_cast<modelwheel::ThreadPool *>(pool)->run(parts, part, []() noexcept {});
 }
 
 /// Runs the model for some seconds, after two runs that do not count, and prints what that took.
