@@ -113,7 +113,7 @@ def _onnx_files() -> Iterator[tuple[str, onnx.ModelProto, str]]:
     count = TensorProto(name="m", data_type=TensorProto.INT64, data_location=TensorProto.EXTERNAL)
     count.external_data.add(key="location", value="etc/passwd")
     loop = _node("Loop", ["m", "", "x"], ["y"], body=_body())
-    yield "loop_elsewhere", _model(loop, constants={"m": count}), "that is not there"
+    yield "loop_elsewhere", _model(loop, constants={"m": count}), "weights in"
     yield "deep", _deep(), "nest more than 100 levels"
     yield (
         "empty_output",
