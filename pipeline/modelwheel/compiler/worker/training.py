@@ -31,7 +31,7 @@ _ELEMENTWISE = frozenset(
 """What updates an average from a mean."""
 _PRODUCTS = frozenset({"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "MatMul"})
 _LAYERS = re.compile(r"(Depthwise)?Conv\dD\w*|Gather(V2|Nd)?|ResourceGather(Nd)?")
-"""What applies weights to rows, besides products."""
+"""What applies weights to rows, other than products."""
 _NAMES_KEPT = 8
 _ASSIGNS = frozenset({"AssignVariableOp", "AssignSubVariableOp", "AssignAddVariableOp"})
 
@@ -81,19 +81,11 @@ def _is_average(flow: Flow, write: Write, known: set[Place]) -> bool:
     """Whether a write moves an average by a mean of this batch that is among the nodes that outputs read."""
     own = write.node.op != "AssignVariableOp"
     of_batch = False
-    waiting, seen = [(write.place[0], write.node.input[1])], set()
-    while waiting:
-        place = waiting.pop()
-        if place in seen:
-            continue
-        seen.add(place)
-        node = _node(flow, (place[0], node_name(place[1])))
-        if node is not None and _REDUCES.fullmatch(node.op):
+    for place, node in _computed_from(flow, write):
+        if _REDUCES.fullmatch(node.op):
             of_batch |= (place[0], node.name) in known and _has_inputs(flow, place)
-        elif node is not None and node.op == "ReadVariableOp":
-            own |= not write.targets.isdisjoint(flow.variables(flow.reach([place])))
-        elif node is None or node.op in _ELEMENTWISE or node.op in flow.graph.functions:
-            waiting += flow.back(*place)
+        elif node.op == "ReadVariableOp":
+            own |= _reads_target(flow, write, place)
     return own and of_batch
 
 
@@ -101,22 +93,39 @@ def _is_normalized(flow: Flow, write: Write, known: set[Place]) -> bool:
     """Whether a write divides weights of a layer by a product of themselves, whatever is fed."""
     if write.node.op != "AssignVariableOp":
         return False
-    value = (write.place[0], write.node.input[1])
     own = product = False
-    waiting, seen = [value], set()
+    for place, node in _computed_from(flow, write):
+        if node.op in _PRODUCTS:
+            product |= _reads_target(flow, write, place)
+        elif node.op == "ReadVariableOp":
+            own |= _reads_target(flow, write, place)
+    return (
+        own and product and not _has_inputs(flow, _value(write)) and _is_applied(flow, write, known)
+    )
+
+
+def _computed_from(flow: Flow, write: Write) -> Iterator[tuple[Tensor, Any]]:
+    """The nodes that the value of a write is computed from, back to the first that are not element by element."""
+    waiting, seen = [_value(write)], set[Tensor]()
     while waiting:
         place = waiting.pop()
         if place in seen:
             continue
         seen.add(place)
         node = _node(flow, (place[0], node_name(place[1])))
-        if node is not None and node.op in _PRODUCTS:
-            product |= not write.targets.isdisjoint(flow.variables(flow.reach([place])))
-        elif node is not None and node.op == "ReadVariableOp":
-            own |= not write.targets.isdisjoint(flow.variables(flow.reach([place])))
-        elif node is None or node.op in _ELEMENTWISE or node.op in flow.graph.functions:
+        if node is not None:
+            yield place, node
+        if node is None or node.op in _ELEMENTWISE or node.op in flow.graph.functions:
             waiting += flow.back(*place)
-    return own and product and not _has_inputs(flow, value) and _is_applied(flow, write, known)
+
+
+def _value(write: Write) -> Tensor:
+    return write.place[0], write.node.input[1]
+
+
+def _reads_target(flow: Flow, write: Write, place: Tensor) -> bool:
+    """Whether a tensor depends on the variable of a write."""
+    return not write.targets.isdisjoint(flow.variables(flow.reach([place])))
 
 
 def _is_applied(flow: Flow, write: Write, known: set[Place]) -> bool:
