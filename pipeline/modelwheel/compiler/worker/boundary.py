@@ -19,7 +19,7 @@ from ...accuracy import EPSILON, MORE, NOTABLE, ROUNDINGS, Deviation, Truth
 from ...errors import UnsupportedModelError
 from ...util.text import one_line
 from ..jobs import ReferenceRequest
-from ..measuring import difference, measure, widen
+from ..measuring import measure, widen
 from ..reference import Reference, case_of, exact_key, input_key, noise_key, output_key
 from .boundary_inputs import LARGE, boundary_inputs
 from .formats.base import TENSORFLOW, Arrays, LoadedModel, StatefulModel, framework_of
@@ -36,7 +36,7 @@ from .truth.missing import NoTruthError
 from .truth.noise import Case, Noise, conversion_error, find_noise
 from .truth.parts import exact_part
 from .truth.pieces import Pieces, find_pieces
-from .truth.rounding import round_elsewhere
+from .truth.rounding import measure_rounding
 from .truth.spread import measure_spread
 from .turns import turns_by_values
 
@@ -239,19 +239,8 @@ class _Graph:
         )
 
     def rounded(self, calls: list[Arrays]) -> list[Arrays]:
-        """How far each element of the outputs moves if results in between differ in their last place."""
-        graphs = [round_elsewhere(self._frozen.graph_def, draw) for draw in range(_DRAWS)]
-        base, *others = (
-            self._pieces.run(partial(run_calls, graph, self._frozen), calls)
-            for graph in (self._frozen.graph_def, *graphs)
-        )
-        return [
-            {
-                name: np.max([difference(values, other[n][name]) for other in others], axis=0)
-                for name, values in outputs.items()
-            }
-            for n, outputs in enumerate(base)
-        ]
+        """See `measure_rounding`."""
+        return self._pieces.run(partial(measure_rounding, self._frozen, draws=_DRAWS), calls)
 
     def compiled(self, calls: list[Arrays]) -> list[Arrays]:
         """The outputs by XLA; raises NoTruthError."""

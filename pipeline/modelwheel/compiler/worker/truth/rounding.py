@@ -8,13 +8,19 @@ This is Monte Carlo arithmetic (D. S. Parker, 1997), of those operations alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
+from ...measuring import difference
+from ..formats.base import Arrays
 from ..formats.judge_module import MODULE_OP
 from ..formats.xla_module import Module, read_module
+from ..frozen import FrozenGraph
 from ..graphs import bodies, nodes_of
+from .evaluate import run_calls
 
 _VALUE = r"%[\w$.-]+"
 _RESULT = re.compile(
@@ -25,6 +31,29 @@ _RESULT = re.compile(
 )
 _UP, _DOWN = "0x3F800001", "0x3F7FFFFF"
 """The numbers beside 1."""
+
+
+def measure_rounding(frozen: FrozenGraph, calls: Sequence[Arrays], draws: int) -> list[Arrays]:
+    """For each call, how far each element of its outputs moves if results in between differ in their last place.
+
+    Args:
+        frozen: The graph.
+        calls: Inputs of calls in a row, if the graph has state; otherwise of any calls.
+        draws: How many evaluations are compared with that of the graph as it is.
+
+    Raises:
+        NoTruthError: The graph cannot be evaluated.
+    """
+    graphs = [round_elsewhere(frozen.graph_def, draw) for draw in range(draws)]
+    base = run_calls(frozen.graph_def, frozen, calls)
+    others = [run_calls(graph, frozen, calls) for graph in graphs]
+    return [
+        {
+            name: np.max([difference(values, other[n][name]) for other in others], axis=0)
+            for name, values in outputs.items()
+        }
+        for n, outputs in enumerate(base)
+    ]
 
 
 def round_elsewhere(graph_def: Any, draw: int) -> Any:
