@@ -17,7 +17,7 @@ import yaml
 from ..errors import SpecError, UsageError
 from ..request import DEFAULT_BATCH_SIZES
 from ..spec import ArchiveSource, GitSource, Spec
-from ..util.files import write_atomically
+from ..util.files import find_checkout, write_atomically
 from .tool import default_tool_name
 
 MODELS_FILE = "tfaot-models.file"
@@ -117,13 +117,12 @@ def _place_of_config(spec: Spec) -> str:
         path = PurePosixPath(spec.source.path)
         name = f"{path.stem}_aot_config.yaml" if spec.source.is_file else "aot_config.yaml"
         return str(path.parent / name)
-    home = spec.directory
-    for directory in (home, *home.parents):
-        if (directory / ".git").exists():
-            return (home / spec.path.name).relative_to(directory).as_posix()
-    raise SpecError(
-        f"{spec.path}: it is not in a checkout of a repository; say where the repository has it: --aot-config PATH"
-    )
+    checkout = find_checkout(spec.directory)
+    if checkout is None:
+        raise SpecError(
+            f"{spec.path}: it is not in a checkout of a repository; say where the repository has it: --aot-config PATH"
+        )
+    return (spec.directory / spec.path.name).relative_to(checkout).as_posix()
 
 
 def _plain(option: str, text: str) -> str:

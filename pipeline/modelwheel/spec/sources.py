@@ -28,6 +28,7 @@ from pydantic import (
     model_validator,
 )
 
+from ..util.files import find_checkout
 from ..util.urls import redact
 from ..util.words import nearest_word, suggest
 from .fields import (
@@ -429,7 +430,7 @@ class DirectorySource(_ModelSource):
         if self._directory == Path():
             return True
         home = self._directory.resolve()
-        checkout = next((d for d in (home, *home.parents) if (d / ".git").exists()), home)
+        checkout = find_checkout(home) or home
         return all(path.resolve().is_relative_to(checkout) for path in (self.root, self.location))
 
     @property

@@ -110,6 +110,12 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
+def find_checkout(directory: Path) -> Path | None:
+    """The git checkout that a directory is in: the nearest with `.git`, which is a file in a worktree or submodule."""
+    above = (directory, *directory.parents)
+    return next((one for one in above if (one / ".git").exists()), None)
+
+
 def make_directory(directory: Path) -> None:
     """Creates a directory with its parents so that a power cut does not take them away again."""
     if directory.is_dir():
