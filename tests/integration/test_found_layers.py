@@ -42,7 +42,6 @@ _STEPS = {
 }
 """What is one step, or part of a product, in the machine code of any model."""
 _LEVEL = host_levels()[-1].name
-_HAS_TORCH_MLIR = importlib.util.find_spec("torch_mlir") is not None
 _SPEC = """\
 model: {{name: {name}, version: "1.0.0"}}
 source: {{directory: {directory}, path: {file}}}
@@ -52,10 +51,14 @@ package: {{bindings: shared}}
 """
 
 
+def _is_here(front_end: str) -> bool:
+    """Whether the packages that write its model are installed: those of all but one always are."""
+    return front_end != "torch" or importlib.util.find_spec("torch_mlir") is not None
+
+
 def _cell(front_end: str, what: str) -> Any:
     """The parameters of a test, which skips what needs a package that is not installed."""
-    without = front_end == "torch" and not _HAS_TORCH_MLIR
-    marks = pytest.mark.skipif(without, reason="torch-mlir is not installed")
+    marks = pytest.mark.skipif(not _is_here(front_end), reason="torch-mlir is not installed")
     return pytest.param(front_end, what, marks=marks, id=f"{front_end}-{what}")
 
 
@@ -64,7 +67,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the models."""
     directory = tmp_path_factory.mktemp("layers")
     for front_end in ("jax", "onnx", "torch"):
-        if front_end != "torch" or _HAS_TORCH_MLIR:
+        if _is_here(front_end):
             run_script("found_layers", front_end, directory)
     return directory
 
@@ -86,7 +89,7 @@ def replaced(laboratory: Laboratory, work: Path) -> dict[str, dict[str, int]]:
     """How many layers fusions replaced, by front end and pattern."""
     found = {}
     for front_end, patterns in _REPLACED.items():
-        if front_end == "torch" and not _HAS_TORCH_MLIR:
+        if not _is_here(front_end):
             continue
         frozen = FrozenSignature.load(
             _frozen(laboratory, work, front_end, *patterns) / "signature.json"
@@ -100,9 +103,7 @@ def steps(laboratory: Laboratory, work: Path) -> dict[str, Counter[str]]:
     """The steps of each front end's machine code without fusions, and the activations of its products."""
     found = {}
     here = Laboratory(work.parent, work / "jobs", laboratory.pool)
-    for front_end in _STEPS:
-        if front_end == "torch" and not _HAS_TORCH_MLIR:
-            continue
+    for front_end in filter(_is_here, _STEPS):
         out = here.compile(front_end, _frozen(laboratory, work, front_end), _LEVEL)
         thunks = Program.load(out / "program.json").thunks
         epilogues = [getattr(thunk, "epilogue", None) for thunk in thunks]
@@ -140,8 +141,10 @@ def test_wheels_compute_what_the_models_do(
     for name, front_end, more in (
         ("plain", "jax", ""),
         ("fused", "jax", f"fusions: [{asked}]"),
-        *([("torch", "torch", "")] if _HAS_TORCH_MLIR else []),
+        ("torch", "torch", ""),
     ):
+        if not _is_here(front_end):
+            continue
         specs.append(tmp_path / f"{name}.yaml")
         file = _FILES[front_end]["file"]
         text = _SPEC.format(name=name, directory=work, file=file, level=_LEVEL, more=more)
