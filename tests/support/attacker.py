@@ -149,7 +149,7 @@ def remove_input(target: Target) -> str:
 
 
 def lease_input(target: Target) -> str:
-    # Whoever opens it waits for 45 seconds.
+    # The next program that opens it waits for 45 seconds.
     with Path(target["input"]).open("rb") as file:
         fcntl.fcntl(file, _F_SETLEASE, fcntl.F_WRLCK)
         fcntl.fcntl(file, _F_SETLEASE, fcntl.F_UNLCK)

@@ -64,7 +64,7 @@ _FCNTLS = (
     1037,
 )
 """Copies, flags and locks of descriptors, and questions. All others fail: F_SETOWN, F_SETSIG and F_SETOWN_EX name a
-process that gets signals; F_SETLEASE, F_NOTIFY and F_SETDELEG make whoever opens an input wait; F_SET_RW_HINT and
+process that gets signals; F_SETLEASE, F_NOTIFY and F_SETDELEG make the next program that opens an input wait; F_SET_RW_HINT and
 F_SET_FILE_RW_HINT change what a file system knows of it."""
 
 _REFUSED = {

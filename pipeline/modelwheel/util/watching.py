@@ -1,4 +1,4 @@
-"""What a command is doing now, for whoever shows it."""
+"""What a command is doing now, for its display."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that another program has a lease on: whoever opens one waits, but not for long."""
+"""Files that another program has a lease on: opening one waits, but not for long."""
 
 from __future__ import annotations
 
