@@ -294,11 +294,6 @@ void test_steps_of_an_older_library_are_not_shared() {
   modelwheel::share_steps(older, nullptr, 2, &pool);
 }
 
-void do_parts(void *pool, std::size_t parts, void (*task)(void *, std::size_t), void *argument) {
-  static_cast<ThreadPool *>(pool)->run(
-      parts, [=](std::size_t part) noexcept { task(argument, part); }, []() noexcept {});
-}
-
 /// Each branch fills scratch memory, which no other has at the same time.
 void test_branches_run_once_with_memory_of_their_own() {
   namespace level = modelwheel::MODELWHEEL_LEVEL;
@@ -307,7 +302,7 @@ void test_branches_run_once_with_memory_of_their_own() {
   std::vector<char> scratch(3 * kBytes), alone(kBytes);
   for (const std::size_t count : {1, 2, 3})
     for (const std::int64_t branches : {2, 3, 5}) {
-      const modelwheel::Threads threads{count, do_parts, &pool, scratch.data(), kBytes};
+      const modelwheel::Threads threads{count, modelwheel::run_on_threads, &pool, scratch.data(), kBytes};
       for (const std::int64_t fails : {-1, 0, 1}) {
         std::vector<int> done(static_cast<std::size_t>(branches));
         const auto branch = [&](std::int64_t i, const modelwheel::Threads &own, char *memory) {
@@ -329,7 +324,7 @@ void test_more_threads_than_branches_share_their_steps() {
   char scratch[4] = {}, whole = 0;
   for (const std::size_t count : {2, 3, 4})
     for (const std::int64_t parts : {1, 2, 3}) {
-      const modelwheel::Threads threads{count, do_parts, &pool, scratch, 1};
+      const modelwheel::Threads threads{count, modelwheel::run_on_threads, &pool, scratch, 1};
       const bool by_steps = count > 2 && parts > 2;
       std::atomic<int> done{0};
       const auto branch = [&](std::int64_t, const modelwheel::Threads &own, char *memory) {

@@ -49,11 +49,6 @@ void run(modelwheel_model *model, std::size_t rows, const void *const *inputs, v
 
 constexpr std::size_t rounds = 10;
 
-void do_parts(void *pool, std::size_t parts, modelwheel_task task, void *argument) {
-  const auto part = [=](std::size_t number) noexcept { task(argument, number); };
-  static_cast<modelwheel::ThreadPool *>(pool)->run(parts, part, []() noexcept {});
-}
-
 /// Runs the model for some seconds, after two runs that do not count, and prints what that took.
 template <class Run>
 void measure(const Run &run, double seconds, std::size_t threads) {
@@ -85,7 +80,8 @@ void measure_all(modelwheel_model *model, std::size_t rows, double seconds, std:
   const std::size_t sides = threads > 1 ? 2 : 1;
   for (std::size_t turn = 0; turn < rounds * sides; ++turn) {
     const std::size_t used = turn % sides == 0 ? 1 : threads;
-    if (sides > 1 && api.set_threads(model, used, do_parts, &pool) != MODELWHEEL_OK) fail(api.error(model));
+    if (sides > 1 && api.set_threads(model, used, modelwheel::run_on_threads, &pool) != MODELWHEEL_OK)
+      fail(api.error(model));
     if (turn > 0) std::printf("\n");
     measure([&] { run(model, rows, inputs, outputs); }, seconds / static_cast<double>(rounds * sides), used);
   }

@@ -30,11 +30,7 @@ inline bool knows_steps(const modelwheel_api &api) {
 inline modelwheel_status share_steps(const modelwheel_api &api, modelwheel_model *model, std::size_t threads,
                                      ThreadPool *pool) {
   if (!knows_steps(api)) return MODELWHEEL_OK;
-  const auto run = [](void *context, std::size_t parts, modelwheel_task task, void *argument) {
-    static_cast<ThreadPool *>(context)->run(
-        parts, [=](std::size_t part) noexcept { task(argument, part); }, []() noexcept {});
-  };
-  return api.set_threads(model, pool == nullptr ? 1 : threads, run, pool);
+  return api.set_threads(model, pool == nullptr ? 1 : threads, run_on_threads, pool);
 }
 
 /// The arguments of modelwheel_api::run_length.

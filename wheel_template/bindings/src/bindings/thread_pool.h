@@ -29,6 +29,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "modelwheel/abi.h"
+
 namespace modelwheel {
 
 /// Tells the CPU that a loop waits for another core.
@@ -289,5 +291,11 @@ class LazyThreadPool {
   int process_ = 0;
   std::unique_ptr<ThreadPool> pool_;
 };
+
+/// A modelwheel_parallel_for whose context is a ThreadPool.
+inline void run_on_threads(void *pool, std::size_t parts, modelwheel_task task, void *argument) {
+  const auto part = [=](std::size_t i) noexcept { task(argument, i); };
+  static_cast<ThreadPool *>(pool)->run(parts, part, []() noexcept {});
+}
 
 }  // namespace modelwheel
