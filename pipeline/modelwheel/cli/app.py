@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandFunctionType
 
-from .. import __version__, errors
+from .. import __version__, errors, project
 from ..errors import EnvironmentProblemError, ModelwheelError
 from ..util import process
 from ..util.text import one_line
@@ -134,7 +134,7 @@ def run_application(application: typer.Typer, name: str, evidence: str) -> None:
         else:
             say_error(
                 f"internal error: {type(error).__name__}: {error}. This is a bug; please report it "
-                f"with {evidence}{_issue_tracker()}"
+                f"with {evidence} at {project.url('Issues')}"
             )
         sys.exit(ModelwheelError.exit_code)
 
@@ -143,18 +143,6 @@ def _interrupt(number: int, _: object) -> None:
     for again in (signal.SIGINT, signal.SIGTERM):  # a second signal must not stop the clean-up
         signal.signal(again, signal.SIG_IGN)
     raise _InterruptedBuildError(number)
-
-
-def _issue_tracker() -> str:
-    """` at URL`, if the package's metadata has the address."""
-    from importlib.metadata import PackageNotFoundError, metadata
-
-    try:
-        links = metadata("modelwheel").get_all("Project-URL") or []
-    except PackageNotFoundError:
-        return ""
-    labels = dict(link.split(", ", 1) for link in links if ", " in link)
-    return next((f" at {url}" for label, url in labels.items() if label.lower() == "issues"), "")
 
 
 def _print_version(value: bool) -> None:

@@ -6,13 +6,11 @@ import os
 import re
 import subprocess
 import sys
-from email.message import Message
 from pathlib import Path
 
 import pytest
 
-from modelwheel import __version__, errors
-from modelwheel.cli.app import _issue_tracker
+from modelwheel import __version__, errors, project
 from modelwheel.errors import ModelwheelError
 from modelwheel.util import process
 from tests.support.commands import COMMAND, GROUP, Modelwheel, run
@@ -114,19 +112,6 @@ def test_verbose_logs_commands_and_no_other_library() -> None:
     assert "noise" not in done.err
 
 
-@pytest.mark.parametrize(
-    ("links", "place"),
-    [
-        (["Source, https://example.org/code", "Issues, https://example.org/issues"],
-         " at https://example.org/issues"),
-        ([], ""),
-    ],
-)  # fmt: skip
-def test_internal_errors_name_the_issue_tracker(
-    monkeypatch: pytest.MonkeyPatch, links: list[str], place: str
-) -> None:
-    information = Message()
-    for link in links:
-        information["Project-URL"] = link
-    monkeypatch.setattr("importlib.metadata.metadata", lambda _: information)
-    assert _issue_tracker() == place
+def test_issues_are_reported_where_the_package_says() -> None:
+    assert project.url("Issues").startswith("https://")
+    assert project.url("Issues").startswith(project.url())
