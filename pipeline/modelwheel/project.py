@@ -14,5 +14,5 @@ def url(label: Literal["Source", "Issues", "Changelog"] = "Source") -> str:
     Raises:
         PackageNotFoundError: modelwheel runs from a directory that is not installed.
     """
-    links = metadata("modelwheel").get_all("Project-URL") or []
+    links: list[str] = metadata("modelwheel").get_all("Project-URL") or []
     return dict(link.split(", ", 1) for link in links)[label]

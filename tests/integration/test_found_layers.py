@@ -23,13 +23,17 @@ pytestmark = pytest.mark.slow
 _FILES = {
     "jax": {"format": "stablehlo", "file": "jax.jax"},
     "jax_symbolic": {"format": "stablehlo", "file": "jax_symbolic.jax"},
+    "jax_saved": {"format": "saved_model"},
     "onnx": {"format": "onnx", "file": "onnx.onnx"},
     "torch": {"format": "stablehlo", "file": "torch.mlir"},
 }
-"""How each is read."""
+"""How each is read; a SavedModel is a directory of its own."""
+_FREE = frozenset({"jax_symbolic", "jax_saved"})
+"""Whose batch is free."""
 _REPLACED: Mapping[str, Mapping[str, int]] = {
     "jax": {"attention": 3, "gelu": 1, "gelu_tanh": 1, "layer_norm": 2, "softmax": 2},
     "jax_symbolic": {"attention": 3, "gelu": 1, "gelu_tanh": 1, "layer_norm": 2, "softmax": 2},
+    "jax_saved": {"attention": 3, "gelu": 1, "gelu_tanh": 1, "layer_norm": 2, "softmax": 2},
     "onnx": {"attention": 3, "gelu": 2, "gelu_tanh": 2, "layer_norm": 2, "softmax": 2},
     "torch": {"attention": 2, "gelu": 1, "gelu_tanh": 1, "layer_norm": 1, "softmax": 1},
 }
@@ -37,6 +41,7 @@ _REPLACED: Mapping[str, Mapping[str, int]] = {
 _STEPS = {
     "jax": {"attention": 4, "gelu": 1, "gelu_tanh": 1},
     "jax_symbolic": {"attention": 4, "gelu": 1, "gelu_tanh": 1},
+    "jax_saved": {"attention": 4, "gelu": 1, "gelu_tanh": 1},
     "onnx": {"attention": 3, "gelu": 2, "gelu_tanh": 2},
     "torch": {"attention": 2, "gelu": 1, "gelu_tanh": 1},
 }
@@ -76,12 +81,13 @@ def _frozen(laboratory: Laboratory, work: Path, front_end: str, *fusions: str) -
     here = Laboratory(work.parent, work / "jobs", laboratory.pool)
     shapes: dict[str, Shape] = {"x": (2, 12, 24)} if front_end == "onnx" else {}
     changes: dict[str, Any] = {
-        "batch": 2 if front_end == "jax_symbolic" else None,
+        "batch": 2 if front_end in _FREE else None,
         "reading": _FILES[front_end],
         "shapes": shapes,
         "fusions": [registered(())[f"pattern.{name}"] for name in fusions],
     }
-    return here.freeze(work.name, **changes)
+    model = f"{work.name}/{front_end}" if front_end == "jax_saved" else work.name
+    return here.freeze(model, **changes)
 
 
 @pytest.fixture(scope="module")

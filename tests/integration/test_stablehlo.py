@@ -228,6 +228,20 @@ def test_an_argument_that_jax_left_out_is_pruned(laboratory: Laboratory, exporte
     assert _freeze(laboratory, exported, "chain.jax", None).pruned_inputs == ("arg2",)
 
 
+def test_squares_wrap_in_a_saved_model_of_jax(
+    laboratory: Laboratory, exported: Path, tmp_path: Path
+) -> None:
+    """They are not negative for XLA's simplifier, in the wheel and in the reference."""
+    own = Laboratory(exported, tmp_path, laboratory.pool)
+    directory, _ = own.refer("squares", batch_sizes=(4,), ranges={"x": (-128, 127)})
+    with np.load(directory / "reference.npz") as arrays:
+        x, size, sign = (arrays[name] for name in ("in/x", "out/4/size", "out/4/sign"))
+    square = (x[: len(size)].astype(np.int64) ** 2).astype(np.int8)
+    assert (square < 0).any()
+    np.testing.assert_array_equal(size, np.abs(square))
+    np.testing.assert_array_equal(sign, square >= 0)
+
+
 def test_what_needs_lapack_is_refused_with_its_name(laboratory: Laboratory, exported: Path) -> None:
     (error,) = _errors(laboratory, exported, "inverse.jax")
     assert "custom_call @lapack_sgetrf_ffi" in error

@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import export, lax
 
+from tests.models.saved_by_jax import save
+
 # 64-bit types are among those to test.
 jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call, unused-ignore] # noqa: FBT003
 _RANDOM = np.random.default_rng(9)
@@ -74,6 +76,11 @@ def waves(x: Any) -> tuple[Any, Any]:
     return hidden, jnp.fft.rfft(hidden)
 
 
+def squares(x: Any) -> dict[str, Any]:
+    """Numbers that XLA's simplifier takes for not negative."""
+    return {"size": jnp.abs(x * x), "sign": x * x >= 0}
+
+
 def _shape(*extents: Any, dtype: Any = np.float32) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(extents, dtype)  # type: ignore[no-untyped-call, unused-ignore]
 
@@ -110,6 +117,7 @@ def write(directory: Path) -> None:
         if name == "chain":
             (directory / "chain.mlir").write_text(exported.mlir_module())
             (directory / "chain.mlirbc").write_bytes(exported.mlir_module_serialized)
+    save(squares, directory / "squares", "int8", 256)
 
 
 def compare(name: str, arrays: Path) -> dict[str, float]:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.models.saved_by_jax import save
+
 _BATCH, _TOKENS, _HEADS, _DEPTH = 2, 12, 3, 8
 _WIDTH = _HEADS * _DEPTH
 _ROOT = float(np.float32(np.sqrt(2 / np.pi)))
@@ -79,6 +81,7 @@ def _jax(directory: Path) -> None:
         spec = jax.ShapeDtypeStruct((rows, _TOKENS, _WIDTH), np.float32)  # type: ignore[no-untyped-call, unused-ignore]
         exported = export.export(jax.jit(f), platforms=["cpu"])(spec)
         (directory / f"{name}.jax").write_bytes(exported.serialize())
+    save(f, directory / "jax_saved", "float32", _TOKENS, _WIDTH)
 
 
 # --- ONNX -----------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def _specialised(node: Any, given: Sequence[Any], text: str, functions: Sequence
     results = [
         (
             tf.dtypes.as_dtype(kind).name,
-            None if shape.unknown_rank else tuple(d.size for d in shape.dim),
+            None if shape.unknown_rank else tuple(tf.TensorShape(shape).as_list()),
         )
         for kind, shape in zip(
             node.attr["Tout"].list.type, node.attr["Sout"].list.shape, strict=True

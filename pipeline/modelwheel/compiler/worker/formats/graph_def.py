@@ -30,6 +30,7 @@ from ..kernels import type_name
 from ..state import snapshot
 from . import DEFAULT_SIGNATURE
 from .base import TENSORFLOW, Arrays, Fetch, SignatureGraph, StaticShapes
+from .graph_modules import keep_integers_of_modules
 from .saved_model import replace_variables
 
 
@@ -101,6 +102,7 @@ def _read(model: Path, reading: GraphDefReading) -> _Model:
     saver = read_saver(model / reading.freeze_saver) if reading.freeze_saver else None
     values = read_values(graph_def, model, reading.checkpoint, interface.variables, saver)
     bound = bind(graph_def, interface)
+    keep_integers_of_modules(bound.graph_def)
     replace_references(bound.graph_def, values)
     variables = {node.name: values.of(node) for node in resources(bound.graph_def)}
     return _Model(bound, interface, variables, path.stat().st_size, ports)

@@ -29,6 +29,7 @@ from ..roots import has_objects
 from ..state import captured_variables, keep_variables, snapshot, written_resources
 from ..variables import check_variables
 from .base import TENSORFLOW, Arrays, Fetch, SignatureGraph, StateVariable, StaticShapes
+from .graph_modules import keep_integers_of_modules, restore_functions_of_modules
 
 # Without this, disable_lower_using_switch_merge overlooks them, and freezing lowers a switch with
 # more than two branches to nodes that XLA refuses.
@@ -123,6 +124,7 @@ def load(model: Path, reading: SavedModelReading, key: str) -> LoadedSignature:
     info = {signature.key: signature for signature in read_signatures(meta_graph)}.get(key)
     if info is None:
         raise UnsupportedModelError(f"the model has no signature {key!r}")
+    keep_integers_of_modules(meta_graph.graph_def)
     try:
         if has_objects(saved_model, meta_graph):
             loaded = _load_objects(model, saved_model)
@@ -180,7 +182,7 @@ def replace_variables(
 ) -> tuple[Any, tuple[StateVariable, ...]]:
     """The function's graph, calls inlined, with constants for all variables that it does not write.
 
-    Writes that no output depends on, now or in a later call, are left out.
+    Error functions that its modules have written out are operations again. Writes that no output depends on, now or in a later call, are left out.
 
     These are the steps of convert_variables_to_constants_v2
     (tensorflow/python/framework/convert_to_constants.py) without the last one, which would convert
@@ -192,7 +194,9 @@ def replace_variables(
         read: Variables that users of the model read.
     """
     with calls_kept(function.graph, keep):
-        return _replaced(function, read)
+        graph_def, state = _replaced(function, read)
+    restore_functions_of_modules(graph_def)
+    return graph_def, state
 
 
 def _replaced(function: Any, read: Collection[Any]) -> tuple[Any, tuple[StateVariable, ...]]:

@@ -92,19 +92,23 @@ class Module:
     @cached_property
     def bytecode(self) -> bytes:
         """The same as the bytes that an XlaCallModule takes, with the arithmetic of integers that XLA would simplify away."""
-        from tensorflow.python import _pywrap_mlir
-
         # Shapes are refined along calls only if a function is called with the same shapes everywhere.
-        text = _printed(self.text.encode(), "inline") if "tensor<?" in self.text else self.text
-        handle, name = tempfile.mkstemp(suffix=".mlirbc")
-        os.close(handle)
-        path = Path(name)
-        try:
-            kept = keep_integers(text)
-            _pywrap_mlir.ExperimentalWriteBytecode(name.encode(), kept.encode())
-            return path.read_bytes()
-        finally:
-            path.unlink()
+        text = named_text(self.text.encode(), "inline") if "tensor<?" in self.text else self.text
+        return write_module(keep_integers(text))
+
+
+def write_module(text: str) -> bytes:
+    """A module as the bytes that an XlaCallModule takes."""
+    from tensorflow.python import _pywrap_mlir
+
+    handle, name = tempfile.mkstemp(suffix=".mlirbc")
+    os.close(handle)
+    path = Path(name)
+    try:
+        _pywrap_mlir.ExperimentalWriteBytecode(name.encode(), text.encode())
+        return path.read_bytes()
+    finally:
+        path.unlink()
 
 
 def read_module(
@@ -131,9 +135,9 @@ def read_module(
     if not content.startswith(_BYTECODE):  # torch-mlir writes constants of another dialect
         content = re.sub(rb"= arith\.constant (?=dense)", b"= stablehlo.constant ", content)
     refuse_bomb(content, name)
-    parsed = _parse(content, name)
+    parsed = plain_module(content, name)
     refuse_bomb(parsed, name)
-    text = _printed(parsed) if named else run_passes(parsed, "strip-debuginfo")
+    text = named_text(parsed) if named else run_passes(parsed, "strip-debuginfo")
     lean = take_out(_inline_resources(text, name))
     composites: Mapping[str, int] = {}
     if "stablehlo.composite " in lean.text:
@@ -317,14 +321,14 @@ def run_passes(module: bytes, passes: str, *, located: bool = False) -> str:
     return text
 
 
-def _printed(module: bytes, passes: str = "") -> str:
+def named_text(module: bytes, passes: str = "") -> str:
     """The text of a module, with names of layers at the ends of lines."""
     plain = run_passes(module, ",".join(filter(None, (passes, "strip-debuginfo"))))
     named = with_names(plain, run_passes(module, passes, located=True))
     return named if without_names(named) == plain else plain
 
 
-def _parse(content: bytes, name: str) -> bytes:
+def plain_module(content: bytes, name: str) -> bytes:
     """The module as bytecode of this version."""
     from tensorflow.compiler.mlir.stablehlo import stablehlo
 
