@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo demo-formats release-demo hostile-demo bench bench-fusions bare-machine test lint unit integration exhaustive zoo mutants onnx-conformance precision fuzz lock
+.PHONY: demo demo-formats release-demo hostile-demo bench bench-fusions bare-machine test lint unit integration exhaustive zoo mutants onnx-conformance precision fuzz lock docs
 
 # Trains a digit classifier, builds its wheel, installs that into an empty environment and compares with TensorFlow.
 demo: $(VENV)/complete
@@ -80,6 +80,10 @@ precision: $(VENV)/complete
 # Overwrites weights of wheels, and writes how many changes are found into docs/mutants.md.
 mutants: $(VENV)/complete
 	$(BIN)/python -m tests.mutants
+
+# The site of the documentation, with reference pages out of the code, in docs/site.
+docs: $(VENV)/complete
+	$(BIN)/python -m tests.docs docs/site
 
 # The versions and hashes that the workflows of releases install, for every system, in .github/locks/.
 lock: $(VENV)/complete

@@ -15,6 +15,7 @@ import pytest
 from modelwheel.accuracy import BOUNDARIES
 from tests.support.commands import Modelwheel
 from tests.support.laboratory import SHARED_MODELS, run_script
+from tests.support.pages import ROOT, blocks
 from tests.support.static_arena import run_trapped
 from tests.support.tools import path_without_python
 from tests.support.wheels import LOWEST, unpack
@@ -72,6 +73,20 @@ def test_calls_in_a_row_are_as_in_tensorflow(built: dict[str, Any], name: str) -
     expected = {spec.name for spec in __import__(f"model_{name}").Model.states}
     assert {one["output"] for one in states} == expected
     assert {one["call"] for one in states} == {_CALLS[name] - 1}
+
+
+@pytest.mark.usefixtures("built")
+def test_the_document_describes_state() -> None:
+    """The block of docs/consumers.md, with the model `places`."""
+    page = ROOT / "docs" / "consumers.md"
+    (block,) = (one for one in blocks(page, "python") if "model_denoiser" in one.text)
+    spec = __import__("model_places").Model.inputs[0]
+    shape = [3 if extent is None else extent for extent in spec.shape]
+    names: dict[str, Any] = {"stream": [np.ones(shape, spec.dtype)] * 2}
+    names["model_places"] = __import__("model_places")
+    exec(block.text.replace("model_denoiser", "model_places"), names)  # noqa: S102 - of a document
+    for name, value in names["twin"].state.items():
+        np.testing.assert_array_equal(value, names["saved"][name])
 
 
 def test_errors_of_calls_in_a_row_are_attributed(built: dict[str, Any]) -> None:

@@ -11,28 +11,15 @@ import pytest
 from modelwheel.errors import SpecError
 from modelwheel.spec import load_spec
 from tests.support.commands import GROUP, parse
-
-ROOT = Path(__file__).parents[2]
-DOCUMENTS = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "model_specs/README.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
-]
-
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-
-
-def blocks(document: Path, language: str) -> list[str]:
-    """The blocks of code of a document in one language."""
-    text = document.read_text(encoding="utf-8")
-    return [block for found, block in _BLOCK.findall(text) if found == language]
-
+from tests.support.pages import DOCUMENTS, ROOT, blocks
 
 COMMANDS = sorted(
     {
         line
         for document in DOCUMENTS
-        for block in blocks(document, "")
-        for line in re.findall(r"^\$? ?(modelwheel .*|make .*)$", block, re.MULTILINE)
+        for language in ("", "sh")
+        for block in blocks(document, language)
+        for line in re.findall(r"^\$? ?(modelwheel .*|make .*)$", block.text, re.MULTILINE)
     }
     | {
         command
@@ -81,7 +68,7 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 def test_the_spec_in_the_readme_is_sound(tmp_path: Path) -> None:
     (example,) = blocks(ROOT / "README.md", "yaml")
-    (tmp_path / "example.yaml").write_text(example, encoding="utf-8")
+    (tmp_path / "example.yaml").write_text(example.text, encoding="utf-8")
     assert load_spec(tmp_path / "example.yaml").compilation.batch_sizes == (1, 2, 4)
 
 
