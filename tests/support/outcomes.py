@@ -10,18 +10,26 @@ from modelwheel.compiler.fusions import Provider, chosen
 from modelwheel.compiler.input_values import usable_masks, usable_ranges
 from modelwheel.compiler.inspection import Inspection, SignatureInfo
 from modelwheel.compiler.jobs import FreezeRequest, InspectRequest, ReferenceRequest
+from modelwheel.compiler.readings import Reading, SavedModelReading
 from modelwheel.compiler.reference import Reference
 from modelwheel.compiler.shapes import batched_inputs
 from modelwheel.errors import ModelwheelError
 
 from .laboratory import Laboratory
 
+_SAVED_MODEL = SavedModelReading()
 
-def outcome(laboratory: Laboratory, model: Path, expected: Expected | None = None) -> list[str]:
+
+def outcome(
+    laboratory: Laboratory,
+    model: Path,
+    expected: Expected | None = None,
+    reading: Reading = _SAVED_MODEL,
+) -> list[str]:
     """Findings with their severity; then `evaluating: ...`, `freezing: ...` or `compiling: ...`, if one fails."""
     expected = expected or Expected()
     try:
-        out = laboratory.run(InspectRequest().job(model, laboratory.new_directory()))
+        out = laboratory.run(InspectRequest(reading=reading).job(model, laboratory.new_directory()))
     except ModelwheelError as error:
         return [f"error: {error}"]
     found = Inspection.load(out / "inspection.json")
@@ -33,7 +41,7 @@ def outcome(laboratory: Laboratory, model: Path, expected: Expected | None = Non
     try:
         marked = found.marked.get(signature.key, {})
         fusions = chosen(marked, expected.fusions, expected.registered)
-        return said + _build(laboratory, model, signature, expected, fusions)
+        return said + _build(laboratory, model, signature, expected, fusions, reading)
     except _StepError as error:
         return [*said, str(error)]
 
@@ -48,10 +56,12 @@ def _build(
     signature: SignatureInfo,
     expected: Expected,
     fusions: tuple[Provider, ...],
+    reading: Reading,
 ) -> list[str]:
     batched = bool(batched_inputs(signature, expected.shapes))
     try:
         request = ReferenceRequest(
+            reading=reading,
             signature=signature.key,
             batch_sizes=(1, 4) if batched else (),
             ranges=usable_ranges(signature, expected.ranges),
@@ -64,7 +74,9 @@ def _build(
     reasons = [f"rows: {summary.reason}"] if batched and summary.reason else []
     try:
         batch = 4 if batched else None
-        freeze = FreezeRequest(signature=signature.key, batch=batch, fusions=fusions)
+        freeze = FreezeRequest(
+            reading=reading, signature=signature.key, batch=batch, fusions=fusions
+        )
         frozen = laboratory.run(freeze.job(model, laboratory.new_directory()))
     except ModelwheelError as error:
         raise _StepError(f"freezing: {error}") from error

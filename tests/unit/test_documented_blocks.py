@@ -34,6 +34,7 @@ RUN_BY = {
     ("consumers.md", "python"): "integration/test_documents.py",
     ("consumers.md", "starlark"): "integration/test_documents.py",
     ("formats.md", "python"): "models/documented_exports.py",
+    ("remedies.md", "python"): "integration/test_remedies.py",
     ("serving.md", "dockerfile"): "integration/test_tutorial.py",
     ("serving.md", "python"): "integration/test_tutorial.py",
     ("serving.md", "sh"): "integration/test_tutorial.py",
