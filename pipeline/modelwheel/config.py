@@ -5,6 +5,10 @@
     upload = "https://index.example.org/upload/"     # where `modelwheel publish` uploads
     site = "https://models.example.org/simple/"       # the simple API of the static site
 
+    [release]
+    mode = "github"                # where releases go: "github", "pypi", or "token" for any index with a password
+    repository = "org/models"      # for "github"; by default GITHUB_REPOSITORY, which GitHub Actions sets
+
     [store]
     upstream = ["/srv/modelwheel/release"]            # stores of others, which are only read
     trusted_keys = ["MCowBQYDK2VwAyEA..."]            # their records count if one of these signed them
@@ -25,9 +29,10 @@ requests from forks; an address that came from a variable would be missing there
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -54,6 +59,9 @@ FILE_NAME = "modelwheel.toml"
 
 Field: TypeAlias = Literal["url", "upload", "site"]
 """A field of the section `index`."""
+
+Mode: TypeAlias = Literal["github", "pypi", "token"]
+"""Where releases go: releases of GitHub, PyPI, or any index with a password."""
 
 
 _WRONG_ADDRESS = "must be an https:// address, such as https://example.org/simple/"
@@ -82,6 +90,22 @@ class Index(_Section):
     url: _Address | None = None
     upload: _Address | None = None
     site: _Address | None = None
+
+
+_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
+
+
+def _check_repository(text: str) -> str:
+    if not _REPOSITORY.fullmatch(text):
+        raise PydanticCustomError("repository", "must be OWNER/REPOSITORY, such as org/models")
+    return text
+
+
+class ReleaseRules(_Section):
+    """The section `release`: where releases go."""
+
+    mode: Mode = "github"
+    repository: Annotated[StrictStr, AfterValidator(_check_repository)] | None = None
 
 
 # The base64 of what every Ed25519 public key begins with (RFC 8410), and of 32 bytes.
@@ -128,6 +152,7 @@ class Config(_Section):
     """Everything in a `modelwheel.toml`."""
 
     index: Index = Index()
+    release: ReleaseRules = ReleaseRules()
     store: StoreRules = StoreRules()
     sandbox: SandboxRules = SandboxRules()
     limits: Limits = Limits()
@@ -175,6 +200,51 @@ def require_address(field: Field, given: str | None, option: str) -> str:
             f"no address given: pass {option} URL, or set `{field}` in section [index] of {FILE_NAME}"
         )
     return address
+
+
+def choose_mode(given: Mode | None, repository_url: str | None = None) -> Mode:
+    """Where releases go: as given, else as `modelwheel.toml` says.
+
+    Args:
+        given: The option.
+        repository_url: An option with the address of an index, which says that one is meant.
+    """
+    if given is not None:
+        return given
+    if repository_url:
+        return "token"
+    config = load_config()
+    # Who has configured an index for uploads, and no mode, means that.
+    if "mode" not in config.release.model_fields_set and config.index.upload:
+        return "token"
+    return config.release.mode
+
+
+def find_repository(given: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
+    """The repository on GitHub as OWNER/REPOSITORY: as given, else of `modelwheel.toml`, else of GitHub Actions.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    found = given or load_config().release.repository or environment.get("GITHUB_REPOSITORY")
+    if found and not _REPOSITORY.fullmatch(found):
+        raise UsageError(f"{found!r} is not a repository on GitHub, such as org/models")
+    return found or None
+
+
+def require_repository(given: str | None) -> str:
+    """Like `find_repository`, for commands that need one.
+
+    Raises:
+        UsageError: Nothing names a repository.
+    """
+    found = find_repository(given)
+    if found is None:
+        raise UsageError(
+            "no repository on GitHub given: pass --github-repository OWNER/REPOSITORY, or set "
+            f"`repository` in section [release] of {FILE_NAME}"
+        )
+    return found
 
 
 def _read(path: Path) -> Config:

@@ -11,7 +11,7 @@ from packaging.tags import parse_tag
 
 from modelwheel.errors import PublishError, UsageError
 from modelwheel.index.released import (
-    download_wheels,
+    download_files,
     find_newest,
     is_installable,
     list_wheels,
@@ -55,15 +55,15 @@ def test_the_next_site_can_be_made_from_the_last(
 ) -> None:
     out = tmp_path / "copies"
     projects = ["model-jet-tagger", "model-digits", "model-new"]
-    copied = download_wheels(projects, [f"{served.url}simple/"], out)
+    copied = download_files(projects, [f"{served.url}simple/"], out)
     assert sorted(copied) == sorted(path.name for path in wheels.glob("*.whl"))
     assert read_all(out) == read_all(wheels)
     assert read_all(write_site([out], tmp_path / "again").directory) == read_all(site)
-    assert download_wheels(projects, [f"{served.url}simple/"], out) == []
+    assert download_files(projects, [f"{served.url}simple/"], out) == []
 
 
 def test_only_the_projects_that_are_asked_for(served: Served, tmp_path: Path) -> None:
-    names = download_wheels(["model-digits"], [f"{served.url}simple"], tmp_path / "copies")
+    names = download_files(["model-digits"], [f"{served.url}simple"], tmp_path / "copies")
     assert names == ["model_digits-1.0.0-py3-none-any.whl"]
 
 
@@ -75,7 +75,7 @@ def test_a_second_index_adds_what_the_first_lacks(wheels: Path, tmp_path: Path) 
     second = write_site([wheels], tmp_path / "second").directory
     with serve(first) as one, serve(second) as two:
         urls = [f"{server.url}simple/" for server in (one, two)]
-        download_wheels(["model-digits", "model-jet-tagger"], urls, tmp_path / "copies")
+        download_files(["model-digits", "model-jet-tagger"], urls, tmp_path / "copies")
     assert read_all(tmp_path / "copies") == read_all(wheels)
     assert not any("jet_tagger" in path for path in two.requests)  # its page, but none of its files
 
@@ -87,14 +87,14 @@ def test_two_indexes_that_disagree(served: Served, tmp_path: Path) -> None:
     with serve(write_site([other], tmp_path / "liar").directory) as liar:
         urls = [f"{server.url}simple/" for server in (served, liar)]
         with pytest.raises(PublishError, match="a published version never changes"):
-            download_wheels(["model-digits"], urls, tmp_path / "copies")
+            download_files(["model-digits"], urls, tmp_path / "copies")
 
 
 def test_bytes_that_are_not_what_the_index_says(site: Path, served: Served, tmp_path: Path) -> None:
     name = "model_digits-1.0.0-py3-none-any.whl"
     (site / name).write_bytes((site / name).read_bytes()[::-1])
     with pytest.raises(PublishError, match="but the index states"):
-        download_wheels(["model-digits"], [f"{served.url}simple/"], tmp_path / "copies")
+        download_files(["model-digits"], [f"{served.url}simple/"], tmp_path / "copies")
     assert list((tmp_path / "copies").iterdir()) == []
 
 

@@ -9,7 +9,9 @@ from . import (  # noqa: F401 - they add their commands to the application
     maintenance,
     profile,
     provenance,
+    publishing,
     release,
+    tagging,
     tune,
     wheels,
 )

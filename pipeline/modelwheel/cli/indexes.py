@@ -2,62 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from .. import extras
-from ..config import FILE_NAME, find_address, require_address
-from ..errors import UsageError
-from ..util.text import one_line
+from ..config import (
+    FILE_NAME,
+    Mode,
+    choose_mode,
+    find_address,
+    find_repository,
+    require_address,
+    require_repository,
+)
 from . import completion
 from .app import RELEASE, app
 from .options import (
     AsJson,
-    GithubOutput,
+    GithubRepository,
     Out,
     Specs,
-    Wheels,
-    append_output,
     load,
     refuse_together,
     refuse_without,
-    require_appendable,
 )
 from .output import print_json, say, tell
-
-if TYPE_CHECKING:
-    from ..index.plan import Release
-
-AnyIndex = Annotated[
-    bool,
-    typer.Option(
-        "--any-index",
-        help="Also upload wheels with `linux_*` tags, which PyPI and most other indexes refuse.",
-    ),
-]
-RepositoryUrl = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help=f"Where the index takes uploads; by default `upload` in {FILE_NAME}.",
-    ),
-]
-SimpleApi = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="The index's simple API; by default `simple/` below --repository-url, or `url` in "
-        f"{FILE_NAME} if `upload` comes from there.",
-    ),
-]
 
 
 @app.command(rich_help_panel=RELEASE)
 def download(
     specs: Specs,
+    mode: Annotated[
+        Mode | None,
+        typer.Option(
+            help="Where the releases are; by default an index if --index-url is given, else as for `publish`."
+        ),
+    ] = None,
+    github_repository: GithubRepository = None,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole",
+            help="With github: download the files themselves, not only what a site shows of them.",
+        ),
+    ] = False,
     index_url: Annotated[
         list[str] | None,
         typer.Option(
@@ -77,53 +68,100 @@ def download(
     out: Annotated[Path, Out] = Path("dist"),
     as_json: AsJson = False,
 ) -> None:
-    """Download the released wheels of specs from package indexes, for a new static index."""
+    """Download the releases of specs, for a new static index.
+
+    From GitHub these are small files that describe the releases; from package indexes, wheels and source distributions.
+    """
     extras.require("publish", "`modelwheel download`")
-    from ..index.released import add_measured, download_wheels
     from ..util.words import count
     from ..versions import RUNTIME
-    from .display.progress import BuildDisplay
 
     loaded = load(specs)
-    projects = {spec.distribution for spec in loaded}
-    if any(spec.package.bindings == "shared" for spec in loaded):
-        projects.add(RUNTIME)
-    with BuildDisplay(results=False) as display:
-        copied = download_wheels(projects, _index_urls(index_url or ()), out, display)
-    if measured is not None:
-        add_measured(measured, out)
+    shared = any(spec.package.bindings == "shared" for spec in loaded)
+    projects = {spec.distribution for spec in loaded} | ({RUNTIME} if shared else set())
+    urls = [url for url in index_url or () if url]  # workflows pass empty ones
+    if choose_mode(mode, "".join(urls)) == "github":
+        others: dict[str, object] = {"--index-url": urls, "--measured": measured}
+        refuse_together("--mode github", others, "releases on GitHub have their measurements")
+        names = {spec.model.name for spec in loaded} | ({RUNTIME} if shared else set())
+        copied = _download_from_github(github_repository, names, out, whole=whole)
+    else:
+        others = {"--github-repository": github_repository, "--whole": whole}
+        refuse_without("--mode github", others)
+        copied = _download_from_indexes(projects, urls, measured, out)
     if as_json:
         print_json({"projects": projects, "downloaded": [out / name for name in copied]})
         return
     for name in copied:
         say(out / name)
-    tell(f"{count(len(copied), 'released wheel')} downloaded")
+    new = count(len(copied), "file")
+    tell(f"{new} downloaded" if any(out.iterdir()) else "no release yet: nothing to download")
 
 
-def _index_urls(given: Sequence[str]) -> list[str]:
-    """The indexes to read; an empty URL, as workflows pass it, means "not given"."""
-    urls = [url for url in given if url]
-    if not urls:
-        urls = [url for url in (find_address("site", None), find_address("url", None)) if url]
-    return urls or [require_address("url", None, "--index-url")]
+def _download_from_github(
+    repository: str | None, names: Collection[str], out: Path, *, whole: bool
+) -> list[str]:
+    from ..index.github.api import GitHub
+    from ..index.github.released import download_releases
+    from .display.progress import BuildDisplay
+
+    with (
+        GitHub(require_repository(repository), report=tell) as github,
+        BuildDisplay(results=False) as display,
+    ):
+        return download_releases(github, names, out, whole=whole, watcher=display)
+
+
+def _download_from_indexes(
+    projects: Collection[str], urls: Sequence[str], measured: Path | None, out: Path
+) -> list[str]:
+    from ..index.released import add_measured, download_files
+    from .display.progress import BuildDisplay
+
+    with BuildDisplay(results=False) as display:
+        copied = download_files(projects, _index_urls(urls), out, display)
+    if measured is not None:
+        add_measured(measured, out)
+    return copied
+
+
+def _index_urls(given: Sequence[str]) -> Sequence[str]:
+    """The indexes to read."""
+    found = (find_address("site", None), find_address("url", None))
+    return given or [url for url in found if url] or [require_address("url", None, "--index-url")]
 
 
 @app.command(rich_help_panel=RELEASE)
 def index(
-    wheels: Wheels,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DIST",
+            help="Wheels, source distributions, what `modelwheel download` writes, or directories of them.",
+            autocompletion=completion.distributions,
+        ),
+    ],
     base_url: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="Where the site and the wheels will be served. Without it the wheels are copied into the "
+            help="Where the site and the files will be served. Without it the files are copied into the "
             "site, and all links are relative.",
+        ),
+    ] = None,
+    file_url_template: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEMPLATE",
+            help="Link to the files where they are, and copy none: their address with {tag}, {name}, {version} and "
+            "{file}. By default, where only entries of releases on GitHub are given, their addresses there.",
         ),
     ] = None,
     site_url: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="The site's simple API in the install lines of the page, if the wheels are copied; "
+            help="The site's simple API in the install lines of the page, without --base-url; "
             f"by default `site` in {FILE_NAME}.",
         ),
     ] = None,
@@ -137,134 +175,31 @@ def index(
     from .display.progress import BuildDisplay
 
     if base_url:
-        refuse_together("--base-url", {"--site-url": site_url}, "the site's API is below it")
+        others = {"--site-url": site_url, "--file-url-template": file_url_template}
+        refuse_together("--base-url", others, "the site's API and the files are below it")
     address = find_address("site", site_url)
+    template = file_url_template or (None if base_url else _where_released(files))
     with BuildDisplay(results=False) as display:
-        site = write_site(wheels, out, base_url or None, address, display)
+        site = write_site(files, out, base_url or None, address, display, template)
     if as_json:
         print_json(site)
         return
     where = "copied" if site.copied else "to be served at the same address"
-    numbers = f"{count(site.projects, 'model')}, {count(site.wheels, 'wheel')}"
-    say(f"wrote {site.directory}: {numbers} {where}")
+    where = where if template is None else "linked where they are"
+    numbers = [count(site.projects, "model"), count(site.wheels, "wheel")]
+    numbers += [count(site.sdists, "source distribution")] if site.sdists else []
+    what = f"{', '.join(numbers)} {where}" if site.wheels or site.sdists else "no models yet"
+    say(f"wrote {site.directory}: {what}")
 
 
-ReleaseTag = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME-VERSION",
-        help="Refuse everything but the files of this release, and if one of them is missing.",
-    ),
-]
-ListOfRelease = Annotated[
-    str | None,
-    typer.Option(
-        "--list",
-        metavar="FILE|JSON",
-        help="With --release: the list of `modelwheel plan --release-list`.",
-    ),
-]
-GithubNeeds = Annotated[
-    str | None,
-    typer.Option(
-        metavar="JSON",
-        help="With --release: the `needs` of a workflow, where each job hands on the `sums` of its "
-        "files. Refuse files that differ.",
-    ),
-]
-PYPI_LARGEST = 100 << 20
-LargestFile = Annotated[
-    float,
-    typer.Option(
-        metavar="MB", min=0, help="Largest file the index accepts, in MB; by default as PyPI."
-    ),
-]
+def _where_released(files: Sequence[Path]) -> str | None:
+    """The template for releases on GitHub, if there are entries of them and the repository is known."""
+    from ..index.github.api import web_url
+    from ..wheelfile.collect import ENTRIES
 
-
-@app.command(rich_help_panel=RELEASE)
-def publish(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="DIST",
-            help="Wheels and source distributions, or directories of them.",
-            autocompletion=completion.distributions,
-        ),
-    ],
-    repository_url: RepositoryUrl = None,
-    index_url: SimpleApi = None,
-    max_size: LargestFile = PYPI_LARGEST / 1e6,
-    any_index: AnyIndex = False,
-    release: ReleaseTag = None,
-    release_list: ListOfRelease = None,
-    github_needs: GithubNeeds = None,
-    github_output: GithubOutput = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be uploaded.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Upload to a package index, then download and compare. Safe to repeat after a failure.
-
-    Credentials come from TWINE_USERNAME and TWINE_PASSWORD or from the keyring. With --github-output,
-    `sums` are the SHA-256 of the files, if all are acceptable.
-    """
-    extras.require("publish", "`modelwheel publish`")
-    from ..index.plan import Rules
-    from ..index.publish import Publisher
-    from ..packaging.checksums import format_checksums
-    from ..util import records
-    from ..util.watching import step
-    from ..wheelfile.collect import find_distributions
-    from .display.progress import BuildDisplay
-    from .display.tables import print_publication
-
-    require_appendable(github_output)
-    bound = _bind(release, release_list, github_needs)
-    with Publisher(
-        require_address("upload", repository_url, "--repository-url"),
-        index_url=_served_at(index_url, repository_url),
-        rules=Rules(round(max_size * 1e6), any_index),
-        report=tell,
-    ) as publisher:
-        with BuildDisplay(results=False) as display, step("reading the index", display):
-            planned = publisher.plan(find_distributions(files), bound)
-        if not as_json:
-            print_publication(planned)
-        stops = dry_run or bool(planned.refused)
-        uploaded = [] if stops else publisher.publish(planned)
-    if as_json:
-        print_json({**records.as_json(planned), "uploaded": uploaded, "verified": not stops})
-    planned.require_acceptable()
-    if github_output is not None:
-        sums = format_checksums({file.name: file.sha256 for file in planned.files})
-        append_output(github_output, sums=sums)
-    if not as_json and not stops:
-        say(f"{len(uploaded)} uploaded, {len(planned.files)} compared with the index")
-
-
-def _bind(tag: str | None, release_list: str | None, needs: str | None) -> Release | None:
-    """What the files must be, from the options that say so."""
-    from ..index.plan import Release
-    from ..index.release_list import read_hashes, read_list
-
-    # Empty is not "not given": a workflow that lost its tag must not publish whatever there is.
-    if tag is None:
-        refuse_without("--release", {"--list": release_list, "--github-needs": needs})
+    entries = f"*{ENTRIES}"
+    there = any(path.match(entries) or any(path.glob(entries)) for path in files)
+    repository = find_repository(None) if there else None
+    if repository is None:
         return None
-    if not release_list:
-        raise UsageError("--release needs --list: run `modelwheel plan SPEC --release-list` for it")
-    listed = read_list(release_list)
-    if listed.tag != tag:
-        raise UsageError(
-            f"--list belongs to {one_line(listed.tag)}, but --release is {one_line(tag) or 'empty'}"
-        )
-    return Release(listed, None if needs is None else read_hashes(listed, needs))
-
-
-def _served_at(index_url: str | None, repository_url: str | None) -> str | None:
-    """The simple API to compare with; None if it is the one below the upload address."""
-    # `url` belongs to `upload`: files must not be compared with another index than they go to.
-    if not index_url and not repository_url:
-        return find_address("url", None)
-    return index_url or None
+    return f"{web_url()}/{repository}/releases/download/{{tag}}/{{file}}"

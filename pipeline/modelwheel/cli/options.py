@@ -57,6 +57,14 @@ GithubOutput = Annotated[
         metavar="FILE", help="Append the result to this file, for later jobs of a workflow."
     ),
 ]
+GithubRepository = Annotated[
+    str | None,
+    typer.Option(
+        metavar="OWNER/REPO",
+        help="The repository on GitHub; by default `repository` in section [release] of modelwheel.toml, then "
+        "GITHUB_REPOSITORY, which GitHub Actions sets.",
+    ),
+]
 Levels = Annotated[
     list[str] | None,
     typer.Option(

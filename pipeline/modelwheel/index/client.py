@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 import requests
@@ -44,6 +44,8 @@ class IndexedFile:
     url: str
     sha256: str | None
     """As the index states it; None if it does not."""
+    size: int | None = None
+    """Bytes, likewise."""
 
 
 class PackageIndex:
@@ -119,10 +121,7 @@ class PackageIndex:
 
         def digest(response: requests.Response) -> str:
             _require_success(response, file.url)
-            hashed = hashlib.sha256()
-            for chunk in chunks(response, _MAX_FILE, _FILE_SECONDS):
-                hashed.update(chunk)
-            return hashed.hexdigest()
+            return hash_body(response)
 
         return self._read(self._files, file.url, digest)
 
@@ -135,13 +134,9 @@ class PackageIndex:
 
         def write(response: requests.Response) -> str:
             _require_success(response, file.url)
-            hashed = hashlib.sha256()
             # `Reader` calls this again if the connection breaks, so file and hash start over.
             with path.open("wb") as copy:
-                for chunk in chunks(response, _MAX_FILE, _FILE_SECONDS):
-                    hashed.update(chunk)
-                    copy.write(chunk)
-            return hashed.hexdigest()
+                return hash_body(response, copy)
 
         served = self._read(self._files, file.url, write)
         if file.sha256 not in (None, served):
@@ -235,6 +230,21 @@ class PackageIndex:
         return reader.read(url, use, headers=headers, auth=credentials)
 
 
+def hash_body(response: requests.Response, copy: IO[bytes] | None = None) -> str:
+    """The SHA-256 of a distribution as it is served; copies it on the way if asked to.
+
+    Raises:
+        AnswerError: It is too large or too slow.
+        requests.RequestException: The connection broke.
+    """
+    hashed = hashlib.sha256()
+    for chunk in chunks(response, _MAX_FILE, _FILE_SECONDS):
+        hashed.update(chunk)
+        if copy is not None:
+            copy.write(chunk)
+    return hashed.hexdigest()
+
+
 def parse_page(content: bytes, content_type: str, url: str) -> Mapping[str, IndexedFile]:
     """The files on a project's page, which was served at `url`, by name.
 
@@ -264,7 +274,7 @@ def parse_page(content: bytes, content_type: str, url: str) -> Mapping[str, Inde
             "simple API with --index-url"
         ) from None
     return {
-        package.filename: IndexedFile(package.url, package.digests.get("sha256"))
+        package.filename: IndexedFile(package.url, package.digests.get("sha256"), package.size)
         for package in packages
     }
 

@@ -5,10 +5,10 @@ The index itself is the record of what is done, so that an interrupted publicati
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
 from packaging.utils import (
     InvalidSdistFilename,
@@ -20,6 +20,7 @@ from packaging.utils import (
 )
 from packaging.version import Version
 
+from ..assembly.manifest import Manifest
 from ..errors import PublishError, UsageError, WheelError
 from ..util.files import digest_file
 from ..util.text import one_line
@@ -29,7 +30,7 @@ from ..wheelfile.collect import WHEEL
 from ..wheelfile.contents import open_contents
 from ..wheelfile.unverified import require_verified
 from ..wheelfile.wheel import open_wheel
-from .client import IndexedFile, PackageIndex
+from .client import IndexedFile
 from .release_list import ReleaseList
 
 DEFAULT_MAX_BYTES = 100 << 20
@@ -39,6 +40,20 @@ KEEPS_VERSIONS = "a published version never changes: give the model a new versio
 
 Page = Mapping[str, IndexedFile]
 """The files of a project on the index, by name."""
+
+
+class Target(Protocol):
+    """What files are published to, as far as a plan asks it: a package index, or a release on GitHub."""
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+
+    def files(self, project: str) -> Page | None:
+        """The files of a project by name; None if the project is new."""
+
+    def sha256(self, file: IndexedFile) -> str:
+        """The hash of what it serves, for a file whose hash it does not state."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +97,11 @@ class Plan:
     """What users of the version before should know."""
 
     @property
+    def wheels_to_upload(self) -> list[Path]:
+        """The wheels that are new."""
+        return [f.path for f in self.files if f.action == "upload" and f.path.suffix == WHEEL]
+
+    @property
     def refused(self) -> list[str]:
         """Why nothing will be uploaded; empty if everything is acceptable."""
         files = [f"{one_line(f.name)}: {f.reason}" for f in self.files if f.action == "refuse"]
@@ -102,8 +122,12 @@ class Rules:
     """What an index accepts."""
 
     max_bytes: int = DEFAULT_MAX_BYTES
+    max_project_bytes: int | None = None
+    """All files of a project together; None without a limit."""
     any_index: bool = False
     """Whether it takes wheels with `linux_*` tags, which PyPI and most others refuse."""
+    replaces: bool = False
+    """Whether files with other contents are replaced: of a draft, which nobody could install."""
 
 
 @dataclass(frozen=True)
@@ -128,12 +152,15 @@ class Release:
             return f"has SHA-256 {digest}; the job {job} made {self.hashes[path.name]}"
         return None
 
-    def find_problems(self, names: Sequence[str], page: Page) -> Iterator[str]:
+    def find_problems(
+        self, names: Sequence[str], page: Page, *, draft: bool = False
+    ) -> Iterator[str]:
         """What is wrong with the files as a whole, and with what the index has of this version.
 
         Args:
             names: All files of the publication.
             page: What the index has of the project.
+            draft: Whether that is not published, so that files may be added in any order.
         """
         tag = self.listed.tag
         yield from (
@@ -144,7 +171,7 @@ class Release:
         for name in sorted(set(there) - set(names)):
             yield f"the index has {one_line(name)} of this version, which is not part of {tag}; withdraw it"
         # Source distributions are uploaded last: where that is, the release is complete.
-        if self.listed.sdist in there:
+        if self.listed.sdist in there and not draft:
             for name in sorted(set(names) - set(there)):
                 yield f"{name} is new for the released version {tag}; {KEEPS_VERSIONS}"
 
@@ -169,12 +196,14 @@ class _Distribution:
     project: NormalizedName
     version: str
     platforms: frozenset[str] = frozenset()
+    licensed: bool = True
+    """Whether it states the licence of the weights; what has no weights needs none."""
 
 
 def make_plan(
     files: Sequence[Path],
     repository_url: str,
-    index: PackageIndex,
+    index: Target,
     rules: Rules,
     release: Release | None = None,
 ) -> Plan:
@@ -183,7 +212,7 @@ def make_plan(
     Args:
         files: Wheels and source distributions.
         repository_url: Where they will be posted.
-        index: The index.
+        index: The index, or what else files are published to.
         rules: What it accepts.
         release: If given, refuses all files but those of this release. No other file is opened.
 
@@ -198,17 +227,32 @@ def make_plan(
     found = [_read_distribution(path) for path in ordered if path not in foreign]
     projects = {one.project for one in found} | ({release.listed.project} if release else set())
     pages = {project: index.files(project) for project in sorted(projects)}
-    problems: tuple[str, ...] = ()
+    planned = [_plan_file(one, pages[one.project] or {}, index, rules) for one in found]
+    problems = list(_too_large(planned, pages, rules))
     if release:
-        names = [one.path.name for one in found]
-        problems = tuple(release.find_problems(names, pages[release.listed.project] or {}))
+        names, page = [one.path.name for one in found], pages[release.listed.project] or {}
+        problems += release.find_problems(names, page, draft=rules.replaces)
     return Plan(
         redact(repository_url),
         redact(index.url),
         tuple(project for project, page in pages.items() if page is None),
-        (*refused, *(_plan_file(one, pages[one.project] or {}, index, rules) for one in found)),
-        problems,
+        (*refused, *planned),
+        tuple(problems),
     )
+
+
+def _too_large(
+    planned: Sequence[PlannedFile], pages: Mapping[str, Page | None], rules: Rules
+) -> Iterator[str]:
+    """A sentence for each project that would have more bytes than the index gives it."""
+    for project, page in pages.items():
+        there = sum(file.size or 0 for file in (page or {}).values())
+        added = sum(f.size for f in planned if f.project == project and f.action == "upload")
+        if rules.max_project_bytes is not None and there + added > rules.max_project_bytes:
+            yield (
+                f"{project} would have {size_text(there + added)} in all its versions; the index gives a project "
+                f"{size_text(rules.max_project_bytes)}: remove old versions there, or ask it for more"
+            )
 
 
 def _refuse(path: Path, release: Release | None) -> PlannedFile | None:
@@ -220,25 +264,21 @@ def _refuse(path: Path, release: Release | None) -> PlannedFile | None:
     return PlannedFile(path, "", "", digest.size, digest.sha256, "refuse", reason)
 
 
-def _plan_file(
-    distribution: _Distribution, page: Page, index: PackageIndex, rules: Rules
-) -> PlannedFile:
+def _plan_file(distribution: _Distribution, page: Page, index: Target, rules: Rules) -> PlannedFile:
     digest = digest_file(distribution.path)
     found = page.get(distribution.path.name)
+    # An index need not state hashes (PEP 503); then the file is downloaded.
+    same = found is not None and (found.sha256 or index.sha256(found)) == digest.sha256
     action: Literal["upload", "skip", "refuse"] = "upload"
-    reason = ""
-    if found is not None:
-        # An index need not state hashes (PEP 503); then the file is downloaded.
-        same = (found.sha256 or index.sha256(found)) == digest.sha256
-        action = "skip" if same else "refuse"
-        reason = (
-            "already on the index"
-            if same
-            else f"on the index with different contents; {KEEPS_VERSIONS}"
-        )
+    if same:
+        action, reason = "skip", "already on the index"
+    elif found is not None and not rules.replaces:
+        action, reason = "refuse", f"on the index with different contents; {KEEPS_VERSIONS}"
     else:
         reason = "; ".join(_refusals(distribution, digest.size, rules))
         action = "refuse" if reason else "upload"
+        if found is not None and not reason:
+            reason = "replaces other contents in the draft"
     return PlannedFile(
         distribution.path,
         distribution.project,
@@ -265,6 +305,11 @@ def _refusals(distribution: _Distribution, size: int, rules: Rules) -> Iterator[
             f"the version {distribution.version} has a local part, which public indexes refuse: set "
             "model.version without it (--any-index uploads it anyway)"
         )
+    if not distribution.licensed:
+        yield (
+            "does not state the licence of the weights: set package.weights_license in the spec, such as CC-BY-4.0, or "
+            "LicenseRef-NAME for one without an SPDX identifier, and build it again"
+        )
     if size > rules.max_bytes:
         yield (
             f"is {size_text(size)}; the index accepts {size_text(rules.max_bytes)}: compile "
@@ -288,15 +333,22 @@ def _read_distribution(path: Path) -> _Distribution:
         require_verified(wheel)
         wheel.require_own_name()
         platforms = frozenset(tag.platform for tag in wheel.tags)
-        return _Distribution(path, wheel.distribution, str(wheel.version), platforms)
+        licensed = not wheel.has_manifest or _states_licence([wheel.manifest])
+        return _Distribution(path, wheel.distribution, str(wheel.version), platforms, licensed)
     try:
         project, version = parse_sdist_filename(path.name)
     except InvalidSdistFilename:
         raise UsageError(f"{path} is not a wheel or source distribution") from None
-    metadata = open_contents(path).metadata
+    contents = open_contents(path)
+    metadata = contents.metadata
     if (canonicalize_name(metadata.name), metadata.version) != (project, version):
         raise WheelError(
             f"{path} contains {metadata.name} {metadata.version}; "
             "restore the file name that it was built with"
         )
-    return _Distribution(path, project, str(version))
+    licensed = not contents.manifest_texts or _states_licence(contents.manifests)
+    return _Distribution(path, project, str(version), licensed=licensed)
+
+
+def _states_licence(manifests: Iterable[Manifest]) -> bool:
+    return all(manifest.model.weights_license is not None for manifest in manifests)

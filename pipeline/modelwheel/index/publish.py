@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 from ..errors import PublishError
 from ..util.http import Patience
 from ..util.urls import redact, url_problem
-from ..wheelfile.collect import WHEEL
 from .client import PackageIndex
 from .compare import compare, is_listed
 from .order import warn_of_order
 from .plan import Plan, Release, Rules, make_plan
+from .pypi import is_pypi, warn_of_new_names
 from .upload import Uploader, simple_api
 
 if TYPE_CHECKING:
@@ -77,8 +77,10 @@ class Publisher:
     def plan(self, files: Sequence[Path], release: Release | None = None) -> Plan:
         """See `make_plan`; models whose inputs or outputs have moved since the version before have a warning."""
         planned = make_plan(files, self._url, self._index, self._rules, release)
-        wheels = [f.path for f in planned.files if f.action == "upload" and f.path.suffix == WHEEL]
-        return replace(planned, warnings=tuple(warn_of_order(wheels, self._index)))
+        warnings = list(warn_of_order(planned.wheels_to_upload, self._index))
+        if is_pypi(self._url):
+            warnings += warn_of_new_names(planned.new_projects)
+        return replace(planned, warnings=tuple(warnings))
 
     def publish(self, plan: Plan) -> list[str]:
         """Uploads what is missing, then downloads and compares every file of the plan.

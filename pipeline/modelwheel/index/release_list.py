@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
 from pydantic import BaseModel, Field, ValidationError
 
 from ..errors import PublishError, UsageError
@@ -111,6 +112,18 @@ class ReleaseList(JsonRecord):
                 found.append(file)
             seen.add(place)
         return found
+
+
+def version_of(tag: str, name: str) -> Version | None:
+    """The version that a tag of a model names; None if it is not one of this model."""
+    prefix = f"{name}-"
+    # Names may have hyphens and digits, so a tag is compared and not split.
+    if not tag.startswith(prefix):
+        return None
+    try:
+        return Version(tag.removeprefix(prefix))
+    except InvalidVersion:
+        return None
 
 
 def read_list(text: str) -> ReleaseList:

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.tags import Tag, sys_tags
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
 from packaging.version import Version
 
 from ..errors import PublishError
@@ -17,20 +23,27 @@ from ..util.files import digest_file
 from ..util.http import Patience
 from ..util.urls import redact
 from ..util.watching import NOBODY, Watcher, each
+from ..wheelfile.collect import find_distributions
 from ..wheelfile.reports import COMPANIONS
 from .client import IndexedFile, PackageIndex
 from .plan import KEEPS_VERSIONS
 
 
 @dataclass(frozen=True)
-class ReleasedWheel:
-    """A wheel on an index."""
+class ReleasedFile:
+    """A wheel or source distribution on an index."""
 
     name: str
     """Its file name."""
     version: Version
-    tags: frozenset[Tag]
     file: IndexedFile
+
+
+@dataclass(frozen=True)
+class ReleasedWheel(ReleasedFile):
+    """A wheel on an index."""
+
+    tags: frozenset[Tag]
 
 
 def open_index(url: str) -> PackageIndex:
@@ -46,15 +59,31 @@ def list_wheels(index: PackageIndex, project: str) -> list[ReleasedWheel]:
     """
     found = []
     for name, file in (index.files(project) or {}).items():
-        if "/" in name or "\\" in name:  # would be written outside the directory
-            continue
         try:
             owner, version, _, tags = parse_wheel_filename(name)
         except InvalidWheelFilename:
             continue
-        if owner == canonicalize_name(project):
-            found.append(ReleasedWheel(name, version, tags, file))
+        if owner == canonicalize_name(project) and _is_plain(name):
+            found.append(ReleasedWheel(name, version, file, tags))
     return sorted(found, key=lambda wheel: (wheel.version, wheel.name))
+
+
+def _list_files(index: PackageIndex, project: str) -> list[ReleasedFile]:
+    """The same with source distributions, which come last."""
+    sdists = []
+    for name, file in (index.files(project) or {}).items():
+        try:
+            owner, version = parse_sdist_filename(name)
+        except InvalidSdistFilename:
+            continue
+        if owner == canonicalize_name(project) and _is_plain(name):
+            sdists.append(ReleasedFile(name, version, file))
+    return [*list_wheels(index, project), *sorted(sdists, key=lambda sdist: sdist.version)]
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a file of this name would be written into the directory, and not outside."""
+    return "/" not in name and "\\" not in name
 
 
 def find_newest(index: PackageIndex, project: str) -> ReleasedWheel | None:
@@ -74,19 +103,19 @@ def is_installable(tags: frozenset[Tag]) -> bool:
     return not tags.isdisjoint(sys_tags())
 
 
-def download_wheels(
+def download_files(
     projects: Collection[str], index_urls: Sequence[str], out: Path, watcher: Watcher = NOBODY
 ) -> list[str]:
-    """Downloads every released wheel of some projects, and the measurements stored beside it.
+    """Downloads every released file of some projects, and the measurements stored beside it.
 
     Args:
         projects: Names of distributions.
-        index_urls: Simple APIs. The first that has a wheel is used.
-        out: A directory. Wheels in it are kept.
-        watcher: Receives the name of each wheel on an index.
+        index_urls: Simple APIs. The first that has a file is used.
+        out: A directory. Files in it are kept.
+        watcher: Receives the name of each file on an index.
 
     Returns:
-        The names of the downloaded wheels.
+        The names of the downloaded files.
 
     Raises:
         PublishError: An index cannot be read, or two of them, or one and `out`, differ in a file.
@@ -95,11 +124,11 @@ def download_wheels(
     with ExitStack() as stack:
         indexes = [stack.enter_context(open_index(url)) for url in index_urls]
         return [
-            wheel.name
+            file.name
             for project in sorted(projects)
             for index in indexes
-            for wheel in each(list_wheels(index, project), lambda wheel: wheel.name, watcher)
-            if _copy(index, wheel, out)
+            for file in each(_list_files(index, project), lambda file: file.name, watcher)
+            if _copy(index, file, out)
         ]
 
 
@@ -113,30 +142,30 @@ def add_measured(measured: Path, out: Path) -> None:
         measured: A directory; if it is missing, nothing was measured.
         out: A directory of wheels.
     """
-    for wheel in out.glob("*.whl"):
-        for name in (wheel.name + suffix for suffix in COMPANIONS):
+    for file in find_distributions([out], may_be_empty=True):
+        for name in (file.name + suffix for suffix in COMPANIONS):
             found, target = measured / name, out / name
             if found.is_file() and not found.is_symlink() and not target.exists():
                 shutil.copyfile(found, target)
 
 
-def _copy(index: PackageIndex, wheel: ReleasedWheel, out: Path) -> bool:
-    target = out / wheel.name
+def _copy(index: PackageIndex, released: ReleasedFile, out: Path) -> bool:
+    target = out / released.name
     # A version never changes on an index, so what is here need not be downloaded again.
     if target.exists():
-        if wheel.file.sha256 not in (None, digest_file(target).sha256):
+        if released.file.sha256 not in (None, digest_file(target).sha256):
             raise PublishError(
                 f"{target} differs from the file of this name on {redact(index.url)}; {KEEPS_VERSIONS}"
             )
         return False
-    aside = out / f".{wheel.name}.part"
+    aside = out / f".{released.name}.part"
     try:
-        index.download(wheel.file, aside)
+        index.download(released.file, aside)
         for suffix in COMPANIONS:
-            companion = index.find_beside(wheel.file, suffix)
+            companion = index.find_beside(released.file, suffix)
             if companion is not None:
-                target.with_name(wheel.name + suffix).write_bytes(companion)
-        # The wheel comes last: as long as it is missing, the next run fetches its companions again.
+                target.with_name(released.name + suffix).write_bytes(companion)
+        # The file comes last: as long as it is missing, the next run fetches its companions again.
         aside.rename(target)
     finally:
         aside.unlink(missing_ok=True)

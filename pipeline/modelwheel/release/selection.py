@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
 
-from packaging.version import InvalidVersion, Version
-
 from ..errors import SpecError, UsageError
+from ..index.release_list import version_of
 from ..spec import DirectorySource, Spec, load_spec
 from ..spec.tune_lock import lock_path
 from .changes import Changes, WorkingTree
@@ -52,12 +51,10 @@ def select_tagged(specs: Sequence[Spec], tag: str) -> Spec:
         SpecError: No spec has this name, or it has another version.
     """
     for spec in specs:
-        # Names may have hyphens and digits, so a tag is compared and not split.
         if release_tag(spec) == tag:
             return spec
     for spec in specs:
-        prefix = f"{spec.model.name}-"
-        if tag.startswith(prefix) and _is_version(tag.removeprefix(prefix)):
+        if version_of(tag, spec.model.name) is not None:
             raise SpecError(
                 f"{spec.path} has version {spec.model.version}, but the tag is {tag!r}; "
                 f"change the spec, or use the tag {release_tag(spec)!r}"
@@ -106,7 +103,7 @@ def require_on_branch(specs: Sequence[Spec], branch: str, tag: str | None = None
     mistakes = []
     for spec in specs:
         tree = WorkingTree.of(spec.directory)
-        file = _find_change(spec, tree.changes_since(_require_commit(tree, branch)))
+        file = find_change(spec, tree.changes_since(_require_commit(tree, branch)))
         if file is not None:
             mistakes.append(
                 f"{spec.path}: {file} differs from that on {branch}; release what is there now"
@@ -149,14 +146,6 @@ def companions(spec: Spec) -> Iterator[Path]:
         yield from (source.root / extra.path for extra in source.extras)
 
 
-def _is_version(text: str) -> bool:
-    try:
-        Version(text)
-    except InvalidVersion:
-        return False
-    return True
-
-
 def _find_change_since_release(spec: Spec) -> str | None:
     tree = WorkingTree.of(spec.directory)
     tag = release_tag(spec)
@@ -169,7 +158,7 @@ def _find_change_since_release(spec: Spec) -> str | None:
                 "run `git fetch --unshallow --tags` first"
             )
         return None
-    file = _find_change(spec, tree.changes_since(commit))
+    file = find_change(spec, tree.changes_since(commit))
     if file is None:
         return None
     return (
@@ -178,7 +167,7 @@ def _find_change_since_release(spec: Spec) -> str | None:
     )
 
 
-def _find_change(spec: Spec, changes: Changes) -> PurePosixPath | None:
+def find_change(spec: Spec, changes: Changes) -> PurePosixPath | None:
     """The first file of a spec that has changed in more than a spec's comments and layout."""
     for path in companions(spec):
         for file in changes.find(path):

@@ -101,7 +101,7 @@ class Reader:
         within_host: bool = False,
     ) -> None:
         self.patience = patience or Patience()
-        self._session = _SameHostSession() if within_host else _CarefulSession()
+        self._session = SameHostSession() if within_host else _CarefulSession()
         if verify is not None:
             self._session.verify = verify
         for scheme in ("https://", "http://"):
@@ -343,7 +343,7 @@ class _CarefulSession(requests.Session):
         return target
 
 
-class _SameHostSession(_CarefulSession):
+class SameHostSession(_CarefulSession):
     """Follows redirections within one host only."""
 
     def get_redirect_target(self, resp: requests.Response) -> str | None:

@@ -17,7 +17,10 @@ from .reports import COMPANIONS
 WHEEL = ".whl"
 SDIST = ".tar.gz"
 
-_IGNORED = (*COMPANIONS, "SHA256SUMS")
+ENTRIES = ".site.json.xz"
+"""Follows the tag of a release: what a site shows of its files; see `modelwheel.index.entries`."""
+
+_IGNORED = (*COMPANIONS, ENTRIES, "SHA256SUMS")
 """Endings of files beside wheels that are not distributions; `publish dist/*` names them."""
 
 

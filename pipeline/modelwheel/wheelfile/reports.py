@@ -184,12 +184,6 @@ def write_timings(timings: Sequence[Timing], wheel: Path) -> None:
     write_atomically(_beside(wheel, BENCH_SUFFIX), content + b"\n")
 
 
-def find_companions(wheel: Path) -> list[Path]:
-    """The files of this kind that a wheel has."""
-    beside = (_beside(wheel, suffix) for suffix in COMPANIONS)
-    return [path for path in beside if path.is_file()]
-
-
 def fastest(rounds: Iterable[Sequence[Timing]]) -> tuple[Timing, ...]:
     """The best time of each call over several rounds of the same calls."""
     return tuple(
@@ -197,26 +191,57 @@ def fastest(rounds: Iterable[Sequence[Timing]]) -> tuple[Timing, ...]:
     )
 
 
+def read_companions(path: Path) -> dict[str, str]:
+    """The files beside a wheel or source distribution as texts, by the endings of their names.
+
+    Raises:
+        WheelError: One cannot be read.
+    """
+    found = {}
+    for ending in COMPANIONS:
+        content = _content(_beside(path, ending))
+        if content is not None:
+            found[ending] = content.decode(errors="replace")
+    return found
+
+
 def _beside(wheel: Path, suffix: str) -> Path:
     return wheel.with_name(wheel.name + suffix)
 
 
 def _read(path: Path, parse: Callable[[bytes], _T]) -> _T | None:
+    return parse_beside(_content(path), str(path), parse)
+
+
+def _content(path: Path) -> bytes | None:
+    """A file beside a wheel; None if there is none."""
     if not path.exists():
         return None
     try:
         with open_plain(path) as file:
             content = file.read(MAX_REPORT + 1)
-        if len(content) > MAX_REPORT:
-            raise WheelError(
-                f"{path}: has more than {size_text(MAX_REPORT)}. Write it again with `modelwheel report`."
-            )
-        return parse(content)
     except UnsafePathError as error:
         raise WheelError(f"{path}: {one_line(error)}; remove it") from None
     except OSError as error:
         raise WheelError(f"cannot read {path}: {error.strerror or error}") from None
+    if len(content) > MAX_REPORT:
+        raise WheelError(
+            f"{path}: has more than {size_text(MAX_REPORT)}. Write it again with `modelwheel report`."
+        )
+    return content
+
+
+def parse_beside(content: bytes | None, origin: str, parse: Callable[[bytes], _T]) -> _T | None:
+    """Parses what is beside a wheel, if there is anything; `origin` names it in messages.
+
+    Raises:
+        WheelError: It is not valid.
+    """
+    if content is None:
+        return None
+    try:
+        return parse(content)
     except ValidationError as error:
         raise WheelError(
-            f"{path}: {first_mistake(error)}. Write it again with `modelwheel report`."
+            f"{origin}: {first_mistake(error)}. Write it again with `modelwheel report`."
         ) from None

@@ -25,8 +25,9 @@ def require_verified(wheel: Wheel) -> None:
     Raises:
         WheelError: It is such a wheel, whatever its name is.
     """
-    has_manifest = any(name.endswith(f"/{MANIFEST}") for name in wheel.members)
-    if wheel.version.local == LABEL or (has_manifest and wheel.manifest.unverified is not None):
+    if wheel.version.local == LABEL or (
+        wheel.has_manifest and wheel.manifest.unverified is not None
+    ):
         raise WheelError(
             f"{wheel.name} did not pass verification and was kept for inspection alone (--keep-unverified); build it "
             "again without that option"

@@ -117,6 +117,11 @@ class Wheel(WheelName):
         name = f"{self.dist_info}/WHEEL"
         return BytesParser().parsebytes(self.read_text(name) if name in self.members else b"")
 
+    @property
+    def has_manifest(self) -> bool:
+        """Whether it says that it is of a model, whatever else is true of it."""
+        return any(name.endswith(f"/{MANIFEST}") for name in self.members)
+
     @cached_property
     def manifest(self) -> Manifest:
         """The manifest of its model.

@@ -439,5 +439,6 @@ def test_what_was_written_as_json(tmp_path: Path) -> None:
         "directory": str(tmp_path / "site"),
         "projects": 2,
         "wheels": 3,
+        "sdists": 0,
         "copied": True,
     }

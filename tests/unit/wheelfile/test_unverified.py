@@ -8,7 +8,7 @@ import pytest
 
 from modelwheel.audit import audit_wheels
 from modelwheel.errors import ModelwheelError, WheelError
-from modelwheel.index.site.wheels import read_wheels
+from modelwheel.index.site.wheels import read_files
 from modelwheel.wheelfile.unverified import mark_unverified, require_verified
 from modelwheel.wheelfile.wheel import Wheel, open_wheel
 from tests.support.commands import Modelwheel
@@ -50,7 +50,7 @@ def test_nothing_publishes_it(marked: Wheel, tmp_path: Path) -> None:
     (audited,) = audit_wheels([marked.path])
     assert SENTENCE in str(audited.error)
     with pytest.raises(ModelwheelError, match=SENTENCE):
-        read_wheels([marked.path])
+        read_files([marked.path])
     done = Modelwheel(tmp_path / "cache")(
         "publish", marked.path, "--repository-url", "http://127.0.0.1:1/", code=WheelError.exit_code
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from ...accuracy import COLUMNS
 from ...assembly.manifest import Manifest
@@ -15,7 +15,7 @@ from ...util.words import count, shape_text
 from ...wheelfile.reports import Comparison, notes_on_report, report_lines
 from .install import install_texts
 from .rendering import render
-from .wheels import IndexedWheel, ModelWheel
+from .wheels import IndexedFile, ModelWheel
 
 ASSETS = ("catalogue.css", "catalogue.js")
 
@@ -46,7 +46,10 @@ class Part:
 
 
 def render_catalogue(
-    wheels: Sequence[IndexedWheel], base_url: str | None, index_url: str | None = None
+    wheels: Sequence[IndexedFile],
+    base_url: str | None,
+    index_url: str | None = None,
+    template: str | None = None,
 ) -> dict[str, bytes]:
     """The page and its assets by their path in the site.
 
@@ -55,11 +58,12 @@ def render_catalogue(
             shown.
         base_url: Where wheels are served, ending with a slash; None for relative links.
         index_url: The simple API for the install texts; None if it is not known.
+        template: The address of each wheel, if they are elsewhere; see `IndexedFile.link`.
     """
     models = [wheel for wheel in wheels if isinstance(wheel, ModelWheel)]
     address = index_url or f"{base_url or PLACEHOLDER_URL}simple/"
     cards = [
-        _card(list(group), wheels, base_url or "", address)
+        _card(list(group), wheels, lambda wheel: wheel.link(base_url or "", template), address)
         for _, group in groupby(models, key=lambda wheel: wheel.project)
     ]
     static = Path(__file__).with_name("static")
@@ -70,7 +74,10 @@ def render_catalogue(
 
 
 def _card(
-    releases: Sequence[ModelWheel], index: Sequence[IndexedWheel], base_url: str, index_url: str
+    releases: Sequence[ModelWheel],
+    index: Sequence[IndexedFile],
+    link: Callable[[IndexedFile], str],
+    index_url: str,
 ) -> dict[str, object]:
     newest = releases[-1].version
     wheels = [wheel for wheel in releases if wheel.version == newest]
@@ -86,7 +93,7 @@ def _card(
         "sizes": manifest.batching.sizes,
         "batching": _batching_text(manifest),
         "levels": list(dict.fromkeys(level for w in wheels for level in w.manifest.levels)),
-        "files": [_file(wheel, base_url) for wheel in wheels],
+        "files": [_file(wheel, link(wheel)) for wheel in wheels],
         "passed": _passed(wheels),
         "errors": _error_bars(comparisons),
         "compared": len(comparisons),
@@ -133,10 +140,10 @@ def _tensors(manifest: Manifest) -> list[tuple[str, Tensor, str]]:
     ]
 
 
-def _file(wheel: ModelWheel, base_url: str) -> dict[str, object]:
+def _file(wheel: ModelWheel, url: str) -> dict[str, object]:
     return {
         "name": wheel.name,
-        "url": base_url + quote(wheel.name),
+        "url": url,
         "python": wheel.python,
         "platform": wheel.platform,
         "requires_python": wheel.requires_python,

@@ -18,7 +18,7 @@ from itertools import groupby
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from .wheels import IndexedWheel
+from .wheels import IndexedFile
 
 _INDEX_NAME = "models"
 
@@ -32,19 +32,19 @@ class Install:
     uv: str
     """A part of pyproject.toml."""
     requirements: str
-    """A requirements file with the hashes of all wheels."""
+    """A requirements file with the hashes of all files."""
     origin: str
     """A sentence: which index each requirement comes from."""
 
 
 def install_texts(
-    release: Sequence[IndexedWheel], index: Sequence[IndexedWheel], index_url: str
+    release: Sequence[IndexedFile], index: Sequence[IndexedFile], index_url: str
 ) -> Install:
     """The texts for one release.
 
     Args:
-        release: All wheels of one version.
-        index: All wheels of the index.
+        release: All files of one version.
+        index: All files of the index.
         index_url: Its simple API.
     """
     project, version = release[0].project, str(release[0].version)
@@ -57,7 +57,7 @@ def install_texts(
     )
 
 
-def origin_text(release: Sequence[IndexedWheel], index: Sequence[IndexedWheel]) -> str:
+def origin_text(release: Sequence[IndexedFile], index: Sequence[IndexedFile]) -> str:
     """Which index a release and what it requires come from."""
     ours, others = _divide(release, index)
     here = " and ".join([release[0].project, *(canonicalize_name(r.name) for r in ours)])
@@ -65,11 +65,11 @@ def origin_text(release: Sequence[IndexedWheel], index: Sequence[IndexedWheel]) 
     return f"{here} from this index alone; {elsewhere}."
 
 
-def render_requirements(index: Sequence[IndexedWheel]) -> dict[str, bytes]:
+def render_requirements(index: Sequence[IndexedFile]) -> dict[str, bytes]:
     """For each version of each project a requirements file with hashes, by its path in the site.
 
     Args:
-        index: All wheels, sorted by project and version.
+        index: All files, sorted by project and version.
     """
     files = {}
     for (project, version), group in groupby(index, key=lambda w: (w.project, str(w.version))):
@@ -86,7 +86,7 @@ def requirements_path(project: str, version: str) -> str:
 
 
 def _divide(
-    release: Sequence[IndexedWheel], index: Sequence[IndexedWheel]
+    release: Sequence[IndexedFile], index: Sequence[IndexedFile]
 ) -> tuple[list[Requirement], list[str]]:
     """What a release requires: what this index has, and the rest."""
     here = {wheel.project for wheel in index}
@@ -122,8 +122,8 @@ def _uv_text(project: str, version: str, ours: Sequence[Requirement], index_url:
 
 
 def _requirement_lines(
-    release: Sequence[IndexedWheel],
-    index: Sequence[IndexedWheel],
+    release: Sequence[IndexedFile],
+    index: Sequence[IndexedFile],
     ours: Sequence[Requirement],
     others: Sequence[str],
     index_url: str | None,
@@ -137,7 +137,7 @@ def _requirement_lines(
         yield from _pinned(_newest(requirement, index))
 
 
-def _newest(requirement: Requirement, index: Sequence[IndexedWheel]) -> list[IndexedWheel]:
+def _newest(requirement: Requirement, index: Sequence[IndexedFile]) -> list[IndexedFile]:
     fitting = [
         wheel
         for wheel in index
@@ -148,7 +148,7 @@ def _newest(requirement: Requirement, index: Sequence[IndexedWheel]) -> list[Ind
     return [wheel for wheel in fitting if wheel.version == newest]
 
 
-def _pinned(wheels: Sequence[IndexedWheel]) -> Iterator[str]:
+def _pinned(wheels: Sequence[IndexedFile]) -> Iterator[str]:
     if wheels:
         hashes = sorted({wheel.sha256 for wheel in wheels})
         yield f"{wheels[0].project}=={wheels[0].version} \\"

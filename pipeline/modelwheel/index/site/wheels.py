@@ -1,54 +1,85 @@
-"""What the index and the catalogue need from each wheel and from the files beside it."""
+"""What the index and the catalogue need from each file, and from what is stored beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 from packaging.requirements import Requirement
 from packaging.version import Version
 
 from ...assembly.manifest import Manifest
-from ...util.files import digest_file
 from ...util.watching import NOBODY, Watcher, each
-from ...versions import RUNTIME
-from ...wheelfile.reports import Report, Timing, read_report, read_timings
-from ...wheelfile.sizes import WheelSizes, read_sizes
-from ...wheelfile.unverified import require_verified
-from ...wheelfile.wheel import Wheel, open_wheel
+from ...wheelfile.reports import (
+    BENCH_SUFFIX,
+    REPORT_SUFFIX,
+    Report,
+    Timing,
+    parse_beside,
+    parse_report,
+    parse_timings,
+)
+from ...wheelfile.sizes import WheelSizes
+from ..entries import ENTRIES, Entry, read_entries, read_entry
 
 
 @dataclass(frozen=True)
-class IndexedWheel:
-    """A wheel in the index."""
+class IndexedFile:
+    """A wheel or source distribution in the index."""
 
-    path: Path
+    name: str
+    """The file name."""
+    path: Path | None
+    """None if only its entry is here: the file stays where it was released."""
+    tag: str
+    """Of its release (`NAME-VERSION`)."""
     project: str
     """Normalised as in PEP 503."""
     version: Version
     sha256: str
     size: int
     metadata: bytes
-    """The METADATA file, unchanged."""
+    """The METADATA or PKG-INFO file, unchanged."""
     requires_python: str | None
     requires: tuple[Requirement, ...]
     """Unconditional and conditional requirements, without those of extras."""
+    companions: dict[str, bytes]
+    """What is stored beside it, by the ending of its name."""
 
-    @property
-    def name(self) -> str:
-        """The file name."""
-        return self.path.name
+    def link(self, base_url: str, template: str | None) -> str:
+        """Where the file is served.
+
+        Args:
+            base_url: Of the site, ending with a slash, or a relative one.
+            template: The address of files that are elsewhere, with `{tag}`, `{name}`, `{version}` and `{file}`.
+        """
+        if template is None:
+            return base_url + quote(self.name)
+        values = {
+            "tag": self.tag,
+            "name": self.project,
+            "version": str(self.version),
+            "file": self.name,
+        }
+        return template.format_map({key: quote(value) for key, value in values.items()})
+
+
+@dataclass(frozen=True)
+class IndexedWheel(IndexedFile):
+    """A wheel in the index."""
 
     @property
     def python(self) -> str:
         """The Python tag of the file name (`cp311`)."""
-        return self.path.stem.split("-")[-3]
+        return self.name.removesuffix(".whl").split("-")[-3]
 
     @property
     def platform(self) -> str:
         """The platform tag of the file name (`linux_x86_64`)."""
-        return self.path.stem.split("-")[-1]
+        return self.name.removesuffix(".whl").split("-")[-1]
 
 
 @dataclass(frozen=True)
@@ -61,48 +92,58 @@ class ModelWheel(IndexedWheel):
     timings: tuple[Timing, ...]
 
 
-def read_wheels(paths: Iterable[Path], watcher: Watcher = NOBODY) -> list[IndexedWheel]:
-    """Reads wheels, sorted by project, version and file name.
+def read_files(paths: Iterable[Path], watcher: Watcher = NOBODY) -> list[IndexedFile]:
+    """Reads wheels, source distributions and the entries of releases, sorted by project, version and file name.
 
     Args:
-        paths: The files.
+        paths: The files. A file and its entry are one.
         watcher: Receives the name of each.
 
     Raises:
         WheelError: One is damaged, was renamed, or was not built by modelwheel.
     """
-    wheels = [
-        _read_wheel(open_wheel(path)) for path in each(paths, lambda path: path.name, watcher)
-    ]
-    return sorted(wheels, key=lambda wheel: (wheel.project, wheel.version, wheel.name))
+    found: dict[str, IndexedFile] = {}
+    ordered = sorted(paths, key=lambda path: not path.name.endswith(ENTRIES))
+    for path in each(ordered, lambda path: path.name, watcher):
+        if path.name.endswith(ENTRIES):
+            listed = read_entries(path)
+            found.update((entry.file, _index(entry, listed.tag, None)) for entry in listed.files)
+        else:
+            tag, entry = read_entry(path)
+            found[path.name] = _index(entry, tag, path)
+    return sorted(found.values(), key=lambda file: (file.project, file.version, file.name))
 
 
-def _read_wheel(wheel: Wheel) -> IndexedWheel:
-    require_verified(wheel)
-    wheel.require_own_name()
-    metadata, digest = wheel.metadata, digest_file(wheel.path)
-    indexed = IndexedWheel(
-        path=wheel.path,
-        project=wheel.distribution,
-        version=wheel.version,
-        sha256=digest.sha256,
-        size=digest.size,
-        metadata=wheel.metadata_content,
-        requires_python=str(metadata.requires_python) if metadata.requires_python else None,
-        requires=tuple(r for r in metadata.requires_dist or () if not _is_extra(r)),
+def _index(entry: Entry, tag: str, path: Path | None) -> IndexedFile:
+    metadata = entry.parsed
+    texts = {ending: text.encode() for ending, text in entry.companions.items()}
+    common: dict[str, Any] = {
+        "name": entry.file,
+        "path": path,
+        "tag": tag,
+        "project": entry.project,
+        "version": metadata.version,
+        "sha256": entry.sha256,
+        "size": entry.size,
+        "metadata": entry.metadata.encode(),
+        "requires_python": str(metadata.requires_python) if metadata.requires_python else None,
+        "requires": tuple(r for r in metadata.requires_dist or () if not _is_extra(r)),
+        "companions": texts,
+    }
+    if not entry.file.endswith(".whl"):
+        return IndexedFile(**common)
+    if entry.manifest is None or entry.sizes is None:
+        return IndexedWheel(**common)
+    where = path or entry.file
+    return ModelWheel(
+        **common,
+        manifest=Manifest.parse(entry.manifest.encode(), entry.file),
+        sizes=WheelSizes(*entry.sizes),
+        report=parse_beside(texts.get(REPORT_SUFFIX), f"{where}{REPORT_SUFFIX}", parse_report),
+        timings=parse_beside(texts.get(BENCH_SUFFIX), f"{where}{BENCH_SUFFIX}", parse_timings)
+        or (),
     )
-    return indexed if wheel.distribution == RUNTIME else _read_model(wheel, indexed)
 
 
 def _is_extra(requirement: Requirement) -> bool:
     return requirement.marker is not None and "extra ==" in str(requirement.marker)
-
-
-def _read_model(wheel: Wheel, indexed: IndexedWheel) -> ModelWheel:
-    return ModelWheel(
-        **vars(indexed),
-        manifest=wheel.manifest,
-        sizes=read_sizes(wheel),
-        report=read_report(wheel.path),
-        timings=read_timings(wheel.path),
-    )

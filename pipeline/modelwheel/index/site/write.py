@@ -9,22 +9,26 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from string import Formatter
 from urllib.parse import urlsplit
 
 from ...errors import UsageError
 from ...util.watching import NOBODY, Watcher, step
-from ...wheelfile.collect import find_wheels
-from ...wheelfile.reports import find_companions
+from ...wheelfile.collect import ENTRIES, SDIST, WHEEL, find_distributions
 from .catalogue import render_catalogue
 from .install import render_requirements
 from .simple import render_simple
-from .wheels import IndexedWheel, ModelWheel, read_wheels
+from .wheels import IndexedFile, IndexedWheel, ModelWheel, read_files
 
 _MARK = b'<meta name="generator" content="modelwheel">'
 """In every page: what marks a directory as a site, which may be replaced."""
 
 _ADDRESS = re.compile(r"[\w.~:/%@+,=\[\]-]+", re.ASCII)
 """URLs without query and fragment that need no quoting in a shell, in HTML, or in a TOML string."""
+
+
+_PLACES = ("tag", "name", "version", "file")
+"""What a template of addresses may have in braces."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +39,41 @@ class Site:
     projects: int
     """Number of models."""
     wheels: int
-    """Number of files, dependencies of models included."""
+    """Number of wheels, dependencies of models included."""
+    sdists: int
+    """Number of source distributions."""
     copied: bool
-    """Whether the wheels are in the site; otherwise they have to be served at its address."""
+    """Whether the files are in the site; otherwise they are elsewhere."""
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where a site and its files are served."""
+
+    base_url: str | None = None
+    """Of both. Without it, links are relative and the files are copied into the site."""
+    site_url: str | None = None
+    """The simple API that install texts show; by default that below `base_url`."""
+    template: str | None = None
+    """The address of each file, if they stay where they were released; see `IndexedFile.link`."""
+
+    def checked(self) -> Addresses:
+        """With slashes at their ends.
+
+        Raises:
+            UsageError: One is not suitable for a page.
+        """
+        base, site = self.base_url, self.site_url
+        return Addresses(
+            None if base is None else _checked_address(base, "--base-url"),
+            None if site is None else _checked_address(site, "the address of the site"),
+            None if self.template is None else _checked_template(self.template),
+        )
+
+    @property
+    def copies(self) -> bool:
+        """Whether the files have to be in the site."""
+        return self.base_url is None and self.template is None
 
 
 def write_site(
@@ -46,43 +82,76 @@ def write_site(
     base_url: str | None = None,
     index_url: str | None = None,
     watcher: Watcher = NOBODY,
+    template: str | None = None,
 ) -> Site:
-    """Writes the index and the catalogue of wheels; the same wheels give the same bytes.
+    """Writes the index and the catalogue of wheels; the same files give the same bytes.
 
     Args:
-        paths: Wheels, or directories of them. Measurements beside a wheel (`WHEEL.report.json`,
+        paths: Wheels, source distributions and entries of releases (`modelwheel.index.entries`), or directories
+            of them; directories may be empty. Measurements beside a wheel (`WHEEL.report.json`,
             `WHEEL.bench.json`) are shown.
         out: The directory of the site; an older site is replaced.
-        base_url: Where the site and the wheels will be served. Without it links are relative and
-            the wheels are copied into the site.
-        index_url: The simple API that install texts show; by default that of `base_url`.
-        watcher: Receives the name of each wheel, and what is written.
+        base_url: See `Addresses`.
+        index_url: `site_url` of `Addresses`.
+        watcher: Receives the name of each file, and what is written.
+        template: See `Addresses`.
 
     Raises:
-        UsageError: There are no wheels, or the address or `out` is unsuitable.
-        WheelError: A wheel is damaged.
+        UsageError: There are no such files, or an address or `out` is unsuitable.
+        WheelError: A file is damaged.
     """
-    address = None if base_url is None else _checked_address(base_url, "--base-url")
-    if address is None and index_url is not None:
-        index_url = _checked_address(index_url, "the address of the site")
-    found = find_wheels(paths)
+    where = Addresses(base_url, None if base_url else index_url, template).checked()
+    found = find_distributions(paths, (WHEEL, SDIST, ENTRIES), may_be_empty=True)
     _require_replaceable(out, found)
-    wheels = read_wheels(found, watcher)
-    models = [wheel for wheel in wheels if isinstance(wheel, ModelWheel)]
+    indexed = read_files(found, watcher)
+    if where.copies:
+        _require_here(indexed)
+    models = [wheel for wheel in indexed if isinstance(wheel, ModelWheel)]
     with step("the catalogue", watcher):
-        files = render_simple(wheels, address)
-        files |= render_requirements(wheels)
-        files |= render_catalogue(wheels, address, None if address else index_url)
+        files = render_simple(indexed, where.base_url, where.template)
+        files |= render_requirements(indexed)
+        files |= render_catalogue(indexed, where.base_url, where.site_url, where.template)
+        files |= {
+            f"{file.name}{ending}": text  # for `modelwheel download`
+            for file in indexed
+            if where.base_url is None
+            for ending, text in file.companions.items()
+        }
         files[".nojekyll"] = b""  # GitHub Pages would otherwise run the files through Jekyll
         out.parent.mkdir(parents=True, exist_ok=True)
         aside = out.with_name(f".{out.name}.{uuid.uuid4().hex}")
         try:
-            _write_files(aside, files, wheels if address is None else [])
+            _write_files(aside, files, indexed if where.copies else [])
             _put_in_place(aside, out)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
+    wheels = sum(isinstance(file, IndexedWheel) for file in indexed)
     projects = len({wheel.project for wheel in models})
-    return Site(out, projects, len(wheels), copied=address is None)
+    return Site(out, projects, wheels, len(indexed) - wheels, copied=where.copies)
+
+
+def _require_here(indexed: Iterable[IndexedFile]) -> None:
+    absent = next((file for file in indexed if file.path is None), None)
+    if absent is not None:
+        raise UsageError(
+            f"{absent.name} is not here, only the entry of its release; say where the files are with "
+            "--file-url-template, such as https://github.com/ORG/REPO/releases/download/{tag}/{file}"
+        )
+
+
+def _checked_template(template: str) -> str:
+    try:
+        fields = {field for _, field, form, how in Formatter().parse(template) if field is not None}
+        plain = all(not form and not how for _, _, form, how in Formatter().parse(template))
+    except ValueError:
+        fields, plain = set(), False
+    if not plain or "file" not in fields or not fields <= set(_PLACES):
+        known = ", ".join(f"{{{name}}}" for name in _PLACES)
+        raise UsageError(
+            f"--file-url-template {template!r} must have {{file}} and may have {known}, and nothing else in braces"
+        )
+    _checked_address(template.format_map(dict.fromkeys(_PLACES, "x")), "--file-url-template")
+    return template
 
 
 def _checked_address(url: str, name: str) -> str:
@@ -122,15 +191,14 @@ def _is_site(directory: Path) -> bool:
     return False
 
 
-def _write_files(site: Path, files: dict[str, bytes], copied: list[IndexedWheel]) -> None:
+def _write_files(site: Path, files: dict[str, bytes], copied: Iterable[IndexedFile]) -> None:
     for name, content in files.items():
         path = site / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    for wheel in copied:
-        shutil.copyfile(wheel.path, site / wheel.name)
-        for measured in find_companions(wheel.path):  # for `modelwheel download`
-            shutil.copyfile(measured, site / measured.name)
+    for file in copied:
+        assert file.path is not None  # `_require_here`
+        shutil.copyfile(file.path, site / file.name)
 
 
 def _put_in_place(aside: Path, out: Path) -> None:

@@ -1,0 +1,123 @@
+"""Reads the releases of a repository: which there are, and what a site shows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
+
+from ...errors import PublishError
+from ...util.files import digest_file
+from ...util.names import safety_problem
+from ...util.text import one_line
+from ...util.watching import NOBODY, Watcher, each
+from ...wheelfile.collect import SDIST, WHEEL
+from ..entries import ENTRIES
+from ..plan import KEEPS_VERSIONS
+from ..release_list import version_of
+from .api import GitHub
+from .release import Asset
+
+
+@dataclass(frozen=True)
+class Published:
+    """A public release of a model."""
+
+    tag: str
+    name: str
+    """Of the model."""
+    version: Version
+    assets: Mapping[str, Asset]
+
+
+def list_published(github: GitHub, names: Collection[str]) -> Iterator[Published]:
+    """The public releases of some models, in GitHub's order: newest first.
+
+    Raises:
+        PublishError: GitHub cannot be read.
+    """
+    for said in github.list("/releases"):
+        if said["draft"]:
+            continue
+        tag = str(said["tag_name"])
+        for name in names:
+            version = version_of(tag, name)
+            if version is not None:
+                yield Published(tag, name, version, _assets(said))
+
+
+def _assets(said: Mapping[str, Any]) -> dict[str, Asset]:
+    return {asset.name: asset for asset in map(Asset.read, said["assets"]) if asset.whole}
+
+
+def download_releases(
+    github: GitHub,
+    names: Collection[str],
+    out: Path,
+    *,
+    whole: bool = False,
+    watcher: Watcher = NOBODY,
+) -> list[str]:
+    """Downloads what a site needs of all releases of some models.
+
+    Args:
+        github: The repository.
+        names: Of models.
+        out: A directory. Files in it are kept.
+        whole: Download the files themselves; otherwise the entries of each release, if it has them.
+        watcher: Receives the name of each file.
+
+    Returns:
+        The names of the downloaded files.
+
+    Raises:
+        PublishError: GitHub cannot be read, or a file in `out` differs.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    wanted = [
+        asset
+        for release in list_published(github, names)
+        for asset in _needed(release, whole=whole)
+    ]
+    private = bool(wanted) and bool((github.get("") or {}).get("private"))
+    copied = []
+    for asset in each(wanted, lambda asset: asset.name, watcher):
+        if _copy(github, asset, out, asset.url if private else asset.public_url):
+            copied.append(asset.name)
+    return copied
+
+
+def _needed(release: Published, *, whole: bool) -> list[Asset]:
+    entries = release.assets.get(f"{release.tag}{ENTRIES}")
+    if entries is not None and not whole:
+        return [entries]
+    return [asset for name, asset in release.assets.items() if name.endswith((WHEEL, SDIST))]
+
+
+def _copy(github: GitHub, asset: Asset, out: Path, url: str) -> bool:
+    problem = safety_problem(asset.name)
+    if problem is not None or "/" in asset.name:
+        raise PublishError(
+            f"{github.repository} has a file {one_line(asset.name)!r} in a release: {problem or 'a path'}"
+        )
+    target = out / asset.name
+    if target.exists():
+        if asset.sha256 not in (None, digest_file(target).sha256):
+            raise PublishError(
+                f"{target} differs from the file of this name in {github.repository}; {KEEPS_VERSIONS}"
+            )
+        return False
+    aside = out / f".{asset.name}.part"
+    try:
+        served = github.download(url, aside)
+        if asset.sha256 not in (None, served):
+            raise PublishError(
+                f"{asset.name} has SHA-256 {served}, but GitHub states {asset.sha256}; report this to GitHub"
+            )
+        aside.rename(target)
+    finally:
+        aside.unlink(missing_ok=True)
+    return True
