@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import re
+import tarfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -154,6 +156,44 @@ def make_wheel(
     with zipfile.ZipFile(path, "w") as archive:
         for file, content in files.items():
             archive.writestr(zipfile.ZipInfo(file), content)
+    return path
+
+
+_BACKEND = """\
+import zipfile
+def build_wheel(directory, config_settings=None, metadata_directory=None):
+    name = "{stem}-py3-none-any.whl"
+    with zipfile.ZipFile(f"{{directory}}/{{name}}", "w") as wheel:
+        wheel.writestr("{module}/__init__.py", "NAME = 'built here'\\n")
+        wheel.writestr("{stem}.dist-info/METADATA", open("PKG-INFO").read())
+        wheel.writestr("{stem}.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr("{stem}.dist-info/RECORD", "")
+    return name
+"""
+
+
+def make_sdist(directory: Path, name: str, version: str = "1.0.0", **changes: object) -> Path:
+    """A source distribution that pip builds, without a compiler.
+
+    Args:
+        changes: Fields of the model in its manifest.
+    """
+    module = f"model_{name.replace('-', '_')}"
+    stem = f"{module}-{version}"
+    manifest = make_manifest(name, version=version)
+    manifest = manifest.model_copy(update={"model": manifest.model.model_copy(update=changes)})
+    files = {
+        "PKG-INFO": f"Metadata-Version: 2.1\nName: model-{name}\nVersion: {version}\nRequires-Python: >=3.8\n",
+        "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
+        "backend.py": _BACKEND.format(stem=stem, module=module),
+        "platforms/linux-x86_64/manifest.json": manifest.model_dump_json(),
+    }
+    path = directory / f"{stem}.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for file, text in files.items():
+            member = tarfile.TarInfo(f"{stem}/{file}")
+            member.size = len(text.encode())
+            archive.addfile(member, io.BytesIO(text.encode()))
     return path
 
 

@@ -146,6 +146,8 @@ def read_entries(path: Path) -> Entries:
         text = decoder.decompress(path.read_bytes(), _MAX_TEXT + 1)
         if len(text) > _MAX_TEXT:
             raise WheelError(f"{path} has more than {size_text(_MAX_TEXT)} of text; remove it")
+        if not decoder.eof:
+            raise EOFError
         entries = Entries.model_validate_json(text)
     except OSError as error:
         raise WheelError(f"cannot read {path}: {error.strerror or error}") from None
