@@ -208,6 +208,7 @@ def test_what_the_package_says_of_itself(built: Built) -> None:
         texts = "model_options-1.0.0.dist-info/licenses"
         assert archive.read(f"{texts}/licenses/WEIGHTS").startswith(b"Whoever finds")
         assert b"Apache License" in archive.read(f"{texts}/LICENSE")
+        assert b"Wenzel Jakob" in archive.read(f"{texts}/third_party/pybind11-LICENSE")
     parsed = BytesParser().parsebytes(metadata)
     assert parsed["License-Expression"] == "MIT AND CC-BY-4.0"
     assert parsed["Summary"] == 'Quotes " and \\ stay'

@@ -202,12 +202,16 @@ def _problems_as_json(wanted: bool) -> Iterator[None]:
 
 
 def _print_valid(specs: Sequence[Spec], as_json: bool) -> None:
+    from ..spec.package import STATE_LICENSE, UNKNOWN_LICENSE
     from ..util.words import count
 
     if as_json:
         print_json({"problems": []})
-    else:
-        say(f"{count(len(specs), 'spec')} OK")
+        return
+    for spec in specs:
+        if spec.package.weights_license is None:
+            say(f"warning: {spec.path}: {UNKNOWN_LICENSE}: {STATE_LICENSE}", err=True)
+    say(f"{count(len(specs), 'spec')} OK")
 
 
 @app.command(rich_help_panel=AUTHOR)

@@ -108,7 +108,7 @@ def _warn(due: Sequence[Due], mode: Mode) -> None:
         from ..index.pypi import warn_of_new_names
 
         for warning in warn_of_new_names([one.name for one in due if one.new_project]):
-            tell(f"warning: {warning}")
+            say(f"warning: {warning}", err=True)
 
 
 @app.command(rich_help_panel=RELEASE)

@@ -5,7 +5,7 @@ What is compiled is the smallest of what a build compiles, by the steps of a bui
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -22,6 +22,7 @@ from ..request import Request, make_request
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source
 from ..spec import Spec
+from ..spec.package import STATE_LICENSE, UNKNOWN_LICENSE
 from ..store.keys import action_key
 from ..store.store import Store
 from ..util.text import one_line
@@ -130,7 +131,10 @@ def _inspect(
         request = request.holding(model.file)
         reading = reading_of(request.spec.origin, spec.interface_order)
         found = inspect(spec.model.name, model, reading, store, pool)
-        findings = InspectStep(request, model.tree_sha256).check(found, limits, lenient=lenient)
+        findings = [
+            *InspectStep(request, model.tree_sha256).check(found, limits, lenient=lenient),
+            *_judge_licence(spec),
+        ]
     except ModelwheelError as error:
         said = _refused(spec.model.name, error)
         return _Inspected(CheckedModel(name, spec.model.name, key, error, verdict=said))
@@ -140,6 +144,11 @@ def _inspect(
         return _Inspected(checked)
     steps = _steps_of_check(request, model.tree_sha256)
     return _Inspected(checked, Task(steps, model.directory))
+
+
+def _judge_licence(spec: Spec) -> Iterator[Finding]:
+    if spec.package.weights_license is None:
+        yield Finding("warning", "weights-licence", UNKNOWN_LICENSE, STATE_LICENSE)
 
 
 def _steps_of_check(request: Request, tree: str) -> tuple[Step, ...]:

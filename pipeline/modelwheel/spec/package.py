@@ -72,6 +72,11 @@ def _check_label(label: str) -> str:
     return label
 
 
+UNKNOWN_LICENSE = "the licence of the weights is not stated, and `publish` refuses such wheels"
+"""What is said of a spec without `weights_license`."""
+STATE_LICENSE = "set package.weights_license, such as CC-BY-4.0, or LicenseRef-NAME with the text in license_files"
+"""What to do then."""
+
 License = Annotated[Line, AfterValidator(_check_license)]
 _WebAddress = Annotated[
     StrictStr, Field(max_length=2048), AfterValidator(lambda url: check_url(url, ("https",)))
@@ -86,7 +91,7 @@ class PackageSection(Section):
     )
     weights_license: License | None = Field(
         default=None,
-        description="Licence of the weights, as an SPDX expression. Omitted: not known.",
+        description="Licence of the weights, as an SPDX expression. Omitted: not known, and not published.",
     )
     license_files: Annotated[
         tuple[RelativePath, ...], Field(max_length=32), AfterValidator(unique)
