@@ -10,10 +10,11 @@ import typer
 
 from .. import extras
 from ..config import load_config
+from ..errors import UsageError
 from ..util.text import one_line
 from . import completion
 from .app import RELEASE, app
-from .options import AsJson
+from .options import AsJson, refuse_together
 from .output import print_json, say, tell
 from .sandboxes import SandboxMode, open_sandbox
 from .stores import open_store
@@ -45,6 +46,13 @@ def attest(
             metavar="URI", help="Who builds; by default the workflow that GitHub Actions runs."
         ),
     ] = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Sign nothing: write the attestation that a workflow made of these files (a Sigstore bundle) beside each.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Sign what wheels and source distributions were made from (in-toto, SLSA provenance v1).
@@ -52,6 +60,10 @@ def attest(
     The statement is written beside each file, as FILE.intoto.jsonl.
     """
     extras.require("publish", "`modelwheel attest`")
+    if bundle is not None:
+        refuse_together("--bundle", {"--key": key, "--builder": builder}, "it is signed already")
+        _print_written(_add_bundle(files, bundle), as_json)
+        return
     from ..provenance.signing import find_private_key, sign, write_bundle
     from ..provenance.statement import find_builder, find_invocation, make_statement
     from ..util.watching import each
@@ -67,7 +79,30 @@ def attest(
             (path, sign(make_statement(open_contents(path), who, run).to_json(), private_key))
             for path in each(find_distributions(files), lambda path: path.name, display)
         ]
-    written = [(path, write_bundle(path, [line])) for path, line in signed]
+    _print_written([(path, write_bundle(path, [line])) for path, line in signed], as_json)
+
+
+def _add_bundle(files: Sequence[Path], bundle: Path) -> list[tuple[Path, Path]]:
+    """Writes a bundle beside each file that it is about, after the statements that are there."""
+    from ..provenance.identities import split_by_subject
+    from ..provenance.signing import bundle_path, read_lines, write_bundle
+    from ..util.files import digest_file
+    from ..wheelfile.collect import find_distributions
+
+    line, hashes = split_by_subject(bundle)
+    found = find_distributions(files)
+    for path in found:
+        if digest_file(path).sha256 not in hashes:
+            raise UsageError(f"{bundle} says nothing about {one_line(path.name)}, as it is here")
+    written = []
+    for path in found:
+        there = bundle_path(path)
+        old = [text.decode().strip() for text in read_lines(there)] if there.exists() else []
+        written.append((path, write_bundle(path, [*(text for text in old if text != line), line])))
+    return written
+
+
+def _print_written(written: Sequence[tuple[Path, Path]], as_json: bool) -> None:
     if as_json:
         print_json([{"file": path, "statement": statement} for path, statement in written])
         return

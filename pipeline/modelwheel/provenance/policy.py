@@ -1,31 +1,48 @@
-"""A policy for signed provenance: whose statements count, and which sources a model may come from.
+"""A policy for provenance: whose statements count, and which sources a model may come from.
+
+[[builders]]                                  # without a key: Sigstore's certificate names the workflow
+id = "https://github.com/org/models/.github/workflows/release.yml@refs/tags/*"
 
 [[builders]]
-id = "https://github.com/org/models/.github/workflows/release.yml@refs/tags/*"
+id = "https://ci.example.org/release"
 key = "release.pub.pem"                       # relative to this file
 
 [sources]
 allow = ["git+https://github.com/org/*"]      # by default any
+
+[sigstore]
+trusted_root = "trusted_root.json"            # relative to this file; by default the public instance's, by network
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
 
 from ..errors import ProvenanceError, UsageError
 from ..util.files import digest_file
 from ..util.records import first_mistake
 from ..util.words import first_few
 from ..wheelfile.contents import Contents
+from .identities import GITHUB, Identity, Signed, find_bundles, open_verifier, verify_bundle
 from .signing import bundle_path, read_bundle, read_public_key, signed_by
-from .statement import BUILD_TYPE, PREDICATE_TYPE, STATEMENT_TYPE, Statement, define_build
+from .statement import (
+    BUILD_TYPE,
+    PREDICATE_TYPE,
+    STATEMENT_TYPE,
+    BuildDefinition,
+    Resource,
+    Statement,
+    Subjects,
+    define_build,
+)
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -35,6 +52,8 @@ else:
 if TYPE_CHECKING:
     from securesystemslib.dsse import Envelope
     from securesystemslib.signer import SSlibKey
+    from sigstore.verify import Verifier
+    from typing_extensions import Self
 
 
 class _Section(BaseModel):
@@ -42,12 +61,29 @@ class _Section(BaseModel):
 
 
 class TrustedBuilder(_Section):
-    """A builder and the key that its statements are signed with."""
+    """A builder, and the key that its statements are signed with or its identity at Sigstore."""
 
     id: StrictStr
     """A URI; `*` stands for any text."""
-    key: StrictStr
-    """A public key in PEM format, relative to the policy file."""
+    key: StrictStr | None = None
+    """A public key in PEM format, relative to the policy file; None for Sigstore's certificates."""
+    issuer: StrictStr = GITHUB
+    """Without a key: who vouches for the identity."""
+    repository: StrictStr | None = None
+    """Without a key: see `Identity`."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.key is not None and self.model_fields_set & {"issuer", "repository"}:
+            raise ValueError("`issuer` and `repository` belong to builders without a key")
+        return self
+
+
+class SigstoreSection(_Section):
+    """The instance of Sigstore."""
+
+    trusted_root: StrictStr | None = None
+    """A file with its keys, relative to the policy file; None for the public instance."""
 
 
 class Sources(_Section):
@@ -60,6 +96,7 @@ class Sources(_Section):
 class _File(_Section):
     builders: tuple[TrustedBuilder, ...] = Field(min_length=1)
     sources: Sources = Sources()
+    sigstore: SigstoreSection = SigstoreSection()
 
 
 @dataclass(frozen=True)
@@ -68,7 +105,25 @@ class Policy:
 
     path: Path
     builders: tuple[tuple[TrustedBuilder, SSlibKey], ...]
+    """Those with keys."""
+    identities: tuple[Identity, ...]
+    """The others."""
     sources: tuple[str, ...]
+    trusted_root: Path | None
+
+    @cached_property
+    def verifier(self) -> Verifier:
+        """What checks Sigstore's signatures; it may need the network.
+
+        Raises:
+            UsageError: The file with its keys cannot be read.
+            ProvenanceError: The network cannot be reached.
+        """
+        return open_verifier(self.trusted_root)
+
+
+_PREDICATES = (PREDICATE_TYPE, "https://docs.pypi.org/attestations/publish/v1")
+"""What workflows state: that they built a file, and that they uploaded it to a package index."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +151,19 @@ def load_policy(path: Path) -> Policy:
         ) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: is not valid TOML: {error}") from None
-    keys = tuple((each, read_public_key(path.parent / each.key)) for each in content.builders)
-    return Policy(path, keys, content.sources.allow)
+    keyed = [(each, each.key) for each in content.builders if each.key is not None]
+    root = content.sigstore.trusted_root
+    return Policy(
+        path,
+        tuple((each, read_public_key(path.parent / key)) for each, key in keyed),
+        tuple(
+            Identity(each.id, each.issuer, each.repository)
+            for each in content.builders
+            if each.key is None
+        ),
+        content.sources.allow,
+        None if root is None else path.parent / root,
+    )
 
 
 def require_provenance(contents: Contents, policy: Policy) -> Attested:
@@ -108,19 +174,33 @@ def require_provenance(contents: Contents, policy: Policy) -> Attested:
     Raises:
         ProvenanceError: None does; the message says what is wrong with the one that comes nearest.
     """
+    bundles = find_bundles(contents.path) if policy.identities else []
     signed = list(_signed(contents.path, policy))
-    if not signed:
-        raise ProvenanceError(
-            f"{bundle_path(contents.path).name}: no statement is signed with a key of {policy.path}"
-        )
+    if not signed and not bundles:
+        raise ProvenanceError(_nothing_found(contents.path, policy))
     digest = digest_file(contents.path).sha256
     problems = []
     for envelope, builders in signed:
         try:
-            return _judge(contents, digest, policy, _parse(envelope), builders)
+            return _judge(contents, digest, policy, _parse(envelope.payload), builders)
+        except ProvenanceError as error:
+            problems.append(str(error))
+    for bundle in bundles:
+        try:
+            statement = verify_bundle(policy.verifier, bundle, policy.identities)
+            return _judge_identity(contents, digest, policy, statement)
         except ProvenanceError as error:
             problems.append(str(error))
     raise ProvenanceError(f"{contents.path.name}: {'; '.join(dict.fromkeys(problems))}")
+
+
+def _nothing_found(path: Path, policy: Policy) -> str:
+    bundle = bundle_path(path)
+    if not bundle.exists():
+        return f"{path.name} has no signed provenance: {bundle.name} is not beside it"
+    if policy.identities:
+        return f"{bundle.name}: it has no bundle of Sigstore, and no statement signed with a key of {policy.path}"
+    return f"{bundle.name}: no statement is signed with a key of {policy.path}"
 
 
 def _signed(path: Path, policy: Policy) -> Iterator[tuple[Envelope, tuple[str, ...]]]:
@@ -131,9 +211,9 @@ def _signed(path: Path, policy: Policy) -> Iterator[tuple[Envelope, tuple[str, .
             yield envelope, builders
 
 
-def _parse(envelope: Envelope) -> Statement:
+def _parse(payload: bytes) -> Statement:
     try:
-        return Statement.model_validate_json(envelope.payload)
+        return Statement.model_validate_json(payload)
     except ValidationError:
         raise ProvenanceError("the signed text is not a statement of provenance") from None
 
@@ -148,9 +228,7 @@ def _judge(
     )
     if kinds != (STATEMENT_TYPE, PREDICATE_TYPE, BUILD_TYPE):
         raise ProvenanceError(f"the signed statement is of another kind ({first_few(kinds)})")
-    if all(resource.digest.get("sha256") != digest for resource in statement.subject):
-        names = first_few(str(resource.name) for resource in statement.subject)
-        raise ProvenanceError(f"the signed statement is about another file ({names})")
+    _require_subject(statement.subject, digest)
     builder = statement.predicate.run_details.builder.id
     if not any(fnmatchcase(builder, pattern) for pattern in builders):
         raise ProvenanceError(
@@ -162,11 +240,31 @@ def _judge(
         raise ProvenanceError(
             f"the signed statement and the file's own manifest differ in {first_few(fields)}"
         )
-    return Attested(contents.path, builder, _require_source(policy, statement))
+    return Attested(contents.path, builder, _require_source(policy, found))
 
 
-def _require_source(policy: Policy, statement: Statement) -> str:
-    dependencies = statement.predicate.build_definition.resolved_dependencies
+def _judge_identity(contents: Contents, digest: str, policy: Policy, signed: Signed) -> Attested:
+    """A statement of any kind that a trusted workflow made about the file; what that was made from, it says itself."""
+    try:
+        subject = Subjects.model_validate_json(signed.payload)
+    except ValidationError:
+        raise ProvenanceError("the signed text is not a statement of provenance") from None
+    if subject.type != STATEMENT_TYPE or subject.predicate_type not in _PREDICATES:
+        raise ProvenanceError(
+            f"the signed statement is of another kind ({first_few([subject.type, subject.predicate_type])})"
+        )
+    _require_subject(subject.subject, digest)
+    return Attested(contents.path, signed.identity, _require_source(policy, define_build(contents)))
+
+
+def _require_subject(resources: Sequence[Resource], digest: str) -> None:
+    if all(resource.digest.get("sha256") != digest for resource in resources):
+        names = first_few(str(resource.name) for resource in resources)
+        raise ProvenanceError(f"the signed statement is about another file ({names})")
+
+
+def _require_source(policy: Policy, build: BuildDefinition) -> str:
+    dependencies = build.resolved_dependencies
     source = next((each.uri or "" for each in dependencies if each.name == "source"), "")
     if not any(fnmatchcase(source, pattern) for pattern in policy.sources):
         raise ProvenanceError(

@@ -115,23 +115,12 @@ def read_bundle(path: Path) -> Iterator[Envelope]:
     """The envelopes of in-toto statements beside a file; other lines are skipped, as in-toto demands.
 
     Raises:
-        ProvenanceError: There is no bundle, or it cannot be read.
+        ProvenanceError: The bundle cannot be read.
     """
     from securesystemslib.dsse import Envelope
 
     bundle = bundle_path(path)
-    try:
-        with bundle.open("rb") as file:
-            content = file.read(_LARGEST_BUNDLE + 1)
-    except FileNotFoundError:
-        raise ProvenanceError(
-            f"{path.name} has no signed provenance: {bundle.name} is not beside it"
-        ) from None
-    except OSError as error:
-        raise ProvenanceError(f"cannot read {bundle}: {error.strerror}") from None
-    if len(content) > _LARGEST_BUNDLE:
-        raise ProvenanceError(f"{bundle.name} is larger than {size_text(_LARGEST_BUNDLE)}")
-    for line in content.splitlines():
+    for line in read_lines(bundle) if bundle.exists() else ():
         try:
             envelope = Envelope.from_dict(json.loads(line))
         # Whatever a line holds that is not an envelope: text, a list, wrong fields, wrong base64.
@@ -139,6 +128,22 @@ def read_bundle(path: Path) -> Iterator[Envelope]:
             continue
         if envelope.payload_type == _PAYLOAD_TYPE:
             yield envelope
+
+
+def read_lines(bundle: Path) -> list[bytes]:
+    """The lines of a file with statements or bundles.
+
+    Raises:
+        ProvenanceError: It cannot be read, or is larger than any.
+    """
+    try:
+        with bundle.open("rb") as file:
+            content = file.read(_LARGEST_BUNDLE + 1)
+    except OSError as error:
+        raise ProvenanceError(f"cannot read {bundle}: {error.strerror}") from None
+    if len(content) > _LARGEST_BUNDLE:
+        raise ProvenanceError(f"{bundle.name} is larger than {size_text(_LARGEST_BUNDLE)}")
+    return content.splitlines(keepends=True)
 
 
 def signed_by(envelope: Envelope, key: Any) -> bool:

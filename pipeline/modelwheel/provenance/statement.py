@@ -74,11 +74,18 @@ class Predicate(_Parsed):
     run_details: RunDetails
 
 
-class Statement(_Parsed):
-    """Binds a predicate to files by their hashes."""
+class Subjects(_Parsed):
+    """A statement of any kind: what it is about."""
+
+    type: str
+    subject: tuple[Resource, ...]
+    predicate_type: str
+
+
+class Statement(Subjects):
+    """Binds SLSA's predicate to files by their hashes."""
 
     type: str = STATEMENT_TYPE
-    subject: tuple[Resource, ...]
     predicate_type: str = PREDICATE_TYPE
     predicate: Predicate
 

@@ -20,7 +20,7 @@ SDIST = ".tar.gz"
 ENTRIES = ".site.json.xz"
 """Follows the tag of a release: what a site shows of its files; see `modelwheel.index.entries`."""
 
-_IGNORED = (*COMPANIONS, ENTRIES, "SHA256SUMS")
+_IGNORED = (*COMPANIONS, ENTRIES, "SHA256SUMS", ".sigstore.json", ".publish.attestation")
 """Endings of files beside wheels that are not distributions; `publish dist/*` names them."""
 
 

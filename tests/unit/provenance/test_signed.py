@@ -211,7 +211,7 @@ def test_no_bundle_and_one_that_is_too_large(wheel: Contents, tmp_path: Path) ->
         ("builders = []\n", "builders: Tuple should have at least 1 item"),
         ('[[builders]]\nid = "x"\nkey = "absent.pem"\n', "cannot read the key"),
         ('[[builders]]\nid = "x"\nkey = "policy.toml"\n', "is not a public key in PEM format"),
-        ('[[builders]]\nid = "x"\nkeys = "y"\n', "builders.0.key: Field required"),
+        ('[[builders]]\nid = "x"\nkeys = "y"\n', "builders.0.keys: Extra inputs are not permitted"),
         ("builders\n", "is not valid TOML"),
     ],
 )
