@@ -17,11 +17,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from pypi_attestations import AttestationType
 
 GITHUB = "https://token.actions.githubusercontent.com"
 IN_TOTO = "application/vnd.in-toto+json"
-SLSA = "https://slsa.dev/provenance/v1"
-PUBLISH = "https://docs.pypi.org/attestations/publish/v1"
+SLSA = AttestationType.SLSA_PROVENANCE_V1.value
+PUBLISH = AttestationType.PYPI_PUBLISH_V1.value
 _FULCIO = "1.3.6.1.4.1.57264.1"
 _SCT_LIST = "1.3.6.1.4.1.11129.2.4.2"
 _ORIGIN = "log.test"

@@ -153,8 +153,8 @@ def index(
         str | None,
         typer.Option(
             metavar="TEMPLATE",
-            help="Link to the files where they are, and copy none: their address with {tag}, {name}, {version} and "
-            "{file}. By default, where only entries of releases on GitHub are given, their addresses there.",
+            help="Link to the files where they are, and copy none: their address with the words tag, name, version "
+            "and file in braces. By default, for releases that `download` found on GitHub, their addresses there.",
         ),
     ] = None,
     site_url: Annotated[

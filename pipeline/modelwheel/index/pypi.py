@@ -1,7 +1,4 @@
-"""What PyPI allows, beyond what every package index does.
-
-https://docs.pypi.org/trusted-publishers/creating-a-project-through-oidc/ and https://docs.pypi.org/project-management/storage-limits/
-"""
+"""What PyPI allows, beyond what every package index does: see its documentation of trusted publishers and of storage limits."""
 
 from __future__ import annotations
 
@@ -39,9 +36,8 @@ def warn_of_new_names(names: Sequence[str]) -> Iterator[str]:
         return
     shown = first_few(names, 4)
     yield (
-        f"new on PyPI: {shown}. A workflow creates a project by a pending publisher alone, which an owner adds at "
-        "pypi.org/manage/account/publishing before; an account may have "
-        f"{PENDING} of them at a time"
+        f"new on PyPI: {shown}. A workflow can only create a project that has a pending publisher: add it in the "
+        f"settings of an account on PyPI, under Publishing, before; an account may have {PENDING} of them at a time"
     )
     if len(names) > 1:
         yield (

@@ -206,6 +206,13 @@ def _extension(cert: Certificate, number: str) -> str:
         return ""
 
 
+def is_known(predicate_type: str) -> bool:
+    """Whether a statement says that a workflow built a file, or uploaded it to a package index."""
+    from pypi_attestations import AttestationType
+
+    return predicate_type in {known.value for known in AttestationType}
+
+
 def split_by_subject(bundle: Path) -> tuple[str, set[str]]:
     """A bundle as one line, and the SHA-256 of the files that it is about. Nothing is checked.
 

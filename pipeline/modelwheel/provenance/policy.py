@@ -31,7 +31,15 @@ from ..util.files import digest_file
 from ..util.records import first_mistake
 from ..util.words import first_few
 from ..wheelfile.contents import Contents
-from .identities import GITHUB, Identity, Signed, find_bundles, open_verifier, verify_bundle
+from .identities import (
+    GITHUB,
+    Identity,
+    Signed,
+    find_bundles,
+    is_known,
+    open_verifier,
+    verify_bundle,
+)
 from .signing import bundle_path, read_bundle, read_public_key, signed_by
 from .statement import (
     BUILD_TYPE,
@@ -120,10 +128,6 @@ class Policy:
             ProvenanceError: The network cannot be reached.
         """
         return open_verifier(self.trusted_root)
-
-
-_PREDICATES = (PREDICATE_TYPE, "https://docs.pypi.org/attestations/publish/v1")
-"""What workflows state: that they built a file, and that they uploaded it to a package index."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +253,7 @@ def _judge_identity(contents: Contents, digest: str, policy: Policy, signed: Sig
         subject = Subjects.model_validate_json(signed.payload)
     except ValidationError:
         raise ProvenanceError("the signed text is not a statement of provenance") from None
-    if subject.type != STATEMENT_TYPE or subject.predicate_type not in _PREDICATES:
+    if subject.type != STATEMENT_TYPE or not is_known(subject.predicate_type):
         raise ProvenanceError(
             f"the signed statement is of another kind ({first_few([subject.type, subject.predicate_type])})"
         )
