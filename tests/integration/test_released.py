@@ -182,7 +182,7 @@ def test_the_command_copies_the_models_of_specs(served: Served, tmp_path: Path) 
     urls = ("--index-url", f"{served.url}simple/", "--index-url", "")
     done = modelwheel("download", spec, *urls, "--out", out)
     assert done.out == f"{out / 'model_digits-1.0.0-py3-none-any.whl'}\n"
-    assert done.err == "1 released wheel downloaded\n"
+    assert done.err == "1 file downloaded\n"
     again = modelwheel("download", spec, *urls, "--out", tmp_path / "more", "--json")
     wheel = tmp_path / "more" / "model_digits-1.0.0-py3-none-any.whl"
     assert again.json == {"projects": ["model-digits"], "downloaded": [str(wheel)]}

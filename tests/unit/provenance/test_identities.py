@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from modelwheel.errors import ProvenanceError, UsageError
+from modelwheel.provenance.identities import (
+    Identity,
+    _bundles,
+    open_verifier,
+    split_by_subject,
+    verify_bundle,
+)
 from modelwheel.provenance.policy import Attested, load_policy, require_provenance
 from modelwheel.wheelfile.contents import open_contents
 from tests.support.commands import Modelwheel
@@ -189,6 +197,32 @@ def test_another_instance_and_another_file(sigstore: Sigstore, wheel: Path) -> N
     write_wheel(wheel.parent, changed)
     beside(wheel, ".intoto.jsonl", bundle)
     assert "is about another file" in refused(wheel)
+
+
+RECORDED = Path(__file__).with_name("recorded") / "reusable_workflow.sigstore.json"
+"""An attestation that a workflow of GitHub made in May 2024; it is in the public log (index 96764485)."""
+
+CALLED = (
+    "https://github.com/github/artifact-attestations-workflows/.github/workflows/attest.yml"
+    "@09b495c3f12c7881b3cc17209a327792065c1a1d"
+)
+CALLER = "https://github.com/malancas/attest-demo"
+
+
+def test_an_attestation_that_github_made() -> None:
+    """A workflow that another repository calls. The keys are those that come with sigstore: no network."""
+    (bundle,) = _bundles(json.loads(RECORDED.read_text()))
+    store = Path(str(resources.files("sigstore"))) / "_store"
+    (shipped,) = store.glob("*.sigstore.dev/trusted_root.json")
+    verifier = open_verifier(shipped)
+    signed = verify_bundle(verifier, bundle, [Identity(CALLED, repository=CALLER)])
+    assert signed.identity == CALLED
+    line, hashes = split_by_subject(RECORDED)
+    assert json.loads(line) == json.loads(RECORDED.read_text())
+    assert hashes == {"49a3aa6075e0f49f82843e74b5baa614ad2a588e6675612bf108a0a008c5ac25"}
+    for identity in (Identity(CALLED), Identity(f"{CALLER}/*", repository=CALLER)):
+        with pytest.raises(ProvenanceError, match=f"signed by {CALLED} for {CALLER}, which"):
+            verify_bundle(verifier, bundle, [identity])
 
 
 def test_what_is_no_bundle_is_left_out(sigstore: Sigstore, wheel: Path) -> None:
