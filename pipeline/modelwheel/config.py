@@ -34,7 +34,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -43,6 +43,7 @@ from pydantic import (
     ConfigDict,
     StrictStr,
     ValidationError,
+    model_validator,
 )
 from pydantic import Field as Constraint
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -105,6 +106,7 @@ class ReleaseRules(_Section):
     """The section `release`: where releases go."""
 
     mode: Mode = "github"
+    """Without it, `token` where `index.upload` is set."""
     repository: Annotated[StrictStr, AfterValidator(_check_repository)] | None = None
 
 
@@ -156,6 +158,15 @@ class Config(_Section):
     store: StoreRules = StoreRules()
     sandbox: SandboxRules = SandboxRules()
     limits: Limits = Limits()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _choose_mode(cls, document: Any) -> Any:
+        # Who has configured an index for uploads, and no mode, means that index.
+        index, release = document.get("index"), document.get("release", {})
+        if isinstance(index, dict) and isinstance(release, dict) and index.get("upload"):
+            return {**document, "release": {"mode": "token", **release}}
+        return document
 
 
 def find_config(start: Path) -> Path | None:
@@ -211,13 +222,7 @@ def choose_mode(given: Mode | None, repository_url: str | None = None) -> Mode:
     """
     if given is not None:
         return given
-    if repository_url:
-        return "token"
-    config = load_config()
-    # Who has configured an index for uploads, and no mode, means that.
-    if "mode" not in config.release.model_fields_set and config.index.upload:
-        return "token"
-    return config.release.mode
+    return "token" if repository_url else load_config().release.mode
 
 
 def find_repository(given: str | None, environment: Mapping[str, str] = os.environ) -> str | None:

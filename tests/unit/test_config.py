@@ -11,8 +11,10 @@ import pytest
 from modelwheel.config import (
     FILE_NAME,
     Config,
+    choose_mode,
     find_address,
     find_config,
+    find_repository,
     load_config,
     require_address,
 )
@@ -33,6 +35,48 @@ def test_every_field(tmp_path: Path) -> None:
     write(tmp_path, f'[index]\nurl = "{URL}"\nupload = "{URL}up"\nsite = "http://localhost:80/"\n')
     index = load_config(tmp_path).index
     assert (index.url, index.upload, index.site) == (URL, f"{URL}up", "http://localhost:80/")
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [
+        ("", "github"),
+        (f"[index]\nurl = '{URL}'", "github"),
+        (f"[index]\nupload = '{URL}'", "token"),
+        (f"[index]\nupload = '{URL}'\n[release]\nrepository = 'a/b'", "token"),
+        (f"[index]\nupload = '{URL}'\n[release]\nmode = 'github'", "github"),
+        ("[release]\nmode = 'pypi'", "pypi"),
+    ],
+)
+def test_where_releases_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, mode: str
+) -> None:
+    """An address for uploads without a mode is meant, and not ignored."""
+    write(tmp_path, text)
+    monkeypatch.chdir(tmp_path)
+    assert choose_mode(None) == load_config().release.mode == mode
+    assert load_config(tmp_path.parent).release.mode == "github", "defaults stay as they are"
+    assert choose_mode(None, URL) == "token"
+    assert choose_mode("pypi", URL) == "pypi"
+
+
+def test_the_repository_on_github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    assert find_repository(None, {}) is None
+    assert find_repository(None, {"GITHUB_REPOSITORY": "a/b"}) == "a/b"
+    write(tmp_path, "[release]\nrepository = 'org/models'")
+    assert find_repository(None, {"GITHUB_REPOSITORY": "a/b"}) == "org/models"
+    assert find_repository("x/y.z", {}) == "x/y.z"
+    for wrong in ("models", "a/b/c", "../b", "a/b?c"):
+        with pytest.raises(UsageError, match="is not a repository on GitHub, such as org/models"):
+            find_repository(wrong, {})
+    write(tmp_path, "[release]\nrepository = 'models'\nmode = 'gitlab'")
+    with pytest.raises(UsageError) as caught:
+        load_config()
+    said = str(caught.value)
+    assert "release.repository: must be OWNER/REPOSITORY, such as org/models" in said
+    assert "release.mode: must be 'github', 'pypi' or 'token', got 'gitlab'" in said
 
 
 def test_without_a_file(tmp_path: Path) -> None:

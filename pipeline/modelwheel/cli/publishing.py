@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -107,6 +108,16 @@ TagOnGithub = Annotated[
 ]
 
 
+Measured = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="With github: put the measurements in this directory beside files that have none, for the catalogue; nothing "
+        "else is taken from there.",
+    ),
+]
+
+
 @app.command(rich_help_panel=RELEASE)
 def publish(
     files: Annotated[
@@ -127,6 +138,7 @@ def publish(
     release: ReleaseTag = None,
     release_list: ListOfRelease = None,
     github_needs: GithubNeeds = None,
+    measured: Measured = None,
     github_output: GithubOutput = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be uploaded.")
@@ -150,13 +162,18 @@ def publish(
     require_appendable(github_output)
     bound = _bind(release, release_list, github_needs)
     if choose_mode(mode, repository_url) == "github":
-        others = {"--repository-url": repository_url, "--index-url": index_url}
+        others: dict[str, object] = {
+            "--repository-url": repository_url,
+            "--index-url": index_url,
+        }
         refuse_together("--mode github", others, "they are addresses of a package index")
+        _add_measured(measured, files)
         target: Publisher | GithubPublisher = _on_github(
             github_repository, tag, max_size, any_index=any_index
         )
     else:
-        refuse_without("--mode github", {"--github-repository": github_repository, "--tag": tag})
+        others = {"--github-repository": github_repository, "--tag": tag, "--measured": measured}
+        refuse_without("--mode github", others)
         target = _on_index(mode, repository_url, index_url, max_size, any_index=any_index)
     with target as publisher:
         with BuildDisplay(results=False) as display, step("reading what is there", display):
@@ -189,6 +206,14 @@ def _on_github(
         rules=Rules(MAX_BYTES if max_size is None else round(max_size * 1e6), any_index=any_index),
         report=tell,
     )
+
+
+def _add_measured(measured: Path | None, files: Sequence[Path]) -> None:
+    from ..index.released import add_measured
+
+    if measured is not None:
+        for directory in {file if file.is_dir() else file.parent for file in files}:
+            add_measured(measured, directory)
 
 
 def _on_index(

@@ -194,7 +194,9 @@ class Uploader:
         # An index may repeat in its answer what it was sent.
         said = self._without_secrets(response.reason or "")
         sentence = f"the index rejects {file.name}: {status} {one_line(said)}".rstrip()
-        if status == requests.codes.conflict:  # it has the file, but the page that was read does not list it
+        if (
+            status == requests.codes.conflict
+        ):  # it has the file, but the page that was read does not list it
             sentence += "; pass the address of its simple API as --index-url, for devpi the one that ends with +simple/"
         return PublishError(sentence)
 
