@@ -9,6 +9,10 @@
     mode = "github"                # where releases go: "github", "pypi", or "token" for any index with a password
     repository = "org/models"      # for "github"; by default GITHUB_REPOSITORY, which GitHub Actions sets
 
+    [build]
+    platforms = ["linux-x86_64", "macos-arm64"]       # what releases have wheels for; by default everything
+    pythons = ["cp312", "cp313"]                      # for models without shared bindings
+
     [store]
     upstream = ["/srv/modelwheel/release"]            # stores of others, which are only read
     trusted_keys = ["MCowBQYDK2VwAyEA..."]            # their records count if one of these signed them
@@ -32,7 +36,7 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -50,6 +54,8 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from .errors import UsageError
 from .limits import Limits
+from .platforms import PYTHONS, WHEEL_PLATFORMS
+from .util.words import suggest
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -110,6 +116,30 @@ class ReleaseRules(_Section):
     repository: Annotated[StrictStr, AfterValidator(_check_repository)] | None = None
 
 
+def _one_of(known: Collection[str], what: str) -> AfterValidator:
+    """A check that a text is one of some names."""
+
+    def check(text: str) -> str:
+        if text not in known:
+            raise PydanticCustomError("unknown", f"unknown {what} {text!r}; {suggest(text, known)}")
+        return text
+
+    return AfterValidator(check)
+
+
+class BuildRules(_Section):
+    """The section `build`: what releases have wheels for."""
+
+    platforms: tuple[Annotated[StrictStr, _one_of(WHEEL_PLATFORMS, "platform")], ...] | None = (
+        Constraint(default=None, min_length=1)
+    )
+    """Names of `WHEEL_PLATFORMS`; None for all."""
+    pythons: tuple[Annotated[StrictStr, _one_of(PYTHONS, "Python")], ...] = Constraint(
+        default=PYTHONS, min_length=1
+    )
+    """Of `PYTHONS`, for models without shared bindings."""
+
+
 # The base64 of what every Ed25519 public key begins with (RFC 8410), and of 32 bytes.
 _PUBLIC_KEY = re.compile(r"MCowBQYDK2VwAyEA[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")
 
@@ -155,6 +185,7 @@ class Config(_Section):
 
     index: Index = Index()
     release: ReleaseRules = ReleaseRules()
+    build: BuildRules = BuildRules()
     store: StoreRules = StoreRules()
     sandbox: SandboxRules = SandboxRules()
     limits: Limits = Limits()

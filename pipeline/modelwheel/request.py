@@ -98,6 +98,7 @@ def make_request(
     levels: Sequence[str] = (),
     batch_sizes: Collection[int] = (),
     platforms: Sequence[str] | None = None,
+    allowed: Collection[str] = PLATFORMS,
 ) -> Request:
     """Narrows a spec to what the command line asks for.
 
@@ -106,18 +107,20 @@ def make_request(
         levels: Only these CPU levels; by default all of the spec's.
         batch_sizes: Only these batch sizes; by default all of the spec's.
         platforms: For these platforms; by default for the one of this machine. Empty: for all
-            that have one of the levels.
+            of `allowed` that have one of the levels.
+        allowed: What `[build] platforms` in modelwheel.toml leaves of all platforms.
 
     Raises:
         SpecError: A level or batch size is not in the spec, the spec has none for a platform, or the file of
             what was measured for it is malformed.
-        UsageError: A platform or level is unknown, or a platform has none of `levels`.
+        UsageError: A platform or level is unknown, a platform has none of `levels`, or none of `allowed` has a
+            level of the spec.
         EnvironmentProblemError: The platform of this machine is needed and is not supported.
     """
     sizes = spec.compilation.batch_sizes or DEFAULT_BATCH_SIZES
     _require_rules(spec, sizes)
     _require_known_levels(levels)
-    asked = _choose_platforms(spec, platforms)
+    asked = _choose_platforms(spec, platforms, allowed)
     chosen = _choose_levels(spec, asked, levels)
     architectures = {level.architecture for level in chosen}
     # If all platforms are meant, those without any of the levels are left out, not refused.
@@ -132,11 +135,20 @@ def make_request(
     )
 
 
-def _choose_platforms(spec: Spec, wanted: Sequence[str] | None) -> tuple[Platform, ...]:
+def _choose_platforms(
+    spec: Spec, wanted: Sequence[str] | None, allowed: Collection[str]
+) -> tuple[Platform, ...]:
     if wanted is None:
         return (host_platform(),)
     if not wanted:
-        return tuple(p for p in PLATFORMS.values() if spec.resolve_levels(p.architecture))
+        left = [platform for name, platform in PLATFORMS.items() if name in allowed]
+        found = tuple(p for p in left if spec.resolve_levels(p.architecture))
+        if not found:
+            raise UsageError(
+                f"there is nothing to build: {spec.path} has no CPU levels of "
+                f"{' or '.join(p.name for p in left)}; check `targets`, and [build] platforms in modelwheel.toml"
+            )
+        return found
     for name in wanted:
         if name not in PLATFORMS:
             known = ", ".join(PLATFORMS)

@@ -29,6 +29,7 @@ from .options import (
     Summary,
     Tag,
     append_output,
+    build_rules,
     hand_on,
     load,
     make_requests,
@@ -232,7 +233,10 @@ def plan(
     platform: Platforms = None,
     musllinux: Annotated[
         bool,
-        typer.Option("--musllinux", help="With --release-list: include musllinux wheels."),
+        typer.Option(
+            "--musllinux",
+            help="With --release-list: include musllinux wheels, unless [build] platforms of modelwheel.toml decides.",
+        ),
     ] = False,
     github_output: Annotated[
         Path | None,
@@ -272,7 +276,14 @@ def _print_list(
 ) -> None:
     from ..release.listing import list_release
 
-    listed = list_release(specs, platforms or (), musllinux=musllinux)
+    rules = build_rules()
+    listed = list_release(
+        specs,
+        platforms or (),
+        musllinux=musllinux,
+        allowed=rules.platforms,
+        pythons=rules.pythons,
+    )
     text = listed.to_json().decode().strip()
     say_json(f"{text}\n")
     append_output(output, list=text, tag=listed.tag)
@@ -360,7 +371,7 @@ def compile_(
 ) -> None:
     """Cross-compile into source distributions that build anywhere, without TensorFlow.
 
-    By default for every platform for which a spec has CPU levels. With --github-output, `sums` are the
+    By default for every platform of [build] in modelwheel.toml for which a spec has CPU levels. With --github-output, `sums` are the
     SHA-256 of the files, and nothing else may be in the directory.
     """
     require_appendable(github_output)

@@ -15,6 +15,7 @@ from . import completion
 from .output import tell
 
 if TYPE_CHECKING:
+    from ..config import BuildRules
     from ..request import Request
     from ..spec import Spec
 
@@ -200,9 +201,22 @@ def make_requests(
     platforms: Sequence[str] | None = None,
 ) -> list[Request]:
     """What to build of each spec; see `modelwheel.request.make_request`."""
+    from ..platforms import PLATFORMS, WHEEL_PLATFORMS
     from ..request import make_request
 
-    return [make_request(spec, levels or (), batch_sizes or (), platforms) for spec in specs]
+    allowed = set(PLATFORMS)
+    if platforms is not None:
+        wheels = build_rules().platforms
+        allowed = {WHEEL_PLATFORMS[name].platform for name in wheels} if wheels else allowed
+    options = (levels or (), batch_sizes or (), platforms, allowed)
+    return [make_request(spec, *options) for spec in specs]
+
+
+def build_rules() -> BuildRules:
+    """What releases have wheels for: the section `build` of modelwheel.toml."""
+    from ..config import load_config
+
+    return load_config().build
 
 
 def load(

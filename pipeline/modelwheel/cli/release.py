@@ -19,6 +19,7 @@ from .options import (
     OnBranch,
     Out,
     append_output,
+    build_rules,
     hand_on,
     refuse_together,
     refuse_without,
@@ -91,7 +92,7 @@ def wheel(
 ) -> None:
     """Build the wheels of a release with cibuildwheel: build, repair, audit and test.
 
-    cibuildwheel reads its CIBW_* environment variables (images, container engine, ...). With --github-job
+    By default those of [build] in modelwheel.toml. cibuildwheel reads its CIBW_* environment variables (images, container engine, ...). With --github-job
     and --github-output, `sums` are the SHA-256 of the wheels, and nothing else may be in the directory.
     """
     from ..wheelfile.collect import SDIST, find_distributions
@@ -162,7 +163,8 @@ def _drive_cibuildwheel(
     from ..engine.requirements import require_compiler
     from ..release.cibuildwheel import build_wheels, select
 
-    selection = select(system, only or ())
+    rules = build_rules()
+    selection = select(system, only or (), rules.platforms, rules.pythons)
     if selection.system != "linux":  # there it runs in containers that have a compiler
         require_compiler(headers=False)  # cibuildwheel brings Pythons with headers
     return build_wheels(sdists, selection, out, tell)

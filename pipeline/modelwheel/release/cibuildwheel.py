@@ -25,7 +25,14 @@ from ..errors import EnvironmentProblemError, ModelwheelError, UsageError, Wheel
 from ..packaging.runtime import NEEDED
 from ..packaging.sdist import unpack
 from ..packaging.template import SOURCE_DATE_EPOCH
-from ..platforms import PLATFORMS, SYSTEM_OF_TAG_WORD, SYSTEMS, WHEEL_PLATFORMS, host_system
+from ..platforms import (
+    PLATFORMS,
+    PYTHONS,
+    SYSTEM_OF_TAG_WORD,
+    SYSTEMS,
+    WHEEL_PLATFORMS,
+    host_system,
+)
 from ..util.process import Completed, run, stream
 from ..util.python import module_command
 from .containers import container_setting
@@ -54,6 +61,8 @@ class Selection:
     """linux, macos or windows, which cibuildwheel calls a platform."""
     identifiers: tuple[str, ...] = ()
     """Build identifiers of cibuildwheel; empty for all that the source distribution's configuration selects."""
+    allowed: tuple[str, ...] = ()
+    """Without identifiers: of which the configuration selects; empty for all."""
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -67,20 +76,28 @@ class Selection:
     def environment(self) -> dict[str, str]:
         """Environment variables of cibuildwheel; its option `--only` takes a single identifier."""
         if not self.identifiers:
-            return {}
+            allowed = {"CIBW_BUILD": " ".join(self.allowed)} if self.allowed else {}
+            return {} if "CIBW_BUILD" in os.environ else allowed
         # What was asked for by name must not be dropped by a `skip` in the project.
         return {"CIBW_BUILD": " ".join(self.identifiers), "CIBW_SKIP": ""}
 
 
-def select(system: str | None, identifiers: Sequence[str]) -> Selection:
+def select(
+    system: str | None,
+    identifiers: Sequence[str],
+    platforms: Sequence[str] | None = None,
+    pythons: Sequence[str] = PYTHONS,
+) -> Selection:
     """Returns the selection that the options of a command stand for.
 
     Args:
         system: linux, macos or windows; by default that of the identifiers, or else this machine's.
         identifiers: Build identifiers of cibuildwheel; each may name several, separated by blanks.
+        platforms: Without identifiers, the platforms of wheels that may be built (`[build]` of modelwheel.toml).
+        pythons: The same for Pythons, some of `PYTHONS`.
 
     Raises:
-        UsageError: The identifiers are for several systems, or not for `system`.
+        UsageError: The identifiers are for several systems, or not for `system`, or `platforms` has none of it.
     """
     names = tuple(dict.fromkeys(name for text in identifiers for name in text.split()))
     systems = {_system_of(name) for name in names} | ({system} if system else set())
@@ -91,8 +108,23 @@ def select(system: str | None, identifiers: Sequence[str]) -> Selection:
         )
     chosen = systems.pop() if systems else host_system()
     if chosen in SYSTEMS:
-        return Selection(chosen, names)
+        return Selection(chosen, names, () if names else _allowed(chosen, platforms, pythons))
     raise UsageError(f"{chosen!r} is not a system; choose from {', '.join(SYSTEMS)}")
+
+
+def _allowed(
+    system: str, platforms: Sequence[str] | None, pythons: Sequence[str]
+) -> tuple[str, ...]:
+    """The build identifiers of one system that `[build]` leaves; empty if it leaves all."""
+    if platforms is None and tuple(pythons) == PYTHONS:
+        return ()
+    every = WHEEL_PLATFORMS if platforms is None else platforms
+    ours = [p for p in map(WHEEL_PLATFORMS.__getitem__, every) if p.objects.system == system]
+    if not ours:
+        raise UsageError(
+            f"[build] platforms of modelwheel.toml has none of {system}; add one, or pass --only IDENTIFIER"
+        )
+    return tuple(f"{python}-{platform.cibuildwheel}" for platform in ours for python in pythons)
 
 
 def _system_of(identifier: str) -> str:

@@ -23,14 +23,22 @@ from .selection import release_tag
 
 
 def list_release(
-    specs: Sequence[Spec], platforms: Sequence[str] = (), *, musllinux: bool = False
+    specs: Sequence[Spec],
+    platforms: Sequence[str] = (),
+    *,
+    musllinux: bool = False,
+    allowed: Sequence[str] | None = None,
+    pythons: Sequence[str] = PYTHONS,
 ) -> ReleaseList:
     """The files of the release of one spec.
 
     Args:
         specs: One spec. A release is of one model: what goes wrong with it cannot reach another one.
         platforms: Names of platforms; by default all for which the spec has CPU levels.
-        musllinux: Whether to build musllinux wheels as well.
+        musllinux: Whether to build musllinux wheels as well; without an effect on those in `allowed`.
+        allowed: Names of platforms of wheels (`musllinux-x86_64`), as `[build] platforms` has them: nothing else is
+            built of a platform that has one there.
+        pythons: What wheels with an extension are built for, some of `PYTHONS`.
 
     Raises:
         UsageError: There are several specs, a platform is unknown, or there is nothing to build.
@@ -41,7 +49,7 @@ def list_release(
             "select it with --tag"
         )
     spec = specs[0]
-    wanted = _wanted_platforms(platforms, musllinux=musllinux)
+    wanted = _wanted_platforms(platforms, allowed, musllinux=musllinux)
     usable = [p for p in wanted if spec.resolve_levels(p.objects.architecture)]
     if not usable:
         raise UsageError(
@@ -51,7 +59,13 @@ def list_release(
     version = str(spec.model.version)
     sdist = f"{spec.module}-{version}.tar.gz"
     shared = spec.package.bindings == "shared"
-    return _make_list(release_tag(spec), spec.distribution, version, sdist, usable, shared=shared)
+    if shared and all(python.endswith("t") for python in pythons):
+        raise UsageError(
+            f"[build] pythons of modelwheel.toml has only free-threaded Pythons, and {spec.path} has "
+            "`bindings: shared`, whose wheels are built with another one; add one, such as cp313"
+        )
+    project = spec.distribution
+    return _make_list(release_tag(spec), project, version, sdist, usable, pythons, shared=shared)
 
 
 def list_runtime() -> ReleaseList:
@@ -59,7 +73,7 @@ def list_runtime() -> ReleaseList:
     sdist = f"{RUNTIME.replace('-', '_')}-{RUNTIME_VERSION}.tar.gz"
     every = list(WHEEL_PLATFORMS.values())
     tag = f"{RUNTIME}-{RUNTIME_VERSION}"
-    return _make_list(tag, RUNTIME, RUNTIME_VERSION, sdist, every, shared=False)
+    return _make_list(tag, RUNTIME, RUNTIME_VERSION, sdist, every, PYTHONS, shared=False)
 
 
 def pick(job: WheelJob, sdists: Sequence[Path], sums: str | None = None) -> Path:
@@ -118,12 +132,13 @@ def _make_list(
     version: str,
     sdist: str,
     platforms: Sequence[WheelPlatform],
+    wanted: Sequence[str],
     *,
     shared: bool,
 ) -> ReleaseList:
     # With shared bindings, cibuildwheel builds one wheel with the first interpreter and tests it with the
     # others. It has no extension that declares to run without the global lock.
-    built = [python for python in PYTHONS if not (shared and python.endswith("t"))]
+    built = [p for p in PYTHONS if p in wanted and not (shared and p.endswith("t"))]
     pythons = ("py3-none",) if shared else tuple(f"{p.removesuffix('t')}-{p}" for p in built)
     jobs = {
         platform.name: WheelJob(
@@ -140,13 +155,23 @@ def _make_list(
     return ReleaseList(tag=tag, project=project, version=version, sdist=sdist, jobs=jobs)
 
 
-def _wanted_platforms(names: Sequence[str], *, musllinux: bool) -> list[WheelPlatform]:
+def _wanted_platforms(
+    names: Sequence[str], allowed: Sequence[str] | None, *, musllinux: bool
+) -> list[WheelPlatform]:
     for name in names:
         if name not in PLATFORMS:
             raise UsageError(f"unknown platform {name!r}; {suggest(name, PLATFORMS)}")
-    return [
+    every = [
         platform
         for platform in WHEEL_PLATFORMS.values()
-        if (not names or platform.objects.name in names)
-        and (musllinux or not platform.name.startswith("musllinux"))
+        if musllinux or not platform.name.startswith("musllinux")
     ]
+    if allowed is None:
+        return [platform for platform in every if not names or platform.objects.name in names]
+    chosen = [WHEEL_PLATFORMS[name] for name in WHEEL_PLATFORMS if name in allowed]
+    if not names:
+        return chosen
+    # A platform that the command line names and the file does not is built all the same.
+    ours = {platform.objects.name for platform in chosen}
+    others = [platform for platform in every if platform.objects.name not in ours]
+    return [platform for platform in (*chosen, *others) if platform.objects.name in names]
