@@ -96,3 +96,9 @@ class ProvenanceError(ModelwheelError):
     """A file has no signed provenance that satisfies the policy."""
 
     exit_code = 17
+
+
+class RepositoryError(ModelwheelError):
+    """Files of a repository of models have other content than `modelwheel init` or `update` can replace."""
+
+    exit_code = 18

@@ -1,7 +1,7 @@
 """Posts a Markdown file as the one comment of modelwheel on the pull request of a `workflow_run` event.
 
 The file comes from a run that the author of the pull request controls. So the pull request is taken from the event,
-the text is cut and cannot mention anybody, and a last line says whose words it has. Needs nothing but Python.
+the text is cut and cannot mention anybody, and a line says whose words it has. Needs nothing but Python.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def main() -> None:
     """Posts the file named by the first argument, if it exists."""
     file = Path(sys.argv[1])
     if not file.is_file() or file.is_symlink():
-        print(f"there is no {file}: no comment")
+        say(f"there is no {file}: no comment")
         return
     event = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
     body = comment_of(file.read_bytes())
     number = find_pull_request(event["workflow_run"])
     if body is None or number is None:
-        print("the file has no comment, or no open pull request has this commit: no comment")
+        say("the file has no comment, or no open pull request has this commit: no comment")
         return
     comments = f"issues/{number}/comments"
     old = find_comment(comments)
@@ -45,7 +45,7 @@ def main() -> None:
         ask("POST", comments, {"body": body})
     else:
         ask("PATCH", f"issues/comments/{old}", {"body": body})
-    print(f"{'wrote' if old is None else 'updated'} the comment on pull request {number}")
+    say(f"{'wrote' if old is None else 'updated'} the comment on pull request {number}")
 
 
 def comment_of(content: bytes) -> str | None:
@@ -59,7 +59,8 @@ def comment_of(content: bytes) -> str | None:
     text = text.partition("\n")[2].strip()
     if len(text) > LIMIT:
         text = text[:LIMIT].rpartition("\n")[0] + "\n\nThe rest is in the summary of the check."
-    return f"{MARKER}\n{text}\n\n{NOTE}\n"
+    # The note comes first: an HTML element that the text does not close would hide what follows it.
+    return f"{MARKER}\n{NOTE}\n\n{text}\n"
 
 
 def find_pull_request(run: dict[str, Any]) -> int | None:
@@ -82,6 +83,11 @@ def find_comment(comments: str) -> int | None:
         if len(found) < 100:
             return None
     return None
+
+
+def say(text: str) -> None:
+    """A line for the log."""
+    sys.stdout.write(f"{text}\n")
 
 
 def ask(method: str, path: str, content: object = None) -> Any:
