@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from modelwheel.platforms import WHEEL_PLATFORMS
 from modelwheel.versions import RUNTIME, RUNTIME_VERSION
-from tests.support.commands import COMMAND, Done, Modelwheel, run
+from tests.support.commands import COMMAND, Modelwheel, run
 from tests.support.indexes import PASSWORD, USER, serve_index
 from tests.support.repositories import Repository, isolate_git
+from tests.support.runner import Runner
 from tests.support.site_server import serve
 from tests.support.wheels import Built
 from tests.support.workflows import WORKFLOWS, Step, steps_of
@@ -26,37 +23,22 @@ pytestmark = pytest.mark.slow
 
 UNCHANGED = 'model: {name: unchanged, version: "1.0"}\nsource: {directory: not-even-there}\n'
 
-RELEASE = WORKFLOWS[0].with_name("release.yml")
+PYPI = b'[release]\nmode = "pypi"\n'
 
 NO_ADDRESSES = {"INDEX_URL": "", "REPOSITORY_URL": "", "SITE_URL": ""}
 """What the repository's variables are on GitHub where nobody has set them."""
 
 
-class Runner:
-    """A checkout in which jobs are run as on a machine of GitHub's."""
-
-    def __init__(self, checkout: Path, cache: Path, scratch: Path) -> None:
-        self.checkout = checkout
-        self.files = {name: scratch / name for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
-        self._environment = {
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "MODELWHEEL_CACHE_DIR": str(cache),
-            **{name: str(path) for name, path in self.files.items()},
-        }
-
-    def do(self, step: Step, values: Mapping[str, str], code: int = 0) -> Done:
-        """Runs a step; variables that are not given are what the workflow says without expressions."""
-        given = {name: value for name, value in step.environment.items() if "${{" not in value}
-        environment: dict[str, Any] = {**self._environment, **given, **values}
-        assert set(step.environment) <= set(environment)
-        line = f"cd '{self.checkout}'\nset -eo pipefail\n{step.run}"
-        return run("bash", "--noprofile", "--norc", "-c", line, code=code, **environment)
-
-
 def commands(workflow: str, job: str) -> list[Step]:
-    """The `modelwheel` steps of a job."""
+    """The `modelwheel` steps of a job, where releases go to a package index."""
     (path,) = [path for path in WORKFLOWS if path.name == workflow]
-    return [s for s in steps_of(path) if s.job == job and s.run.startswith("modelwheel ")]
+    return [
+        step
+        for step in steps_of(path)
+        if step.job == job
+        and step.run.startswith("modelwheel ")
+        and "mode == 'github'" not in step.condition
+    ]
 
 
 @pytest.fixture
@@ -66,7 +48,8 @@ def runner(
     """What GitHub checks out for a pull request that adds the model `mlp`."""
     isolate_git(monkeypatch, tmp_path / "gitconfig")
     repository = Repository(tmp_path / "checkout")
-    repository.commit({"model_specs/unchanged.yaml": UNCHANGED.encode(), ".gitignore": b"dist\n"})
+    files = {"model_specs/unchanged.yaml": UNCHANGED.encode(), ".gitignore": b"dist\n"}
+    repository.commit({**files, "modelwheel.toml": PYPI})
     repository.git("checkout", "--quiet", "-b", "proposal")
     specs = repository.directory / "model_specs"
     shutil.copy(built.spec("mlp"), specs)
@@ -84,7 +67,7 @@ def test_a_pull_request(runner: Runner, sdist: Path, built: Built, tmp_path: Pat
     shutil.copy(built.wheel("mlp"), released)
     run(*COMMAND, "index", released, "--out", tmp_path / "site")
     with serve(tmp_path / "site") as server:
-        for step in commands("spec.yml", "spec"):
+        for step in commands("check.yml", "specs"):
             runner.do(step, {"INDEX_URL": f"{server.url}simple/"})
     names = {
         path.name.removeprefix(built.wheel("mlp").name)
@@ -99,21 +82,7 @@ def test_a_pull_request(runner: Runner, sdist: Path, built: Built, tmp_path: Pat
     assert "unchanged" not in summary
 
 
-(CHECK,) = [step for step in steps_of(RELEASE) if step.job == "publish"]
-
-
-def outputs(runner: Runner) -> dict[str, str]:
-    """What steps have handed on since the last call; GitHub gives each step a file of its own."""
-    lines = iter(runner.files["GITHUB_OUTPUT"].read_text().splitlines())
-    found = {}
-    for line in lines:
-        name, equals, value = line.partition("=")
-        if not equals:
-            name, _, end = line.partition("<<")
-            value = "\n".join(iter(lambda: next(lines), end))
-        found[name] = value
-    runner.files["GITHUB_OUTPUT"].write_text("")
-    return found
+(CHECK,) = [s for s in steps_of(WORKFLOWS[0].with_name("publish.yml")) if s.job == "attest"]
 
 
 def sums_of(*files: Path) -> str:
@@ -126,12 +95,14 @@ def test_a_release(runner: Runner, built: Built, tmp_path: Path) -> None:
         run("git", "-C", runner.checkout, *git)
     tag = {"SPEC": "model_specs", "PLATFORMS": "linux-x86_64", "TAG": "mlp-1.0.0"}
     branch = {"BRANCH": "refs/heads/main"}
-    for step in commands("release.yml", "list"):
-        runner.do(step, {**NO_ADDRESSES, **tag, **branch})
-    listed = outputs(runner)
-    (compile_,) = commands("release.yml", "sdist")
+    for step in commands("build.yml", "list"):
+        # A tag needs an address before anything is built.
+        missing = "--require-upload" in step.run
+        runner.do(step, {**NO_ADDRESSES, **tag, **branch}, code=2 if missing else 0)
+    listed = runner.outputs()
+    (compile_,) = commands("build.yml", "sdist")
     runner.do(compile_, tag)
-    compiled = outputs(runner)["sums"]
+    compiled = runner.outputs()["sums"]
     dist = (runner.checkout / "sdists").rename(runner.checkout / "dist")
     assert compiled == sums_of(dist / json.loads(listed["list"])["sdist"])
     needs = {"list": {"outputs": listed}, "sdist": {"outputs": {"sums": compiled}}}
@@ -145,17 +116,18 @@ def test_a_release(runner: Runner, built: Built, tmp_path: Path) -> None:
     with serve_index(tmp_path / "index") as index:
         urls = {"REPOSITORY_URL": index.url, "INDEX_URL": f"{index.url}simple/", "SITE_URL": ""}
         bound = {"RELEASE": listed["tag"], "LIST": listed["list"], "NEEDS": json.dumps(needs)}
-        (plan,) = commands("release.yml", "plan")
+        bound["GITHUB_TOKEN"] = ""
+        (plan,) = commands("build.yml", "plan")
         assert "upload" in runner.do(plan, {**urls, **bound}).out
-        planned = outputs(runner)["sums"]
+        planned = runner.outputs()["sums"]
         assert index.release() == {}
         runner.do(CHECK, {"SUMS": planned})
-        (compare,) = commands("release.yml", "compare")
+        (compare,) = commands("compare.yml", "compare")
         runner.do(compare, {**urls, "TWINE_USERNAME": USER, "TWINE_PASSWORD": PASSWORD})
         files = len(list(dist.iterdir()))
         assert f"0 uploaded, {files} compared" in runner.do(compare, urls).out
         shutil.rmtree(dist)
-        for step in commands("site.yml", "write"):
+        for step in commands("pages.yml", "write"):
             runner.do(step, urls)
     site = runner.checkout / "site"
     assert {wheel.read_bytes() for wheel in site.glob("*.whl")} == {built.wheel("mlp").read_bytes()}
@@ -191,7 +163,7 @@ def test_a_release_of_the_runtime(runner: Runner) -> None:
     for step in commands("runtime.yml", "sdist"):
         runner.do(step, {**NO_ADDRESSES, "TAG": tag, "BRANCH": "refs/heads/main"})
     (written,) = (runner.checkout / "sdists").iterdir()
-    handed = outputs(runner)
+    handed = runner.outputs()
     listed = json.loads(handed["list"])
     assert (handed["tag"], listed["sdist"], handed["sums"]) == (tag, written.name, sums_of(written))
     assert list(listed["jobs"]) == list(WHEEL_PLATFORMS)

@@ -1,4 +1,8 @@
-"""The workflows as data, and the command lines in them with sample values."""
+"""The workflows as data, and the command lines in them with sample values.
+
+Workflows call others and composite actions of this project: by `./`, or as the workflows that `modelwheel init` writes do, by
+its name and a version. Both lead to the files here.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+ACTIONS = sorted((ROOT / ".github" / "actions").glob("*/action.yml"))
 
 EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}")
 
@@ -26,6 +31,8 @@ class Step:
     run: str
     environment: Mapping[str, str] = field(default_factory=dict)
     """What the workflow, the job and the step put into it, expressions as they are written."""
+    condition: str = ""
+    """Its own `if`."""
 
     def argv(self, values: Mapping[str, str]) -> list[str]:
         """The command's words, as the shell makes them of these values of variables."""
@@ -42,21 +49,45 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def steps_of(path: Path) -> Iterator[Step]:
-    """All commands of a workflow, in the order in which they are written."""
+    """All commands of a workflow or composite action, in the order in which they are written."""
     workflow = read(path)
-    for name, job in workflow["jobs"].items():
+    jobs = workflow.get("jobs") or {path.parent.name: workflow.get("runs", {})}
+    for name, job in jobs.items():
         for step in job.get("steps", ()):
             if "run" in step:
                 parts = (workflow.get("env"), job.get("env"), step.get("env"))
                 environment = {
                     key: str(value) for part in parts for key, value in (part or {}).items()
                 }
-                yield Step(path.name, name, step["run"], environment)
+                condition = str(step.get("if", ""))
+                file = path.name if "jobs" in workflow else path.parent.name
+                yield Step(file, name, step["run"], environment, condition)
+
+
+def steps_followed(path: Path) -> Iterator[Step]:
+    """The same with those of the workflows of this project that it calls, each at its place."""
+    yield from steps_of(path)
+    for job in read(path)["jobs"].values():
+        called = find_called(job.get("uses", ""))
+        if called is not None:
+            yield from steps_followed(called)
+
+
+def find_called(use: str) -> Path | None:
+    """The file here of what `uses` names; None for what is not of this project."""
+    place = re.fullmatch(
+        r"(?:\./(?:\.modelwheel/)?|modelwheel/modelwheel/)(\.github/[^@]+)(@.+)?", use
+    )
+    if place is None:
+        return None
+    path = ROOT / place[1]
+    return path if path.suffix == ".yml" else path / "action.yml"
 
 
 def uses_of(workflow: Mapping[str, Any]) -> Iterator[str]:
-    """Every action and workflow that a workflow uses."""
-    for job in workflow["jobs"].values():
+    """Every action and workflow that a workflow or composite action uses."""
+    jobs = workflow.get("jobs") or {"": workflow.get("runs", {})}
+    for job in jobs.values():
         if "uses" in job:
             yield job["uses"]
         yield from (step["uses"] for step in job.get("steps", ()) if "uses" in step)
