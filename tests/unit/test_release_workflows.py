@@ -114,11 +114,7 @@ def test_what_is_called_takes_what_is_given(mode: Mode) -> None:
         given = set(job.get("with", {}))
         assert given <= set(inputs)
         assert {name for name, each in inputs.items() if each.get("required")} <= given
-        needed = permissions_of(called)
-        allowed = job["permissions"]
-        assert {
-            scope for scope, level in needed if allowed.get(scope) not in (level, "write")
-        } == set()
+        assert missing_permissions(job) == set()
     outputs = read(DIRECTORY / "build.yml")["on"]["workflow_call"]["outputs"]
     assert set(re.findall(r"needs\.build\.outputs\.(\w+)", str(jobs))) <= set(outputs)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..config import Mode
-from ..errors import RepositoryError
+from pydantic import BaseModel, ValidationError
+
+from ..config import Index, Mode, ReleaseRules
+from ..errors import RepositoryError, UsageError
 from ..util.files import find_checkout, write_atomically
 from ..util.process import ProcessError, run
 from ..util.records import JsonRecord
@@ -42,7 +44,12 @@ def answer(
         mode: Where releases go.
         slug: `OWNER/REPOSITORY` on GitHub; by default from the remote `origin`.
         site: The address of the static index; by default that of GitHub Pages.
+
+    Raises:
+        UsageError: `slug` or `site` is something else.
     """
+    _require("--repository", ReleaseRules, {"repository": slug})
+    _require("--site-url", Index, {"site": site})
     here = directory.absolute()
     slug = slug or _find_slug(here)
     owner, _, name = slug.partition("/")
@@ -56,6 +63,14 @@ def answer(
         site=site or "",
         branch=_git(here, "symbolic-ref", "--short", "HEAD") or "main",
     )
+
+
+def _require(option: str, section: type[BaseModel], values: Mapping[str, str | None]) -> None:
+    """Refuses an option whose value modelwheel.toml could not have."""
+    try:
+        section.model_validate(values)
+    except ValidationError as error:
+        raise UsageError(f"{option}: {error.errors()[0]['msg']}") from None
 
 
 def begin(directory: Path, answers: Answers, *, force: bool = False) -> Begun:
