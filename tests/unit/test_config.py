@@ -19,7 +19,8 @@ from modelwheel.config import (
     require_address,
 )
 from modelwheel.errors import UsageError
-from tests.support.commands import COMMAND
+from modelwheel.platforms import PYTHONS
+from tests.support.commands import COMMAND, run
 
 URL = "https://example.org/simple/"
 
@@ -181,5 +182,42 @@ def test_the_command_shows_addresses_and_hands_them_to_workflows(tmp_path: Path)
         text=True,
         check=True,
     )
-    assert json.loads(done.stdout) == {"url": address, "upload": None, "site": override}
-    assert output.read_text() == f"url={address}\nupload=\nsite={override}\n"
+    shown = {"mode": "github", "url": address, "upload": None, "site": override}
+    assert json.loads(done.stdout) == shown
+    assert output.read_text() == f"mode=github\nurl={address}\nupload=\nsite={override}\n"
+
+
+def test_a_release_that_goes_nowhere_is_refused_at_once(tmp_path: Path) -> None:
+    """Before hours of building. Releases of GitHub need no address."""
+    here = run(*COMMAND, "config", "--require-upload", cwd=tmp_path)
+    assert "github" in here.out
+    (tmp_path / FILE_NAME).write_text('[release]\nmode = "token"\n')
+    done = run(*COMMAND, "config", "--require-upload", "--repository-url", "", cwd=tmp_path, code=2)
+    assert "set `upload` in section [index]" in done.err
+
+
+def test_what_is_built(tmp_path: Path) -> None:
+    write(tmp_path, '[build]\nplatforms = ["macos-arm64"]\npythons = ["cp313", "cp314t"]\n')
+    rules = load_config(tmp_path).build
+    assert (rules.platforms, rules.pythons) == (("macos-arm64",), ("cp313", "cp314t"))
+    empty = load_config(write(tmp_path / "empty", "").parent).build
+    assert (empty.platforms, empty.pythons) == (None, PYTHONS)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            'platforms = ["linux-x86"]',
+            r"build\.platforms\[0\]: unknown platform 'linux-x86'; did you mean",
+        ),
+        ('pythons = ["cp39"]', r"build\.pythons\[0\]: unknown Python 'cp39'; did you mean 'cp31"),
+        ("pythons = []", r"build\.pythons: "),
+        ('platform = ["macos-arm64"]', r"build\.platform: unknown field. Did you mean 'platforms'"),
+        ('platforms = "macos-arm64"', r"build\.platforms: must be a list"),
+    ],
+)
+def test_what_cannot_be_built(tmp_path: Path, line: str, said: str) -> None:
+    write(tmp_path, f"[build]\n{line}\n")
+    with pytest.raises(UsageError, match=said):
+        load_config(tmp_path)

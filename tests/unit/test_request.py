@@ -96,6 +96,22 @@ def test_what_contradicts_the_spec_or_itself_is_refused(
     assert "\n" not in str(caught.value)
 
 
+def test_all_platforms_are_those_of_the_configuration(tmp_path: Path) -> None:
+    """But one that is asked for by name."""
+    spec = _spec(tmp_path, "targets: [x86-64]\n")
+    allowed = {"linux-x86_64", "macos-arm64"}
+
+    def names(platforms: list[str]) -> list[str]:
+        return [p.name for p in make_request(spec, platforms=platforms, allowed=allowed).platforms]
+
+    assert names([]) == ["linux-x86_64"]
+    assert names(["windows-amd64"]) == ["windows-amd64"]
+    with pytest.raises(
+        UsageError, match=r"has no CPU levels of macos-arm64; check `targets`, and \[build\]"
+    ):
+        make_request(spec, platforms=[], allowed={"macos-arm64"})
+
+
 def test_a_platform_without_any_level_of_the_spec_is_refused(tmp_path: Path) -> None:
     spec = _spec(tmp_path, "targets: [x86-64]\n")
     with pytest.raises(

@@ -43,6 +43,7 @@ SAMPLES = {
     "GITHUB_STEP_SUMMARY": "summary.md",
     "INDEX_URL": "https://example.org/simple/",
     "JOB": '{"name": "linux-x86_64"}',
+    "MODE": "pypi",
     "LIST": '{"tag": "digits-1.0.0"}',
     "NEEDS": "{}",
     "PACKAGE": "modelwheel==0.1.0",
@@ -269,7 +270,7 @@ def test_a_command_is_known(step: Step, values: dict[str, str]) -> None:
             assert words == ["test", SAMPLES["RESULTS"], "=", SAMPLES["WANTED"]]
 
 
-AWAITED = {"--comment", "--mode", "--file-url-template", "release-plan", "tag"}
+AWAITED = {"--comment", "--measured", "--mode", "--file-url-template", "release-plan", "tag"}
 """Commands and options that come with other changes; this is empty when they are there."""
 
 SANDBOX_COMMANDS = [

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 MARKER = "<!-- modelwheel -->"
 """The first line of the file and of the comment, by which the comment is found again."""
 
-LIMIT = 60_000
+LIMIT = 65_000
 """Characters of a comment; GitHub takes 65,536."""
 
 AUTHOR = "github-actions[bot]"

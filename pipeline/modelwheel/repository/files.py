@@ -121,17 +121,14 @@ def _words(answers: Answers) -> dict[str, str]:
 
 def _addresses(answers: Answers) -> Iterator[str]:
     """The lines of the section `index`: comments where nobody knows the address yet."""
-    known = {"site": answers.site}
-    if answers.mode == "pypi":
-        known |= {"url": "https://pypi.org/simple/", "upload": "https://upload.pypi.org/legacy/"}
     examples = {
         "url": "https://index.example.org/simple/",
         "upload": "https://index.example.org/upload/",
         "site": "https://OWNER.github.io/REPOSITORY/simple/",
     }
     for field, example in examples.items():
-        address = known.get(field)
-        if address or field == "site" or answers.mode != "github":
+        address = answers.site if field == "site" else ""
+        if field == "site" or answers.mode == "token":
             yield f'{"" if address else "# "}{field} = "{address or example}"'
 
 

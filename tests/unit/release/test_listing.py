@@ -14,9 +14,10 @@ import pytest
 from modelwheel.errors import PublishError, UsageError, WheelError
 from modelwheel.index.release_list import SDIST_JOB, ReleaseList, read_hashes, read_job, read_list
 from modelwheel.platforms import PYTHONS, WHEEL_PLATFORMS
+from modelwheel.release.cibuildwheel import select
 from modelwheel.release.listing import list_release, list_runtime, pick, require_wheels
 from modelwheel.spec import Spec
-from tests.support.commands import Modelwheel
+from tests.support.commands import COMMAND, Modelwheel, run, write_tiny_spec
 
 GLIBC = [name for name in WHEEL_PLATFORMS if not name.startswith("musllinux")]
 SDIST = "model_my_digits-1.0.0.tar.gz"
@@ -52,6 +53,48 @@ def test_wheels_for_every_python_or_one_for_all(listed: ReleaseList) -> None:
     shared = list_release([make_spec(bindings="shared")]).jobs["windows-amd64"]
     assert shared.pythons == ("py3-none",)
     assert shared.build.split()[-1] == "cp315-win_amd64"
+
+
+def test_the_configuration_says_what_is_built() -> None:
+    """`[build]` of modelwheel.toml; a platform that is asked for by name is built all the same."""
+    allowed = ("linux-x86_64", "musllinux-x86_64", "macos-arm64")
+    pythons = ("cp313", "cp314t")
+
+    def names(platforms: Sequence[str] = (), *, musllinux: bool = False) -> list[str]:
+        listed = list_release([make_spec()], platforms, allowed=allowed, musllinux=musllinux)
+        return list(listed.jobs)
+
+    assert names() == ["linux-x86_64", "macos-arm64", "musllinux-x86_64"]
+    assert names(musllinux=True) == names()
+    assert names(["linux-x86_64"]) == ["linux-x86_64", "musllinux-x86_64"]
+    assert names(["linux-aarch64"]) == ["linux-aarch64"]
+    assert names(["linux-aarch64"], musllinux=True) == ["linux-aarch64", "musllinux-aarch64"]
+    listed = list_release([make_spec()], allowed=allowed, pythons=pythons)
+    job = listed.jobs["macos-arm64"]
+    assert job.pythons == ("cp313-cp313", "cp314-cp314t")
+    assert job.build == "cp313-macosx_arm64 cp314t-macosx_arm64"
+    shared = list_release([make_spec(bindings="shared")], pythons=pythons).jobs["linux-x86_64"]
+    assert shared.build == "cp313-manylinux_x86_64"
+    with pytest.raises(UsageError, match="there is nothing to build: "):
+        list_release([make_spec(["armv8-a"])], allowed=["windows-amd64"])
+    with pytest.raises(UsageError, match="has only free-threaded Pythons"):
+        list_release([make_spec(bindings="shared")], pythons=["cp314t"])
+
+
+def test_cibuildwheel_builds_what_the_configuration_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CIBW_BUILD", raising=False)
+    assert select("linux", ()).environment == {}
+    narrowed = select("linux", (), ["linux-x86_64", "macos-arm64"], ["cp312", "cp313"])
+    assert narrowed.environment == {"CIBW_BUILD": "cp312-manylinux_x86_64 cp313-manylinux_x86_64"}
+    assert narrowed.options == ("--platform", "linux")  # architectures of this machine
+    named = select(None, ["cp310-win_amd64"], ["linux-x86_64"], ["cp312"])
+    assert named.environment["CIBW_BUILD"] == "cp310-win_amd64"
+    with pytest.raises(
+        UsageError, match=r"\[build\] platforms of modelwheel.toml has none of windows"
+    ):
+        select("windows", (), ["linux-x86_64"])
+    monkeypatch.setenv("CIBW_BUILD", "cp311-*")
+    assert narrowed.environment == {}
 
 
 def test_a_release_is_of_one_model() -> None:
@@ -259,3 +302,20 @@ def test_the_command_needs_no_model(tmp_path: Path) -> None:
     )
     assert read_list(done.out) == list_release([make_spec()], ["linux-x86_64", "macos-arm64"])
     assert output.read_text() == f"other=1\nlist={done.out}tag=my-digits-1.0.0\n"
+
+
+def test_commands_obey_the_configuration(tmp_path: Path) -> None:
+    """`plan` lists what `[build]` of modelwheel.toml leaves of all platforms, as `compile` builds it."""
+    write_tiny_spec(tmp_path)
+    rules = '[build]\nplatforms = ["linux-x86_64", "musllinux-x86_64"]\npythons = ["cp313"]\n'
+    (tmp_path / "modelwheel.toml").write_text(rules)
+    here: dict[str, Any] = {"cwd": tmp_path, "MODELWHEEL_CACHE_DIR": str(tmp_path / "cache")}
+    done = run(*COMMAND, "plan", "tiny.yaml", "--release-list", "--musllinux", **here)
+    assert {name: job.pythons for name, job in read_list(done.out).jobs.items()} == {
+        "linux-x86_64": ("cp313-cp313",),
+        "musllinux-x86_64": ("cp313-cp313",),
+    }
+    steps = run(*COMMAND, "plan", "tiny.yaml", "--platform", "", **here).out
+    assert "linux-x86_64" in steps
+    assert "aarch64" not in steps
+    assert "macos" not in steps

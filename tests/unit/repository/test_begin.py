@@ -52,7 +52,7 @@ def test_workflows_are_short_and_call_this_version(tmp_path: Path) -> None:
             assert version == f"v{__version__}"
             assert "steps" not in job
         said = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
-        assert len(said) <= 45
+        assert len(said) <= (50 if path.name == "release.yml" else 25)  # it has options, by hand
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -62,7 +62,8 @@ def test_the_configuration_is_read(tmp_path: Path, mode: Mode) -> None:
     assert config.release.mode == mode
     assert config.release.repository == "org/models"
     assert config.build.platforms == tuple(WHEEL_PLATFORMS)
-    assert (config.index.upload == "https://upload.pypi.org/legacy/") == (mode == "pypi")
+    # The addresses of an index are to be filled in; GitHub and PyPI are known.
+    assert ("# upload = " in (tmp_path / "modelwheel.toml").read_text()) == (mode == "token")
 
 
 def test_the_example_is_a_spec_with_shared_bindings(tmp_path: Path) -> None:
