@@ -32,17 +32,10 @@ class Done:
         return json.loads(self.out)
 
 
-def run(
-    *command: str | Path,
-    code: int = 0,
-    umask: int = -1,
-    cwd: Path | None = None,
-    **environment: str,
-) -> Done:
+def run(*command: str | Path, code: int = 0, umask: int = -1, **environment: str) -> Done:
     """Runs a program; it must end with this exit code."""
     done = subprocess.run(
         command,
-        cwd=cwd,
         env={**os.environ, **environment},
         umask=umask,
         capture_output=True,

@@ -187,12 +187,15 @@ def test_the_command_shows_addresses_and_hands_them_to_workflows(tmp_path: Path)
     assert output.read_text() == f"mode=github\nurl={address}\nupload=\nsite={override}\n"
 
 
-def test_a_release_that_goes_nowhere_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_release_that_goes_nowhere_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before hours of building. Releases of GitHub need no address."""
-    here = run(*COMMAND, "config", "--require-upload", cwd=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    here = run(*COMMAND, "config", "--require-upload")
     assert "github" in here.out
     (tmp_path / FILE_NAME).write_text('[release]\nmode = "token"\n')
-    done = run(*COMMAND, "config", "--require-upload", "--repository-url", "", cwd=tmp_path, code=2)
+    done = run(*COMMAND, "config", "--require-upload", "--repository-url", "", code=2)
     assert "set `upload` in section [index]" in done.err
 
 

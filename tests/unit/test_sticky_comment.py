@@ -81,7 +81,7 @@ def post(api: Api, directory: Path, text: str | None, sha: str = SHA) -> Done:
     file = directory / "comment.md"
     if text is not None:
         file.write_text(text, encoding="utf-8")
-    environment = {
+    environment: dict[str, Any] = {
         "GITHUB_API_URL": api.url,
         "GITHUB_EVENT_PATH": str(directory / "event.json"),
         "GITHUB_REPOSITORY": "org/models",

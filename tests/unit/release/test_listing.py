@@ -17,7 +17,7 @@ from modelwheel.platforms import PYTHONS, WHEEL_PLATFORMS
 from modelwheel.release.cibuildwheel import select
 from modelwheel.release.listing import list_release, list_runtime, pick, require_wheels
 from modelwheel.spec import Spec
-from tests.support.commands import COMMAND, Modelwheel, run, write_tiny_spec
+from tests.support.commands import Modelwheel, write_tiny_spec
 
 GLIBC = [name for name in WHEEL_PLATFORMS if not name.startswith("musllinux")]
 SDIST = "model_my_digits-1.0.0.tar.gz"
@@ -304,18 +304,19 @@ def test_the_command_needs_no_model(tmp_path: Path) -> None:
     assert output.read_text() == f"other=1\nlist={done.out}tag=my-digits-1.0.0\n"
 
 
-def test_commands_obey_the_configuration(tmp_path: Path) -> None:
+def test_commands_obey_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`plan` lists what `[build]` of modelwheel.toml leaves of all platforms, as `compile` builds it."""
     write_tiny_spec(tmp_path)
     rules = '[build]\nplatforms = ["linux-x86_64", "musllinux-x86_64"]\npythons = ["cp313"]\n'
     (tmp_path / "modelwheel.toml").write_text(rules)
-    here: dict[str, Any] = {"cwd": tmp_path, "MODELWHEEL_CACHE_DIR": str(tmp_path / "cache")}
-    done = run(*COMMAND, "plan", "tiny.yaml", "--release-list", "--musllinux", **here)
+    monkeypatch.chdir(tmp_path)
+    modelwheel = Modelwheel(tmp_path / "cache")
+    done = modelwheel("plan", "tiny.yaml", "--release-list", "--musllinux")
     assert {name: job.pythons for name, job in read_list(done.out).jobs.items()} == {
         "linux-x86_64": ("cp313-cp313",),
         "musllinux-x86_64": ("cp313-cp313",),
     }
-    steps = run(*COMMAND, "plan", "tiny.yaml", "--platform", "", **here).out
+    steps = modelwheel("plan", "tiny.yaml", "--platform", "").out
     assert "linux-x86_64" in steps
     assert "aarch64" not in steps
     assert "macos" not in steps
