@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 os.environ.pop("PYTEST_ADDOPTS", None)
+# In a workflow of GitHub, commands print annotations too; tests of these set it.
+os.environ.pop("GITHUB_ACTIONS", None)
 
 
 @pytest.fixture(autouse=True)

@@ -284,21 +284,42 @@ def require_repository(given: str | None) -> str:
 
 
 def _read(path: Path) -> Config:
+    text = ""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-        return Config.model_validate(document)
+        text = path.read_text(encoding="utf-8")
+        return Config.model_validate(tomllib.loads(text))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
     except ValidationError as error:
         raise UsageError(
-            "\n".join(f"{path}: {_explain(problem)}" for problem in error.errors())
+            "\n".join(
+                f"{path}:{_line_of(text, problem['loc'])}: {_explain(problem)}"
+                for problem in error.errors()
+            )
         ) from None
     except UnicodeDecodeError:
         raise UsageError(f"{path}: is not UTF-8 text") from None
     except RecursionError:
         raise UsageError(f"{path}: is nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: is not valid TOML: {error}") from None
+        said = re.fullmatch(r"(.+) \(at line (\d+), column (\d+)\)", str(error))
+        where, wrong = (f"{path}:{said[2]}:{said[3]}", said[1]) if said else (path, error)
+        raise UsageError(f"{where}: is not valid TOML: {wrong}") from None
+
+
+def _line_of(text: str, field: Sequence[int | str]) -> int:
+    """The line of a field or, if it is not written as `name = value`, of its section; else the first."""
+    section, *rest = map(str, field)
+    found, inside = 1, ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := re.match(r"\s*\[+\s*([\w-]+)", line):
+            inside = header[1]
+        key = re.match(r"\s*([\w-]+)\s*=", line)
+        if inside == section and rest and key and key[1] == rest[0]:
+            return number
+        if (header and inside == section) or (not inside and key and key[1] == section):
+            found = number
+    return found
 
 
 _SHOULD = "Input should be"

@@ -112,45 +112,45 @@ def test_no_file_above_the_checkout_counts(tmp_path: Path, *, worktree: bool) ->
 @pytest.mark.parametrize(
     ("text", "problems"),
     [
-        ("[index]\nulr = 'x'", ["index.ulr: unknown field. Did you mean 'url'?"]),
-        ("[index]\nx = 'x'", ["index.x: unknown field. Known here: url, upload, site"]),
-        ("[idnex]\n", ["idnex: unknown field. Did you mean 'index'?"]),
-        ("index = 3", ["index: must be a section: [index]"]),
-        ("[index]\nurl = 3", ["index.url: must be text in quotation marks, got 3"]),
+        ("[index]\nulr = 'x'", ["2: index.ulr: unknown field. Did you mean 'url'?"]),
+        ("[index]\nx = 'x'", ["2: index.x: unknown field. Known here: url, upload, site"]),
+        ("[idnex]\n", ["1: idnex: unknown field. Did you mean 'index'?"]),
+        ("index = 3", ["1: index: must be a section: [index]"]),
+        ("[index]\nurl = 3", ["2: index.url: must be text in quotation marks, got 3"]),
         (
             "[index]\nurl = 'ftp://example.org/'\nsite = 'example.org'",
             [
-                "index.url: must be an https:// address, such as https://example.org/simple/",
-                "index.site: must be an https:// address, such as https://example.org/simple/",
+                "2: index.url: must be an https:// address, such as https://example.org/simple/",
+                "3: index.site: must be an https:// address, such as https://example.org/simple/",
             ],
         ),
         (
             "[sandbox]\nmode = 'on'\nseconds = 0\nmemory_gb = 'much'",
             [
-                "sandbox.mode: must be 'required', 'preferred' or 'off', got 'on'",
-                "sandbox.seconds: must be greater than 0, got 0",
-                "sandbox.memory_gb: must be a valid number, got 'much'",
+                "2: sandbox.mode: must be 'required', 'preferred' or 'off', got 'on'",
+                "3: sandbox.seconds: must be greater than 0, got 0",
+                "4: sandbox.memory_gb: must be a valid number, got 'much'",
             ],
         ),
-        ("[sandbox]\nmood = 'off'", ["sandbox.mood: unknown field. Did you mean 'mode'?"]),
+        ("[sandbox]\nmood = 'off'", ["2: sandbox.mood: unknown field. Did you mean 'mode'?"]),
         (
             "[index]\nupload = 'https://me:secret@example.org/'",
-            ["index.upload: must not contain a user name or password"],
+            ["2: index.upload: must not contain a user name or password"],
         ),
     ],
 )
-def test_mistakes_name_file_and_field(tmp_path: Path, text: str, problems: list[str]) -> None:
+def test_mistakes_name_file_line_and_field(tmp_path: Path, text: str, problems: list[str]) -> None:
     path = write(tmp_path, text)
     with pytest.raises(UsageError) as caught:
         load_config(tmp_path)
-    assert str(caught.value).splitlines() == [f"{path}: {problem}" for problem in problems]
+    assert str(caught.value).splitlines() == [f"{path}:{problem}" for problem in problems]
 
 
 def test_what_is_not_toml(tmp_path: Path) -> None:
     path = write(tmp_path, "[index\n")
-    with pytest.raises(UsageError, match=r"is not valid TOML: .*line 1, column 7") as caught:
+    with pytest.raises(UsageError, match="is not valid TOML: Expected") as caught:
         load_config(tmp_path)
-    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).startswith(f"{path}:1:7: ")
     path.write_bytes(b"\xff")
     with pytest.raises(UsageError, match="is not UTF-8 text"):
         load_config(tmp_path)

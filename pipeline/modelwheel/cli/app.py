@@ -119,7 +119,9 @@ def run_application(application: typer.Typer, name: str, evidence: str) -> None:
     try:
         application(prog_name=name)
     except ModelwheelError as error:
-        say_error(error)
+        from .display.annotations import report_error
+
+        report_error(error)
         sys.exit(error.exit_code)
     except _InterruptedBuildError as interruption:
         say("interrupted; finished steps are kept, run the command again to continue", err=True)

@@ -161,6 +161,7 @@ def check(
     extras.require("build", "checking models", advise="compile")
     from ..config import load_config
     from ..engine.check_models import check_models
+    from .display.annotations import annotate, of_checked
     from .display.progress import BuildDisplay
     from .display.tables import print_checked
 
@@ -171,6 +172,7 @@ def check(
         print_json({"problems": [], "models": checked})
     else:
         print_checked(checked, ops=ops)
+    annotate(of_checked(checked))
     raise typer.Exit(next((model.exit_code for model in checked if model.exit_code), 0))
 
 

@@ -36,6 +36,7 @@ def run_build(
     from ..config import load_config
     from ..engine import build as builder
     from ..engine.requirements import require_for_build
+    from .display.annotations import annotate, of_builds
     from .display.progress import BuildDisplay
 
     if keep_work_dir is not None:
@@ -53,4 +54,6 @@ def run_build(
     )
     require_for_build(requests, store, goal, out)
     with BuildDisplay() as display:
-        return builder.build(requests, store, options, display)
+        results = builder.build(requests, store, options, display)
+    annotate(of_builds(results))
+    return results

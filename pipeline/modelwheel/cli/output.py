@@ -48,6 +48,11 @@ def say_error(sentence: object) -> None:
     typer.echo(f"{prefix}: {safe_lines(sentence)}", err=True)
 
 
+def say_command(command: str) -> None:
+    """Prints a command to the service that collects the log: only its own text may be in it, the rest escaped."""
+    typer.echo(command, err=True)
+
+
 def print_json(value: object) -> None:
     """Prints a value of any type that `as_json` knows."""
     from ..util.records import as_json

@@ -26,7 +26,7 @@ from .options import (
     require_appendable,
     require_only,
 )
-from .output import print_json, say, say_error, tell
+from .output import print_json, say, tell
 from .stores import open_store
 
 if TYPE_CHECKING:
@@ -147,7 +147,9 @@ def _shown(outcome: Outcome, display: BuildDisplay | None, *, as_json: bool) -> 
     """The same outcome, which was printed: a person need not wait for the last one."""
     with nullcontext() if display is None else display.paused():
         if outcome.error is not None:
-            say_error(outcome.error)
+            from .display.annotations import report_error
+
+            report_error(outcome.error)
         for path in outcome.wheels if not as_json else ():
             say(path)
     return outcome

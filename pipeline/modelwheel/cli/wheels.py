@@ -23,7 +23,7 @@ from .options import (
     refuse_without,
     require_appendable,
 )
-from .output import print_json, say, say_error, say_json
+from .output import print_json, say, say_json
 from .sandboxes import SandboxMode, open_sandbox
 from .stores import open_store
 
@@ -302,7 +302,9 @@ def audit(wheels: Wheels, as_json: AsJson = False) -> None:
 
 def _exit_with(errors: Iterator[ModelwheelError | None]) -> None:
     """Prints all errors and ends with the exit code of the first."""
+    from .display.annotations import report_error
+
     found = [error for error in errors if error is not None]
     for error in found:
-        say_error(error)
+        report_error(error)
     raise typer.Exit(found[0].exit_code if found else 0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 from ..compiler.findings import Finding
@@ -56,6 +57,8 @@ class CheckedModel:
     findings: Sequence[Finding] = ()
     verdict: str = ""
     """One line: whether the model can be compiled, or what stands in the way."""
+    path: Path | None = None
+    """The spec."""
 
     @property
     def exit_code(self) -> int:
@@ -137,9 +140,10 @@ def _inspect(
         ]
     except ModelwheelError as error:
         said = _refused(spec.model.name, error)
-        return _Inspected(CheckedModel(name, spec.model.name, key, error, verdict=said))
+        refused = CheckedModel(name, spec.model.name, key, error, verdict=said, path=spec.path)
+        return _Inspected(refused)
     said = judge_findings(spec.model.name, found, key, findings)
-    checked = CheckedModel(name, spec.model.name, key, None, found, findings, said)
+    checked = CheckedModel(name, spec.model.name, key, None, found, findings, said, spec.path)
     if checked.exit_code:
         return _Inspected(checked)
     steps = _steps_of_check(request, model.tree_sha256)

@@ -14,6 +14,7 @@ from ..errors import ModelwheelError
 from ..index.client import PackageIndex
 from ..index.order import order_warning
 from ..index.released import find_newest, is_installable, open_index
+from ..levels import cpu_name
 from ..packaging.runtime import needed_wheels
 from ..sandbox.choose import Sandbox
 from ..signature import Signature
@@ -208,4 +209,10 @@ def _race(
         our_rounds.append(ours.bench("--seconds", _SECONDS))
         if theirs is not None:
             their_rounds.append(theirs.bench("--seconds", _SECONDS))
-    return fastest(our_rounds), fastest(their_rounds)
+    return _here(fastest(our_rounds)), _here(fastest(their_rounds))
+
+
+def _here(timings: Iterable[Timing]) -> tuple[Timing, ...]:
+    """Timings with the name of this machine's CPU: microseconds of another one are not comparable."""
+    cpu = cpu_name()
+    return tuple(timing.model_copy(update={"cpu": cpu}) for timing in timings)

@@ -135,6 +135,10 @@ class Timing(_Stored):
     rows: int
     rule: str
     nanoseconds: float
+    cpu: str = ""
+    """What the maker calls the CPU; empty if it is not known."""
+    framework: str = ""
+    """What ran the model instead of the wheel, with its version; empty for the wheel."""
 
 
 _TIMINGS = TypeAdapter(tuple[Timing, ...])
@@ -180,7 +184,7 @@ def write_report(report: Report, wheel: Path) -> None:
 
 def write_timings(timings: Sequence[Timing], wheel: Path) -> None:
     """Stores timings beside their wheel."""
-    content = _TIMINGS.dump_json(tuple(timings), indent=1)
+    content = _TIMINGS.dump_json(tuple(timings), indent=1, exclude_defaults=True)
     write_atomically(_beside(wheel, BENCH_SUFFIX), content + b"\n")
 
 

@@ -28,6 +28,7 @@ from rich.text import Text
 from ...errors import ModelwheelError
 from ...util.words import time_text
 from ..output import is_quiet
+from .annotations import annotate, of_findings
 from .console import ERR, plain, plain_lines
 
 if TYPE_CHECKING:
@@ -141,10 +142,11 @@ class BuildDisplay:
                 self._console.print(f"[red]failed[/]  {plain(name)}: {plain_lines(error)}")
 
     def findings(self, name: str, findings: Sequence[Finding]) -> None:
+        warnings = [finding for finding in findings if finding.severity == "warning"]
         with self._guard:
-            for finding in findings:
-                if finding.severity == "warning":
-                    self._console.print(f"[yellow]warning[/] {plain(name)}: {plain(finding)}")
+            for warning in warnings:
+                self._console.print(f"[yellow]warning[/] {plain(name)}: {plain(warning)}")
+            annotate(of_findings(warnings))
 
     def _done(self, name: str) -> None:
         # A cached step ends without having been started.
