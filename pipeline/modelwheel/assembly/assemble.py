@@ -28,7 +28,7 @@ from ..codegen import store as store_weights
 from ..compiler.flags import compiler_flags
 from ..compiler.freeze import GRAPH, SIGNATURE, STATE, FrozenSignature
 from ..compiler.program import Program
-from ..compiler.reference import ARRAYS, SUMMARY, Reference
+from ..compiler.reference import ARRAYS, SUMMARY, TIMES, Reference
 from ..platforms import Platform
 from ..request import Extent, Request
 from ..store.records import Record
@@ -91,7 +91,7 @@ class Project:
                 [platform, level, str(extent), _hashes(record)]
                 for (platform, level, extent), record in self.compiled.items()
             ],
-            "reference": _hashes(self.reference),
+            "reference": {n: h for n, h in _hashes(self.reference).items() if n != TIMES},
             **({"profiled": True} if self.profiled else {}),
         }
 

@@ -19,6 +19,7 @@ from .options import (
     AsTable,
     BatchSizes,
     ChangedSince,
+    Comment,
     GithubOutput,
     Jobs,
     Levels,
@@ -38,6 +39,7 @@ from .options import (
     refuse_without,
     require_appendable,
     require_only,
+    require_writable,
     split,
 )
 from .output import print_json, say, say_json, tell
@@ -333,6 +335,7 @@ def build(
     changed_since: ChangedSince = None,
     tag: Tag = None,
     summary: Summary = None,
+    comment: Comment = None,
     sandbox: SandboxMode = None,
     table: AsTable = False,
     as_json: AsJson = False,
@@ -340,6 +343,7 @@ def build(
     """Build and verify wheels for this machine."""
     refuse_table_as_json(table, as_json)
     require_appendable(summary)
+    require_writable(comment, None)
     requests = make_requests(load(specs, changed_since, tag), level, batch_size)
     _build(
         requests,
@@ -350,6 +354,7 @@ def build(
         sandbox,
         as_json,
         summary,
+        comment=comment,
         keep_unverified=keep_unverified,
         table=table,
     )
@@ -426,6 +431,7 @@ def _build(
     summary: Path | None = None,
     github_output: Path | None = None,
     *,
+    comment: Path | None = None,
     keep_unverified: bool = False,
     table: bool = False,
 ) -> NoReturn:
@@ -449,6 +455,11 @@ def _build(
         from .display.markdown import append, show_builds
 
         append(summary, show_builds(results))
+    if comment is not None:
+        from .display.markdown import show_builds
+        from .display.pull_request import write_comment
+
+        write_comment(comment, [show_builds(results)])
     if keep_work_dir is not None and not any(result.run for result in results):
         tell(f"nothing was kept in {keep_work_dir}: no step ran")
     print_failures(results)

@@ -96,6 +96,13 @@ Summary = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Append a summary in Markdown to this file."),
 ]
+Comment = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write a comment for a pull request, in Markdown, to this file; its first line marks it.",
+    ),
+]
 ChangedSince = Annotated[
     str | None,
     typer.Option(metavar="REF", help="Only specs changed since this branch left REF (git)."),
@@ -150,6 +157,21 @@ def require_appendable(path: Path | None) -> None:
             path.open("a").close()
         except OSError as error:
             raise UsageError(f"cannot write to {path}: {error.strerror or error}") from None
+
+
+def require_writable(file: Path | None, directory: Path | None) -> None:
+    """Checks before anything slow that a file and a directory can be written.
+
+    Raises:
+        UsageError: They cannot.
+    """
+    try:
+        if directory is not None:
+            directory.mkdir(parents=True, exist_ok=True)
+        if file is not None:
+            file.touch()
+    except OSError as error:
+        raise UsageError(f"cannot write to {error.filename}: {error.strerror or error}") from None
 
 
 def append_output(path: Path | None, **outputs: str) -> None:

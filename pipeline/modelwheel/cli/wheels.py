@@ -16,12 +16,14 @@ from .app import RELEASE, app
 from .options import (
     AsJson,
     AsTable,
+    Comment,
     Summary,
     Wheels,
     refuse_table_as_json,
     refuse_together,
     refuse_without,
     require_appendable,
+    require_writable,
 )
 from .output import print_json, say, say_json
 from .sandboxes import SandboxMode, open_sandbox
@@ -107,6 +109,14 @@ def report(
         ),
     ] = None,
     summary: Summary = None,
+    comment: Comment = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write a picture of the times of each wheel to this directory, as SVG.",
+        ),
+    ] = None,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -132,6 +142,7 @@ def report(
     from .display.tables import print_measurements
 
     require_appendable(summary)
+    require_writable(comment, pictures)
     found = find_model_wheels(wheels, may_be_empty=True)
     address = find_address("url", index_url)
     store, chosen = open_store(), open_sandbox(sandbox)
@@ -146,11 +157,34 @@ def report(
             say(reasons)
     if plot is not None:
         _plot(measured, plot, as_json=as_json)
-    if summary is not None and measured:
-        from .display.markdown import append, show_measurements
-
-        append(summary, show_measurements(measured, reasons))
+    _answer(measured, reasons, summary, comment)
+    if pictures is not None:
+        _draw(measured, pictures)
     _exit_with(measurement.error for measurement in measured)
+
+
+def _answer(
+    measured: Sequence[Measurement], note: str, summary: Path | None, comment: Path | None
+) -> None:
+    """Appends to the summary of a check, and writes the comment on a pull request."""
+    from .display.markdown import append
+    from .display.pull_request import show_report, write_comment
+
+    parts = list(show_report(measured, note))
+    if summary is not None and measured:
+        append(summary, "\n".join(parts))
+    if comment is not None:
+        write_comment(comment, parts)
+
+
+def _draw(measured: Sequence[Measurement], directory: Path) -> None:
+    from ..release.pictures import draw_times
+    from ..util.files import write_atomically
+
+    for measurement in measured:
+        if picture := draw_times(measurement):
+            path = directory / f"{measurement.wheel.name}.svg"
+            write_atomically(path, picture.encode())
 
 
 def _plot(measured: Sequence[Measurement], plot: Path, *, as_json: bool) -> None:

@@ -25,7 +25,7 @@ from .fusions import Provider
 from .inspection import INSPECTION, ColumnValues, Mask, Shape, Table, ValidValues
 from .program import PROGRAM_VERSION
 from .readings import Reading, SavedModelReading
-from .reference import ARRAYS, SUMMARY, default_rows
+from .reference import ARRAYS, SUMMARY, TIMES, default_rows
 from .supported import SUPPORTED
 
 KERNELS, PROGRAM, CONSTANTS = "kernels.o", "program.json", "constants.bin"
@@ -167,7 +167,7 @@ class ReferenceRequest(JobRequest):
 
     VERSION = 23
     INPUTS = ModelInput
-    OUTPUTS = (ARRAYS, SUMMARY)
+    OUTPUTS = (ARRAYS, SUMMARY, TIMES)
 
     reading: Reading = SavedModelReading()
     signature: str

@@ -13,12 +13,13 @@ from ..accuracy import Truth
 from ..util.records import JsonRecord
 from .inspection import ColumnValues, Mask, ValidValues
 
-ARRAYS, SUMMARY = "reference.npz", "reference.json"
+ARRAYS, SUMMARY, TIMES = "reference.npz", "reference.json", "framework.json"
 """`reference.npz` holds `in/NAME`, made for the largest number of rows, of which the first ones
 serve for fewer, and `out/CASE/NAME` for every case: `16`, a number of rows, or `4x20`, a number of rows
 cut to this length along the axes with buckets. Rows are axis 0, whatever the model's batch axis is. Outputs whose truth is known have `exact/CASE/NAME`, which
 is to be added to them, and `noise/CASE/NAME` is the error that rounding makes of each row, or each element, infinite for what
-decides nothing; without it there is none. Boundary rows have inputs `in@KIND/NAME` and cases `ROWS@KIND`. `reference.json` is a `Reference`."""
+decides nothing; without it there is none. Boundary rows have inputs `in@KIND/NAME` and cases `ROWS@KIND`. `reference.json` is a `Reference`.
+`framework.json` is a `FrameworkTimes`; it differs each time, and nothing that is built depends on it."""
 
 
 class Reference(JsonRecord):
@@ -73,6 +74,25 @@ class Reference(JsonRecord):
     """The number of rows of each kind."""
     truth: Truth = Truth(missing="it was not evaluated in float64")
     """The errors of `evaluator` itself."""
+
+
+class FrameworkTime(JsonRecord):
+    """How long the framework takes for one call."""
+
+    rows: int
+    nanoseconds: float
+
+
+class FrameworkTimes(JsonRecord):
+    """How long the framework takes for calls on the machine that computed the reference."""
+
+    framework: str
+    """With its version and the number of its threads."""
+    cpu: str
+    """What the maker calls the CPU."""
+    times: tuple[FrameworkTime, ...] = ()
+    missing: str | None = None
+    """Why some or all are missing, as a clause."""
 
 
 STATEFUL_CALLS = 6

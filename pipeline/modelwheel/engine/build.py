@@ -16,6 +16,7 @@ from ..compiler.findings import Finding
 from ..compiler.freeze import SIGNATURE, FrozenSignature
 from ..compiler.fusions import Replaced
 from ..compiler.pool import WorkerPool
+from ..compiler.reference import TIMES
 from ..compiler.worker_process import COMMAND
 from ..errors import ModelwheelError, VerifyError
 from ..limits import Limits
@@ -32,6 +33,7 @@ from .delivery import (
     deliver,
     deliver_directory,
     deliver_report,
+    deliver_times,
     deliver_unverified,
     writing_to,
 )
@@ -243,6 +245,8 @@ class _Build:
         self.result.wheel = deliver(self._records[f"{name}/wheel"], store, out)
         report = store.read_bytes(verified, REPORT)
         deliver_report(report, self.result.wheel)
+        times = store.read_bytes(self._records[f"{name}/reference"], TIMES)
+        deliver_times(times, self.result.wheel)
         self.result.report = parse_report(report)
 
 

@@ -7,12 +7,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ..compiler.reference import FrameworkTimes
 from ..errors import EnvironmentProblemError, UsageError
 from ..packaging.checksums import CHECKSUMS
 from ..store.records import Record
 from ..store.store import Store
 from ..util.files import write_atomically
-from ..wheelfile.reports import BENCH_SUFFIX, REPORT_SUFFIX
+from ..wheelfile.reports import (
+    BENCH_SUFFIX,
+    REPORT_SUFFIX,
+    Timing,
+    read_timings,
+    write_timings,
+)
 from ..wheelfile.unverified import mark_unverified
 from ..wheelfile.wheel import open_wheel
 
@@ -60,6 +67,31 @@ def deliver_report(content: bytes, wheel: Path) -> None:
     """Writes the report of a verified wheel next to it."""
     with writing_to(wheel.parent):
         write_atomically(wheel.with_name(wheel.name + REPORT_SUFFIX), content)
+
+
+def deliver_times(content: bytes, wheel: Path) -> None:
+    """Writes how long the framework takes next to a wheel, beside what else was timed of the same file.
+
+    Args:
+        content: A `FrameworkTimes`.
+        wheel: The wheel.
+    """
+    found = FrameworkTimes.model_validate_json(content)
+    ours = [timing for timing in read_timings(wheel) if not timing.framework]
+    theirs = [
+        Timing(
+            level="",
+            rows=one.rows,
+            rule="",
+            nanoseconds=one.nanoseconds,
+            cpu=found.cpu,
+            framework=found.framework,
+        )
+        for one in found.times
+    ]
+    if ours or theirs:
+        with writing_to(wheel.parent):
+            write_timings([*ours, *theirs], wheel)
 
 
 @contextmanager

@@ -28,10 +28,12 @@ from ..wheelfile.reports import (
     Report,
     Timing,
     fastest,
+    read_timings,
     write_report,
     write_timings,
 )
 from ..wheelfile.wheel import Wheel, open_wheel
+from .differences import wheel_differences
 
 _ROUNDS = 2
 """How often each side is timed, in turns, so that a slow moment of the machine affects both."""
@@ -50,6 +52,8 @@ class Released:
     timings: tuple[Timing, ...]
     moved: str = ""
     """How the order of inputs or outputs has changed since, as a clause; empty if it has not."""
+    differences: tuple[str, ...] = ()
+    """What else the new version changes for its users, as clauses."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class Measurement:
         "error",
         "report",
         "timings",
+        "framework",
         "released",
         "not_compared",
     )
@@ -76,6 +81,8 @@ class Measurement:
     """Why there is no released version."""
     error: ModelwheelError | None = None
     """Why it failed, or could not be measured."""
+    framework: tuple[Timing, ...] = ()
+    """How long the framework took for calls, when it computed the reference on a CPU of this kind."""
 
     @property
     def worst(self) -> Comparison | None:
@@ -113,7 +120,9 @@ def measure_wheels(
         if measurement.report is not None:
             write_report(measurement.report, measurement.wheel)
         if measurement.timings:
-            write_timings(measurement.timings, measurement.wheel)
+            # What the build recorded of the framework stays, of whatever CPU.
+            recorded = [t for t in read_timings(measurement.wheel) if t.framework]
+            write_timings([*measurement.timings, *recorded], measurement.wheel)
     return measured
 
 
@@ -144,7 +153,9 @@ def _measure(
 ) -> Measurement:
     manifest, report = wheel.manifest, None
     module = manifest.model.module
-    measurement = Measurement(wheel.path, wheel.size, manifest)
+    measurement = Measurement(
+        wheel.path, wheel.size, manifest, framework=_framework_times(wheel.path)
+    )
     try:
         with tempfile.TemporaryDirectory(prefix="modelwheel-measure-") as directory:
             scratch = Path(directory)
@@ -152,7 +163,7 @@ def _measure(
             ours = install_wheel(wheel.path, module, scratch, sandbox, needed)
             report = ours.selftest(find_reference(manifest, store))
             require_passed(report, wheel.name, replaced_in(manifest))
-            older = _install_released(manifest, index, scratch / "released", sandbox, needed)
+            older = _install_released(wheel, index, scratch / "released", sandbox, needed)
             timings, older_timings = _race(ours, older.installed if older else None)
     except ModelwheelError as error:
         # With the report, if there is one: the catalogue shows a failed comparison, too.
@@ -161,7 +172,7 @@ def _measure(
     if older is None:
         return replace(measurement, not_compared=_why_not(index, manifest))
     moved = order_warning(older.signature, older.version, manifest.signature)
-    released = Released(older.version, older.size, older_timings, moved)
+    released = Released(older.version, older.size, older_timings, moved, older.differences)
     return replace(measurement, released=released)
 
 
@@ -180,24 +191,34 @@ class _InstalledRelease:
     version: str
     size: int
     signature: Signature
+    differences: tuple[str, ...]
 
 
 def _install_released(
-    manifest: Manifest,
+    newer: Wheel,
     index: PackageIndex | None,
     scratch: Path,
     sandbox: Sandbox,
     needed: Sequence[Path],
 ) -> _InstalledRelease | None:
-    found = None if index is None else find_newest(index, manifest.model.distribution)
+    model = newer.manifest.model
+    found = None if index is None else find_newest(index, model.distribution)
     if index is None or found is None:
         return None
     scratch.mkdir()
-    wheel = scratch / found.name
-    index.download(found.file, wheel)
-    installed = install_wheel(wheel, manifest.model.module, scratch, sandbox, needed)
-    signature = open_wheel(wheel).manifest.signature
-    return _InstalledRelease(installed, str(found.version), wheel.stat().st_size, signature)
+    path = scratch / found.name
+    index.download(found.file, path)
+    installed = install_wheel(path, model.module, scratch, sandbox, needed)
+    older = open_wheel(path)
+    differences = wheel_differences(older, newer)
+    signature = older.manifest.signature
+    return _InstalledRelease(installed, str(found.version), older.size, signature, differences)
+
+
+def _framework_times(wheel: Path) -> tuple[Timing, ...]:
+    """What a build recorded beside its wheel, if it was on a CPU of this kind: others are not comparable."""
+    cpu = cpu_name()
+    return tuple(t for t in read_timings(wheel) if t.framework and t.cpu == cpu)
 
 
 def _race(

@@ -21,8 +21,6 @@ from modelwheel.errors import UnsupportedModelError
 from tests.support.commands import Modelwheel, write_tiny_spec
 from tests.support.hostile_text import EVERYTHING
 
-ON_GITHUB = {"GITHUB_ACTIONS": "true"}
-
 
 def commands(text: str) -> list[str]:
     """The lines that GitHub takes for commands."""
@@ -47,11 +45,14 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("command", [("check", "--spec-only"), ("plan",), ("build",), ("compile",)])
 def test_each_mistake_in_a_spec_is_at_its_place(
-    modelwheel: Modelwheel, checkout: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+    modelwheel: Modelwheel,
+    checkout: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
 ) -> None:
     # From another directory: paths are those of the repository.
     monkeypatch.chdir(checkout / "model_specs")
-    done = modelwheel(*command, "tiny.yaml", code=3, **ON_GITHUB)
+    done = modelwheel(*command, "tiny.yaml", code=3, GITHUB_ACTIONS="true")
     first, second = commands(done.err)
     assert first.startswith(
         "::error file=model_specs/tiny.yaml,line=2,col=9,title=spec::model.name: "
@@ -65,7 +66,9 @@ def test_standard_output_stays_json(
     modelwheel: Modelwheel, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(checkout)
-    done = modelwheel("check", "model_specs", "--spec-only", "--json", code=3, **ON_GITHUB)
+    done = modelwheel(
+        "check", "model_specs", "--spec-only", "--json", code=3, GITHUB_ACTIONS="true"
+    )
     assert len(done.json["problems"]) == len(commands(done.err)) == 2
 
 
@@ -74,7 +77,7 @@ def test_a_mistake_in_the_configuration(
 ) -> None:
     monkeypatch.chdir(checkout / "model_specs")
     (checkout / "modelwheel.toml").write_text("# addresses\n[index]\nurl = 3\n")
-    (command,) = commands(modelwheel("config", code=2, **ON_GITHUB).err)
+    (command,) = commands(modelwheel("config", code=2, GITHUB_ACTIONS="true").err)
     assert command == (
         "::error file=modelwheel.toml,line=3,title=modelwheel::"
         "index.url: must be text in quotation marks, got 3"
@@ -82,7 +85,7 @@ def test_a_mistake_in_the_configuration(
 
 
 def test_an_error_without_a_place_is_on_the_page_of_the_run(modelwheel: Modelwheel) -> None:
-    (command,) = commands(modelwheel("check", "absent.yaml", code=3, **ON_GITHUB).err)
+    (command,) = commands(modelwheel("check", "absent.yaml", code=3, GITHUB_ACTIONS="true").err)
     assert command.startswith("::error title=modelwheel::no spec 'absent.yaml'")
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from modelwheel.accuracy import COLUMNS, Truth
-from modelwheel.cli.display.markdown import append, measured_cells, show_measurements
+from modelwheel.cli.display.markdown import append, measured_cells, show_errors, show_measurements
 from modelwheel.errors import VerifyError
 from modelwheel.release.measure import Measurement, Released
 from modelwheel.util.markdown import escape, table
@@ -76,8 +76,14 @@ def _report(*, passed: bool = True, truth: Truth = Truth()) -> Report:  # noqa: 
     return Report(passed=passed, comparisons=(compared,), skipped={}, truth=truth)
 
 
-def _timing(rows: int, nanoseconds: float) -> Timing:
-    return Timing(level="x86-64-v3", rows=rows, rule=f"{rows}:{rows}", nanoseconds=nanoseconds)
+def _timing(rows: int, nanoseconds: float, framework: str = "") -> Timing:
+    return Timing(
+        level="" if framework else "x86-64-v3",
+        rows=rows,
+        rule=f"{rows}:{rows}",
+        nanoseconds=nanoseconds,
+        framework=framework,
+    )
 
 
 @pytest.fixture
@@ -89,16 +95,25 @@ def wheel(tmp_path: Path) -> Path:
 
 def test_a_wheel_beside_the_released_one(wheel: Path) -> None:
     manifest = make_manifest("digits", version="1.1.0")
-    timings = (_timing(1, 4000.0), _timing(4, 8000.0))
-    released = Released("1.0.0", 5000, (_timing(1, 6000.0),))
-    measurement = Measurement(wheel, wheel.stat().st_size, manifest, _report(), timings, released)
-    head, row, columns, errors = cells(show_measurements([measurement]))
+    timings = (_timing(1, 4000.0), _timing(4, 3_970_000.0))
+    measurement = Measurement(
+        wheel,
+        wheel.stat().st_size,
+        manifest,
+        _report(),
+        timings,
+        Released("1.0.0", 5000, (_timing(1, 6000.0),)),
+        framework=(_timing(4, 39_700_000.0, "TensorFlow 2.21.0"),),
+    )
+    head, row = cells(show_measurements([measurement]))
+    columns, errors = cells(show_errors([measurement]))
     assert head == ["model", "wheel", "largest error", "time of a call"]
     assert row == [
         "digits 1.1.0\nreleased: 1.0.0",
         "6 kB\nreleased: 5 kB (+20.0%)",
         "4e-06 of 1e-05 (40.0%)\nscores|<b>, x86-64-v3, 4 rows",
-        "1 row: 4 µs, released 6 µs (1.50 x as fast)\n4 rows: 8 µs",
+        "1 row: 4 µs, released 6 µs (1.50 x as fast)\n"
+        "4 rows: 3.97 ms, TensorFlow 2.21.0 39.7 ms (10 x as fast)",
     ]
     assert columns == ["model", *COLUMNS, "tolerance"]
     assert errors == [
@@ -109,7 +124,7 @@ def test_a_wheel_beside_the_released_one(wheel: Path) -> None:
 def test_what_was_not_compared_follows_the_tables(wheel: Path) -> None:
     report = _report(truth=Truth(undefined={"nan": "output '<b>' differs"}))
     report = report.model_copy(update={"skipped": {"x86-64-v4": "no"}, "emulated": ("x86-64-v3",)})
-    text = show_measurements([Measurement(wheel, 10, make_manifest("digits"), report)])
+    text = show_errors([Measurement(wheel, 10, make_manifest("digits"), report)])
     notes = [
         "".join(child.content for child in token.children or ())
         for token in MarkdownIt("commonmark").enable("table").parse(text)

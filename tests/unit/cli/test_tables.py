@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from modelwheel.cli.display.console import print_below
-from modelwheel.cli.display.markdown import show_builds, show_measurements
+from modelwheel.cli.display.markdown import show_builds
 from modelwheel.cli.display.tables import (
     print_checked,
     print_diagnosis,
@@ -99,12 +99,6 @@ def test_the_last_lines_of_a_diagnosis(capsys: pytest.CaptureFixture[str]) -> No
 def test_nothing_to_measure(capsys: pytest.CaptureFixture[str]) -> None:
     print_measurements([])
     assert capsys.readouterr().out == "no wheel for this machine\n"
-
-
-def test_why_nothing_is_compared() -> None:
-    assert show_measurements([], note="not compared: no index is configured").endswith(
-        "\nnot compared: no index is configured\n"
-    )
 
 
 CHECKED = [

@@ -88,10 +88,7 @@ def of_error(error: object, file: Path | None = None) -> Iterator[Annotation]:
     """
     if isinstance(error, InvalidSpecsError):
         for problem in error.problems:
-            line, column = problem.position
-            yield Annotation(
-                "error", problem.sentence(), "spec", file=problem.file, line=line, column=column
-            )
+            yield Annotation("error", problem.sentence(), "spec", problem.file, *problem.position)
         return
     others = []
     for text in str(error).splitlines():

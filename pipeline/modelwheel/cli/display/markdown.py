@@ -46,30 +46,27 @@ def failure_lines(result: BuildResult) -> list[str]:
     ]
 
 
-def show_measurements(measurements: Sequence[Measurement], note: str = "") -> str:
-    """Size, error and speed of each wheel, next to the released version's.
+def show_measurements(measurements: Sequence[Measurement]) -> str:
+    """Size, error and speed of each wheel, next to the released version's and the framework's."""
+    return table(MEASURED, map(measured_cells, measurements))
 
-    Args:
-        measurements: A row of the table each.
-        note: A sentence below it, such as why there is no comparison.
-    """
-    text = table(MEASURED, map(measured_cells, measurements))
+
+def show_errors(measurements: Sequence[Measurement]) -> str:
+    """The errors of every output, and what was not measured."""
     lines = [
         (measurement.manifest.model.name, *line.cells, line.limit)
         for measurement in measurements
         if measurement.report is not None
         for line in report_lines(measurement.report)
     ]
-    if lines:
-        text += f"\n{table(('model', *COLUMNS, 'tolerance'), lines)}"
+    text = table(("model", *COLUMNS, "tolerance"), lines) if lines else ""
     notes = [
         f"{measurement.manifest.model.name}: {line}"
         for measurement in measurements
         if measurement.report is not None
         for line in notes_on_report(measurement.report)
     ]
-    text += "".join(f"\n{escape(line)}\n" for line in notes)
-    return f"{text}\n{escape(note)}\n" if note else text
+    return text + "".join(f"\n{escape(line)}\n" for line in notes)
 
 
 MEASURED = ("model", "wheel", "largest error", "time of a call")
@@ -108,12 +105,21 @@ def _error(measurement: Measurement) -> str:
 def _times(measurement: Measurement) -> str:
     released = measurement.released
     older = {timing.rows: timing for timing in released.timings} if released else {}
-    return "\n".join(_time(timing, older.get(timing.rows)) for timing in measurement.timings)
+    framework = {timing.rows: timing for timing in measurement.framework}
+    return "\n".join(
+        _time(timing, older.get(timing.rows), framework.get(timing.rows))
+        for timing in measurement.timings
+    )
 
 
-def _time(timing: Timing, older: Timing | None) -> str:
+def _time(timing: Timing, older: Timing | None, framework: Timing | None) -> str:
     text = f"{count(timing.rows, 'row')}: {time_text(timing.nanoseconds / 1e9)}"
-    if older is not None:
-        ratio = older.nanoseconds / timing.nanoseconds
-        text += f", released {time_text(older.nanoseconds / 1e9)} ({ratio:.2f} x as fast)"
+    for name, other in (
+        ("released", older),
+        (framework.framework if framework else "", framework),
+    ):
+        if other is not None:
+            ratio = other.nanoseconds / timing.nanoseconds
+            digits = f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
+            text += f", {name} {time_text(other.nanoseconds / 1e9)} ({digits} x as fast)"
     return text

@@ -19,7 +19,7 @@ from ..check import RANDOM_FIX
 from ..endings import is_about_memory
 from ..inspection import SignatureInfo
 from ..jobs import ReferenceJob, ReferenceRequest
-from ..reference import ARRAYS, SUMMARY, Reference, case_of, input_key, output_key
+from ..reference import ARRAYS, SUMMARY, TIMES, Reference, case_of, input_key, output_key
 from ..renames import rename
 from ..shapes import batched_inputs, static_shapes
 from ..table_reads import tables_read
@@ -31,6 +31,7 @@ from .drawn_inputs import described_inputs, draw_inputs
 from .failures import explain_failure
 from .formats.base import Arrays, LoadedModel, framework_of
 from .formats.rows_first import moved_inputs
+from .framework_time import allow_one_thread, time_framework
 from .lengths import Extents, Lengths, PaddedError, tested_lengths
 from .messages import first_line
 from .row_noise import RowNoise
@@ -42,9 +43,16 @@ from .truth.missing import NoTruthError
 
 
 def run(job: ReferenceJob) -> None:
-    """Writes the arrays and the summary."""
+    """Writes the arrays, the summary, and how long the framework takes."""
+    allow_one_thread()
     request = job.request
     loaded = formats.load(job.inputs.model, request.reading, request.signature, request.names)
+    _write_reference(job, loaded)
+    time_framework(loaded, request).save(job.out / TIMES)
+
+
+def _write_reference(job: ReferenceJob, loaded: LoadedModel) -> None:
+    request = job.request
     info, shapes = loaded.info, request.shapes
     loaded, request = move_inputs(loaded, request)
     job = job.model_copy(update={"request": request})
