@@ -112,8 +112,10 @@ def test_a_wheel_beside_the_released_one(wheel: Path) -> None:
         "digits 1.1.0\nreleased: 1.0.0",
         "6 kB\nreleased: 5 kB (+20.0%)",
         "4e-06 of 1e-05 (40.0%)\nscores|<b>, x86-64-v3, 4 rows",
-        "1 row: 4 µs, released 6 µs (1.50 x as fast)\n"
-        "4 rows: 3.97 ms, TensorFlow 2.21.0 39.7 ms (10 x as fast)",
+        (
+            "1 row: 4 µs, released 6 µs (1.50 x as fast)\n"
+            "4 rows: 3.97 ms, TensorFlow 2.21.0: 39.7 ms (10 x as fast)"
+        ),
     ]
     assert columns == ["model", *COLUMNS, "tolerance"]
     assert errors == [

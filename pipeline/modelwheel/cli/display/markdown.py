@@ -114,12 +114,14 @@ def _times(measurement: Measurement) -> str:
 
 def _time(timing: Timing, older: Timing | None, framework: Timing | None) -> str:
     text = f"{count(timing.rows, 'row')}: {time_text(timing.nanoseconds / 1e9)}"
-    for name, other in (
-        ("released", older),
-        (framework.framework if framework else "", framework),
-    ):
-        if other is not None:
-            ratio = other.nanoseconds / timing.nanoseconds
-            digits = f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
-            text += f", {name} {time_text(other.nanoseconds / 1e9)} ({digits} x as fast)"
+    if older is not None:
+        text += f", released {_compared(timing, older)}"
+    if framework is not None:
+        text += f", {framework.framework}: {_compared(timing, framework)}"
     return text
+
+
+def _compared(timing: Timing, other: Timing) -> str:
+    ratio = other.nanoseconds / timing.nanoseconds
+    digits = f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
+    return f"{time_text(other.nanoseconds / 1e9)} ({digits} x as fast)"
