@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 from modelwheel.errors import UnsupportedModelError
+from modelwheel.levels import cpu_name
 from modelwheel.spec import load_spec
 from modelwheel.spec.tune_lock import read_lock, write_lock
+from modelwheel.wheelfile.reports import read_timings
 from modelwheel.wheelfile.wheel import open_wheel
 from tests.support.commands import Modelwheel
 from tests.support.interrupting import Rebuilt
@@ -62,6 +64,15 @@ def test_every_sound_spec_is_built_and_verified(built: Built) -> None:
         assert compared | set(result["report"]["skipped"]) == set(
             LEVELS if name == "mlp" else [LOWEST]
         )
+
+
+def test_the_time_of_the_framework_is_beside_each_wheel(built: Built) -> None:
+    for name in SPECS:
+        theirs = [timing for timing in read_timings(built.wheel(name)) if timing.framework]
+        assert [timing.rows for timing in theirs] == [1, 4]
+        assert all(timing.nanoseconds > 0 and timing.cpu == cpu_name() for timing in theirs)
+        (framework,) = {timing.framework for timing in theirs}
+        assert re.fullmatch(r"TensorFlow \S+ on one thread", framework)
 
 
 def test_what_extensions_have_in_common_is_compiled_once(built: Built) -> None:

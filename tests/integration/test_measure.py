@@ -8,9 +8,10 @@ import pytest
 
 from modelwheel.errors import VerifyError
 from modelwheel.index.site import write_site
+from modelwheel.levels import cpu_name
 from modelwheel.release.measure import measure_wheels
 from modelwheel.store.store import Store
-from modelwheel.wheelfile.reports import read_report, read_timings
+from modelwheel.wheelfile.reports import Timing, read_report, read_timings, write_timings
 from tests.support.commands import Modelwheel
 from tests.support.index_wheels import make_wheel
 from tests.support.sandboxes import BEST
@@ -64,9 +65,24 @@ def test_the_released_version_is_measured_too(directory: Path) -> None:
     assert measured.released is not None
     assert (measured.released.version, measured.not_compared) == ("0.9", None)
     assert [timing.nanoseconds for timing in measured.released.timings] == [20.0]
+    assert measured.released.differences == ()
     assert first.released is None
     assert first.not_compared is not None
     assert f"{index_url} has no wheel of model-new" in first.not_compared
+
+
+def test_the_framework_of_the_same_cpu_is_compared(directory: Path) -> None:
+    wheel = make_wheel(directory, "digits", main=plays())
+    here, elsewhere = (
+        Timing(level="", rows=4, rule="", nanoseconds=70.0, cpu=cpu, framework="TensorFlow 9")
+        for cpu in (cpu_name(), "another")
+    )
+    write_timings([here, elsewhere], wheel)
+    (measured,) = measure_wheels([wheel], Store(directory / "cache"), BEST)
+    assert measured.framework == (here,)
+    (again,) = measure_wheels([wheel], Store(directory / "cache"), BEST)
+    assert again.framework == (here,)  # what a build recorded stays
+    assert read_timings(wheel) == (*again.timings, here, elsewhere)
 
 
 def test_a_wheel_that_fails_does_not_stop_the_others(directory: Path) -> None:

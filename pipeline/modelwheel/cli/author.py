@@ -26,6 +26,7 @@ from .options import (
     OnBranch,
     OptionalSpecs,
     Platforms,
+    Shard,
     Specs,
     Summary,
     Tag,
@@ -115,6 +116,7 @@ def check(
     on_branch: OnBranch = None,
     changed_since: ChangedSince = None,
     tag: Tag = None,
+    shard: Shard = None,
     lenient: Lenient = False,
     ops: Annotated[
         bool,
@@ -138,7 +140,7 @@ def check(
     if supported:
         given: dict[str, object] = {"SPEC": specs, "--spec-only": spec_only, "--lenient": lenient}
         given |= {"--released-once": released_once, "--on-branch": on_branch, "--ops": ops}
-        given |= {"--changed-since": changed_since, "--tag": tag}
+        given |= {"--changed-since": changed_since, "--tag": tag, "--shard": shard}
         refuse_together("--supported", given, "it reads no spec")
         _print_supported(sandbox, as_json)
         return
@@ -148,7 +150,7 @@ def check(
         given = {"--sandbox": sandbox, "--lenient": lenient, "--ops": ops}
         refuse_together("--spec-only", given, "it reads no model")
     with _problems_as_json(as_json):
-        loaded = load(specs, changed_since, tag)
+        loaded = load(specs, changed_since, tag, shard)
         if on_branch:
             from ..release.selection import require_on_branch
 
@@ -334,6 +336,7 @@ def build(
     jobs: Jobs = None,
     changed_since: ChangedSince = None,
     tag: Tag = None,
+    shard: Shard = None,
     summary: Summary = None,
     comment: Comment = None,
     sandbox: SandboxMode = None,
@@ -344,7 +347,7 @@ def build(
     refuse_table_as_json(table, as_json)
     require_appendable(summary)
     require_writable(comment, None)
-    requests = make_requests(load(specs, changed_since, tag), level, batch_size)
+    requests = make_requests(load(specs, changed_since, tag, shard), level, batch_size)
     _build(
         requests,
         out,

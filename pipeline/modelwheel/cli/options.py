@@ -107,6 +107,14 @@ ChangedSince = Annotated[
     str | None,
     typer.Option(metavar="REF", help="Only specs changed since this branch left REF (git)."),
 ]
+Shard = Annotated[
+    str | None,
+    typer.Option(
+        metavar="K/N",
+        help="Only the K-th of N parts of the specs. K may be any number, such as that of a week or of a run of a "
+        "workflow: the parts take turns.",
+    ),
+]
 Tag = Annotated[
     str | None, typer.Option(metavar="NAME-VERSION", help="Only the spec that this tag releases.")
 ]
@@ -242,12 +250,21 @@ def build_rules() -> BuildRules:
 
 
 def load(
-    patterns: Sequence[str], changed_since: str | None = None, tag: str | None = None
+    patterns: Sequence[str],
+    changed_since: str | None = None,
+    tag: str | None = None,
+    shard: str | None = None,
 ) -> list[Spec]:
-    """The selected specs. An empty REF or tag, as workflows pass it, means "not given"."""
+    """The selected specs. An empty REF, tag or shard, as workflows pass it, means "not given"."""
     from ..spec import find_specs, load_specs
 
     specs = load_specs(find_specs(patterns))
+    if shard:
+        from ..release.selection import select_shard
+
+        specs = select_shard(specs, shard)
+        names = ", ".join(one_line(spec.path) for spec in specs) or "no spec"
+        tell(f"in shard {one_line(shard)}: {names}")
     if tag:
         from ..release.selection import select_tagged
 

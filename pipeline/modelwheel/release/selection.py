@@ -5,6 +5,7 @@ The tag of a release is `NAME-VERSION`. The commit that it points to is what was
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -42,6 +43,20 @@ def select_changed(specs: Sequence[Spec], revision: str) -> list[Spec]:
         for spec in specs
         if any(changes(spec.directory).find(path) for path in companions(spec))
     ]
+
+
+def select_shard(specs: Sequence[Spec], shard: str) -> list[Spec]:
+    """The K-th of N parts, for the shard `K/N`; each spec is in one part, and parts differ by one spec at most.
+
+    Raises:
+        UsageError: It is not a shard.
+    """
+    found = re.fullmatch(r"(\d{1,9})/([1-9]\d{0,3})", shard)
+    if found is None:
+        raise UsageError(f"--shard: {shard!r} is not K/N, such as 1/4")
+    turn, parts = int(found[1]), int(found[2])
+    ordered = sorted(specs, key=lambda spec: spec.model.name)
+    return ordered[(turn - 1) % parts :: parts]
 
 
 def select_tagged(specs: Sequence[Spec], tag: str) -> Spec:

@@ -43,7 +43,8 @@ def test_a_comment(measured: Measurement, tmp_path: Path) -> None:
     text = file.read_text()
     assert text.startswith("<!-- modelwheel -->\n\n| model | wheel |")
     assert (
-        "1 row: 4 µs, released 5 µs (1.25 x as fast), TensorFlow 2.21.0 on one thread: 90 µs" in text
+        "1 row: 4 µs, released 5 µs (1.25 x as fast), TensorFlow 2.21.0 on one thread: 90 µs"
+        in text
     )
     assert "\nnot compared: why\n" in text
     assert "- digits 1.1.0, compared with 1.0.0\n  - input image is gone: float32 " in text

@@ -13,6 +13,7 @@ from modelwheel.release.selection import (
     require_on_branch,
     require_released_once,
     select_changed,
+    select_shard,
     select_tagged,
 )
 from modelwheel.spec import Spec, find_specs, load_specs
@@ -60,6 +61,35 @@ def edit(repository: Repository, name: str, old: str, new: str) -> None:
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
+
+
+# --- in turns ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 5])
+def test_every_spec_is_in_one_part_and_all_have_their_turn(
+    repository: Repository, parts: int
+) -> None:
+    specs = load(repository)
+    weeks = [select_shard(specs, f"{week}/{parts}") for week in range(48, 48 + parts)]
+    assert sorted(spec.model.name for week in weeks for spec in week) == sorted(NAMES)
+    assert max(map(len, weeks)) - min(map(len, weeks)) <= 1
+    assert select_shard(specs[::-1], f"1/{parts}") == select_shard(specs, f"{parts + 1}/{parts}")
+
+
+@pytest.mark.parametrize("shard", ["1", "1/0", "-1/2", "a/2", "1/2/3", "1.5/2"])
+def test_what_is_no_part(repository: Repository, shard: str) -> None:
+    with pytest.raises(UsageError, match="is not K/N, such as 1/4"):
+        select_shard(load(repository), shard)
+
+
+def test_a_command_builds_one_part(repository: Repository, tmp_path: Path) -> None:
+    done = Modelwheel(tmp_path / "cache")(
+        "check", repository.directory / "specs", "--spec-only", "--shard", "2/3"
+    )
+    assert done.out == "1 spec OK\n"
+    assert done.err.startswith("in shard 2/3: ")
+    assert done.err.endswith("beta.yaml\n")
 
 
 # --- changed since --------------------------------------------------------------------------------
