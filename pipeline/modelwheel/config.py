@@ -309,7 +309,7 @@ def _read(path: Path) -> Config:
 
 def _line_of(text: str, field: Sequence[int | str]) -> int:
     """The line of a field or, if it is not written as `name = value`, of its section; else the first."""
-    section, *rest = map(str, field)
+    section, *rest = map(str, field or ("",))
     found, inside = 1, ""
     for number, line in enumerate(text.splitlines(), start=1):
         if header := re.match(r"\s*\[+\s*([\w-]+)", line):

@@ -127,8 +127,8 @@ def test_a_refused_model_is_at_its_spec(tmp_path: Path) -> None:
 def test_only_files_that_exist_are_places() -> None:
     (found,) = of_error("absent.yaml:1:2: is wrong")
     assert (found.file, found.message) == (None, "absent.yaml:1:2: is wrong")
-    (found,) = of_findings([Finding("error", "x", "wrong", place="absent.yaml:1:2")])
-    assert (found.file, found.message) == (None, "absent.yaml:1:2: wrong")
+    (found,) = of_findings("net", [Finding("error", "x", "wrong", place="absent.yaml:1:2")])
+    assert (found.file, found.message, found.title) == (None, "absent.yaml:1:2: wrong", "net")
 
 
 def test_thousands_of_mistakes_are_cut(

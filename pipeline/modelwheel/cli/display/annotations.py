@@ -107,7 +107,7 @@ def of_checked(models: Iterable[CheckedModel]) -> Iterator[Annotation]:
     for model in models:
         if model.error is not None:
             yield from of_error(model.error, model.path)
-        yield from of_findings(model.findings, model.path)
+        yield from of_findings(model.name, model.findings, model.path)
 
 
 def of_builds(results: Iterable[BuildResult]) -> Iterator[Annotation]:
@@ -117,13 +117,15 @@ def of_builds(results: Iterable[BuildResult]) -> Iterator[Annotation]:
             yield from of_error(message, result.request.spec.path)
 
 
-def of_findings(findings: Iterable[Finding], file: Path | None = None) -> Iterator[Annotation]:
-    """What a check found, at the fields of the spec that it is about, else at the top of `file`."""
+def of_findings(
+    name: str, findings: Iterable[Finding], file: Path | None = None
+) -> Iterator[Annotation]:
+    """What a check found in the model `name`, at the fields of the spec that it is about, else at the top of `file`."""
     for finding in findings:
         severity: Severity = "notice" if finding.severity == "note" else finding.severity
-        placed = _placed(str(finding), severity, finding.code) if finding.place else None
+        placed = _placed(str(finding), severity, name) if finding.place else None
         line = None if file is None else 1
-        yield placed or Annotation(severity, str(finding), finding.code, file=file, line=line)
+        yield placed or Annotation(severity, str(finding), name, file=file, line=line)
 
 
 def _placed(text: str, severity: Severity, title: str = "modelwheel") -> Annotation | None:

@@ -146,7 +146,7 @@ class BuildDisplay:
         with self._guard:
             for warning in warnings:
                 self._console.print(f"[yellow]warning[/] {plain(name)}: {plain(warning)}")
-            annotate(of_findings(warnings))
+            annotate(of_findings(name, warnings))
 
     def _done(self, name: str) -> None:
         # A cached step ends without having been started.

@@ -115,4 +115,6 @@ _UNITS = (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 
 
 def _numbers(values: dict[int, float], rows: Sequence[int], factor: float) -> str:
-    return ", ".join(f"{values[n] / factor:.4g}" for n in rows)
+    # Mermaid reads no powers of ten.
+    texts = (f"{values[n] / factor:.4f}" for n in rows)
+    return ", ".join(text.rstrip("0").rstrip(".") for text in texts)
