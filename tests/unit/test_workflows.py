@@ -53,6 +53,7 @@ SAMPLES = {
     "RESULTS": " ".join(["success"] * 8),
     "SANDBOX": "required",
     "SITE_URL": "https://example.org/site/simple/",
+    "SHARD": "48/4",
     "SPEC": "model_specs/digits.yaml",
     "SUMS": "0123  model_digits-1.0.0.tar.gz",
     "TAG": "digits-1.0.0",

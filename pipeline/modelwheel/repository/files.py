@@ -22,6 +22,13 @@ Service = Literal["github", "gitlab"]
 _TEMPLATES = Path(__file__).with_name("templates")
 
 
+_TEMPLATES_OF_GITHUB = {
+    "PULL_REQUEST_TEMPLATE.md": "pull-request.md",
+    "ISSUE_TEMPLATE/model.yml": "issue-model.yml",
+}
+"""What pull requests and issues begin with; this project has the same."""
+
+
 class Answers(JsonRecord):
     """What the files depend on, beside the version of modelwheel."""
 
@@ -84,6 +91,8 @@ def workflows(mode: Mode, words: Mapping[str, str]) -> Iterator[File]:
 def _service_files(answers: Answers, words: Mapping[str, str]) -> Iterator[File]:
     if "github" in answers.services:
         yield File(".github/CODEOWNERS", _fill("CODEOWNERS", words))
+        for path, template in _TEMPLATES_OF_GITHUB.items():
+            yield File(f".github/{path}", _fill(f"github/{template}", words))
         yield from workflows(answers.mode, words)
     if "gitlab" in answers.services:
         yield File(".gitlab-ci.yml", _fill("gitlab-ci.yml", words), renewed=True)
