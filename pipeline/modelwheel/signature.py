@@ -54,6 +54,8 @@ class Tensor(BaseModel):
     """What an input may hold, as far as it is known."""
     special: tuple[float, ...] = ()
     """Values that an input may hold too, such as those that stand for none."""
+    labels: tuple[str, ...] = ()
+    """What the places of an output's last axis stand for, or the values of an integer; empty if that is not said."""
 
     @property
     def valid_text(self) -> str:

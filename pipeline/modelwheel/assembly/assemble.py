@@ -85,6 +85,7 @@ class Project:
                 name: hashlib.sha256(text).hexdigest()
                 for name, text in request.spec.license_texts.items()
             },
+            "labels": {name: list(texts) for name, texts in request.spec.label_texts.items()},
             "frozen": {str(extent): _hashes(record) for extent, record in self.frozen.items()},
             # A list, as the order of variants in the manifest follows it.
             "compiled": [

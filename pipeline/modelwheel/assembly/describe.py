@@ -23,6 +23,7 @@ from ..platforms import Platform
 from ..request import Extent, Request
 from ..signature import Signature
 from ..spec import BatchRule, Spec
+from ..spec.fields import LONGEST_LINE
 from ..spec.tune_lock import Costs
 from ..versions import TENSORFLOW_VERSION
 from . import manifest
@@ -59,7 +60,9 @@ def describe(
         UnsupportedModelError: An output's shape follows the batch in a way that cannot be described,
             or the spec's batch rules cannot be used.
     """
-    signature = describe_signature(compiled.frozen, compiled.reference, request.spec.inputs)
+    signature = describe_signature(
+        compiled.frozen, compiled.reference, request.spec.inputs, request.spec.label_texts
+    )
     levels = request.levels_of(platform)
     return manifest.Manifest(
         platform=platform.name,
@@ -211,9 +214,16 @@ def _describe_compiler(
     )
 
 
+def _first_line(description: str) -> str:
+    """What listings show of a description; empty if its first line is too long for them."""
+    line = description.partition("\n")[0].strip()
+    return line if len(line) <= LONGEST_LINE else ""
+
+
 def _describe_model(spec: Spec) -> manifest.Model:
     model, package = spec.model, spec.package
-    summary = package.summary or f"{model.name}: a model compiled to machine code"
+    summary = package.summary or _first_line(model.description or "")
+    summary = summary or f"{model.name}: a model compiled to machine code"
     return manifest.Model(
         name=model.name,
         identifier=spec.identifier,

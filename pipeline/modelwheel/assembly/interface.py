@@ -11,17 +11,21 @@ from ..errors import UnsupportedModelError
 from ..request import Extent
 from ..signature import Signature, Tensor, ValidRange
 from ..spec.interface import InputSection
+from ..spec.labels import why_wrong_labels
+from ..util.words import count
 
 
 def describe_signature(
     frozen: Mapping[Extent, FrozenSignature],
     reference: Reference,
     sections: Mapping[str, InputSection],
+    labels: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Signature:
-    """The signature that all frozen ones are cases of; `sections` are the spec's inputs.
+    """The signature that all frozen ones are cases of; `sections` are the spec's inputs, `labels` those of outputs.
 
     Raises:
-        UnsupportedModelError: A shape follows the batch in a way that cannot be described.
+        UnsupportedModelError: A shape follows the batch in a way that cannot be described, or an output cannot have
+            its labels.
     """
     lengths = tuple(sorted({extent.length for extent in frozen if extent.length is not None}))
     largest = max(lengths, default=None)
@@ -34,7 +38,10 @@ def describe_signature(
             )
             for t in _all_inputs(first)
         ),
-        outputs=tuple(_output(t, reference) for t in first.outputs),
+        outputs=tuple(
+            _with_labels(_output(t, reference), (labels or {}).get(t.name, ()))
+            for t in first.outputs
+        ),
         state=tuple(_tensor(t, 0, 0, ()) for t in first.state),
         lengths=lengths,
         ordered_by=first.ordered_by,
@@ -84,6 +91,14 @@ def _with_valid(tensor: Tensor, values: ValidValues | None) -> Tensor:
     ]
     special = tuple(mask.value for mask in values.masks)
     return tensor.model_copy(update={"valid": (*whole, *columns), "special": special})
+
+
+def _with_labels(tensor: Tensor, labels: tuple[str, ...]) -> Tensor:
+    if labels and (wrong := why_wrong_labels(tensor.dtype, tensor.shape, len(labels))):
+        raise UnsupportedModelError(
+            f"labels.{tensor.name} has {count(len(labels), 'label')}, but {wrong}; correct the list"
+        )
+    return tensor.model_copy(update={"labels": labels})
 
 
 def _output(tensor: FrozenTensor, reference: Reference) -> Tensor:

@@ -15,8 +15,9 @@ from ..dtypes import integer_limits
 from ..errors import UnsupportedModelError
 from ..limits import Limits
 from ..spec import BatchRule
+from ..spec.labels import why_wrong_labels
 from ..util.text import one_line
-from ..util.words import suggest
+from ..util.words import count, suggest
 from .findings import Finding, Severity
 from .fusions import Provider, check_fusions
 from .input_values import split_columns
@@ -81,6 +82,8 @@ class Expected:
     """[low, high) of random inputs, by name."""
     outputs: Collection[str] = ()
     """Outputs that have a tolerance of their own."""
+    labels: Mapping[str, int] = field(default_factory=dict)
+    """How many labels outputs have, by name."""
     tolerances: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """atol and rtol, by their place below `verify`: `tolerance`, `outputs.y`."""
     rows: int = 1
@@ -108,6 +111,7 @@ def check_signature(inspection: Inspection, expected: Expected) -> list[Finding]
         *check_tensors(signature),
         *_check_shapes(signature, expected),
         *_check_batching(signature, expected),
+        *_check_labels(signature, expected),
         *_check_verification(signature, expected),
         *_check_bounds(expected),
         *_note_valid_values(signature, expected),
@@ -293,12 +297,27 @@ def _check_verification(signature: SignatureInfo, expected: Expected) -> Iterato
             if limits is not None:
                 yield from _check_range(inputs[part[0]], bounds, limits, name)
         elif name not in inputs:
-            yield _unknown_tensor("ranges", name, "input", list(inputs), expected.names)
+            yield _unknown_tensor("verify.ranges", name, "input", list(inputs), expected.names)
         elif limits := integer_limits(inputs[name].dtype):
             yield from _check_range(inputs[name], bounds, limits)
     for name in expected.outputs:
         if name not in outputs:
-            yield _unknown_tensor("outputs", name, "output", outputs, expected.names)
+            yield _unknown_tensor("verify.outputs", name, "output", outputs, expected.names)
+
+
+def _check_labels(signature: SignatureInfo, expected: Expected) -> Iterator[Finding]:
+    outputs = {tensor.name: tensor for tensor in signature.outputs}
+    for name, number in expected.labels.items():
+        if name not in outputs:
+            yield _unknown_tensor("labels", name, "output", list(outputs), expected.names)
+        elif wrong := why_wrong_labels(outputs[name].dtype, outputs[name].shape, number):
+            yield Finding(
+                "error",
+                "labels",
+                f"labels.{name} has {count(number, 'label')}, but {wrong}",
+                "correct the list",
+                ("labels", name),
+            )
 
 
 def _check_bounds(expected: Expected) -> Iterator[Finding]:
@@ -340,9 +359,9 @@ def _unknown_tensor(
     return Finding(
         "error",
         f"unknown-{role}",
-        f"verify.{section} names {name!r}, which is not an {role} of the signature",
+        f"{section} names {name!r}, which is not an {role} of the signature",
         explain_unknown(name, known, names, f"its {role}s are:"),
-        ("verify", section, name),
+        (*section.split("."), name),
     )
 
 

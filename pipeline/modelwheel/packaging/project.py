@@ -20,6 +20,7 @@ from ..util.files import digest_file
 from ..util.markdown import escape, table
 from ..util.words import shape_text
 from ..versions import RUNTIME_MINIMUM, RUNTIME_REQUIREMENT
+from .readme import readme_context
 from .runtime import NEEDED_SDIST
 from .template import SOURCE_DATE_EPOCH, model_template, render
 
@@ -91,6 +92,8 @@ def project_context(manifests: Sequence[Manifest]) -> dict[str, object]:
         "levels": _levels_text(manifests),
         "platforms": [_platform(one) for one in manifests],
         "source_date_epoch": SOURCE_DATE_EPOCH,
+        "labels": _labels(manifest.signature.outputs),
+        **readme_context(manifests),
         "requirements": list(model.requirements),
         "runtime_minimum": RUNTIME_MINIMUM,
         "runtime_requirement": RUNTIME_REQUIREMENT,
@@ -118,6 +121,12 @@ def _valid(inputs: Iterable[Tensor]) -> str:
         for tensor in inputs
         if tensor.valid
     }
+    return pformat(found, width=90, sort_dicts=False)
+
+
+def _labels(outputs: Iterable[Tensor]) -> str:
+    """The labels of outputs by name, as Python writes them."""
+    found = {tensor.name: tensor.labels for tensor in outputs if tensor.labels}
     return pformat(found, width=90, sort_dicts=False)
 
 

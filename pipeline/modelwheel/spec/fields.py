@@ -98,9 +98,11 @@ Prose = Annotated[
 ]
 """Free text of several lines."""
 
+LONGEST_LINE = 512
+
 Line = Annotated[
     StrictStr,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=512),
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_LINE),
     AfterValidator(one_line),
 ]
 """Free text of one line, as wheel metadata requires for a summary."""

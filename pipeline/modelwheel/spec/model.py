@@ -31,6 +31,7 @@ from .fields import (
     GivenName,
     Line,
     LocalPath,
+    Mistake,
     Prose,
     RelativePath,
     Section,
@@ -40,6 +41,7 @@ from .fields import (
 )
 from .flags import FastMath, Flags, TfcompileFlags, XlaFlags, flag_name
 from .interface import InputSection, InterfaceOrder, Names, PrunedInputs, check_one_length
+from .labels import Labels, read_labels
 from .names import (
     CPP_CLASS_PATTERN,
     NAME_PATTERN,
@@ -225,6 +227,12 @@ class Spec(Section):
     inputs: Annotated[Mapping[GivenName, InputSection], AfterValidator(check_one_length)] = Field(
         default_factory=dict, description="Shapes of inputs that have free axes, by name."
     )
+    labels: Labels = Field(
+        default_factory=dict,
+        description="What the values of outputs stand for, by name: texts, or a file with one in each line, relative "
+        "to the spec file. They name the places of the last axis, or the values of an integer output.",
+        examples=[{"probabilities": ["cat", "dog"]}, {"probabilities": "labels.txt"}],
+    )
     allow_pruned_inputs: PrunedInputs = Field(
         default=False,
         description="Accept inputs that no output depends on: `true` leaves them out, `keep` keeps them in the "
@@ -296,6 +304,23 @@ class Spec(Section):
                 raise mistakes(found)
         return batching
 
+    @field_validator("labels")
+    @classmethod
+    def _check_labels(cls, labels: Labels, info: ValidationInfo) -> Labels:
+        # An older version of a spec, out of git, is read without its files.
+        if info.context is None or not info.context.get("with_files"):
+            return labels
+        directory, found = info.context["path"].absolute().parent, []
+        for name, given in labels.items():
+            try:
+                read_labels(directory, given)
+            except ValueError as error:
+                wrong, _, hint = str(error).rpartition("; ")
+                found.append(Mistake(wrong, hint.capitalize(), (name,)))
+        if found:
+            raise mistakes(found)
+        return labels
+
     @field_validator("fast_math")
     @classmethod
     def _check_flags(cls, fast_math: FastMath, info: ValidationInfo) -> FastMath:
@@ -356,6 +381,18 @@ class Spec(Section):
                     ) from None
                 self._licenses[PurePosixPath(name).name] = text
         return self._licenses
+
+    @property
+    def label_texts(self) -> Mapping[str, tuple[str, ...]]:
+        """The labels of outputs, by name.
+
+        Raises:
+            SpecError: A file with labels cannot be read any more.
+        """
+        try:
+            return {name: read_labels(self.directory, given) for name, given in self.labels.items()}
+        except ValueError as error:
+            raise SpecError(f"{self.path}: labels: {error}") from None
 
     @property
     def identifier(self) -> str:

@@ -16,6 +16,9 @@ model_tiny = model_tiny.lib.pkgconfig
 
 [cmake.root]
 model_tiny = model_tiny.lib.cmake.model_tiny
+
+[modelwheel.models]
+tiny = model_tiny
 """
 
 
@@ -65,6 +68,12 @@ def test_files_of_our_own_wheels(tmp_path: Path, name: str) -> None:
         (PLACES + "[pytest11]\nevil = model_tiny\n", "has the entry point 'evil' = 'model_tiny'"),
         (PLACES.replace("lib.pkgconfig", "evil"), "'model_tiny' = 'model_tiny.evil'"),
         (PLACES.replace("model_tiny =", "other ="), "has the entry point 'other'"),
+        (
+            PLACES.replace("tiny = model_tiny\n", "tiny = os\n"),
+            "'tiny' = 'os' of 'modelwheel.models'",
+        ),
+        (PLACES.replace("\ntiny =", "\nother ="), "has the entry point 'other' = 'model_tiny'"),
+        (PLACES.replace("tiny = model_tiny\n", "tiny = model_tiny:run\n"), "'model_tiny:run'"),
         (
             "[pkg_config]\nModel_Tiny = model_tiny.lib.pkgconfig\n",
             "has the entry point 'Model_Tiny'",

@@ -112,7 +112,7 @@ def test_importing_needs_nothing_beyond_numpy(packages: Path) -> None:
     )
     own = {
         f"model_digits{part}"
-        for part in ("", "._core", "._model", "._paths", "._valid", "._values")
+        for part in ("", "._core", "._facts", "._model", "._paths", "._values")
     }
     assert set(new.split()) - {"__future__"} == own | {"modelwheel_runtime"}
 
@@ -258,7 +258,11 @@ def test_an_input_may_be_named_as_the_argument_for_results(
         ("model(x, [2**40])", "ValueError: digits: input 'n 1': a value is out of range for int32"),
         (
             "model.predict(x)",
-            "TypeError: predict() takes a dict of arrays by input name, got ndarray; pass arrays to the model itself: model(array)",
+            "TypeError: digits: predict() takes a dict of arrays by input name, or a list of 2 arrays, got ndarray; pass arrays to the model itself: model(x, n_1)",
+        ),
+        (
+            "model.predict([x])",
+            "TypeError: digits: predict() takes a dict of arrays by input name, or a list of 2 arrays, got list of 1; pass arrays to the model itself: model(x, n_1)",
         ),
         (
             "model([np.ma.masked, np.ma.array([1, 2], mask=[0, 1])], n)",

@@ -120,6 +120,7 @@ def test_every_value_of_a_full_spec_arrives() -> None:
     assert spec.inputs["hits"].shape_at(32) == (None, 32)
     assert (spec.inputs["hits"].buckets[1].pad, spec.allow_pruned_inputs) == (-1.0, "keep")
     assert (spec.names, spec.interface_order) == ({"in_1": "hits"}, "sorted")
+    assert spec.label_texts == {"class:0": ("cat", "dog, or wolf")}
     unset = {field for field in Spec.model_fields if field not in spec.model_fields_set}
     assert unset == set()
 

@@ -56,9 +56,14 @@ def _danger(name: str) -> str:
 
 
 def _check_entry_points(wheel: OpenedWheel, place: str) -> Iterator[GateFinding]:
-    """Entry points name what other programs import or run: a model only tells CMake and pkg-config where it is."""
+    """Entry points name what other programs import or run: a model only says where it is.
+
+    CMake and pkg-config read that; `modelwheel list` imports nothing.
+    """
     module = wheel.module
+    model = module if wheel.manifest is None else wheel.manifest.model.name
     allowed = {
+        "modelwheel.models": {model: module},
         "pkg_config": {module: f"{module}.lib.pkgconfig"},
         "cmake.root": {module: f"{module}.lib.cmake.{module}"},
     }
@@ -75,5 +80,5 @@ def _check_entry_points(wheel: OpenedWheel, place: str) -> Iterator[GateFinding]
                 yield GateFinding(
                     place,
                     f"has the entry point {name!r} = {value!r} of {group!r}, which other programs import "
-                    "or run; a model's wheel has those of pkg_config and cmake.root alone: remove it",
+                    f"or run; a model's wheel has those of {', '.join(allowed)} alone: remove it",
                 )

@@ -116,6 +116,7 @@ class InspectStep(ModelStep, JobStep):
             emulate=spec.batching.emulate,
             ranges=spec.verify.ranges,
             outputs=tuple(spec.verify.outputs),
+            labels={name: len(texts) for name, texts in spec.label_texts.items()},
             tolerances=_tolerances(spec.verify),
             rows=spec.verify.rows,
             limits=limits or Limits(),

@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 from . import _paths
 from ._core import library
@@ -21,7 +22,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         passed, text = _answer(options)
-    except (OSError, ValueError) as error:
+    except (OSError, TypeError, ValueError) as error:
         parser.exit(1, f"error: {error}\n")
     sys.stdout.write(f"{text}\n")
     return 0 if passed else 1
@@ -31,6 +32,15 @@ def _answer(options: argparse.Namespace) -> tuple[bool, str]:
     """Whether the command succeeded, and its output."""
     if options.flags:
         return True, " ".join(map(_build_flag, options.flags))
+    if options.as_json:
+        from . import _about
+
+        return True, json.dumps(_about.installed(), indent=2)
+    if options.command == "run":
+        from . import _run
+
+        model = Model(options.level, threads=options.threads, check_values=options.check_values)
+        return True, _run.run(options.inputs, options.outputs, model)
     if options.command == "selftest":
         from . import _selftest
 
@@ -48,13 +58,23 @@ def _parser() -> argparse.ArgumentParser:
         prog=f"python -m {_PACKAGE}", description=__doc__, allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"{library.name} {library.version}")
+    parser.add_argument(
+        "--json", dest="as_json", action="store_true", help="describe the model as JSON"
+    )
     building = parser.add_argument_group("building against the model")
     for flag, text in _BUILD_FLAGS.items():
         building.add_argument(
             f"--{flag}", dest="flags", action="append_const", const=flag, help=text
         )
 
-    commands = parser.add_subparsers(dest="command", metavar="bench | selftest")
+    commands = parser.add_subparsers(dest="command", metavar="bench | run | selftest")
+    _add_bench(commands)
+    _add_run(commands)
+    _add_selftest(commands)
+    return parser
+
+
+def _add_bench(commands: Any) -> None:
     bench = commands.add_parser("bench", help="time the model", allow_abbrev=False)
     bench.add_argument(
         "--batch",
@@ -71,6 +91,28 @@ def _parser() -> argparse.ArgumentParser:
     )
     bench.add_argument("--json", action="store_true", help="print JSON")
 
+
+def _add_run(commands: Any) -> None:
+    run = commands.add_parser(
+        "run", help="evaluate the model with arrays of a file", allow_abbrev=False
+    )
+    run.add_argument(
+        "inputs",
+        type=Path,
+        metavar="IN",
+        help="an .npz file with an array for each input, or the .npy file of a model with one",
+    )
+    run.add_argument(
+        "outputs", type=Path, metavar="OUT", help="the .npz or .npy file to write the outputs to"
+    )
+    run.add_argument(
+        "--level", choices=Model.levels, help="CPU level (default: the highest of this CPU)"
+    )
+    run.add_argument("--threads", type=int, default=1, help="most threads (default: 1)")
+    run.add_argument("--check-values", action="store_true", help="refuse values that are not valid")
+
+
+def _add_selftest(commands: Any) -> None:
     selftest = commands.add_parser(
         "selftest", help="compare with TensorFlow's outputs", allow_abbrev=False
     )
@@ -86,7 +128,6 @@ def _parser() -> argparse.ArgumentParser:
     shown = selftest.add_mutually_exclusive_group()
     shown.add_argument("--json", action="store_true", help="print JSON")
     shown.add_argument("--quiet", action="store_true", help="print the last line alone")
-    return parser
 
 
 _BUILD_FLAGS = {

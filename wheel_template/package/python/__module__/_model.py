@@ -6,12 +6,13 @@ The extension `_core` checks arrays and evaluates the model. Nothing here depend
 from __future__ import annotations
 
 from collections.abc import Mapping
-from inspect import cleandoc
+from inspect import Parameter, Signature, cleandoc
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ._core import Evaluator, library
+from ._facts import LABELS
 from ._values import CheckedEvaluator, ValidRange, valid_ranges
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ _INPUTS = tuple(TensorSpec(*fields[:5], valid_ranges(fields[0])) for fields in l
 _OUTPUTS = tuple(TensorSpec(*fields[:5]) for fields in library.outputs)
 _STATES = tuple(TensorSpec(*fields[:5]) for fields in library.states)
 
+_IDENTIFIERS = [fields[-1] for fields in library.inputs]
 _POSITIONS = {
-    **{identifier: index for index, (*_, identifier) in enumerate(library.inputs)},
+    **{identifier: index for index, identifier in enumerate(_IDENTIFIERS)},
     **{spec.name: index for index, spec in enumerate(_INPUTS)},
 }
 """Position of each input, by its name and by an identifier for names that are not identifiers."""
@@ -81,6 +83,9 @@ class Model:
     outputs = _OUTPUTS
     states = _STATES
     """What every call changes and the next one reads; empty for most models."""
+    labels = LABELS
+    """What the places of an output's last axis stand for, or the values of an integer, by the output's name; empty if
+    the author does not say it."""
     batch_sizes = library.batch_sizes
     """Compiled batch sizes, ascending. Other numbers of rows are split into them."""
     lengths = library.lengths
@@ -128,13 +133,11 @@ class Model:
         vars(self).update(state)
 
     def __call__(self, /, *args: ArrayLike, **kwargs: Any) -> Any:
-        """Evaluates the model.
+        """Evaluates the model with arrays in the order of `inputs`, or by name.
 
-        Args:
-            *args: Arrays in the order of `inputs`. C-contiguous arrays are not copied, whether they are NumPy's or of
-                another library with DLPack, on the CPU; lists and numbers are converted.
-            **kwargs: Arrays by name. `out` is an array that the result is written to, or a dict of arrays by name if
-                the model has several outputs; but if an input has this name, it is that input, and `predict` takes `out`.
+        C-contiguous arrays are not copied, whether they are NumPy's or of another library with DLPack, on the CPU;
+        lists and numbers are converted. `out` is an array that the result is written to, or a dict of arrays by name if
+        the model has several outputs; but if an input has this name, it is that input, and `predict` takes `out`.
 
         Returns:
             A new array; a dict of arrays by name if the model has several outputs; `out` where it is given.
@@ -155,14 +158,22 @@ class Model:
             args = _bind(args, kwargs)
         return self._evaluate(args, out)
 
-    def predict(self, inputs: Mapping[str, ArrayLike], *, out: Any = None) -> Any:
-        """Evaluates the model with `inputs` by name, whatever characters the names have. `out` as in a call."""
-        if not hasattr(inputs, "items"):
+    def predict(self, inputs: Any, *, out: Any = None) -> Any:
+        """Evaluates the model with a dict of arrays by name, whatever characters the names have.
+
+        The array of a model with one input, or a list of the arrays of one with several, is also taken. `out` as in a call.
+        """
+        if hasattr(inputs, "items") and not hasattr(inputs, "dtype"):
+            values = _bind((), inputs)
+        elif len(_INPUTS) == 1:
+            values = (inputs,)
+        elif isinstance(inputs, (list, tuple)) and len(inputs) == len(_INPUTS):
+            values = tuple(inputs)
+        else:
             raise TypeError(
-                f"predict() takes a dict of arrays by input name, got {type(inputs).__name__}; "
-                "pass arrays to the model itself: model(array)"
+                f"{library.name}: predict() takes a dict of arrays by input name, or a list of {len(_INPUTS)} "
+                f"arrays, got {_kind(inputs)}; pass arrays to the model itself: model({', '.join(_IDENTIFIERS)})"
             )
-        values = _bind((), inputs)
         return self(*values) if out is None else self._evaluate(values, out)
 
     def bind(self, /, *args: NDArray[Any], **kwargs: Any) -> Callable[[], Any]:
@@ -285,9 +296,27 @@ def _list(title: str, specs: tuple[TensorSpec, ...]) -> str:
     return f"\n\n{title}:{lines}"
 
 
+def _signature() -> Signature:
+    """How a call is written: the names of this model's inputs, which `help` shows and editors complete."""
+    parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in _IDENTIFIERS]
+    if "out" not in _POSITIONS:
+        parameters.append(Parameter("out", Parameter.KEYWORD_ONLY, default=None))
+    return Signature([Parameter("self", Parameter.POSITIONAL_ONLY), *parameters])
+
+
+_documented: tuple[Any, ...] = (Model.__call__, Model.bind)
+for _function in _documented:
+    _function.__signature__ = _signature()
 if Model.__doc__ is not None:  # `python -OO` removes it
     _lists = _list("Inputs, in the order of a call", _INPUTS) + _list("Outputs", _OUTPUTS)
-    Model.__doc__ = cleandoc(Model.__doc__) + _lists
+    for _function in (Model, Model.__call__):
+        _function.__doc__ = cleandoc(_function.__doc__) + _lists
+
+
+def _kind(value: Any) -> str:
+    """What a value is, as a message names it."""
+    count = f" of {len(value)}" if isinstance(value, (list, tuple)) else ""
+    return f"{type(value).__name__}{count}"
 
 
 def _bind(args: tuple[ArrayLike, ...], named: Mapping[str, ArrayLike]) -> tuple[ArrayLike, ...]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ._valid import VALID
+from ._facts import VALID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
