@@ -104,7 +104,7 @@ def _label_text(labels: Sequence[str]) -> str:
 
 
 def _classifiers(manifests: Sequence[Manifest]) -> Iterator[str]:
-    """Of https://pypi.org/classifiers/."""
+    """Of the list of classifiers that indexes accept."""
     yield from _CLASSIFIERS
     yield from (_LANGUAGES[one] for one in manifests[0].model.interfaces if one in _LANGUAGES)
     yield from {_SYSTEMS[PLATFORMS[one.platform].system] for one in manifests}

@@ -304,13 +304,14 @@ def _signature() -> Signature:
     return Signature([Parameter("self", Parameter.POSITIONAL_ONLY), *parameters])
 
 
-_documented: tuple[Any, ...] = (Model.__call__, Model.bind)
-for _function in _documented:
-    _function.__signature__ = _signature()
+_call: Any = Model.__call__
+_call.__signature__ = _signature()
+_bound: Any = Model.bind
+_bound.__signature__ = _call.__signature__
 if Model.__doc__ is not None:  # `python -OO` removes it
     _lists = _list("Inputs, in the order of a call", _INPUTS) + _list("Outputs", _OUTPUTS)
-    for _function in (Model, Model.__call__):
-        _function.__doc__ = cleandoc(_function.__doc__) + _lists
+    Model.__doc__ = cleandoc(Model.__doc__) + _lists
+    _call.__doc__ = cleandoc(_call.__doc__) + _lists
 
 
 def _kind(value: Any) -> str:

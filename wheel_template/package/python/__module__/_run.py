@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from ._model import Model
 
-_SUFFIXES = (".npz", ".npy")
+_START = {".npz": b"PK", ".npy": b"\x93NUMPY"}
+"""The first bytes of files of arrays, by the end of their names."""
 
 
 def run(source: Path, target: Path, model: Model) -> str:
@@ -29,10 +30,12 @@ def run(source: Path, target: Path, model: Model) -> str:
         ValueError: A file is not what it should be, or an array has the wrong shape.
     """
     for path, specs, kind in ((source, model.inputs, "input"), (target, model.outputs, "output")):
-        if path.suffix not in _SUFFIXES:
+        if path.suffix not in _START:
             raise ValueError(f"{path}: the name of a file of arrays ends in .npz or .npy")
         if path.suffix == ".npy" and len(specs) != 1:
             raise ValueError(f"{path}: the model has {len(specs)} {kind}s; use a file .npz")
+    if not target.parent.is_dir():
+        raise ValueError(f"{target}: there is no directory {target.parent}")
     outputs = model.predict(_read(source, model))
     if isinstance(outputs, np.ndarray):
         outputs = {model.outputs[0].name: outputs}
@@ -42,20 +45,20 @@ def run(source: Path, target: Path, model: Model) -> str:
 
 
 def _read(path: Path, model: Model) -> dict[str, NDArray[Any]]:
-    try:
-        with path.open("rb") as file:
-            found = np.load(file, allow_pickle=False)
+    names = [spec.name for spec in model.inputs]
+    with path.open("rb") as file:
+        found = file.read(len(_START[path.suffix]))
+        if found != _START[path.suffix]:
+            raise ValueError(f"{path} is not a file of arrays; numpy.savez(...) writes .npz files")
+        file.seek(0)
+        try:
+            loaded = np.load(file, allow_pickle=False)
             if path.suffix == ".npy":
-                if not isinstance(found, np.ndarray):
-                    raise zipfile.BadZipFile("it has several arrays")
-                return {model.inputs[0].name: found}
-            if isinstance(found, np.ndarray):
-                raise zipfile.BadZipFile("it has one array without a name")
-            names = [spec.name for spec in model.inputs]
-            _check_names(path, names, found.files)
-            return {name: found[name] for name in names}
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is not a file {path.suffix} of arrays: {error}") from None
+                return {names[0]: loaded}
+            _check_names(path, names, loaded.files)
+            return {name: loaded[name] for name in names}
+        except (ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{path} cannot be read: {error}") from None
 
 
 def _check_names(path: Path, names: list[str], given: list[str]) -> None:
