@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
@@ -121,6 +121,16 @@ def cpu_level(cpuinfo: Path = Path("/proc/cpuinfo")) -> Level:
             break
         found = level
     return found
+
+
+def best_level(names: Collection[str]) -> str | None:
+    """The highest of some levels that this machine's CPU supports; None if it supports none of them."""
+    try:
+        supported, highest = host_levels(), cpu_level()
+    except EnvironmentProblemError:
+        return None
+    below = [level.name for level in supported[: supported.index(highest) + 1]]
+    return next((name for name in reversed(below) if name in names), None)
 
 
 def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

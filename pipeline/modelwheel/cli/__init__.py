@@ -6,6 +6,7 @@ from . import (  # noqa: F401 - they add their commands to the application
     configuration,
     export,
     indexes,
+    installed,
     maintenance,
     profile,
     provenance,
