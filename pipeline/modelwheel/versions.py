@@ -24,7 +24,7 @@ ABI_VERSION = 1
 RUNTIME = "modelwheel-runtime"
 """The package with the Python extension for all models whose spec says `package.bindings: shared`."""
 
-_RUNTIME_MINOR, _RUNTIME_PATCH = 7, 1
+_RUNTIME_MINOR, _RUNTIME_PATCH = 8, 0
 """The minor version is raised when `wheel_template/bindings/` or `runtime/` offer more, the patch with
 any other change there; a new ABI begins with 0.0."""
 

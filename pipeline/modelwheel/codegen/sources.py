@@ -296,7 +296,7 @@ const modelwheel_api api = {{
     set_batch_rule, set_batch_strategy, batch_rule, run_interruptible,
     {f"{len(lengths)}, lengths, input_extents, output_extents" if lengths else "0, nullptr, nullptr, nullptr"}, run_length,
     {len(state)}, states, reset, get_state, set_state, copy_state, instance_bytes, create_in,
-    rows_per_thread, set_threads, estimate, run_part}};
+    rows_per_thread, set_threads, estimate, run_part, run_views}};
 
 {_size_note("common", memory)}}}  // namespace modelwheel
 """

@@ -63,7 +63,7 @@ const Tables tables = {levels, 0, "cheapest", nullptr, 0, nullptr, first_state};
 const modelwheel_api api = {sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION, "sums", "1.0", "{}", 1, inputs, 1, outputs,
                             2, batch_sizes, 1, "it keeps state between calls", 1, level_names, create, destroy, level,
                             error, run, run_batch_size, set_batch_rule, set_batch_strategy, batch_rule,
-                            run_interruptible, 0, nullptr, nullptr, nullptr, run_length, 2, states, reset, get_state, set_state, copy_state, instance_bytes, create_in, rows_per_thread, set_threads, estimate, run_part};
+                            run_interruptible, 0, nullptr, nullptr, nullptr, run_length, 2, states, reset, get_state, set_state, copy_state, instance_bytes, create_in, rows_per_thread, set_threads, estimate, run_part, run_views};
 // clang-format on
 
 }  // namespace modelwheel

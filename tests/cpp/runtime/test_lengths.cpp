@@ -70,7 +70,7 @@ const Tables tables = {levels, 0, "cheapest", nullptr, 0, pads, nullptr};
 const modelwheel_api api = {sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION, "lengths", "1.0", "{}", 2, inputs, 3, outputs,
                             2, batch_sizes, 1, nullptr, 1, level_names, create, destroy, level, error, run,
                             run_batch_size, set_batch_rule, set_batch_strategy, batch_rule, run_interruptible,
-                            2, lengths, input_extents, output_extents, run_length, 0, nullptr, reset, get_state, set_state, copy_state, instance_bytes, create_in, rows_per_thread, set_threads, estimate, run_part};
+                            2, lengths, input_extents, output_extents, run_length, 0, nullptr, reset, get_state, set_state, copy_state, instance_bytes, create_in, rows_per_thread, set_threads, estimate, run_part, run_views};
 // clang-format on
 
 }  // namespace modelwheel

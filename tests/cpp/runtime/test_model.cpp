@@ -58,7 +58,7 @@ const modelwheel_api api = {sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION, "aff
                             2, batch_sizes, 1, nullptr, 2, level_names, create, destroy, level, error, run,
                             run_batch_size, set_batch_rule, set_batch_strategy, batch_rule, run_interruptible,
                             0, nullptr, nullptr, nullptr, run_length, 0, nullptr, reset, get_state,
-                            set_state, copy_state, instance_bytes, create_in, rows_per_thread, set_threads, estimate, run_part};
+                            set_state, copy_state, instance_bytes, create_in, rows_per_thread, set_threads, estimate, run_part, run_views};
 // clang-format on
 
 }  // namespace modelwheel

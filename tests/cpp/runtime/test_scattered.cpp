@@ -75,7 +75,7 @@ const Tables tables = {levels, 0, "cheapest", nullptr, 0, pads, nullptr};
 const modelwheel_api api = {sizeof(modelwheel_api), MODELWHEEL_ABI_VERSION, "scattered", "1.0", "{}", 2, inputs, 3, outputs,
                             2, batch_sizes, 1, nullptr, 1, level_names, create, destroy, level, error, run,
                             run_batch_size, set_batch_rule, set_batch_strategy, batch_rule, run_interruptible,
-                            2, lengths, input_extents, output_extents, run_length, 0, nullptr, reset, get_state, set_state, copy_state, instance_bytes, create_in, rows_per_thread, set_threads, estimate, run_part};
+                            2, lengths, input_extents, output_extents, run_length, 0, nullptr, reset, get_state, set_state, copy_state, instance_bytes, create_in, rows_per_thread, set_threads, estimate, run_part, run_views};
 // clang-format on
 
 }  // namespace modelwheel
@@ -214,6 +214,139 @@ void threads_share_rows_that_are_scattered() {
   arrays.check_results();
 }
 
+/// The x of `arrays` in other layouts, each in memory of exactly the bytes that it takes.
+struct Layout {
+  AlignedVector<float> memory, second;
+  std::vector<std::ptrdiff_t> strides;
+  std::vector<const void *> columns;
+  const char *data;
+
+  modelwheel_view view() const {
+    return {columns.empty() ? data : nullptr, strides.empty() ? nullptr : strides.data(),
+            columns.empty() ? nullptr : columns.data()};
+  }
+};
+
+/// The axes [length, batch, 2] in some order in memory, those in `reversed` from their ends.
+Layout strided_layout(const Arrays &arrays, const std::vector<std::size_t> &order, const std::vector<bool> &reversed) {
+  const std::size_t extents[] = {arrays.length, arrays.rows, 2};
+  Layout layout{AlignedVector<float>(arrays.x.size()), {}, std::vector<std::ptrdiff_t>(3), {}, nullptr};
+  std::ptrdiff_t step = sizeof(float), start = 0;
+  for (std::size_t i = 3; i-- > 0;) {
+    const std::size_t axis = order[i];
+    layout.strides[axis] = reversed[axis] ? -step : step;
+    if (reversed[axis]) start += step * static_cast<std::ptrdiff_t>(extents[axis] - 1);
+    step *= static_cast<std::ptrdiff_t>(extents[axis]);
+  }
+  char *const data = reinterpret_cast<char *>(layout.memory.data()) + start;
+  for (std::size_t i = 0; i < arrays.length; ++i)
+    for (std::size_t row = 0; row < arrays.rows; ++row)
+      for (std::size_t c = 0; c < 2; ++c) {
+        const auto at = static_cast<std::ptrdiff_t>(i) * layout.strides[0] +
+                        static_cast<std::ptrdiff_t>(row) * layout.strides[1] +
+                        static_cast<std::ptrdiff_t>(c) * layout.strides[2];
+        *reinterpret_cast<float *>(data + at) = arrays.x[(i * arrays.rows + row) * 2 + c];
+      }
+  layout.data = data;
+  return layout;
+}
+
+/// An array [length, batch] for each feature; with strides, [batch, length].
+Layout columns_layout(const Arrays &arrays, bool transposed) {
+  const std::size_t count = arrays.length * arrays.rows;
+  Layout layout{AlignedVector<float>(count), AlignedVector<float>(count), {}, {}, nullptr};
+  for (std::size_t i = 0; i < arrays.length; ++i)
+    for (std::size_t row = 0; row < arrays.rows; ++row) {
+      const std::size_t place = transposed ? row * arrays.length + i : i * arrays.rows + row;
+      layout.memory[place] = arrays.x[(i * arrays.rows + row) * 2];
+      layout.second[place] = arrays.x[(i * arrays.rows + row) * 2 + 1];
+    }
+  if (transposed) layout.strides = {sizeof(float), static_cast<std::ptrdiff_t>(arrays.length * sizeof(float)), 0};
+  layout.columns = {layout.memory.data(), layout.second.data()};
+  return layout;
+}
+
+std::vector<Layout> all_layouts(const Arrays &arrays) {
+  std::vector<Layout> layouts;
+  for (const auto &order : std::vector<std::vector<std::size_t>>{{0, 1, 2}, {1, 0, 2}, {2, 1, 0}, {1, 2, 0}})
+    for (const auto &reversed :
+         std::vector<std::vector<bool>>{{false, false, false}, {true, false, true}, {false, true, false}})
+      layouts.push_back(strided_layout(arrays, order, reversed));
+  for (const bool transposed : {false, true}) layouts.push_back(columns_layout(arrays, transposed));
+  return layouts;
+}
+
+void views_give_what_dense_arrays_give() {
+  const Instance instance;
+  for (std::size_t length = 1; length <= 5; ++length)
+    for (std::size_t rows = 1; rows <= 6; ++rows) {
+      Arrays arrays(rows, length);
+      const std::ptrdiff_t none[] = {0, sizeof(float)};
+      given_length = length;
+      for (const Layout &layout : all_layouts(arrays)) {
+        const modelwheel_view in[] = {layout.view(), {arrays.h.data(), none, nullptr}};
+        for (auto *results : {&arrays.y, &arrays.pairs, &arrays.sum}) std::fill(results->begin(), results->end(), 0.0f);
+        void *const out[] = {arrays.y.data(), arrays.pairs.data(), arrays.sum.data()};
+        for (std::size_t first = 0; first < rows; first += 4)
+          CHECK(run_views(instance.model, first, std::min<std::size_t>(4, rows - first), rows, length, in, out, nullptr,
+                          nullptr) == MODELWHEEL_OK);
+        arrays.check_results();
+      }
+    }
+  CHECK(run_views(instance.model, 0, 1, 1, 5, nullptr, nullptr, nullptr, nullptr) == MODELWHEEL_INVALID_ARGUMENT);
+  CHECK(std::string(error(instance.model)) == "the buffer of input 'x' is null");
+  const modelwheel_view empty[] = {{nullptr, nullptr, nullptr}, {nullptr, nullptr, nullptr}};
+  CHECK(run_views(instance.model, 0, 1, 1, 5, empty, nullptr, nullptr, nullptr) == MODELWHEEL_INVALID_ARGUMENT);
+  CHECK(run_views(nullptr, 0, 1, 1, 5, nullptr, nullptr, nullptr, nullptr) == MODELWHEEL_INVALID_ARGUMENT);
+}
+
+/// Of four rows with a gap behind each, and of arrays that are dense after all, nothing is copied.
+void dense_rows_of_a_view_are_used_in_place() {
+  const Instance instance;
+  Arrays arrays(4, 5), one(1, 5);
+  given_length = 5;
+  const std::ptrdiff_t dense[] = {32, 8, 4}, gaps[] = {8, 64 * 5, 4}, step[] = {4, 4};
+  const modelwheel_view whole[] = {{arrays.x.data(), dense, nullptr}, {arrays.h.data(), nullptr, nullptr}};
+  void *const out[] = {arrays.y.data(), arrays.pairs.data(), arrays.sum.data()};
+  CHECK(run_views(instance.model, 0, 4, 4, 5, whole, out, nullptr, nullptr) == MODELWHEEL_OK);
+  CHECK(last_input == arrays.x.data());
+  arrays.check_results();
+  AlignedVector<float> spread(4 * 80);
+  const modelwheel_view apart[] = {{spread.data(), gaps, nullptr}, {one.h.data(), step, nullptr}};
+  void *const out_of_one[] = {one.y.data(), one.pairs.data(), one.sum.data()};
+  CHECK(run_views(instance.model, 0, 1, 1, 5, apart, out_of_one, nullptr, nullptr) == MODELWHEEL_OK);
+  CHECK(last_input == spread.data());
+}
+
+void the_class_checks_views() {
+  Model model(modelwheel::api);
+  Arrays arrays(3, 5);
+  given_length = 5;
+  const Layout columns = columns_layout(arrays, false);
+  const float *pointers[] = {columns.memory.data(), columns.second.data()};
+  model.run_views(3, {modelwheel::columns(pointers), arrays.h}, {arrays.y, arrays.pairs, arrays.sum});
+  arrays.check_results();
+  std::fill(arrays.y.begin(), arrays.y.end(), 0.0f);
+  const View x = strided(arrays.x.data(), {24, 8, 4});
+  model.run_views(3, {x, strided(arrays.h.data(), {0, 4})}, {arrays.y, arrays.pairs, arrays.sum});
+  arrays.check_results();
+  const auto refuses = [&](const View &view, const char *sentence) {
+    try {
+      model.run_views(3, {view, arrays.h}, {arrays.y, arrays.pairs, arrays.sum});
+      CHECK(!"refused");
+    } catch (const Error &error) {
+      if (std::string(error.what()) != sentence) std::puts(error.what());
+      CHECK(std::string(error.what()) == sentence);
+    }
+  };
+  const double *wrong = nullptr;
+  refuses(strided(wrong, {1, 1, 1}), "scattered: input 'x' must be float32, got float64");
+  refuses(strided(arrays.x.data(), {1, 1}), "scattered: input 'x' must have 3 strides, got 2");
+  refuses(modelwheel::columns<float>(Span<const float *const>(pointers, 1)),
+          "scattered: input 'x' must have 2 columns, got 1");
+  refuses(arrays.h, "scattered: input 'x' must have 30 elements, got 3");
+}
+
 void the_class_counts_elements() {
   Model model(modelwheel::api);
   Arrays arrays(3, 5);
@@ -261,6 +394,9 @@ int main() {
   whole_arrays_are_used_in_place();
   parts_of_a_batch_are_run_by_themselves();
   threads_share_rows_that_are_scattered();
+  views_give_what_dense_arrays_give();
+  dense_rows_of_a_view_are_used_in_place();
+  the_class_checks_views();
   the_class_counts_elements();
   rows_are_whole_in_cmssw();
   return check_report();

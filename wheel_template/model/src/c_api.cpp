@@ -79,6 +79,11 @@ EXPORT(modelwheel_status, run_part)(modelwheel_model *model, size_t first, size_
                                     void *context) {
   return api.run_part(model, first, rows, total, length, inputs, outputs, interrupt, context);
 }
+EXPORT(modelwheel_status, run_views)(modelwheel_model *model, size_t first, size_t rows, size_t total, size_t length,
+                                     const modelwheel_view *inputs, void *const *outputs,
+                                     modelwheel_interrupt interrupt, void *context) {
+  return api.run_views(model, first, rows, total, length, inputs, outputs, interrupt, context);
+}
 EXPORT(size_t, rows_per_thread)(modelwheel_model *model, size_t rows, size_t length, size_t threads) {
   return api.rows_per_thread(model, rows, length, threads);
 }

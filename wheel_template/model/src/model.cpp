@@ -34,8 +34,8 @@ struct Rows {
   size_t done, count, total;
 };
 
-modelwheel_status run_chunk(modelwheel_model *model, const Variant &variant, const Rows &rows,
-                            const void *const *inputs, void *const *outputs) {
+modelwheel_status run_chunk(modelwheel_model *model, const Variant &variant, const Rows &rows, const Sources &inputs,
+                            void *const *outputs) {
   const modelwheel::Chunk chunk{variant, model->lengths, model->arena, rows.done, rows.count, rows.total};
   bind_inputs(chunk, inputs, model->inputs);
   bind_outputs(chunk, outputs, model->outputs);
@@ -124,14 +124,39 @@ modelwheel_status check_length(modelwheel_model *model, size_t length) {
               api.lengths[api.num_lengths - 1], length);
 }
 
-modelwheel_status check_buffers(modelwheel_model *model, const void *const *inputs, void *const *outputs) {
+modelwheel_status check_buffers(modelwheel_model *model, const Sources &inputs, void *const *outputs) {
   for (size_t i = 0; i < api.num_inputs; ++i)
-    if (inputs == nullptr || (inputs[i] == nullptr && api.inputs[i].row_bytes != 0))
+    if (inputs.is_null(i) && api.inputs[i].row_bytes != 0)
       return fail(model, MODELWHEEL_INVALID_ARGUMENT, "the buffer of input '%s' is null", api.inputs[i].name);
   for (size_t i = 0; i < api.num_outputs; ++i)
     if (outputs == nullptr || (outputs[i] == nullptr && api.outputs[i].row_bytes != 0))
       return fail(model, MODELWHEEL_INVALID_ARGUMENT, "the buffer of output '%s' is null", api.outputs[i].name);
   return MODELWHEEL_OK;
+}
+
+modelwheel_status run_sources(modelwheel_model *model, const Rows &asked, size_t length, const Sources &inputs,
+                              void *const *outputs, modelwheel_interrupt interrupt, void *context) {
+  if (model == nullptr) return MODELWHEEL_INVALID_ARGUMENT;
+  const size_t first = asked.done, rows = asked.count, total = asked.total;
+  if (first > total || rows > total - first)
+    return fail(model, MODELWHEEL_INVALID_ARGUMENT, "%zu rows from number %zu on are not among %zu rows", rows, first,
+                total);
+  modelwheel_status status = check_length(model, length);
+  if (status == MODELWHEEL_OK) status = check_rows(model, rows);
+  if (status != MODELWHEEL_OK || rows == 0) return status;
+  status = check_buffers(model, inputs, outputs);
+  choose_length(model, length);
+  size_t done = 0;
+  for (Composition composition(model, rows); status == MODELWHEEL_OK && !composition.done();) {
+    if (interrupt != nullptr && done != 0 && interrupt(context) != 0)
+      return fail(model, MODELWHEEL_INTERRUPTED, "the evaluation of %zu rows was interrupted", rows);
+    const Variant &variant = model->variants[composition.next()];
+    const size_t left = rows - done;
+    const size_t chunk = variant.batch_size < left ? variant.batch_size : left;
+    status = run_chunk(model, variant, {first + done, chunk, total}, inputs, outputs);
+    done += chunk;
+  }
+  return status;
 }
 
 /// The summed cost of the batch sizes that a number of rows is composed of, each run by so many threads.
@@ -263,26 +288,13 @@ modelwheel_status run_length(modelwheel_model *model, size_t rows, size_t length
 modelwheel_status run_part(modelwheel_model *model, size_t first, size_t rows, size_t total, size_t length,
                            const void *const *inputs, void *const *outputs, modelwheel_interrupt interrupt,
                            void *context) {
-  if (model == nullptr) return MODELWHEEL_INVALID_ARGUMENT;
-  if (first > total || rows > total - first)
-    return fail(model, MODELWHEEL_INVALID_ARGUMENT, "%zu rows from number %zu on are not among %zu rows", rows, first,
-                total);
-  modelwheel_status status = check_length(model, length);
-  if (status == MODELWHEEL_OK) status = check_rows(model, rows);
-  if (status != MODELWHEEL_OK || rows == 0) return status;
-  status = check_buffers(model, inputs, outputs);
-  choose_length(model, length);
-  size_t done = 0;
-  for (Composition composition(model, rows); status == MODELWHEEL_OK && !composition.done();) {
-    if (interrupt != nullptr && done != 0 && interrupt(context) != 0)
-      return fail(model, MODELWHEEL_INTERRUPTED, "the evaluation of %zu rows was interrupted", rows);
-    const Variant &variant = model->variants[composition.next()];
-    const size_t left = rows - done;
-    const size_t chunk = variant.batch_size < left ? variant.batch_size : left;
-    status = run_chunk(model, variant, {first + done, chunk, total}, inputs, outputs);
-    done += chunk;
-  }
-  return status;
+  return run_sources(model, {first, rows, total}, length, {inputs, nullptr}, outputs, interrupt, context);
+}
+
+modelwheel_status run_views(modelwheel_model *model, size_t first, size_t rows, size_t total, size_t length,
+                            const modelwheel_view *inputs, void *const *outputs, modelwheel_interrupt interrupt,
+                            void *context) {
+  return run_sources(model, {first, rows, total}, length, {nullptr, inputs}, outputs, interrupt, context);
 }
 
 size_t rows_per_thread(modelwheel_model *model, size_t rows, size_t length, size_t threads) {
@@ -322,10 +334,11 @@ modelwheel_status run_batch_size(modelwheel_model *model, size_t batch_size, con
   const size_t index = model->planner.index_of(batch_size);
   if (index == api.num_batch_sizes)
     return fail(model, MODELWHEEL_INVALID_ARGUMENT, "%s was not compiled for batch size %zu", api.name, batch_size);
-  const modelwheel_status status = check_buffers(model, inputs, outputs);
+  const Sources sources{inputs, nullptr};
+  const modelwheel_status status = check_buffers(model, sources, outputs);
   if (status != MODELWHEEL_OK) return status;
   choose_length(model, 0);
-  return run_chunk(model, model->variants[index], {0, batch_size, batch_size}, inputs, outputs);
+  return run_chunk(model, model->variants[index], {0, batch_size, batch_size}, sources, outputs);
 }
 
 modelwheel_status set_batch_rule(modelwheel_model *model, const char *text) {

@@ -24,6 +24,9 @@ modelwheel_status run_length(modelwheel_model *model, size_t rows, size_t length
 modelwheel_status run_part(modelwheel_model *model, size_t first, size_t rows, size_t total, size_t length,
                            const void *const *inputs, void *const *outputs, modelwheel_interrupt interrupt,
                            void *context);
+modelwheel_status run_views(modelwheel_model *model, size_t first, size_t rows, size_t total, size_t length,
+                            const modelwheel_view *inputs, void *const *outputs, modelwheel_interrupt interrupt,
+                            void *context);
 size_t rows_per_thread(modelwheel_model *model, size_t rows, size_t length, size_t threads);
 modelwheel_status set_threads(modelwheel_model *model, size_t threads, modelwheel_parallel_for parallel_for,
                               void *context);

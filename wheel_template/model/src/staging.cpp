@@ -129,6 +129,125 @@ void scatter(const Chunk &chunk, const Shaped &shaped, const char *from, void *t
                  {static_cast<char *>(to), shaped.given, shaped.lengths.given, chunk.done, chunk.total});
 }
 
+// --- views ------------------------------------------------------------------------------------------------
+
+template <std::size_t kBytes>
+void copy_each(const char *from, std::ptrdiff_t stride, std::size_t count, char *to) {
+  for (std::size_t i = 0; i < count; ++i, from += stride, to += kBytes) std::memcpy(to, from, kBytes);
+}
+
+/// Copies elements to consecutive places. Sizes that compilers know are single moves.
+void copy_elements(std::size_t bytes, const char *from, std::ptrdiff_t stride, std::size_t count, char *to) {
+  if (stride == static_cast<std::ptrdiff_t>(bytes)) {
+    std::memcpy(to, from, count * bytes);
+    return;
+  }
+  switch (bytes) {
+    case 1: return copy_each<1>(from, stride, count, to);
+    case 2: return copy_each<2>(from, stride, count, to);
+    case 4: return copy_each<4>(from, stride, count, to);
+    case 8: return copy_each<8>(from, stride, count, to);
+    default: return copy_each<16>(from, stride, count, to);
+  }
+}
+
+/// Rows of a view, which are copied to the arena.
+class ViewedRows {
+ public:
+  ViewedRows(const Chunk &chunk, const Shaped &shaped, const modelwheel_view &view)
+      : chunk_(chunk), shaped_(shaped), view_(view), rank_(shaped.tensor.rank) {}
+
+  /// Where the rows are, if they are dense there; else null.
+  const char *in_place() const {
+    if (view_.columns != nullptr) return nullptr;
+    std::ptrdiff_t expected = static_cast<std::ptrdiff_t>(shaped_.tensor.item_bytes), offset = 0;
+    for (std::size_t axis = rank_; axis-- > 0;) {
+      const std::size_t extent = given(axis) * (grows(axis) ? chunk_.rows : 1);
+      if (extent != 1 && view_.strides[axis] != expected) return nullptr;
+      if (grows(axis)) offset = static_cast<std::ptrdiff_t>(first(axis)) * view_.strides[axis];
+      expected *= static_cast<std::ptrdiff_t>(extent);
+    }
+    return static_cast<const char *>(view_.data) + offset;
+  }
+
+  void copy(char *to) const {
+    const std::size_t bytes = (shaped_.batched() ? chunk_.variant.batch_size : 1) * shaped_.compiled;
+    if (bytes != 0 && shaped_.given != 0) copy(0, static_cast<const char *>(view_.data), 0, to, bytes);
+  }
+
+ private:
+  bool grows(std::size_t axis) const { return shaped_.batched() && axis == batch_axis(shaped_.tensor); }
+
+  /// The extent of an axis for each row, of the caller's array and of the code's.
+  std::size_t given(std::size_t axis) const { return extent(axis, shaped_.lengths.given); }
+  std::size_t extent(std::size_t axis, std::size_t length) const {
+    if (shaped_.extents != nullptr) return extent_at(shaped_.extents[axis], length);
+    return grows(axis) ? shaped_.tensor.leading_per_row : static_cast<std::size_t>(shaped_.tensor.shape[axis]);
+  }
+
+  /// The place of the first row along an axis.
+  std::size_t first(std::size_t axis) const { return grows(axis) ? chunk_.done * given(axis) : 0; }
+
+  std::ptrdiff_t stride(std::size_t axis) const {
+    if (view_.strides != nullptr) return view_.strides[axis];
+    std::size_t bytes = shaped_.tensor.item_bytes;  // of dense columns: without the last axis
+    for (std::size_t inner = axis + 1; inner + 1 < rank_; ++inner)
+      bytes *= given(inner) * (grows(inner) ? chunk_.total : 1);
+    return static_cast<std::ptrdiff_t>(bytes);
+  }
+
+  /// Copies what both arrays have in common, from this axis on: `from` is the place on the axes before it, `offset` the
+  /// same for columns, and `bytes` is what the code has for it.
+  void copy(std::size_t axis, const char *from, std::ptrdiff_t offset, char *to, std::size_t bytes) const {
+    if (axis == rank_) {
+      std::memcpy(to, from, shaped_.tensor.item_bytes);
+      return;
+    }
+    const std::size_t own = given(axis), compiled = extent(axis, shaped_.lengths.compiled);
+    const std::size_t rows = grows(axis) ? chunk_.rows : 1, count = own < compiled ? own : compiled;
+    const std::size_t step = bytes / (compiled * (grows(axis) ? chunk_.variant.batch_size : 1));
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::size_t place = first(axis) + row * own;
+      char *const target = to + row * compiled * step;
+      if (axis + 1 == rank_ && view_.columns != nullptr) {
+        for (std::size_t i = 0; i < count; ++i)
+          std::memcpy(target + i * step, static_cast<const char *>(view_.columns[place + i]) + offset, step);
+        continue;
+      }
+      const std::ptrdiff_t along = stride(axis), start = static_cast<std::ptrdiff_t>(place) * along;
+      if (axis + 1 == rank_) {
+        copy_elements(step, from + start, along, count, target);
+        continue;
+      }
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::ptrdiff_t moved = start + static_cast<std::ptrdiff_t>(i) * along;
+        copy(axis + 1, view_.columns == nullptr ? from + moved : nullptr, offset + moved, target + i * step, step);
+      }
+    }
+  }
+
+  const Chunk &chunk_;
+  const Shaped &shaped_;
+  const modelwheel_view &view_;
+  std::size_t rank_;
+};
+
+/// The rows of a chunk where they are, or in `staging`, with everything else `pad` or 0.
+const void *bind_view(const Chunk &chunk, const Shaped &shaped, const modelwheel_view &view, const void *pad,
+                      char *staging) {
+  const ViewedRows rows(chunk, shaped, view);
+  const bool full = !shaped.padded() && (!shaped.batched() || chunk.rows == chunk.variant.batch_size);
+  const char *const dense = full ? rows.in_place() : nullptr;
+  if (dense != nullptr && is_aligned(dense)) return dense;
+  const std::size_t bytes = (shaped.batched() ? chunk.variant.batch_size : 1) * shaped.compiled;
+  if (shaped.padded())
+    fill(staging, bytes, pad, shaped.tensor.item_bytes);
+  else if (!full)
+    std::memset(staging, 0, bytes);
+  rows.copy(staging);
+  return staging;
+}
+
 /// Copies the caller's rows to those of the compiled length, and fills what they lack with `pad`.
 void pad_rows(const Shaped &shaped, std::size_t rows, const void *pad, const char *from, char *to) {
   fill(to, rows * shaped.compiled, pad, shaped.tensor.item_bytes);
@@ -152,27 +271,31 @@ std::size_t find_length(std::size_t length) {
   return index;
 }
 
-void bind_inputs(const Chunk &chunk, const void *const *inputs, const void **bound) {
+void bind_inputs(const Chunk &chunk, const Sources &inputs, const void **bound) {
   for (std::size_t i = 0; i < api.num_inputs; ++i) {
     if (chunk.variant.input_staging[i] == ignored_input) continue;
     const Shaped shaped = input_of(chunk, i);
+    char *const staging = chunk.arena + chunk.variant.input_staging[i];
+    const void *const pad = tables.pads == nullptr ? nullptr : tables.pads[i];
+    if (const modelwheel_view *const view = inputs.view(i)) {
+      bound[i] = bind_view(chunk, shaped, *view, pad, staging);
+      continue;
+    }
     if (shaped.scattered) {
-      char *const staging = chunk.arena + chunk.variant.input_staging[i];
-      gather(chunk, shaped, tables.pads == nullptr ? nullptr : tables.pads[i], inputs[i], staging);
+      gather(chunk, shaped, pad, inputs.buffer(i), staging);
       bound[i] = staging;
       continue;
     }
     const std::size_t rows = shaped.batched() ? chunk.rows : 1;
     const std::size_t wanted = (shaped.batched() ? chunk.variant.batch_size : 1) * shaped.compiled;
     const std::size_t copied = rows * shaped.compiled;
-    const char *source = static_cast<const char *>(inputs[i]) + shaped.offset(chunk.done);
+    const char *source = static_cast<const char *>(inputs.buffer(i)) + shaped.offset(chunk.done);
     if (copied == wanted && !shaped.padded() && is_aligned(source)) {
       bound[i] = source;
       continue;
     }
-    char *staging = chunk.arena + chunk.variant.input_staging[i];
     if (shaped.padded())
-      pad_rows(shaped, rows, tables.pads[i], source, staging);
+      pad_rows(shaped, rows, pad, source, staging);
     else if (copied != 0)
       std::memcpy(staging, source, copied);
     std::memset(staging + copied, 0, wanted - copied);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "modelwheel/abi.h"
 #include "program.h"
 
 namespace modelwheel {
@@ -28,8 +29,25 @@ struct Chunk {
   std::size_t done, rows, total;
 };
 
+/// The caller's inputs: dense buffers, or views.
+struct Sources {
+  const void *const *buffers;
+  const modelwheel_view *views;  // in place of them, if not null
+
+  /// A view that says more than where a dense buffer is; null for all others.
+  const modelwheel_view *view(std::size_t index) const {
+    const bool dense = views == nullptr || (views[index].strides == nullptr && views[index].columns == nullptr);
+    return dense ? nullptr : views + index;
+  }
+  const void *buffer(std::size_t index) const { return views == nullptr ? buffers[index] : views[index].data; }
+  bool is_null(std::size_t index) const {
+    if (views == nullptr) return buffers == nullptr || buffers[index] == nullptr;
+    return views[index].data == nullptr && views[index].columns == nullptr;
+  }
+};
+
 /// Fills the pointers of the inputs: the caller's memory where it can be used in place, else a copy.
-void bind_inputs(const Chunk &chunk, const void *const *inputs, const void **bound);
+void bind_inputs(const Chunk &chunk, const Sources &inputs, const void **bound);
 
 /// Fills the pointers of the outputs: the caller's memory where it can be used in place, else memory in the arena.
 void bind_outputs(const Chunk &chunk, void *const *outputs, void **bound);

@@ -105,9 +105,9 @@ inline bool is_masked(const NumPy &numpy, py::handle array) {
   return py::isinstance(array, taken(imported).attr("MaskedArray"));
 }
 
-/// A C-contiguous array that can be the `tensor`. Raises TypeError or ValueError.
-inline py::object checked_array(const NumPy &numpy, const char *model, const char *kind,
-                                const modelwheel_tensor &tensor, py::handle dtype, py::handle value) {
+/// Raises TypeError or ValueError unless `value` is an array that can be the `tensor`, dense or not.
+inline void check_value(const NumPy &numpy, const char *model, const char *kind, const modelwheel_tensor &tensor,
+                        py::handle dtype, py::handle value) {
   const auto subject = [&] { return std::string(model) + ": " + kind + " '" + tensor.name + '\''; };
   if (!numpy.PyArray_Check_(value.ptr()))
     throw py::type_error(subject() + " must be a NumPy array, got " + type_name(value));
@@ -115,6 +115,12 @@ inline py::object checked_array(const NumPy &numpy, const char *model, const cha
     throw py::type_error(subject() +
                          " is a masked array, whose mask would be ignored; pass array.filled(VALUE), or array.data");
   check_array(numpy, model, kind, tensor, dtype, value);
+}
+
+/// A C-contiguous array that can be the `tensor`. Raises TypeError or ValueError.
+inline py::object checked_array(const NumPy &numpy, const char *model, const char *kind,
+                                const modelwheel_tensor &tensor, py::handle dtype, py::handle value) {
+  check_value(numpy, model, kind, tensor, dtype, value);
   if (is_contiguous(value)) return py::reinterpret_borrow<py::object>(value);
   // Not the method `copy`: a subclass may replace that, and what it returns need not have this shape. For large arrays
   // this releases the GIL.
@@ -130,6 +136,19 @@ struct Range {
 
   bool overlaps(const Range &other) const { return std::less<>()(begin, other.end) && std::less<>()(other.begin, end); }
 };
+
+/// The memory from the first to the last element of an array, whatever its strides are.
+inline Range range_of(py::handle array, std::size_t item_bytes) {
+  const auto &own = fields(array);
+  const char *low = own.data, *high = own.data;
+  std::size_t elements = 1;
+  for (int axis = 0; axis < own.nd; ++axis) {
+    elements *= static_cast<std::size_t>(own.dimensions[axis]);
+    (own.strides[axis] < 0 ? low : high) += (own.dimensions[axis] - 1) * own.strides[axis];
+  }
+  if (elements == 0) return {own.data, 0};
+  return {low, static_cast<std::size_t>(high - low) + item_bytes};
+}
 
 /// Whether `value` can be the `tensor`, of NumPy's type `dtype`, as it is: nothing is converted, copied or refused.
 /// Answers the common case quickly; if the answer is no, checked_array knows why.

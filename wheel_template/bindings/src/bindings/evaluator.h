@@ -136,7 +136,7 @@ class Evaluator {
   void run_bound(const Bound &bound) {
     require_unchanged(bound.inputs(), "input", api_.inputs);
     require_unchanged(bound.outputs(), "output", api_.outputs);
-    evaluate(bound.rows(), bound.length(), bound.sources(), bound.targets());
+    evaluate({bound.rows(), bound.length(), bound.sources(), bound.targets(), nullptr, nullptr});
   }
 
   std::string batch_rule(py::handle rows) {
@@ -231,7 +231,7 @@ class Evaluator {
     Few<void *> targets(api_.num_outputs);
     each_output(inputs,
                 [&](std::size_t i, const modelwheel_tensor &tensor) { targets[i] = target(i, tensor, inputs); });
-    evaluate(inputs.rows(), inputs.length(), inputs.memory(), targets.data());
+    evaluate({inputs.rows(), inputs.length(), inputs.memory(), targets.data(), nullptr, nullptr, inputs.views()});
   }
 
   /// The memory of the caller's array for an output, which no input and no output before it, those in `taken`, may
@@ -286,12 +286,11 @@ class Evaluator {
 
   std::string subject(const char *what) const { return std::string(api_.name) + ": " + what; }
 
-  void evaluate(std::size_t rows, std::size_t length, const void *const *sources, void *const *targets) {
+  void evaluate(const Evaluation &all) {
     InstancePool::Loan model = pool_.lend();
-    const Evaluation all{rows, length, sources, targets, nullptr, nullptr};
     if (threads_.threads() == 1) return evaluate_whole(model.get(), all);
-    const Plan &plan = model.plans().find(api_, model.get(), rows, length, threads_.threads());
-    if (!plan.gains) return evaluate_shared(model.get(), all, rows, nullptr);
+    const Plan &plan = model.plans().find(api_, model.get(), all.rows, all.length, threads_.threads());
+    if (!plan.gains) return evaluate_shared(model.get(), all, all.rows, nullptr);
     ThreadPool *const pool = threads_.find();
     if (pool != nullptr && pool->is_awake()) return evaluate_shared(model.get(), all, plan.rows_per_thread, pool);
     const RecentCalls::Time began = RecentCalls::Clock::now();
@@ -322,7 +321,7 @@ class Evaluator {
   }
 
   static Evaluation interruptible(const Evaluation &all, Signals &signals) {
-    return {all.rows, all.length, all.inputs, all.outputs, Signals::poll, &signals};
+    return {all.rows, all.length, all.inputs, all.outputs, Signals::poll, &signals, all.views};
   }
 
   void evaluate_parts(modelwheel_model *first, const Evaluation &all, std::size_t rows_per_part, ThreadPool *pool) {

@@ -31,10 +31,18 @@ class Inputs {
         memory_[i] = fields(value).data;
         continue;
       }
-      py::object array = checked_array(numpy, api_.name, "input", tensors_[i], dtypes[i], value);
-      memory_[i] = fields(array).data;
-      if (!array.is(value)) copies_.push_back(std::move(array));
+      check_value(numpy, api_.name, "input", tensors_[i], dtypes[i], value);
+      memory_[i] = fields(value).data;
+      if (is_contiguous(value)) continue;
+      if (knows_views(api_)) {
+        add_view(i, value);
+        continue;
+      }
+      copies_.push_back(checked_array(numpy, api_.name, "input", tensors_[i], dtypes[i], value));
+      memory_[i] = fields(copies_.back()).data;
     }
+    if (!views_.empty())
+      for (std::size_t i = 0; i < api_.num_inputs; ++i) views_[i].data = memory_[i];
     rows_ = common_rows(given);
   }
 
@@ -46,9 +54,30 @@ class Inputs {
 
   const void *const *memory() { return memory_.data(); }
 
-  Range range(std::size_t index) { return {memory_[index], tensor_bytes(tensors_[index], rows_)}; }
+  /// One view for each input if any is not dense; else null.
+  const modelwheel_view *views() const { return views_.empty() ? nullptr : views_.data(); }
+
+  Range range(std::size_t index) {
+    for (const Strided &one : strided_)
+      if (one.input == index) return one.range;
+    return {memory_[index], tensor_bytes(tensors_[index], rows_)};
+  }
 
  private:
+  /// What a view needs of an array. Copied: another thread may give the array another shape while the GIL is released.
+  struct Strided {
+    std::size_t input;
+    std::vector<std::ptrdiff_t> strides;
+    Range range;
+  };
+
+  void add_view(std::size_t index, py::handle array) {
+    const auto &own = fields(array);
+    strided_.push_back({index, {own.strides, own.strides + own.nd}, range_of(array, api_.inputs[index].item_bytes)});
+    views_.resize(api_.num_inputs);
+    views_[index].strides = strided_.back().strides.data();  // which stay where they are when others are added
+  }
+
   std::size_t common_rows(py::handle given) const {
     std::optional<std::size_t> first;
     std::size_t rows = 1;
@@ -70,7 +99,9 @@ class Inputs {
   const std::size_t length_;
   const TensorsAt tensors_;
   Few<const void *> memory_;
-  std::vector<py::object> copies_;  // of arrays that are not contiguous
+  std::vector<Strided> strided_;
+  std::vector<modelwheel_view> views_;
+  std::vector<py::object> copies_;  // of arrays that are not contiguous, for libraries without views
   std::size_t rows_ = 0;
 };
 

@@ -40,10 +40,13 @@ struct Evaluation {
   void *const *outputs;
   modelwheel_interrupt interrupt;
   void *context;
+  const modelwheel_view *views = nullptr;  // in place of `inputs`, if not null
 };
 
 /// Evaluates on one instance.
 inline modelwheel_status evaluate(const modelwheel_api &api, modelwheel_model *model, const Evaluation &all) {
+  if (all.views != nullptr)
+    return api.run_views(model, 0, all.rows, all.rows, all.length, all.views, all.outputs, all.interrupt, all.context);
   if (all.length == 0)
     return api.run_interruptible(model, all.rows, all.inputs, all.outputs, all.interrupt, all.context);
   return api.run_length(model, all.rows, all.length, all.inputs, all.outputs, all.interrupt, all.context);
@@ -99,6 +102,8 @@ class PartedEvaluation {
   modelwheel_status run_part(std::size_t part, modelwheel_model *model, const void **inputs, void **outputs) noexcept {
     const std::size_t first = part * rows_per_part_, left = all_.rows - first;
     const std::size_t rows = left < rows_per_part_ ? left : rows_per_part_;
+    if (all_.views != nullptr)
+      return api_.run_views(model, first, rows, all_.rows, all_.length, all_.views, all_.outputs, poll, this);
     if (scattered_)
       return api_.run_part(model, first, rows, all_.rows, all_.length, all_.inputs, all_.outputs, poll, this);
     for (std::size_t i = 0; i < api_.num_inputs; ++i)

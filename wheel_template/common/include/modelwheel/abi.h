@@ -94,6 +94,16 @@ typedef int (*modelwheel_interrupt)(void *context);
 typedef void (*modelwheel_task)(void *argument, size_t part);
 typedef void (*modelwheel_parallel_for)(void *context, size_t parts, modelwheel_task task, void *argument);
 
+/* An input as it is in memory. Its elements may be at any addresses, aligned or not, and some may share one. */
+typedef struct modelwheel_view {
+  const void *data;
+  /* The bytes from one place to the next along each axis, which may be negative or 0; null: dense and row-major. */
+  const ptrdiff_t *strides;
+  /* Null, or for a structure of arrays one pointer for each place of the last axis, in place of `data` and of the last
+   * stride: each points to its element of place 0 on all other axes. Without strides each such array is dense. */
+  const void *const *columns;
+} modelwheel_view;
+
 typedef struct modelwheel_api {
   size_t struct_size;   /* sizeof(modelwheel_api) in the library: members beyond it do not exist there */
   uint32_t abi_version; /* MODELWHEEL_ABI_VERSION of the library */
@@ -218,6 +228,13 @@ typedef struct modelwheel_api {
   modelwheel_status (*run_part)(modelwheel_model *model, size_t first, size_t rows, size_t total, size_t length,
                                 const void *const *inputs, void *const *outputs, modelwheel_interrupt interrupt,
                                 void *context);
+
+  /* The same as run_part for inputs that need not be dense: one view for each. The copy that puts rows where compiled
+   * code reads them takes them from there, so that none is made before; rows that are dense and at multiples of
+   * MODELWHEEL_ALIGNMENT are used in place. */
+  modelwheel_status (*run_views)(modelwheel_model *model, size_t first, size_t rows, size_t total, size_t length,
+                                 const modelwheel_view *inputs, void *const *outputs, modelwheel_interrupt interrupt,
+                                 void *context);
 } modelwheel_api;
 
 #ifdef __cplusplus

@@ -30,6 +30,11 @@ struct LengthTable {
   std::size_t largest() const { return count == 0 ? 0 : values[count - 1]; }
 };
 
+/// Whether a library takes views: older ones lack the function.
+inline bool knows_views(const modelwheel_api &api) {
+  return api.struct_size >= offsetof(modelwheel_api, run_views) + sizeof api.run_views;
+}
+
 /// Inputs or outputs at one length, at which only the batch is open.
 class TensorsAt {
  public:

@@ -18,6 +18,7 @@
 #include "modelwheel/buffer.hpp"
 #include "modelwheel/instance.hpp"
 #include "modelwheel/lengths.hpp"
+#include "modelwheel/views.hpp"
 
 namespace modelwheel {
 
@@ -27,7 +28,11 @@ class Model {
  public:
   /// `level` names a CPU level; null leaves the choice to MODELWHEEL_LEVEL and the CPU.
   explicit Model(const modelwheel_api &api, const char *level = nullptr)
-      : api_(&api), instance_(make_instance(api, level)), inputs_(api.num_inputs), outputs_(api.num_outputs) {}
+      : api_(&api),
+        instance_(make_instance(api, level)),
+        inputs_(api.num_inputs),
+        outputs_(api.num_outputs),
+        views_(api.num_inputs) {}
 
   std::string name() const { return api_->name; }
   std::string version() const { return api_->version; }
@@ -53,6 +58,24 @@ class Model {
                       std::initializer_list<OutputBuffer> outputs) {
     bind(batch_size, inputs, outputs);
     check(api_->run_batch_size(instance_.get(), batch_size, inputs_.data(), outputs_.data()));
+  }
+
+  /// The same as run for inputs that need not be dense: see modelwheel/views.hpp. Nothing is copied but what run copies
+  /// in any case, rows to where compiled code reads them.
+  void run_views(std::size_t rows, std::initializer_list<View> inputs, std::initializer_list<OutputBuffer> outputs) {
+    if (!knows_views(*api_)) throw Error(name() + ": it was compiled by a modelwheel that knew no views");
+    if (inputs.size() != views_.size()) throw_count("input", views_.size(), inputs.size());
+    const modelwheel_tensor *tensor = api_->inputs;
+    for (std::size_t i = 0; i < views_.size(); ++i, ++tensor) {
+      const View &view = inputs.begin()[i];
+      check_type("input", *tensor, view.dtype());
+      const std::string problem = view.problem(*tensor, rows);
+      if (!problem.empty()) throw Error(subject("input", *tensor) + ' ' + problem);
+      views_[i] = view.get();
+    }
+    bind("output", rows, this->outputs(), outputs, outputs_);
+    const std::size_t length = LengthTable(*api_).largest();
+    check(api_->run_views(instance_.get(), 0, rows, rows, length, views_.data(), outputs_.data(), nullptr, nullptr));
   }
 
   /// Compiled lengths, ascending; empty for most models, whose shapes have one length.
@@ -144,9 +167,7 @@ class Model {
   template <class Void, class Tensors>
   void bind(const char *kind, std::size_t rows, const Tensors &tensors, std::initializer_list<Buffer<Void>> buffers,
             std::vector<Void *> &pointers) const {
-    if (buffers.size() != pointers.size())
-      throw Error(name() + ": expected " + std::to_string(pointers.size()) + ' ' + kind +
-                  (pointers.size() == 1 ? "" : "s") + ", got " + std::to_string(buffers.size()));
+    if (buffers.size() != pointers.size()) throw_count(kind, pointers.size(), buffers.size());
     std::size_t index = 0;
     for (const Buffer<Void> &buffer : buffers) {
       check_buffer(kind, rows, tensors[index], buffer.dtype, buffer.size);
@@ -154,17 +175,30 @@ class Model {
     }
   }
 
+  [[noreturn]] void throw_count(const char *kind, std::size_t expected, std::size_t given) const {
+    throw Error(name() + ": expected " + std::to_string(expected) + ' ' + kind + (expected == 1 ? "" : "s") + ", got " +
+                std::to_string(given));
+  }
+
+  std::string subject(const char *kind, const modelwheel_tensor &tensor) const {
+    return name() + ": " + kind + " '" + tensor.name + '\'';
+  }
+
+  void check_type(const char *kind, const modelwheel_tensor &tensor, modelwheel_dtype dtype) const {
+    if (!stores(dtype, tensor.dtype))
+      throw Error(subject(kind, tensor) + " must be " + dtype_name(tensor.dtype) + ", got " + dtype_name(dtype));
+  }
+
   void check_buffer(const char *kind, std::size_t rows, const modelwheel_tensor &tensor, modelwheel_dtype dtype,
                     std::size_t size) const {
-    const auto subject = [&] { return name() + ": " + kind + " '" + tensor.name + '\''; };
-    if (!stores(dtype, tensor.dtype))
-      throw Error(subject() + " must be " + dtype_name(tensor.dtype) + ", got " + dtype_name(dtype));
+    check_type(kind, tensor, dtype);
     const std::size_t expected = tensor_elements(tensor, rows);
     const bool is_state = &tensor >= api_->states && &tensor < api_->states + api_->num_states;
     const auto of_rows = [&] { return " for " + std::to_string(rows) + (rows == 1 ? " row" : " rows"); };
     if (size != expected)
-      throw Error(subject() + " must have " + std::to_string(expected) + (expected == 1 ? " element" : " elements") +
-                  (is_state ? "" : of_rows()) + ", got " + std::to_string(size));
+      throw Error(subject(kind, tensor) + " must have " + std::to_string(expected) +
+                  (expected == 1 ? " element" : " elements") + (is_state ? "" : of_rows()) + ", got " +
+                  std::to_string(size));
   }
 
   void check(modelwheel_status status) const { modelwheel::check(*api_, instance_.get(), status); }
@@ -173,6 +207,7 @@ class Model {
   Instance instance_;
   std::vector<const void *> inputs_;  // filled by each run; members, so that runs allocate nothing
   std::vector<void *> outputs_;
+  std::vector<modelwheel_view> views_;
 };
 
 }  // namespace modelwheel
