@@ -151,11 +151,30 @@ void copy_elements(std::size_t bytes, const char *from, std::ptrdiff_t stride, s
   }
 }
 
+template <std::size_t kBytes>
+void copy_each(const void *const *columns, std::ptrdiff_t offset, std::size_t count, char *to) {
+  for (std::size_t i = 0; i < count; ++i, to += kBytes)
+    std::memcpy(to, static_cast<const char *>(columns[i]) + offset, kBytes);
+}
+
+/// The same with an element of each column.
+void copy_elements(std::size_t bytes, const void *const *columns, std::ptrdiff_t offset, std::size_t count, char *to) {
+  switch (bytes) {
+    case 1: return copy_each<1>(columns, offset, count, to);
+    case 2: return copy_each<2>(columns, offset, count, to);
+    case 4: return copy_each<4>(columns, offset, count, to);
+    case 8: return copy_each<8>(columns, offset, count, to);
+    default: return copy_each<16>(columns, offset, count, to);
+  }
+}
+
 /// Rows of a view, which are copied to the arena.
 class ViewedRows {
  public:
   ViewedRows(const Chunk &chunk, const Shaped &shaped, const modelwheel_view &view)
-      : chunk_(chunk), shaped_(shaped), view_(view), rank_(shaped.tensor.rank) {}
+      : chunk_(chunk), shaped_(shaped), view_(view), rank_(shaped.tensor.rank), inner_(rank_) {
+    find_inner();
+  }
 
   /// Where the rows are, if they are dense there; else null.
   const char *in_place() const {
@@ -196,13 +215,23 @@ class ViewedRows {
     return static_cast<std::ptrdiff_t>(bytes);
   }
 
+  /// Joins the last axes whose elements are at one distance: most views have one or two loops then.
+  void find_inner() {
+    while (inner_ != 0 && view_.columns == nullptr) {
+      const std::size_t axis = inner_ - 1, own = given(axis);
+      if (grows(axis) || own != extent(axis, shaped_.lengths.compiled)) return;
+      if (own != 1 && count_ != 1 && stride(axis) != distance_ * static_cast<std::ptrdiff_t>(count_)) return;
+      if (own != 1 && count_ == 1) distance_ = stride(axis);
+      count_ *= own;
+      inner_ = axis;
+    }
+  }
+
   /// Copies what both arrays have in common, from this axis on: `from` is the place on the axes before it, `offset` the
   /// same for columns, and `bytes` is what the code has for it.
   void copy(std::size_t axis, const char *from, std::ptrdiff_t offset, char *to, std::size_t bytes) const {
-    if (axis == rank_) {
-      std::memcpy(to, from, shaped_.tensor.item_bytes);
-      return;
-    }
+    const std::size_t item = shaped_.tensor.item_bytes;
+    if (axis == inner_) return copy_elements(item, from, distance_, count_, to);
     const std::size_t own = given(axis), compiled = extent(axis, shaped_.lengths.compiled);
     const std::size_t rows = grows(axis) ? chunk_.rows : 1, count = own < compiled ? own : compiled;
     const std::size_t step = bytes / (compiled * (grows(axis) ? chunk_.variant.batch_size : 1));
@@ -210,13 +239,12 @@ class ViewedRows {
       const std::size_t place = first(axis) + row * own;
       char *const target = to + row * compiled * step;
       if (axis + 1 == rank_ && view_.columns != nullptr) {
-        for (std::size_t i = 0; i < count; ++i)
-          std::memcpy(target + i * step, static_cast<const char *>(view_.columns[place + i]) + offset, step);
+        copy_elements(item, view_.columns + place, offset, count, target);
         continue;
       }
       const std::ptrdiff_t along = stride(axis), start = static_cast<std::ptrdiff_t>(place) * along;
       if (axis + 1 == rank_) {
-        copy_elements(step, from + start, along, count, target);
+        copy_elements(item, from + start, along, count, target);
         continue;
       }
       for (std::size_t i = 0; i < count; ++i) {
@@ -230,6 +258,8 @@ class ViewedRows {
   const Shaped &shaped_;
   const modelwheel_view &view_;
   std::size_t rank_;
+  std::size_t inner_, count_ = 1;  // from this axis on, so many elements
+  std::ptrdiff_t distance_ = 0;    // at this distance
 };
 
 /// The rows of a chunk where they are, or in `staging`, with everything else `pad` or 0.

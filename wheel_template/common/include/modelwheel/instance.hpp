@@ -68,6 +68,14 @@ inline void check(const modelwheel_api &api, const modelwheel_model *model, mode
   if (status != MODELWHEEL_OK) throw Error(api.error(model), status);
 }
 
+/// Lets up to `threads` threads share the large steps of each run. Throws Error if the library is too old for that.
+inline void set_threads(const modelwheel_api &api, modelwheel_model *model, std::size_t threads,
+                        modelwheel_parallel_for parallel_for, void *context) {
+  if (api.struct_size < offsetof(modelwheel_api, set_threads) + sizeof api.set_threads)
+    throw Error("the model's library is older than set_threads", MODELWHEEL_UNSUPPORTED);
+  check(api, model, api.set_threads(model, threads, parallel_for, context));
+}
+
 /// How `rows` rows would be split, e.g. "7:4,2,1". Throws Error if they cannot be run, or if the text is too long.
 inline std::string batch_rule(const modelwheel_api &api, modelwheel_model *model, std::size_t rows) {
   std::size_t length = 0;

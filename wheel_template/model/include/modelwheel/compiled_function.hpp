@@ -95,10 +95,14 @@ class CompiledFunction {
                   "set_thread_pool takes an Eigen::ThreadPoolDevice: define EIGEN_USE_THREADS and include "
                   "unsupported/Eigen/CXX11/Tensor first");
     if (device == nullptr) return set_thread_pool(nullptr);
-    set_threads(static_cast<std::size_t>(device->numThreads()), run_on_pool<Device>, const_cast<Device *>(device));
+    use_threads(*this, *device);
   }
   /// The calling thread does all the work, as in a new object.
   void set_thread_pool(std::nullptr_t) { set_threads(1, nullptr, nullptr); }
+  /// The same for any function that has parts of work done: see modelwheel_api::set_threads.
+  void set_threads(std::size_t threads, modelwheel_parallel_for parallel_for, void *context) {
+    modelwheel::set_threads(*api_, instance_.get(), threads, parallel_for, context);
+  }
 
   // --- arguments: dense, row-major ---
 
@@ -160,12 +164,6 @@ class CompiledFunction {
       memory_.emplace_back(tensor_bytes(tensors[i], batch_size_));
       pointers.push_back(memory_.back().data());
     }
-  }
-
-  void set_threads(std::size_t threads, modelwheel_parallel_for parallel_for, void *context) {
-    constexpr std::size_t kEnd = offsetof(modelwheel_api, set_threads) + sizeof(modelwheel_api::set_threads);
-    if (api_->struct_size < kEnd) throw Error("the model's library is older than set_threads", MODELWHEEL_UNSUPPORTED);
-    check(*api_, instance_.get(), api_->set_threads(instance_.get(), threads, parallel_for, context));
   }
 
   int bytes(const modelwheel_tensor &tensor) const { return static_cast<int>(tensor_bytes(tensor, batch_size_)); }

@@ -109,6 +109,12 @@ class Model {
     check(api_->set_batch_strategy(instance_.get(), strategy.c_str()));
   }
 
+  /// Lets up to `threads` threads share the large steps of each run: see modelwheel_api::set_threads. use_threads of
+  /// modelwheel/thread_pool.hpp and modelwheel/tbb.hpp takes pools of Eigen and of TBB. 1 and null: this thread alone.
+  void set_threads(std::size_t threads, modelwheel_parallel_for parallel_for, void *context) {
+    modelwheel::set_threads(*api_, instance_.get(), threads, parallel_for, context);
+  }
+
   /// Puts the state back to what it is in a new Model.
   void reset() { check(api_->reset(instance_.get())); }
 

@@ -1,4 +1,6 @@
 // modelwheel/thread_pool.hpp - the threads of an Eigen::ThreadPoolDevice as those that share the large steps of a run.
+//
+//   modelwheel::use_threads(model, device);  // a model_digits::Model, say; modelwheel/tbb.hpp has the same for TBB
 #ifndef MODELWHEEL_THREAD_POOL_HPP
 #define MODELWHEEL_THREAD_POOL_HPP
 
@@ -55,15 +57,14 @@ class PartsOfWork {
   std::condition_variable all_done_;
 };
 
-/// A modelwheel_parallel_for whose context is a `const Device *`. Where memory for the pool's tasks is short, the
-/// caller does more parts itself.
-template <class Device>
-void run_on_pool(void *context, std::size_t parts, modelwheel_task task, void *argument) {
+/// Does parts of work on this thread and others: `schedule` gives a function without arguments to one of them. Where
+/// memory for that is short, this thread does more parts itself.
+template <class Schedule>
+void share_work(std::size_t parts, modelwheel_task task, void *argument, const Schedule &schedule) {
   std::shared_ptr<PartsOfWork> work;
   try {
     work = std::make_shared<PartsOfWork>(parts, task, argument);
-    for (std::size_t i = 1; i < parts; ++i)
-      static_cast<const Device *>(context)->getPool()->Schedule([work] { work->work(); });
+    for (std::size_t i = 1; i < parts; ++i) schedule([work] { work->work(); });
   } catch (...) {
     if (work == nullptr) {
       for (std::size_t part = 0; part < parts; ++part) task(argument, part);
@@ -72,6 +73,21 @@ void run_on_pool(void *context, std::size_t parts, modelwheel_task task, void *a
   }
   work->work();
   work->wait();
+}
+
+/// A modelwheel_parallel_for whose context is a `const Device *`.
+template <class Device>
+void run_on_pool(void *context, std::size_t parts, modelwheel_task task, void *argument) {
+  share_work(parts, task, argument,
+             [context](auto work) { static_cast<const Device *>(context)->getPool()->Schedule(std::move(work)); });
+}
+
+/// Lets the threads of a device share the large steps of each run, where that pays; results have the same bits. The
+/// device must live until the model has other threads, or is destroyed.
+template <class Model, class Device, class = std::enable_if_t<IsThreadPoolDevice<Device>::value>>
+void use_threads(Model &model, const Device &device) {
+  const auto threads = static_cast<std::size_t>(device.numThreads());
+  model.set_threads(threads, run_on_pool<Device>, const_cast<Device *>(&device));
 }
 
 }  // namespace modelwheel
