@@ -133,39 +133,25 @@ void scatter(const Chunk &chunk, const Shaped &shaped, const char *from, void *t
 
 template <std::size_t kBytes>
 void copy_each(const char *from, std::ptrdiff_t stride, std::size_t count, char *to) {
-  for (std::size_t i = 0; i < count; ++i, from += stride, to += kBytes) std::memcpy(to, from, kBytes);
+  std::size_t i = 0;
+  for (char four[4 * kBytes]; i + 4 <= count; i += 4, from += 4 * stride, to += sizeof four) {  // loads do not wait
+    for (std::ptrdiff_t k = 0; k < 4; ++k) std::memcpy(four + k * std::ptrdiff_t{kBytes}, from + k * stride, kBytes);
+    std::memcpy(to, four, sizeof four);
+  }
+  for (; i < count; ++i, from += stride, to += kBytes) std::memcpy(to, from, kBytes);
 }
 
-/// Copies elements to consecutive places. Sizes that compilers know are single moves.
+/// Copies elements to consecutive places. Compilers know the sizes of most, which are single moves then.
 void copy_elements(std::size_t bytes, const char *from, std::ptrdiff_t stride, std::size_t count, char *to) {
-  if (stride == static_cast<std::ptrdiff_t>(bytes)) {
-    std::memcpy(to, from, count * bytes);
-    return;
-  }
-  switch (bytes) {
-    case 1: return copy_each<1>(from, stride, count, to);
-    case 2: return copy_each<2>(from, stride, count, to);
-    case 4: return copy_each<4>(from, stride, count, to);
-    case 8: return copy_each<8>(from, stride, count, to);
-    default: return copy_each<16>(from, stride, count, to);
-  }
-}
-
-template <std::size_t kBytes>
-void copy_each(const void *const *columns, std::ptrdiff_t offset, std::size_t count, char *to) {
-  for (std::size_t i = 0; i < count; ++i, to += kBytes)
-    std::memcpy(to, static_cast<const char *>(columns[i]) + offset, kBytes);
+  if (bytes == 4) return copy_each<4>(from, stride, count, to);
+  if (bytes == 8) return copy_each<8>(from, stride, count, to);
+  for (std::size_t i = 0; i < count; ++i, from += stride, to += bytes) std::memcpy(to, from, bytes);
 }
 
 /// The same with an element of each column.
 void copy_elements(std::size_t bytes, const void *const *columns, std::ptrdiff_t offset, std::size_t count, char *to) {
-  switch (bytes) {
-    case 1: return copy_each<1>(columns, offset, count, to);
-    case 2: return copy_each<2>(columns, offset, count, to);
-    case 4: return copy_each<4>(columns, offset, count, to);
-    case 8: return copy_each<8>(columns, offset, count, to);
-    default: return copy_each<16>(columns, offset, count, to);
-  }
+  for (std::size_t i = 0; i < count; ++i, to += bytes)
+    copy_elements(bytes, static_cast<const char *>(columns[i]) + offset, 0, 1, to);
 }
 
 /// Rows of a view, which are copied to the arena.
@@ -231,7 +217,11 @@ class ViewedRows {
   /// same for columns, and `bytes` is what the code has for it.
   void copy(std::size_t axis, const char *from, std::ptrdiff_t offset, char *to, std::size_t bytes) const {
     const std::size_t item = shaped_.tensor.item_bytes;
-    if (axis == inner_) return copy_elements(item, from, distance_, count_, to);
+    if (axis == inner_) {
+      if (distance_ != static_cast<std::ptrdiff_t>(item)) return copy_elements(item, from, distance_, count_, to);
+      std::memcpy(to, from, count_ * item);
+      return;
+    }
     const std::size_t own = given(axis), compiled = extent(axis, shaped_.lengths.compiled);
     const std::size_t rows = grows(axis) ? chunk_.rows : 1, count = own < compiled ? own : compiled;
     const std::size_t step = bytes / (compiled * (grows(axis) ? chunk_.variant.batch_size : 1));

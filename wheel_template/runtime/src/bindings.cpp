@@ -6,26 +6,14 @@
 #include <string>
 
 #include "bindings/arguments.h"
-#include "open_library.h"
+#include "bindings/native_path.h"
+#include "modelwheel/library.hpp"
 
 static_assert(MODELWHEEL_RUNTIME_MAJOR == MODELWHEEL_ABI_VERSION, "see pipeline/modelwheel/packaging/runtime.py");
 
 namespace py = pybind11;
 
 namespace {
-
-/// A path in the encoding of the operating system.
-modelwheel::NativePath to_native_path(const py::str &path) {
-#ifdef _WIN32
-  wchar_t *const text = PyUnicode_AsWideCharString(path.ptr(), nullptr);
-  if (text == nullptr) throw py::error_already_set();
-  const modelwheel::NativePath native = text;
-  PyMem_Free(text);
-  return native;
-#else
-  return py::reinterpret_steal<py::bytes>(modelwheel::taken(PyUnicode_EncodeFSDefault(path.ptr())).release());
-#endif
-}
 
 /// Raises ImportError. Paths need not be Unicode, neither here nor in messages of the system.
 [[noreturn]] void refuse(const std::string &module, const py::str &path, const char *problem) {
@@ -41,8 +29,8 @@ modelwheel::NativePath to_native_path(const py::str &path) {
 py::object open_library(const py::str &path, const py::str &module) {
   const std::string name = modelwheel::to_utf8(module, "open_library(): module", "a str");
   try {
-    return modelwheel::taken(
-        modelwheel::new_library(modelwheel::open_library(to_native_path(path), name, MODELWHEEL_RUNTIME_VERSION)));
+    return modelwheel::taken(modelwheel::new_library(
+        modelwheel::open_library(modelwheel::to_native_path(path), name, MODELWHEEL_RUNTIME_VERSION)));
   } catch (const modelwheel::Error &error) {
     refuse(name, path, error.what());
   }

@@ -1,6 +1,6 @@
 /* doubling.c - a model by hand, in plain C: y = 2 x for rows of two float32. Batch sizes 1 and 4, one level.
  *
- * ABI_VERSION and STRUCT_SIZE can be set to make it a library of another generation. */
+ * ABI_VERSION and STRUCT_SIZE can be set to make it a library of another generation, VERSION one of another model. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +13,9 @@
 #endif
 #ifndef STRUCT_SIZE
 #define STRUCT_SIZE sizeof(modelwheel_api)
+#endif
+#ifndef VERSION
+#define VERSION "1.2"
 #endif
 
 struct modelwheel_model {
@@ -112,10 +115,10 @@ static const size_t batch_sizes[] = {1, 4};
 static const char *const levels[] = {"plain"};
 /* clang-format off */
 static const modelwheel_api api = {
-    STRUCT_SIZE, ABI_VERSION, "doubling", "1.2", "{}",   1,       &x,    1,     &y,  2,   batch_sizes,    1,
+    STRUCT_SIZE, ABI_VERSION, "doubling", VERSION, "{}",   1,       &x,    1,     &y,  2,   batch_sizes,    1,
     NULL,        1,           levels,     create, destroy, level, error, run,   run, set_batch_rule,
     set_batch_strategy, batch_rule, run_interruptible, 0, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL,
-    NULL,        NULL,        rows_per_thread, set_threads, estimate, NULL,
+    NULL,        NULL,        rows_per_thread, set_threads, estimate, NULL, NULL,
 };
 /* clang-format on */
 

@@ -16,6 +16,10 @@ void add_members(PyObject *module);
 /// A new Library, whose table is never freed. In module.cpp. Throws as pybind11's functions do.
 PyObject *new_library(const modelwheel_api &api);
 
+/// The table of a library at a path below the directory of the extension, which its function of this name returns. In
+/// module.cpp. Throws as pybind11's functions do.
+const modelwheel_api &table_beside(PyObject *module, const char *path, const char *function);
+
 /// Adds a Library to the module under this name. In module.cpp. Throws as pybind11's functions do.
 void add_library(PyObject *module, const char *name, const modelwheel_api &api);
 

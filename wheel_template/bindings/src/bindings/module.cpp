@@ -16,8 +16,10 @@
 #include "bindings/bound_call.h"
 #include "bindings/evaluator.h"
 #include "bindings/extension.h"
+#include "bindings/native_path.h"
 #include "modelwheel/abi.h"
 #include "modelwheel/lengths.hpp"
+#include "modelwheel/library.hpp"
 
 namespace py = pybind11;
 
@@ -235,6 +237,20 @@ bool require_interpreter() {
 }  // namespace
 
 PyObject *new_library(const modelwheel_api &api) { return py::cast(Library{&api}).release().ptr(); }
+
+const modelwheel_api &table_beside(PyObject *module, const char *path, const char *function) {
+  const py::object directory =
+      py::module_::import("os").attr("path").attr("dirname")(py::handle(module).attr("__file__"));
+  const py::str whole = py::str(directory) + py::str("/") + py::str(path);
+  try {
+    const auto table = reinterpret_cast<const modelwheel_api *(*)()>(find_function(to_native_path(whole), function));
+    if (table != nullptr) return *table();
+  } catch (const Error &error) {
+    throw py::import_error(std::string("the library of the model ") + error.what());
+  }
+  throw py::import_error(std::string("the library of the model has no function ") + function +
+                         "; install the model again");
+}
 
 void add_library(PyObject *module, const char *name, const modelwheel_api &api) {
   py::setattr(module, name, py::cast(Library{&api}));

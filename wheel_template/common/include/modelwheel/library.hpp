@@ -1,5 +1,11 @@
-// src/open_library.h - opens the shared library of a model and finds its table. Independent of Python.
-#pragma once
+// modelwheel/library.hpp - opens the shared library of a model and finds its table.
+//
+//   modelwheel::Model old(modelwheel::open_library("/opt/1.0/libmodel_digits.so", "model_digits"));
+//   modelwheel::Model now(modelwheel::open_library("/opt/1.1/libmodel_digits.so", "model_digits"));
+//
+// Several versions of one model can be open in one program, which need not be linked to any.
+#ifndef MODELWHEEL_LIBRARY_HPP
+#define MODELWHEEL_LIBRARY_HPP
 
 #ifdef _WIN32
 #define WIN32_LEAN_AND_MEAN
@@ -18,7 +24,8 @@
 
 namespace modelwheel {
 
-/// Loads a library, which is never unloaded, and finds one of its functions. Throws Error.
+/// Loads a library by its absolute path, and finds one of its functions. Throws Error. The library is never unloaded,
+/// and nothing is bound to its names, so that another one of the same name may be there.
 #ifdef _WIN32
 using NativePath = std::wstring;
 
@@ -43,23 +50,27 @@ inline void *find_function(const NativePath &path, const std::string &name) {
 #endif
 
 /// The table of the model whose Python module is called `module`, from its library at the absolute path `path`. Throws
-/// Error with the problem of the library; `runtime` is this program's version. Only the two members that every version
-/// of the ABI has are read before it is known to be the right one.
+/// Error with the problem of the library; `runtime` is the version of the package modelwheel-runtime, for its users.
+/// Only the two members that every version of the ABI has are read before it is known to be the right one.
 inline const modelwheel_api &open_library(const NativePath &path, const std::string &module,
-                                          const std::string &runtime) {
+                                          const std::string &runtime = "") {
   const std::string name = module + "_api";
   const auto function = reinterpret_cast<const modelwheel_api *(*)()>(find_function(path, name));
   if (function == nullptr) throw Error("has no function " + name + ": it is not the library of " + module);
   const modelwheel_api &api = *function();
+  const std::string reader = runtime.empty() ? "this program" : "modelwheel-runtime " + runtime;
   const std::string found = std::to_string(api.abi_version), next = std::to_string(api.abi_version + 1);
+  const std::string fix = runtime.empty() ? "compile it with the headers that come with the library"
+                                          : "pip install \"modelwheel-runtime>=" + found + ",<" + next + '"';
   if (api.abi_version != MODELWHEEL_ABI_VERSION)
-    throw Error("was built for version " + found + " of modelwheel's ABI, but modelwheel-runtime " + runtime +
-                " is for version " + std::to_string(MODELWHEEL_ABI_VERSION) +
-                "; pip install \"modelwheel-runtime>=" + found + ",<" + next + "\"");
+    throw Error("was built for version " + found + " of modelwheel's ABI, but " + reader + " is for version " +
+                std::to_string(MODELWHEEL_ABI_VERSION) + "; " + fix);
   if (!is_compatible(api))
-    throw Error("offers a table of " + std::to_string(api.struct_size) + " bytes, but modelwheel-runtime " + runtime +
-                " needs " + std::to_string(kTableBytes) + "; build the model again");
+    throw Error("offers a table of " + std::to_string(api.struct_size) + " bytes, but " + reader + " needs " +
+                std::to_string(kTableBytes) + "; build the model again");
   return api;
 }
 
 }  // namespace modelwheel
+
+#endif  // MODELWHEEL_LIBRARY_HPP
