@@ -11,6 +11,7 @@ from . import (  # noqa: F401 - they add their commands to the application
     profile,
     provenance,
     publishing,
+    recipe,
     release,
     repository,
     tagging,
