@@ -409,6 +409,13 @@ def bundle(
             help="Libraries without malloc: instances are in memory of the program, whose size is a macro.",
         ),
     ] = False,
+    versioned: Annotated[
+        bool,
+        typer.Option(
+            "--versioned",
+            help="All names have the version, such as model_digits_1_1: then several versions can be linked into one program.",
+        ),
+    ] = False,
     jobs: Jobs = None,
     sandbox: SandboxMode = None,
     as_json: AsJson = False,
@@ -418,7 +425,10 @@ def bundle(
     Each comes in a directory with headers, sources, a test, a benchmark, and files for make, CMake, pkg-config and Bazel.
     By default for this machine; others are cross-compiled.
     """
-    requests = make_requests(load(specs), level, batch_size, split(platform))
+    loaded = load(specs)
+    if versioned:
+        loaded = [spec.named_by_version() for spec in loaded]
+    requests = make_requests(loaded, level, batch_size, split(platform))
     goal: Goal = "static-bundle" if static_arena else "bundle"
     _build(requests, out, goal, None, jobs, sandbox, as_json)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +21,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from ..errors import SpecError
 from ..levels import LEVELS, Level, default_levels
@@ -348,6 +350,19 @@ class Spec(Section):
     def directory(self) -> Path:
         """The directory that the spec's paths are relative to, absolute."""
         return self._path.absolute().parent
+
+    def named_by_version(self) -> Self:
+        """The same spec, with the version in the name of the model and in all names that follow from it.
+
+        Raises:
+            SpecError: The name would be too long.
+        """
+        version = re.sub(r"[^a-z0-9]+", "-", self.model.version.lower())
+        try:
+            name = check_model_name(f"{self.model.name}-{version}")
+        except PydanticCustomError as error:
+            raise SpecError(f"{self.path}: the name with the version {error}") from None
+        return self.model_copy(update={"model": self.model.model_copy(update={"name": name})})
 
     def holding(self, file: str) -> Self:
         """The same spec, the directory of whose model holds it in this file; empty if it does not."""

@@ -14,10 +14,12 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 from pydantic import ValidationError
 
+from modelwheel.errors import SpecError
 from modelwheel.levels import LEVELS, default_levels
 from modelwheel.spec import BatchRule, GitSource, Spec
 from modelwheel.spec.explain import explain
 from modelwheel.spec.flags import FastMath
+from modelwheel.spec.load import load_spec
 from modelwheel.spec.reading.document import Document
 
 COMMIT = "df4bfd35dfed51d7c6ff0367ebc78093dfcc7d1d"
@@ -471,3 +473,14 @@ def test_the_digest_is_that_of_the_content() -> None:
         named("jet-tagger", "1.0.1").spec_digest(),
     }
     assert len(digests) == 6
+
+
+def test_names_with_the_version(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text('model: {name: my-model, version: "1.1.0rc1"}\n')
+    spec = load_spec(path).named_by_version()
+    assert (spec.model.name, spec.module) == ("my-model-1-1-0rc1", "model_my_model_1_1_0rc1")
+    assert (spec.model.version, spec.path) == ("1.1.0rc1", path)
+    path.write_text(f'model: {{name: {"m" * 60}, version: "1.0.0"}}\n')
+    with pytest.raises(SpecError, match="the name with the version may contain only"):
+        load_spec(path).named_by_version()

@@ -1,12 +1,14 @@
 """The Python interface of the installed model: what it takes, what it refuses, its results."""
 
 import importlib
+import inspect
 import json
 import os
 import pickle
 import re
 import subprocess
 import sys
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -127,12 +129,72 @@ def offset_copy(array):
         offset_copy,
         lambda array: np.array(array, order="F"),
         lambda array: np.repeat(array, 2, axis=-1)[..., ::2] if array.ndim else array,
+        lambda array: np.repeat(array, 3, axis=0)[::3] if array.ndim else array,
+        lambda array: np.flip(np.flip(array).copy()),
         lambda array: np.lib.stride_tricks.as_strided(array, writeable=False),
     ],
-    ids=["odd-address", "fortran", "strided", "read-only"],
+    ids=["odd-address", "fortran", "strided", "rows-apart", "backwards", "read-only"],
 )
 def test_any_memory_layout_gives_the_same(package, model, arrays, layout):
     assert_same(package, model(*map(layout, arrays)), model(*arrays))
+
+
+def test_strided_arrays_are_not_copied_as_a_whole(package, model, any_rows, arrays):
+    """Rows are copied to where compiled code reads them, a batch at a time."""
+    index = any_rows[0]
+    rows = -(-(1 << 22) // max(arrays[index].nbytes, 1))
+    many = [
+        np.repeat(array, rows, axis=spec.batch_axis) if spec.leading_per_row else array
+        for array, spec in zip(arrays, package.Model.inputs, strict=True)
+    ]
+    apart = list(many)
+    apart[index] = np.repeat(many[index], 2, axis=-1)[..., ::2]
+
+    def peak(given):
+        tracemalloc.start()
+        try:
+            model(*given)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak(apart) - peak(many) < many[index].nbytes // 2
+
+
+def test_results_cannot_be_written_over_a_strided_input(package, model, any_rows, arrays):
+    index = any_rows[0]
+    (name, *others) = [spec.name for spec in package.Model.outputs]
+    expected = as_dict(package, model(*arrays))[name]
+    if others or expected.dtype != arrays[index].dtype or not arrays[index].size:
+        pytest.skip("the output has no memory that could be the input's")
+    memory = np.empty(2 * max(arrays[index].size, expected.size), expected.dtype)
+    given = list(arrays)
+    given[index] = memory[: 2 * arrays[index].size : 2].reshape(arrays[index].shape)
+    given[index][...] = arrays[index]
+    if np.shares_memory(given[index], memory):
+        with pytest.raises(ValueError, match="overlaps that of input"):
+            model(*given, out=memory[: expected.size].reshape(expected.shape))
+
+
+def test_signatures_have_the_names_of_inputs(package):
+    names = list(inspect.signature(package.Model()).parameters)
+    assert [name for name in names if name != "out"] == [
+        fields[-1] for fields in importlib.import_module(f"{package.__name__}._core").library.inputs
+    ]
+
+
+def test_about_and_arrays_of_files(package, model, arrays, tmp_path):
+    about = package.about()
+    assert about["model"]["version"] == package.__version__
+    assert [one["name"] for one in about["outputs"]] == [spec.name for spec in model.outputs]
+    named = dict(zip([spec.name for spec in model.inputs], arrays, strict=True))
+    with (tmp_path / "in.npz").open("wb") as file:
+        importlib.import_module(f"{package.__name__}._run")._save(".npz", file, named)
+    command = ("-m", package.__name__, "run", str(tmp_path / "in.npz"), str(tmp_path / "out.npz"))
+    done = run_python(*command)
+    assert done.returncode == 0, done.stderr
+    with np.load(tmp_path / "out.npz") as found:
+        assert_same(package, dict(found), as_dict(package, model(*arrays)))
 
 
 def test_values_are_checked_if_asked_for(package, arrays):
@@ -290,11 +352,16 @@ def test_names_are_checked(model, arrays, sample):
         model(*arrays, arrays[0])
 
 
-def test_an_array_in_place_of_a_mapping_is_refused_with_advice(model, arrays):
-    with pytest.raises(
-        TypeError, match=r"takes a dict of arrays .* got ndarray; pass arrays to the"
-    ):
-        model.predict(arrays[0])
+def test_arrays_in_place_of_a_mapping(package, model, arrays):
+    """As `predict` of Keras takes them; what is neither is refused with advice."""
+    expected = model(*arrays)
+    if len(arrays) == 1:
+        assert_same(package, model.predict(arrays[0]), expected)
+        return
+    assert_same(package, model.predict(list(arrays)), expected)
+    for wrong in (arrays[0], arrays[:1]):
+        with pytest.raises(TypeError, match=r"takes a dict of arrays .* pass arrays to the model"):
+            model.predict(wrong)
 
 
 def test_one_row_without_its_batch_axis_is_refused_with_advice(model, arrays, growing):

@@ -1,0 +1,94 @@
+"""Two versions of one model in one process: each computes with its own library."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import run
+from tests.support.wheels import Built
+
+pytestmark = pytest.mark.slow
+
+_SCRIPT = """
+import importlib.util, sys
+import numpy as np
+
+def load(directory, name):
+    place = f"{directory}/model_mlp"
+    spec = importlib.util.spec_from_file_location(
+        name, f"{place}/__init__.py", submodule_search_locations=[place]
+    )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+one, two = load(sys.argv[1], "mlp_1_0"), load(sys.argv[2], "mlp_1_1")
+for module, version in ((one, "1.0.0"), (two, "1.1.0")):
+    assert module.Model.version == module.about()["model"]["version"] == version
+spec = one.Model.inputs[0]
+array = np.ones([2 if extent is None else extent for extent in spec.shape], spec.dtype)
+results = [module.Model()(array).sum() for module in (one, two)]
+assert results[0] != results[1], results
+assert results == [module.Model()(array).sum() for module in (one, two)]
+print(*sorted(line.split()[-1] for line in open("/proc/self/maps") if "libmodel_mlp" in line and "r-xp" in line))
+"""
+
+_PROGRAM = """
+#include <cstdio>
+#include <cstring>
+#include "modelwheel/library.hpp"
+#include "modelwheel/model.hpp"
+
+int main(int, char **paths) {
+  modelwheel::Model one(modelwheel::open_library(paths[1], "model_mlp"));
+  modelwheel::Model two(modelwheel::open_library(paths[2], "model_mlp"));
+  std::printf("%s %s\\n", one.version().c_str(), two.version().c_str());
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def versions(built: Built, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two directories with the package: as it was built, and with another version and other weights."""
+    directory = tmp_path_factory.mktemp("versions")
+    one, two = directory / "one", directory / "two"
+    for place in (one, two):
+        shutil.copytree(built.packages / "model_mlp", place / "model_mlp")
+    for path in two.rglob("*"):
+        if path.suffix in (".so", ".py", ".json"):
+            path.write_bytes(path.read_bytes().replace(b"1.0.0", b"1.1.0"))
+    weights = next((built.project("mlp") / "weights").iterdir()).read_bytes()
+    library = two / "model_mlp" / "lib" / "libmodel_mlp.so"
+    content = library.read_bytes()
+    place = content.index(weights)
+    library.write_bytes(content[:place] + bytes(len(weights)) + content[place + len(weights) :])
+    return one, two
+
+
+def test_in_python(versions: tuple[Path, Path]) -> None:
+    one, two = versions
+    libraries = run(sys.executable, "-c", _SCRIPT, one, two).out.split()
+    assert libraries == [str(place / "model_mlp" / "lib" / "libmodel_mlp.so") for place in versions]
+
+
+def test_in_cpp(versions: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "main.cpp").write_text(_PROGRAM)
+    include = versions[0] / "model_mlp" / "include"
+    run(
+        "c++",
+        "-std=c++17",
+        "-Wall",
+        "-Werror",
+        tmp_path / "main.cpp",
+        f"-I{include}",
+        "-o",
+        tmp_path / "main",
+        "-ldl",
+    )
+    libraries = [place / "model_mlp" / "lib" / "libmodel_mlp.so" for place in versions]
+    assert run(tmp_path / "main", *libraries).out == "1.0.0 1.1.0\n"
