@@ -32,7 +32,10 @@ _HEADERS = {
         _CPP,
         tuple(
             f"modelwheel/{name}.hpp"
-            for name in ("model", "buffer", "lengths", "thread_pool", "compiled_function")
+            for name in (
+                *("model", "views", "buffer", "lengths", "thread_pool", "library"),
+                "compiled_function",
+            )
         ),
     ),
 }

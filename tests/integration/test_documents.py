@@ -17,9 +17,9 @@ from tests.support.wheels import Built
 pytestmark = pytest.mark.slow
 
 _DOCS = ROOT / "docs"
-_ELSEWHERE = ("model_digits_memory.h", "model_denoiser")
-"""Parts of blocks that need another package: a header of bundles, whose own test uses it, and a stateful model, for which
-`test_state.py` runs the block."""
+_ELSEWHERE = ("model_digits_memory.h", "model_denoiser", "digits_1_0")
+"""Parts of blocks that need another package: a header of bundles, whose own test uses it, a stateful model, for which
+`test_state.py` runs the block, and two versions of one, for which `test_two_versions.py` does."""
 _AROUND = {
     "c": "#include <model_options.h>\n{outside}\nvoid use(modelwheel_model *model) {{ (void)model; {inside} }}\n",
     "cpp": "#include <pybind11/pybind11.h>\nnamespace py = pybind11;\n{outside}\n",

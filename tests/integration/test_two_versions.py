@@ -9,32 +9,21 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import run
+from tests.support.pages import ROOT, blocks
 from tests.support.wheels import Built
 
 pytestmark = pytest.mark.slow
 
 _SCRIPT = """
-import importlib.util, sys
 import numpy as np
 
-def load(directory, name):
-    place = f"{directory}/model_mlp"
-    spec = importlib.util.spec_from_file_location(
-        name, f"{place}/__init__.py", submodule_search_locations=[place]
-    )
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-one, two = load(sys.argv[1], "mlp_1_0"), load(sys.argv[2], "mlp_1_1")
-for module, version in ((one, "1.0.0"), (two, "1.1.0")):
+for module, version in ((old, "1.0.0"), (new, "1.1.0")):
     assert module.Model.version == module.about()["model"]["version"] == version
-spec = one.Model.inputs[0]
+spec = old.Model.inputs[0]
 array = np.ones([2 if extent is None else extent for extent in spec.shape], spec.dtype)
-results = [module.Model()(array).sum() for module in (one, two)]
+results = [module.Model()(array).sum() for module in (old, new)]
 assert results[0] != results[1], results
-assert results == [module.Model()(array).sum() for module in (one, two)]
+assert results == [module.Model()(array).sum() for module in (old, new)]
 print(*sorted(line.split()[-1] for line in open("/proc/self/maps") if "libmodel_mlp" in line and "r-xp" in line))
 """
 
@@ -71,9 +60,15 @@ def versions(built: Built, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 
 
 def test_in_python(versions: tuple[Path, Path]) -> None:
-    one, two = versions
-    libraries = run(sys.executable, "-c", _SCRIPT, one, two).out.split()
-    assert libraries == [str(place / "model_mlp" / "lib" / "libmodel_mlp.so") for place in versions]
+    """With the lines of consumers.md."""
+    (block,) = [b for b in blocks(ROOT / "docs/consumers.md", "python") if "digits_1_0" in b.text]
+    script = block.text.replace("digits", "mlp") + _SCRIPT
+    for name, place in zip(("old/", "new/"), versions, strict=True):
+        script = script.replace(name, f"{place}/")
+    libraries = run(sys.executable, "-c", script).out.split()
+    assert libraries == sorted(
+        str(place / "model_mlp" / "lib" / "libmodel_mlp.so") for place in versions
+    )
 
 
 def test_in_cpp(versions: tuple[Path, Path], tmp_path: Path) -> None:
