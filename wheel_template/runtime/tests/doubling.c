@@ -1,6 +1,7 @@
 /* doubling.c - a model by hand, in plain C: y = 2 x for rows of two float32. Batch sizes 1 and 4, one level.
  *
  * ABI_VERSION and STRUCT_SIZE can be set to make it a library of another generation, VERSION one of another model. */
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #define ABI_VERSION MODELWHEEL_ABI_VERSION
 #endif
 #ifndef STRUCT_SIZE
-#define STRUCT_SIZE sizeof(modelwheel_api)
+#define STRUCT_SIZE offsetof(modelwheel_api, run_views) /* older than views: strided arrays are copied */
 #endif
 #ifndef VERSION
 #define VERSION "1.2"
