@@ -54,8 +54,8 @@ def versions(built: Built, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     weights = next((built.project("mlp") / "weights").iterdir()).read_bytes()
     library = two / "model_mlp" / "lib" / "libmodel_mlp.so"
     content = library.read_bytes()
-    place = content.index(weights)
-    library.write_bytes(content[:place] + bytes(len(weights)) + content[place + len(weights) :])
+    start = content.index(weights)
+    library.write_bytes(content[:start] + bytes(len(weights)) + content[start + len(weights) :])
     return one, two
 
 

@@ -94,7 +94,10 @@ def _with_valid(tensor: Tensor, values: ValidValues | None) -> Tensor:
 
 
 def _with_labels(tensor: Tensor, labels: tuple[str, ...]) -> Tensor:
-    if labels and (wrong := why_wrong_labels(tensor.dtype, tensor.shape, len(labels))):
+    wrong = why_wrong_labels(tensor.dtype, tensor.shape, len(labels)) if labels else ""
+    if labels and tensor.dtype.startswith("float") and tensor.shape[-1:] == (None,):
+        wrong = "its last axis is the batch"
+    if wrong:
         raise UnsupportedModelError(
             f"labels.{tensor.name} has {count(len(labels), 'label')}, but {wrong}; correct the list"
         )

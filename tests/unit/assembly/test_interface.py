@@ -18,7 +18,11 @@ def _tensor(name: str, shape: tuple[int, ...] = (2,)) -> FrozenTensor:
     return FrozenTensor(name=name, c_name=name, dtype="float32", shape=shape)
 
 
-def _describe(order: tuple[str, ...], valid: dict[str, ValidValues] | None = None) -> Signature:
+def _describe(
+    order: tuple[str, ...],
+    valid: dict[str, ValidValues] | None = None,
+    labels: dict[str, tuple[str, ...]] | None = None,
+) -> Signature:
     """The signature of a model whose input b is ignored."""
     frozen = FrozenSignature(
         key="serving_default",
@@ -39,7 +43,7 @@ def _describe(order: tuple[str, ...], valid: dict[str, ValidValues] | None = Non
         rows=(1,),
         valid=valid or {},
     )
-    return describe_signature({Extent(1): frozen}, reference, {})
+    return describe_signature({Extent(1): frozen}, reference, {}, labels)
 
 
 @pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "b", "a")])
@@ -61,6 +65,15 @@ def test_valid_values_of_inputs() -> None:
     }
     found = [tensor.valid_text for tensor in _describe(("a", "b", "c"), valid).inputs]
     assert found == ["0 <= x < 9 or x = -1", "", "0 <= x[..., 1] < 7, 1 <= x[..., 2:4] < 3"]
+
+
+def test_labels_of_outputs() -> None:
+    (output,) = _describe(("a", "b"), labels={"y": ("cat", "dog")}).outputs
+    assert output.labels == ("cat", "dog")
+    with pytest.raises(
+        UnsupportedModelError, match=r"labels\.y has 3 labels, but its last axis has 2"
+    ):
+        _describe(("a", "b"), labels={"y": ("cat", "dog", "owl")})
 
 
 def test_the_batch_is_on_the_axis_that_the_reference_says() -> None:

@@ -175,6 +175,41 @@ def test_tolerances_at_their_bounds() -> None:
     assert check_signature(inspect_model(), expected) == []
 
 
+@pytest.mark.parametrize(
+    ("dtype", "shape", "number", "text"),
+    [
+        ("float32", [None, 3], 3, ""),
+        (
+            "float32",
+            [None, 3],
+            2,
+            "labels.x has 2 labels, but its last axis has 3; correct the list",
+        ),
+        ("float32", [None], 2, ""),
+        ("float32", [], 1, "labels.x has 1 label, but it is one number"),
+        ("float32", None, 5, ""),
+        ("int64", [None], 1000, ""),
+        ("bool", [None], 2, ""),
+        ("bool", [None], 3, "labels.x has 3 labels, but its values are false and true"),
+    ],
+)
+def test_labels_are_as_many_as_there_are_places(
+    dtype: str, shape: list[int | None] | None, number: int, text: str
+) -> None:
+    found = inspect_model(outputs=[{**tensor(dtype=dtype), "shape": shape}])
+    findings = check_signature(found, Expected(labels={"x": number}))
+    assert len(findings) == bool(text)
+    for finding in findings:
+        assert str(finding).startswith(text)
+        assert finding.field == ("labels", "x")
+
+
+def test_labels_of_an_unknown_output() -> None:
+    finding = _only(inspect_model(), Expected(labels={"nope": 3}))
+    assert str(finding).startswith("labels names 'nope', which is not an output of the signature")
+    assert finding.field == ("labels", "nope")
+
+
 # --- names and lengths ----------------------------------------------------------------------------
 
 _TOKENS = tensor(name="tokens", dtype="int32", shape=[None, None])
