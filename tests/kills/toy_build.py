@@ -118,6 +118,8 @@ class _Printer:
     def started(self, name: str) -> None:
         say(f"started {name}")
 
+    def progressed(self, name: str, text: str) -> None: ...
+
     def finished(self, name: str, seconds: float, *, cached: bool) -> None:  # noqa: ARG002
         say(f"{'cached' if cached else 'finished'} {name}")
 

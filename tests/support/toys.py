@@ -148,6 +148,8 @@ class Recorder:
     def started(self, name: str) -> None:
         self._add("started", name)
 
+    def progressed(self, name: str, text: str) -> None: ...
+
     def finished(self, name: str, seconds: float, *, cached: bool) -> None:  # noqa: ARG002
         self._add("cached" if cached else "finished", name)
 

@@ -34,6 +34,9 @@ class _Stopwatch:
     def started(self, name: str) -> None:
         self.display.started(name)
 
+    def progressed(self, name: str, text: str) -> None:
+        self.display.progressed(name, text)
+
     def finished(self, name: str, seconds: float, *, cached: bool) -> None:
         request, _, step = name.partition("/")
         self.seconds[request] += seconds

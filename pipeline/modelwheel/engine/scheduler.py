@@ -43,6 +43,9 @@ class Reporter(Protocol):
     def started(self, name: str) -> None:
         """A step starts to run."""
 
+    def progressed(self, name: str, text: str) -> None:
+        """How far a running step is, in a few words."""
+
     def finished(self, name: str, seconds: float, *, cached: bool) -> None:
         """A step has its result."""
 

@@ -13,11 +13,11 @@ from urllib.parse import quote, urljoin, urlsplit
 import requests
 
 from ..errors import PublishError
+from ..util.html_page import MAX_LINKS, read_links
 from ..util.http import UNCHANGED, AnswerError, Patience, Reader, chunks, explain, read_body
 from ..util.names import MAX_COMPONENT_BYTES
 from ..util.records import parse_json
 from ..util.urls import redact
-from .html_page import MAX_LINKS, read_links
 
 if TYPE_CHECKING:
     from typing_extensions import Self

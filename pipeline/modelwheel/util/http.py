@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,12 +30,18 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+_Auth = Callable[[requests.PreparedRequest], requests.PreparedRequest]
 
-RETRIED = frozenset({408, 425, 429, *range(500, 600)})
+RETRIED = frozenset({408, 425, 429, *range(500, 600)}) - {501, 505, 507, 509}
 """Status codes after which the same request may succeed."""
 
 UNCHANGED = {"Accept-Encoding": "identity"}
 """For files."""
+
+_HARMLESS = frozenset(
+    {"accept", "accept-encoding", "cache-control", "connection", "if-range", "range", "user-agent"}
+)
+"""Headers that any host may see."""
 
 UNREACHABLE_ATTEMPTS = 3
 """A host that refuses connections, or whose name is unknown, is rarely back within minutes."""
@@ -91,6 +98,7 @@ class Reader:
         patience: How often and how long it tries.
         verify: A bundle of CA certificates instead of the default.
         within_host: Redirections to another host are not followed, but handed to the caller.
+        proxies: By scheme, in addition to those of the environment.
     """
 
     def __init__(
@@ -99,11 +107,14 @@ class Reader:
         *,
         verify: str | None = None,
         within_host: bool = False,
+        proxies: Mapping[str, str] | None = None,
     ) -> None:
         self.patience = patience or Patience()
         self._session = SameHostSession() if within_host else _CarefulSession()
+        verify = verify or _certificates(os.environ)
         if verify is not None:
             self._session.verify = verify
+        self._session.proxies.update(proxies or {})
         for scheme in ("https://", "http://"):
             self._session.mount(scheme, HTTPAdapter(max_retries=_PatientRetry(self.patience)))
         # Its own lines about requests and retries show query strings, and so signed links.
@@ -114,13 +125,21 @@ class Reader:
         url: str,
         use: Callable[[requests.Response], _T],
         *,
-        headers: Mapping[str, str] = UNCHANGED,
-        auth: tuple[str, str] | None = None,
+        headers: Mapping[str, str] | Callable[[], Mapping[str, str]] = UNCHANGED,
+        auth: tuple[str, str] | _Auth | None = None,
+        body: bytes | None = None,
     ) -> _T:
         """The result of `use` on the response, whatever its status code.
 
         `use` reads the body. It is called again, with a new response, if the connection breaks on
-        the way, so it has to start from the beginning each time.
+        the way, so it has to start from the beginning each time, or from where new `headers` say.
+
+        Args:
+            url: What to read.
+            use: Returns what is wanted of the response.
+            headers: Of the request; a function is called before each one.
+            auth: User and password, or a function that prepares the request; by default ~/.netrc says.
+            body: Makes it a POST; one that only asks, since it may be sent several times.
 
         Raises:
             requests.RequestException: No attempt succeeded. The message may hold credentials: show
@@ -130,8 +149,14 @@ class Reader:
         attempt = 0
         while True:
             # Not in `try`: whatever fails before there are headers has been retried by the session.
-            with self._session.get(
-                url, headers=headers, auth=auth, timeout=self.patience.timeout, stream=True
+            with self._session.request(
+                "GET" if body is None else "POST",
+                url,
+                headers=headers() if callable(headers) else headers,
+                auth=auth,
+                data=body,
+                timeout=self.patience.timeout,
+                stream=True,
             ) as response:
                 try:
                     return use(response)
@@ -152,6 +177,18 @@ class Reader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def no_auth(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Sends a request as it is: requests would replace its `Authorization` by what ~/.netrc has."""
+    return request
+
+
+def _certificates(environment: Mapping[str, str]) -> str | None:
+    """The bundle of CA certificates that OpenSSL uses; requests reads its own variables itself."""
+    if any(environment.get(name) for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")):
+        return None
+    return environment.get("SSL_CERT_FILE") or None
 
 
 def chunks(response: requests.Response, limit: int, within: float) -> Iterator[bytes]:
@@ -274,6 +311,7 @@ class _PatientRetry(Retry):
             "total": patience.attempts - 1,
             "status_forcelist": RETRIED,
             "raise_on_status": False,  # the last response is the answer
+            "allowed_methods": None,  # a POST of `Reader` only asks
         }
         super().__init__(**{**defaults, **options})
         self._where = ""
@@ -309,7 +347,12 @@ class _PatientRetry(Retry):
         last = self.history[-1]
         asked = None if response is None else response.headers.get("Retry-After")
         why = f"answered {last.status}" if last.status else _short(last.error)
-        _wait(self._patience, len(self.history), self._where, why, asked)
+        attempts = self._patience.attempts
+        if isinstance(last.error, causes.NewConnectionError):
+            attempts = min(attempts, UNREACHABLE_ATTEMPTS)
+        _wait(
+            replace(self._patience, attempts=attempts), len(self.history), self._where, why, asked
+        )
 
 
 def _wait(
@@ -341,6 +384,16 @@ class _CarefulSession(requests.Session):
         if was_safe and target and urlsplit(urljoin(resp.url, target)).scheme != "https":
             raise _DowngradeError
         return target
+
+    def rebuild_auth(
+        self, prepared_request: requests.PreparedRequest, response: requests.Response
+    ) -> None:
+        # requests removes `Authorization` alone, and other headers may hold credentials, too.
+        there, next_ = response.request.url or "", prepared_request.url or ""
+        if self.should_strip_auth(there, next_):  # type: ignore[no-untyped-call]
+            for name in set(map(str.lower, prepared_request.headers)) - _HARMLESS:
+                del prepared_request.headers[name]
+        super().rebuild_auth(prepared_request, response)  # type: ignore[no-untyped-call]
 
 
 class SameHostSession(_CarefulSession):

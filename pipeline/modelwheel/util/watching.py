@@ -19,6 +19,9 @@ class Watcher(Protocol):
     def started(self, name: str) -> None:
         """A step starts to run."""
 
+    def progressed(self, name: str, text: str) -> None:
+        """How far a running step is, in a few words."""
+
     def finished(self, name: str, seconds: float, *, cached: bool) -> None:
         """A step has ended."""
 
@@ -30,6 +33,9 @@ class _Nobody:
         pass
 
     def started(self, name: str) -> None:
+        pass
+
+    def progressed(self, name: str, text: str) -> None:
         pass
 
     def finished(self, name: str, seconds: float, *, cached: bool) -> None:

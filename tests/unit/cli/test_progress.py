@@ -56,6 +56,18 @@ def test_the_name_of_the_model_is_shown_where_there_are_several() -> None:
     assert "digits-1.0.0" not in "\n".join(lines_of(120))
 
 
+def test_how_far_a_step_is_fits_a_terminal_of_80_columns() -> None:
+    terminal = io.StringIO()
+    with BuildDisplay(Console(file=terminal, force_terminal=True, width=80)) as display:
+        display.planned(STEPS[:1])
+        display.started(STEPS[0])
+        display.progressed(STEPS[0], "1.25 GB of 3.5 GB, 12.5 MB/s")
+        display.progressed("another step", "of which nobody knows")
+    shown = _CONTROL.sub("", terminal.getvalue())
+    assert "0/1 0:00:00 fetch: 1.25 GB of 3.5 GB, 12.5 MB/s" in shown
+    assert "nobody" not in shown
+
+
 def test_a_log_file_gets_a_line_for_each_event() -> None:
     log = io.StringIO()
     with BuildDisplay(Console(file=log, width=120)) as display:

@@ -56,6 +56,9 @@ def server(*answers: Answer) -> Iterator[tuple[str, list[str]]]:
             asked.append(self.path)
             answers[min(len(asked), len(answers)) - 1](self)
 
+        def do_POST(self) -> None:
+            self.do_GET()
+
         def log_message(self, *_: object) -> None:
             pass
 
@@ -145,8 +148,8 @@ def test_a_refused_connection_fails_after_few_attempts(caplog: pytest.LogCapture
         with caplog.at_level(logging.DEBUG):
             assert failure(url, Patience(99, 0.01)) == "the host refused the connection"
     assert [record.message for record in caplog.records] == [
-        "127.0.0.1/x refused the connection; trying again in 10 ms (2 of 99)",
-        "127.0.0.1/x refused the connection; trying again in 20 ms (3 of 99)",
+        "127.0.0.1/x refused the connection; trying again in 10 ms (2 of 3)",
+        "127.0.0.1/x refused the connection; trying again in 20 ms (3 of 3)",
     ]
 
 
@@ -261,3 +264,61 @@ def test_no_redirection_leads_from_https_to_http(within_host: bool) -> None:
         with pytest.raises(requests.RequestException) as caught:
             reader._session.get_redirect_target(response)
     assert explain(caught.value) == "the host redirects from https to http"
+
+
+def test_another_host_gets_no_header_that_may_hold_credentials() -> None:
+    seen: list[dict[str, str]] = []
+
+    def take(handler: http.server.BaseHTTPRequestHandler) -> None:
+        seen.append({name.lower(): value for name, value in handler.headers.items()})
+        answer(200)(handler)
+
+    headers = {
+        "Authorization": "canary",
+        "X-Token": "canary",
+        "Cookie": "canary",
+        "Range": "bytes=1-",
+    }
+    with server(take) as (other, _), server(answer(302, Location=other)) as (url, _):
+        Reader(QUICK).read(url, lambda response: response.status_code, headers=headers)
+    assert seen[0]["range"] == "bytes=1-"
+    assert "canary" not in seen[0].values()
+
+
+def test_a_question_is_asked_again_with_its_body() -> None:
+    bodies: list[bytes] = []
+
+    def take(handler: http.server.BaseHTTPRequestHandler) -> None:
+        bodies.append(handler.rfile.read(int(handler.headers["Content-Length"])))
+        answer(503 if len(bodies) == 1 else 200)(handler)
+
+    with server(take) as (url, _):
+        assert Reader(QUICK).read(url, lambda response: response.status_code, body=b"x") == 200
+    assert bodies == [b"x", b"x"]
+
+
+def test_a_full_or_unable_host_is_not_asked_again() -> None:
+    with server(answer(509)) as (url, asked):
+        assert Reader(QUICK).read(url, lambda response: response.status_code) == 509
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("environment", "bundle"),
+    [
+        ({}, None),
+        ({"SSL_CERT_FILE": "a"}, "a"),
+        ({"SSL_CERT_FILE": ""}, None),
+        # requests reads these itself.
+        ({"SSL_CERT_FILE": "a", "REQUESTS_CA_BUNDLE": "b"}, None),
+        ({"SSL_CERT_FILE": "a", "CURL_CA_BUNDLE": "b"}, None),
+    ],
+)
+def test_certificates_are_those_of_openssl(
+    environment: dict[str, str], bundle: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert Reader(QUICK)._session.verify == (bundle or True)

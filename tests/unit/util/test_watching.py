@@ -16,6 +16,9 @@ class Log(list[str]):
     def started(self, name: str) -> None:
         self.append(f"started {name}")
 
+    def progressed(self, name: str, text: str) -> None:
+        self.append(f"progressed {name} {text}")
+
     def finished(self, name: str, seconds: float, *, cached: bool) -> None:
         assert seconds >= 0
         assert not cached

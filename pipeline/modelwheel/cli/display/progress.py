@@ -82,6 +82,7 @@ class BuildDisplay:
         self._guard = threading.Lock()
         self._console = console
         self._running: list[str] = []
+        self._progressed: dict[str, str] = {}
         self._models: set[str] = set()
         self._progress = Progress(
             BarColumn(_BAR_WIDTH),
@@ -129,6 +130,12 @@ class BuildDisplay:
             self._running.append(name)
             self._show()
 
+    def progressed(self, name: str, text: str) -> None:
+        with self._guard:
+            if name in self._running:
+                self._progressed[name] = text
+                self._show()
+
     def finished(self, name: str, seconds: float, *, cached: bool) -> None:
         with self._guard:
             self._done(name)
@@ -152,11 +159,15 @@ class BuildDisplay:
         # A cached step ends without having been started.
         if name in self._running:
             self._running.remove(name)
+            self._progressed.pop(name, None)
         self._progress.advance(self._task)
         self._show()
 
     def _show(self) -> None:
-        names = self._running
-        if len(self._models) == 1:  # every name begins with the same model: leave it out
-            names = [name.partition("/")[2] or name for name in names]
+        only = len(self._models) == 1  # every name begins with the same model: leave it out
+        names = [
+            f"{(name.partition('/')[2] or name) if only else name}"
+            + (f": {self._progressed[name]}" if name in self._progressed else "")
+            for name in self._running
+        ]
         self._progress.update(self._task, running=Running(names))

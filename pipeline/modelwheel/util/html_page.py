@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import urljoin
 
-from ..util.names import MAX_COMPONENT_BYTES
+from .names import MAX_COMPONENT_BYTES
 
 MAX_LINKS = 100_000
 """No project has as many files; reading so many takes seconds."""
