@@ -27,7 +27,8 @@ from modelwheel.index.client import parse_page
 from modelwheel.index.release_list import read_job
 from modelwheel.packaging.checksums import parse_checksums
 from modelwheel.source.archive import extract
-from modelwheel.source.git import _read_entries, _split
+from modelwheel.source.git import _read_entries
+from modelwheel.source.git_repository import split_listing
 from modelwheel.source.placement import Placement
 from modelwheel.source.rules import Tally
 from modelwheel.spec import Spec, load_spec
@@ -233,7 +234,7 @@ TARGETS: Mapping[str, Target] = {
     "zip": Target(_extract, lambda: [_zip()], mutate_zip),
     "git-tree": Target(
         lambda content, _: _read_entries(
-            "", Placement("", (), "it"), Tally(), _split(io.BytesIO(content))
+            "", Placement("", (), "it"), Tally(), split_listing(io.BytesIO(content))
         ),
         lambda: [_ENTRY, _ENTRY + b"040000 tree " + b"b" * 64 + b"\tassets\0"],
         accepted=(UnsafePathError,),

@@ -144,11 +144,12 @@ def test_what_authors_write_stays_as_it_is(tmp_path: Path) -> None:
     assert bom["metadata"]["component"]["description"] == texts["summary"]
 
 
-@pytest.mark.parametrize("kind", ["archive", "directory"])
+@pytest.mark.parametrize("kind", ["archive", "pypi", "directory"])
 def test_sources_without_a_commit(kind: str, tmp_path: Path) -> None:
     source = {"kind": kind, "tree_sha256": TREE}
-    if kind == "archive":
-        source |= {"url": "https://example.org/a b.tar.gz", "path": "x", "sha256": "56" * 32}
+    if kind != "directory":
+        url = "https://example.org/a b.tar.gz" if kind == "archive" else "pkg:pypi/name@1.0"
+        source |= {"url": url, "path": "x", "sha256": "56" * 32}
     manifest = describe()
     origin = manifest.provenance.model_copy(update={"source": source})
     model = by_ref(

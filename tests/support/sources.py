@@ -25,8 +25,19 @@ MODEL = {
 }
 TREE = "b1dbc71aed03242fc3d838ed5d20f1c7370f1477e713745d8d305a6e46e8e42e"
 
-POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n"
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 5\n"
 """What git holds in place of a file that Git LFS keeps."""
+
+
+def onnx_with_weights(location: str) -> bytes:
+    """An ONNX file with a tensor whose data is in another one."""
+
+    def field(number: int, content: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(content)]) + content
+
+    entry = field(1, b"location") + field(2, location.encode())
+    tensor = field(13, entry) + bytes([14 << 3, 1])
+    return field(7, field(5, tensor))
 
 
 def write(directory: Path, files: Mapping[str, bytes]) -> Path:

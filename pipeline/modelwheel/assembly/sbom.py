@@ -171,12 +171,11 @@ def _model(manifest: Manifest) -> Component:
 def _references(source: Mapping[str, str]) -> list[ExternalReference]:
     from cyclonedx.model import ExternalReference, ExternalReferenceType, XsUri
 
-    kinds = {"git": ExternalReferenceType.VCS, "archive": ExternalReferenceType.DISTRIBUTION}
-    if source.get("kind") not in kinds or "url" not in source:
+    if "url" not in source:
         return []
     pin = source.get("commit") or f"SHA-256 {source.get('sha256')}"
     comment = f"{source.get('path') or 'the root'} at {pin}"
-    kind = kinds[source["kind"]]
+    kind = ExternalReferenceType.VCS if "commit" in source else ExternalReferenceType.DISTRIBUTION
     return [ExternalReference(type=kind, url=XsUri(source["url"]), comment=comment)]
 
 

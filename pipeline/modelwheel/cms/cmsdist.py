@@ -16,7 +16,7 @@ import yaml
 
 from ..errors import SpecError, UsageError
 from ..request import DEFAULT_BATCH_SIZES
-from ..spec import ArchiveSource, GitSource, Spec
+from ..spec import GitSource, Spec
 from ..util.files import find_checkout, write_atomically
 from .tool import default_tool_name
 
@@ -66,9 +66,8 @@ def export_cmsdist(
     origin = spec.source
     repository = _data_repository(spec, data)
     if repository is None and not isinstance(origin, GitSource):
-        kind = "an archive" if isinstance(origin, ArchiveSource) else "a directory of this machine"
         raise SpecError(
-            f"{spec.path}: the model comes from {kind}, which CMSDIST cannot fetch; name the repository of CMSDATA "
+            f"{spec.path}: the model comes from {spec.origin.title}, which CMSDIST cannot fetch; name the repository of CMSDATA "
             "that has it: --data SUBSYSTEM-PACKAGE"
         )
     if "!" in spec.model.version:

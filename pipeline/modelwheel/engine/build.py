@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -192,7 +193,9 @@ class _Build:
         try:
             cached = source.is_at_hand(origin, self._store)
             self._reporter.started(name)
-            self._model = source.fetch(origin, self._store)
+            self._model = source.fetch(
+                origin, self._store, tell=partial(self._reporter.progressed, name)
+            )
             self._request = self.result.request = self._request.holding(self._model.file)
         except ModelwheelError as error:
             self._reporter.failed(name, error)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -110,7 +111,7 @@ def check_models(
     """
     with store.scratch() as scratch, WorkerPool(scratch, command=worker, sandbox=sandbox) as pool:
         found = [
-            _inspect(spec, store, pool, limits, lenient=lenient)
+            _inspect(spec, store, pool, limits, reporter, lenient=lenient)
             for spec in each(specs, lambda spec: f"{_name(spec)}/inspect", reporter)
         ]
         tasks = [one.task for one in found if one.task is not None]
@@ -125,12 +126,19 @@ def _name(spec: Spec) -> str:
 
 
 def _inspect(
-    spec: Spec, store: Store, pool: WorkerPool, limits: Limits | None, *, lenient: bool
+    spec: Spec,
+    store: Store,
+    pool: WorkerPool,
+    limits: Limits | None,
+    reporter: Reporter,
+    *,
+    lenient: bool,
 ) -> _Inspected:
     name, key = _name(spec), spec.model.serving_key
     try:
         request = make_request(spec)
-        model = source.fetch(spec.origin, store)
+        tell = partial(reporter.progressed, f"{name}/inspect")
+        model = source.fetch(spec.origin, store, tell=tell)
         request = request.holding(model.file)
         reading = reading_of(request.spec.origin, spec.interface_order)
         found = inspect(spec.model.name, model, reading, store, pool)

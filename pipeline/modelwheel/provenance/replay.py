@@ -29,8 +29,8 @@ from ..limits import Limits
 from ..request import Request, make_request
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source
-from ..spec import ArchiveSource, GitSource, Spec, find_specs, load_spec
-from ..spec.sources import AnySource, is_local
+from ..spec import Spec, find_specs, load_spec
+from ..spec.sources import AnySource, DownloadSource, is_local, source_of
 from ..store.records import Record
 from ..store.store import Store
 from ..util.trees import digest_tree
@@ -182,7 +182,7 @@ class _Chain:
         """The source, at the pinned commit or hash, is the model that was compiled."""
         origin = self._contents.manifests[0].provenance
         where = _recorded(origin.source) if self._spec is None else self._spec.origin
-        if not isinstance(where, ArchiveSource):
+        if not isinstance(where, DownloadSource):
             # Without the spec's own pin of the tree: what differs is named here, file by file.
             where = where.model_copy(update={"sha256": None})
         model = source.fetch(where, self._store)
@@ -293,18 +293,14 @@ def _recorded(origin: Mapping[str, str]) -> AnySource:
     """The source that a manifest records, with the same checks as a spec's."""
     # A manifest is not trusted: through the spec's model its address and path are checked before
     # git sees them (transport helpers, options, paths that lead out).
-    place = {"path": origin.get("path") or "."}
-    url = origin.get("url", "")
+    is_relative = origin.get("kind") == "git" and is_local(origin.get("url", ""))
     try:
-        if origin.get("kind") == "archive":
-            given = {"archive": url, "sha256": origin.get("sha256"), **place}
-            return ArchiveSource.model_validate(given)
-        if origin.get("kind") == "git" and not is_local(url):
-            given = {"git": url, "commit": origin.get("commit"), **place}
-            return GitSource.model_validate(given)
+        found = None if is_relative else source_of(origin)
     except ValidationError as error:
         first = error.errors()[0]
         raise BrokenLinkError(f"the manifest's source cannot be used: {first['msg']}") from None
+    if found is not None:
+        return found
     raise UncheckedLinkError(
         "the model's source is relative to the spec; pass the spec with --spec"
     )
@@ -314,7 +310,7 @@ def _show(origin: Mapping[str, str]) -> str:
     """`https://example.org/data, model at 0123...`"""
     if origin.get("kind") == "directory":
         return "a local directory without a commit"
-    pin = origin.get("commit") or f"archive SHA-256 {origin.get('sha256')}"
+    pin = origin.get("commit") or f"SHA-256 {origin.get('sha256')}"
     return f"{origin.get('url')}, {origin.get('path') or 'root'} at {pin}"
 
 

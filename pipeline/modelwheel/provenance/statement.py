@@ -134,12 +134,10 @@ def define_build(contents: Contents) -> BuildDefinition:
 
 def _dependencies(source: Mapping[str, str], tree: str) -> Iterator[Resource]:
     address = source.get("url", "")
-    if source.get("kind") == "git":
-        yield Resource(
-            name="source", uri=f"git+{address}", digest={"gitCommit": source.get("commit", "")}
-        )
-    elif source.get("kind") == "archive":
-        yield Resource(name="source", uri=address, digest={"sha256": source.get("sha256", "")})
+    if "commit" in source:
+        yield Resource(name="source", uri=f"git+{address}", digest={"gitCommit": source["commit"]})
+    elif "sha256" in source:
+        yield Resource(name="source", uri=address, digest={"sha256": source["sha256"]})
     # Hashes of all files of the model; `modelwheel.source.fetch.tree_digest` has the definition.
     yield Resource(name="model", uri=source.get("path") or ".", digest={"treeSha256": tree})
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -19,6 +19,7 @@ from ..util.files import FileDigest, digest_stream
 from ..util.names import UnsafePathError
 from ..util.text import one_line
 from ..util.trees import open_below, open_tree
+from .lfs import parse_pointer
 from .placement import Placement
 from .references import has_references, references_of
 from .rules import Tally
@@ -35,15 +36,19 @@ def list_files(source: DirectorySource) -> list[str]:
         return [name for name, _ in _open_files(source)]
 
 
-def with_references(source: DirectorySource) -> DirectorySource:
+def with_references(source: DirectorySource, content: Path | None = None) -> DirectorySource:
     """The same source, with the files to which its model refers.
+
+    Args:
+        source: The model.
+        content: Where the model's file is read; by default where the source says.
 
     Raises:
         SourceError: As `list_files`.
     """
     if not has_references(source) or not is_file(source):
         return source
-    with _reading(source), open_below(source.root, source.subdirectory) as file:
+    with _reading(source), _open_model(source, content) as file:
         references = references_of(source, file)
     missing = [one for one in references if not os.path.lexists(source.root / one.path)]
     if missing and not source.is_own:
@@ -53,15 +58,26 @@ def with_references(source: DirectorySource) -> DirectorySource:
     return source.with_extras(*references)
 
 
+def _open_model(source: DirectorySource, content: Path | None) -> AbstractContextManager[BinaryIO]:
+    return open_below(source.root, source.subdirectory) if content is None else content.open("rb")
+
+
 def digest_files(source: DirectorySource) -> dict[str, FileDigest]:
-    """The digest of every file by its name.
+    """The digest of every file by its name; of a pointer of Git LFS, that of the file itself.
 
     Raises:
         SourceError: As `list_files`.
     """
     list_files(source)
     with _reading(source):
-        return {name: digest_stream(file) for name, file in _open_files(source)}
+        return {name: _digest(source, name, file) for name, file in _open_files(source)}
+
+
+def _digest(source: DirectorySource, name: str, file: BinaryIO) -> FileDigest:
+    # What git has of a directory of others is not fetched; see `fetch`.
+    pointer = parse_pointer(file, name) if source.is_own else None
+    file.seek(0)
+    return pointer or digest_stream(file)
 
 
 def copy_files(source: DirectorySource, target: Path) -> dict[str, FileDigest]:

@@ -1,4 +1,4 @@
-"""Fetches a pinned model from a git commit, an archive or a local directory.
+"""Fetches a pinned model from a repository, a download or a local directory.
 
 A model is a directory with a SavedModel or with the one file of a model, or that file; the tree of a file has that
 file alone. Further files that a spec names, or an ONNX file refers to, are in the tree, too: at the top, by their base
@@ -21,11 +21,17 @@ import fnmatch
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from functools import partial
+from pathlib import Path
 
 from ..errors import SourceError, UnsupportedModelError
 from ..spec.formats import FORMATS
-from ..spec.sources import AnySource, ArchiveSource, DirectorySource, GitSource
+from ..spec.sources import (
+    AnySource,
+    DirectorySource,
+    DownloadSource,
+    RepositorySource,
+)
 from ..store.keys import action_key
 from ..store.records import Record
 from ..store.store import Store
@@ -33,22 +39,26 @@ from ..util.files import FileDigest, remove_tree
 from ..util.text import one_line
 from ..util.trees import digest_tree
 from ..util.urls import redact
+from ..util.words import first_few
 from .archive import extract
 from .directory import copy_files, digest_files, is_file, list_files, with_references
-from .download import download
+from .download import Tell, Transfer, tell_nobody
 from .foreign import explain_directory, explain_file, readable_files
 from .git import fetch_tree
+from .huggingface import remote_of
+from .kept import Kept
+from .lfs import fill, read_pointer
+from .obtain import obtain
+from .placement import Placement
 from .references import has_references, references_of
+from .rules import Tally
+from .worktree import Worktree
 
 FETCH_TIMEOUT = 900.0
 """Seconds that one download may take."""
 
-# Pointer files are smaller than 1024 bytes and begin with their version (git-lfs, docs/spec.md).
-_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
-_LFS_POINTER_MAX_BYTES = 1024
-
-_ARCHIVE = "archive"
-"""The name of a downloaded archive."""
+_DOWNLOADED, _BESIDE = "downloaded", "beside"
+"""The names of a downloaded file, and of the directory with those beside it."""
 _SHOWN = 5
 """Models that a sentence names."""
 
@@ -71,7 +81,9 @@ class FetchedModel:
     """The model's file, if the source is a directory that holds the model in one."""
 
 
-def fetch(source: AnySource, store: Store, timeout: float = FETCH_TIMEOUT) -> FetchedModel:
+def fetch(
+    source: AnySource, store: Store, timeout: float = FETCH_TIMEOUT, tell: Tell = tell_nobody
+) -> FetchedModel:
     """Fetches a model, or takes it from the store, and verifies it.
 
     A local directory is read each time, and copied while it is hashed: later changes in it do not
@@ -81,6 +93,7 @@ def fetch(source: AnySource, store: Store, timeout: float = FETCH_TIMEOUT) -> Fe
         source: What to fetch.
         store: Keeps what was downloaded.
         timeout: Seconds that one download may take.
+        tell: Receives how much of a download has arrived.
 
     Raises:
         SourceError: It cannot be fetched, is not what was pinned, or is a directory without a
@@ -88,18 +101,19 @@ def fetch(source: AnySource, store: Store, timeout: float = FETCH_TIMEOUT) -> Fe
         UnsupportedModelError: It is a model of a format that is not read; the message says how to export it.
         StoreError: The store cannot be used.
     """
+    transfer = Transfer(timeout, tell, Kept(store.stopped_downloads))
     if isinstance(source, DirectorySource):
-        return _snapshot(source, store)
+        return _snapshot(source, store, transfer)
     key = source_key(source)
     # Without the lock first: a store that is read-only serves what it has.
     record = store.lookup(key)
     if record is None:
         # Two builds that need the same model download it once.
         with store.lock(key):
-            record = store.lookup(key) or _download(source, store, key, timeout)
+            record = store.lookup(key) or _download(source, store, key, transfer)
     tree = tree_digest(record.files)
-    commit = source.commit if isinstance(source, GitSource) else None
-    if isinstance(source, GitSource):
+    commit = source.commit if isinstance(source, RepositorySource) else None
+    if isinstance(source, RepositorySource):
         # The pinned hash is not in the key, so a model from the store is compared with it, too.
         _require_tree(source.sha256, tree, str(source))
     directory = store.keep_directory()
@@ -114,18 +128,21 @@ def source_key(source: AnySource) -> str:
     Raises:
         SourceError: A local directory cannot be read, or contains anything but regular files.
     """
-    if isinstance(source, GitSource):
+    if isinstance(source, RepositorySource):
         # Redacted, because another password or token does not make it another source.
         url, path = redact(source.address), source.subdirectory
         return action_key("source-git", url=url, commit=source.commit, path=path, **_extras(source))
-    if isinstance(source, ArchiveSource):
-        # Without the URL: the same content may move to another address.
+    if isinstance(source, DownloadSource):
+        # Without the address: the same content may move to another one.
         path = source.subdirectory
-        return action_key("source-archive", sha256=source.sha256, path=path, **_extras(source))
+        if source.is_archive:
+            return action_key("source-archive", sha256=source.sha256, path=path, **_extras(source))
+        given = {"sha256": source.sha256, "name": source.file_name, "beside": source.others}
+        return action_key("source-file", **given, **_extras(source))
     return _directory_key(_hash(source))
 
 
-def _extras(source: GitSource | ArchiveSource) -> dict[str, list[str]]:
+def _extras(source: RepositorySource | DownloadSource) -> dict[str, list[str]]:
     extras = [str(extra) for extra in source.extras]
     # The files of weights are known only once the model is there: this says that they are looked for.
     extras += ["references"] if has_references(source) else []
@@ -199,62 +216,89 @@ def tree_digest(files: Mapping[str, FileDigest]) -> str:
     return hashlib.sha256(b"".join(lines)).hexdigest()
 
 
-def _download(source: GitSource | ArchiveSource, store: Store, key: str, timeout: float) -> Record:
+def _download(
+    source: RepositorySource | DownloadSource, store: Store, key: str, transfer: Transfer
+) -> Record:
     shown = str(source)
     with store.scratch() as scratch, store.disk_errors(scratch):
-        if isinstance(source, ArchiveSource):
-            download(source.archive, source.sha256, scratch / _ARCHIVE, timeout)
+        if isinstance(source, DownloadSource):
+            obtain(source, scratch / _DOWNLOADED, scratch / _BESIDE, transfer)
         directory = scratch / "model"
-        is_file = _write(source, directory, scratch, timeout)
+        is_file = _write(source, directory, scratch, transfer)
         if is_file and has_references(source):
             with (directory / source.file_name).open("rb") as opened:
                 references = references_of(source, opened)
             if references:
                 # Once more, with all its files; nothing that is there is transferred again.
                 directory = scratch / "whole"
-                _write(source.with_extras(*references), directory, scratch, timeout)
+                _write(source.with_extras(*references), directory, scratch, transfer)
         files = digest_tree(directory)
         # Before it is stored: what is not a model must not be found there by the next build.
         _refuse_pointers(directory, files, shown)
         if is_file:
-            _refuse_foreign(source, directory / PurePosixPath(source.path).name)
-        else:
+            _refuse_foreign(source, directory / source.file_name)
+        elif isinstance(source, DownloadSource):
             _require_model(source, files, shown)
         return store.publish(key, directory, source.provenance(tree_digest(files)))
 
 
 def _write(
-    source: GitSource | ArchiveSource, directory: Path, scratch: Path, timeout: float
+    source: RepositorySource | DownloadSource,
+    directory: Path,
+    scratch: Path,
+    transfer: Transfer,
 ) -> bool:
     """Writes the files into a new directory; whether the model is a file."""
     directory.mkdir()
-    if isinstance(source, GitSource):
-        place = (source.address, source.commit, source.subdirectory)
-        return fetch_tree(*place, directory, scratch, timeout, source.extras)
-    shown = redact(source.archive)
-    return extract(scratch / _ARCHIVE, source.subdirectory, directory, shown, source.extras)
+    if isinstance(source, RepositorySource):
+        place = (remote_of(source), source.commit, source.subdirectory)
+        judge = partial(_require_model, source, shown=str(source))
+        return fetch_tree(*place, directory, scratch, transfer, source.extras, judge)
+    downloaded, shown = scratch / _DOWNLOADED, source.shown
+    if source.is_archive:
+        return extract(downloaded, source.subdirectory, directory, shown, source.extras)
+    _write_single(source, directory, downloaded, scratch / _BESIDE)
+    return True
 
 
-def _snapshot(source: DirectorySource, store: Store) -> FetchedModel:
+def _write_single(source: DownloadSource, directory: Path, downloaded: Path, beside: Path) -> None:
+    placement, tally = Placement(source.file_name, source.extras, source.shown), Tally()
+    files = {source.file_name: downloaded, **{name: beside / name for name in source.others}}
+    missing = [one for one in source.extras if not any(map(one.matches, files))]
+    if missing:
+        raise SourceError(
+            f"{source.shown} needs {first_few(map(str, missing))} beside it; pin each file: "
+            f"beside: {{{missing[0].path}: SHA256}} (`sha256sum FILE` prints it)"
+        )
+    for name, file in files.items():
+        tally.count(file.stat().st_size)
+        for placed in placement.place(name):
+            tally.add(placed)
+            (directory / placed).hardlink_to(file)
+
+
+def _snapshot(source: DirectorySource, store: Store, transfer: Transfer) -> FetchedModel:
     shown = str(source.location)
     # Before a byte is copied.
     names = list_files(source)
-    if is_file(source):
-        _refuse_foreign(source, source.location, may_read=source.is_own)
-        source = with_references(source)
-        list_files(source)
-    else:
-        _require_model(source, names, shown, may_list=source.is_own)
-    copy = store.keep_directory()
-    try:
-        with store.disk_errors(copy):
-            files = copy_files(source, copy)
-        tree = tree_digest(files)
-        _refuse_pointers(copy, files, shown)
-        _require_tree(source.sha256, tree, shown, may_tell=source.is_own)
-    except BaseException:
-        remove_tree(copy)
-        raise
+    with store.scratch() as scratch:
+        if is_file(source):
+            content = _fetch_model(source, scratch, transfer)
+            _refuse_foreign(source, content or source.location, may_read=source.is_own)
+            source = with_references(source, content)
+            list_files(source)
+        else:
+            _require_model(source, names, shown, may_list=source.is_own)
+        copy = store.keep_directory()
+        try:
+            with store.disk_errors(copy):
+                files = copy_files(source, copy)
+                files |= _fetch_pointers(source, copy, files, scratch, transfer)
+            tree = tree_digest(files)
+            _require_tree(source.sha256, tree, shown, may_tell=source.is_own)
+        except BaseException:
+            remove_tree(copy)
+            raise
     for name in files:
         # Read-only, like a model from the store: what was hashed is what all steps read.
         (copy / name).chmod(0o444)
@@ -262,15 +306,45 @@ def _snapshot(source: DirectorySource, store: Store) -> FetchedModel:
     return FetchedModel(_directory_key(tree), copy, tree, None, provenance, file)
 
 
+def _fetch_model(source: DirectorySource, scratch: Path, transfer: Transfer) -> Path | None:
+    """The file of a model in place of whose content git has a pointer; None for every other one."""
+    if not source.is_own or read_pointer(source.location) is None:
+        return None
+    alone = scratch / "pointer"
+    alone.mkdir()
+    copied = copy_files(source, alone)
+    _fetch_pointers(source, alone, copied, scratch, transfer)
+    return alone / source.file_name
+
+
+def _fetch_pointers(
+    source: DirectorySource,
+    copy: Path,
+    files: Mapping[str, FileDigest],
+    scratch: Path,
+    transfer: Transfer,
+) -> dict[str, FileDigest]:
+    """Fetches what Git LFS has of a copy of a directory in a checkout; the digests of these files."""
+    pointers = {name: found for name in files if (found := read_pointer(copy / name)) is not None}
+    if pointers:
+        checkout = Worktree.around(source.root) if source.is_own else None
+        if checkout is None:
+            raise _pointer_error(str(source.location), next(iter(pointers)))
+        fill(copy, list(pointers), checkout.lfs_origin(), scratch / "lfs", transfer)
+    return pointers
+
+
 def _refuse_pointers(directory: Path, files: Mapping[str, FileDigest], shown: str) -> None:
-    for name, file in files.items():
-        if file.size < _LFS_POINTER_MAX_BYTES:
-            with (directory / name).open("rb") as opened:
-                if opened.read(len(_LFS_POINTER)) == _LFS_POINTER:
-                    raise SourceError(
-                        f"{shown}: {name!r} is a Git LFS pointer, not the file itself; pin an "
-                        "archive or a directory that has the real files (`git lfs pull`)"
-                    )
+    for name in files:
+        if read_pointer(directory / name) is not None:
+            raise _pointer_error(shown, name)
+
+
+def _pointer_error(shown: str, name: str) -> SourceError:
+    return SourceError(
+        f"{shown}: {name!r} is a Git LFS pointer, not the file itself; name the repository by `git`, which fetches it, "
+        "or put the file there (`git lfs pull`)"
+    )
 
 
 def _refuse_foreign(source: AnySource, file: Path, *, may_read: bool = True) -> None:

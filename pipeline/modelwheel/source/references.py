@@ -50,12 +50,12 @@ class _Field(NamedTuple):
 def has_references(source: AnySource) -> bool:
     """Whether the model of a source may refer to other files."""
     # By what the spec says alone, before anything is fetched.
-    return (source.format or detect_format(source.path)) == "onnx"
+    return (source.format or detect_format(source.named)) == "onnx"
 
 
 def references_of(source: AnySource, file: BinaryIO) -> tuple[ExtraFile, ...]:
     """The files to which the model of a source, which is one open file, refers."""
-    beside = PurePosixPath(source.path).parent
+    beside = PurePosixPath(source.named).parent
     names = [(beside / name).as_posix() for name in find_references(file)]
     return tuple(ExtraFile(name, is_reference=True) for name in names)
 

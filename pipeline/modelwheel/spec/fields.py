@@ -163,7 +163,7 @@ RelativePath = Annotated[
 
 
 HUGGING_FACE_FIX = (
-    "Write `git: https://huggingface.co/OWNER/NAME`, `commit`, and the .onnx file as `path`; a model without one is "
+    "Write `huggingface: OWNER/NAME`, `commit`, and the .onnx file as `path`; a model without one is "
     "exported by optimum-cli export onnx --model OWNER/NAME DIRECTORY"
 )
 """For addresses that only the libraries of Hugging Face know."""

@@ -12,7 +12,7 @@ from ..util.names import NameSet, UnsafePathError
 from ..util.trees import read_below
 from ..util.words import nearest_word
 from .fields import Label, Line, Mistake, RelativePath, Section, mistake, mistakes, unique
-from .sources import check_url
+from .sources.addresses import check_url
 
 Interface: TypeAlias = Literal["c", "cpp", "python", "cmssw", "pybind11"]
 """What a wheel can have headers and files for."""

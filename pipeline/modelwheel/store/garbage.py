@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ..util.files import remove
@@ -67,4 +68,17 @@ def collect_garbage(store: Store, unused_seconds: float) -> int:
                 if blob.name not in needed and now - status.st_mtime > _YOUNG_SECONDS:
                     remove(blob)
                     freed += status.st_size
+        freed += _remove_old(store.stopped_downloads, now)
+    return freed
+
+
+def _remove_old(directory: Path, now: float) -> int:
+    """Removes what is in a directory and was not touched for a day; the number of bytes freed."""
+    freed = 0
+    for file in directory.glob("*"):
+        with suppress(FileNotFoundError):
+            status = file.stat()
+            if now - status.st_mtime > _YOUNG_SECONDS:
+                remove(file)
+                freed += status.st_size
     return freed

@@ -233,6 +233,11 @@ class Store:
         """As `disk_errors`, for work in a scratch directory: what it does not know passes unchanged."""
         return work_errors(self.root, path)
 
+    @property
+    def stopped_downloads(self) -> Path:
+        """The directory of beginnings of files, of which downloads are stopped; it may not exist."""
+        return self.root / "downloads"
+
     def record_path(self, key: str) -> Path:
         """Where the record under `key` is in the store's own directory, if there is one."""
         return self._own.record_path(key)

@@ -15,12 +15,15 @@ from pathlib import Path
 import pytest
 
 from modelwheel.source import git as git_module
+from modelwheel.source import git_repository
+from modelwheel.source.download import Transfer
 from modelwheel.source.fetch import (
     FetchedModel,
     fetch,
     look_up,
     source_key,
 )
+from modelwheel.source.git_repository import Remote
 from modelwheel.spec import GitSource
 from modelwheel.store.store import Store
 from modelwheel.util.process import Ceiling
@@ -134,8 +137,8 @@ def test_only_the_pinned_commit_and_path_are_transferred(
     scratch, target = tmp_path / "scratch", tmp_path / "target"
     scratch.mkdir()
     target.mkdir()
-    url = str(repository.directory)
-    git_module.fetch_tree(url, commit, "test/model", target, scratch, 60)
+    remote = Remote(str(repository.directory))
+    git_module.fetch_tree(remote, commit, "test/model", target, scratch, Transfer(60))
     fetched = ["git", f"--git-dir={scratch / 'commit.git'}"]
     everything = [*fetched, "rev-list", "--objects", "--missing=print", "--all", commit]
     listing = subprocess.run(everything, capture_output=True, check=True, text=True).stdout.split()
@@ -489,7 +492,7 @@ def test_a_pack_that_unpacks_to_gigabytes_meets_a_limit(
 ) -> None:
     if not sys.platform.startswith("linux"):
         pytest.skip("only Linux can lower the limits of a program that runs")
-    monkeypatch.setattr(git_module, "_CEILING", Ceiling(memory_bytes=1 << 30, file_bytes=1000))
+    monkeypatch.setattr(git_repository, "_CEILING", Ceiling(memory_bytes=1 << 30, file_bytes=1000))
     message = refusal(git_source(str(repository.directory), commit, "test/model"), store)
     assert "git" in message
 
@@ -497,4 +500,4 @@ def test_a_pack_that_unpacks_to_gigabytes_meets_a_limit(
 def test_lfs_pointers(repository: Repository, store: Store) -> None:
     commit = repository.commit(in_model(MODEL | {"variables/variables.index": POINTER}))
     message = refusal(git_source(str(repository.directory), commit, "test/model"), store)
-    assert "'variables/variables.index' is a Git LFS pointer" in message
+    assert "has files in Git LFS that are not on this machine" in message
