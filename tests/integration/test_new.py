@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from modelwheel.errors import SpecError, UnsupportedModelError
-from modelwheel.spec import load_spec
+from modelwheel.spec import GitSource, load_spec
 from tests.support.commands import Modelwheel
+from tests.support.repositories import Repository, isolate_git
 
 pytestmark = pytest.mark.slow
 
@@ -98,3 +100,24 @@ def test_names_and_signatures_that_are_not_fit(
     command = ("new", "../My Model", "--model", models / "mlp", "--out", tmp_path)
     assert "Did you mean 'my-model'?" in modelwheel(*command, code=SpecError.exit_code).err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_in_a_checkout_is_pinned(
+    modelwheel: Modelwheel, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate_git(monkeypatch, tmp_path / "gitconfig")
+    repository = Repository(tmp_path / "data")
+    shutil.copytree(models / "mlp", repository.directory / "mlp")
+    commit = repository.commit({"README": b""})
+    repository.git("init", "--quiet", "--bare", str(tmp_path / "hosted.git"))
+    repository.git("remote", "add", "origin", str(tmp_path / "hosted.git"))
+    said = modelwheel("new", "my-model", "--model", repository.directory / "mlp", "--out", tmp_path)
+    assert f"{commit} is on no branch of the remote: push it" in said.err
+    (tmp_path / "my-model.yaml").unlink()
+    repository.git("push", "--quiet", "origin", "main")
+    new(modelwheel, repository.directory / "mlp", tmp_path)
+    path = tmp_path / "my-model.yaml"
+    source = load_spec(path).source
+    assert isinstance(source, GitSource)
+    assert (source.git, source.commit, source.path) == (str(tmp_path / "hosted.git"), commit, "mlp")
+    modelwheel("check", path)

@@ -60,12 +60,12 @@ def new(
         str, typer.Argument(metavar="NAME", help="Name of the model, such as `my-model`.")
     ],
     model: Annotated[
-        Path,
+        str,
         typer.Option(
             "--model",
-            metavar="PATH",
+            metavar="PATH|URL",
             autocompletion=completion.models,
-            help="The model: a SavedModel's directory, or the file of another format.",
+            help="The model: a SavedModel's directory, the file of another format, or an https://, s3://, gs:// or hf:// address.",
         ),
     ],
     signature: Annotated[

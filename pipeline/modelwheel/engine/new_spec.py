@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from functools import partial
 from pathlib import Path
 
 from ..compiler.inspection import Inspection, SignatureInfo, TensorInfo
@@ -12,18 +14,23 @@ from ..compiler.shapes import find_shape_problem
 from ..errors import SpecError
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source
+from ..source.unpinned import pin_address
+from ..source.worktree import Worktree
 from ..spec import DirectorySource
-from ..spec.scaffold import ModelDescription, TensorDescription, scaffold_spec
+from ..spec.scaffold import ModelDescription, Origin, TensorDescription, scaffold_spec
+from ..spec.sources import AnySource
 from ..store.store import Store
 from ..util.files import write_atomically
 from ..util.watching import NOBODY, Watcher, step
 from ..util.words import suggest
 from .check_models import inspect
 
+_log = logging.getLogger(__name__)
+
 
 def write_spec(
     name: str,
-    model: Path,
+    model: Path | str,
     signature: str,
     directory: Path,
     store: Store,
@@ -32,6 +39,15 @@ def write_spec(
 ) -> Path:
     """Writes `directory/NAME.yaml`; returns its path. The store keeps what was inspected.
 
+    Args:
+        name: The name of the model.
+        model: A path, or an address: `https://`, `file://`, `s3://`, `gs://` or `hf://`.
+        signature: The signature to compile.
+        directory: Where the spec is written.
+        store: Keeps what is fetched and inspected.
+        sandbox: Where the model is read.
+        watcher: Receives the progress.
+
     Raises:
         SpecError: The file exists, the name is not valid, or there is no such signature.
         SourceError: There is no such model.
@@ -39,21 +55,49 @@ def write_spec(
     path = directory / f"{name}.yaml"
     if path.exists():
         raise SpecError(f"{path} exists; remove it or choose another name")
-    with step("reading the files", watcher):
-        fetched, origin = locate(model, store)
-    if fetched.file:
-        model = model / fetched.file
+    reading = "reading the files"
+    with step(reading, watcher):
+        address = str(model)
+        if "://" in address:
+            given = pin_address(address, store, partial(watcher.progressed, reading))
+            fetched, origin, place = given.fetched, given.source, Origin(given.fields)
+        else:
+            model = Path(model)
+            fetched, origin = locate(model, store)
+            model = model / fetched.file if fetched.file else model
+            place = find_origin(model, fetched)
     with (
         store.scratch() as scratch,
         WorkerPool(scratch, 1, sandbox=sandbox) as pool,
         step("inspecting the model", watcher),
     ):
         inspection = inspect(name, fetched, reading_of_unknown(origin), store, pool)
-    relative = Path(os.path.relpath(model, directory))
-    text = scaffold_spec(name, relative, _describe(inspection, signature), is_file=model.is_file())
+    found = _describe(inspection, signature)
+    relative = Path() if place.source else Path(os.path.relpath(model, directory))
+    is_file = bool(place.source) or Path(model).is_file()
+    text = scaffold_spec(name, relative, found, is_file=is_file, origin=place)
     directory.mkdir(parents=True, exist_ok=True)
     write_atomically(path, text.encode())
     return path
+
+
+def find_origin(model: Path, fetched: source.FetchedModel) -> Origin:
+    """Where everybody finds a model that is in a git checkout, in its state there."""
+    checkout = Worktree.around(model)
+    if checkout is None:
+        return Origin()
+    beside = [model.parent / file.name for file in fetched.directory.iterdir()]
+    # Weights in files of their own have to be in the commit, too.
+    parts = [model, *(file for file in beside if model.is_file() and file.is_file())]
+    pin = checkout.pin(parts)
+    if isinstance(pin, str):
+        note = (
+            f"the model is in a git checkout, but others cannot fetch it from there: {pin}; "
+            "then write git, commit and path under source"
+        )
+        _log.warning("%s", note)
+        return Origin(note=note)
+    return Origin({"git": pin.git, "commit": pin.commit, "path": pin.path})
 
 
 def locate(model: Path, store: Store) -> tuple[source.FetchedModel, DirectorySource]:
@@ -65,7 +109,7 @@ def locate(model: Path, store: Store) -> tuple[source.FetchedModel, DirectorySou
     """
     if model.as_posix().startswith("hf:/"):
         raise SpecError(
-            "hf:// addresses are not read; download the .onnx file, or export the model by "
+            "hf:// addresses are not read here; download the .onnx file, or export the model by "
             "optimum-cli export onnx --model OWNER/NAME DIRECTORY, and name the file"
         )
     is_file = model.is_file()
@@ -74,7 +118,7 @@ def locate(model: Path, store: Store) -> tuple[source.FetchedModel, DirectorySou
     return fetched, origin.holding(fetched.file) if fetched.file else origin
 
 
-def reading_of_unknown(origin: DirectorySource) -> Reading:
+def reading_of_unknown(origin: AnySource) -> Reading:
     """How a model is read about which no spec says more: inputs and outputs of graphs are found in them."""
     reading = reading_of(origin, "model")
     if isinstance(reading, GraphDefReading):

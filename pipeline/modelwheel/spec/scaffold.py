@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
@@ -17,7 +18,7 @@ from .explain import explain
 from .fields import Section
 from .model import ModelSection
 from .reading.document import Document
-from .sources import DirectorySource
+from .sources import SOURCE_KINDS
 
 SUGGESTED_BATCH_SIZES = (1, 4, 16)
 
@@ -57,7 +58,24 @@ class ModelDescription:
     """What a GraphDef's `feeds`, `fetches` and `constants` seem to be."""
 
 
-def scaffold_spec(name: str, path: Path, model: ModelDescription, *, is_file: bool = False) -> str:
+@dataclass(frozen=True)
+class Origin:
+    """Where a spec says that its model is."""
+
+    source: Mapping[str, Any] = field(default_factory=dict)
+    """The fields of `source` that pin it; none for a path of this machine."""
+    note: str = ""
+    """Why there is no pin; one sentence."""
+
+
+def scaffold_spec(
+    name: str,
+    path: Path,
+    model: ModelDescription,
+    *,
+    is_file: bool = False,
+    origin: Origin | None = None,
+) -> str:
     """A spec, as commented YAML, that `load_spec` accepts.
 
     Args:
@@ -65,19 +83,23 @@ def scaffold_spec(name: str, path: Path, model: ModelDescription, *, is_file: bo
         path: The model, relative to the directory of the spec.
         model: The signature `model.serving_key` and the names of all signatures.
         is_file: Whether the model is a file; SavedModels are directories.
+        origin: Where everybody finds it; by default, it is named by its path.
 
     Raises:
         SpecError: The name, the path or the signature's name is not allowed in a spec.
     """
     values = {"name": name, "version": "1.0.0", "serving_key": model.serving_key}
-    _require(ModelSection, values | ({} if is_file else {"saved_model": path.as_posix()}))
-    if is_file:
+    origin = origin or Origin()
+    source = dict(origin.source)
+    if is_file and not source:
         source = {"directory": path.parent.as_posix(), "path": path.name}
-        _require(DirectorySource, {**source, **model.ports})
+    _require(ModelSection, values | ({} if source else {"saved_model": path.as_posix()}))
+    if source:
+        _require(_section_of(source), {**source, **model.ports})
     sections = [
         "# yaml-language-server: $schema=schema.json",
-        _model_section(name, None if is_file else path, model),
-        _source_section(path, model.ports) if is_file else "",
+        _model_section(name, None if source else path, model, origin.note),
+        _source_section(source, model.ports, origin.note) if source else "",
         _compilation_section(model),
         _inputs_section(model),
         _PACKAGE,
@@ -94,12 +116,17 @@ def _require(section: type[Section], values: Mapping[str, object]) -> None:
         raise SpecError("\n".join(problem.sentence() for problem in problems)) from None
 
 
-def _model_section(name: str, saved_model: Path | None, model: ModelDescription) -> str:
+def _section_of(source: Mapping[str, Any]) -> type[Section]:
+    return next(section for kind, section in SOURCE_KINDS.items() if kind in source)
+
+
+def _model_section(name: str, saved_model: Path | None, model: ModelDescription, note: str) -> str:
     others = [signature for signature in model.signatures if signature != model.serving_key]
     choice = f"  # also in this model: {', '.join(map(_comment, others))}" if others else ""
     place = []
     if saved_model is not None:
         place = [f"  saved_model: {_scalar(saved_model.as_posix())}  # relative to this file"]
+        place += [f"  # {_comment(note)}"] if note else []
     lines = [
         "model:",
         f"  name: {name}  # the wheel is called model-{name.replace('_', '-')}",
@@ -114,12 +141,21 @@ def _model_section(name: str, saved_model: Path | None, model: ModelDescription)
     return "\n".join(lines) + "\n"
 
 
-def _source_section(path: Path, ports: Mapping[str, Mapping[str, str | bool]]) -> str:
-    lines = [
-        "source:",
-        f"  directory: {_scalar(path.parent.as_posix())}  # relative to this file",
-        f"  path: {_scalar(path.name)}",
-    ]
+def _source_section(
+    source: Mapping[str, Any], ports: Mapping[str, Mapping[str, str | bool]], note: str
+) -> str:
+    lines = ["source:"]
+    for key, value in source.items():
+        if isinstance(value, str):
+            lines.append(f"  {key}: {_scalar(value)}")
+        else:
+            lines += [
+                f"  {key}:",
+                *(f"    {_scalar(name)}: {_scalar(pin)}" for name, pin in value.items()),
+            ]
+    if "directory" in source:
+        lines[1] += "  # relative to this file"
+    lines += [f"  # {_comment(note)}"] if note else []
     if ports:
         lines += [
             "  # Found in the graph, which does not say what they are: placeholders, and what no node reads.",

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelwheel.errors import SpecError
-from modelwheel.spec import DirectorySource, Spec, load_spec
+from modelwheel.spec import DirectorySource, GitSource, Spec, load_spec
 from modelwheel.spec.reading.read import read_document
-from modelwheel.spec.scaffold import ModelDescription, TensorDescription, scaffold_spec
+from modelwheel.spec.scaffold import ModelDescription, Origin, TensorDescription, scaffold_spec
+from modelwheel.spec.sources import FileSource
 
 IMAGE = TensorDescription("image", "float32", (None, 8, 8, 1))
 TOKENS = TensorDescription("tokens", "int32", (None, None))
@@ -76,6 +77,31 @@ def test_a_file_has_a_source(tmp_path: Path) -> None:
     assert isinstance(spec.source, DirectorySource)
     assert (spec.source.directory, spec.source.path) == ("../my data", "a b.onnx")
     assert spec.source.model_format == "onnx"
+
+
+def test_a_pin_takes_the_place_of_a_path(tmp_path: Path) -> None:
+    fields = {"file": "https://example.org/a.onnx", "sha256": "1e2" + "3" * 61}
+    origin = Origin({**fields, "beside": {"a.onnx.data": "9" * 62 + "e1"}})
+    text = scaffold_spec("jets", Path(), describe(IMAGE), is_file=True, origin=origin)
+    spec = load(tmp_path, text)
+    assert isinstance(spec.source, FileSource)
+    assert (spec.source.file, spec.source.sha256) == tuple(fields.values())
+    assert spec.source.beside == origin.source["beside"]
+    # A SavedModel, too.
+    pin = {"git": "https://example.org/a.git", "commit": "1" * 40, "path": "models/jets"}
+    text = scaffold_spec("jets", Path("../jets"), describe(IMAGE), origin=Origin(pin))
+    assert isinstance(load(tmp_path, text).source, GitSource)
+    assert "saved_model" not in text
+
+
+def test_why_there_is_no_pin_is_said(tmp_path: Path) -> None:
+    origin = Origin(note="it has changes\nthat are not committed")
+    for is_file in (True, False):
+        text = scaffold_spec(
+            "jets", Path("../a.onnx"), describe(IMAGE), is_file=is_file, origin=origin
+        )
+        assert "  # it has changes\\x0athat are not committed\n" in text
+        load(tmp_path, text)
 
 
 def test_a_graph_has_feeds_and_fetches_in_order(tmp_path: Path) -> None:
