@@ -37,7 +37,7 @@ class RepositorySource(ModelSource):
 
 
 class GitSource(RepositorySource):
-    """Of any repository. Files that Git LFS keeps come from its server."""
+    """A directory or file of a git repository at one commit; what Git LFS keeps of it comes from its server."""
 
     title: ClassVar[str] = "a git repository"
 
@@ -71,7 +71,7 @@ def _check_hub_name(name: str) -> str:
 
 
 class HuggingFaceSource(RepositorySource):
-    """Of a repository of Hugging Face, or of the server that HF_ENDPOINT names."""
+    """A directory or file of a repository of Hugging Face, or of the server that HF_ENDPOINT names, at one commit."""
 
     title: ClassVar[str] = "a repository of Hugging Face"
 
