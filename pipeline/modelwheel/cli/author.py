@@ -14,6 +14,7 @@ from ..errors import SpecError, UsageError
 from . import completion
 from .app import AUTHOR, RELEASE, app
 from .building import run_build
+from .models import load_any
 from .options import (
     AsJson,
     AsTable,
@@ -24,10 +25,11 @@ from .options import (
     Jobs,
     Levels,
     OnBranch,
-    OptionalSpecs,
+    OptionalSpecsOrModels,
     Platforms,
     Shard,
     Specs,
+    SpecsOrModels,
     Summary,
     Tag,
     append_output,
@@ -102,7 +104,7 @@ Lenient = Annotated[
 
 @app.command(rich_help_panel=AUTHOR)
 def check(
-    specs: OptionalSpecs = None,
+    specs: OptionalSpecsOrModels = None,
     spec_only: Annotated[
         bool, typer.Option("--spec-only", help="Check the files, not their models.")
     ] = False,
@@ -134,7 +136,7 @@ def check(
 ) -> None:
     """Validate specs and check that their models can be compiled.
 
-    Each is compiled for its smallest batch size and the lowest CPU level, which the next build need not do again.
+    A model that has no spec yet is checked as `modelwheel new` would describe it. Each is compiled for its smallest batch size and the lowest CPU level, which the next build need not do again.
     """
     specs = specs or []
     if supported:
@@ -149,8 +151,13 @@ def check(
     if spec_only:
         given = {"--sandbox": sandbox, "--lenient": lenient, "--ops": ops}
         refuse_together("--spec-only", given, "it reads no model")
+    of_specs = {
+        "--spec-only": spec_only,
+        "--released-once": released_once,
+        "--on-branch": on_branch,
+    }
     with _problems_as_json(as_json):
-        loaded = load(specs, changed_since, tag, shard)
+        loaded = load_any(specs, sandbox, changed_since, tag, shard, only_specs=of_specs)
         if on_branch:
             from ..release.selection import require_on_branch
 
@@ -317,7 +324,7 @@ def _print_plan(
 
 @app.command(rich_help_panel=AUTHOR)
 def build(
-    specs: Specs,
+    specs: SpecsOrModels,
     level: Levels = None,
     batch_size: BatchSizes = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where to put wheels.")] = Path("dist"),
@@ -343,11 +350,15 @@ def build(
     table: AsTable = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build and verify wheels for this machine."""
+    """Build and verify wheels for this machine.
+
+    A model that has no spec yet is built as `modelwheel new` would describe it.
+    """
     refuse_table_as_json(table, as_json)
     require_appendable(summary)
     require_writable(comment, None)
-    requests = make_requests(load(specs, changed_since, tag, shard), level, batch_size)
+    loaded = load_any(specs, sandbox, changed_since, tag, shard)
+    requests = make_requests(loaded, level, batch_size)
     _build(
         requests,
         out,
@@ -394,7 +405,7 @@ def compile_(
 
 @app.command(rich_help_panel=AUTHOR)
 def bundle(
-    specs: Specs,
+    specs: SpecsOrModels,
     platform: Platforms = None,
     level: Levels = None,
     batch_size: BatchSizes = None,
@@ -425,7 +436,7 @@ def bundle(
     Each comes in a directory with headers, sources, a test, a benchmark, and files for make, CMake, pkg-config and Bazel.
     By default for this machine; others are cross-compiled.
     """
-    loaded = load(specs)
+    loaded = load_any(specs, sandbox)
     if versioned:
         loaded = [spec.named_by_version() for spec in loaded]
     requests = make_requests(loaded, level, batch_size, split(platform))

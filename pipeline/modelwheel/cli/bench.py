@@ -13,7 +13,8 @@ from .. import extras
 from ..errors import UsageError
 from . import completion
 from .app import AUTHOR, app
-from .options import AsJson, BatchSizes, Levels, load, make_requests
+from .models import load_any
+from .options import AsJson, BatchSizes, Levels, make_requests
 from .output import print_json
 from .sandboxes import SandboxMode, open_sandbox
 from .stores import open_store
@@ -21,6 +22,7 @@ from .stores import open_store
 if TYPE_CHECKING:
     from ..bench.compare import Contender, Settings
     from ..sandbox.choose import Sandbox
+    from ..spec import Spec
     from ..store.store import Store
     from .display.progress import BuildDisplay
 
@@ -30,8 +32,8 @@ def bench(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="SPEC|WHEEL",
-            help="A spec, which is built, or a wheel.",
+            metavar="SPEC|MODEL|WHEEL",
+            help="A spec or a model, which is built, or a wheel.",
             autocompletion=completion.specs_and_wheels,
         ),
     ],
@@ -74,8 +76,9 @@ def bench(
     files = _peers(peer or ())
     settings = Settings(rows=batch_size or (), levels=level or (), threads=threads, seconds=seconds)
     store, chosen = open_store(), open_sandbox(sandbox)
+    specs = [] if model.endswith(".whl") else load_any([model], sandbox)
     with store.scratch() as scratch, BuildDisplay() as display:
-        contender = _contender(model, settings, store, chosen, scratch, display)
+        contender = _contender(model, settings, specs, store, chosen, scratch, display)
         contender = replace(contender, files={**contender.files, **files})
         machine = describe_machine()
         compared = compare(contender, settings, chosen, scratch, watcher=display)
@@ -112,6 +115,7 @@ def _peers(given: Sequence[str]) -> Mapping[str, Path]:
 def _contender(
     model: str,
     settings: Settings,
+    specs: Sequence[Spec],
     store: Store,
     sandbox: Sandbox,
     scratch: Path,
@@ -130,7 +134,6 @@ def _contender(
     from ..engine.build import BuildOptions
     from ..engine.requirements import require_for_build
 
-    specs = load([model])
     if len(specs) != 1:
         raise UsageError(f"one model at a time: {model!r} names {len(specs)} specs")
     requests = make_requests(specs, settings.levels or None, None)

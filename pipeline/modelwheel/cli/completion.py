@@ -42,6 +42,11 @@ def models(incomplete: str) -> Iterator[str]:
     yield from _files(incomplete, tuple(s for row in FORMATS.values() for s in row.suffixes))
 
 
+def specs_and_models(incomplete: str) -> Iterator[str]:
+    """Spec files, files of the formats that are read, and directories."""
+    yield from dict.fromkeys((*specs(incomplete), *models(incomplete)))
+
+
 def wheels(incomplete: str) -> Iterator[str]:
     """Wheels and directories."""
     yield from _files(incomplete, _WHEELS)

@@ -34,8 +34,14 @@ _SPEC = typer.Argument(
     help="Spec files, directories of them, or globs.",
     autocompletion=completion.specs,
 )
+_SPEC_OR_MODEL = typer.Argument(
+    metavar="SPEC|MODEL",
+    help="Spec files, directories of them, or globs; or models themselves, such as model.onnx.",
+    autocompletion=completion.specs_and_models,
+)
 Specs = Annotated[list[str], _SPEC]
-OptionalSpecs = Annotated[list[str] | None, _SPEC]
+SpecsOrModels = Annotated[list[str], _SPEC_OR_MODEL]
+OptionalSpecsOrModels = Annotated[list[str] | None, _SPEC_OR_MODEL]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 AsTable = Annotated[
     bool,

@@ -11,7 +11,8 @@ from .. import extras
 from ..errors import UsageError
 from . import completion
 from .app import AUTHOR, app
-from .options import AsJson, load, make_requests
+from .models import load_any
+from .options import AsJson, make_requests
 from .output import print_json
 from .sandboxes import SandboxMode, open_sandbox
 from .stores import open_store
@@ -20,7 +21,12 @@ from .stores import open_store
 @app.command(rich_help_panel=AUTHOR)
 def profile(
     spec: Annotated[
-        str, typer.Argument(metavar="SPEC", help="A spec file.", autocompletion=completion.specs)
+        str,
+        typer.Argument(
+            metavar="SPEC|MODEL",
+            help="A spec file, or a model itself.",
+            autocompletion=completion.specs_and_models,
+        ),
     ],
     batch_size: Annotated[
         int | None, typer.Option(metavar="N", help="By default the smallest one of the spec.")
@@ -75,7 +81,7 @@ def profile(
     from .display.profile import print_profile
     from .display.progress import BuildDisplay
 
-    specs = load([spec])
+    specs = load_any([spec], sandbox)
     if len(specs) != 1:
         raise UsageError(f"one model at a time: {spec!r} names {len(specs)} specs")
     (request,) = make_requests(

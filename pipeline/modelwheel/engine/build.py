@@ -265,7 +265,9 @@ def summarise(results: Iterable[BuildResult]) -> list[Mapping[str, object]]:
     """The results in JSON-serialisable form."""
     return [
         {
-            "spec": str(result.request.spec.path),
+            # One of them is None: a model that was named itself has no file with its spec.
+            "spec": None if result.request.spec.is_bare else str(result.request.spec.path),
+            "model_file": str(result.request.spec.path) if result.request.spec.is_bare else None,
             "model": result.request.name,
             "wheel": as_json(result.wheel),
             "wheel_bytes": None if result.wheel is None else result.wheel.stat().st_size,

@@ -72,7 +72,7 @@ def write_spec(
         step("inspecting the model", watcher),
     ):
         inspection = inspect(name, fetched, reading_of_unknown(origin), store, pool)
-    found = _describe(inspection, signature)
+    found = describe(inspection, signature)
     relative = Path() if place.source else Path(os.path.relpath(model, directory))
     is_file = bool(place.source) or Path(model).is_file()
     text = scaffold_spec(name, relative, found, is_file=is_file, origin=place)
@@ -126,7 +126,12 @@ def reading_of_unknown(origin: AnySource) -> Reading:
     return reading
 
 
-def _describe(inspection: Inspection, key: str) -> ModelDescription:
+def describe(inspection: Inspection, key: str) -> ModelDescription:
+    """The signature `key` of a model, and the names of all signatures.
+
+    Raises:
+        SpecError: There is no such signature.
+    """
     keys = tuple(signature.key for signature in inspection.signatures)
     chosen = inspection.signature(key)
     if chosen is None:

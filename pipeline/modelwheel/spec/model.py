@@ -250,13 +250,14 @@ class Spec(Section):
     )
 
     _path: Path = PrivateAttr(default=Path("spec.yaml"))
+    _bare: bool = PrivateAttr(default=False)
     _held: str = PrivateAttr(default="")
     _licenses: dict[str, bytes] = PrivateAttr(default_factory=dict)
 
     def model_post_init(self, context: Any) -> None:
-        """Takes the file's path from the validation context, `{"path": Path}`."""
+        """Takes the file's path from the validation context, `{"path": Path, "bare": bool}`."""
         if isinstance(context, Mapping) and "path" in context:
-            self._path = context["path"]
+            self._path, self._bare = context["path"], context.get("bare", False)
 
     @field_validator("compilation")
     @classmethod
@@ -343,8 +344,13 @@ class Spec(Section):
 
     @property
     def path(self) -> Path:
-        """The file that the spec was read from, as the caller named it."""
+        """The file that the spec was read from, as the caller named it; the model itself, if it is bare."""
         return self._path
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether no file has this spec: it was made for a model that the caller named."""
+        return self._bare
 
     @property
     def directory(self) -> Path:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import keyword
 import re
+from contextlib import suppress
 from functools import cache
+
+from pydantic_core import PydanticCustomError
 
 from .. import resources
 from ..util.names import WINDOWS_DEVICES
@@ -117,8 +120,28 @@ def to_tensor_identifier(name: str) -> str:
 
 
 def _propose(name: str) -> str:
-    proposal = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:63].strip("-")
+    proposal = _simplify(name)
     return f"Did you mean '{proposal}'?" if re.match(r"[a-z]", proposal) else ""
+
+
+def _simplify(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:63].strip("-")
+
+
+def derive_model_name(*names: str) -> str:
+    """A valid name of a model, as similar as possible to the first of some names from which one can be made.
+
+    >>> derive_model_name("ResNet 50 v1.5")
+    'resnet-50-v1-5'
+    >>> derive_model_name("1", "half_plus_two")
+    'half_plus_two'
+    """
+    for name in names:
+        simple = _simplify(name)
+        for proposal in (name, simple, f"{simple[:57].strip('-')}-model"):
+            with suppress(PydanticCustomError):
+                return check_model_name(proposal)
+    return "model"
 
 
 def to_identifier(name: str) -> str:

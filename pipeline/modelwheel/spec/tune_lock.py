@@ -47,13 +47,13 @@ def lock_path(spec: Path) -> Path:
 
 
 def read_lock(spec: Spec) -> TuneLock:
-    """Reads the lock file of a spec; NOT_TUNED if there is none.
+    """Reads the lock file of a spec; NOT_TUNED if there is none, or no file of the spec itself.
 
     Raises:
         SpecError: The lock file is malformed, or sets a flag that the spec sets too.
     """
     path = lock_path(spec.path)
-    if not path.is_file():
+    if spec.is_bare or not path.is_file():
         return NOT_TUNED
     again = f"run `modelwheel tune {spec.path}` again or remove the file"
     try:

@@ -40,6 +40,7 @@ from ...levels import Level
 from ...limits import Limits
 from ...platforms import Platform
 from ...request import Extent, Request
+from ...spec import Spec
 from ...spec.reading.read import read_document
 from ...spec.verification import VerifySection
 from ...store.keys import action_key
@@ -128,7 +129,7 @@ class InspectStep(ModelStep, JobStep):
         findings = check.check_signature(found, expected)
         if not any(finding.severity == "error" for finding in findings):
             findings += self._check_tables(found)
-        return [replace(finding, place=_place(spec.path, finding.field)) for finding in findings]
+        return [replace(finding, place=_place(spec, finding.field)) for finding in findings]
 
     def _check_tables(self, found: Inspection) -> Iterator[Finding]:
         """What of the tables of the model would not be compared with random rows."""
@@ -151,12 +152,12 @@ def _tolerances(verify: VerifySection) -> dict[str, tuple[float, float]]:
     return found
 
 
-def _place(spec: Path, field: tuple[str, ...]) -> str:
+def _place(spec: Spec, field: tuple[str, ...]) -> str:
     """Where a field of a spec file is: `digits.yaml:12:5`; empty if there is no field or no file."""
-    if not field or not spec.is_file():
+    if not field or spec.is_bare or not spec.path.is_file():
         return ""
-    position = read_document(spec).position(field, of_key=True)
-    return f"{spec}:{position.line}:{position.column}"
+    position = read_document(spec.path).position(field, of_key=True)
+    return f"{spec.path}:{position.line}:{position.column}"
 
 
 @dataclass(frozen=True)
