@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from ..config import load_config
-from ..sandbox.choose import Sandbox, choose_sandbox
-from ..sandbox.policy import Limits, Policy
+from ..api.settings import open_sandbox
+from ..sandbox.policy import Policy
+
+__all__ = ["SandboxMode", "open_sandbox"]
 
 SandboxMode = Annotated[
     Policy | None,
@@ -19,18 +20,3 @@ SandboxMode = Annotated[
         "modelwheel.toml, else required (on Windows, which has none, preferred).",
     ),
 ]
-
-
-def open_sandbox(mode: Policy | None) -> Sandbox:
-    """The sandbox that an option asks for, else `modelwheel.toml`, with the limits there.
-
-    Raises:
-        UsageError: The file has mistakes.
-        SandboxError: One is required and none works here.
-    """
-    rules = load_config().sandbox
-    memory = None if rules.memory_gb is None else round(rules.memory_gb * 1e9)
-    limits = Limits(
-        wall_seconds=rules.seconds, reading_seconds=rules.reading_seconds, memory_bytes=memory
-    )
-    return choose_sandbox(mode or Policy(rules.mode), limits)

@@ -57,8 +57,9 @@ def with_fields(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[st
     merged = dict(values)
     for name, value in fields.items():
         below = merged.get(name)
-        both = isinstance(value, Mapping) and isinstance(below, Mapping)
-        merged[name] = with_fields(below, value) if both else value
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            value = with_fields(below, value)
+        merged[name] = value
     return merged
 
 

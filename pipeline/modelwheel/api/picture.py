@@ -1,0 +1,140 @@
+"""Pictures of results in notebooks: HTML with SVG in it, without scripts, in the colours of the notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from ..util.text import one_line
+from ..util.words import percent, shape_text, size_text
+
+if TYPE_CHECKING:
+    from ..compiler.findings import Finding
+    from .results import Verdict, Wheel
+
+_WIDTH = 320
+_ROW = 18
+_BAR = 160
+_GREEN, _RED, _PARTS = "#2e8b57", "#c0392b", ("#4c78a8", "#f58518", "#b0b0b0")
+
+
+def of_wheel(wheel: Wheel) -> str:
+    """Name, tensors, errors against their limits, and where the bytes go."""
+    sizes = wheel.sizes
+    batches = ", ".join(map(str, wheel.batch_sizes))
+    tensors = [
+        (
+            kind,
+            tensor.name,
+            tensor.dtype,
+            shape_text(tensor.shape, tensor.leading_per_row, tensor.extents),
+        )
+        for kind, several in (("input", wheel.inputs), ("output", wheel.outputs))
+        for tensor in several
+    ]
+    shares = [(level, one.share, one.passed) for level, one in wheel.verification.items()]
+    parts = [
+        ("weights", sizes.weights),
+        ("machine code", sizes.machine_code),
+        ("runtime", sizes.runtime),
+    ]
+    return _card(
+        f"{wheel.name} {wheel.version}",
+        f"{wheel.path.name}, {size_text(sizes.wheel)}, {wheel.license}",
+        [
+            _table(("", "name", "type", "shape"), tensors),
+            f"<div>compiled for {_text(', '.join(wheel.levels))}; batch sizes {_text(batches)}</div>",
+            _errors(shares),
+            _stack(parts),
+            _found(wheel.findings),
+        ],
+    )
+
+
+def of_verdict(verdict: Verdict) -> str:
+    """The verdict, the tensors, and what was found."""
+    tensors = [
+        (kind, name, dtype, "unknown" if shape is None else _free_shape(shape))
+        for kind, several in (("input", verdict.inputs), ("output", verdict.outputs))
+        for name, dtype, shape in several
+    ]
+    return _card(
+        f"{verdict.name} {verdict.version}",
+        verdict.text,
+        [
+            _table(("", "name", "type", "shape"), tensors),
+            _found(verdict.findings),
+        ],
+    )
+
+
+def _found(findings: Sequence[Finding]) -> str:
+    return _table(("found", ""), [(finding.severity, str(finding)) for finding in findings])
+
+
+def _free_shape(shape: Sequence[int | None]) -> str:
+    # One free axis is the batch in most models; several are shown as such.
+    if shape.count(None) == 1:
+        return shape_text(shape)
+    return f"[{', '.join('?' if extent is None else str(extent) for extent in shape)}]"
+
+
+def _text(value: object) -> str:
+    return escape(one_line(value))
+
+
+def _card(title: str, below: str, parts: Iterable[str]) -> str:
+    body = "".join(part for part in parts if part)
+    return (
+        '<div style="border:1px solid #8886;border-radius:6px;padding:.6em 1em;max-width:46em;display:inline-block">'
+        f"<strong>{_text(title)}</strong><div>{_text(below)}</div>{body}</div>"
+    )
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return ""
+    head = "".join(f"<th>{_text(cell)}</th>" for cell in header)
+    body = "".join(f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return (
+        f'<table style="margin:.4em 0"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    )
+
+
+def _errors(shares: Sequence[tuple[str, float, bool]]) -> str:
+    """A bar for each CPU level: the part of the allowed error that was used."""
+    bars = []
+    for row, (level, share, passed) in enumerate(shares):
+        y, width = row * _ROW, max(1.0, _BAR * min(share, 1.0))
+        bars.append(
+            f'<text x="0" y="{y + 13}">{_text(level)}</text>'
+            f'<rect x="90" y="{y + 3}" width="{_BAR}" height="12" fill="#8883"/>'
+            f'<rect x="90" y="{y + 3}" width="{width:.1f}" height="12" fill="{_GREEN if passed else _RED}"/>'
+            f'<text x="{95 + _BAR}" y="{y + 13}">{_text(percent(share))}</text>'
+        )
+    return _svg("error, of what is allowed", bars, len(shares) * _ROW) if bars else ""
+
+
+def _stack(parts: Sequence[tuple[str, int]]) -> str:
+    """One bar that is divided as the library is, and its legend."""
+    total = max(1, sum(max(0, size) for _, size in parts))
+    shapes, x = [], 0.0
+    for row, ((name, size), colour) in enumerate(zip(parts, _PARTS, strict=True)):
+        width = _WIDTH * max(0, size) / total
+        y = _ROW * (row + 1)
+        shapes.append(
+            f'<rect x="{x:.1f}" y="0" width="{width:.1f}" height="12" fill="{colour}"/>'
+            f'<rect x="0" y="{y + 3}" width="10" height="10" fill="{colour}"/>'
+            f'<text x="16" y="{y + 13}">{_text(name)} {_text(size_text(size))}</text>'
+        )
+        x += width
+    return _svg("the library", shapes, _ROW * (len(parts) + 1))
+
+
+def _svg(title: str, shapes: Iterable[str], height: int) -> str:
+    return (
+        f'<div style="margin-top:.4em">{_text(title)}</div><svg xmlns="http://www.w3.org/2000/svg" role="img" '
+        f'aria-label="{_text(title)}" width="{_WIDTH}" height="{height}" font-size="12" fill="currentColor">'
+        f"{''.join(shapes)}</svg>"
+    )
