@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -43,8 +44,12 @@ def _number_shared(value: Any, numbers: dict[int, int]) -> None:
             _number_shared(item, numbers)
 
 
-def normalise_saved_model(directory: Path) -> None:
-    """Rewrites `saved_model.pb`: functions are numbered from 0 on, not by what this process traced before."""
+def normalise_saved_model(directory: Path) -> list[str]:
+    """Rewrites `saved_model.pb`: functions are numbered from 0 on, not by what this process traced before.
+
+    Returns:
+        The names of its signatures.
+    """
     (directory / "fingerprint.pb").unlink(missing_ok=True)  # it has a random number
     path = directory / "saved_model.pb"
     # A part of TensorFlow, which has written this file in this process.
@@ -55,20 +60,35 @@ def normalise_saved_model(directory: Path) -> None:
     for graph in saved.meta_graphs:
         library = graph.graph_def.library
         library.function.sort(key=lambda function: str(function.signature.name))
+        for function in library.function:
+            for item in (*function.node_def, *function.arg_attr.values()):
+                _forget_number(item.attr)
     path.write_bytes(saved.SerializeToString(deterministic=True))
+    keys = {key for graph in saved.meta_graphs for key in graph.signature_def}
+    return sorted(key for key in keys if not key.startswith("__"))
+
+
+def _forget_number(attributes: Any) -> None:
+    """Removes the number that TensorFlow gave to a captured tensor that has no name."""
+    name = "_user_specified_name"
+    if name in attributes and attributes[name].s.isdigit():
+        del attributes[name]
 
 
 def _function_names(saved: Any) -> dict[str, str]:
-    """New names of functions: their numbers follow each other in the order in which they were traced."""
+    """New names of functions: those that share a name are numbered in the order in which they were traced."""
     found = {
         function.signature.name
         for graph in saved.meta_graphs
         for function in graph.graph_def.library.function
     }
-    numbered = [(int(match[2]), match[1]) for name in found if (match := _NUMBERED.fullmatch(name))]
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for match in filter(None, map(_NUMBERED.fullmatch, found)):
+        numbers[match[1]].append(int(match[2]))
     return {
         f"{base}_{number}": f"{base}_{place}"
-        for place, (number, base) in enumerate(sorted(numbered))
+        for base, several in numbers.items()
+        for place, number in enumerate(sorted(several))
     }
 
 

@@ -77,10 +77,13 @@ def save_object(model: Any, examples: Any, target: saving.Target) -> Path:
         UsageError: It is no model, or `examples` are missing, or it takes none.
         UnsupportedModelError: It is a model that cannot be compiled, or that its framework cannot export.
     """
+    tops = list(_tops(model))
     for kind in _KINDS:
-        if any(_matches(kind, one) for one in type(model).__mro__):
+        # A layer of Keras is a module of TensorFlow or PyTorch, but no model.
+        beside = {"keras", "tf_keras"}.intersection(tops) - {kind.module}
+        if not beside and any(_matches(kind, one) for one in type(model).__mro__):
             return kind.save(model, examples, target)
-    for one in _tops(model):
+    for one in tops:
         for top, fix, error in _REFUSED:
             if one == top and not _is_function(model):
                 raise error(f"{_describe(model)} cannot be compiled; {fix}")

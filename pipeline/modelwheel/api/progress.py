@@ -88,7 +88,7 @@ class Display:
     def failed(self, name: str, error: ModelwheelError) -> None:  # noqa: ARG002 - the call raises it
         self._done(name)
 
-    def findings(self, name: str, findings: Sequence[Finding]) -> None:
+    def findings(self, name: str, findings: Sequence[Finding]) -> None:  # noqa: ARG002 - there is one
         """Keeps them for the result, which shows them."""
         self.found += findings
 

@@ -59,10 +59,10 @@ def save_keras(model: Any, examples: Any, target: Target) -> Path:
 
 
 def _keras_problem(path: Path) -> UnsupportedModelError | None:
-    from ..compiler.worker.keras_file import read_keras_file
+    from ..compiler.worker.keras_file import judge_config, read_keras_file
 
     try:
-        read_keras_file(path)
+        judge_config(read_keras_file(path).config, lambda _: True)
     except UnsupportedModelError as error:
         return error
     return None
@@ -219,7 +219,11 @@ def _save_saved_model(tf: Any, model: Any, signatures: Any, target: Target) -> P
     directory = target.directory / target.name
     with _exporting(f"TensorFlow cannot save {type(model).__name__}"):
         tf.saved_model.save(model, str(directory), signatures=signatures)
-    normalise_saved_model(directory)
+    if not normalise_saved_model(directory):
+        raise UsageError(
+            f"the module {type(model).__name__} has no function with an input signature: pass example_inputs for its "
+            "__call__, such as example_inputs=tf.TensorSpec([None, 8])"
+        )
     return directory
 
 

@@ -57,9 +57,8 @@ def with_fields(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[st
     merged = dict(values)
     for name, value in fields.items():
         below = merged.get(name)
-        if isinstance(value, Mapping) and isinstance(below, Mapping):
-            value = with_fields(below, value)
-        merged[name] = value
+        inside = isinstance(value, Mapping) and isinstance(below, Mapping)
+        merged[name] = with_fields(below or {}, value) if inside else value
     return merged
 
 
