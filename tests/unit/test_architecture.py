@@ -68,7 +68,8 @@ def drawn() -> dict[str, set[str]]:
 def measured() -> dict[str, set[str]]:
     """The same from the code.
 
-    Left out: `__init__`, which holds the version and may be read by all, and `__main__`.
+    Left out: `__init__`, which holds the version and may be read by all, and names `api`, which it imports on first use;
+    and `__main__`.
     """
     rooms: dict[str, set[str]] = {}
     for module in SOURCES:
@@ -100,7 +101,7 @@ def test_arrows_point_to_earlier_rooms() -> None:
 
 
 def test_modules_do_not_import_each_other_in_circles() -> None:
-    graph = {module: imported_modules(module) for module in SOURCES}
+    graph = {module: imported_modules(module) - {PACKAGE.name} for module in SOURCES}
     TopologicalSorter(graph).prepare()  # raises CycleError, which shows the circle
 
 

@@ -15,6 +15,7 @@ from ..config import load_config
 from ..engine import build as builder
 from ..engine.bare_models import BareModel, make_specs
 from ..engine.check_models import CheckedModel, check_models
+from ..engine.delivery import writing_to
 from ..engine.requirements import require_for_build
 from ..errors import ModelwheelError, SpecError, UnsupportedModelError, UsageError
 from ..request import Request, make_request
@@ -22,6 +23,9 @@ from ..sandbox.policy import Policy
 from ..spec import Spec, find_specs, load_specs
 from ..spec.bare import DEFAULT_VERSION, spec_text
 from ..spec.find import is_model
+from ..spec.model import ModelSection
+from ..spec.scaffold import require_valid
+from ..util.files import write_atomically
 from .objects import save_object
 from .progress import Display
 from .results import Verdict, Wheel
@@ -48,6 +52,7 @@ class _Wanted:
     batch_sizes: Sequence[int] | None
     targets: Sequence[str] | None
     options: Mapping[str, Any] | None
+    spec_dir: Path_ | None = None
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -62,8 +67,9 @@ class _Wanted:
 
     def refuse_beside_spec(self, spec: str) -> None:
         """Refuses what a spec file says itself."""
-        given = {"name": self.name, "version": self.version, "options": self.options}
-        given["example_inputs"] = self.example_inputs
+        given: dict[str, object] = {"name": self.name, "version": self.version}
+        given |= {"options": self.options, "example_inputs": self.example_inputs}
+        given |= {"spec_dir": self.spec_dir}
         names = [name for name, value in given.items() if value is not None]
         if names:
             raise UsageError(f"{', '.join(names)}: {spec} is a spec, which says that itself")
@@ -118,14 +124,26 @@ class _Session:
             return specs[0]
         if wanted.example_inputs is not None:
             raise UsageError("example_inputs: leave it out for a file, which declares its inputs")
+        if wanted.spec_dir is not None:
+            raise UsageError(
+                "spec_dir: a file is saved already; modelwheel new NAME --model PATH writes its spec"
+            )
         return self._bare(Path(path), wanted, wanted.name or "")
 
     def _spec_of_object(self, model: Any, wanted: _Wanted, name: str) -> Spec:
         chosen = wanted.name or name
         if not chosen:
             raise UsageError("name: a model object needs one, such as name='my-model'")
-        target = Target(self.scratch, chosen, wanted.batch_sizes is not None)
-        return self._bare(save_object(model, wanted.example_inputs, target), wanted, chosen)
+        require_valid(ModelSection, {"name": chosen, "version": wanted.version or DEFAULT_VERSION})
+        directory = self.scratch if wanted.spec_dir is None else Path(wanted.spec_dir)
+        with writing_to(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+            target = Target(directory, chosen, wanted.batch_sizes is not None)
+            path = save_object(model, wanted.example_inputs, target)
+        spec = self._bare(path, wanted, chosen)
+        if wanted.spec_dir is not None:
+            _write_spec(spec, directory / f"{chosen}.yaml")
+        return spec
 
     def _bare(self, path: Path, wanted: _Wanted, name: str) -> Spec:
         version = wanted.version or DEFAULT_VERSION
@@ -253,6 +271,21 @@ def _verdict(checked: CheckedModel, spec: Spec, session: _Session) -> Verdict:
     )
 
 
+def _write_spec(spec: Spec, path: Path) -> None:
+    """Writes a spec, unless there is one that says something else.
+
+    Raises:
+        SpecError: There is.
+    """
+    content = spec_text(spec).encode()
+    if path.exists() and path.read_bytes() != content:
+        raise SpecError(
+            f"{path} exists and says something else; build it by its path, or remove it"
+        )
+    with writing_to(path.parent):
+        write_atomically(path, content)
+
+
 def _text_of(spec: Spec) -> str:
     return spec_text(spec) if spec.is_bare else spec.path.read_text(encoding="utf-8")
 
@@ -284,6 +317,7 @@ def build(
     targets: Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
     out: Path_ = "dist",
+    spec_dir: Path_ | None = None,
     sandbox: SandboxName | None = None,
     jobs: int | None = None,
     progress: bool = True,
@@ -300,6 +334,7 @@ def build(
     targets: Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
     out: Path_ = "dist",
+    spec_dir: Path_ | None = None,
     sandbox: SandboxName | None = None,
     jobs: int | None = None,
     progress: bool = True,
@@ -327,6 +362,8 @@ def build(
         options: Any other field of a spec, as its YAML has it: `{"verify": {"ranges": {"x": [0, 1]}}}`. See the
             spec's reference.
         out: The directory for the wheel; made if it is not there.
+        spec_dir: For an object: a directory where it is saved with its spec, for a repository of specs. `modelwheel
+            build` then makes the same bytes of NAME.yaml there.
         sandbox: Whether models must run in a sandbox: `required`, `preferred` or `off`; by default what
             `modelwheel.toml` says, else `required`.
         jobs: The most worker processes.
@@ -344,7 +381,7 @@ def build(
         EnvironmentProblemError: This machine lacks something that the build needs, or `out` cannot be written.
         ModelwheelError: Anything else that a build can fail of; see `modelwheel.errors`.
     """
-    wanted = _Wanted(name, version, example_inputs, batch_sizes, targets, options)
+    wanted = _Wanted(name, version, example_inputs, batch_sizes, targets, options, spec_dir)
     with _Session(sandbox, progress) as session, session.without_scratch():
         spec = session.spec(model, wanted, "")
         request, directory = session.request(spec, wanted), Path(out)

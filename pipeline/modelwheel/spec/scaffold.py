@@ -93,9 +93,9 @@ def scaffold_spec(
     source = dict(origin.source)
     if is_file and not source:
         source = {"directory": path.parent.as_posix(), "path": path.name}
-    _require(ModelSection, values | ({} if source else {"saved_model": path.as_posix()}))
+    require_valid(ModelSection, values | ({} if source else {"saved_model": path.as_posix()}))
     if source:
-        _require(_section_of(source), {**source, **model.ports})
+        require_valid(_section_of(source), {**source, **model.ports})
     sections = [
         "# yaml-language-server: $schema=schema.json",
         _model_section(name, None if source else path, model, origin.note),
@@ -108,7 +108,12 @@ def scaffold_spec(
     return "\n".join(section for section in sections if section)
 
 
-def _require(section: type[Section], values: Mapping[str, object]) -> None:
+def require_valid(section: type[Section], values: Mapping[str, object]) -> None:
+    """Checks the fields of one section of a spec.
+
+    Raises:
+        SpecError: One is wrong; the message lists them all.
+    """
     try:
         section.model_validate(values)
     except ValidationError as error:
