@@ -15,7 +15,8 @@ import pytest
 import modelwheel as public
 from modelwheel.api import loading
 from tests.support.commands import Modelwheel, run
-from tests.support.wheels import Built
+from tests.support.pages import blocks
+from tests.support.wheels import LOWEST, Built
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "api.md"
@@ -24,19 +25,16 @@ NOTEBOOK = ROOT / "docs" / "examples" / "notebook.ipynb"
 pytestmark = pytest.mark.slow
 
 
-def run_program(
-    text: str, modelwheel: Modelwheel, directory: Path, **environment: str
-) -> list[str]:
+def run_program(text: str, modelwheel: Modelwheel, directory: Path) -> list[str]:
     """Runs a program in a process of its own, with the store of these tests; its lines."""
+    # The page names a level of x86-64.
+    for level in ('["x86-64"]', "['x86-64']"):
+        text = text.replace(f"targets={level}", f"targets=[{LOWEST!r}]")
     path = directory / "program.py"
     path.write_text(text, encoding="utf-8")
-    cache = {"MODELWHEEL_CACHE_DIR": str(modelwheel.cache), "JAX_PLATFORMS": "cpu"}
-    done = run("env", "-C", directory, sys.executable, path, **cache)
+    cache = str(modelwheel.cache)
+    done = run("env", "-C", directory, sys.executable, path, MODELWHEEL_CACHE_DIR=cache)
     return done.out.splitlines()
-
-
-def blocks_of_page() -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
 
 def cells_of_notebook() -> list[str]:
@@ -77,7 +75,7 @@ kept = modelwheel.build(
 @pytest.fixture(scope="module")
 def page(modelwheel: Modelwheel, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """What the page prints, and where it ran."""
-    program = "\n".join([*blocks_of_page(), KEPT, NO_TENSORFLOW])
+    program = "\n".join([*(block.text for block in blocks(PAGE, "python")), KEPT, NO_TENSORFLOW])
     directory = tmp_path_factory.mktemp("page")
     return Ran(directory, run_program(program, modelwheel, directory))
 

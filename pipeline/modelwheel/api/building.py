@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from ..errors import ModelwheelError, SpecError, UnsupportedModelError, UsageErr
 from ..request import Request, make_request
 from ..sandbox.policy import Policy
 from ..spec import Spec, find_specs, load_specs
-from ..spec.bare import DEFAULT_VERSION, spec_text
+from ..spec.bare import DEFAULT_VERSION, spec_text, with_fields
 from ..spec.find import is_model
 from ..spec.model import ModelSection
 from ..spec.scaffold import require_valid
@@ -54,16 +54,26 @@ class _Wanted:
     options: Mapping[str, Any] | None
     spec_dir: Path_ | None = None
 
+    def __post_init__(self) -> None:
+        """Refuses what the checks of a spec would not see as a caller's mistake."""
+        for name, example in (("batch_sizes", "(1, 4)"), ("targets", "['x86-64-v3']")):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, str) or not isinstance(value, Iterable)):
+                raise UsageError(f"{name}: must be a list, such as {example}; got {value!r}")
+        if self.options is not None and not isinstance(self.options, Mapping):
+            raise UsageError(
+                "options: must be a dict of fields of a spec, such as {'verify': {'rows': 64}}"
+            )
+
     @property
     def fields(self) -> dict[str, Any]:
         """The fields of a spec that it stands for."""
-        found = dict(self.options or {})
+        own: dict[str, Any] = {}
         if self.batch_sizes is not None:
-            section = dict(found.get("compilation", {}))
-            found["compilation"] = {**section, "batch_sizes": list(self.batch_sizes)}
+            own["compilation"] = {"batch_sizes": list(self.batch_sizes)}
         if self.targets is not None:
-            found["targets"] = list(self.targets)
-        return found
+            own["targets"] = list(self.targets)
+        return with_fields(self.options or {}, own)
 
     def refuse_beside_spec(self, spec: str) -> None:
         """Refuses what a spec file says itself."""
@@ -86,9 +96,7 @@ class _Session:
 
     def __enter__(self) -> Self:
         extras.require("build", "compiling models", advise="compile")
-        self.sandbox = open_sandbox(
-            None if self.sandbox_name is None else Policy(self.sandbox_name)
-        )
+        self.sandbox = open_sandbox(_policy(self.sandbox_name))
         self.store = open_store()
         with ExitStack() as stack:
             stack.callback(self.store.close)
@@ -169,6 +177,13 @@ class _Session:
     def shown(self, text: Any) -> Any:
         """Text without that directory."""
         return text.replace(f"{self.scratch}{os.sep}", "") if isinstance(text, str) else text
+
+
+def _policy(name: str | None) -> Policy | None:
+    names = [policy.value for policy in Policy]
+    if name is not None and name not in names:
+        raise UsageError(f"sandbox: {name!r} is none of {', '.join(names)}")
+    return None if name is None else Policy(name)
 
 
 @overload
@@ -382,6 +397,8 @@ def build(
         ModelwheelError: Anything else that a build can fail of; see `modelwheel.errors`.
     """
     wanted = _Wanted(name, version, example_inputs, batch_sizes, targets, options, spec_dir)
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"jobs: must be at least 1, got {jobs}")
     with _Session(sandbox, progress) as session, session.without_scratch():
         spec = session.spec(model, wanted, "")
         request, directory = session.request(spec, wanted), Path(out)

@@ -14,11 +14,9 @@ from ..errors import SpecError, UsageError
 from ..sandbox.choose import Sandbox
 from ..source import fetch as source
 from ..spec import load_spec
+from ..spec.find import SPEC_SUFFIXES
 from ..store.store import Store
 from ..util.words import suggest
-
-_CONFIGURATIONS = (".yaml", ".yml", ".json")
-"""How the names of configurations end."""
 
 _TRIVIAL = ("Placeholder", "NoOp")
 """Operations that compute nothing."""
@@ -62,7 +60,7 @@ def check_model(path: Path, key: str | None, store: Store, sandbox: Sandbox) -> 
         SourceError: There is no such model.
         SpecError: It has no such signature, or the configuration has mistakes.
     """
-    if path.suffix in _CONFIGURATIONS:
+    if path.suffix in SPEC_SUFFIXES:
         spec = load_spec(path)
         fetched = source.fetch(spec.origin, store)
         reading = reading_of(spec.origin.holding(fetched.file), spec.interface_order)

@@ -11,11 +11,12 @@ from ..util.text import find_unsafe, one_line
 from ..util.words import suggest
 from .formats import FORMATS
 
-_SUFFIXES = (".yaml", ".yml", ".json")
+SPEC_SUFFIXES = (".yaml", ".yml", ".json")
+"""How the names of specs end."""
 _MODEL_SUFFIXES = tuple(suffix for row in FORMATS.values() for suffix in row.suffixes)
 _SAVED_MODEL = "saved_model.pb"
 _HEAD = 4096
-_LOOKED_FOR = ", ".join(f"*{suffix}" for suffix in _SUFFIXES)
+_LOOKED_FOR = ", ".join(f"*{suffix}" for suffix in SPEC_SUFFIXES)
 _CREATE = "`modelwheel new` creates one"
 _NO_SPECS = ("schema.json", ".tune.json")
 
@@ -28,7 +29,7 @@ def is_model(pattern: str) -> bool:
     """
     path = Path(pattern)
     if path.is_file():
-        return _has_ending_of_model(path) or (path.suffix not in _SUFFIXES and _is_binary(path))
+        return _has_ending_of_model(path) or (path.suffix not in SPEC_SUFFIXES and _is_binary(path))
     if not path.is_dir():
         return _has_ending_of_model(path) and "*" not in pattern
     names = {child.name for child in path.iterdir() if child.is_file()}
@@ -99,7 +100,7 @@ def _require_plain_name(path: Path) -> None:
 
 
 def _is_spec(path: Path) -> bool:
-    return path.suffix in _SUFFIXES and not path.name.endswith(_NO_SPECS) and path.is_file()
+    return path.suffix in SPEC_SUFFIXES and not path.name.endswith(_NO_SPECS) and path.is_file()
 
 
 def _hint(path: Path, fits: Callable[[Path], bool]) -> str:

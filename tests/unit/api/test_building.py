@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import modelwheel
-from modelwheel import errors
+from modelwheel import errors, extras
 from modelwheel.api import building
 from tests.support.commands import write_tiny_spec
 
@@ -18,7 +18,7 @@ from tests.support.commands import write_tiny_spec
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory without anything, and a store; what a build needs is not installed here."""
     monkeypatch.setenv("MODELWHEEL_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(building.extras, "require", lambda *_, **__: None)
+    monkeypatch.setattr(extras, "require", lambda *_, **__: None)
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     return tmp_path
@@ -42,6 +42,10 @@ def build(model: Any, **arguments: Any) -> Any:
         ("tiny.yaml", {"name": "x"}, errors.UsageError, "name: tiny.yaml is a spec"),
         ("tiny.yaml", {"batch_sizes": [3]}, errors.UsageError, "3 is not a batch size of"),
         ("tiny.yaml", {"options": {}, "version": "1"}, errors.UsageError, "version, options: tiny"),
+        ("net.onnx", {"jobs": 0}, errors.UsageError, "jobs: must be at least 1"),
+        ("net.onnx", {"batch_sizes": 4}, errors.UsageError, "batch_sizes: must be a list"),
+        ("net.onnx", {"targets": "x86-64"}, errors.UsageError, "targets: must be a list"),
+        ("net.onnx", {"options": "x"}, errors.UsageError, "options: must be a dict"),
         (".", {}, errors.UsageError, "one model at a time: '.' has 2 specs"),
     ],
 )
@@ -90,6 +94,11 @@ def test_messages_do_not_show_where_an_object_was_saved(monkeypatch: pytest.Monk
     with pytest.raises(errors.SpecError) as caught:
         build(object(), name="net")
     assert str(caught.value) == "net.onnx: targets: none of these"
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(errors.UsageError, match="sandbox: 'on' is none of required, preferred"):
+        modelwheel.check("net.onnx", sandbox="on")  # type: ignore[call-overload]
 
 
 def test_it_runs_inside_an_event_loop() -> None:

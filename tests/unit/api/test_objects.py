@@ -48,14 +48,16 @@ def test_kinds(
 ) -> None:
     rows = [row for row in objects._KINDS if row.save is getattr(saving, kind)]
     saved: list[Any] = []
+
+    def save(*call: Any) -> Path:
+        saved.append(call)
+        return Path("x")
+
+    def other(*_: Any) -> Path:
+        pytest.fail("another kind")
+
     fakes = [
-        objects._Kind(
-            row.module,
-            row.names,
-            (lambda *call: saved.append(call) or Path("x"))
-            if row in rows
-            else (lambda *_: pytest.fail("another kind")),
-        )
+        objects._Kind(row.module, row.names, save if row in rows else other)
         for row in objects._KINDS
     ]
     monkeypatch.setattr(objects, "_KINDS", fakes)

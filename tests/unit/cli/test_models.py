@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from modelwheel import extras
 from modelwheel.cli import models
 from modelwheel.cli.models import load_any
 from modelwheel.engine import bare_models
@@ -30,7 +31,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     monkeypatch.setenv("MODELWHEEL_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(bare_models, "make_specs", make_specs)
-    monkeypatch.setattr(models.extras, "require", lambda *_, **__: None)
+    monkeypatch.setattr(extras, "require", lambda *_, **__: None)
     monkeypatch.setattr(models, "open_sandbox", lambda _: None)
     work = tmp_path / "work"
     (work / "other").mkdir(parents=True)
