@@ -136,7 +136,8 @@ def check(
 ) -> None:
     """Validate specs and check that their models can be compiled.
 
-    A model that has no spec yet is checked as `modelwheel new` would describe it. Each is compiled for its smallest batch size and the lowest CPU level, which the next build need not do again.
+    Each is compiled for its smallest batch size and the lowest CPU level, which the next build need not do again.
+    A model that has no spec yet is checked as `modelwheel new` would describe it.
     """
     specs = specs or []
     if supported:

@@ -63,9 +63,8 @@ def load_any(
         bare = make_specs(named, open_store(), open_sandbox(sandbox), display)
     require_different([*loaded, *bare])
     for spec in bare:
-        if (
-            "serving_key" in spec.model.model_fields_set
-        ):  # else nobody could read it, which is said later
+        # Without a key, nobody could read the model, which is said later.
+        if "serving_key" in spec.model.model_fields_set:
             tell(_what_a_spec_adds(spec))
     return [*loaded, *bare]
 
