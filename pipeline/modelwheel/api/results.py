@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..compiler.findings import Finding
 from ..errors import ModelwheelError
 from ..signature import Tensor
+from ..util.text import one_line
 from ..wheelfile.reports import Comparison, Report, read_report
 from ..wheelfile.sizes import WheelSizes, read_sizes
 from ..wheelfile.wheel import open_wheel
@@ -59,7 +60,7 @@ class Verdict:
             raise self.error
 
     def __str__(self) -> str:
-        notes = [f"  {finding.severity} {finding}" for finding in self.findings]
+        notes = [f"  {finding.severity} {one_line(finding)}" for finding in self.findings]
         return "\n".join([self.text, *notes])
 
     def _repr_html_(self) -> str:

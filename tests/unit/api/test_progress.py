@@ -32,6 +32,15 @@ def test_a_terminal_shows_what_runs() -> None:
     assert "net-1.0.0/x86-64/b1" in text
 
 
+def test_names_are_harmless() -> None:
+    out = io.StringIO()
+    with Display(console=Console(file=out, force_terminal=True, width=100)) as display:
+        display.planned(["net"])
+        display.started("[red]net\x1b]0;title\x07")
+    assert "\x1b]0" not in out.getvalue()
+    assert r"[red]net\x1b]0;title\x07" in out.getvalue()
+
+
 def test_a_log_shows_nothing() -> None:
     assert shown() == ""
     assert shown(terminal=True, wanted=False) == ""

@@ -38,6 +38,7 @@ MEMBER = "\u202egpj\u2060##[add-mask]x"
 """For the name of a file in an archive: readers refuse control characters there."""
 
 WRITERS = {
+    "api/progress.py",  # names of steps; see `tests/unit/api/test_progress.py`
     "bench/samples.py",  # in the environment of a wheel, to `modelwheel bench`
     "cli/output.py",
     "cli/display/console.py",
