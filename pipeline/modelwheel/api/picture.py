@@ -11,7 +11,6 @@ from ..util.words import percent, shape_text, size_text
 
 if TYPE_CHECKING:
     from ..compiler.findings import Finding
-    from .results import Verdict, Wheel
 
 _WIDTH = 320
 _ROW = 18
@@ -19,72 +18,30 @@ _BAR = 160
 _GREEN, _RED, _PARTS = "#2e8b57", "#c0392b", ("#4c78a8", "#f58518", "#b0b0b0")
 
 
-def of_wheel(wheel: Wheel) -> str:
-    """Name, tensors, errors against their limits, and where the bytes go."""
-    sizes = wheel.sizes
-    batches = ", ".join(map(str, wheel.batch_sizes))
-    tensors = [
-        (
-            kind,
-            tensor.name,
-            tensor.dtype,
-            shape_text(tensor.shape, tensor.leading_per_row, tensor.extents),
-        )
-        for kind, several in (("input", wheel.inputs), ("output", wheel.outputs))
-        for tensor in several
-    ]
-    shares = [(level, one.share, one.passed) for level, one in wheel.verification.items()]
-    parts = [
-        ("weights", sizes.weights),
-        ("machine code", sizes.machine_code),
-        ("runtime", sizes.runtime),
-    ]
-    return _card(
-        f"{wheel.name} {wheel.version}",
-        f"{wheel.path.name}, {size_text(sizes.wheel)}, {wheel.license}",
-        [
-            _table(("", "name", "type", "shape"), tensors),
-            f"<div>compiled for {_text(', '.join(wheel.levels))}; batch sizes {_text(batches)}</div>",
-            _errors(shares),
-            _stack(parts),
-            _found(wheel.findings),
-        ],
-    )
+def found(findings: Sequence[Finding]) -> str:
+    """A table of findings; nothing if there are none."""
+    return table(("found", ""), [(finding.severity, str(finding)) for finding in findings])
 
 
-def of_verdict(verdict: Verdict) -> str:
-    """The verdict, the tensors, and what was found."""
-    tensors = [
-        (kind, name, dtype, "unknown" if shape is None else _free_shape(shape))
-        for kind, several in (("input", verdict.inputs), ("output", verdict.outputs))
-        for name, dtype, shape in several
-    ]
-    return _card(
-        f"{verdict.name} {verdict.version}",
-        verdict.text,
-        [
-            _table(("", "name", "type", "shape"), tensors),
-            _found(verdict.findings),
-        ],
-    )
-
-
-def _found(findings: Sequence[Finding]) -> str:
-    return _table(("found", ""), [(finding.severity, str(finding)) for finding in findings])
-
-
-def _free_shape(shape: Sequence[int | None]) -> str:
+def free_shape(shape: Sequence[int | None]) -> str:
+    """A shape as a model declares it."""
     # One free axis is the batch in most models; several are shown as such.
     if shape.count(None) == 1:
         return shape_text(shape)
     return f"[{', '.join('?' if extent is None else str(extent) for extent in shape)}]"
 
 
+def line(text: str) -> str:
+    """A line of text."""
+    return f"<div>{_text(text)}</div>"
+
+
 def _text(value: object) -> str:
     return escape(one_line(value))
 
 
-def _card(title: str, below: str, parts: Iterable[str]) -> str:
+def card(title: str, below: str, parts: Iterable[str]) -> str:
+    """A frame with a title, a line below it, and further parts, which are HTML."""
     body = "".join(part for part in parts if part)
     return (
         '<div style="border:1px solid #8886;border-radius:6px;padding:.6em 1em;max-width:46em;display:inline-block">'
@@ -92,7 +49,8 @@ def _card(title: str, below: str, parts: Iterable[str]) -> str:
     )
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; nothing if it has no rows."""
     if not rows:
         return ""
     head = "".join(f"<th>{_text(cell)}</th>" for cell in header)
@@ -102,7 +60,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def _errors(shares: Sequence[tuple[str, float, bool]]) -> str:
+def errors(shares: Sequence[tuple[str, float, bool]]) -> str:
     """A bar for each CPU level: the part of the allowed error that was used."""
     bars = []
     for row, (level, share, passed) in enumerate(shares):
@@ -116,7 +74,7 @@ def _errors(shares: Sequence[tuple[str, float, bool]]) -> str:
     return _svg("error, of what is allowed", bars, len(shares) * _ROW) if bars else ""
 
 
-def _stack(parts: Sequence[tuple[str, int]]) -> str:
+def stack(parts: Sequence[tuple[str, int]]) -> str:
     """One bar that is divided as the library is, and its legend."""
     total = max(1, sum(max(0, size) for _, size in parts))
     shapes, x = [], 0.0

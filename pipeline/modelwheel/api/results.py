@@ -12,6 +12,7 @@ from ..compiler.findings import Finding
 from ..errors import ModelwheelError
 from ..signature import Tensor
 from ..util.text import one_line
+from ..util.words import shape_text, size_text
 from ..wheelfile.reports import Comparison, Report, read_report
 from ..wheelfile.sizes import WheelSizes, read_sizes
 from ..wheelfile.wheel import open_wheel
@@ -20,6 +21,9 @@ from . import picture
 if TYPE_CHECKING:
     from ..assembly.manifest import Manifest
     from .loading import Model
+
+_TENSORS = ("", "name", "type", "shape")
+"""The columns of the table of inputs and outputs."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,13 @@ class Verdict:
         return "\n".join([self.text, *notes])
 
     def _repr_html_(self) -> str:
-        return picture.of_verdict(self)
+        tensors = [
+            (kind, name, dtype, "unknown" if shape is None else picture.free_shape(shape))
+            for kind, several in (("input", self.inputs), ("output", self.outputs))
+            for name, dtype, shape in several
+        ]
+        parts = [picture.table(_TENSORS, tensors), picture.found(self.findings)]
+        return picture.card(f"{self.name} {self.version}", self.text, parts)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         return {"text/plain": str(self), "text/html": self._repr_html_()}
@@ -158,7 +168,23 @@ class Wheel:
         return str(self.path)
 
     def _repr_html_(self) -> str:
-        return picture.of_wheel(self)
+        tensors = [
+            (kind, one.name, one.dtype, shape_text(one.shape, one.leading_per_row, one.extents))
+            for kind, several in (("input", self.inputs), ("output", self.outputs))
+            for one in several
+        ]
+        sizes = self.sizes
+        library = [("weights", sizes.weights), ("machine code", sizes.machine_code)]
+        batches = ", ".join(map(str, self.batch_sizes))
+        parts = [
+            picture.table(_TENSORS, tensors),
+            picture.line(f"compiled for {', '.join(self.levels)}; batch sizes {batches}"),
+            picture.errors([(k, one.share, one.passed) for k, one in self.verification.items()]),
+            picture.stack([*library, ("runtime", sizes.runtime)]),
+            picture.found(self.findings),
+        ]
+        below = f"{self.path.name}, {size_text(sizes.wheel)}, {self.license}"
+        return picture.card(f"{self.name} {self.version}", below, parts)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
