@@ -40,6 +40,7 @@ _SPEC_OR_MODEL = typer.Argument(
     autocompletion=completion.specs_and_models,
 )
 Specs = Annotated[list[str], _SPEC]
+OptionalSpecs = Annotated[list[str] | None, _SPEC]
 SpecsOrModels = Annotated[list[str], _SPEC_OR_MODEL]
 OptionalSpecsOrModels = Annotated[list[str] | None, _SPEC_OR_MODEL]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
