@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..assembly.splits import lowest_times
 from ..plots import svg_panels, svg_plot
 from .results import OURS, TITLES, Benchmark, Compared, Kind
-from .splits import lowest_times
 from .tune import Proposal
 from .workload import Workload
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..assembly.manifest import Manifest
+from ..assembly.splits import first_sizes, lowest_times, times
 from ..compiler.jobs import KERNELS
 from ..engine.build import BuildOptions, Reporter, build
 from ..engine.programs import stored_records
@@ -26,7 +27,6 @@ from ..util.watching import step
 from ..verify.environment import InstalledWheel, install_wheel
 from ..wheelfile.wheel import open_wheel
 from .repeat import Measure, Repeated, repeat
-from .splits import first_sizes, lowest_times, times
 from .statistics import Spread, geometric_mean
 from .workload import Workload, candidates, expected_time, propose
 

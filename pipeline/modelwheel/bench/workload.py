@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..assembly.splits import lowest_times
 from ..errors import UsageError
 from ..spec.batching import MAX_BATCH_SIZE
 from ..util.words import size_text
-from .splits import lowest_times
 
 Workload = Mapping[int, float]
 """How often each number of rows is called, in any unit."""

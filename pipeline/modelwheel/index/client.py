@@ -6,6 +6,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
@@ -46,6 +47,8 @@ class IndexedFile:
     """As the index states it; None if it does not."""
     size: int | None = None
     """Bytes, likewise."""
+    uploaded: datetime | None = None
+    """When it was uploaded, likewise (PEP 700)."""
 
 
 class PackageIndex:
@@ -274,9 +277,19 @@ def parse_page(content: bytes, content_type: str, url: str) -> Mapping[str, Inde
             "simple API with --index-url"
         ) from None
     return {
-        package.filename: IndexedFile(package.url, package.digests.get("sha256"), package.size)
+        package.filename: IndexedFile(
+            package.url,
+            package.digests.get("sha256"),
+            package.size,
+            _in_a_zone(package.upload_time),
+        )
         for package in packages
     }
+
+
+def _in_a_zone(time: datetime | None) -> datetime | None:
+    """A time that means something everywhere; PEP 700 demands a zone."""
+    return time if time is not None and time.tzinfo is not None else None
 
 
 def _without_long_names(page: Any) -> Any:

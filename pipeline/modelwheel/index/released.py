@@ -24,7 +24,7 @@ from ..util.http import Patience
 from ..util.urls import redact
 from ..util.watching import NOBODY, Watcher, each
 from ..wheelfile.collect import find_distributions
-from ..wheelfile.reports import COMPANIONS
+from ..wheelfile.reports import COMPANIONS, write_upload
 from .client import IndexedFile, PackageIndex
 from .plan import KEEPS_VERSIONS
 
@@ -161,6 +161,8 @@ def _copy(index: PackageIndex, released: ReleasedFile, out: Path) -> bool:
     aside = out / f".{released.name}.part"
     try:
         index.download(released.file, aside)
+        if released.file.uploaded is not None:
+            write_upload(released.file.uploaded, target)
         for suffix in COMPANIONS:
             companion = index.find_beside(released.file, suffix)
             if companion is not None:

@@ -1,16 +1,17 @@
-"""What is stored beside a wheel: the report of its self-test and its timings.
+"""What is stored beside a wheel: the report of its self-test, its timings, and when it was released.
 
-Both files come from the wheel itself (`python -m model_NAME selftest --json` and `bench --json`) and are
+The first two come from the wheel itself (`python -m model_NAME selftest --json` and `bench --json`). All are
 named after it. The catalogue shows them; `modelwheel download` copies them with the wheel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ..accuracy import Deviation, Truth, lines_of, notes_on, truth_lines
 from ..errors import WheelError
@@ -30,7 +31,10 @@ BENCH_SUFFIX = ".bench.json"
 PROVENANCE_SUFFIX = ".intoto.jsonl"
 """Follows a file's whole name: signed statements of its provenance, as in-toto names them."""
 
-COMPANIONS = (REPORT_SUFFIX, BENCH_SUFFIX, PROVENANCE_SUFFIX)
+UPLOAD_SUFFIX = ".upload.json"
+"""Follows a wheel's whole file name: when it was uploaded, as the index says that it was downloaded from."""
+
+COMPANIONS = (REPORT_SUFFIX, BENCH_SUFFIX, PROVENANCE_SUFFIX, UPLOAD_SUFFIX)
 
 MAX_REPORT = 16 << 20
 """Bytes of a report that is read; they have some kilobytes."""
@@ -141,6 +145,12 @@ class Timing(_Stored):
     """What ran the model instead of the wheel, with its version; empty for the wheel."""
 
 
+class Upload(_Stored):
+    """When a wheel was uploaded."""
+
+    time: AwareDatetime
+
+
 _TIMINGS = TypeAdapter(tuple[Timing, ...])
 
 
@@ -175,6 +185,21 @@ def read_timings(wheel: Path) -> tuple[Timing, ...]:
         WheelError: They are not valid.
     """
     return _read(_beside(wheel, BENCH_SUFFIX), parse_timings) or ()
+
+
+def read_upload(wheel: Path) -> datetime | None:
+    """When a wheel was uploaded; None if no file beside it says so.
+
+    Raises:
+        WheelError: The file is not valid.
+    """
+    upload = _read(_beside(wheel, UPLOAD_SUFFIX), Upload.model_validate_json)
+    return None if upload is None else upload.time
+
+
+def write_upload(time: datetime, wheel: Path) -> None:
+    """Stores when a wheel was uploaded; `time` has a time zone."""
+    write_atomically(_beside(wheel, UPLOAD_SUFFIX), Upload(time=time).model_dump_json().encode())
 
 
 def write_report(report: Report, wheel: Path) -> None:

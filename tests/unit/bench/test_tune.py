@@ -10,10 +10,10 @@ from typing import cast
 
 import pytest
 
+from modelwheel.assembly.splits import first_sizes, times
 from modelwheel.bench import tune
 from modelwheel.bench.plots import write_splits
 from modelwheel.bench.repeat import Measure, is_stable, repeat
-from modelwheel.bench.splits import first_sizes, times
 from modelwheel.bench.statistics import Spread
 from modelwheel.bench.tune import Proposal, Tuner, propose_sizes
 from modelwheel.bench.workload import candidates, expected_time, parse_workload, propose
