@@ -131,6 +131,7 @@ def make_wheel(
     requires: Sequence[str] = (),
     manifest: Manifest | None = None,
     main: str = "",
+    bill: str = "",
 ) -> Path:
     """A wheel that pip installs; `project` is what METADATA and the file name call it."""
     project = project or f"model_{name.replace('-', '_')}"
@@ -151,6 +152,8 @@ def make_wheel(
             "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         ),
     }
+    if bill:
+        files[f"{stem}.dist-info/sboms/{module}.cdx.json"] = bill
     files[f"{stem}.dist-info/RECORD"] = make_record(files, stem)
     path = directory / f"{stem}-{tag}.whl"
     with zipfile.ZipFile(path, "w") as archive:

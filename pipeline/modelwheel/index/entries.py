@@ -55,6 +55,8 @@ class Entry(JsonRecord):
     """See `WheelSizes`."""
     companions: dict[str, str]
     """Measurements and signed statements, by the endings of their names."""
+    bill: str | None = None
+    """The bill of materials of a model's wheel."""
 
     @cached_property
     def parsed(self) -> Metadata:
@@ -105,8 +107,15 @@ def _of_wheel(wheel: Wheel) -> tuple[str, Entry]:
         manifest=None if model is None else model.model_dump_json(),
         sizes=None if sizes is None else astuple(sizes),
         companions=read_companions(wheel.path),
+        bill=None if model is None else _bill_of(wheel),
     )
     return f"{name}-{wheel.version}", entry
+
+
+def _bill_of(wheel: Wheel) -> str | None:
+    # PEP 770 fixes the directory.
+    found = [name for name in wheel.members if name.startswith(f"{wheel.dist_info}/sboms/")]
+    return wheel.read_text(found[0]).decode(errors="replace") if len(found) == 1 else None
 
 
 def _of_sdist(path: Path) -> tuple[str, Entry]:

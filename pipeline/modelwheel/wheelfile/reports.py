@@ -164,6 +164,11 @@ def parse_timings(content: bytes) -> tuple[Timing, ...]:
     return _TIMINGS.validate_json(content)
 
 
+def parse_upload(content: bytes) -> datetime:
+    """Parses the time of an upload; raises pydantic's ValidationError."""
+    return Upload.model_validate_json(content).time
+
+
 def dump_report(report: Report) -> bytes:
     """A report as it is stored."""
     return f"{report.model_dump_json(indent=1)}\n".encode()
@@ -193,8 +198,7 @@ def read_upload(wheel: Path) -> datetime | None:
     Raises:
         WheelError: The file is not valid.
     """
-    upload = _read(_beside(wheel, UPLOAD_SUFFIX), Upload.model_validate_json)
-    return None if upload is None else upload.time
+    return _read(_beside(wheel, UPLOAD_SUFFIX), parse_upload)
 
 
 def write_upload(time: datetime, wheel: Path) -> None:

@@ -30,7 +30,7 @@ class Install:
     pip: str
     """Lines for a shell."""
     uv: str
-    """A part of pyproject.toml."""
+    """A pyproject.toml."""
     requirements: str
     """A requirements file with the hashes of all files."""
     origin: str
@@ -108,7 +108,11 @@ def _uv_text(project: str, version: str, ours: Sequence[Requirement], index_url:
     source = f"{{ index = {json.dumps(_INDEX_NAME)} }}"
     return "\n".join(
         [
-            f"dependencies = {json.dumps(direct)}  # in [project]",
+            "[project]",
+            'name = "my-project"',
+            'version = "0.1.0"',
+            'requires-python = ">=3.10"',
+            f"dependencies = {json.dumps(direct)}",
             "",
             "[[tool.uv.index]]",
             f"name = {json.dumps(_INDEX_NAME)}",

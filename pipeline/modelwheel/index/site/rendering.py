@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -16,6 +17,17 @@ def render(template: str, **values: object) -> bytes:
     Raises:
         jinja2.UndefinedError: The template uses a value that is missing.
     """
+    return _environment().get_template(template).render(values).encode()
+
+
+def render_text(template: str, **values: object) -> str:
+    """Renders a template of a program: nothing is escaped, so a page that shows it must do that."""
+    return _environment().overlay(autoescape=False).get_template(template).render(values)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    # One for all pages: it keeps the compiled templates.
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
         undefined=jinja2.StrictUndefined,
@@ -27,7 +39,7 @@ def render(template: str, **values: object) -> bytes:
         lstrip_blocks=True,
     )
     environment.filters.update(bytes=size_text, significant=format_significant)
-    return environment.get_template(template).render(values).encode()
+    return environment
 
 
 def _show(value: object) -> object:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from packaging.requirements import Requirement
+from packaging.tags import Tag
+from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from ...assembly.manifest import Manifest
@@ -16,11 +20,14 @@ from ...util.watching import NOBODY, Watcher, each
 from ...wheelfile.reports import (
     BENCH_SUFFIX,
     REPORT_SUFFIX,
+    UPLOAD_SUFFIX,
     Report,
     Timing,
     parse_beside,
     parse_report,
     parse_timings,
+    parse_upload,
+    read_upload,
 )
 from ...wheelfile.sizes import WheelSizes
 from ..entries import ENTRIES, Entry, read_entries, read_entry
@@ -48,6 +55,8 @@ class IndexedFile:
     """Unconditional and conditional requirements, without those of extras."""
     companions: dict[str, bytes]
     """What is stored beside it, by the ending of its name."""
+    uploaded: datetime | None
+    """When it was released; None if nothing says so."""
 
     def link(self, base_url: str, template: str | None) -> str:
         """Where the file is served.
@@ -71,15 +80,10 @@ class IndexedFile:
 class IndexedWheel(IndexedFile):
     """A wheel in the index."""
 
-    @property
-    def python(self) -> str:
-        """The Python tag of the file name (`cp311`)."""
-        return self.name.removesuffix(".whl").split("-")[-3]
-
-    @property
-    def platform(self) -> str:
-        """The platform tag of the file name (`linux_x86_64`)."""
-        return self.name.removesuffix(".whl").split("-")[-1]
+    @cached_property
+    def tags(self) -> frozenset[Tag]:
+        """What it can be installed on."""
+        return parse_wheel_filename(self.name)[3]
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,8 @@ class ModelWheel(IndexedWheel):
     sizes: WheelSizes
     report: Report | None
     timings: tuple[Timing, ...]
+    bill: str | None
+    """Its bill of materials."""
 
 
 def read_files(paths: Iterable[Path], watcher: Watcher = NOBODY) -> list[IndexedFile]:
@@ -106,17 +112,19 @@ def read_files(paths: Iterable[Path], watcher: Watcher = NOBODY) -> list[Indexed
     ordered = sorted(paths, key=lambda path: not path.name.endswith(ENTRIES))
     for path in each(ordered, lambda path: path.name, watcher):
         if path.name.endswith(ENTRIES):
-            listed = read_entries(path)
-            found.update((entry.file, _index(entry, listed.tag, None)) for entry in listed.files)
+            listed, released = read_entries(path), read_upload(path)
+            found.update((e.file, _index(e, listed.tag, None, released)) for e in listed.files)
         else:
             tag, entry = read_entry(path)
-            found[path.name] = _index(entry, tag, path)
+            found[path.name] = _index(entry, tag, path, None)
     return sorted(found.values(), key=lambda file: (file.project, file.version, file.name))
 
 
-def _index(entry: Entry, tag: str, path: Path | None) -> IndexedFile:
-    metadata = entry.parsed
+def _index(entry: Entry, tag: str, path: Path | None, released: datetime | None) -> IndexedFile:
+    """A file of the index; `released` is when, unless a companion says it of this file."""
+    metadata, where = entry.parsed, path or entry.file
     texts = {ending: text.encode() for ending, text in entry.companions.items()}
+    upload = parse_beside(texts.get(UPLOAD_SUFFIX), f"{where}{UPLOAD_SUFFIX}", parse_upload)
     common: dict[str, Any] = {
         "name": entry.file,
         "path": path,
@@ -129,12 +137,12 @@ def _index(entry: Entry, tag: str, path: Path | None) -> IndexedFile:
         "requires_python": str(metadata.requires_python) if metadata.requires_python else None,
         "requires": tuple(r for r in metadata.requires_dist or () if not _is_extra(r)),
         "companions": texts,
+        "uploaded": upload or released,
     }
     if not entry.file.endswith(".whl"):
         return IndexedFile(**common)
     if entry.manifest is None or entry.sizes is None:
         return IndexedWheel(**common)
-    where = path or entry.file
     return ModelWheel(
         **common,
         manifest=Manifest.parse(entry.manifest.encode(), entry.file),
@@ -142,6 +150,7 @@ def _index(entry: Entry, tag: str, path: Path | None) -> IndexedFile:
         report=parse_beside(texts.get(REPORT_SUFFIX), f"{where}{REPORT_SUFFIX}", parse_report),
         timings=parse_beside(texts.get(BENCH_SUFFIX), f"{where}{BENCH_SUFFIX}", parse_timings)
         or (),
+        bill=entry.bill,
     )
 
 

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from string import Formatter
-from urllib.parse import urlsplit
 
 from ...errors import UsageError
 from ...util.watching import NOBODY, Watcher, step
 from ...wheelfile.collect import ENTRIES, SDIST, WHEEL, find_distributions
-from .catalogue import render_catalogue
+from .addresses import Addresses
+from .catalogue import PLAIN, Branding, render_catalogue
 from .install import render_requirements
 from .simple import render_simple
 from .wheels import IndexedFile, IndexedWheel, ModelWheel, read_files
 
 _MARK = b'<meta name="generator" content="modelwheel">'
 """In every page: what marks a directory as a site, which may be replaced."""
-
-_ADDRESS = re.compile(r"[\w.~:/%@+,=\[\]-]+", re.ASCII)
-"""URLs without query and fragment that need no quoting in a shell, in HTML, or in a TOML string."""
-
-
-_PLACES = ("tag", "name", "version", "file")
-"""What a template of addresses may have in braces."""
 
 
 @dataclass(frozen=True)
@@ -46,36 +37,6 @@ class Site:
     """Whether the files are in the site; otherwise they are elsewhere."""
 
 
-@dataclass(frozen=True)
-class Addresses:
-    """Where a site and its files are served."""
-
-    base_url: str | None = None
-    """Of both. Without it, links are relative and the files are copied into the site."""
-    site_url: str | None = None
-    """The simple API that install texts show; by default that below `base_url`."""
-    template: str | None = None
-    """The address of each file, if they stay where they were released; see `IndexedFile.link`."""
-
-    def checked(self) -> Addresses:
-        """With slashes at their ends.
-
-        Raises:
-            UsageError: One is not suitable for a page.
-        """
-        base, site = self.base_url, self.site_url
-        return Addresses(
-            None if base is None else _checked_address(base, "--base-url"),
-            None if site is None else _checked_address(site, "the address of the site"),
-            None if self.template is None else _checked_template(self.template),
-        )
-
-    @property
-    def copies(self) -> bool:
-        """Whether the files have to be in the site."""
-        return self.base_url is None and self.template is None
-
-
 def write_site(
     paths: Sequence[Path],
     out: Path,
@@ -83,6 +44,7 @@ def write_site(
     index_url: str | None = None,
     watcher: Watcher = NOBODY,
     template: str | None = None,
+    branding: Branding = PLAIN,
 ) -> Site:
     """Writes the index and the catalogue of wheels; the same files give the same bytes.
 
@@ -95,6 +57,7 @@ def write_site(
         index_url: `site_url` of `Addresses`.
         watcher: Receives the name of each file, and what is written.
         template: See `Addresses`.
+        branding: What pages say about who publishes the models.
 
     Raises:
         UsageError: There are no such files, or an address or `out` is unsuitable.
@@ -110,7 +73,7 @@ def write_site(
     with step("the catalogue", watcher):
         files = render_simple(indexed, where.base_url, where.template)
         files |= render_requirements(indexed)
-        files |= render_catalogue(indexed, where.base_url, where.site_url, where.template)
+        files |= render_catalogue(indexed, where, branding)
         files |= {
             f"{file.name}{ending}": text  # for `modelwheel download`
             for file in indexed
@@ -137,39 +100,6 @@ def _require_here(indexed: Iterable[IndexedFile]) -> None:
             f"{absent.name} is not here, only the entry of its release; say where the files are with "
             "--file-url-template, such as https://github.com/ORG/REPO/releases/download/{tag}/{file}"
         )
-
-
-def _checked_template(template: str) -> str:
-    try:
-        fields = {field for _, field, form, how in Formatter().parse(template) if field is not None}
-        plain = all(not form and not how for _, _, form, how in Formatter().parse(template))
-    except ValueError:
-        fields, plain = set(), False
-    if not plain or "file" not in fields or not fields <= set(_PLACES):
-        known = ", ".join(f"{{{name}}}" for name in _PLACES)
-        raise UsageError(
-            f"--file-url-template {template!r} must have {{file}} and may have {known}, and nothing else in braces"
-        )
-    _checked_address(template.format_map(dict.fromkeys(_PLACES, "x")), "--file-url-template")
-    return template
-
-
-def _checked_address(url: str, name: str) -> str:
-    """The address with a slash at its end."""
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("https", "http") and bool(parts.hostname)
-        secret = parts.username is not None or parts.password is not None
-    except ValueError:
-        usable, secret = False, False
-    if secret:
-        raise UsageError(f"{name} has a user name or password, which the page would show")
-    if not usable or not _ADDRESS.fullmatch(url):
-        raise UsageError(
-            f"{name} {url!r} is not a plain http or https address; "
-            "remove query, fragment, quotes and spaces"
-        )
-    return url.rstrip("/") + "/"
 
 
 def _require_replaceable(out: Path, wheels: Iterable[Path]) -> None:
