@@ -17,7 +17,7 @@ from modelwheel.index.site import write_site
 from modelwheel.packaging.runtime import NEEDED_SDIST
 from tests.support.index_wheels import make_wheel
 from tests.support.indexes import make_wheel as make_module
-from tests.support.install_codes import install_codes
+from tests.support.pasted_texts import pasted_texts
 from tests.support.projects import render_model
 from tests.support.site_server import serve
 
@@ -62,7 +62,7 @@ def test_pasted_install_lines_work_in_an_empty_environment(tmp_path: Path) -> No
     default = make_default_index(tmp_path / "default")
     with serve(site) as ours, serve(default) as theirs:
         site = write_site([wheels], tmp_path / "site", None, f"{ours.url}simple/").directory
-        code = install_codes(site)[0]
+        code = pasted_texts(site)["Install with pip"]
         assert code.splitlines()[1].endswith("simple/model-digits/requirements-1.0.0.txt")
         python = paste(code, tmp_path, theirs.url)
         assert not any("digits" in path for path in theirs.requests)
@@ -92,7 +92,12 @@ def test_a_higher_version_on_a_public_index_does_not_win(tmp_path: Path) -> None
     with serve(site) as ours, serve(public) as theirs:
         write_site([wheels], site, None, f"{ours.url}simple/")
         # As a machine is configured on which somebody once followed the advice of an error message.
-        python = paste(install_codes(site)[0], tmp_path, theirs.url, PIP_EXTRA_INDEX_URL=theirs.url)
+        python = paste(
+            pasted_texts(site)["Install with pip"],
+            tmp_path,
+            theirs.url,
+            PIP_EXTRA_INDEX_URL=theirs.url,
+        )
         assert any("model-digits" in path for path in theirs.requests)  # pip did ask there
     (installed,) = python.parents[1].glob("lib/*/site-packages/model_digits*.dist-info")
     assert installed.name == "model_digits-1.0.0.dist-info"
@@ -163,7 +168,7 @@ def test_requirements_with_hashes_install(tmp_path: Path) -> None:
     write_site([wheels], site)
     with serve(site) as ours, serve(default) as theirs:
         write_site([wheels], site, None, f"{ours.url}simple/")
-        text = install_codes(site)[2]
+        text = pasted_texts(site)["Install with Requirements"]
         assert text.count("--hash") == 3
         (tmp_path / "requirements.txt").write_text(text)
         first = text.splitlines()[0].removeprefix("# first: ")

@@ -7,39 +7,29 @@ import json
 import os
 import subprocess
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 if sys.version_info >= (3, 11):
-    import tomllib
+    pass
 else:
-    import tomli as tomllib
+    pass
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from markupsafe import Markup
 from typer.testing import CliRunner
 
 from modelwheel.cli import app
 from modelwheel.errors import UsageError, WheelError
 from modelwheel.index.site import write_site
-from modelwheel.index.site.rendering import _show
 from modelwheel.wheelfile.reports import REPORT_SUFFIX
 from tests.support.commands import Modelwheel
 from tests.support.index_wheels import (
-    COMMIT,
-    TREE,
-    add_measurements,
-    make_manifest,
     make_wheel,
     make_wheels,
 )
-from tests.support.install_codes import install_codes
+from tests.support.html_pages import Page
 from tests.support.site_server import serve
-
-HOSTILE = """<script>alert(1)</script>"'><img src=x onerror=alert(2)>&amp;{{ 7 * 7 }}`"""
 
 HASHES = {
     "type": "object",
@@ -92,25 +82,6 @@ PROJECTS = {
 
 
 QUIET = ["--isolated", "--no-cache-dir", "--disable-pip-version-check"]
-
-
-class Page(HTMLParser):
-    """The elements and the text of a page."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(path.read_text(encoding="utf-8"))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-    def find(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.elements if name == tag]
 
 
 @pytest.fixture
@@ -204,77 +175,6 @@ def test_same_wheels_give_the_same_bytes(wheels: Path, tmp_path: Path) -> None:
     write_site([other], tmp_path / "two")
     write_site([other], tmp_path / "two")
     assert read_tree(tmp_path / "one") == read_tree(tmp_path / "two")
-
-
-def test_catalogue_tells_what_there_is_to_know(wheels: Path, tmp_path: Path) -> None:
-    write_site([wheels], tmp_path / "site", "https://example.org/models")
-    page = Page(tmp_path / "site" / "index.html")
-    text = " ".join(page.text.split())
-    install = (
-        "pip install --index-url https://example.org/models/simple/ --require-hashes "
-        "-r https://example.org/models/simple/model-jet-tagger/requirements-0.10.0.txt"
-    )
-    expected = [install, "model-jet-tagger 0.10.0", "Older: 0.9.0", "image float32"]
-    expected += ["[batch, 8, 8, 1] input", "[batch * 3, 2]", "[batch, 10] output"]
-    expected += ["x86-64-v3", "Apache-2.0", "CC-BY-4.0", COMMIT, TREE, "weights 2 kB"]
-    expected += ["machine code 1 kB", "library 5 kB", "within tolerance 3 comparisons"]
-    expected += [
-        "2.5e-06 of 1e-05",
-        "16 µs",
-        "8 µs",
-        "not measured",
-        "Not run: x86-64-v4 (not here)",
-        "other sizes are split into these",
-    ]
-    assert [phrase for phrase in expected if phrase not in text] == []
-
-
-def test_plots_show_the_worst_error_and_the_time_of_a_row(wheels: Path, tmp_path: Path) -> None:
-    write_site([wheels], tmp_path / "site", "https://example.org/models")
-    rectangles = Page(tmp_path / "site" / "index.html").find("rect")
-    widths = [bar["width"] for bar in rectangles if bar.get("class") == "value"]
-    assert widths == ["25.00", "40.00", "100.00", "50.00"]
-
-
-def test_nothing_in_a_wheel_becomes_markup(tmp_path: Path) -> None:
-    add_measurements(make_wheel(tmp_path, "plain"))
-    write_site([tmp_path], tmp_path / "plain-site", "https://example.org")
-    expected = Page(tmp_path / "plain-site" / "index.html")
-    add_measurements(make_wheel(tmp_path, "plain", HOSTILE), HOSTILE)
-    write_site([tmp_path], tmp_path / "site", "https://example.org")
-    page = Page(tmp_path / "site" / "index.html")
-    assert [tag for tag, _ in page.elements] == [tag for tag, _ in expected.elements]
-    assert [list(a) for _, a in page.elements] == [list(a) for _, a in expected.elements]
-    assert page.find("script") == [{"src": "catalogue.js", "defer": None}]
-    shown = ["An Author", "What plain does", "at length", "Apache-2.0", "CC-BY-4.0", "Paper"]
-    shown += ["keyword-plain", "image", "scores", "each other", "x86-64-v3", "2.21.0", "0.1.0"]
-    shown += ["git", COMMIT, TREE, "serving_default", "ef" * 32, "javascript:alert(1)"]
-    assert [text for text in shown if text + HOSTILE not in page.text] == []
-
-
-def test_nothing_in_a_file_name_becomes_markup(tmp_path: Path) -> None:
-    wheel = make_wheel(tmp_path, "odd", tag='py3-none-any"><script>alert(1)<br>')
-    write_site([tmp_path], tmp_path / "site")
-    for name in ("index.html", "simple/model-odd/index.html"):
-        page = Page(tmp_path / "site" / name)
-        assert wheel.name in page.text
-        assert not any("src" not in script for script in page.find("script"))
-        (link,) = [a for a in page.find("a") if "model_odd" in str(a["href"])]
-        assert str(link["href"]).partition("#")[0].endswith(quote(wheel.name))
-
-
-def test_page_has_a_strict_policy_and_asks_no_other_host(wheels: Path, tmp_path: Path) -> None:
-    write_site([wheels], tmp_path / "site")
-    page = Page(tmp_path / "site" / "index.html")
-    (policy,) = [a["content"] for a in page.find("meta") if "http-equiv" in a]
-    assert str(policy).startswith("default-src 'none'; ")
-    assert "unsafe" not in str(policy)
-    fetched = [a.get("src") or a.get("href") for t, a in page.elements if t in ("script", "link")]
-    assert fetched == ["data:,", "catalogue.css", "catalogue.js"]
-    names = {name for _, attributes in page.elements for name in attributes}
-    assert [name for name in names if name.startswith("on") or name == "style"] == []
-    links = [str(attributes["href"]) for attributes in page.find("a")]
-    assert [link for link in links if link.startswith("javascript")] == []
 
 
 def test_only_an_older_site_is_replaced(wheels: Path, tmp_path: Path) -> None:
@@ -385,51 +285,6 @@ def test_pip_refuses_a_wheel_that_was_exchanged(wheels: Path, tmp_path: Path) ->
         )
     assert done.returncode != 0
     assert "DO NOT MATCH THE HASHES" in done.stderr
-
-
-# --- installing ------------------------------------------------------------------------------------
-
-RUNTIME = "modelwheel_runtime"
-
-
-def test_configuration_for_uv(tmp_path: Path) -> None:
-    make_wheel(tmp_path, "digits", requires=["numpy>=1.26", "modelwheel-runtime<2,>=1.0"])
-    make_wheel(tmp_path, "digits", project=RUNTIME)
-    site = write_site([tmp_path], tmp_path / "site", "https://example.org/").directory
-    project = tomllib.loads(f"[project]\n{install_codes(site)[1]}")
-    assert project["project"]["dependencies"][0] == "model-digits==1.0.0"
-    index = {"name": "models", "url": "https://example.org/simple/", "explicit": True}
-    assert project["tool"]["uv"]["index"] == [index]
-    assert set(project["tool"]["uv"]["sources"]) == {"model-digits", "modelwheel-runtime"}
-
-
-def test_a_model_without_requirements_has_one_line(tmp_path: Path) -> None:
-    make_wheel(tmp_path, "digits")
-    site = write_site([tmp_path], tmp_path / "site", "https://example.org/").directory
-    api = "https://example.org/simple/"
-    file = f"{api}model-digits/requirements-1.0.0.txt"
-    expected = f"pip install --index-url {api} --require-hashes -r {file}"
-    assert install_codes(site)[0] == expected
-
-
-def test_models_of_fixed_shape_claim_no_other_sizes(tmp_path: Path) -> None:
-    manifest = make_manifest("fixed")
-    tensors = [
-        tuple(t.model_copy(update={"shape": (1, *t.shape[1:]), "leading_per_row": 0}) for t in side)
-        for side in (manifest.signature.inputs, manifest.signature.outputs)
-    ]
-    signature = manifest.signature.model_copy(update={"inputs": tensors[0], "outputs": tensors[1]})
-    make_wheel(tmp_path, "fixed", manifest=manifest.model_copy(update={"signature": signature}))
-    text = Page(write_site([tmp_path], tmp_path / "site").directory / "index.html").text
-    assert "fixed shape" in text
-    assert "split into" not in text
-
-
-def test_nothing_on_the_pages_reorders_or_hides_text() -> None:
-    assert _show("pay\u202egpj\u200b\U000e0041\x1b") == r"pay\u202egpj\u200b\U000e0041\x1b"
-    assert _show("नमस्\u200dते 👩\u200d🔬\n") == "नमस्\u200dते 👩\u200d🔬\n"
-    assert _show(Markup("<b>")) == Markup("<b>")
-    assert _show(None) is None
 
 
 def test_what_was_written_as_json(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def _entry(project: Project, places: Sequence[str]) -> Entry:
         tags=shorten(", ".join(model.keywords), _TAGS),
         licence=shorten(model.whole_license, _LICENCE),
         systems=", ".join(systems),
-        places=" ".join(str(places.index(name)) for name in sorted({p.name for p in here})),
+        places=" ".join(map(str, sorted({places.index(place.name) for place in here}))),
         size=size_text(size),
         time="" if time is None else time_text(time / 1e9),
         date=release.date,

@@ -17,22 +17,22 @@ def render(template: str, **values: object) -> bytes:
     Raises:
         jinja2.UndefinedError: The template uses a value that is missing.
     """
-    return _environment().get_template(template).render(values).encode()
+    return _environment(escape=True).get_template(template).render(values).encode()
 
 
 def render_text(template: str, **values: object) -> str:
     """Renders a template of a program: nothing is escaped, so a page that shows it must do that."""
-    return _environment().overlay(autoescape=False).get_template(template).render(values)
+    return _environment(escape=False).get_template(template).render(values)
 
 
 @cache
-def _environment() -> jinja2.Environment:
-    # One for all pages: it keeps the compiled templates.
+def _environment(*, escape: bool) -> jinja2.Environment:
+    # Kept, because it has the compiled templates.
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
         undefined=jinja2.StrictUndefined,
         # Names, model cards and URLs are from wheels: nothing in them may become markup.
-        autoescape=True,
+        autoescape=escape,
         finalize=_show,
         keep_trailing_newline=True,
         trim_blocks=True,
