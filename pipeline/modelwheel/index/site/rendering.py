@@ -46,6 +46,8 @@ def _show(value: object) -> object:
     """What the page shows of a value: nothing that reorders or hides what is beside it."""
     if type(value) is not str:  # not of `Markup`, which templates have made
         return value
+    if value.isascii() and value.isprintable():  # most are, and this is quick
+        return value
     return escape_unsafe(value, allowed=JOINERS | {"\n", "\t"})
 
 
