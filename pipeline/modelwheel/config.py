@@ -13,6 +13,10 @@
     platforms = ["linux-x86_64", "macos-arm64"]       # what releases have wheels for; by default everything
     pythons = ["cp312", "cp313"]                      # for models without shared bindings
 
+    [catalogue]
+    title = "Models of the group"  # above the pages of the site
+    logo = "docs/logo.svg"         # beside it; relative to this file
+
     [store]
     upstream = ["/srv/modelwheel/release"]            # stores of others, which are only read
     trusted_keys = ["MCowBQYDK2VwAyEA..."]            # their records count if one of these signed them
@@ -140,6 +144,13 @@ class BuildRules(_Section):
     """Of `PYTHONS`, for models without shared bindings."""
 
 
+class Catalogue(_Section):
+    """The section `catalogue`: what its pages say about who publishes the models."""
+
+    title: Annotated[StrictStr, Constraint(min_length=1, max_length=100)] | None = None
+    logo: StrictStr | None = None
+
+
 # The base64 of what every Ed25519 public key begins with (RFC 8410), and of 32 bytes.
 _PUBLIC_KEY = re.compile(r"MCowBQYDK2VwAyEA[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")
 
@@ -186,6 +197,7 @@ class Config(_Section):
     index: Index = Index()
     release: ReleaseRules = ReleaseRules()
     build: BuildRules = BuildRules()
+    catalogue: Catalogue = Catalogue()
     store: StoreRules = StoreRules()
     sandbox: SandboxRules = SandboxRules()
     limits: Limits = Limits()
@@ -254,6 +266,15 @@ def choose_mode(given: Mode | None, repository_url: str | None = None) -> Mode:
     if given is not None:
         return given
     return "token" if repository_url else load_config().release.mode
+
+
+def find_logo(given: Path | None) -> Path | None:
+    """The picture that an option gave, else the one in `modelwheel.toml`, which is relative to that file."""
+    if given is not None:
+        return given
+    here = Path().absolute()
+    logo, path = load_config().catalogue.logo, find_config(here)
+    return None if logo is None or path is None else path.parent / logo
 
 
 def find_repository(given: str | None, environment: Mapping[str, str] = os.environ) -> str | None:

@@ -14,7 +14,9 @@ from ..config import (
     Mode,
     choose_mode,
     find_address,
+    find_logo,
     find_repository,
+    load_config,
     require_address,
     require_repository,
 )
@@ -165,12 +167,27 @@ def index(
             f"by default `site` in {FILE_NAME}.",
         ),
     ] = None,
+    title: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help=f"Above the pages; by default `title` in section [catalogue] of {FILE_NAME}.",
+        ),
+    ] = None,
+    logo: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help=f"A picture beside the title; by default `logo` in section [catalogue] of {FILE_NAME}.",
+        ),
+    ] = None,
     out: Annotated[Path, Out] = Path("site"),
     as_json: AsJson = False,
 ) -> None:
-    """Write a static package index with a catalogue page of the models."""
+    """Write a static package index with a catalogue: an overview, and a page for each model."""
     extras.require("publish", "`modelwheel index`")
     from ..index.site import write_site
+    from ..index.site.catalogue import PLAIN, Branding
     from ..util.words import count
     from .display.progress import BuildDisplay
 
@@ -179,8 +196,10 @@ def index(
         refuse_together("--base-url", others, "the site's API and the files are below it")
     address = find_address("site", site_url)
     template = file_url_template or (None if base_url else _where_released(files))
+    name = title or load_config().catalogue.title or PLAIN.title
+    branding = Branding(name, find_logo(logo), find_repository(None))
     with BuildDisplay(results=False) as display:
-        site = write_site(files, out, base_url or None, address, display, template)
+        site = write_site(files, out, base_url or None, address, display, template, branding)
     if as_json:
         print_json(site)
         return

@@ -74,7 +74,7 @@ def test_files_can_stay_where_they_were_released(wheels: Path, tmp_path: Path) -
         f"{base}jet-tagger-0.9.0/model_jet_tagger-0.9.0-py3-none-any.whl",
         f"{base}jet-tagger-0.10.0/{newest}",
     }
-    page = site.directory / "index.html"
+    page = site.directory / "models" / "model-jet-tagger.html"
     assert f"{base}jet-tagger-0.10.0/{newest}" in page.read_text()
 
 

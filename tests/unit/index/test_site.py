@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from typer.testing import CliRunner
 
 from modelwheel.cli import app
 from modelwheel.errors import UsageError, WheelError
+from modelwheel.index.released import download_files
 from modelwheel.index.site import write_site
-from modelwheel.wheelfile.reports import REPORT_SUFFIX
+from modelwheel.wheelfile.reports import REPORT_SUFFIX, write_upload
 from tests.support.commands import Modelwheel
 from tests.support.index_wheels import (
     make_wheel,
@@ -49,6 +51,7 @@ FILE = {
         "hashes": HASHES,
         "size": {"type": "integer", "minimum": 1},
         "requires-python": {"type": "string"},
+        "upload-time": {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$"},
         "core-metadata": HASHES,
         "dist-info-metadata": HASHES,
     },
@@ -136,6 +139,20 @@ def test_json_follows_its_specification_and_agrees_with_html(wheels: Path, tmp_p
         assert link["data-core-metadata"] == f"sha256={file['core-metadata']['sha256']}"
         assert link["data-requires-python"] == file["requires-python"]
         assert file["size"] == (wheels / file["filename"]).stat().st_size
+
+
+def test_the_time_of_a_release_outlives_a_new_site(wheels: Path, tmp_path: Path) -> None:
+    """An index says it; `download` keeps it beside the wheel, and the next site says the same."""
+    (wheel,) = wheels.glob("model_digits*.whl")
+    write_upload(datetime(2026, 3, 1, 10, tzinfo=timezone(timedelta(hours=1))), wheel)
+    site = write_site([wheels], tmp_path / "site").directory
+    page = read_json(site / "simple" / "model-digits" / "index.v1+json")
+    jsonschema.validate(page, PROJECT)
+    assert page["files"][0]["upload-time"] == "2026-03-01T09:00:00Z"
+    with serve(site, negotiate=True) as served:
+        download_files({"model-digits"}, [f"{served.url}simple/"], tmp_path / "dist")
+    again = write_site([tmp_path / "dist"], tmp_path / "again").directory
+    assert read_json(again / "simple" / "model-digits" / "index.v1+json") == page
 
 
 def test_without_address_wheels_are_copied_and_linked_relatively(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ...util.names import safety_problem
 from ...util.text import one_line
 from ...util.watching import NOBODY, Watcher, each
 from ...wheelfile.collect import SDIST, WHEEL
+from ...wheelfile.reports import write_upload
 from ..entries import ENTRIES
 from ..plan import KEEPS_VERSIONS
 from ..release_list import version_of
@@ -31,6 +33,8 @@ class Published:
     """Of the model."""
     version: Version
     assets: Mapping[str, Asset]
+    time: datetime | None
+    """When it became public."""
 
 
 def list_published(github: GitHub, names: Collection[str]) -> Iterator[Published]:
@@ -46,11 +50,18 @@ def list_published(github: GitHub, names: Collection[str]) -> Iterator[Published
         for name in names:
             version = version_of(tag, name)
             if version is not None:
-                yield Published(tag, name, version, _assets(said))
+                yield Published(tag, name, version, _assets(said), _time(said))
 
 
 def _assets(said: Mapping[str, Any]) -> dict[str, Asset]:
     return {asset.name: asset for asset in map(Asset.read, said["assets"]) if asset.whole}
+
+
+def _time(said: Mapping[str, Any]) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(said["published_at"]).replace("Z", "+00:00"))
+    except (KeyError, ValueError):
+        return None
 
 
 def download_releases(
@@ -78,15 +89,17 @@ def download_releases(
     """
     out.mkdir(parents=True, exist_ok=True)
     wanted = [
-        asset
+        (release, asset)
         for release in list_published(github, names)
         for asset in _needed(release, whole=whole)
     ]
     private = bool(wanted) and bool((github.get("") or {}).get("private"))
     copied = []
-    for asset in each(wanted, lambda asset: asset.name, watcher):
+    for release, asset in each(wanted, lambda pair: pair[1].name, watcher):
         if _copy(github, asset, out, asset.url if private else asset.public_url):
             copied.append(asset.name)
+        if release.time is not None:
+            write_upload(release.time, out / asset.name)
     return copied
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...errors import UsageError
 from .addresses import PLACEHOLDER_URL, Addresses
 from .feed import render_feed
 from .listing import render_listing, render_schema
@@ -17,6 +18,8 @@ from .rendering import render
 from .wheels import IndexedFile
 
 _STATIC = Path(__file__).with_name("static")
+
+_PICTURES = (".svg", ".png", ".webp", ".jpg", ".jpeg")
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,9 @@ def render_catalogue(
         indexed: The whole index, sorted by project and version. Pages show the newest version of each model.
         addresses: Where files are served.
         branding: Title, logo and repository.
+
+    Raises:
+        UsageError: The logo cannot be read, or is no picture by its name.
     """
     projects = group_projects(indexed)
     assets, files = _assets(branding)
@@ -63,13 +69,22 @@ def render_catalogue(
 
 def _assets(branding: Branding) -> tuple[dict[str, str], dict[str, bytes]]:
     """Where pages find each style, script and picture, and these files: their names change with their content."""
+    if branding.logo is not None and branding.logo.suffix.lower() not in _PICTURES:
+        raise UsageError(f"the logo {branding.logo} must end with {', '.join(_PICTURES)}")
     paths = [*sorted(_STATIC.iterdir()), *([branding.logo] if branding.logo else [])]
     names, files = {}, {}
     for path in paths:
-        content = path.read_bytes()
+        content = _read(path)
         digest = hashlib.sha256(content).hexdigest()[:10]
         kind = "logo" if path == branding.logo else path.name
         stem = "logo" if path == branding.logo else path.stem
         names[kind] = f"assets/{stem}-{digest}{path.suffix.lower()}"
         files[names[kind]] = content
     return names, files
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read the logo {path}: {error.strerror or error}") from None

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from .addresses import Addresses
 from .changes import changes_of
 from .projects import Project
-from .rendering import render
+from .rendering import render, stamp
 
 _ENTRIES = 100
 """The most releases in a feed."""
@@ -43,7 +43,7 @@ def render_feed(title: str, projects: Sequence[Project], addresses: Addresses) -
                 identifier=_identifier(addresses, f"{project.name} {release.version}"),
                 title=f"{model.name} {release.version}",
                 link=addresses.top + project.page,
-                updated=_stamp(release.time or _UNKNOWN),
+                updated=stamp(release.time or _UNKNOWN),
                 author=model.author or title,
                 summary=". ".join([model.summary.rstrip("."), *changes_of(older, release)]) + ".",
             )
@@ -55,14 +55,10 @@ def render_feed(title: str, projects: Sequence[Project], addresses: Addresses) -
         title=title,
         site=addresses.top or "./",
         identifier=_identifier(addresses, "feed"),
-        updated=found[0].updated if found else _stamp(_UNKNOWN),
+        updated=found[0].updated if found else stamp(_UNKNOWN),
         entries=found[:_ENTRIES],
     )
 
 
 def _identifier(addresses: Addresses, name: str) -> str:
     return f"urn:uuid:{uuid.uuid5(_NAMES, f'{addresses.simple} {name}')}"
-
-
-def _stamp(time: datetime) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

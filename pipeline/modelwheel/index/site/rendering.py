@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
 
@@ -54,3 +55,8 @@ def _show(value: object) -> object:
 def format_significant(value: float) -> str:
     """A number with three significant digits (`0.00123`, `1.23e-07`)."""
     return f"{value:.3g}"
+
+
+def stamp(time: datetime) -> str:
+    """A time in UTC as Atom (RFC 4287) and the simple API (PEP 700) write it."""
+    return time.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from itertools import groupby
 
 from .install import origin_text
-from .rendering import render
+from .rendering import render, stamp
 from .wheels import IndexedFile, IndexedWheel
 
 API_VERSION = "1.1"
@@ -73,13 +74,14 @@ def _link(file: IndexedFile, url: str, site: Mapping[str, bytes]) -> dict[str, o
         "sha256": file.sha256,
         "size": file.size,
         "requires_python": file.requires_python,
+        "uploaded": file.uploaded,
         "metadata_sha256": None if metadata is None else hashlib.sha256(metadata).hexdigest(),
     }
 
 
 def _file(link: Mapping[str, object]) -> dict[str, object]:
     metadata = {"sha256": link["metadata_sha256"]}
-    python = link["requires_python"]
+    python, uploaded = link["requires_python"], link["uploaded"]
     served = {"core-metadata": metadata, "dist-info-metadata": metadata}  # before and after PEP 714
     return {
         "filename": link["filename"],
@@ -87,6 +89,7 @@ def _file(link: Mapping[str, object]) -> dict[str, object]:
         "hashes": {"sha256": link["sha256"]},
         "size": link["size"],
         **({} if python is None else {"requires-python": python}),
+        **({"upload-time": stamp(uploaded)} if isinstance(uploaded, datetime) else {}),
         **({} if link["metadata_sha256"] is None else served),
     }
 
