@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from modelwheel.wheelfile.reports import UPLOAD_SUFFIX
 from tests.support.commands import Modelwheel
 from tests.support.github import GitHub, serve_github
 from tests.support.index_wheels import add_measurements, make_sdist, make_wheel
@@ -87,9 +88,12 @@ def test_from_releases_to_installed_models(
     assert "2 models, 2 wheels, 2 source distributions linked where they are" in done.out
     copied = sorted(path.name for path in (tmp_path / "site").glob("*.whl*"))
     assert copied == [f"{digits.name}.bench.json", f"{digits.name}.report.json"]
-    page = (tmp_path / "site" / "index.html").read_text()
+    page = (tmp_path / "site" / "models" / "model-digits.html").read_text()
     assert f"{github.web}/org/models/releases/download/digits-1.0.0/{digits.name}" in page
     assert "2.5e-06 of 1e-05" in page
+    assert "https://github.com/org/models" in page
+    models = json.loads((tmp_path / "site" / "models.json").read_bytes())["models"]
+    assert [model["released"] for model in models] == ["2026-11-25T20:00:00Z"] * 2
     simple = json.loads((tmp_path / "site/simple/model-jet/index.v1+json").read_bytes())
     assert [file["filename"] for file in simple["files"]] == [other.name, sdists[1].name]
     assert "core-metadata" not in simple["files"][0], "nothing is served at that address"
@@ -119,7 +123,8 @@ def test_releases_without_entries_are_downloaded_whole(
     entries = github.releases[0]["assets"].pop()
     assert entries["name"] == "digits-1.0.0.site.json.xz"
     modelwheel("download", "model_specs", "--out", "again")
-    assert [path.name for path in (tmp_path / "again").iterdir()] == [wheel.name]
+    left = sorted(path.name for path in (tmp_path / "again").iterdir())
+    assert left == [wheel.name, wheel.name + UPLOAD_SUFFIX]
     (tmp_path / "again" / wheel.name).write_bytes(b"other")
     refused = modelwheel("download", "model_specs", "--out", "again", code=14)
     assert "differs from the file of this name in org/models" in refused.err

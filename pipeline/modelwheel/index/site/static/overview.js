@@ -70,6 +70,7 @@ function restore() {
 const form = document.getElementById("search");
 form.addEventListener("submit", (event) => event.preventDefault());
 form.addEventListener("input", remember);
+form.addEventListener("change", remember); // drivers of browsers send this alone for a choice
 document.getElementById("reset").addEventListener("click", () => {
   form.reset();
   remember();
