@@ -16,6 +16,7 @@
     [catalogue]
     title = "Models of the group"  # above the pages of the site
     logo = "docs/logo.svg"         # beside it; relative to this file
+    pictures = "model_specs"       # a directory with NAME.svg or NAME.png of models, for their pages
 
     [store]
     upstream = ["/srv/modelwheel/release"]            # stores of others, which are only read
@@ -149,6 +150,7 @@ class Catalogue(_Section):
 
     title: Annotated[StrictStr, Constraint(min_length=1, max_length=100)] | None = None
     logo: StrictStr | None = None
+    pictures: StrictStr | None = None
 
 
 # The base64 of what every Ed25519 public key begins with (RFC 8410), and of 32 bytes.
@@ -268,13 +270,12 @@ def choose_mode(given: Mode | None, repository_url: str | None = None) -> Mode:
     return "token" if repository_url else load_config().release.mode
 
 
-def find_logo(given: Path | None) -> Path | None:
-    """The picture that an option gave, else the one in `modelwheel.toml`, which is relative to that file."""
+def find_catalogue_path(field: Literal["logo", "pictures"], given: Path | None) -> Path | None:
+    """The path that an option gave, else the one in `modelwheel.toml`, which is relative to that file."""
     if given is not None:
         return given
-    here = Path().absolute()
-    logo, path = load_config().catalogue.logo, find_config(here)
-    return None if logo is None or path is None else path.parent / logo
+    text, path = getattr(load_config().catalogue, field), find_config(Path().absolute())
+    return None if text is None or path is None else path.parent / text
 
 
 def find_repository(given: str | None, environment: Mapping[str, str] = os.environ) -> str | None:

@@ -14,7 +14,7 @@ from ..config import (
     Mode,
     choose_mode,
     find_address,
-    find_logo,
+    find_catalogue_path,
     find_repository,
     load_config,
     require_address,
@@ -181,6 +181,14 @@ def index(
             help=f"A picture beside the title; by default `logo` in section [catalogue] of {FILE_NAME}.",
         ),
     ] = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Pictures of what models do, for their pages: NAME.svg or NAME.png; by default `pictures` in "
+            f"section [catalogue] of {FILE_NAME}.",
+        ),
+    ] = None,
     out: Annotated[Path, Out] = Path("site"),
     as_json: AsJson = False,
 ) -> None:
@@ -197,7 +205,12 @@ def index(
     address = find_address("site", site_url)
     template = file_url_template or (None if base_url else _where_released(files))
     name = title or load_config().catalogue.title or PLAIN.title
-    branding = Branding(name, find_logo(logo), find_repository(None))
+    branding = Branding(
+        name,
+        find_catalogue_path("logo", logo),
+        find_repository(None),
+        find_catalogue_path("pictures", pictures),
+    )
     with BuildDisplay(results=False) as display:
         site = write_site(files, out, base_url or None, address, display, template, branding)
     if as_json:

@@ -16,12 +16,16 @@ else:
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 from markupsafe import Markup
+from typer.testing import CliRunner
 
+from modelwheel.cli import app
+from modelwheel.errors import UsageError
 from modelwheel.index.site import write_site
 from modelwheel.index.site.catalogue import Branding
 from modelwheel.index.site.rendering import _show
 from modelwheel.wheelfile.reports import PROVENANCE_SUFFIX
 from tests.support.collections import PLATFORMS, make_collection, make_release
+from tests.support.html_pages import Page
 from tests.support.index_wheels import (
     COMMIT,
     TREE,
@@ -30,7 +34,6 @@ from tests.support.index_wheels import (
     make_wheel,
     make_wheels,
 )
-from tests.support.html_pages import Page
 from tests.support.pasted_texts import pasted_texts
 
 HOSTILE = """<script>alert(1)</script>"'><img src=x onerror=alert(2)>&amp;{{ 7 * 7 }}`"""
@@ -266,6 +269,48 @@ def test_title_logo_and_repository_are_on_every_page(wheels: Path, tmp_path: Pat
         links = [link["href"] for link in page.find("a")]
         assert "https://github.com/group/models" in links
     assert json.loads((site / "models.json").read_bytes())["title"] == "Group's models"
+
+
+def test_a_model_has_its_picture(wheels: Path, tmp_path: Path) -> None:
+    pictures = tmp_path / "specs"
+    pictures.mkdir()
+    (pictures / "digits.png").write_bytes(b"png")
+    (pictures / "digits.yaml").write_text("model: {}")
+    branding = Branding(pictures=pictures)
+    site = write_site([wheels], tmp_path / "site", branding=branding).directory
+    page = Page(site / "models" / "model-digits.html")
+    (picture,) = page.find("img")
+    assert (site / "models" / str(picture["src"])).read_bytes() == b"png"
+    assert picture["alt"] == "What digits does"
+    assert Page(site / "models" / "model-jet-tagger.html").find("img") == []
+    (pictures / "digits.png").write_bytes(b"0" * 1_000_001)
+    with pytest.raises(UsageError, match=r"digits\.png has 1 MB; at most 1 MB are shown"):
+        write_site([wheels], tmp_path / "site", branding=branding)
+
+
+def test_a_logo_is_a_picture(wheels: Path, tmp_path: Path) -> None:
+    for name, message in (("logo.html", "must end with .svg"), ("none.svg", "No such file")):
+        with pytest.raises(UsageError, match=message):
+            write_site([wheels], tmp_path / "site", branding=Branding(logo=tmp_path / name))
+
+
+def test_the_configuration_names_title_and_pictures(
+    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs" / "digits.svg").write_text("<svg/>")
+    (tmp_path / "modelwheel.toml").write_text(
+        '[catalogue]\ntitle = "Ours"\npictures = "specs"\n[release]\nrepository = "org/ours"\n'
+    )
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    done = CliRunner().invoke(app, ["index", str(wheels), "--out", "site"])
+    assert done.exit_code == 0, done.output
+    page = Page(tmp_path / "below" / "site" / "models" / "model-digits.html")
+    assert "digits 1.0.0 · Ours" in page.words
+    assert len(page.find("img")) == 1
+    assert "https://github.com/org/ours" in [link["href"] for link in page.find("a")]
 
 
 def test_nothing_in_a_wheel_becomes_markup(tmp_path: Path) -> None:

@@ -26,11 +26,11 @@ from modelwheel.index.released import download_files
 from modelwheel.index.site import write_site
 from modelwheel.wheelfile.reports import REPORT_SUFFIX, write_upload
 from tests.support.commands import Modelwheel
+from tests.support.html_pages import Page
 from tests.support.index_wheels import (
     make_wheel,
     make_wheels,
 )
-from tests.support.html_pages import Page
 from tests.support.site_server import serve
 
 HASHES = {
