@@ -22,7 +22,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from modelwheel.index.site import write_site
 from modelwheel.index.site.catalogue import Branding
-from tests.support.collections import PLATFORMS, make_release
+from tests.support.collections import PLATFORMS, make_collection, make_release
 from tests.support.index_wheels import COMMIT, add_measurements, make_wheel
 from tests.support.site_server import serve
 
@@ -290,3 +290,18 @@ def test_useful_without_javascript(browser: Chrome, url: str) -> None:
     find(browser, "#files summary").click()
     assert "SHA-256" in find(browser, "#files").text
     assert COMMIT in find(browser, "#origin").text
+
+
+@pytest.mark.exhaustive
+def test_an_overview_of_500_models(browser: Chrome, tmp_path: Path) -> None:
+    (tmp_path / "wheels").mkdir()
+    make_collection(tmp_path / "wheels", 500)
+    site = write_site([tmp_path / "wheels"], tmp_path / "site").directory
+    assert (site / OVERVIEW).stat().st_size <= 300_000
+    with serve(site) as served:
+        browser.get(served.url)
+        assert len(shown(browser)) == 500
+        find(browser, "#query").send_keys("denoiser-01")
+        assert find(browser, "#found").text == "2 of 500"
+        look(browser, PHONE, "light")
+        assert overflow(browser) == 0
