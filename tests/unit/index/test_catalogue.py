@@ -22,6 +22,7 @@ from modelwheel.cli import app
 from modelwheel.errors import UsageError
 from modelwheel.index.site import write_site
 from modelwheel.index.site.catalogue import Branding
+from modelwheel.index.site.listing import ListedFile, ListedModel, ListedTensor, ListedTiming
 from modelwheel.index.site.rendering import _show
 from modelwheel.wheelfile.reports import PROVENANCE_SUFFIX
 from tests.support.collections import PLATFORMS, make_collection, make_release
@@ -235,6 +236,13 @@ def test_the_list_follows_its_schema(wheels: Path, tmp_path: Path) -> None:
         {"version": "0.9.0", "released": None},
         {"version": "0.10.0", "released": None},
     ]
+
+
+def test_the_page_about_the_list_names_every_field() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "catalogue.md").read_text(encoding="utf-8")
+    records = (ListedModel, ListedFile, ListedTiming, ListedTensor)
+    fields = [name for record in records for name in record.model_fields]
+    assert [name for name in fields if f"`{name}`" not in text] == []
 
 
 def test_the_feed_has_the_newest_release_first(tmp_path: Path) -> None:
