@@ -1,0 +1,39 @@
+"""The blocks of code in the documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "model_specs/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+"""What people write; `docs/reference/` is written by a program."""
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code."""
+
+    document: Path
+    line: int
+    """Where it begins, counted from 1."""
+    language: str
+    """Empty where none is given."""
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.document.name}:{self.line}"
+
+
+def blocks(document: Path, language: str | None = None) -> Iterator[Block]:
+    """The blocks of a document, in its order; those of one language if one is named."""
+    text = document.read_text(encoding="utf-8")
+    for match in _BLOCK.finditer(text):
+        if language in (None, match[1]):
+            yield Block(document, text.count("\n", 0, match.start()) + 1, match[1], match[2])
