@@ -97,6 +97,13 @@ def test_an_overview_of_500_models_is_small(tmp_path: Path) -> None:
     assert small + 460 * row < 300_000
 
 
+def test_before_the_first_release_the_overview_says_so(tmp_path: Path) -> None:
+    (tmp_path / "dist").mkdir()
+    page = Page(write(tmp_path / "dist", tmp_path / "site") / "index.html")
+    assert "No model is released yet." in page.text
+    assert page.find("script") == page.find("form") == []
+
+
 # --- the page of a model ---------------------------------------------------------------------------
 
 
