@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -42,7 +41,7 @@ class Display:
         self._lines = shown and in_notebook and not live
         # `started` is called from several threads.
         self._guard = threading.Lock()
-        self._running: list[str] = []
+        self._running: dict[str, str] = {}
         self.found: list[Finding] = []
         self._progress = Progress(
             BarColumn(20),
@@ -77,8 +76,14 @@ class Display:
 
     def started(self, name: str) -> None:
         with self._guard:
-            self._running.append(name)
+            self._running[name] = ""
             self._show()
+
+    def progressed(self, name: str, text: str) -> None:
+        with self._guard:
+            if name in self._running:
+                self._running[name] = f": {text}"
+                self._show()
 
     def finished(self, name: str, seconds: float, *, cached: bool) -> None:
         self._done(name)
@@ -94,12 +99,11 @@ class Display:
 
     def _done(self, name: str) -> None:
         with self._guard:
-            with suppress(ValueError):  # a cached step ends without having been started
-                self._running.remove(name)
+            self._running.pop(name, None)  # a cached step ends without having been started
             self._progress.advance(self._task)
             self._show()
 
     def _show(self) -> None:
         others = f" (+{len(self._running) - 1})" if len(self._running) > 1 else ""
-        name = one_line(self._running[0]) if self._running else ""
-        self._progress.update(self._task, running=f"{name}{others}".replace("[", r"\["))
+        first = next(("".join(step) for step in self._running.items()), "")
+        self._progress.update(self._task, running=f"{one_line(first)}{others}".replace("[", r"\["))
