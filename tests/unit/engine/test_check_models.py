@@ -19,6 +19,7 @@ _SPEC = """
 model: {name: NAME, version: "1.0.0", saved_model: ./model}
 compilation: {batch_sizes: [1, 4]}
 targets: [x86-64, armv8-a]
+package: {weights_license: MIT}
 """
 
 
