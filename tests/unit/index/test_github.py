@@ -208,6 +208,11 @@ def test_a_release_needs_its_tag(github: GitHub, wheels: list[Path]) -> None:
         github, wheels
     )
     assert github.releases == []
+    github.tags.add(TAG)
+    github.faults.uploads = ["500"] * QUICK.attempts
+    refusal(github, wheels)
+    github.tags.clear()
+    assert "has no tag" in refusal(github, wheels), "a draft alone would make one somewhere"
 
 
 def test_files_of_two_releases(github: GitHub, wheels: list[Path], dist: Path) -> None:

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 
 import requests
 from requests.auth import AuthBase
-from requests.exceptions import ChunkedEncodingError
+from requests.exceptions import ChunkedEncodingError, SSLError
 
 from ...errors import PublishError
 from ...util.http import (
@@ -258,6 +258,10 @@ class GitHub:
             with file.open("rb") as stream:
                 kind = {"Content-Type": "application/octet-stream"}
                 return _receive(self._session.post(url, data=stream, headers=kind, **options))
+        except (
+            SSLError
+        ) as error:  # a ConnectionError, too, but a certificate does not get valid by waiting
+            raise PublishError(f"cannot reach {redact(url)}: {explain(error)}") from None
         except (requests.ConnectionError, requests.Timeout, ChunkedEncodingError) as error:
             return error
         except AnswerError as error:

@@ -131,13 +131,13 @@ class Release:
         Raises:
             PublishError: The tag does not exist, or GitHub refuses.
         """
-        if self.state != "absent":
-            return
         # GitHub would make the tag when the release is published, on whatever commit the branch has then.
         if self._github.get(f"/git/ref/tags/{quote(self.tag)}") is None:
             raise PublishError(
                 f"{self._github.repository} has no tag {one_line(self.tag)}; run `modelwheel tag SPEC --push origin` first"
             )
+        if self.state != "absent":
+            return
         body = {
             "tag_name": self.tag,
             "name": self.tag,
