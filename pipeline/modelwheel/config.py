@@ -300,7 +300,7 @@ def require_repository(given: str | None) -> str:
     if found is None:
         raise UsageError(
             "no repository on GitHub given: pass --github-repository OWNER/REPOSITORY, or set "
-            f"`repository` in section [release] of {FILE_NAME}"
+            f"`repository` in section [release] of {FILE_NAME}; for a package index, pass --mode token"
         )
     return found
 
