@@ -26,7 +26,7 @@ NAMES = ("alpha", "beta", "beta-gamma")
 SPEC = """\
 model: {{name: {name}, version: "1.0.0"}}
 source: {{directory: ../models/{name}}}
-package: {{license_files: [texts/{name}], weights_license: MIT}}
+package: {{weights_license: MIT, license_files: [texts/{name}]}}
 """
 
 
