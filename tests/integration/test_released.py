@@ -186,8 +186,9 @@ def test_the_command_copies_the_models_of_specs(served: Served, tmp_path: Path) 
     again = modelwheel("download", spec, *urls, "--out", tmp_path / "more", "--json")
     wheel = tmp_path / "more" / "model_digits-1.0.0-py3-none-any.whl"
     assert again.json == {"projects": ["model-digits"], "downloaded": [str(wheel)]}
-    unset = {"GITHUB_REPOSITORY": ""}
-    done = modelwheel("download", spec, "--index-url", "", code=UsageError.exit_code, **unset)
+    done = modelwheel(
+        "download", spec, "--index-url", "", code=UsageError.exit_code, GITHUB_REPOSITORY=""
+    )
     assert "no repository on GitHub given" in done.err
     assert "for a package index, pass --mode token" in done.err
     done = modelwheel("download", spec, "--mode", "token", code=UsageError.exit_code)
