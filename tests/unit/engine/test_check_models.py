@@ -49,8 +49,9 @@ def test_findings_of_several_models(tmp_path: Path, store: Store) -> None:
     ]
     assert [model.model for model in checked] == [f"{spec.model.name}-1.0.0" for spec in specs]
     assert checked[0].inspection == inspection()
-    (finding,) = checked[1].findings
+    finding, licence = checked[1].findings
     assert str(finding).startswith(f"{wrong}:")
+    assert (licence.severity, licence.code) == ("warning", "weights-licence")
     assert str(checked[2].error) == "saved_model.pb is damaged"
     shown = as_json(checked)
     keys = ["model", "signature", "error", "inspection", "findings", "verdict"]
