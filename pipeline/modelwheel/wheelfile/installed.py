@@ -50,9 +50,14 @@ def _models(distribution: Distribution) -> Iterator[InstalledModel]:
     for entry in distribution.entry_points:
         if entry.group == GROUP and entry.value.isidentifier():
             package = Path(str(distribution.locate_file(entry.value)))
-            name, version = distribution.metadata["Name"], distribution.version
-            levels = _levels(package / _MANIFEST)
-            yield InstalledModel(entry.name, version, name, entry.value, levels, package)
+            yield InstalledModel(
+                name=one_line(entry.name),
+                version=one_line(distribution.version),
+                distribution=one_line(distribution.metadata["Name"]),
+                module=entry.value,
+                levels=_levels(package / _MANIFEST),
+                path=package,
+            )
 
 
 def _levels(manifest: Path) -> tuple[str, ...]:
