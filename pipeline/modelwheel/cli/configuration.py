@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .. import extras
 from ..util.urls import redact
 from .app import MAINTENANCE, app
 from .options import AsJson, append_output
@@ -37,16 +38,20 @@ def config(
     as_json: AsJson = False,
 ) -> None:
     """Show from modelwheel.toml where releases go, and the addresses of the package index and the site."""
-    from ..config import find_address, load_config, require_address
+    from ..config import choose_mode, find_address, require_address
 
     addresses = {
         "url": find_address("url", index_url),
         "upload": find_address("upload", repository_url),
         "site": find_address("site", site_url),
     }
-    mode = load_config().release.mode
-    if require_upload and mode != "github":
+    mode = choose_mode(None, repository_url)
+    if require_upload and mode == "token":
         require_address("upload", repository_url, "--repository-url")
+    if mode == "pypi" and not addresses["upload"] and not extras.missing("publish"):
+        from ..index import pypi
+
+        addresses["upload"] = pypi.UPLOAD_URL  # twine knows it
     outputs = {name: url or "" for name, url in addresses.items()}
     append_output(github_output, mode=mode, **outputs)
     # A password in an address is for the program that asks there, not for a log.
