@@ -1,43 +1,52 @@
-"""The commands of the workflows, run as they are written, in the order of their jobs."""
+"""The commands of the workflows in a repository that `modelwheel init` has started, run as they are written, in order."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from modelwheel.platforms import WHEEL_PLATFORMS
+from modelwheel.repository.begin import begin
+from modelwheel.repository.files import Answers
 from modelwheel.versions import RUNTIME, RUNTIME_VERSION
 from tests.support.commands import COMMAND, Modelwheel, run
+from tests.support.github import GitHub, serve_github
 from tests.support.indexes import PASSWORD, USER, serve_index
 from tests.support.repositories import Repository, isolate_git
 from tests.support.runner import Runner
 from tests.support.site_server import serve
 from tests.support.wheels import Built
-from tests.support.workflows import WORKFLOWS, Step, steps_of
+from tests.support.workflows import WORKFLOWS, Step, steps_followed, steps_of
 
 pytestmark = pytest.mark.slow
 
 UNCHANGED = 'model: {name: unchanged, version: "1.0"}\nsource: {directory: not-even-there}\n'
 
-PYPI = b'[release]\nmode = "pypi"\n'
+ANSWERS = Answers(title="models", services=("github",), slug="org/models")
+
+GH = """\
+#!/bin/sh
+echo "$@" >> "$GH_LOG"
+"""
+"""In place of GitHub's command."""
 
 NO_ADDRESSES = {"INDEX_URL": "", "REPOSITORY_URL": "", "SITE_URL": ""}
 """What the repository's variables are on GitHub where nobody has set them."""
 
 
-def commands(workflow: str, job: str) -> list[Step]:
-    """The `modelwheel` steps of a job, where releases go to a package index."""
+def commands(workflow: str, job: str, mode: str = "pypi") -> list[Step]:
+    """The `modelwheel` steps of a job, where releases go to a package index, or to GitHub."""
     (path,) = [path for path in WORKFLOWS if path.name == workflow]
+    other = "mode != 'github'" if mode == "github" else "mode == 'github'"
     return [
         step
         for step in steps_of(path)
-        if step.job == job
-        and step.run.startswith("modelwheel ")
-        and "mode == 'github'" not in step.condition
+        if step.job == job and step.run.startswith("modelwheel ") and other not in step.condition
     ]
 
 
@@ -48,8 +57,8 @@ def runner(
     """What GitHub checks out for a pull request that adds the model `mlp`."""
     isolate_git(monkeypatch, tmp_path / "gitconfig")
     repository = Repository(tmp_path / "checkout")
-    files = {"model_specs/unchanged.yaml": UNCHANGED.encode(), ".gitignore": b"dist\n"}
-    repository.commit({**files, "modelwheel.toml": PYPI})
+    begin(repository.directory, ANSWERS)
+    repository.commit({"model_specs/unchanged.yaml": UNCHANGED.encode()})
     repository.git("checkout", "--quiet", "-b", "proposal")
     specs = repository.directory / "model_specs"
     shutil.copy(built.spec("mlp"), specs)
@@ -67,8 +76,13 @@ def test_a_pull_request(runner: Runner, sdist: Path, built: Built, tmp_path: Pat
     shutil.copy(built.wheel("mlp"), released)
     run(*COMMAND, "index", released, "--out", tmp_path / "site")
     with serve(tmp_path / "site") as server:
-        for step in commands("check.yml", "specs"):
-            runner.do(step, {"INDEX_URL": f"{server.url}simple/"})
+        values = {"INDEX_URL": f"{server.url}simple/", "RESULTS": "", "WANTED": ""}
+        for step in steps_followed(runner.checkout / ".github" / "workflows" / "spec.yml"):
+            runner.do(step, values)
+    assert runner.outputs() == {"specs": "true"}
+    comment = (runner.checkout / "comment.md").read_text()
+    assert comment.startswith("<!-- modelwheel -->\n")
+    assert "mlp" in comment
     names = {
         path.name.removeprefix(built.wheel("mlp").name)
         for path in (runner.checkout / "dist").iterdir()
@@ -82,6 +96,48 @@ def test_a_pull_request(runner: Runner, sdist: Path, built: Built, tmp_path: Pat
     assert "unchanged" not in summary
 
 
+def git(runner: Runner, *arguments: str) -> None:
+    run("git", "-C", runner.checkout, *arguments)
+
+
+def test_a_pull_request_without_models(runner: Runner) -> None:
+    """The check is required, and passes at once; what git cannot tell counts as a change."""
+    (step,) = [s for s in steps_of(WORKFLOWS[0].with_name("check.yml")) if s.job == "changes"]
+    (runner.checkout / "README.md").write_text("text\n")
+    git(runner, "commit", "--quiet", "--all", "--message", "README")
+    found = {}
+    for base in ("HEAD^1", "HEAD~2", "unknown"):
+        runner.do(step, {"BASE": base})
+        found[base] = runner.outputs()
+    assert found == {"HEAD^1": {}, "HEAD~2": {"specs": "true"}, "unknown": {"specs": "true"}}
+
+
+def test_a_merge(runner: Runner, tmp_path: Path) -> None:
+    """Each model whose version is new is tagged, and its release started."""
+    origin = tmp_path / "origin.git"
+    run("git", "init", "--quiet", "--bare", origin)
+    git(runner, "remote", "add", "origin", str(origin))
+    gh, log = tmp_path / "bin" / "gh", tmp_path / "gh.log"
+    gh.parent.mkdir()
+    gh.write_text(GH)
+    gh.chmod(0o755)
+    with serve_github(GitHub(checkout=origin)) as github:
+        values = {**github.environment, "GH_LOG": str(log), "GH_TOKEN": "token"}
+        values["PATH"] = f"{gh.parent}:{runner.path}"
+        plan, *tag = steps_followed(runner.checkout / ".github" / "workflows" / "merge.yml")
+        runner.do(plan, {**values, "BEFORE": "HEAD^1"})
+        (due,) = json.loads(runner.outputs()["plan"])
+        assert (due["spec"], due["tag"], due["new_project"]) == (
+            "model_specs/mlp.yaml",
+            "mlp-1.0.0",
+            True,
+        )
+        for step in tag:
+            runner.do(step, {**values, "SPEC": due["spec"], "TAG": due["tag"]})
+    assert run("git", "-C", origin, "tag").out == "mlp-1.0.0\n"
+    assert log.read_text() == "auth setup-git\nworkflow run release.yml --ref mlp-1.0.0\n"
+
+
 (CHECK,) = [s for s in steps_of(WORKFLOWS[0].with_name("publish.yml")) if s.job == "attest"]
 
 
@@ -89,18 +145,22 @@ def sums_of(*files: Path) -> str:
     return "\n".join(f"{hashlib.sha256(f.read_bytes()).hexdigest()}  {f.name}" for f in files)
 
 
-def test_a_release(runner: Runner, built: Built, tmp_path: Path) -> None:
-    """From a tag to a static index; machines of other platforms and the upload are stood in for."""
-    for git in (["tag", "mlp-1.0.0"], ["checkout", "--quiet", "mlp-1.0.0"]):
-        run("git", "-C", runner.checkout, *git)
+def build(runner: Runner, built: Built, mode: str, values: Mapping[str, str]) -> dict[str, str]:
+    """The jobs of build.yml up to its plan, on a tag; machines of other platforms are stood in for.
+
+    Returns:
+        What the plan is given.
+    """
+    config = runner.checkout / "modelwheel.toml"
+    config.write_text(config.read_text().replace('mode = "github"', f'mode = "{mode}"'))
+    for line in ("commit -q --all --allow-empty -m mode", "tag mlp-1.0.0", "checkout -q mlp-1.0.0"):
+        git(runner, *line.split())
     tag = {"SPEC": "model_specs", "PLATFORMS": "linux-x86_64", "TAG": "mlp-1.0.0"}
-    branch = {"BRANCH": "refs/heads/main"}
-    for step in commands("build.yml", "list"):
-        # A tag needs an address before anything is built.
-        missing = "--require-upload" in step.run
-        runner.do(step, {**NO_ADDRESSES, **tag, **branch}, code=2 if missing else 0)
+    for step in commands("build.yml", "list", mode):
+        runner.do(step, {**NO_ADDRESSES, **values, **tag, "BRANCH": "refs/heads/main"})
     listed = runner.outputs()
-    (compile_,) = commands("build.yml", "sdist")
+    assert listed["mode"] == mode
+    (compile_,) = commands("build.yml", "sdist", mode)
     runner.do(compile_, tag)
     compiled = runner.outputs()["sums"]
     dist = (runner.checkout / "sdists").rename(runner.checkout / "dist")
@@ -113,10 +173,16 @@ def test_a_release(runner: Runner, built: Built, tmp_path: Path) -> None:
         for wheel in wheels:
             shutil.copy(built.wheel("mlp"), wheel)
         needs[name] = {"outputs": {"sums": sums_of(*wheels)}}
+    bound = {"RELEASE": listed["tag"], "LIST": listed["list"], "NEEDS": json.dumps(needs)}
+    return {"GITHUB_TOKEN": "", **values, **bound, "MODE": mode}
+
+
+def test_a_release(runner: Runner, built: Built, tmp_path: Path) -> None:
+    """From a tag to a package index and a static one."""
+    dist = runner.checkout / "dist"
     with serve_index(tmp_path / "index") as index:
         urls = {"REPOSITORY_URL": index.url, "INDEX_URL": f"{index.url}simple/", "SITE_URL": ""}
-        bound = {"RELEASE": listed["tag"], "LIST": listed["list"], "NEEDS": json.dumps(needs)}
-        bound["GITHUB_TOKEN"] = ""
+        bound = build(runner, built, "token", urls)
         (plan,) = commands("build.yml", "plan")
         assert "upload" in runner.do(plan, {**urls, **bound}).out
         planned = runner.outputs()["sums"]
@@ -132,6 +198,37 @@ def test_a_release(runner: Runner, built: Built, tmp_path: Path) -> None:
     site = runner.checkout / "site"
     assert {wheel.read_bytes() for wheel in site.glob("*.whl")} == {built.wheel("mlp").read_bytes()}
     assert "model-mlp" in (site / "simple" / "index.html").read_text()
+
+
+def test_a_release_on_github(runner: Runner, built: Built) -> None:
+    """From a tag to a release with all files, and a static index that links to them."""
+    with serve_github(GitHub(tags={"mlp-1.0.0"})) as github:
+        bound = build(runner, built, "github", github.environment)
+        (plan,) = commands("build.yml", "plan", "github")
+        runner.do(plan, {**NO_ADDRESSES, **bound})
+        planned = runner.outputs()["sums"]
+        measured = runner.checkout / "measured"
+        measured.mkdir()
+        wheel = min((runner.checkout / "dist").glob("*.whl"))
+        (measured / "other.whl").touch()  # a job may have put anything there
+        check, publish = [
+            step
+            for step in steps_of(WORKFLOWS[0].with_name("publish.yml"))
+            if step.job == "publish"
+        ]
+        runner.do(check, {"SUMS": planned, "TAG": bound["RELEASE"]})
+        values = {**github.environment, "SUMS": planned, "TAG": bound["RELEASE"]}
+        assert "compared with the release" in runner.do(publish, values).out
+        files = github.release("mlp-1.0.0")
+        assert wheel.read_bytes() == files[wheel.name]
+        assert "other.whl" not in files
+        shutil.rmtree(runner.checkout / "dist")
+        template = f"{github.web}/org/models/releases/download/{{tag}}/{{file}}"
+        for step in commands("pages.yml", "write", "github"):
+            runner.do(step, {**NO_ADDRESSES, **github.environment, "TEMPLATE": template})
+        link = f"{github.web}/org/models/releases/download/mlp-1.0.0/{wheel.name}"
+    assert link in (runner.checkout / "site" / "simple" / "model-mlp" / "index.html").read_text()
+    assert list((runner.checkout / "site").glob("*.whl")) == []
 
 
 def test_the_upload_takes_what_was_planned_and_nothing_else(tmp_path: Path) -> None:

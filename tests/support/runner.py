@@ -19,8 +19,9 @@ class Runner:
     def __init__(self, checkout: Path, cache: Path, scratch: Path) -> None:
         self.checkout = checkout
         self.files = {name: scratch / name for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+        self.path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self._environment = {
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": self.path,
             "MODELWHEEL_CACHE_DIR": str(cache),
             **{name: str(path) for name, path in self.files.items()},
         }
