@@ -63,7 +63,7 @@ def spec_text(
 
 
 SPECS = {
-    "mlp": spec_text("mlp", levels=EVERYWHERE),
+    "mlp": spec_text("mlp", levels=EVERYWHERE, more="package: {weights_license: CC0-1.0}"),
     "kinds": spec_text("kinds"),
     "batch-mean": spec_text("batch_mean", more="package: {interfaces: [python]}"),
     "options": spec_text("unused_input", name="options", compilation=_CLASS, more=_OPTIONS),
