@@ -12,6 +12,7 @@
     [build]
     platforms = ["linux-x86_64", "macos-arm64"]       # what releases have wheels for; by default everything
     pythons = ["cp312", "cp313"]                      # for models without shared bindings
+    bindings = "shared"                               # `package.bindings` in specs of `modelwheel new`
 
     [catalogue]
     title = "Models of the group"  # above the pages of the site
@@ -143,6 +144,8 @@ class BuildRules(_Section):
         default=PYTHONS, min_length=1
     )
     """Of `PYTHONS`, for models without shared bindings."""
+    bindings: Literal["extension", "shared"] = "extension"
+    """`package.bindings` in the specs that `modelwheel new` writes."""
 
 
 class Catalogue(_Section):

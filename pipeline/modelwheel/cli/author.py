@@ -86,7 +86,8 @@ def new(
 
     store, chosen = open_store(), open_sandbox(sandbox)
     with BuildDisplay(results=False) as display:
-        path = write_spec(name, model, signature, directory, store, chosen, display)
+        shared = build_rules().bindings == "shared"
+        path = write_spec(name, model, signature, directory, store, chosen, display, shared=shared)
     if as_json:
         print_json({"spec": path})
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -36,6 +37,8 @@ def write_spec(
     store: Store,
     sandbox: Sandbox,
     watcher: Watcher = NOBODY,
+    *,
+    shared: bool = False,
 ) -> Path:
     """Writes `directory/NAME.yaml`; returns its path. The store keeps what was inspected.
 
@@ -47,6 +50,7 @@ def write_spec(
         store: Keeps what is fetched and inspected.
         sandbox: Where the model is read.
         watcher: Receives the progress.
+        shared: Whether the spec says `bindings: shared`.
 
     Raises:
         SpecError: The file exists, the name is not valid, or there is no such signature.
@@ -72,7 +76,7 @@ def write_spec(
         step("inspecting the model", watcher),
     ):
         inspection = inspect(name, fetched, reading_of_unknown(origin), store, pool)
-    found = describe(inspection, signature)
+    found = replace(describe(inspection, signature), shared=shared)
     relative = Path() if place.source else Path(os.path.relpath(model, directory))
     is_file = bool(place.source) or Path(model).is_file()
     text = scaffold_spec(name, relative, found, is_file=is_file, origin=place)

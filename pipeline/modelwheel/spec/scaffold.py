@@ -56,6 +56,8 @@ class ModelDescription:
     outputs: tuple[TensorDescription, ...]
     ports: Mapping[str, Mapping[str, str | bool]] = field(default_factory=dict)
     """What a GraphDef's `feeds`, `fetches` and `constants` seem to be."""
+    shared: bool = False
+    """Whether its package has shared bindings."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def scaffold_spec(
         _source_section(source, model.ports, origin.note) if source else "",
         _compilation_section(model),
         _inputs_section(model),
-        _PACKAGE,
+        _PACKAGE + (_SHARED if model.shared else ""),
         _VERIFY,
     ]
     return "\n".join(section for section in sections if section)
@@ -224,6 +226,8 @@ package:
   # weights_license: CC-BY-4.0  # of the weights; SPDX expression
   # summary: One line for listings.
 """
+
+_SHARED = "  bindings: shared  # one wheel for each platform serves every Python\n"
 
 _VERIFY = """\
 verify:

@@ -62,6 +62,7 @@ def test_the_configuration_is_read(tmp_path: Path, mode: Mode) -> None:
     assert config.release.mode == mode
     assert config.release.repository == "org/models"
     assert config.build.platforms == tuple(WHEEL_PLATFORMS)
+    assert config.build.bindings == "shared"
     # The addresses of an index are to be filled in; GitHub and PyPI are known.
     assert ("# upload = " in (tmp_path / "modelwheel.toml").read_text()) == (mode == "token")
 

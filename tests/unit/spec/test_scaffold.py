@@ -202,3 +202,8 @@ def test_a_batch_on_another_axis_is_written_as_that(tmp_path: Path) -> None:
     assert "#   windows: {shape: [?, batch, 64]}" in scaffold_spec(
         "jets", Path("a.onnx"), describe(longer), is_file=True
     )
+
+
+def test_a_repository_may_want_shared_bindings(tmp_path: Path) -> None:
+    model = replace(describe(IMAGE), shared=True)
+    assert load(tmp_path, scaffold_spec("jets", Path("/data"), model)).package.bindings == "shared"
