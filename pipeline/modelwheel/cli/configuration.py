@@ -38,14 +38,14 @@ def config(
     as_json: AsJson = False,
 ) -> None:
     """Show from modelwheel.toml where releases go, and the addresses of the package index and the site."""
-    from ..config import choose_mode, find_address, require_address
+    from ..config import find_address, load_config, require_address
 
     addresses = {
         "url": find_address("url", index_url),
         "upload": find_address("upload", repository_url),
         "site": find_address("site", site_url),
     }
-    mode = choose_mode(None, repository_url)
+    mode = load_config().release.mode
     if require_upload and mode == "token":
         require_address("upload", repository_url, "--repository-url")
     if mode == "pypi" and not addresses["upload"] and not extras.missing("publish"):
