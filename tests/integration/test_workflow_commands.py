@@ -19,6 +19,7 @@ from tests.support.github import GitHub, serve_github
 from tests.support.indexes import PASSWORD, USER, serve_index
 from tests.support.repositories import Repository, isolate_git
 from tests.support.runner import Runner
+from tests.support.sigstore_instance import Sigstore, make_statement
 from tests.support.site_server import serve
 from tests.support.wheels import Built
 from tests.support.workflows import WORKFLOWS, Step, steps_followed, steps_of
@@ -28,6 +29,9 @@ pytestmark = pytest.mark.slow
 UNCHANGED = 'model: {name: unchanged, version: "1.0"}\nsource: {directory: not-even-there}\n'
 
 ANSWERS = Answers(title="models", services=("github",), slug="org/models")
+
+SIGNER = "https://github.com/modelwheel/modelwheel/.github/workflows/publish.yml@refs/tags/v0.1.0"
+"""A reusable workflow signs with its own name."""
 
 GH = """\
 #!/bin/sh
@@ -211,14 +215,17 @@ def test_a_release_on_github(runner: Runner, built: Built) -> None:
         measured.mkdir()
         wheel = min((runner.checkout / "dist").glob("*.whl"))
         (measured / "other.whl").touch()  # a job may have put anything there
-        check, publish = [
-            step
-            for step in steps_of(WORKFLOWS[0].with_name("publish.yml"))
-            if step.job == "publish"
-        ]
-        runner.do(check, {"SUMS": planned, "TAG": bound["RELEASE"]})
+        attestation = runner.checkout / "attestation" / "attestation.json"
+        attestation.parent.mkdir()
+        statement = make_statement(sorted((runner.checkout / "dist").iterdir()))
+        signed = Sigstore().attest(statement, SIGNER, "https://github.com/org/models")
+        attestation.write_text(json.dumps(signed))
+        publish = WORKFLOWS[0].with_name("publish.yml")
+        check, attest, upload = [step for step in steps_of(publish) if step.job == "publish"]
         values = {**github.environment, "SUMS": planned, "TAG": bound["RELEASE"]}
-        assert "compared with the release" in runner.do(publish, values).out
+        runner.do(check, values)
+        runner.do(attest, values)
+        assert "compared with the release" in runner.do(upload, values).out
         files = github.release("mlp-1.0.0")
         assert wheel.read_bytes() == files[wheel.name]
         assert "other.whl" not in files
@@ -229,6 +236,7 @@ def test_a_release_on_github(runner: Runner, built: Built) -> None:
         link = f"{github.web}/org/models/releases/download/mlp-1.0.0/{wheel.name}"
     assert link in (runner.checkout / "site" / "simple" / "model-mlp" / "index.html").read_text()
     assert list((runner.checkout / "site").glob("*.whl")) == []
+    assert (runner.checkout / "site" / f"{wheel.name}.intoto.jsonl").is_file()
 
 
 def test_the_upload_takes_what_was_planned_and_nothing_else(tmp_path: Path) -> None:

@@ -58,13 +58,11 @@ def test_only_the_upload_can_publish() -> None:
         if name == "deploy":
             assert uses == ["actions/deploy-pages"]
             continue
-        acts = {"attest": "actions/attest-build-provenance"}
-        assert uses == [
-            "actions/download-artifact",
-            acts.get(name, "pypa/gh-action-pypi-publish"),
-        ]
-        # Between the two: that the files are those of the plan, by what it has handed on.
-        assert [step.get("run") for step in job["steps"]] == [None, CHECK, None]
+        acts = {"attest": ["actions/attest-build-provenance", "actions/upload-artifact"]}
+        acting = acts.get(name, ["pypa/gh-action-pypi-publish"])
+        assert uses == ["actions/download-artifact", *acting]
+        # Between them: that the files are those of the plan, by what it has handed on.
+        assert [step.get("run") for step in job["steps"]] == [None, CHECK, *[None] * len(acting)]
         assert job["env"]["SUMS"].endswith(".sums }}")
         environment = job["environment"]
         assert environment == "release" or environment["name"] == "package-index"
@@ -186,7 +184,8 @@ def taken_by(path: Path) -> dict[str, str]:
         for step in job.get("steps", ()):
             if step.get("uses", "").startswith("actions/download-artifact@"):
                 assert not {"name", "pattern"} & set(step["with"])
-                if step["with"]["path"] != "measured":  # as trustworthy as the jobs that made it
+                # Measurements are as trustworthy as the jobs that made them; attestations are signed.
+                if step["with"]["path"] not in ("measured", "attestation"):
                     taken[name] = step["with"]["artifact-ids"]
     return taken
 
