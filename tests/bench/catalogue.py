@@ -9,7 +9,7 @@ from pathlib import Path
 
 from modelwheel.index.site import write_site
 from modelwheel.util.words import size_text, time_text
-from tests.support.collections import make_collection
+from tests.support.many_wheels import make_collection
 
 
 def main(models: int) -> None:

@@ -22,8 +22,8 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from modelwheel.index.site import write_site
 from modelwheel.index.site.catalogue import Branding
-from tests.support.collections import PLATFORMS, make_collection, make_release
 from tests.support.index_wheels import COMMIT, add_measurements, make_wheel
+from tests.support.many_wheels import PLATFORMS, make_collection, make_release
 from tests.support.site_server import serve
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")

@@ -25,7 +25,6 @@ from modelwheel.index.site.catalogue import Branding
 from modelwheel.index.site.listing import ListedFile, ListedModel, ListedTensor, ListedTiming
 from modelwheel.index.site.rendering import _show
 from modelwheel.wheelfile.reports import PROVENANCE_SUFFIX
-from tests.support.collections import PLATFORMS, make_collection, make_release
 from tests.support.html_pages import Page
 from tests.support.index_wheels import (
     COMMIT,
@@ -35,6 +34,7 @@ from tests.support.index_wheels import (
     make_wheel,
     make_wheels,
 )
+from tests.support.many_wheels import PLATFORMS, make_collection, make_release
 from tests.support.pasted_texts import pasted_texts
 
 HOSTILE = """<script>alert(1)</script>"'><img src=x onerror=alert(2)>&amp;{{ 7 * 7 }}`"""

@@ -21,8 +21,8 @@ from modelwheel.index.site.usage import build_texts, example_programs
 from modelwheel.index.site.wheels import IndexedWheel, read_files
 from modelwheel.signature import Tensor, ValidRange
 from modelwheel.wheelfile.reports import Comparison, Timing, write_timings
-from tests.support.collections import CPU, describe, make_release
 from tests.support.index_wheels import make_manifest, make_wheel
+from tests.support.many_wheels import CPU, describe, make_release
 
 
 def read(directory: Path) -> list[IndexedWheel]:
