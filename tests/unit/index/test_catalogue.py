@@ -140,6 +140,17 @@ def test_models_of_fixed_shape_claim_no_other_sizes(tmp_path: Path) -> None:
     assert json.loads((site / "models.json").read_text())["models"][0]["fixed_shape"] is True
 
 
+def test_outputs_have_their_labels(tmp_path: Path) -> None:
+    manifest = make_manifest("digits")
+    labelled = manifest.signature.outputs[0].model_copy(update={"labels": ("cat", "dog")})
+    signature = manifest.signature.model_copy(update={"outputs": (labelled,)})
+    make_wheel(tmp_path, "digits", manifest=manifest.model_copy(update={"signature": signature}))
+    site = write(tmp_path, tmp_path / "site")
+    assert "2 labels cat dog" in words_of(site / "models" / "model-digits.html")
+    model = json.loads((site / "models.json").read_bytes())["models"][0]
+    assert model["outputs"][0]["labels"] == ["cat", "dog"]
+
+
 def test_a_full_release_is_a_grid(tmp_path: Path) -> None:
     """42 to 56 wheels once were as many lines, in which cp314 and cp314t were the same text."""
     make_release(tmp_path, "jet-tagger")

@@ -27,6 +27,9 @@ class ListedTensor(JsonRecord):
     dtype: str
     shape: str = Field(description="As people write it: [batch, 8, 8].")
     valid: str = Field(description="What an input may hold; empty if every value is valid.")
+    labels: tuple[str, ...] = Field(
+        description="What the places of an output's last axis stand for, or the values of an integer."
+    )
 
 
 class ListedFile(JsonRecord):
@@ -162,6 +165,7 @@ def _tensor(tensor: Tensor) -> ListedTensor:
         dtype=tensor.dtype,
         shape=shape_text(tensor.shape, tensor.leading_per_row, tensor.extents),
         valid=tensor.valid_text,
+        labels=tensor.labels,
     )
 
 
