@@ -159,7 +159,8 @@ def _inspect(
 
 
 def _judge_licence(spec: Spec) -> Iterator[Finding]:
-    if spec.package.weights_license is None:
+    # A model without a spec has no licence at all, which is said where it is named.
+    if spec.package.weights_license is None and not spec.is_bare:
         yield Finding("warning", "weights-licence", UNKNOWN_LICENSE, STATE_LICENSE)
 
 

@@ -9,6 +9,7 @@ from modelwheel.engine.plan import plan
 from modelwheel.errors import CompileError, SourceError, SpecError, UnsupportedModelError
 from modelwheel.request import make_request
 from modelwheel.spec import load_spec
+from modelwheel.spec.bare import bare_values, make_bare
 from modelwheel.store.store import Store
 from modelwheel.util.records import as_json
 from tests.support.sandboxes import NONE
@@ -19,7 +20,6 @@ _SPEC = """
 model: {name: NAME, version: "1.0.0", saved_model: ./model}
 compilation: {batch_sizes: [1, 4]}
 targets: [x86-64, armv8-a]
-package: {weights_license: MIT}
 """
 
 
@@ -66,6 +66,14 @@ def test_findings_of_several_models(tmp_path: Path, store: Store) -> None:
     assert shown[0]["inspection"]["signatures"][0]["key"] == "serving_default"
     assert shown[1]["findings"][0]["field"] == ["verify", "ranges", "bar"]
     assert shown[2]["error"] == "saved_model.pb is damaged"
+
+
+def test_a_model_without_a_spec_has_no_licence_to_state(tmp_path: Path, store: Store) -> None:
+    model = _write(tmp_path, "bare").parent / "model"
+    values = bare_values("bare", model, None)
+    (checked,) = check_models([make_bare(values, model)], store, NONE, Recorder(), COMMAND)
+    assert checked.verdict.startswith("ok bare: ")
+    assert checked.findings == []
 
 
 def test_a_model_is_inspected_once(tmp_path: Path, store: Store) -> None:
