@@ -1,0 +1,1 @@
+"""The collection in `model_specs/`: its table in README.md, and a picture of what each model does."""
