@@ -220,6 +220,7 @@ def _problems_as_json(wanted: bool) -> Iterator[None]:
 def _print_valid(specs: Sequence[Spec], as_json: bool) -> None:
     from ..spec.package import STATE_LICENSE, UNKNOWN_LICENSE
     from ..util.words import count
+    from .display.annotations import Annotation, annotate
 
     if as_json:
         print_json({"problems": []})
@@ -227,6 +228,8 @@ def _print_valid(specs: Sequence[Spec], as_json: bool) -> None:
     for spec in specs:
         if spec.package.weights_license is None:
             say(f"warning: {spec.path}: {UNKNOWN_LICENSE}: {STATE_LICENSE}", err=True)
+            warning = f"{UNKNOWN_LICENSE}: {STATE_LICENSE}"
+            annotate([Annotation("warning", warning, spec.model.name, spec.path, 1)])
     say(f"{count(len(specs), 'spec')} OK")
 
 

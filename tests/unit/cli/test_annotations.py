@@ -89,6 +89,20 @@ def test_an_error_without_a_place_is_on_the_page_of_the_run(modelwheel: Modelwhe
     assert command.startswith("::error title=modelwheel::no spec 'absent.yaml'")
 
 
+def test_a_missing_licence_is_a_warning(
+    modelwheel: Modelwheel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    write_tiny_spec(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (command,) = commands(
+        modelwheel("check", "tiny.yaml", "--spec-only", GITHUB_ACTIONS="true").err
+    )
+    assert command.startswith(
+        "::warning file=tiny.yaml,line=1,title=tiny::the licence of the weights is not stated"
+    )
+
+
 def test_characters_that_mean_something_are_escaped(tmp_path: Path) -> None:
     file = tmp_path / "a,b:c%.yaml"
     file.touch()
